@@ -1,0 +1,10 @@
+# What the check run does: format, lints, tests of both crates, docs.
+check:
+    cargo fmt --all --check
+    cargo clippy --workspace --all-targets -- -D warnings
+    cargo test --workspace --quiet
+    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
+
+# Coverage-guided fuzzing of one target (works on the stable compiler).
+fuzz TARGET SECONDS="60":
+    cd fuzz && RUSTC_BOOTSTRAP=1 cargo fuzz run --fuzz-dir . {{TARGET}} -- -max_total_time={{SECONDS}}

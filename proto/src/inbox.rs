@@ -1,0 +1,174 @@
+//! Messages a session accepted and its owner has not polled yet: the bounded end of a peer's window.
+//!
+//! One contiguous buffer, no allocation per message. A session asks [`Inbox::is_taking`] before it
+//! accepts a packet; refusing is not acknowledging, so the peer keeps what does not fit here.
+//! Rule: docs/RELIABILITY.md, "Acknowledge what is accepted".
+
+use std::collections::VecDeque;
+
+use crate::session::{Channel, Message};
+
+/// Bytes every message is charged beside its payload, so that a packet full of empty messages
+/// costs its sender what it costs us.
+pub const MESSAGE_OVERHEAD: usize = 64;
+
+/// A queue of messages with a high and a low mark.
+#[derive(Debug)]
+pub struct Inbox {
+    /// Payloads, one after the other; `bytes[..taken]` was polled already.
+    bytes: Vec<u8>,
+    taken: usize,
+    messages: VecDeque<Waiting>,
+    refuse_above: usize,
+    accept_below: usize,
+    refusing: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    length: u32,
+    channel: Channel,
+    reliable: bool,
+}
+
+impl Inbox {
+    /// Refuses once more than `refuse_above` bytes wait, and again takes below `accept_below`.
+    pub fn new(refuse_above: usize, accept_below: usize) -> Self {
+        Self {
+            bytes: Vec::new(),
+            taken: 0,
+            messages: VecDeque::new(),
+            refuse_above,
+            accept_below: accept_below.min(refuse_above),
+            refusing: false,
+        }
+    }
+
+    /// Whether another packet's messages may be pushed. What one packet brings may pass the mark.
+    pub fn is_taking(&mut self) -> bool {
+        let held = self.held();
+        self.refusing = if self.refusing {
+            held >= self.accept_below
+        } else {
+            held > self.refuse_above
+        };
+        !self.refusing
+    }
+
+    /// Adds a message at the end.
+    pub fn push(&mut self, channel: Channel, reliable: bool, payload: &[u8]) {
+        self.bytes.extend_from_slice(payload);
+        self.messages.push_back(Waiting {
+            length: payload.len() as u32,
+            channel,
+            reliable,
+        });
+    }
+
+    /// Takes the oldest message.
+    pub fn pop(&mut self) -> Option<Message<'_>> {
+        let Some(waiting) = self.messages.pop_front() else {
+            self.release();
+            return None;
+        };
+        // Polled bytes are cut off only once they are the larger part, so each byte moves at most
+        // once on average.
+        if self.taken > 4096 && self.taken * 2 > self.bytes.len() {
+            self.bytes.drain(..self.taken);
+            self.taken = 0;
+        }
+        let start = self.taken;
+        self.taken += waiting.length as usize;
+        let payload = &self.bytes[start..self.taken];
+        Some(Message {
+            channel: waiting.channel,
+            reliable: waiting.reliable,
+            payload,
+        })
+    }
+
+    /// Messages waiting.
+    pub fn len(&self) -> usize {
+        self.messages.len()
+    }
+
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    /// Payload bytes waiting.
+    pub fn payload_bytes(&self) -> usize {
+        self.bytes.len() - self.taken
+    }
+
+    /// Bytes waiting, each message charged with [`MESSAGE_OVERHEAD`].
+    pub fn held(&self) -> usize {
+        self.payload_bytes() + self.messages.len() * MESSAGE_OVERHEAD
+    }
+
+    /// An empty inbox starts over; one that had to grow gives the memory back, so that a session
+    /// costs what it uses and not what it once used.
+    fn release(&mut self) {
+        self.bytes.clear();
+        self.taken = 0;
+        if self.bytes.capacity() > 8192 {
+            self.bytes = Vec::new();
+        }
+        if self.messages.capacity() > 64 {
+            self.messages = VecDeque::new();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_come_out_as_they_went_in() {
+        let mut inbox = Inbox::new(1 << 20, 1 << 10);
+        let mut expected = VecDeque::new();
+        for round in 0..500usize {
+            let payload = vec![round as u8; round * 7 % 911];
+            inbox.push((round % 2) as u8, round % 2 == 0, &payload);
+            expected.push_back(((round % 2) as u8, payload));
+            if round % 3 == 0 {
+                let (channel, payload) = expected.pop_front().unwrap();
+                let message = inbox.pop().unwrap();
+                assert_eq!(
+                    (message.channel, message.payload),
+                    (channel, payload.as_slice())
+                );
+            }
+        }
+        while let Some((channel, payload)) = expected.pop_front() {
+            let message = inbox.pop().unwrap();
+            assert_eq!((message.channel, message.reliable), (channel, channel == 0));
+            assert_eq!(message.payload, payload);
+        }
+        assert!(inbox.pop().is_none());
+        assert_eq!(inbox.held(), 0);
+        assert!(
+            inbox.bytes.capacity() <= 8192,
+            "memory goes back when the inbox is empty"
+        );
+    }
+
+    #[test]
+    fn refusing_has_two_marks() {
+        let mut inbox = Inbox::new(1000, 300);
+        inbox.push(0, true, &[0; 900]);
+        assert!(inbox.is_taking(), "964 bytes are held, 1000 are allowed");
+        inbox.push(0, true, &[0; 100]);
+        inbox.push(0, true, &[0; 100]);
+        assert!(!inbox.is_taking());
+        inbox.pop();
+        assert!(
+            !inbox.is_taking(),
+            "328 bytes held: below the high mark, above the low one"
+        );
+        inbox.pop();
+        assert!(inbox.is_taking());
+    }
+}

@@ -1,0 +1,17 @@
+//! The protocols of tidegate as state machines: no sockets, no clocks, no threads, no runtime.
+//!
+//! Start with [`session`]: what a [`Session`] is told and what it asks for. Then one of
+//! the protocols, whose `mod.rs` shows its layers in one picture.
+
+pub mod inbox;
+pub mod sequence;
+pub mod session;
+pub mod stats;
+pub mod time;
+
+pub use session::{
+    Acceptor, AckPolicy, Channel, CloseReason, Event, Identity, Message, Reject, SendError,
+    Session, Stranger, Verdict,
+};
+pub use stats::Stats;
+pub use time::{Deadline, Now, Timestamp, Wake};

@@ -1,0 +1,69 @@
+//! Plain counters and present values of one session. The daemon publishes them; nothing here does.
+
+use std::time::Duration;
+
+/// What a session counted since it began, and how it is now.
+///
+/// Counters only grow. A *packet* is a protocol unit with a sequence number, a *message* what the
+/// application sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Stats {
+    /// Packets with a sequence, sent (keep-alives and handshake steps are not packets).
+    pub packets_sent: u64,
+    /// Packets taken.
+    pub packets_received: u64,
+    /// Own packets the peer acknowledged.
+    pub packets_acked: u64,
+    /// Own packets given up.
+    pub packets_lost: u64,
+    /// Packets that came again.
+    pub packets_duplicate: u64,
+    /// Packets that came after a newer one.
+    pub packets_out_of_order: u64,
+    /// Packets not taken because the inbox or a window was full.
+    pub packets_refused: u64,
+    /// Fragments read.
+    pub fragments_received: u64,
+    /// Packets or blocks that never completed.
+    pub reassembly_failures: u64,
+    /// Reliable messages that came again (dropped).
+    pub messages_duplicate: u64,
+    /// Messages first put into a packet, reliable channels.
+    pub messages_sent_reliable: u64,
+    /// Messages first put into a packet, unreliable channels.
+    pub messages_sent_unreliable: u64,
+    /// Reliable messages put into a packet again after a loss.
+    pub messages_resent: u64,
+    /// Reliable messages put into a packet again before any loss was known.
+    pub messages_repeated: u64,
+    /// Reliable messages the peer acknowledged.
+    pub messages_acked: u64,
+    /// Messages accepted from the peer (into the inbox).
+    pub messages_received: u64,
+    /// Their bytes.
+    pub message_bytes_received: u64,
+    /// Bytes of messages accepted from the owner.
+    pub message_bytes_sent: u64,
+    /// Unreliable messages dropped before they reached a packet or after they came out of one.
+    pub unreliable_dropped: u64,
+    /// Switches from good to bad mode.
+    pub mode_to_bad: u64,
+    /// Switches from bad to good mode.
+    pub mode_to_good: u64,
+    /// Now: latest round trip sampled.
+    pub rtt_latest: Duration,
+    /// Now: smoothed round trip; zero before the first sample.
+    pub rtt: Duration,
+    /// Now: smallest round trip of the recent past.
+    pub rtt_min: Duration,
+    /// Now: mean deviation of the round trip.
+    pub rtt_variation: Duration,
+    /// Now: estimated share of own packets that get lost, 0 to 1.
+    pub loss: f32,
+    /// Now: sending at the bad mode's rate.
+    pub in_bad_mode: bool,
+    /// Now: reliable messages queued or unacknowledged.
+    pub outbox_messages: u32,
+    /// Now: their bytes.
+    pub outbox_bytes: u32,
+}

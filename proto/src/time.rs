@@ -1,0 +1,160 @@
+//! Time as an input: what the owner of a session read from its clocks, and when to come back.
+//!
+//! Nothing in this crate reads a clock. The owner reads both clocks once per wake-up and passes the
+//! reading down by value, so that one turn has one time and a test can write it as a constant.
+
+use std::ops::{Add, AddAssign, Sub};
+use std::time::Duration;
+
+/// A point on a monotonic clock, in nanoseconds since the owner's start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(u64);
+
+impl Timestamp {
+    /// The owner's start.
+    pub const ZERO: Self = Self(0);
+    /// Later than any deadline.
+    pub const MAX: Self = Self(u64::MAX);
+
+    /// `nanos` nanoseconds after the owner's start.
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
+    /// `millis` milliseconds after the owner's start.
+    pub const fn from_millis(millis: u64) -> Self {
+        Self(millis * 1_000_000)
+    }
+
+    /// Nanoseconds since the owner's start.
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// Time since `earlier`; zero when `earlier` is in fact later.
+    pub const fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add<Duration> for Timestamp {
+    type Output = Self;
+
+    fn add(self, span: Duration) -> Self {
+        let nanos = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
+        Self(self.0.saturating_add(nanos))
+    }
+}
+
+impl AddAssign<Duration> for Timestamp {
+    fn add_assign(&mut self, span: Duration) {
+        *self = *self + span;
+    }
+}
+
+impl Sub<Duration> for Timestamp {
+    type Output = Self;
+
+    fn sub(self, span: Duration) -> Self {
+        let nanos = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
+        Self(self.0.saturating_sub(nanos))
+    }
+}
+
+/// One reading of both clocks, taken once per wake-up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Now {
+    /// For everything that measures or waits.
+    pub mono: Timestamp,
+    /// Seconds since 1970. Only connect tokens look at this: their expiry is a calendar time.
+    pub unix_secs: u64,
+}
+
+impl Now {
+    /// The reading `span` later on both clocks.
+    #[must_use]
+    pub fn after(self, span: Duration) -> Self {
+        let mono = self.mono + span;
+        let secs = mono.as_nanos() / 1_000_000_000 - self.mono.as_nanos() / 1_000_000_000;
+        Self {
+            mono,
+            unix_secs: self.unix_secs + secs,
+        }
+    }
+}
+
+/// When a session next wants `handle_timeout`, and which of its clocks asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Deadline {
+    /// Not before this.
+    pub at: Timestamp,
+    /// Answers most "why does it spin" questions.
+    pub why: Wake,
+}
+
+impl Deadline {
+    /// The earlier of two deadlines that may not exist.
+    pub fn earlier(a: Option<Self>, b: Option<Self>) -> Option<Self> {
+        match (a, b) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (one, other) => one.or(other),
+        }
+    }
+}
+
+/// Which of a session's clocks wants to be woken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Wake {
+    /// A handshake step is sent again, or given up.
+    Handshake,
+    /// An acknowledgement is owed.
+    Ack,
+    /// A packet may leave now: the rate has a token again.
+    SendSlot,
+    /// Something sent is overdue: probe or resend.
+    Resend,
+    /// Silence has lasted long enough that the peer should hear from us.
+    KeepAlive,
+    /// The peer has been silent for too long.
+    Idle,
+    /// A closing session stops waiting for its last acknowledgements.
+    Linger,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_never_runs_backwards_or_overflows() {
+        let start = Timestamp::from_millis(5);
+        assert_eq!(start.since(Timestamp::from_millis(7)), Duration::ZERO);
+        assert_eq!(Timestamp::MAX + Duration::from_secs(1), Timestamp::MAX);
+        assert_eq!(Timestamp::ZERO - Duration::from_secs(1), Timestamp::ZERO);
+    }
+
+    #[test]
+    fn the_calendar_follows_the_monotonic_clock() {
+        let now = Now {
+            mono: Timestamp::from_millis(900),
+            unix_secs: 100,
+        };
+        assert_eq!(now.after(Duration::from_millis(200)).unix_secs, 101);
+        assert_eq!(now.after(Duration::from_millis(50)).unix_secs, 100);
+    }
+
+    #[test]
+    fn the_earlier_deadline_wins() {
+        let soon = Deadline {
+            at: Timestamp::from_millis(1),
+            why: Wake::Idle,
+        };
+        let late = Deadline {
+            at: Timestamp::from_millis(2),
+            why: Wake::Ack,
+        };
+        assert_eq!(Deadline::earlier(Some(late), Some(soon)), Some(soon));
+        assert_eq!(Deadline::earlier(None, Some(late)), Some(late));
+        assert_eq!(Deadline::earlier(None, None), None);
+    }
+}

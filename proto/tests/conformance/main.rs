@@ -1,0 +1,6 @@
+//! Every byte of `tests/vectors/` against this crate: `cargo test --test conformance`.
+//!
+//! The vectors were made by running the reference implementations. `TIDEGATE_VECTORS=DIR` runs the
+//! same tests over another directory of the same schema (see tests/vectors/README.md).
+
+mod vectors;

@@ -1,0 +1,2 @@
+//! tidegate: ends reliable-UDP game protocols and forwards framed, ordered messages to local
+//! TCP or Unix-socket backends.
