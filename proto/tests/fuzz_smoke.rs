@@ -3,6 +3,15 @@
 //! Each body in `fuzz/targets/` gets random bytes and mutated seeds. The seed of the run is printed
 //! and can be given again with `TIDEGATE_SEED=N`; `just fuzz TARGET SECONDS` goes deeper.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a fresh seed per run comes from the clock, and is printed"
+)]
+#![expect(
+    unreachable_pub,
+    reason = "the bodies are shared with fuzz/bins, where they are public"
+)]
+
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Inputs per target.
