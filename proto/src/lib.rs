@@ -6,6 +6,8 @@
 pub mod inbox;
 pub mod sequence;
 pub mod session;
+#[cfg(any(test, feature = "sim"))]
+pub mod sim;
 pub mod stats;
 pub mod time;
 

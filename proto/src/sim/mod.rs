@@ -1,0 +1,7 @@
+//! A bad network in virtual time: what the scenarios, benches and `tidegate demo` run on.
+
+pub mod link;
+pub mod random;
+
+pub use link::{Conditions, Done, Link};
+pub use random::Random;
