@@ -3,14 +3,18 @@
 //! Start with [`session`]: what a [`Session`] is told and what it asks for. Then one of
 //! the protocols, whose `mod.rs` shows its layers in one picture.
 
+pub mod endpoint;
 pub mod inbox;
+mod peer_table;
 pub mod sequence;
 pub mod session;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;
 pub mod stats;
 pub mod time;
+mod timers;
 
+pub use endpoint::{Endpoint, Handled, PeerId};
 pub use session::{
     Acceptor, AckPolicy, Channel, CloseReason, Event, Identity, Message, Reject, SendError,
     Session, Stranger, Verdict,

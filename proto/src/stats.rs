@@ -67,3 +67,30 @@ pub struct Stats {
     /// Now: their bytes.
     pub outbox_bytes: u32,
 }
+
+impl Stats {
+    /// Adds another session's counters. Present values are left alone: they do not add up.
+    pub fn absorb(&mut self, other: &Self) {
+        self.packets_sent += other.packets_sent;
+        self.packets_received += other.packets_received;
+        self.packets_acked += other.packets_acked;
+        self.packets_lost += other.packets_lost;
+        self.packets_duplicate += other.packets_duplicate;
+        self.packets_out_of_order += other.packets_out_of_order;
+        self.packets_refused += other.packets_refused;
+        self.fragments_received += other.fragments_received;
+        self.reassembly_failures += other.reassembly_failures;
+        self.messages_duplicate += other.messages_duplicate;
+        self.messages_sent_reliable += other.messages_sent_reliable;
+        self.messages_sent_unreliable += other.messages_sent_unreliable;
+        self.messages_resent += other.messages_resent;
+        self.messages_repeated += other.messages_repeated;
+        self.messages_acked += other.messages_acked;
+        self.messages_received += other.messages_received;
+        self.message_bytes_received += other.message_bytes_received;
+        self.message_bytes_sent += other.message_bytes_sent;
+        self.unreliable_dropped += other.unreliable_dropped;
+        self.mode_to_bad += other.mode_to_bad;
+        self.mode_to_good += other.mode_to_good;
+    }
+}

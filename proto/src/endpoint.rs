@@ -1,0 +1,474 @@
+//! One socket's worth of peers: which session a datagram belongs to, who wakes when, whose output
+//! is next. Nothing else touches a session, so the contract of [`Session`] is kept here.
+//!
+//! ```text
+//!   datagram ──▶ known address? ──yes──▶ Session::handle_datagram ──▶ active
+//!                     │ no                                             queue ──▶ poll_transmit
+//!                     ▼                                                  ▲       poll_event
+//!                 Acceptor: reject, deny, reply, accept ─────────────────┤
+//!                     │ UnknownPeer                                      │
+//!                     ▼                                                timers
+//!                 did a NAT move one of ours? (Session::vouches_for)
+//! ```
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use crate::peer_table::{Peer, PeerTable};
+use crate::session::{
+    Acceptor, Channel, CloseReason, Event, Identity, Message, Reject, SendError, Session, Stranger,
+    Verdict,
+};
+use crate::stats::Stats;
+use crate::time::{Deadline, Now, Timestamp, Wake};
+use crate::timers::Timers;
+
+pub use crate::peer_table::PeerId;
+
+/// What an endpoint may do.
+#[derive(Clone, Copy, Debug)]
+pub struct Params {
+    /// Peers at most, closing ones included.
+    pub peers_max: usize,
+    /// Whether a session follows its peer to a new address.
+    pub follow: Follow,
+    /// Proofs of a new address tried per second, over all peers: what a flood of datagrams from
+    /// unknown addresses may cost in cryptography.
+    pub follow_tries_per_sec: u32,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Self {
+            peers_max: 4096,
+            follow: Follow::default(),
+            follow_tries_per_sec: 1_000,
+        }
+    }
+}
+
+/// How far a session follows its peer when a NAT gives it another address.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Follow {
+    /// Not at all.
+    Off,
+    /// To another port of the same IP: what home routers do.
+    #[default]
+    Port,
+}
+
+/// What became of a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Handled {
+    /// Taken by this peer's session.
+    Peer(PeerId),
+    /// Taken by this peer's session, which moved here from another address.
+    Moved(PeerId),
+    /// Not taken by this peer's session.
+    PeerRejected(PeerId, Reject),
+    /// A new session, for this peer.
+    Accepted(PeerId),
+    /// A stranger's, and `reply` holds an answer.
+    Replied,
+    /// A stranger's. `reply` may hold a refusal that the protocol sends.
+    Rejected(Reject),
+}
+
+/// One socket's peers and rules.
+pub struct Endpoint {
+    acceptor: Box<dyn Acceptor>,
+    params: Params,
+    peers: PeerTable,
+    timers: Timers,
+    /// Peers that may have datagrams to send. A peer is in it once; a drain costs what is active.
+    active: VecDeque<PeerId>,
+    events: VecDeque<(PeerId, Event)>,
+    draining: bool,
+    /// Counters of sessions that are gone.
+    retired: Stats,
+    tries: Tries,
+}
+
+impl Endpoint {
+    /// An endpoint whose strangers are judged by `acceptor`.
+    pub fn new(acceptor: Box<dyn Acceptor>, params: Params) -> Self {
+        Self {
+            acceptor,
+            params,
+            peers: PeerTable::default(),
+            timers: Timers::default(),
+            active: VecDeque::new(),
+            events: VecDeque::new(),
+            draining: false,
+            retired: Stats::default(),
+            tries: Tries {
+                left: params.follow_tries_per_sec,
+                second: 0,
+            },
+        }
+    }
+
+    /// Whether this address has a session: such datagrams need no admission.
+    pub fn knows(&self, from: SocketAddr) -> bool {
+        self.peers.find(from).is_some()
+    }
+
+    /// Routes one datagram. `reply` is cleared; it is not empty when something is to be sent back to
+    /// `from`, and never longer than the datagram was.
+    pub fn handle_datagram(
+        &mut self,
+        now: Now,
+        from: SocketAddr,
+        datagram: &mut [u8],
+        reply: &mut Vec<u8>,
+    ) -> Handled {
+        reply.clear();
+        match self.peers.find(from) {
+            Some(peer) => self.handle_known(now, peer, datagram),
+            None => self.handle_stranger(now, from, datagram, reply),
+        }
+    }
+
+    /// Adds a session that we began ourselves.
+    pub fn dial(&mut self, now: Now, to: SocketAddr, session: Box<dyn Session>) -> PeerId {
+        let peer = self.peers.insert(now.mono, to, session);
+        self.touch(peer);
+        peer
+    }
+
+    /// Wakes everybody whose time has come.
+    pub fn handle_timeout(&mut self, now: Now) {
+        if self
+            .acceptor
+            .poll_timeout()
+            .is_some_and(|deadline| deadline.at <= now.mono)
+        {
+            self.acceptor.handle_timeout(now);
+        }
+        while let Some((at, id)) = self.timers.pop_due(now.mono) {
+            let Some(peer) = self.peers.get_mut(id) else {
+                continue;
+            };
+            if peer.scheduled != at {
+                continue;
+            }
+            peer.scheduled = Timestamp::MAX;
+            if peer
+                .session
+                .poll_timeout()
+                .is_some_and(|deadline| deadline.at <= now.mono)
+            {
+                peer.session.handle_timeout(now);
+            }
+            self.touch(id);
+        }
+    }
+
+    /// Seats a peer whose backend is there.
+    pub fn admit(&mut self, now: Now, id: PeerId) {
+        self.with(id, |session| session.admit(now));
+    }
+
+    /// Queues a message for a peer; a peer that is gone is [`SendError::Closed`].
+    pub fn send(
+        &mut self,
+        now: Now,
+        id: PeerId,
+        channel: Channel,
+        payload: &[u8],
+    ) -> Result<(), SendError> {
+        self.with(id, |session| session.send(now, channel, payload))
+            .unwrap_or(Err(SendError::Closed))
+    }
+
+    /// Delivers what was sent to a peer, then closes it; see [`Session::finish`].
+    pub fn finish(&mut self, now: Now, id: PeerId, reason: CloseReason, linger: Duration) {
+        self.with(id, |session| session.finish(now, reason, linger));
+    }
+
+    /// Closes a peer.
+    pub fn close(&mut self, now: Now, id: PeerId, reason: CloseReason) {
+        self.with(id, |session| session.close(now, reason));
+    }
+
+    /// Everything polled from this peer was written to where it goes.
+    pub fn confirm_written(&mut self, now: Now, id: PeerId) {
+        self.with(id, |session| session.confirm_written(now));
+    }
+
+    /// Whether this peer takes another message; false for a peer that is gone.
+    pub fn has_room(&self, id: PeerId) -> bool {
+        self.peers
+            .get(id)
+            .is_some_and(|peer| peer.session.has_room())
+    }
+
+    /// The next message from this peer; see [`Session::poll_message`].
+    pub fn poll_message(&mut self, id: PeerId) -> Option<Message<'_>> {
+        self.peers.get_mut(id)?.session.poll_message()
+    }
+
+    /// Bytes of messages that this peer's session holds for us.
+    pub fn inbox_bytes(&self, id: PeerId) -> usize {
+        self.peers
+            .get(id)
+            .map_or(0, |peer| peer.session.inbox_bytes())
+    }
+
+    /// The next thing the owner should know.
+    pub fn poll_event(&mut self) -> Option<(PeerId, Event)> {
+        self.events.pop_front()
+    }
+
+    /// Appends one datagram to `out` and says where it goes. Peers take turns, a burst at a time:
+    /// datagrams to one peer leave side by side, which is what segmentation offload wants.
+    pub fn poll_transmit(&mut self, now: Now, out: &mut Vec<u8>) -> Option<SocketAddr> {
+        while let Some(&id) = self.active.front() {
+            let Some(peer) = self.peers.get_mut(id) else {
+                self.active.pop_front();
+                continue;
+            };
+            if peer.session.poll_transmit(now, out) {
+                return Some(peer.address);
+            }
+            self.active.pop_front();
+            peer.queued = false;
+            self.settle(id);
+        }
+        None
+    }
+
+    /// As [`Endpoint::poll_transmit`], for a peer whose acknowledgements would come too late if
+    /// more datagrams were handled first; nothing when it is in no hurry.
+    pub fn poll_urgent(&mut self, now: Now, id: PeerId, out: &mut Vec<u8>) -> Option<SocketAddr> {
+        let peer = self.peers.get_mut(id)?;
+        (peer.session.is_urgent() && peer.session.poll_transmit(now, out)).then_some(peer.address)
+    }
+
+    /// When `handle_timeout` has something to do; "now" is never needed, since output is polled dry.
+    pub fn poll_timeout(&self) -> Option<Deadline> {
+        let timers = self.timers.next().map(|at| Deadline {
+            at,
+            why: Wake::SendSlot,
+        });
+        Deadline::earlier(timers, self.acceptor.poll_timeout())
+    }
+
+    /// Takes no new peers from now on, or again.
+    pub fn set_draining(&mut self, draining: bool) {
+        self.draining = draining;
+    }
+
+    /// Forgets a peer, whatever it still holds. Called when it has closed and is empty.
+    pub fn remove(&mut self, id: PeerId) {
+        if let Some(peer) = self.peers.remove(id) {
+            self.retired.absorb(peer.session.stats());
+        }
+    }
+
+    /// Peers, closing ones included.
+    pub fn len(&self) -> usize {
+        self.peers.len()
+    }
+
+    /// Whether there is no peer.
+    pub fn is_empty(&self) -> bool {
+        self.peers.len() == 0
+    }
+
+    /// Handshakes under way.
+    pub fn handshakes_pending(&self) -> usize {
+        self.acceptor.pending()
+    }
+
+    /// Where a peer is.
+    pub fn address(&self, id: PeerId) -> Option<SocketAddr> {
+        self.peers.get(id).map(|peer| peer.address)
+    }
+
+    /// Who a peer is.
+    pub fn identity(&self, id: PeerId) -> Option<Identity<'_>> {
+        self.peers.get(id).map(|peer| peer.session.identity())
+    }
+
+    /// What a peer counted.
+    pub fn stats(&self, id: PeerId) -> Option<&Stats> {
+        self.peers.get(id).map(|peer| peer.session.stats())
+    }
+
+    /// All peers, for views and samples.
+    pub fn peers(&self) -> impl Iterator<Item = (PeerId, SocketAddr, &dyn Session)> {
+        self.peers
+            .iter()
+            .map(|(id, peer)| (id, peer.address, &*peer.session))
+    }
+
+    /// Counters of sessions that were removed.
+    pub fn retired(&self) -> &Stats {
+        &self.retired
+    }
+
+    fn handle_known(&mut self, now: Now, id: PeerId, datagram: &mut [u8]) -> Handled {
+        let Some(peer) = self.peers.get_mut(id) else {
+            return Handled::Rejected(Reject::UnknownPeer);
+        };
+        let outcome = peer.session.handle_datagram(now, datagram);
+        if outcome.is_ok() {
+            peer.heard = now.mono;
+        }
+        self.touch(id);
+        match outcome {
+            Ok(()) => Handled::Peer(id),
+            Err(reject) => Handled::PeerRejected(id, reject),
+        }
+    }
+
+    fn handle_stranger(
+        &mut self,
+        now: Now,
+        from: SocketAddr,
+        datagram: &mut [u8],
+        reply: &mut Vec<u8>,
+    ) -> Handled {
+        // Peers that are here keep following their NAT during a drain.
+        if self.draining {
+            return self
+                .handle_moved(now, from, datagram)
+                .unwrap_or(Handled::Rejected(Reject::Draining));
+        }
+        let offered = datagram.len();
+        let verdict = self.acceptor.handle_unknown(
+            now,
+            Stranger {
+                from,
+                datagram,
+                reply,
+            },
+        );
+        if reply.len() > offered {
+            reply.clear();
+        }
+        match verdict {
+            Verdict::Reject(reject) => {
+                reply.clear();
+                let moved =
+                    (reject == Reject::UnknownPeer).then(|| self.handle_moved(now, from, datagram));
+                moved.flatten().unwrap_or(Handled::Rejected(reject))
+            }
+            Verdict::Deny(reject) => Handled::Rejected(reject),
+            Verdict::Reply => Handled::Replied,
+            Verdict::Accept(_) if self.peers.len() >= self.params.peers_max => {
+                Handled::Rejected(Reject::Full)
+            }
+            Verdict::Accept(session) => {
+                let id = self.peers.insert(now.mono, from, session);
+                self.touch(id);
+                Handled::Accepted(id)
+            }
+        }
+    }
+
+    fn handle_moved(&mut self, now: Now, from: SocketAddr, datagram: &mut [u8]) -> Option<Handled> {
+        let id = self.moved_peer(now, from, datagram)?;
+        self.peers.move_to(id, from);
+        Some(match self.handle_known(now, id, datagram) {
+            Handled::Peer(id) => Handled::Moved(id),
+            other => other,
+        })
+    }
+
+    /// The peer that sent this datagram from a new address, if one did: it must have gone silent at
+    /// its old one, and the datagram must carry a proof under its key. Bounded per datagram and per
+    /// second, because each try costs a decryption.
+    fn moved_peer(&mut self, now: Now, from: SocketAddr, datagram: &[u8]) -> Option<PeerId> {
+        if self.params.follow == Follow::Off {
+            return None;
+        }
+        let tries = &mut self.tries;
+        let candidates = self.peers.behind(from.ip(), FOLLOW_CANDIDATES);
+        candidates
+            .filter_map(|id| Some((id, self.peers.get(id)?)))
+            .find_map(|(id, peer)| {
+                let silent = !peer.closed && now.mono.since(peer.heard) >= FOLLOW_SILENCE;
+                let vouched = silent
+                    && tries.take(now, self.params.follow_tries_per_sec)
+                    && peer.session.vouches_for(datagram);
+                vouched.then_some(id)
+            })
+    }
+
+    fn with<R>(&mut self, id: PeerId, act: impl FnOnce(&mut dyn Session) -> R) -> Option<R> {
+        let result = act(&mut *self.peers.get_mut(id)?.session);
+        self.touch(id);
+        Some(result)
+    }
+
+    /// A session changed: take its events now, its datagrams in turn.
+    fn touch(&mut self, id: PeerId) {
+        self.collect_events(id);
+        let Some(peer) = self.peers.get_mut(id) else {
+            return;
+        };
+        if !peer.queued {
+            peer.queued = true;
+            self.active.push_back(id);
+        }
+    }
+
+    /// A session has no datagram left for now: what it decided meanwhile, and when it wakes.
+    fn settle(&mut self, id: PeerId) {
+        self.collect_events(id);
+        let Some(peer) = self.peers.get_mut(id) else {
+            return;
+        };
+        let Peer {
+            session, scheduled, ..
+        } = peer;
+        if let Some(deadline) = session.poll_timeout() {
+            self.timers.schedule(id, deadline.at, scheduled);
+        }
+    }
+
+    fn collect_events(&mut self, id: PeerId) {
+        while let Some(event) = self
+            .peers
+            .get_mut(id)
+            .and_then(|peer| peer.session.poll_event())
+        {
+            self.events.push_back((id, event));
+            if matches!(event, Event::Closed(_)) {
+                self.peers.release_address(id);
+            }
+        }
+    }
+}
+
+/// The per-second budget of address proofs.
+struct Tries {
+    left: u32,
+    second: u64,
+}
+
+impl Tries {
+    fn take(&mut self, now: Now, per_sec: u32) -> bool {
+        let second = now.mono.as_nanos() / 1_000_000_000;
+        if second != self.second {
+            (self.second, self.left) = (second, per_sec);
+        }
+        let granted = self.left > 0;
+        self.left = self.left.saturating_sub(1);
+        granted
+    }
+}
+
+/// Peers behind one IP that are tried for one datagram: players behind one NAT rarely all move in
+/// the same second, and the next datagram tries again.
+const FOLLOW_CANDIDATES: usize = 16;
+
+/// A peer that was heard less than this ago has not moved. Clients send at least every 100 ms.
+const FOLLOW_SILENCE: Duration = Duration::from_millis(250);
+
+#[cfg(test)]
+#[path = "tests/endpoint.rs"]
+mod tests;

@@ -1,0 +1,174 @@
+//! Slots of peers, and the one index from address to slot.
+
+use std::collections::{BTreeSet, HashMap};
+use std::net::{IpAddr, SocketAddr};
+
+use crate::session::Session;
+use crate::time::Timestamp;
+
+/// A peer's slot and which of its tenants is meant: a late word for a peer that is gone finds nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PeerId {
+    slot: u32,
+    generation: u32,
+}
+
+impl PeerId {
+    /// The slot number, dense from zero: an index for tables kept beside the endpoint.
+    pub fn slot(self) -> usize {
+        self.slot as usize
+    }
+}
+
+/// One peer of an endpoint.
+pub(crate) struct Peer {
+    pub(crate) session: Box<dyn Session>,
+    pub(crate) address: SocketAddr,
+    /// Its live entry in the timers; `Timestamp::MAX` when it has none.
+    pub(crate) scheduled: Timestamp,
+    /// Whether it waits in the queue of peers that may have output.
+    pub(crate) queued: bool,
+    /// When a datagram last counted; how long it has been silent decides on rebinding.
+    pub(crate) heard: Timestamp,
+    /// Closed: the address is free for others, the session only empties itself.
+    pub(crate) closed: bool,
+}
+
+/// All peers of an endpoint.
+#[derive(Default)]
+pub(crate) struct PeerTable {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    /// Sources are chosen by strangers: the hash is keyed (SipHash), never a fast fixed one.
+    by_address: HashMap<SocketAddr, u32>,
+    /// Touched at arrivals and departures only; finds the peers behind one address after a rebinding.
+    by_ip: BTreeSet<(IpAddr, u16, u32)>,
+    live: usize,
+}
+
+#[derive(Default)]
+struct Slot {
+    generation: u32,
+    peer: Option<Peer>,
+}
+
+impl PeerTable {
+    /// Peers in the table, closing ones included.
+    pub(crate) fn len(&self) -> usize {
+        self.live
+    }
+
+    pub(crate) fn insert(
+        &mut self,
+        now: Timestamp,
+        address: SocketAddr,
+        session: Box<dyn Session>,
+    ) -> PeerId {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::default());
+            self.slots.len() as u32 - 1
+        });
+        let entry = &mut self.slots[slot as usize];
+        entry.peer = Some(Peer {
+            session,
+            address,
+            scheduled: Timestamp::MAX,
+            queued: false,
+            heard: now,
+            closed: false,
+        });
+        let generation = entry.generation;
+        self.live += 1;
+        self.index(address, slot);
+        PeerId { slot, generation }
+    }
+
+    pub(crate) fn remove(&mut self, id: PeerId) -> Option<Peer> {
+        self.get(id)?;
+        let slot = &mut self.slots[id.slot as usize];
+        let peer = slot.peer.take()?;
+        slot.generation = slot.generation.wrapping_add(1);
+        self.free.push(id.slot);
+        self.live -= 1;
+        self.unindex(peer.address, id.slot);
+        Some(peer)
+    }
+
+    pub(crate) fn get(&self, id: PeerId) -> Option<&Peer> {
+        let slot = self.slots.get(id.slot as usize)?;
+        if slot.generation == id.generation {
+            slot.peer.as_ref()
+        } else {
+            None
+        }
+    }
+
+    pub(crate) fn get_mut(&mut self, id: PeerId) -> Option<&mut Peer> {
+        let slot = self.slots.get_mut(id.slot as usize)?;
+        if slot.generation == id.generation {
+            slot.peer.as_mut()
+        } else {
+            None
+        }
+    }
+
+    /// The peer that datagrams from `address` belong to.
+    pub(crate) fn find(&self, address: SocketAddr) -> Option<PeerId> {
+        let slot = *self.by_address.get(&address)?;
+        Some(PeerId {
+            slot,
+            generation: self.slots[slot as usize].generation,
+        })
+    }
+
+    /// Frees the address of a peer that closed, so that its owner can come back at once.
+    pub(crate) fn release_address(&mut self, id: PeerId) {
+        if let Some(peer) = self.get_mut(id) {
+            peer.closed = true;
+            let address = peer.address;
+            self.unindex(address, id.slot);
+        }
+    }
+
+    /// The peer is now at `address`. The caller has made sure that no other peer is.
+    pub(crate) fn move_to(&mut self, id: PeerId, address: SocketAddr) {
+        let Some(peer) = self.get_mut(id) else { return };
+        let old = std::mem::replace(&mut peer.address, address);
+        self.unindex(old, id.slot);
+        self.index(address, id.slot);
+    }
+
+    /// Peers whose address has this IP: at most `limit` of them.
+    pub(crate) fn behind(&self, ip: IpAddr, limit: usize) -> impl Iterator<Item = PeerId> {
+        self.by_ip
+            .range((ip, 0, 0)..=(ip, u16::MAX, u32::MAX))
+            .take(limit)
+            .map(|&(_, _, slot)| PeerId {
+                slot,
+                generation: self.slots[slot as usize].generation,
+            })
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (PeerId, &Peer)> {
+        self.slots.iter().enumerate().filter_map(|(slot, entry)| {
+            let id = PeerId {
+                slot: slot as u32,
+                generation: entry.generation,
+            };
+            entry.peer.as_ref().map(|peer| (id, peer))
+        })
+    }
+
+    fn index(&mut self, address: SocketAddr, slot: u32) {
+        self.by_address.insert(address, slot);
+        self.by_ip.insert((address.ip(), address.port(), slot));
+    }
+
+    /// Leaves the entry alone when another peer has the address by now.
+    fn unindex(&mut self, address: SocketAddr, slot: u32) {
+        if self.by_address.get(&address) == Some(&slot) {
+            self.by_address.remove(&address);
+        }
+        self.by_ip.remove(&(address.ip(), address.port(), slot));
+    }
+}

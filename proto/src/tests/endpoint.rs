@@ -1,0 +1,304 @@
+//! The endpoint's own duties, shown with a protocol small enough to read at a glance: a session
+//! echoes each datagram, `!` ends it, `+` proves that it comes from the peer wherever it comes from.
+
+use std::collections::VecDeque;
+
+use super::*;
+use crate::session::Identity;
+
+struct Echo {
+    out: VecDeque<Vec<u8>>,
+    events: VecDeque<Event>,
+    wakes: Option<Timestamp>,
+    woken: u64,
+    stats: Stats,
+}
+
+impl Echo {
+    fn new(wakes: Option<Timestamp>) -> Self {
+        let events = [Event::Authenticated].into();
+        Self {
+            out: VecDeque::new(),
+            events,
+            wakes,
+            woken: 0,
+            stats: Stats::default(),
+        }
+    }
+}
+
+impl Session for Echo {
+    fn handle_datagram(&mut self, now: Now, datagram: &mut [u8]) -> Result<(), Reject> {
+        match datagram {
+            [] => return Err(Reject::Malformed),
+            [b'!', ..] => self.close(now, CloseReason::PeerDisconnect),
+            other => self.out.push_back(other.to_vec()),
+        }
+        self.stats.packets_received += 1;
+        Ok(())
+    }
+    fn handle_timeout(&mut self, now: Now) {
+        self.woken += 1;
+        self.out.push_back(b"woken".to_vec());
+        self.wakes = Some(now.mono + Duration::from_secs(1));
+    }
+    fn admit(&mut self, _now: Now) {
+        self.events.push_back(Event::Connected);
+    }
+    fn send(&mut self, _now: Now, _channel: Channel, payload: &[u8]) -> Result<(), SendError> {
+        self.out.push_back(payload.to_vec());
+        Ok(())
+    }
+    fn finish(&mut self, now: Now, reason: CloseReason, _linger: Duration) {
+        self.close(now, reason);
+    }
+    fn close(&mut self, _now: Now, reason: CloseReason) {
+        self.wakes = None;
+        self.events.push_back(Event::Closed(reason));
+    }
+    fn poll_transmit(&mut self, _now: Now, out: &mut Vec<u8>) -> bool {
+        let Some(datagram) = self.out.pop_front() else {
+            return false;
+        };
+        out.extend_from_slice(&datagram);
+        true
+    }
+    fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+    fn poll_message(&mut self) -> Option<Message<'_>> {
+        None
+    }
+    fn inbox_bytes(&self) -> usize {
+        0
+    }
+    fn has_room(&self) -> bool {
+        true
+    }
+    fn poll_timeout(&self) -> Option<Deadline> {
+        self.wakes.map(|at| Deadline {
+            at,
+            why: Wake::Idle,
+        })
+    }
+    fn vouches_for(&self, datagram: &[u8]) -> bool {
+        datagram.first() == Some(&b'+')
+    }
+    fn identity(&self) -> Identity<'_> {
+        Identity::default()
+    }
+    fn stats(&self) -> &Stats {
+        &self.stats
+    }
+}
+
+/// Accepts `hello`, answers `ask` with an answer that is far too long, knows nobody else.
+struct Door {
+    wakes: Option<Timestamp>,
+}
+
+impl Acceptor for Door {
+    fn handle_unknown(&mut self, _now: Now, stranger: Stranger<'_>) -> Verdict {
+        match &*stranger.datagram {
+            b"hello" => Verdict::Accept(Box::new(Echo::new(self.wakes))),
+            b"ask" => {
+                stranger.reply.extend_from_slice(&[0; 100]);
+                Verdict::Reply
+            }
+            b"deny" => {
+                stranger.reply.extend_from_slice(b"no");
+                Verdict::Deny(Reject::Full)
+            }
+            _ => Verdict::Reject(Reject::UnknownPeer),
+        }
+    }
+}
+
+fn at(millis: u64) -> Now {
+    Now {
+        mono: Timestamp::from_millis(millis),
+        unix_secs: 0,
+    }
+}
+
+fn address(port: u16) -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], port))
+}
+
+fn endpoint(wakes: Option<Timestamp>, params: Params) -> Endpoint {
+    Endpoint::new(Box::new(Door { wakes }), params)
+}
+
+fn accept(endpoint: &mut Endpoint, port: u16) -> PeerId {
+    match endpoint.handle_datagram(
+        at(0),
+        address(port),
+        &mut b"hello".to_vec(),
+        &mut Vec::new(),
+    ) {
+        Handled::Accepted(id) => id,
+        other => panic!("not accepted: {other:?}"),
+    }
+}
+
+fn drain(endpoint: &mut Endpoint, now: Now) -> Vec<(SocketAddr, Vec<u8>)> {
+    let mut all = Vec::new();
+    let mut out = Vec::new();
+    while let Some(to) = endpoint.poll_transmit(now, &mut out) {
+        all.push((to, std::mem::take(&mut out)));
+    }
+    all
+}
+
+#[test]
+fn datagrams_go_to_their_peers_and_answers_back() {
+    let mut endpoint = endpoint(None, Params::default());
+    let peers: Vec<_> = (1..=3).map(|port| accept(&mut endpoint, port)).collect();
+    for (port, text) in [(2, "two"), (1, "one"), (2, "zwei")] {
+        let handled =
+            endpoint.handle_datagram(at(1), address(port), &mut text.into(), &mut Vec::new());
+        assert_eq!(handled, Handled::Peer(peers[port as usize - 1]));
+    }
+    let mut sent = drain(&mut endpoint, at(1));
+    sent.sort();
+    let expected =
+        [(1, "one"), (2, "two"), (2, "zwei")].map(|(port, text)| (address(port), text.into()));
+    assert_eq!(sent, expected);
+    let events: Vec<_> = std::iter::from_fn(|| endpoint.poll_event()).collect();
+    assert_eq!(events.len(), 3, "each was authenticated once: {events:?}");
+}
+
+#[test]
+fn no_answer_to_a_stranger_is_longer_than_its_question() {
+    let mut endpoint = endpoint(None, Params::default());
+    let mut reply = Vec::new();
+    assert_eq!(
+        endpoint.handle_datagram(at(0), address(9), &mut b"ask".to_vec(), &mut reply),
+        Handled::Replied
+    );
+    assert!(reply.is_empty(), "{} bytes for 3", reply.len());
+    let handled = endpoint.handle_datagram(at(0), address(9), &mut b"deny".to_vec(), &mut reply);
+    assert_eq!(
+        (handled, reply.as_slice()),
+        (Handled::Rejected(Reject::Full), b"no".as_slice())
+    );
+}
+
+#[test]
+fn a_closed_peer_frees_its_address_at_once_and_its_name_for_ever() {
+    let mut endpoint = endpoint(None, Params::default());
+    let old = accept(&mut endpoint, 1);
+    endpoint.close(at(0), old, CloseReason::Kicked);
+    assert!(!endpoint.knows(address(1)));
+    let new = accept(&mut endpoint, 1);
+    endpoint.remove(old);
+    assert!(
+        endpoint.knows(address(1)),
+        "the address belongs to the new peer"
+    );
+    let third = accept(&mut endpoint, 2);
+    assert_eq!(
+        (third.slot(), third == old),
+        (old.slot(), false),
+        "same slot, another tenant"
+    );
+    assert_eq!(
+        endpoint.send(at(0), old, 0, b"late"),
+        Err(SendError::Closed)
+    );
+    assert_eq!(endpoint.send(at(0), new, 0, b"fine"), Ok(()));
+}
+
+#[test]
+fn peers_wake_when_they_asked_to() {
+    let mut endpoint = endpoint(Some(Timestamp::from_millis(500)), Params::default());
+    accept(&mut endpoint, 1);
+    drain(&mut endpoint, at(0));
+    assert_eq!(
+        endpoint.poll_timeout().map(|d| d.at),
+        Some(Timestamp::from_millis(500))
+    );
+    endpoint.handle_timeout(at(499));
+    assert!(drain(&mut endpoint, at(499)).is_empty());
+    endpoint.handle_timeout(at(500));
+    assert_eq!(drain(&mut endpoint, at(500)).len(), 1);
+    assert_eq!(
+        endpoint.poll_timeout().map(|d| d.at),
+        Some(Timestamp::from_millis(1500))
+    );
+}
+
+#[test]
+fn a_session_follows_its_peer_only_with_a_proof_and_after_silence() {
+    let mut endpoint = endpoint(None, Params::default());
+    let peer = accept(&mut endpoint, 1);
+    let mut from = |port: u16, text: &str, millis: u64| {
+        endpoint.handle_datagram(at(millis), address(port), &mut text.into(), &mut Vec::new())
+    };
+    assert_eq!(
+        from(2, "+moved", 100),
+        Handled::Rejected(Reject::UnknownPeer),
+        "not silent yet"
+    );
+    assert_eq!(
+        from(2, "-moved", 400),
+        Handled::Rejected(Reject::UnknownPeer),
+        "no proof"
+    );
+    assert_eq!(from(2, "+moved", 400), Handled::Moved(peer));
+    assert_eq!(from(2, "again", 401), Handled::Peer(peer));
+    assert_eq!(
+        from(1, "old", 402),
+        Handled::Rejected(Reject::UnknownPeer),
+        "the old address is free"
+    );
+    assert_eq!(endpoint.address(peer), Some(address(2)));
+}
+
+#[test]
+fn proofs_of_new_addresses_have_a_budget() {
+    let params = Params {
+        follow_tries_per_sec: 3,
+        ..Params::default()
+    };
+    let mut endpoint = endpoint(None, params);
+    accept(&mut endpoint, 1);
+    let mut from = |text: &str| {
+        endpoint.handle_datagram(at(500), address(2), &mut text.into(), &mut Vec::new())
+    };
+    for _ in 0..3 {
+        from("-forged");
+    }
+    assert_eq!(
+        from("+genuine"),
+        Handled::Rejected(Reject::UnknownPeer),
+        "the budget of this second is gone"
+    );
+}
+
+#[test]
+fn a_drain_turns_strangers_away_and_keeps_peers() {
+    let mut endpoint = endpoint(None, Params::default());
+    let peer = accept(&mut endpoint, 1);
+    endpoint.set_draining(true);
+    let mut from = |port: u16, text: &str| {
+        endpoint.handle_datagram(at(500), address(port), &mut text.into(), &mut Vec::new())
+    };
+    assert_eq!(from(2, "hello"), Handled::Rejected(Reject::Draining));
+    assert_eq!(from(1, "still here"), Handled::Peer(peer));
+    assert_eq!(
+        from(3, "+moved"),
+        Handled::Rejected(Reject::Draining),
+        "it was heard just now"
+    );
+}
+
+#[test]
+fn counters_outlive_their_sessions() {
+    let mut endpoint = endpoint(None, Params::default());
+    let peer = accept(&mut endpoint, 1);
+    endpoint.handle_datagram(at(1), address(1), &mut b"x".to_vec(), &mut Vec::new());
+    endpoint.remove(peer);
+    assert_eq!(endpoint.retired().packets_received, 1);
+    assert!(endpoint.is_empty());
+}
