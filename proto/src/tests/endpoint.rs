@@ -156,7 +156,7 @@ fn datagrams_go_to_their_peers_and_answers_back() {
     let peers: Vec<_> = (1..=3).map(|port| accept(&mut endpoint, port)).collect();
     for (port, text) in [(2, "two"), (1, "one"), (2, "zwei")] {
         let handled =
-            endpoint.handle_datagram(at(1), address(port), &mut text.into(), &mut Vec::new());
+            endpoint.handle_datagram(at(1), address(port), &mut Vec::from(text), &mut Vec::new());
         assert_eq!(handled, Handled::Peer(peers[port as usize - 1]));
     }
     let mut sent = drain(&mut endpoint, at(1));
@@ -233,7 +233,12 @@ fn a_session_follows_its_peer_only_with_a_proof_and_after_silence() {
     let mut endpoint = endpoint(None, Params::default());
     let peer = accept(&mut endpoint, 1);
     let mut from = |port: u16, text: &str, millis: u64| {
-        endpoint.handle_datagram(at(millis), address(port), &mut text.into(), &mut Vec::new())
+        endpoint.handle_datagram(
+            at(millis),
+            address(port),
+            &mut Vec::from(text),
+            &mut Vec::new(),
+        )
     };
     assert_eq!(
         from(2, "+moved", 100),
@@ -264,7 +269,7 @@ fn proofs_of_new_addresses_have_a_budget() {
     let mut endpoint = endpoint(None, params);
     accept(&mut endpoint, 1);
     let mut from = |text: &str| {
-        endpoint.handle_datagram(at(500), address(2), &mut text.into(), &mut Vec::new())
+        endpoint.handle_datagram(at(500), address(2), &mut Vec::from(text), &mut Vec::new())
     };
     for _ in 0..3 {
         from("-forged");
@@ -282,7 +287,12 @@ fn a_drain_turns_strangers_away_and_keeps_peers() {
     let peer = accept(&mut endpoint, 1);
     endpoint.set_draining(true);
     let mut from = |port: u16, text: &str| {
-        endpoint.handle_datagram(at(500), address(port), &mut text.into(), &mut Vec::new())
+        endpoint.handle_datagram(
+            at(500),
+            address(port),
+            &mut Vec::from(text),
+            &mut Vec::new(),
+        )
     };
     assert_eq!(from(2, "hello"), Handled::Rejected(Reject::Draining));
     assert_eq!(from(1, "still here"), Handled::Peer(peer));
