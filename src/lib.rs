@@ -1,2 +1,6 @@
 //! tidegate: ends reliable-UDP game protocols and forwards framed, ordered messages to local
 //! TCP or Unix-socket backends.
+
+pub mod clock;
+pub mod framing;
+pub mod proxy_protocol;
