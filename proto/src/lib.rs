@@ -6,6 +6,8 @@
 pub mod endpoint;
 pub mod inbox;
 mod peer_table;
+pub mod rtt;
+pub mod sender;
 pub mod sequence;
 pub mod session;
 #[cfg(any(test, feature = "sim"))]

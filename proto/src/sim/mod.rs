@@ -1,7 +1,9 @@
 //! A bad network in virtual time: what the scenarios, benches and `tidegate demo` run on.
 
 pub mod link;
+pub mod peer;
 pub mod random;
 
 pub use link::{Conditions, Done, Link};
+pub use peer::{Packet, Peer};
 pub use random::Random;

@@ -1,0 +1,79 @@
+//! When an acknowledgement is owed. Any packet that leaves carries it; this decides when one must
+//! leave although there is nothing else to say.
+
+use std::time::Duration;
+
+use crate::time::Timestamp;
+
+use super::params::Params;
+
+/// What a received packet brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// Acknowledgements only.
+    Nothing,
+    /// Messages, all of them known.
+    Repeats,
+    /// At least one new message or fragment.
+    News,
+}
+
+/// The debt of acknowledgements.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct AckTimer {
+    due: Option<Timestamp>,
+    /// Packets with messages since something was last sent.
+    eliciting: u32,
+    /// Packets of any kind since something was last sent.
+    any: u32,
+}
+
+impl AckTimer {
+    pub(super) fn on_received(
+        &mut self,
+        now: Timestamp,
+        what: Received,
+        in_order: bool,
+        params: &Params,
+    ) {
+        self.any += 1;
+        let wait = match what {
+            Received::Nothing => None,
+            Received::Repeats => Some(params.ack_delay_repeat),
+            Received::News => Some(params.ack_delay),
+        };
+        let mut wait = wait.inspect(|_| self.eliciting += 1);
+        if wait.is_some() && !in_order {
+            // The peer waits for exactly this to know what was lost. Soon and not at once: the
+            // packet that seems missing may be the next one in the same batch.
+            wait = Some(Duration::from_millis(1));
+        }
+        if self.eliciting >= params.ack_every || self.any >= AT_ONCE {
+            wait = Some(Duration::ZERO);
+        }
+        if let Some(wait) = wait {
+            let at = now + wait;
+            self.due = Some(self.due.map_or(at, |due| due.min(at)));
+        }
+    }
+
+    pub(super) fn on_sent(&mut self) {
+        *self = Self::default();
+    }
+
+    pub(super) fn due(&self) -> Option<Timestamp> {
+        self.due
+    }
+
+    pub(super) fn is_due(&self, now: Timestamp) -> bool {
+        self.due.is_some_and(|due| due <= now)
+    }
+
+    /// So many packets came without one going back that the ack bits may soon be outrun.
+    pub(super) fn is_urgent(&self) -> bool {
+        self.any >= AT_ONCE
+    }
+}
+
+/// Half of what the ack bits reach: the other half is for acknowledgements that get lost.
+const AT_ONCE: u32 = 16;

@@ -1,0 +1,150 @@
+//! Packets sent and what they carried, until their fate is known: the packet-to-messages map.
+//!
+//! One ring of packets and one of the items they carried; nothing is allocated per packet. Packet
+//! numbers may have gaps (a session skips numbers on purpose).
+
+use std::collections::VecDeque;
+
+use crate::session::Channel;
+use crate::time::Timestamp;
+
+/// One message or fragment inside a sent packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Item {
+    pub(super) lane: Channel,
+    /// Which fragment, if the message is a block.
+    pub(super) fragment: u8,
+    pub(super) id: u16,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    Unknown,
+    Acked,
+    Lost,
+    /// The number was never used.
+    Skipped,
+}
+
+/// One sent packet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sent {
+    pub(super) at: Timestamp,
+    items: u16,
+    /// Where its items begin, counted (wrapping) from the first item ever filed.
+    items_from: u32,
+    pub(super) fate: Fate,
+    /// Brought something for the first time: its ack is not late on purpose, so it times the path.
+    pub(super) fresh: bool,
+}
+
+impl Sent {
+    pub(super) fn has_items(&self) -> bool {
+        self.items > 0
+    }
+}
+
+/// Sent packets from the oldest whose fate may still change.
+#[derive(Debug, Default)]
+pub(super) struct InFlight {
+    /// Number of `packets[0]`.
+    base: u64,
+    packets: VecDeque<Sent>,
+    items: VecDeque<Item>,
+    /// Count (wrapping) of `items[0]`.
+    items_base: u32,
+}
+
+impl InFlight {
+    /// First number remembered.
+    pub(super) fn base(&self) -> u64 {
+        self.base
+    }
+
+    /// One more than the last number remembered.
+    pub(super) fn end(&self) -> u64 {
+        self.base + self.packets.len() as u64
+    }
+
+    pub(super) fn get(&self, number: u64) -> Option<&Sent> {
+        self.packets.get(number.checked_sub(self.base)? as usize)
+    }
+
+    pub(super) fn get_mut(&mut self, number: u64) -> Option<&mut Sent> {
+        self.packets
+            .get_mut(number.checked_sub(self.base)? as usize)
+    }
+
+    /// Files a packet. Numbers between the last one and this one were skipped.
+    pub(super) fn push(
+        &mut self,
+        number: u64,
+        at: Timestamp,
+        fresh: bool,
+        items: impl Iterator<Item = Item>,
+    ) {
+        if self.packets.is_empty() {
+            self.base = number;
+        }
+        while self.end() < number {
+            self.packets.push_back(Sent {
+                at,
+                items: 0,
+                items_from: self.items_end(),
+                fate: Fate::Skipped,
+                fresh: false,
+            });
+        }
+        let (items_from, before) = (self.items_end(), self.items.len());
+        self.items.extend(items);
+        self.packets.push_back(Sent {
+            at,
+            items: (self.items.len() - before) as u16,
+            items_from,
+            fate: Fate::Unknown,
+            fresh,
+        });
+    }
+
+    /// What packet `number` carried.
+    pub(super) fn items(&self, number: u64) -> impl Iterator<Item = Item> + '_ {
+        let (from, count) = self.get(number).map_or((0, 0), |sent| {
+            let from = sent.items_from.wrapping_sub(self.items_base);
+            (from as usize, usize::from(sent.items))
+        });
+        self.items.range(from..from + count).copied()
+    }
+
+    /// Forgets the oldest packet.
+    pub(super) fn pop(&mut self) -> Option<Sent> {
+        let sent = self.packets.pop_front()?;
+        self.items.drain(..usize::from(sent.items));
+        self.items_base = self.items_base.wrapping_add(u32::from(sent.items));
+        self.base += 1;
+        if self.packets.is_empty() {
+            self.give_back();
+        }
+        Some(sent)
+    }
+
+    pub(super) fn front(&self) -> Option<&Sent> {
+        self.packets.front()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.packets.len()
+    }
+
+    fn items_end(&self) -> u32 {
+        self.items_base.wrapping_add(self.items.len() as u32)
+    }
+
+    fn give_back(&mut self) {
+        if self.packets.capacity() > 64 {
+            self.packets = VecDeque::new();
+        }
+        if self.items.capacity() > 128 {
+            self.items = VecDeque::new();
+        }
+    }
+}

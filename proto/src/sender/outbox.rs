@@ -1,0 +1,240 @@
+//! A reliable lane's messages from the moment they are pushed until the peer has them.
+//!
+//! Payloads lie one after the other in one byte ring, entries in another; both grow with use and
+//! are given back when everything is acknowledged. Ids are 16 bits and wrap; an entry is found by
+//! its distance from the oldest unacknowledged id.
+//! Rules: docs/wire/yojimbo.md, section 6, rules 2 (window) and 5 (blocks gate the lane).
+
+use std::collections::VecDeque;
+
+use crate::time::Timestamp;
+
+use super::block::Block;
+
+/// One message that the peer does not have yet, as far as we know.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    /// Where the payload begins, counted from the first byte ever pushed.
+    start: u64,
+    pub(super) length: u32,
+    /// Packets under way that carry it.
+    pub(super) in_flight: u8,
+    /// Times it went out.
+    pub(super) sends: u8,
+    pub(super) acked: bool,
+    pub(super) is_block: bool,
+    /// First packet of the present round of copies (a loss of all of them starts a new round).
+    pub(super) first_packet: u64,
+    /// Which packets from there on carried it: bit n is packet `first_packet + n`.
+    pub(super) carried: u64,
+    pub(super) pushed_at: Timestamp,
+}
+
+impl Entry {
+    /// Never sent, or every packet that carried it was lost.
+    pub(super) fn is_due(&self) -> bool {
+        !self.acked && self.in_flight == 0
+    }
+}
+
+/// Messages of one reliable lane.
+#[derive(Debug, Default)]
+pub(super) struct Outbox {
+    /// Id of `entries[0]`: the oldest unacknowledged message.
+    base: u16,
+    entries: VecDeque<Entry>,
+    /// Entries that were sent at least once; the rest of the queue is fresh.
+    started: usize,
+    /// Started entries whose every copy was lost.
+    lost: usize,
+    bytes: VecDeque<u8>,
+    /// Stream position of `bytes[0]`.
+    bytes_start: u64,
+    /// Progress of the block at the front, once its turn came.
+    pub(super) block: Option<Box<Block>>,
+    /// Blocks among the entries.
+    blocks: usize,
+}
+
+impl Outbox {
+    pub(super) fn push(&mut self, now: Timestamp, payload: &[u8], is_block: bool) {
+        self.entries.push_back(Entry {
+            start: self.bytes_start + self.bytes.len() as u64,
+            length: payload.len() as u32,
+            in_flight: 0,
+            sends: 0,
+            acked: false,
+            is_block,
+            first_packet: 0,
+            carried: 0,
+            pushed_at: now,
+        });
+        self.blocks += usize::from(is_block);
+        self.bytes.extend(payload);
+    }
+
+    /// Id of the oldest unacknowledged message, or of the next one.
+    pub(super) fn base(&self) -> u16 {
+        self.base
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    pub(super) fn held_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Every copy of some started message was lost.
+    pub(super) fn has_lost(&self) -> bool {
+        self.lost > 0
+    }
+
+    /// Entries that may be in packets now, from the oldest: up to the first block that is not at
+    /// the front, and only that block if it is.
+    pub(super) fn sendable(&self) -> usize {
+        if self.blocks == 0 {
+            return self.entries.len();
+        }
+        let first = self.entries.iter().position(|entry| entry.is_block);
+        match first {
+            Some(0) => 1,
+            Some(at) => at,
+            None => self.entries.len(),
+        }
+    }
+
+    /// A block stands at the front: it has the lane to itself.
+    pub(super) fn front_block(&self) -> Option<(u16, u32)> {
+        let front = self.entries.front()?;
+        front.is_block.then_some((self.base, front.length))
+    }
+
+    /// Something was never sent and may be.
+    pub(super) fn has_fresh(&self) -> bool {
+        self.started < self.sendable()
+    }
+
+    pub(super) fn entry(&self, index: usize) -> Option<&Entry> {
+        self.entries.get(index)
+    }
+
+    pub(super) fn get(&self, id: u16) -> Option<&Entry> {
+        self.entries.get(usize::from(id.wrapping_sub(self.base)))
+    }
+
+    pub(super) fn oldest_pushed_at(&self) -> Option<Timestamp> {
+        self.entries.front().map(|entry| entry.pushed_at)
+    }
+
+    /// The payload's bytes, in two pieces where the ring wraps.
+    pub(super) fn payload(&self, id: u16) -> Option<(&[u8], &[u8])> {
+        let entry = self.get(id)?;
+        Some(self.piece(entry, 0, entry.length as usize))
+    }
+
+    /// `length` bytes of the payload from `offset`.
+    pub(super) fn piece(&self, entry: &Entry, offset: usize, length: usize) -> (&[u8], &[u8]) {
+        let from = (entry.start - self.bytes_start) as usize + offset;
+        let to = from + length;
+        let (a, b) = self.bytes.as_slices();
+        if to <= a.len() {
+            (&a[from..to], &[])
+        } else if from >= a.len() {
+            (&b[from - a.len()..to - a.len()], &[])
+        } else {
+            (&a[from..], &b[..to - a.len()])
+        }
+    }
+
+    /// The message went out in packet `number`.
+    pub(super) fn on_sent(&mut self, id: u16, number: u64) {
+        let index = usize::from(id.wrapping_sub(self.base));
+        let Some(entry) = self.entries.get_mut(index) else {
+            return;
+        };
+        if entry.sends > 0 && entry.is_due() {
+            self.lost -= 1;
+        }
+        if entry.in_flight == 0 {
+            entry.first_packet = number;
+            entry.carried = 0;
+        }
+        let offset = number - entry.first_packet;
+        if offset < 64 {
+            entry.carried |= 1 << offset;
+        }
+        entry.in_flight = entry.in_flight.saturating_add(1);
+        entry.sends = entry.sends.saturating_add(1);
+        self.started = self.started.max(index + 1);
+    }
+
+    /// A packet that carried the message will not arrive. True if that was its last copy.
+    pub(super) fn on_lost(&mut self, id: u16) -> bool {
+        let index = usize::from(id.wrapping_sub(self.base));
+        let Some(entry) = self.entries.get_mut(index) else {
+            return false;
+        };
+        if entry.acked || entry.in_flight == 0 {
+            return false;
+        }
+        entry.in_flight -= 1;
+        let last = entry.in_flight == 0;
+        self.lost += usize::from(last);
+        last
+    }
+
+    /// The peer has the message. True if that was news.
+    pub(super) fn on_acked(&mut self, id: u16) -> bool {
+        let index = usize::from(id.wrapping_sub(self.base));
+        let Some(entry) = self.entries.get_mut(index) else {
+            return false;
+        };
+        if entry.acked || entry.sends == 0 {
+            return false;
+        }
+        if entry.in_flight == 0 {
+            self.lost -= 1;
+        }
+        entry.acked = true;
+        true
+    }
+
+    /// Lets go of what the peer has, from the oldest on.
+    pub(super) fn release(&mut self) {
+        let mut freed = 0;
+        while let Some(front) = self.entries.front()
+            && front.acked
+        {
+            freed += front.length as usize;
+            if front.is_block {
+                self.blocks -= 1;
+                self.block = None;
+            }
+            self.entries.pop_front();
+            self.base = self.base.wrapping_add(1);
+            self.started -= 1;
+        }
+        self.bytes.drain(..freed);
+        self.bytes_start += freed as u64;
+        if self.entries.is_empty() {
+            self.give_back();
+        }
+    }
+
+    /// A lane that had to grow returns the memory once it is empty, so that a peer costs what it
+    /// uses and not what it once used.
+    fn give_back(&mut self) {
+        if self.bytes.capacity() > 4096 {
+            self.bytes = VecDeque::new();
+        }
+        if self.entries.capacity() > 32 {
+            self.entries = VecDeque::new();
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Every number behind "when to send what", with its reason, under the name an operator uses.
+
+use std::time::Duration;
+
+/// Which rule judges the path, and with it everything that hangs on that rule.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Profile {
+    /// Good and bad mode by the rise over the peer's own base RTT and by loss; redundancy; a byte
+    /// rate for bulk.
+    #[default]
+    Adaptive,
+    /// The 2008 article to the letter: 30 or 10 packets a second, RTT over 250 ms is bad, resend
+    /// after 0.1 s, no redundancy (docs/wire/gaffer.md, section 5).
+    Article,
+}
+
+/// How a [`Sender`](super::Sender) behaves. Shared by all sessions of a listener.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Params {
+    /// The rule in force.
+    pub profile: Profile,
+    /// Packets a second in good mode. 90 leaves a 60 Hz game room for acks and repairs between its
+    /// own packets.
+    pub good_rate: f64,
+    /// Packets a second in bad mode. 20 is what a queue of a slow uplink drains beside.
+    pub bad_rate: f64,
+    /// Packets that may leave at once after a pause: a burst of messages spread over 8 packets is
+    /// still well inside a peer's 32-packet ack window.
+    pub burst: f64,
+    /// An acknowledgement is owed at the latest this long after the first packet that brought
+    /// something: less than two 60 Hz frames, so that the peer's RTT stays honest.
+    pub ack_delay: Duration,
+    /// The same for packets that brought nothing new: their sender waits for nothing.
+    pub ack_delay_repeat: Duration,
+    /// Packets received after which an acknowledgement is owed at once: a quarter of what the 32
+    /// ack bits reach, so that losing three acknowledgements in a row loses no news.
+    pub ack_every: u32,
+    /// Something is sent at least this often, so that acknowledgements repeat and the peer's
+    /// estimate of the path stays fresh.
+    pub keep_alive: Duration,
+    /// Messages larger than this travel as blocks on lanes that have them (the profile's limit of
+    /// an inline frame: docs/wire/yojimbo.md, section 1).
+    pub inline_max: usize,
+    /// The largest block.
+    pub block_max: usize,
+    /// Reliable messages queued or unacknowledged per lane. The peer's receive window: an id 1024
+    /// beyond the oldest unacknowledged one would be a desync.
+    pub outbox_messages_max: usize,
+    /// Their bytes. Enough for four of the largest blocks.
+    pub outbox_bytes_max: usize,
+    /// Unreliable messages waiting per lane; the oldest makes room for a new one.
+    pub unreliable_messages_max: usize,
+    /// Their bytes.
+    pub unreliable_bytes_max: usize,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Self {
+            profile: Profile::Adaptive,
+            good_rate: 90.0,
+            bad_rate: 20.0,
+            burst: 8.0,
+            ack_delay: Duration::from_millis(20),
+            ack_delay_repeat: Duration::from_millis(40),
+            ack_every: 8,
+            keep_alive: Duration::from_millis(250),
+            inline_max: 7000,
+            block_max: 262_144,
+            outbox_messages_max: 1024,
+            outbox_bytes_max: 1 << 20,
+            unreliable_messages_max: 64,
+            unreliable_bytes_max: 64 * 1024,
+        }
+    }
+}
+
+impl Params {
+    /// The article's sender.
+    pub fn article() -> Self {
+        Self {
+            profile: Profile::Article,
+            good_rate: 30.0,
+            bad_rate: 10.0,
+            // A fixed tick: nothing is saved up.
+            burst: 1.0,
+            ..Self::default()
+        }
+    }
+}
+
+/// What the protocol around the sender adds to messages, as upper bounds in bytes, so that a plan
+/// always fits; and how large its packets may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Framing {
+    /// Payload of a packet that stays one datagram.
+    pub datagram: u16,
+    /// Payload of the largest packet; only messages that do not fit one datagram use it.
+    pub packet: u16,
+    /// Beside everything, once a packet.
+    pub packet_overhead: u16,
+    /// Once for each lane that has something in the packet.
+    pub lane_overhead: u16,
+    /// For each message.
+    pub message_overhead: u16,
+    /// For a block's fragment.
+    pub fragment_overhead: u16,
+    /// Bytes of a block in one fragment.
+    pub fragment: u16,
+    /// Messages of one lane in one packet.
+    pub messages_max: u16,
+    /// Everything below the payload (IP, UDP, encryption, header), for byte rates only.
+    pub below: u16,
+}
+
+/// One channel of the protocol, as the sender sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lane {
+    /// Ids, acknowledged, in order. `blocks`: messages above
+    /// [`inline_max`](Params::inline_max) go in fragments; without, they are too large.
+    Reliable {
+        /// Whether blocks are allowed.
+        blocks: bool,
+    },
+    /// Sent once, or dropped when newer ones need the room.
+    Unreliable,
+}

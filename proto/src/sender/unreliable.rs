@@ -1,0 +1,72 @@
+//! An unreliable lane: a short queue in which the oldest makes room for the newest.
+
+use std::collections::VecDeque;
+
+/// Messages that wait for their one packet.
+#[derive(Debug, Default)]
+pub(super) struct Fleeting {
+    /// Id of `lengths[0]`; ids exist only between a plan and its packet.
+    base: u16,
+    lengths: VecDeque<u32>,
+    bytes: VecDeque<u8>,
+}
+
+impl Fleeting {
+    /// Adds a message; returns how many older ones were dropped for it.
+    pub(super) fn push(&mut self, payload: &[u8], messages_max: usize, bytes_max: usize) -> u64 {
+        let mut dropped = 0;
+        while !self.lengths.is_empty()
+            && (self.lengths.len() >= messages_max || self.bytes.len() + payload.len() > bytes_max)
+        {
+            self.pop();
+            dropped += 1;
+        }
+        self.lengths.push_back(payload.len() as u32);
+        self.bytes.extend(payload);
+        dropped
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.lengths.is_empty()
+    }
+
+    pub(super) fn base(&self) -> u16 {
+        self.base
+    }
+
+    pub(super) fn length(&self, index: usize) -> Option<usize> {
+        self.lengths.get(index).map(|length| *length as usize)
+    }
+
+    pub(super) fn payload(&self, id: u16) -> Option<(&[u8], &[u8])> {
+        let index = usize::from(id.wrapping_sub(self.base));
+        let length = self.length(index)?;
+        let from: usize = self.lengths.iter().take(index).map(|l| *l as usize).sum();
+        let to = from + length;
+        let (a, b) = self.bytes.as_slices();
+        Some(if to <= a.len() {
+            (&a[from..to], &[])
+        } else if from >= a.len() {
+            (&b[from - a.len()..to - a.len()], &[])
+        } else {
+            (&a[from..], &b[..to - a.len()])
+        })
+    }
+
+    /// The oldest went out, or is dropped.
+    pub(super) fn pop(&mut self) {
+        let Some(length) = self.lengths.pop_front() else {
+            return;
+        };
+        self.bytes.drain(..length as usize);
+        self.base = self.base.wrapping_add(1);
+        if self.lengths.is_empty() {
+            if self.bytes.capacity() > 4096 {
+                self.bytes = VecDeque::new();
+            }
+            if self.lengths.capacity() > 32 {
+                self.lengths = VecDeque::new();
+            }
+        }
+    }
+}
