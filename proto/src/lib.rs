@@ -3,6 +3,7 @@
 //! Start with [`session`]: what a [`Session`] is told and what it asks for. Then one of
 //! the protocols, whose `mod.rs` shows its layers in one picture.
 
+pub mod cursor;
 pub mod endpoint;
 pub mod inbox;
 mod peer_table;
@@ -15,6 +16,7 @@ pub mod sim;
 pub mod stats;
 pub mod time;
 mod timers;
+pub mod yojimbo;
 
 pub use endpoint::{Endpoint, Handled, PeerId};
 pub use session::{

@@ -3,4 +3,6 @@
 //! The vectors were made by running the reference implementations. `TIDEGATE_VECTORS=DIR` runs the
 //! same tests over another directory of the same schema (see tests/vectors/README.md).
 
+mod bitpack;
+mod reliable;
 mod vectors;

@@ -1,0 +1,392 @@
+//! Bit packing: fields of any width, least significant bit first, with no gaps between them.
+//!
+//! Rule: docs/wire/bitpack.md. Bit `k` of the stream is bit `k % 8` of byte `k / 8`. A field that
+//! fails to read fails the whole packet, so readers are used with `?` and dropped on error.
+
+/// Why a field cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BitError {
+    /// The bytes end before the field does.
+    PastEnd,
+    /// The field holds a number outside its range.
+    OutOfRange,
+    /// A bit that only pads to the next byte is set.
+    Padding,
+}
+
+/// Bits needed for the numbers from `min` to `max`; none when there is only one.
+pub const fn width_of(min: i32, max: i32) -> u32 {
+    let span = (max as i64 - min as i64) as u32;
+    32 - span.leading_zeros()
+}
+
+/// Bits that lead from `bits` to the next whole byte.
+pub const fn padding_after(bits: usize) -> usize {
+    bits.wrapping_neg() % 8
+}
+
+/// The five ranges of a relative number (docs/wire/bitpack.md, section 3): smallest and largest
+/// difference. A difference of 1 has a form of its own, larger ones write the number itself.
+const TIERS: [(u32, u32); 5] = [(2, 6), (7, 23), (24, 280), (281, 4377), (4378, 69914)];
+
+/// Reads fields from the front of a byte slice.
+#[derive(Clone, Copy, Debug)]
+pub struct BitReader<'a> {
+    bytes: &'a [u8],
+    /// Bits read so far; never more than there are.
+    at: usize,
+}
+
+impl<'a> BitReader<'a> {
+    /// Starts at the first bit.
+    pub const fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, at: 0 }
+    }
+
+    /// Bits read so far.
+    pub const fn position(&self) -> usize {
+        self.at
+    }
+
+    /// `width` bits, 0 to 32 of them.
+    #[inline]
+    pub fn bits(&mut self, width: u32) -> Result<u32, BitError> {
+        debug_assert!(width <= 32);
+        let end = self.at + width as usize;
+        if end > self.bytes.len() * 8 {
+            return Err(BitError::PastEnd);
+        }
+        let first = self.at / 8;
+        let word = match self.bytes.get(first..first + 8) {
+            Some(eight) => u64::from_le_bytes(eight.try_into().map_err(|_| BitError::PastEnd)?),
+            None => self.bytes[first..]
+                .iter()
+                .rev()
+                .fold(0, |word, byte| word << 8 | u64::from(*byte)),
+        };
+        let value = word >> (self.at % 8) & ((1 << width) - 1);
+        self.at = end;
+        Ok(value as u32)
+    }
+
+    /// One bit.
+    #[inline]
+    pub fn bool(&mut self) -> Result<bool, BitError> {
+        Ok(self.bits(1)? == 1)
+    }
+
+    /// A number from `min` to `max`, in as many bits as the range needs.
+    #[inline]
+    pub fn int(&mut self, min: i32, max: i32) -> Result<i32, BitError> {
+        let span = (i64::from(max) - i64::from(min)) as u32;
+        let offset = self.bits(width_of(min, max))?;
+        if offset > span {
+            return Err(BitError::OutOfRange);
+        }
+        Ok(min.wrapping_add(offset as i32))
+    }
+
+    /// Goes to the next whole byte; the bits skipped must be zero.
+    #[inline]
+    pub fn align(&mut self) -> Result<(), BitError> {
+        match self.bits(padding_after(self.at) as u32)? {
+            0 => Ok(()),
+            _ => Err(BitError::Padding),
+        }
+    }
+
+    /// Aligns, even for no bytes at all, and takes `count` bytes where they are.
+    #[inline]
+    pub fn bytes(&mut self, count: usize) -> Result<&'a [u8], BitError> {
+        self.align()?;
+        let first = self.at / 8;
+        let taken = first
+            .checked_add(count)
+            .and_then(|end| self.bytes.get(first..end))
+            .ok_or(BitError::PastEnd)?;
+        self.at += count * 8;
+        Ok(taken)
+    }
+
+    /// Passes over `count` bits whatever they are.
+    pub fn skip(&mut self, count: usize) -> Result<(), BitError> {
+        if count > self.bytes.len() * 8 - self.at {
+            return Err(BitError::PastEnd);
+        }
+        self.at += count;
+        Ok(())
+    }
+
+    /// A number larger than `previous`, written as its distance.
+    pub fn int_relative(&mut self, previous: u32) -> Result<u32, BitError> {
+        if self.bool()? {
+            return previous.checked_add(1).ok_or(BitError::OutOfRange);
+        }
+        for (min, max) in TIERS {
+            if self.bool()? {
+                let distance = self.int(min as i32, max as i32)? as u32;
+                return previous.checked_add(distance).ok_or(BitError::OutOfRange);
+            }
+        }
+        let current = self.bits(32)?;
+        if current <= previous {
+            return Err(BitError::OutOfRange);
+        }
+        Ok(current)
+    }
+
+    /// A 16-bit number after `previous`, across the wrap.
+    ///
+    /// The wire can say more than 16 bits can hold; what is left over is cut off, as the reference
+    /// does. So the result may be any number, `previous` included.
+    #[inline]
+    pub fn sequence_relative(&mut self, previous: u16) -> Result<u16, BitError> {
+        Ok(self.int_relative(u32::from(previous))? as u16)
+    }
+}
+
+/// Appends fields to a byte vector, the first one at its end.
+#[derive(Debug)]
+pub struct BitWriter<'a> {
+    out: &'a mut Vec<u8>,
+    /// Where in `out` the stream begins.
+    start: usize,
+    /// Bits that do not make a byte yet, and how many: 0 to 7.
+    pending: u64,
+    held: u32,
+}
+
+impl<'a> BitWriter<'a> {
+    /// Starts behind what `out` already holds.
+    pub const fn new(out: &'a mut Vec<u8>) -> Self {
+        let start = out.len();
+        Self {
+            out,
+            start,
+            pending: 0,
+            held: 0,
+        }
+    }
+
+    /// Bits written so far.
+    pub const fn position(&self) -> usize {
+        (self.out.len() - self.start) * 8 + self.held as usize
+    }
+
+    /// The low `width` bits of `value`, 0 to 32 of them; the others must be zero.
+    #[inline]
+    pub fn bits(&mut self, value: u32, width: u32) {
+        debug_assert!(width <= 32 && u64::from(value) < 1 << width);
+        self.pending |= u64::from(value) << self.held;
+        self.held += width;
+        let whole = self.held as usize / 8;
+        self.out
+            .extend_from_slice(&self.pending.to_le_bytes()[..whole]);
+        self.pending >>= whole * 8;
+        self.held %= 8;
+    }
+
+    /// One bit.
+    #[inline]
+    pub fn bool(&mut self, value: bool) {
+        self.bits(u32::from(value), 1);
+    }
+
+    /// A number from `min` to `max`; the caller has checked the range.
+    #[inline]
+    pub fn int(&mut self, value: i32, min: i32, max: i32) {
+        debug_assert!((min..=max).contains(&value));
+        self.bits(value.wrapping_sub(min) as u32, width_of(min, max));
+    }
+
+    /// Zero bits up to the next whole byte.
+    #[inline]
+    pub fn align(&mut self) {
+        self.bits(0, padding_after(self.held as usize) as u32);
+    }
+
+    /// Aligns, even for no bytes at all, and appends `bytes`.
+    #[inline]
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        self.align();
+        self.out.extend_from_slice(bytes);
+    }
+
+    /// `current`, which is larger than `previous`, as its distance.
+    pub fn int_relative(&mut self, previous: u32, current: u32) {
+        debug_assert!(current > previous);
+        let distance = current.wrapping_sub(previous);
+        self.bool(distance == 1);
+        if distance == 1 {
+            return;
+        }
+        for (min, max) in TIERS {
+            self.bool(distance <= max);
+            if distance <= max {
+                self.int(distance as i32, min as i32, max as i32);
+                return;
+            }
+        }
+        self.bits(current, 32);
+    }
+
+    /// A 16-bit number after `previous`, across the wrap; the two must differ.
+    pub fn sequence_relative(&mut self, previous: u16, current: u16) {
+        let wrap = if previous > current { 65536 } else { 0 };
+        self.int_relative(u32::from(previous), u32::from(current) + wrap);
+    }
+
+    /// Pads the last byte with zeros and returns the length of the stream in bits, before that.
+    pub fn finish(mut self) -> usize {
+        let bits = self.position();
+        self.align();
+        bits
+    }
+}
+
+/// Bits that [`BitWriter::sequence_relative`] takes.
+pub fn sequence_relative_bits(previous: u16, current: u16) -> usize {
+    let distance = match current.wrapping_sub(previous) {
+        0 => 65536,
+        distance => u32::from(distance),
+    };
+    if distance == 1 {
+        return 1;
+    }
+    for (flags, (min, max)) in (2..).zip(TIERS) {
+        if distance <= max {
+            return flags + width_of(min as i32, max as i32) as usize;
+        }
+    }
+    6 + 32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn widths_of_the_ranges_in_use() {
+        for (min, max, width) in [
+            (0, 0, 0),
+            (0, 1, 1),
+            (0, 2, 2),
+            (0, 3, 2),
+            (0, 4, 3),
+            (1, 256, 8),
+            (1, 1024, 10),
+            (0, 7000, 13),
+            (1, 262_144, 18),
+            (i32::MIN, i32::MAX, 32),
+        ] {
+            assert_eq!(width_of(min, max), width, "{min}..={max}");
+        }
+    }
+
+    #[test]
+    fn a_stream_may_start_behind_other_bytes() {
+        let mut out = vec![0xaa, 0xbb];
+        let mut writer = BitWriter::new(&mut out);
+        writer.bits(5, 3);
+        writer.bytes(&[1, 2]);
+        writer.bool(true);
+        assert_eq!(writer.finish(), 8 + 16 + 1);
+        assert_eq!(out, [0xaa, 0xbb, 5, 1, 2, 1]);
+    }
+
+    #[test]
+    fn relative_sequences_are_as_long_as_announced() {
+        for previous in [0u16, 1, 500, 40_000, 65_535] {
+            for distance in [1u16, 2, 6, 7, 23, 24, 280, 281, 1023, 4377, 4378, 65_535] {
+                let current = previous.wrapping_add(distance);
+                let mut out = Vec::new();
+                let mut writer = BitWriter::new(&mut out);
+                writer.sequence_relative(previous, current);
+                let bits = writer.finish();
+                assert_eq!(bits, sequence_relative_bits(previous, current));
+                let mut reader = BitReader::new(&out);
+                assert_eq!(reader.sequence_relative(previous), Ok(current));
+                assert_eq!(reader.position(), bits);
+            }
+        }
+    }
+
+    #[derive(Clone, Debug)]
+    enum Field {
+        Bits(u32, u32),
+        Int(i32, i32, i32),
+        Align,
+        Bytes(Vec<u8>),
+        IntRelative(u32, u32),
+        SequenceRelative(u16, u16),
+    }
+
+    fn field() -> impl Strategy<Value = Field> {
+        prop_oneof![
+            (1u32..=32, any::<u32>())
+                .prop_map(|(width, value)| Field::Bits(value >> (32 - width), width)),
+            (any::<i32>(), any::<i32>(), any::<u32>()).prop_map(|(a, b, at)| {
+                let (min, max) = (a.min(b), a.max(b));
+                let span = (i64::from(max) - i64::from(min)) as u64;
+                let value = i64::from(min) + (u64::from(at) % (span + 1)) as i64;
+                Field::Int(value as i32, min, max)
+            }),
+            Just(Field::Align),
+            prop::collection::vec(any::<u8>(), 0..20).prop_map(Field::Bytes),
+            (any::<u32>(), 0u32..40).prop_map(|(seed, shift)| {
+                let previous = seed / 2;
+                let distance = (seed.rotate_left(7) >> shift.min(31)).max(1);
+                Field::IntRelative(
+                    previous,
+                    previous.saturating_add(distance).max(previous + 1),
+                )
+            }),
+            (any::<u16>(), 1u16..).prop_map(|(previous, distance)| {
+                Field::SequenceRelative(previous, previous.wrapping_add(distance))
+            }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(fields in prop::collection::vec(field(), 0..40)) {
+            let mut out = Vec::new();
+            let mut writer = BitWriter::new(&mut out);
+            for field in &fields {
+                match field {
+                    Field::Bits(value, width) => writer.bits(*value, *width),
+                    Field::Int(value, min, max) => writer.int(*value, *min, *max),
+                    Field::Align => writer.align(),
+                    Field::Bytes(bytes) => writer.bytes(bytes),
+                    Field::IntRelative(previous, current) => writer.int_relative(*previous, *current),
+                    Field::SequenceRelative(previous, current) => {
+                        writer.sequence_relative(*previous, *current);
+                    }
+                }
+            }
+            let bits = writer.finish();
+            prop_assert_eq!(out.len(), bits.div_ceil(8));
+            let mut reader = BitReader::new(&out);
+            for field in &fields {
+                match field {
+                    Field::Bits(value, width) => prop_assert_eq!(reader.bits(*width), Ok(*value)),
+                    Field::Int(value, min, max) => prop_assert_eq!(reader.int(*min, *max), Ok(*value)),
+                    Field::Align => prop_assert_eq!(reader.align(), Ok(())),
+                    Field::Bytes(bytes) => {
+                        prop_assert_eq!(reader.bytes(bytes.len()), Ok(bytes.as_slice()));
+                    }
+                    Field::IntRelative(previous, current) => {
+                        prop_assert_eq!(reader.int_relative(*previous), Ok(*current));
+                    }
+                    Field::SequenceRelative(previous, current) => {
+                        prop_assert_eq!(reader.sequence_relative(*previous), Ok(*current));
+                    }
+                }
+            }
+            prop_assert_eq!(reader.position(), bits);
+            prop_assert_eq!(reader.bits(padding_after(bits) as u32), Ok(0));
+            prop_assert_eq!(reader.bits(1), Err(BitError::PastEnd));
+        }
+    }
+}

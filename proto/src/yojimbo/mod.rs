@@ -1,0 +1,5 @@
+//! The yojimbo stack.
+
+pub mod bits;
+mod pieces;
+pub mod reliable;

@@ -1,0 +1,108 @@
+//! A whole put together from numbered pieces of equal size, in whatever order they come.
+//!
+//! Pieces lie one behind the other as they arrived, so memory grows with what was received and not
+//! with what a piece claims about the whole. Pieces that came in order are a whole already.
+
+/// The pieces received so far. All are `size` bytes long but the last, which may be shorter; the
+/// caller has checked that.
+#[derive(Debug)]
+pub(super) struct Pieces {
+    size: usize,
+    /// The number of each piece, in order of arrival.
+    arrived: Vec<u16>,
+    data: Vec<u8>,
+    count: u16,
+}
+
+impl Pieces {
+    pub(super) fn new(count: u16, size: usize) -> Self {
+        Self {
+            size,
+            arrived: Vec::new(),
+            data: Vec::new(),
+            count,
+        }
+    }
+
+    /// Pieces of the whole.
+    pub(super) fn count(&self) -> u16 {
+        self.count
+    }
+
+    pub(super) fn contains(&self, index: u16) -> bool {
+        self.arrived.contains(&index)
+    }
+
+    /// Keeps a piece that is not here yet.
+    pub(super) fn add(&mut self, index: u16, piece: &[u8]) {
+        debug_assert!(!self.contains(index) && index < self.count);
+        let needed = self.data.len() + piece.len();
+        if needed > self.data.capacity() {
+            // Doubling, but never beyond the whole: a complete one has no slack.
+            let whole = usize::from(self.count) * self.size;
+            let room = (self.data.len() * 2).min(whole).max(needed);
+            self.data.reserve_exact(room - self.data.len());
+        }
+        self.data.extend_from_slice(piece);
+        self.arrived.push(index);
+    }
+
+    pub(super) fn missing(&self) -> u16 {
+        self.count - self.arrived.len() as u16
+    }
+
+    /// Bytes held, received or reserved.
+    pub(super) fn held(&self) -> usize {
+        self.data.capacity() + self.arrived.capacity() * size_of::<u16>()
+    }
+
+    /// The whole, once nothing is missing.
+    pub(super) fn into_whole(self) -> Vec<u8> {
+        debug_assert_eq!(self.missing(), 0);
+        if self.arrived.is_sorted() {
+            return self.data;
+        }
+        let short = usize::from(self.count) * self.size - self.data.len();
+        let mut whole = vec![0; self.data.len()];
+        let mut from = 0;
+        for index in self.arrived {
+            let last = index + 1 == self.count;
+            let length = if last { self.size - short } else { self.size };
+            let to = usize::from(index) * self.size;
+            whole[to..to + length].copy_from_slice(&self.data[from..from + length]);
+            from += length;
+        }
+        whole
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_order_gives_the_whole(
+            whole in prop::collection::vec(any::<u8>(), 0..600),
+            size in 1usize..80,
+            mix: u64,
+        ) {
+            let mut parts: Vec<_> = whole.chunks(size).enumerate().collect();
+            if parts.is_empty() {
+                parts.push((0, &[]));
+            }
+            parts.sort_by_key(|(index, _)| (*index as u64 + 1).wrapping_mul(mix | 1));
+            let mut pieces = Pieces::new(parts.len() as u16, size);
+            let mut received = 0;
+            for (index, part) in &parts {
+                prop_assert!(!pieces.contains(*index as u16));
+                pieces.add(*index as u16, part);
+                received += part.len();
+                prop_assert!(pieces.held() <= 2 * received + 64 * parts.len());
+            }
+            prop_assert_eq!(pieces.missing(), 0);
+            prop_assert_eq!(pieces.into_whole(), whole);
+        }
+    }
+}

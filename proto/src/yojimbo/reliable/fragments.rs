@@ -1,0 +1,172 @@
+//! Packets that arrive in fragments, until the last one is there.
+//!
+//! Rule: docs/wire/reliable.md, section 5. A packet that misses a fragment is lost as a whole and
+//! comes again under another number, so nothing here is worth keeping for long.
+
+use std::time::Duration;
+
+use super::wire::{Fragment, Header};
+use crate::sequence::is_newer;
+use crate::time::Timestamp;
+use crate::yojimbo::pieces::Pieces;
+
+/// Packet numbers that may be incomplete at the same time.
+const WINDOW: u16 = 64;
+/// Bytes one peer can make us hold: 32 whole packets of yojimbo's default size.
+const HELD_BYTES_MAX: usize = 256 * 1024;
+/// A fragment still missing by then was lost.
+const AGE_MAX: Duration = Duration::from_secs(2);
+
+/// The incomplete packets of one peer.
+#[derive(Debug, Default)]
+pub(super) struct Incomplete {
+    /// Newest number seen, plus one.
+    next: u16,
+    packets: Vec<Packet>,
+    held: usize,
+    /// Packets given up: too old, pushed out, or passed by the window.
+    failed: u64,
+}
+
+#[derive(Debug)]
+struct Packet {
+    sequence: u16,
+    since: Timestamp,
+    header: Option<Header>,
+    pieces: Pieces,
+}
+
+impl Packet {
+    fn held(&self) -> usize {
+        self.pieces.held() + size_of::<Self>()
+    }
+}
+
+/// What became of a fragment.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// Kept; others are missing.
+    Stored,
+    /// It was the last one missing: the packet's header and payload.
+    Complete(Header, Vec<u8>),
+    /// Its packet is older than the window.
+    Stale,
+    /// It is here already.
+    Duplicate,
+    /// Its packet has another number of fragments.
+    CountDiffers,
+}
+
+impl Incomplete {
+    /// Keeps a fragment. `begun` is called when it is the first one of its packet.
+    pub(super) fn add(
+        &mut self,
+        now: Timestamp,
+        fragment: Fragment<'_>,
+        fragment_size: usize,
+        begun: impl FnOnce(),
+    ) -> Outcome {
+        self.expire(now);
+        let sequence = fragment.sequence;
+        let at = match self.packets.iter().position(|p| p.sequence == sequence) {
+            Some(at) => at,
+            None if is_newer(self.next.wrapping_sub(WINDOW), sequence) => return Outcome::Stale,
+            None => {
+                begun();
+                self.advance(sequence);
+                self.begin(now, &fragment, fragment_size)
+            }
+        };
+        let packet = &mut self.packets[at];
+        let index = u16::from(fragment.index);
+        if packet.pieces.count() != fragment.count {
+            return Outcome::CountDiffers;
+        }
+        if packet.pieces.contains(index) {
+            return Outcome::Duplicate;
+        }
+        self.held -= packet.held();
+        packet.header = packet.header.or(fragment.header);
+        packet.pieces.add(index, fragment.data);
+        self.held += packet.held();
+        if packet.pieces.missing() == 0 {
+            let packet = self.remove(at);
+            let header = packet.header.expect("fragment 0 brings the header");
+            return Outcome::Complete(header, packet.pieces.into_whole());
+        }
+        self.make_room(sequence);
+        Outcome::Stored
+    }
+
+    fn begin(&mut self, now: Timestamp, fragment: &Fragment<'_>, fragment_size: usize) -> usize {
+        let packet = Packet {
+            sequence: fragment.sequence,
+            since: now,
+            header: None,
+            pieces: Pieces::new(fragment.count, fragment_size),
+        };
+        self.held += packet.held();
+        self.packets.push(packet);
+        self.packets.len() - 1
+    }
+
+    /// Gives up the oldest packets, but not `kept`, until the rest fits.
+    fn make_room(&mut self, kept: u16) {
+        while self.held > HELD_BYTES_MAX {
+            let Some(oldest) = self.packets.iter().position(|p| p.sequence != kept) else {
+                return;
+            };
+            self.remove(oldest);
+            self.failed += 1;
+        }
+    }
+
+    /// Moves the window so that `sequence` is inside; what it leaves behind is given up.
+    pub(super) fn advance(&mut self, sequence: u16) {
+        let after = sequence.wrapping_add(1);
+        if !is_newer(after, self.next) {
+            return;
+        }
+        self.next = after;
+        let oldest = after.wrapping_sub(WINDOW);
+        self.give_up(|packet| is_newer(oldest, packet.sequence));
+    }
+
+    /// Gives up what has waited too long.
+    pub(super) fn expire(&mut self, now: Timestamp) {
+        self.give_up(|packet| now.since(packet.since) >= AGE_MAX);
+    }
+
+    fn give_up(&mut self, is_lost: impl Fn(&Packet) -> bool) {
+        if self.packets.is_empty() {
+            return;
+        }
+        let before = self.packets.len();
+        self.packets.retain(|packet| !is_lost(packet));
+        self.failed += (before - self.packets.len()) as u64;
+        self.held = self.packets.iter().map(Packet::held).sum();
+        if self.packets.is_empty() {
+            self.packets = Vec::new();
+        }
+    }
+
+    fn remove(&mut self, at: usize) -> Packet {
+        // In order of arrival, so that the first is the oldest.
+        let packet = self.packets.remove(at);
+        self.held -= packet.held();
+        packet
+    }
+
+    /// When the oldest incomplete packet is given up.
+    pub(super) fn next_expiry(&self) -> Option<Timestamp> {
+        self.packets.first().map(|packet| packet.since + AGE_MAX)
+    }
+
+    pub(super) fn held(&self) -> usize {
+        self.held
+    }
+
+    pub(super) fn failed(&self) -> u64 {
+        self.failed
+    }
+}

@@ -1,0 +1,133 @@
+//! Which of the peer's packets were received: the window behind duplicates, staleness and our acks.
+//!
+//! Rule: docs/wire/reliable.md, section 3. The window is 256 packets; one bit each is enough,
+//! because whatever is neither stale nor ahead has a place of its own among 256.
+
+use crate::sequence::is_newer;
+
+/// Packets the window remembers.
+const WINDOW: u16 = 256;
+
+/// The last 256 packet numbers, each received or not.
+#[derive(Clone, Debug, Default)]
+pub struct Received {
+    /// Newest number seen, plus one; 0 at the start.
+    next: u16,
+    /// Bit `n % 256` belongs to the one number in `next - 256 .. next` with that remainder.
+    bits: [u64; 4],
+}
+
+impl Received {
+    /// Whether `sequence` is too old to be judged.
+    pub fn is_stale(&self, sequence: u16) -> bool {
+        is_newer(self.next.wrapping_sub(WINDOW), sequence)
+    }
+
+    /// Whether `sequence` was accepted before.
+    pub fn contains(&self, sequence: u16) -> bool {
+        !self.is_stale(sequence) && !is_newer(sequence.wrapping_add(1), self.next) && {
+            let (word, bit) = place(sequence);
+            self.bits[word] & bit != 0
+        }
+    }
+
+    /// Notes that `sequence` exists, received or not: the window moves so that it is inside.
+    pub fn see(&mut self, sequence: u16) {
+        let after = sequence.wrapping_add(1);
+        if !is_newer(after, self.next) {
+            return;
+        }
+        if after.wrapping_sub(self.next) >= WINDOW {
+            self.bits = [0; 4];
+        } else {
+            let mut skipped = self.next;
+            while skipped != after {
+                let (word, bit) = place(skipped);
+                self.bits[word] &= !bit;
+                skipped = skipped.wrapping_add(1);
+            }
+        }
+        self.next = after;
+    }
+
+    /// Counts `sequence` as received; it must not be stale.
+    pub fn accept(&mut self, sequence: u16) {
+        debug_assert!(!self.is_stale(sequence));
+        self.see(sequence);
+        let (word, bit) = place(sequence);
+        self.bits[word] |= bit;
+    }
+
+    /// Newest number seen, and which of it and the 31 before it were received: bit `n` is
+    /// `ack - n`. This is what the next header says.
+    pub fn ack(&self) -> (u16, u32) {
+        let ack = self.next.wrapping_sub(1);
+        let (word, shift) = (usize::from(ack) % 256 / 64, ack % 64);
+        let joined = u128::from(self.bits[word]) << 64 | u128::from(self.bits[(word + 3) % 4]);
+        // The bit of `ack` to the top, then the 32 highest turned round.
+        let highest = (joined << (63 - shift) >> 96) as u32;
+        (ack, highest.reverse_bits())
+    }
+}
+
+fn place(sequence: u16) -> (usize, u64) {
+    let index = sequence % WINDOW;
+    (usize::from(index) / 64, 1 << (index % 64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sequence::SequenceBuffer;
+    use proptest::prelude::*;
+
+    /// The reference keeps an entry for each number and compares the number itself; so does this.
+    struct Model(SequenceBuffer<()>);
+
+    impl Model {
+        fn ack(&self) -> (u16, u32) {
+            let ack = self.0.next().wrapping_sub(1);
+            let bits = (0..32)
+                .filter(|behind| self.0.get(ack.wrapping_sub(*behind)).is_some())
+                .fold(0, |bits, behind| bits | 1 << behind);
+            (ack, bits)
+        }
+    }
+
+    /// One step: how far from the newest number, and whether it is received or only seen.
+    fn step() -> impl Strategy<Value = (i32, bool)> {
+        let distance = prop_oneof![
+            8 => -40i32..40,
+            4 => -300i32..300,
+            1 => prop::sample::select(vec![-32768, -32767, 32767, 32768, 255, 256, 257, -255, -256, -257]),
+            1 => -32768i32..32768,
+        ];
+        (distance, prop::bool::weighted(0.8))
+    }
+
+    proptest! {
+        #[test]
+        fn the_bitmap_is_the_window_of_the_reference(
+            start: u16,
+            steps in prop::collection::vec(step(), 1..400),
+        ) {
+            let mut window = Received::default();
+            let mut model = Model(SequenceBuffer::new(256));
+            window.see(start);
+            model.0.advance(start);
+            for (distance, received) in steps {
+                let sequence = window.next.wrapping_add(distance as u16);
+                prop_assert_eq!(window.is_stale(sequence), model.0.is_stale(sequence));
+                prop_assert_eq!(window.contains(sequence), model.0.get(sequence).is_some());
+                if !received {
+                    window.see(sequence);
+                    model.0.advance(sequence);
+                } else if !window.is_stale(sequence) {
+                    window.accept(sequence);
+                    model.0.insert(sequence, ());
+                }
+                prop_assert_eq!(window.ack(), model.ack());
+            }
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! reliable_*.json: headers, acks both ways, fragments, and what must not be taken.
+
+use std::collections::VecDeque;
+
+use serde_json::Value;
+use tidegate_proto::Timestamp;
+use tidegate_proto::cursor::Reader;
+use tidegate_proto::yojimbo::reliable::{Arrival, DatagramError, Header, Limits, Receiver, acked};
+
+use crate::vectors::{bytes, int, items, load};
+
+const NOW: Timestamp = Timestamp::ZERO;
+
+fn limits(case: &Value) -> Limits {
+    Limits {
+        packet_bytes_max: int(&case["max_packet_size"]) as usize,
+        fragment_size: int(&case["fragment_size"]) as usize,
+        fragments_max: int(&case["max_fragments"]) as usize,
+        fragment_above: case["fragment_above"].as_u64().unwrap_or(1024) as usize,
+    }
+}
+
+fn header(case: &Value) -> Header {
+    Header {
+        sequence: int(&case["sequence"]) as u16,
+        ack: int(&case["ack"]) as u16,
+        ack_bits: int(&case["ack_bits"]) as u32,
+    }
+}
+
+/// Payload byte i = (i * mul + add) & 255.
+fn payload(case: &Value) -> Vec<u8> {
+    let (mul, add) = (int(&case["mul"]), int(&case["add"]));
+    (0..int(&case["payload_bytes"]))
+        .map(|i| (i * mul + add) as u8)
+        .collect()
+}
+
+/// `ack` and `ack_bits` of our next header, as the files write them.
+fn assert_acks(receiver: &Receiver, ack: &Value, ack_bits: &Value, what: &str) {
+    let expected = (int(ack) as u16, int(ack_bits) as u32);
+    assert_eq!(receiver.ack(), expected, "{what}");
+}
+
+#[test]
+fn headers() {
+    for case in items(&load("reliable_headers.json"), "cases") {
+        let expected = bytes(&case["header"]);
+        let mut out = Vec::new();
+        header(case).emit(&mut out);
+        assert_eq!(out, expected, "{case}");
+        let mut reader = Reader::new(&expected);
+        assert_eq!(Header::parse(&mut reader), Ok(header(case)), "{case}");
+        assert!(reader.rest().is_empty(), "{case}");
+    }
+}
+
+#[test]
+fn acks_we_send() {
+    for case in items(&load("reliable_acks.json"), "receive") {
+        let mut receiver = Receiver::default();
+        for (index, step) in items(case, "steps").iter().enumerate() {
+            let what = format!("{} step {index}: {step}", case["name"]);
+            let sequence = int(&step[0]) as u16;
+            let mut datagram = Vec::new();
+            let header = Header {
+                sequence,
+                ack: 65535,
+                ack_bits: 0,
+            };
+            header.emit(&mut datagram);
+            datagram.push(1);
+            let verdict = match receiver.receive(NOW, &datagram) {
+                Ok(Arrival::Packet { .. }) => "delivered",
+                Ok(Arrival::Stored) => "stored",
+                Err(DatagramError::Stale) => "stale",
+                Err(DatagramError::Duplicate) => "duplicate",
+                Err(DatagramError::Malformed | DatagramError::BadFragment) => "reject",
+            };
+            assert_eq!(step[1].as_str(), Some(verdict), "{what}");
+            if verdict == "delivered" {
+                receiver.accept(sequence);
+            }
+            assert_acks(&receiver, &step[2], &step[3], &what);
+        }
+    }
+}
+
+/// The last 256 packets sent, and which of them were reported: the sender's half, as small as it
+/// can be.
+struct Sent(VecDeque<(u16, bool)>);
+
+impl Sent {
+    fn new(case: &Value) -> Self {
+        let (first, count) = (int(&case["first_sent"]), int(&case["sent_count"]));
+        let all = (first..first + count).map(|sequence| (sequence as u16, false));
+        Self(all.skip(count.saturating_sub(256) as usize).collect())
+    }
+
+    fn newly_acked(&mut self, header: Header) -> Vec<u64> {
+        let mut newly = Vec::new();
+        for acked in acked(header.ack, header.ack_bits) {
+            for (sequence, reported) in &mut self.0 {
+                if *sequence == acked && !*reported {
+                    *reported = true;
+                    newly.push(u64::from(acked));
+                }
+            }
+        }
+        newly
+    }
+}
+
+fn numbers(value: &Value) -> Vec<u64> {
+    value
+        .as_array()
+        .expect("an array")
+        .iter()
+        .map(int)
+        .collect()
+}
+
+#[test]
+fn acks_we_receive() {
+    for case in items(&load("reliable_acks.json"), "acked") {
+        let mut receiver = Receiver::default();
+        let mut sent = Sent::new(case);
+        for step in items(case, "steps") {
+            let what = format!("{}: {step}", case["name"]);
+            let datagram = bytes(&step["packet"]);
+            let header = match receiver.receive(NOW, &datagram) {
+                Ok(Arrival::Packet { header, .. }) => header,
+                other => panic!("{what}: {other:?}"),
+            };
+            assert_eq!(u64::from(header.ack), int(&step["ack"]), "{what}");
+            assert_eq!(u64::from(header.ack_bits), int(&step["ack_bits"]), "{what}");
+            receiver.accept(header.sequence);
+            assert_eq!(
+                sent.newly_acked(header),
+                numbers(&step["newly_acked"]),
+                "{what}"
+            );
+        }
+    }
+}
+
+/// A refused packet is not acknowledged and may come again. The reference ignores the acks in it;
+/// we take them, since they are true all the same, so everything is reported no later than there.
+#[test]
+fn refused_packets() {
+    for case in items(&load("reliable_acks.json"), "refused") {
+        let mut receiver = Receiver::default();
+        let mut sent = Sent::new(case);
+        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        for step in items(case, "steps") {
+            let what = format!("{}: {step}", case["name"]);
+            let datagram = bytes(&step["packet"]);
+            let arrival = receiver.receive(NOW, &datagram);
+            let header = match arrival {
+                Ok(Arrival::Packet { header, .. }) => Some(header),
+                _ => None,
+            };
+            let accepts = step["upper_layer_accepts"].as_bool().expect("a bool");
+            let delivered = step["delivered"].as_bool().expect("a bool");
+            assert_eq!(header.is_some() && accepts, delivered, "{what}");
+            if let Some(header) = header {
+                if accepts {
+                    receiver.accept(header.sequence);
+                }
+                ours.extend(sent.newly_acked(header));
+            }
+            theirs.extend(numbers(&step["newly_acked"]));
+            assert!(theirs.iter().all(|n| ours.contains(n)), "{what}");
+            assert_acks(&receiver, &step["ack"], &step["ack_bits"], &what);
+        }
+    }
+}
+
+#[test]
+fn splitting() {
+    for case in items(&load("reliable_fragments.json"), "split") {
+        let (limits, payload) = (limits(case), payload(case));
+        let expected = items(case, "datagrams");
+        assert_eq!(
+            limits.datagrams(payload.len()),
+            expected.len(),
+            "{}",
+            case["name"]
+        );
+        for (index, datagram) in expected.iter().enumerate() {
+            let mut out = Vec::new();
+            limits.emit(header(case), &payload, index, &mut out);
+            assert_eq!(out, bytes(datagram), "{} datagram {index}", case["name"]);
+        }
+    }
+}
+
+#[test]
+fn reassembly() {
+    for case in items(&load("reliable_fragments.json"), "reassemble") {
+        let mut receiver = Receiver::new(limits(case));
+        let packets = items(case, "packets");
+        for (index, step) in items(case, "steps").iter().enumerate() {
+            let what = format!("{} step {index}", case["name"]);
+            let datagram = bytes(&step["in"]);
+            let mut delivered = Vec::new();
+            if let Ok(Arrival::Packet {
+                header,
+                payload: got,
+            }) = receiver.receive(NOW, &datagram)
+            {
+                let packet = packets
+                    .iter()
+                    .find(|packet| int(&packet["sequence"]) as u16 == header.sequence)
+                    .unwrap_or_else(|| panic!("{what}: {header:?} was not sent"));
+                assert_eq!(got, payload(packet), "{what}");
+                delivered.push(u64::from(header.sequence));
+                receiver.accept(header.sequence);
+            }
+            assert_eq!(delivered, numbers(&step["delivered"]), "{what}");
+            assert_acks(&receiver, &step["ack"], &step["ack_bits"], &what);
+        }
+    }
+}
+
+#[test]
+fn negative() {
+    for case in items(&load("reliable_negative.json"), "cases") {
+        let name = &case["name"];
+        let mut receiver = Receiver::new(limits(case));
+        let datagram = bytes(&case["packet"]);
+        let verdict = match receiver.receive(NOW, &datagram) {
+            Ok(Arrival::Packet { header, payload }) => {
+                assert_eq!(u64::from(header.sequence), int(&case["sequence"]), "{name}");
+                assert_eq!(payload.len() as u64, int(&case["payload_bytes"]), "{name}");
+                // Long payloads are given by their beginning.
+                assert!(payload.starts_with(&bytes(&case["payload"])), "{name}");
+                "delivered"
+            }
+            Ok(Arrival::Stored) => "fragment_stored",
+            Err(_) => "reject",
+        };
+        assert_eq!(case["verdict"].as_str(), Some(verdict), "{name}");
+    }
+}
