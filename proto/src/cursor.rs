@@ -30,6 +30,16 @@ impl<'a> Reader<'a> {
         Ok(u16::from_le_bytes(self.array()?))
     }
 
+    /// Four bytes, the low one first.
+    pub fn u32_le(&mut self) -> Result<u32, PastEnd> {
+        Ok(u32::from_le_bytes(self.array()?))
+    }
+
+    /// Eight bytes, the low one first.
+    pub fn u64_le(&mut self) -> Result<u64, PastEnd> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
     /// `N` bytes as they are.
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], PastEnd> {
         let (bytes, rest) = self.rest.split_first_chunk().ok_or(PastEnd)?;

@@ -1,5 +1,6 @@
 //! The yojimbo stack.
 
 pub mod bits;
+pub mod netcode;
 mod pieces;
 pub mod reliable;

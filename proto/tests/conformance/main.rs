@@ -4,5 +4,6 @@
 //! same tests over another directory of the same schema (see tests/vectors/README.md).
 
 mod bitpack;
+mod netcode;
 mod reliable;
 mod vectors;

@@ -1,0 +1,278 @@
+//! A client's side of the handshake: from a connect token to a connected link.
+//!
+//! Rule: docs/wire/netcode.md, section 10.
+//!
+//! ```text
+//!   requesting (1) ──challenge──▶ responding (2) ──keep-alive──▶ connected (3): into_link()
+//!        │  ▲                          │
+//!        │  └── the next server ───────┤ denied, silent
+//!        ▼                             ▼ and no server left
+//!   denied (-1), request timed out (-2), response timed out (-3), token expired (-6)
+//! ```
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::link::{Link, LinkParams, SEND_INTERVAL};
+use super::packet::{Packet, Role, proof_bytes};
+use super::token::ConnectToken;
+use super::wire::{CHALLENGE_BYTES, Kind, is_same_address};
+use crate::session::Reject;
+use crate::time::{Deadline, Now, Timestamp, Wake};
+
+/// Where a client is on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientState {
+    /// Presents its token, ten times a second.
+    Requesting,
+    /// Sends the challenge back, ten times a second.
+    Responding,
+    /// Seated; the rest is the link's.
+    Connected,
+    /// Every server denied the connection, or the last one did.
+    Denied,
+    /// The last server never answered the request.
+    RequestTimedOut,
+    /// The last server never answered the response.
+    ResponseTimedOut,
+    /// The token ran out on the way.
+    TokenExpired,
+}
+
+impl ClientState {
+    /// The state's number in the standard.
+    pub const fn number(self) -> i8 {
+        match self {
+            Self::Requesting => 1,
+            Self::Responding => 2,
+            Self::Connected => 3,
+            Self::Denied => -1,
+            Self::RequestTimedOut => -2,
+            Self::ResponseTimedOut => -3,
+            Self::TokenExpired => -6,
+        }
+    }
+
+    /// Whether it still sends and waits.
+    pub const fn is_connecting(self) -> bool {
+        matches!(self, Self::Requesting | Self::Responding)
+    }
+}
+
+/// A client that connects.
+#[derive(Debug)]
+pub struct Client {
+    token: Box<ConnectToken>,
+    link: Link,
+    state: ClientState,
+    /// Index of the server being tried.
+    server: usize,
+    /// When that try began.
+    since: Timestamp,
+    last_receive: Timestamp,
+    /// `None` until this try's first packet.
+    last_send: Option<Timestamp>,
+    /// The current server denied; acted on at the next timeout, which is due at once.
+    is_denied: bool,
+    challenge: Option<Box<Challenge>>,
+    /// Slot and slots, once connected.
+    seat: (u32, u32),
+}
+
+#[derive(Debug)]
+struct Challenge {
+    sequence: u64,
+    token: [u8; CHALLENGE_BYTES],
+}
+
+impl Client {
+    /// Begins to connect to the token's first server.
+    pub fn new(now: Now, token: ConnectToken) -> Self {
+        let params = LinkParams {
+            role: Role::Client,
+            protocol_id: token.protocol_id,
+            receive_key: token.server_to_client.clone(),
+            send_key: token.client_to_server.clone(),
+            timeout: timeout(&token),
+        };
+        Self {
+            link: Link::dialing(now, params),
+            token: Box::new(token),
+            state: ClientState::Requesting,
+            server: 0,
+            since: now.mono,
+            last_receive: now.mono,
+            last_send: None,
+            is_denied: false,
+            challenge: None,
+            seat: (0, 0),
+        }
+    }
+
+    /// Takes a datagram. Only the server being tried is listened to.
+    pub fn handle_datagram(
+        &mut self,
+        now: Now,
+        from: SocketAddr,
+        datagram: &mut [u8],
+    ) -> Result<(), Reject> {
+        if !is_same_address(&from, &self.server()) {
+            return Err(Reject::UnknownPeer);
+        }
+        if !self.state.is_connecting() {
+            return Err(Reject::Unexpected);
+        }
+        match (self.state, self.link.open_quietly(datagram)?) {
+            (_, Packet::Denied) => self.is_denied = true,
+            (ClientState::Requesting, Packet::Challenge(proof)) => {
+                self.challenge = Some(Box::new(Challenge {
+                    sequence: proof.sequence,
+                    token: *proof.token,
+                }));
+                self.state = ClientState::Responding;
+            }
+            (
+                ClientState::Responding,
+                Packet::KeepAlive {
+                    client_index,
+                    max_clients,
+                },
+            ) => {
+                self.seat = (client_index, max_clients);
+                self.state = ClientState::Connected;
+            }
+            // A second challenge, or a packet that belongs to a connection we do not have yet.
+            (_, _) => return Err(Reject::Unexpected),
+        }
+        self.last_receive = now.mono;
+        self.link.hear(now);
+        Ok(())
+    }
+
+    /// Appends the handshake packet that is due, if one is.
+    pub fn poll_transmit(&mut self, now: Now, out: &mut Vec<u8>) -> bool {
+        if !self.state.is_connecting() || self.next_send().is_some_and(|at| now.mono < at) {
+            return false;
+        }
+        match &self.challenge {
+            None => {
+                // A request is not sealed, and still uses one of our sequences up.
+                self.token.emit_request(out);
+                self.link.skip_sequence(now);
+            }
+            Some(challenge) => {
+                let plain = proof_bytes(challenge.sequence, &challenge.token);
+                self.link.send(now, Kind::Response, &plain, out);
+            }
+        }
+        self.last_send = Some(now.mono);
+        true
+    }
+
+    /// Gives up on what ran out of time: the server, or the token.
+    pub fn handle_timeout(&mut self, now: Now) {
+        if !self.state.is_connecting() {
+            return;
+        }
+        if self.expires_at().is_some_and(|at| now.mono >= at) {
+            self.state = ClientState::TokenExpired;
+        } else if self.is_denied {
+            self.try_next(now, ClientState::Denied);
+        } else if self.gives_up_at().is_some_and(|at| now.mono >= at) {
+            let failure = match self.challenge {
+                None => ClientState::RequestTimedOut,
+                Some(_) => ClientState::ResponseTimedOut,
+            };
+            self.try_next(now, failure);
+        }
+    }
+
+    /// When `handle_timeout` or `poll_transmit` has something to do; `None` once it is decided.
+    pub fn poll_timeout(&self) -> Option<Deadline> {
+        if !self.state.is_connecting() {
+            return None;
+        }
+        let handshake = |at| Deadline {
+            at,
+            why: Wake::Handshake,
+        };
+        let next = if self.is_denied {
+            Some(self.last_receive)
+        } else {
+            Some(self.next_send().unwrap_or(self.since))
+        };
+        [next, self.expires_at(), self.gives_up_at()]
+            .into_iter()
+            .flatten()
+            .min()
+            .map(handshake)
+    }
+
+    /// Appends one goodbye, for a client that is not wanted any more; see
+    /// [`super::DISCONNECT_REPEATS`].
+    pub fn disconnect(&mut self, now: Now, out: &mut Vec<u8>) {
+        self.link.disconnect(now, out);
+    }
+
+    /// Where it is on its way.
+    pub fn state(&self) -> ClientState {
+        self.state
+    }
+
+    /// The server being tried, or connected to: where datagrams go.
+    pub fn server(&self) -> SocketAddr {
+        self.token.servers[self.server]
+    }
+
+    /// Our slot, once connected.
+    pub fn client_index(&self) -> u32 {
+        self.seat.0
+    }
+
+    /// Slots of the server, once connected.
+    pub fn max_clients(&self) -> u32 {
+        self.seat.1
+    }
+
+    /// The connected pipe. Its timers go on from the keep-alive that connected us.
+    pub fn into_link(self) -> Option<Link> {
+        (self.state == ClientState::Connected).then_some(self.link)
+    }
+
+    fn try_next(&mut self, now: Now, failure: ClientState) {
+        if self.server + 1 >= self.token.servers.len() {
+            self.state = failure;
+            return;
+        }
+        self.server += 1;
+        self.state = ClientState::Requesting;
+        self.since = now.mono;
+        self.last_receive = now.mono;
+        self.last_send = None;
+        self.is_denied = false;
+        self.challenge = None;
+        self.link.redial(now);
+    }
+
+    fn next_send(&self) -> Option<Timestamp> {
+        self.last_send.map(|at| at + SEND_INTERVAL)
+    }
+
+    /// The token's lifetime, counted from the start of each try, as the reference does: our clock
+    /// and the token service's need not agree.
+    fn expires_at(&self) -> Option<Timestamp> {
+        let lifetime = self.token.expire.checked_sub(self.token.create)?;
+        Some(self.since + Duration::from_secs(lifetime))
+    }
+
+    /// Just after the timeout, not at it.
+    fn gives_up_at(&self) -> Option<Timestamp> {
+        let span = timeout(&self.token)?;
+        Some(self.last_receive + span + Duration::from_nanos(1))
+    }
+}
+
+fn timeout(token: &ConnectToken) -> Option<Duration> {
+    let seconds = u64::try_from(token.timeout_seconds).ok()?;
+    (seconds > 0).then(|| Duration::from_secs(seconds))
+}

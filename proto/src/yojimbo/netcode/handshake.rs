@@ -1,0 +1,433 @@
+//! A server's side of the handshake: from a stranger's datagram to a seated client.
+//!
+//! Rule: docs/wire/netcode.md, sections 5, 7, 8 and 9. One per worker; what must be one per
+//! listener is in the roster. Checks go from cheap to dear, and answers are always smaller than
+//! what they answer.
+//!
+//! ```text
+//!   request ──▶ pending (keyed by source address) ──response──▶ seated: handed to the caller
+//!                  │ every genuine request is answered             │
+//!                  ▼ with a challenge                              ▼
+//!               expires                                   the pending entry is gone
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use super::challenge;
+use super::crypto::Key;
+use super::history::TokenTag;
+use super::link::{Link, LinkParams};
+use super::packet::{self, Packet, Proof, Role, proof_bytes};
+use super::roster::{Roster, Seat};
+use super::token::{PrivateToken, UserData};
+use super::wire::{Kind, Prefix, Request, is_same_address};
+use crate::session::Reject;
+use crate::time::{Deadline, Now, Timestamp, Wake};
+
+/// Fresh challenges for one handshake; later requests get the last one again. A client asks ten
+/// times a second until the first one arrives, so these cover a round trip of 1.6 s.
+const CHALLENGES_EACH: usize = 16;
+
+/// What a listener wants of a handshake.
+#[derive(Clone, Debug)]
+pub struct Params {
+    /// Which game, and which version of it.
+    pub protocol_id: u64,
+    /// Addresses clients know this listener by; a token must list one of them.
+    pub public_addresses: Vec<SocketAddr>,
+    /// Keys of the token service, current first. A second one lets keys be rotated.
+    pub private_keys: Vec<Key>,
+    /// Longest lifetime, in seconds, that the token service gives a token. From it follow the
+    /// restart rule and the refusal of tokens from the future; `None` switches both off.
+    pub max_token_lifetime: Option<u64>,
+    /// Seconds the token service's clock may be off.
+    pub clock_skew: u64,
+    /// What to make of a token's timeout.
+    pub timeout: TimeoutPolicy,
+    /// Handshakes under way at once, in this worker.
+    pub max_pending: usize,
+    /// Longest life of a handshake after its last request.
+    pub pending_timeout: Duration,
+}
+
+impl Params {
+    /// Sensible values for a listener with so many slots.
+    pub fn new(protocol_id: u64, public_addresses: Vec<SocketAddr>, slots: u32) -> Self {
+        Self {
+            protocol_id,
+            public_addresses,
+            private_keys: Vec::new(),
+            max_token_lifetime: Some(30),
+            clock_skew: 0,
+            timeout: TimeoutPolicy::Clamp(1..=60),
+            max_pending: slots as usize * 4,
+            pending_timeout: Duration::from_secs(15),
+        }
+    }
+}
+
+/// What to make of a token's timeout.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TimeoutPolicy {
+    /// Move it into this range of seconds; refuse tokens that never time out.
+    Clamp(RangeInclusive<u16>),
+    /// As the token says, never included.
+    AsIssued,
+}
+
+impl TimeoutPolicy {
+    fn apply(&self, seconds: i32) -> Result<Option<Duration>, Reject> {
+        let issued = u64::try_from(seconds).unwrap_or(0);
+        match self {
+            Self::AsIssued => Ok((issued > 0).then(|| Duration::from_secs(issued))),
+            Self::Clamp(_) if issued == 0 => Err(Reject::TokenInvalid),
+            Self::Clamp(range) => {
+                let (low, high) = (u64::from(*range.start()), u64::from(*range.end()));
+                Ok(Some(Duration::from_secs(issued.clamp(low, high.max(low)))))
+            }
+        }
+    }
+}
+
+/// What a stranger's datagram led to, when it was not rejected.
+#[derive(Debug)]
+pub enum Outcome {
+    /// A challenge is in the reply.
+    Challenged,
+    /// A denial is in the reply; counted under this reason.
+    Denied(Reject),
+    /// The client proved who it is. Its keep-alive waits for [`Link::admit`].
+    Seated(Box<Seated>),
+}
+
+/// A client that answered its challenge.
+#[derive(Debug)]
+pub struct Seated {
+    /// Its packets, from now on.
+    pub link: Link,
+    /// Its slot and client id, held until dropped.
+    pub seat: Seat,
+    /// What its token carried for the backend.
+    pub user_data: UserData,
+    /// Which private key its token was made with.
+    pub key_index: usize,
+}
+
+/// First number of a worker's own sequence space, for challenges and denials.
+///
+/// Those are sealed with the same keys as a client's packets, which count from 0, so they count
+/// from 2^63 up; 9 bits of worker and 32 bits of start time keep workers and restarts apart while
+/// fewer than 2^21 are sent each second. Bit 62 stays clear: see [`Link::deny`].
+pub const fn global_sequence_start(worker: u16, started_unix: u64) -> u64 {
+    1 << 63 | (worker as u64 & 0x1ff) << 53 | (started_unix & 0xffff_ffff) << 21
+}
+
+/// Handshakes under way in one worker.
+#[derive(Debug)]
+pub struct Handshake {
+    params: Params,
+    roster: Roster,
+    challenge_key: Key,
+    challenge_sequence: u64,
+    global_sequence: u64,
+    refusing: Option<Reject>,
+    pending: BTreeMap<SocketAddr, Pending>,
+    /// The same by when they end. Handshakes are few and their sources are chosen by strangers, so
+    /// ordered maps: no collisions to aim at.
+    by_end: BTreeSet<(Timestamp, SocketAddr)>,
+}
+
+#[derive(Debug)]
+struct Pending {
+    tag: TokenTag,
+    client_id: u64,
+    user_data: UserData,
+    client_to_server: Key,
+    server_to_client: Key,
+    timeout: Option<Duration>,
+    key_index: usize,
+    /// Sequences of the challenges this very handshake was given; no other is an answer.
+    challenges: [u64; CHALLENGES_EACH],
+    issued: usize,
+    /// Still valid at this moment, not after it.
+    until: Timestamp,
+}
+
+impl Pending {
+    fn was_given(&self, challenge: u64) -> bool {
+        self.challenges[..self.issued].contains(&challenge)
+    }
+}
+
+impl Handshake {
+    /// No handshakes yet. `challenge_key` is random and used by no other worker or run;
+    /// `global_sequence` is where this worker's challenges and denials are counted from, see
+    /// [`global_sequence_start`].
+    pub fn new(params: Params, roster: Roster, challenge_key: Key, global_sequence: u64) -> Self {
+        assert!(
+            global_sequence >> 62 == 0b10,
+            "sequences below 2^63 belong to clients' packets, the top quarter to denials"
+        );
+        Self {
+            params,
+            roster,
+            challenge_key,
+            challenge_sequence: 0,
+            global_sequence,
+            refusing: None,
+            pending: BTreeMap::new(),
+            by_end: BTreeSet::new(),
+        }
+    }
+
+    /// Takes new private keys and addresses; handshakes under way go on.
+    pub fn set_params(&mut self, params: Params) {
+        self.params = params;
+    }
+
+    /// From now on, denies every genuine request for this reason; `None` takes clients again.
+    pub fn set_refusing(&mut self, reason: Option<Reject>) {
+        self.refusing = reason;
+    }
+
+    /// Judges a datagram from an address without a session. A reply, if the outcome has one, is
+    /// appended to `reply`. A rejected datagram changes nothing but, at most, the token history.
+    pub fn handle(
+        &mut self,
+        now: Now,
+        from: SocketAddr,
+        datagram: &mut [u8],
+        reply: &mut Vec<u8>,
+    ) -> Result<Outcome, Reject> {
+        match datagram.first() {
+            None => Err(Reject::Malformed),
+            Some(0) => self.handle_request(now, from, datagram, reply),
+            Some(_) => self.handle_response(now, from, datagram, reply),
+        }
+    }
+
+    /// Forgets handshakes that ran out of time.
+    pub fn handle_timeout(&mut self, now: Now) {
+        while let Some(&(until, from)) = self.by_end.first()
+            && until < now.mono
+        {
+            self.by_end.pop_first();
+            self.pending.remove(&from);
+        }
+    }
+
+    /// When [`Handshake::handle_timeout`] has something to do.
+    pub fn poll_timeout(&self) -> Option<Deadline> {
+        self.by_end.first().map(|(until, _)| Deadline {
+            at: *until + Duration::from_nanos(1),
+            why: Wake::Handshake,
+        })
+    }
+
+    /// Handshakes under way.
+    pub fn pending(&self) -> usize {
+        self.pending.len()
+    }
+
+    fn handle_request(
+        &mut self,
+        now: Now,
+        from: SocketAddr,
+        datagram: &mut [u8],
+        reply: &mut Vec<u8>,
+    ) -> Result<Outcome, Reject> {
+        let protocol_id = self.params.protocol_id;
+        let request = Request::parse(datagram, protocol_id)?;
+        let (expire, tag) = (request.expire, request.tag());
+        let calendar = self.roster.calendar(now.unix_secs);
+        self.check_dates(expire, calendar)?;
+        self.roster.check_tag(&tag, from)?;
+        let (key_index, token) =
+            PrivateToken::open(request, protocol_id, &self.params.private_keys)?;
+        let ours = &self.params.public_addresses;
+        let is_ours = |server: &SocketAddr| ours.iter().any(|own| is_same_address(own, server));
+        if !token.servers.iter().any(is_ours) {
+            return Err(Reject::TokenAddress);
+        }
+        let timeout = self.params.timeout.apply(token.timeout_seconds)?;
+        let end = expire.saturating_add(self.params.clock_skew);
+        self.roster
+            .present(token.client_id, tag, from, end, calendar)?;
+        let refusal = self
+            .refusing
+            .or(self.roster.is_full().then_some(Reject::Full));
+        if let Some(reason) = refusal {
+            self.deny(&token.server_to_client, reply);
+            return Ok(Outcome::Denied(reason));
+        }
+        self.handle_timeout(now);
+        self.remember(now, from, tag, key_index, token, timeout)?;
+        self.send_challenge(from, reply);
+        Ok(Outcome::Challenged)
+    }
+
+    /// Everything a token's expiry says before the token itself is read.
+    fn check_dates(&self, expire: u64, calendar: u64) -> Result<(), Reject> {
+        let skew = self.params.clock_skew;
+        if expire.saturating_add(skew) <= calendar {
+            return Err(Reject::TokenExpired);
+        }
+        let Some(lifetime) = self.params.max_token_lifetime else {
+            return Ok(());
+        };
+        if expire > calendar.saturating_add(lifetime).saturating_add(skew) {
+            return Err(Reject::TokenFuture);
+        }
+        // What could have been used before we started may have been: our history does not know.
+        if expire < self.roster.started_unix().saturating_add(lifetime) {
+            return Err(Reject::TokenBeforeStart);
+        }
+        Ok(())
+    }
+
+    /// Creates or renews the handshake of this address.
+    fn remember(
+        &mut self,
+        now: Now,
+        from: SocketAddr,
+        tag: TokenTag,
+        key_index: usize,
+        token: PrivateToken,
+        timeout: Option<Duration>,
+    ) -> Result<(), Reject> {
+        let longest = self.params.pending_timeout;
+        let until = now.mono + timeout.map_or(longest, |span| span.min(longest));
+        if let Some(pending) = self.pending.get_mut(&from)
+            && pending.tag == tag
+        {
+            self.by_end.remove(&(pending.until, from));
+            pending.until = until;
+            self.by_end.insert((until, from));
+            return Ok(());
+        }
+        // A new token from the same address starts over; otherwise there must be room.
+        if let Some(replaced) = self.pending.remove(&from) {
+            self.by_end.remove(&(replaced.until, from));
+        } else if self.pending.len() >= self.params.max_pending {
+            return Err(Reject::HandshakesFull);
+        }
+        let pending = Pending {
+            tag,
+            client_id: token.client_id,
+            user_data: token.user_data,
+            client_to_server: token.client_to_server,
+            server_to_client: token.server_to_client,
+            timeout,
+            key_index,
+            challenges: [0; CHALLENGES_EACH],
+            issued: 0,
+            until,
+        };
+        self.pending.insert(from, pending);
+        self.by_end.insert((until, from));
+        Ok(())
+    }
+
+    fn send_challenge(&mut self, from: SocketAddr, reply: &mut Vec<u8>) {
+        let Some(pending) = self.pending.get_mut(&from) else {
+            return;
+        };
+        if pending.issued < CHALLENGES_EACH {
+            pending.challenges[pending.issued] = self.challenge_sequence;
+            pending.issued += 1;
+            self.challenge_sequence += 1;
+        }
+        // The last one again has the same sequence and the same contents, so the same bytes.
+        let sequence = pending.challenges[pending.issued - 1];
+        let token = challenge::seal(
+            &self.challenge_key,
+            sequence,
+            pending.client_id,
+            &pending.user_data,
+        );
+        packet::emit(
+            reply,
+            &pending.server_to_client,
+            self.params.protocol_id,
+            Kind::Challenge,
+            self.global_sequence,
+            &proof_bytes(sequence, &token),
+        );
+        self.global_sequence += 1;
+    }
+
+    fn handle_response(
+        &mut self,
+        now: Now,
+        from: SocketAddr,
+        datagram: &mut [u8],
+        reply: &mut Vec<u8>,
+    ) -> Result<Outcome, Reject> {
+        self.handle_timeout(now);
+        let pending = self.pending.get(&from).ok_or(Reject::UnknownPeer)?;
+        if Prefix::parse(datagram)?.kind != Kind::Response {
+            return Err(Reject::Unexpected);
+        }
+        let protocol_id = self.params.protocol_id;
+        let opened = packet::open(
+            Role::Server,
+            &pending.client_to_server,
+            protocol_id,
+            None,
+            datagram,
+        )?;
+        let Packet::Response(Proof { sequence, token }) = opened else {
+            return Err(Reject::Unexpected);
+        };
+        // The sequence ties the challenge to this token, this address and this handshake; the tag
+        // proves that we sealed it. Its contents are not read: who this is, the connect token said.
+        if !pending.was_given(sequence) {
+            return Err(Reject::ChallengeFailed);
+        }
+        challenge::open(&self.challenge_key, sequence, token)?;
+        let seat = match self.roster.seat(pending.client_id, &pending.tag) {
+            Err(Reject::Full) => {
+                let key = pending.server_to_client.clone();
+                self.deny(&key, reply);
+                return Ok(Outcome::Denied(Reject::Full));
+            }
+            other => other?,
+        };
+        Ok(Outcome::Seated(Box::new(self.hand_over(now, from, seat)?)))
+    }
+
+    /// Turns the handshake into a link.
+    fn hand_over(&mut self, now: Now, from: SocketAddr, seat: Seat) -> Result<Seated, Reject> {
+        let pending = self.pending.remove(&from).ok_or(Reject::UnknownPeer)?;
+        self.by_end.remove(&(pending.until, from));
+        let params = LinkParams {
+            role: Role::Server,
+            protocol_id: self.params.protocol_id,
+            receive_key: pending.client_to_server,
+            send_key: pending.server_to_client,
+            timeout: pending.timeout,
+        };
+        let link = Link::waiting(now, params, seat.slot(), self.roster.slots());
+        Ok(Seated {
+            link,
+            seat,
+            user_data: pending.user_data,
+            key_index: pending.key_index,
+        })
+    }
+
+    fn deny(&mut self, key: &Key, reply: &mut Vec<u8>) {
+        packet::emit(
+            reply,
+            key,
+            self.params.protocol_id,
+            Kind::Denied,
+            self.global_sequence,
+            &[],
+        );
+        self.global_sequence += 1;
+    }
+}

@@ -1,0 +1,154 @@
+//! Which connect tokens were seen, so that each opens one session.
+//!
+//! Rule: docs/wire/netcode.md, section 8: an entry is *pending* until its client is seated, then
+//! *consumed*; it lives until its token expires and is never evicted before, because eviction is
+//! how a flood of tokens would open a used one again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+
+use super::wire::TAG_BYTES;
+use crate::session::Reject;
+
+/// A token's name: the authentication tag of its private part.
+pub(super) type TokenTag = [u8; TAG_BYTES];
+
+/// The bounded list of tokens seen. Ordered maps on purpose: tags are chosen by strangers, and an
+/// ordered map has no collisions to aim at, needs no secret and behaves the same in every run.
+#[derive(Debug)]
+pub(super) struct History {
+    capacity: usize,
+    entries: BTreeMap<TokenTag, Entry>,
+    /// The same entries by the unix second from which their token is refused for its age.
+    by_end: BTreeSet<(u64, TokenTag)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    /// The first address that presented the token.
+    from: SocketAddr,
+    is_consumed: bool,
+}
+
+impl History {
+    pub(super) fn new(capacity: usize) -> Self {
+        Self {
+            capacity,
+            entries: BTreeMap::new(),
+            by_end: BTreeSet::new(),
+        }
+    }
+
+    /// Whether a token with this tag may be presented from this address, as far as is known.
+    pub(super) fn check(&self, tag: &TokenTag, from: SocketAddr) -> Result<(), Reject> {
+        match self.entries.get(tag) {
+            Some(entry) if entry.is_consumed => Err(Reject::TokenReused),
+            Some(entry) if entry.from != from => Err(Reject::TokenOtherAddress),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Remembers a genuine token as pending, or finds it so. Never prolongs an entry.
+    pub(super) fn present(
+        &mut self,
+        tag: TokenTag,
+        from: SocketAddr,
+        end: u64,
+        now: u64,
+    ) -> Result<(), Reject> {
+        self.check(&tag, from)?;
+        if self.entries.contains_key(&tag) {
+            return Ok(());
+        }
+        self.forget_until(now);
+        if self.entries.len() >= self.capacity {
+            return Err(Reject::TokenHistoryFull);
+        }
+        let entry = Entry {
+            from,
+            is_consumed: false,
+        };
+        self.entries.insert(tag, entry);
+        self.by_end.insert((end, tag));
+        Ok(())
+    }
+
+    /// Whether [`History::consume`] would succeed.
+    ///
+    /// A token whose entry is gone expired during its handshake. It is refused: without an entry
+    /// nothing would stop a second handshake under the same keys.
+    pub(super) fn check_pending(&self, tag: &TokenTag) -> Result<(), Reject> {
+        match self.entries.get(tag) {
+            Some(entry) if entry.is_consumed => Err(Reject::TokenReused),
+            Some(_) => Ok(()),
+            None => Err(Reject::TokenExpired),
+        }
+    }
+
+    /// The token's one session begins.
+    pub(super) fn consume(&mut self, tag: &TokenTag) {
+        if let Some(entry) = self.entries.get_mut(tag) {
+            entry.is_consumed = true;
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    fn forget_until(&mut self, now: u64) {
+        while let Some((end, tag)) = self.by_end.first().copied()
+            && end <= now
+        {
+            self.by_end.pop_first();
+            self.entries.remove(&tag);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOME: &str = "192.0.2.1:1000";
+
+    fn address(text: &str) -> SocketAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_pending_token_belongs_to_its_first_address() {
+        let mut history = History::new(4);
+        assert_eq!(history.present([1; 16], address(HOME), 100, 50), Ok(()));
+        assert_eq!(history.present([1; 16], address(HOME), 100, 50), Ok(()));
+        assert_eq!(
+            history.present([1; 16], address("192.0.2.1:1001"), 100, 50),
+            Err(Reject::TokenOtherAddress)
+        );
+        assert_eq!(history.len(), 1);
+    }
+
+    #[test]
+    fn a_consumed_token_is_refused_everywhere_until_it_expires() {
+        let mut history = History::new(4);
+        history.present([1; 16], address(HOME), 100, 50).unwrap();
+        history.consume(&[1; 16]);
+        for from in [HOME, "192.0.2.2:1"] {
+            let refused = history.present([1; 16], address(from), 100, 99);
+            assert_eq!(refused, Err(Reject::TokenReused));
+        }
+        assert_eq!(history.check_pending(&[1; 16]), Err(Reject::TokenReused));
+    }
+
+    #[test]
+    fn a_full_history_refuses_and_takes_again_when_tokens_expire() {
+        let mut history = History::new(2);
+        history.present([1; 16], address(HOME), 100, 50).unwrap();
+        history.present([2; 16], address(HOME), 101, 50).unwrap();
+        let refused = history.present([3; 16], address(HOME), 120, 99);
+        assert_eq!(refused, Err(Reject::TokenHistoryFull));
+        assert_eq!(history.present([3; 16], address(HOME), 120, 100), Ok(()));
+        assert_eq!(history.len(), 2, "the one that expired made room");
+        assert_eq!(history.check_pending(&[1; 16]), Err(Reject::TokenExpired));
+    }
+}
