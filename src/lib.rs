@@ -1,6 +1,8 @@
 //! tidegate: ends reliable-UDP game protocols and forwards framed, ordered messages to local
 //! TCP or Unix-socket backends.
 
+pub mod board;
 pub mod clock;
+pub mod counters;
 pub mod framing;
 pub mod proxy_protocol;
