@@ -32,7 +32,12 @@ macro_rules! targets {
     };
 }
 
-targets!(bit_reader, reliable_receiver, sequence_window);
+targets!(
+    bit_reader,
+    connection_packet,
+    reliable_receiver,
+    sequence_window
+);
 
 fn smoke(name: &str, seeds: &[Vec<u8>], run: fn(&[u8])) {
     let mut random = Random::for_run(name);

@@ -48,6 +48,11 @@ impl<'a> BitReader<'a> {
         self.at
     }
 
+    /// All bytes, read or not.
+    pub const fn packet(&self) -> &'a [u8] {
+        self.bytes
+    }
+
     /// `width` bits, 0 to 32 of them.
     #[inline]
     pub fn bits(&mut self, width: u32) -> Result<u32, BitError> {
@@ -234,6 +239,14 @@ impl<'a> BitWriter<'a> {
     pub fn sequence_relative(&mut self, previous: u16, current: u16) {
         let wrap = if previous > current { 65536 } else { 0 };
         self.int_relative(u32::from(previous), u32::from(current) + wrap);
+    }
+
+    /// Sets bits of the first byte that were written as zeros, once their value is known.
+    pub fn amend_first(&mut self, bits: u8) {
+        match self.out.get_mut(self.start) {
+            Some(first) => *first |= bits,
+            None => self.pending |= u64::from(bits),
+        }
     }
 
     /// Pads the last byte with zeros and returns the length of the stream in bits, before that.

@@ -7,3 +7,4 @@ mod bitpack;
 mod netcode;
 mod reliable;
 mod vectors;
+mod yojimbo;

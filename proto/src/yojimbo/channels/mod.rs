@@ -1,0 +1,22 @@
+//! Channels: lanes of messages inside yojimbo's connection packets.
+//!
+//! ```text
+//!   packet ─▶ ConnectionPacket::parse ─▶ Channels::check ─▶ Channels::apply ─▶ Inbox
+//!                all of it or nothing       room? legal?      cannot fail
+//!
+//!   messages ─▶ PacketWriter ─▶ packet            PacketSize: how large it gets
+//! ```
+//!
+//! Rule: docs/wire/yojimbo.md. What rides in which packet, and when, is the sender's decision.
+
+mod emit;
+mod profile;
+mod wire;
+
+pub use emit::{Overhead, PacketSize, PacketWriter, Split};
+pub use profile::{
+    CHANNELS_MAX, Carriage, ChannelProfile, Delivery, FIXED_BITS_MAX, Layout, Profile, ProfileError,
+};
+pub use wire::{
+    BlockFragment, Body, BodyScratch, ConnectionPacket, FragmentPlace, Item, Message, PacketError,
+};

@@ -1,0 +1,375 @@
+//! The connection packet: which messages and block fragments a packet carries.
+//!
+//! Layout: docs/wire/yojimbo.md, sections 2 to 5; field widths follow from the [`Profile`]. A packet
+//! is read to its end before anything in it is believed: [`ConnectionPacket::parse`] walks it once
+//! and keeps nothing, [`ConnectionPacket::items`] walks it again and cannot fail.
+
+use super::profile::{ChannelProfile, FIXED_BITS_MAX, Layout, Profile};
+use crate::session::Channel;
+use crate::yojimbo::bits::{BitError, BitReader};
+
+/// Why a packet is not of this profile. Each of them ends the session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PacketError {
+    /// Not even the number of entries. An ack alone is one zero byte, not none.
+    Empty,
+    /// A field that is cut off, out of range, or badly padded.
+    Field(BitError),
+    /// A block fragment on a channel that has no blocks, or no fragments of them.
+    BlocksDisabled,
+    /// The message of a block is of a type that has no block.
+    NotABlock,
+    /// A type with a block, as an ordinary message of a reliable channel: the block is missing.
+    BlockMissing,
+    /// A block inside a message on a channel that has no blocks.
+    InlineBlock,
+    /// A fragment that is not the last, and shorter than the others.
+    ShortFragment,
+    /// A fragment that ends beyond the largest block.
+    BlockTooLarge,
+}
+
+impl From<BitError> for PacketError {
+    fn from(error: BitError) -> Self {
+        Self::Field(error)
+    }
+}
+
+/// A packet that was read to its end and found good.
+#[derive(Clone, Copy, Debug)]
+pub struct ConnectionPacket<'a> {
+    profile: &'a Profile,
+    bytes: &'a [u8],
+    messages: u32,
+    /// Channels that have something in it, by bit.
+    channels: u64,
+    reliable: bool,
+}
+
+/// One thing a packet carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Item<'a> {
+    /// A message.
+    Message(Message<'a>),
+    /// A piece of a block.
+    Fragment(BlockFragment<'a>),
+}
+
+/// A message in a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message<'a> {
+    /// Its channel.
+    pub channel: Channel,
+    /// Its number on a reliable channel. Unreliable ones have none.
+    pub id: Option<u16>,
+    /// Its type.
+    pub kind: u8,
+    /// What it says.
+    pub body: Body<'a>,
+}
+
+/// Where a piece of a block belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FragmentPlace {
+    /// The block's channel, a reliable one.
+    pub channel: Channel,
+    /// The block's message id.
+    pub id: u16,
+    /// Pieces of the block.
+    pub count: u16,
+    /// Which piece.
+    pub index: u16,
+}
+
+/// A piece of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockFragment<'a> {
+    /// Where it belongs.
+    pub place: FragmentPlace,
+    /// The block's message type, with the first piece only.
+    pub kind: Option<u8>,
+    /// Its bytes.
+    pub data: &'a [u8],
+}
+
+/// A message's payload, where it lies in the packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Body<'a> {
+    /// Whole bytes.
+    Bytes(&'a [u8]),
+    /// Bits that begin anywhere.
+    Bits {
+        /// The packet.
+        packet: &'a [u8],
+        /// The first bit.
+        at: usize,
+        /// How many.
+        width: u16,
+    },
+}
+
+/// Room for the payload of a [`Layout::Bits`] message.
+pub type BodyScratch = [u8; FIXED_BITS_MAX as usize / 8];
+
+impl<'a> Body<'a> {
+    /// Bytes of the payload.
+    pub const fn len(&self) -> usize {
+        match self {
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Bits { width, .. } => width.div_ceil(8) as usize,
+        }
+    }
+
+    /// Whether the payload has no bytes.
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The payload; bits are put into `scratch` as whole bytes.
+    pub fn read<'s>(self, scratch: &'s mut BodyScratch) -> &'s [u8]
+    where
+        'a: 's,
+    {
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Bits { packet, at, width } => {
+                let mut reader = BitReader::new(packet);
+                let mut left = u32::from(width);
+                let read = reader.skip(at);
+                debug_assert!(read.is_ok(), "the packet was walked before");
+                let payload = &mut scratch[..self.len()];
+                for byte in &mut *payload {
+                    *byte = reader.bits(left.min(8)).unwrap_or(0) as u8;
+                    left = left.saturating_sub(8);
+                }
+                payload
+            }
+        }
+    }
+}
+
+impl<'a> ConnectionPacket<'a> {
+    /// Reads a whole packet; what follows its last field is ignored.
+    pub fn parse(bytes: &'a [u8], profile: &'a Profile) -> Result<Self, PacketError> {
+        let mut packet = Self {
+            profile,
+            bytes,
+            messages: 0,
+            channels: 0,
+            reliable: false,
+        };
+        let mut walk = Walk::new(bytes, profile)?;
+        while let Some(item) = walk.next_item()? {
+            let channel = match item {
+                Item::Message(message) => {
+                    packet.messages += 1;
+                    packet.reliable |= message.id.is_some();
+                    message.channel
+                }
+                Item::Fragment(fragment) => {
+                    packet.reliable = true;
+                    fragment.place.channel
+                }
+            };
+            packet.channels |= 1 << channel;
+        }
+        Ok(packet)
+    }
+
+    /// What the packet carries, in the order of the wire. Ids may be old, far ahead, or repeated.
+    pub fn items(&self) -> impl Iterator<Item = Item<'a>> + use<'a> {
+        let mut walk = Walk::new(self.bytes, self.profile).ok();
+        std::iter::from_fn(move || walk.as_mut()?.next_item().ok().flatten())
+    }
+
+    /// Messages in it, fragments of blocks not counted.
+    pub fn messages(&self) -> u32 {
+        self.messages
+    }
+
+    /// Whether it carries nothing but the acks below it.
+    pub fn is_empty(&self) -> bool {
+        self.channels == 0
+    }
+
+    /// Whether anything in it must not be lost.
+    pub fn is_reliable(&self) -> bool {
+        self.reliable
+    }
+
+    /// Channels that have something in it, by bit.
+    pub fn channels(&self) -> u64 {
+        self.channels
+    }
+}
+
+/// A walk over a packet's fields.
+struct Walk<'a> {
+    profile: &'a Profile,
+    reader: BitReader<'a>,
+    entries_left: i32,
+    list: MessageList<'a>,
+}
+
+/// The messages of the entry the walk is in. Ids stand in front of all bodies, so they have a
+/// reader of their own.
+struct MessageList<'a> {
+    channel: Channel,
+    left: i32,
+    /// The id of the next message, on a reliable channel.
+    next_id: Option<u16>,
+    ids: BitReader<'a>,
+}
+
+impl<'a> Walk<'a> {
+    fn new(bytes: &'a [u8], profile: &'a Profile) -> Result<Self, PacketError> {
+        if bytes.is_empty() {
+            return Err(PacketError::Empty);
+        }
+        let mut reader = BitReader::new(bytes);
+        let entries_left = reader.int(0, profile.channels().len() as i32)?;
+        Ok(Self {
+            profile,
+            reader,
+            entries_left,
+            list: MessageList {
+                channel: 0,
+                left: 0,
+                next_id: None,
+                ids: reader,
+            },
+        })
+    }
+
+    fn next_item(&mut self) -> Result<Option<Item<'a>>, PacketError> {
+        loop {
+            if self.list.left > 0 {
+                return self.message().map(|message| Some(Item::Message(message)));
+            }
+            if self.entries_left == 0 {
+                return Ok(None);
+            }
+            self.entries_left -= 1;
+            let last = self.profile.channels().len() - 1;
+            let channel = self.reader.int(0, last as i32)? as Channel;
+            let rules = &self.profile.channels()[usize::from(channel)];
+            if self.reader.bool()? {
+                return self
+                    .fragment(channel, rules)
+                    .map(|f| Some(Item::Fragment(f)));
+            }
+            if self.reader.bool()? {
+                self.message_list(channel, rules)?;
+            }
+        }
+    }
+
+    fn message_list(
+        &mut self,
+        channel: Channel,
+        rules: &ChannelProfile,
+    ) -> Result<(), PacketError> {
+        let reader = &mut self.reader;
+        let count = reader.int(1, i32::from(rules.messages_per_packet_max))?;
+        let mut next_id = None;
+        if rules.is_reliable() {
+            next_id = Some(reader.bits(16)? as u16);
+        }
+        self.list = MessageList {
+            channel,
+            left: count,
+            next_id,
+            ids: *reader,
+        };
+        if let Some(mut id) = next_id {
+            for _ in 1..count {
+                id = reader.sequence_relative(id)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn message(&mut self) -> Result<Message<'a>, PacketError> {
+        let kind = self.kind()?;
+        let list = &mut self.list;
+        let id = list.next_id;
+        list.left -= 1;
+        if let Some(id) = id
+            && list.left > 0
+        {
+            list.next_id = Some(list.ids.sequence_relative(id)?);
+        }
+        let channel = list.channel;
+        let rules = &self.profile.channels()[usize::from(channel)];
+        let reader = &mut self.reader;
+        let body = match self.profile.messages()[usize::from(kind)] {
+            Layout::Bytes { min, max } => {
+                let length = reader.int(i32::from(min), i32::from(max))?;
+                Body::Bytes(reader.bytes(length as usize)?)
+            }
+            Layout::Bits(width) => {
+                let at = reader.position();
+                reader.skip(usize::from(width))?;
+                let packet = reader.packet();
+                Body::Bits { packet, at, width }
+            }
+            Layout::Block if rules.is_reliable() => return Err(PacketError::BlockMissing),
+            Layout::Block if rules.disable_blocks => return Err(PacketError::InlineBlock),
+            Layout::Block => {
+                let length = reader.int(1, rules.block_bytes_max as i32)?;
+                Body::Bytes(reader.bytes(length as usize)?)
+            }
+        };
+        Ok(Message {
+            channel,
+            id,
+            kind,
+            body,
+        })
+    }
+
+    fn fragment(
+        &mut self,
+        channel: Channel,
+        rules: &ChannelProfile,
+    ) -> Result<BlockFragment<'a>, PacketError> {
+        if rules.disable_blocks || !rules.is_reliable() {
+            return Err(PacketError::BlocksDisabled);
+        }
+        let reader = &mut self.reader;
+        let size = rules.block_fragment_size;
+        let id = reader.bits(16)? as u16;
+        let count = reader.int(1, rules.block_fragments_max() as i32)? as u16;
+        let index = reader.int(0, i32::from(count) - 1)? as u16;
+        let length = reader.int(1, i32::from(size))? as usize;
+        let data = reader.bytes(length)?;
+        if index + 1 < count && length < usize::from(size) {
+            return Err(PacketError::ShortFragment);
+        }
+        if usize::from(index) * usize::from(size) + length > rules.block_bytes_max as usize {
+            return Err(PacketError::BlockTooLarge);
+        }
+        let kind = match index {
+            0 => Some(self.kind()?),
+            _ => None,
+        };
+        if kind.is_some_and(|kind| self.profile.messages()[usize::from(kind)] != Layout::Block) {
+            return Err(PacketError::NotABlock);
+        }
+        Ok(BlockFragment {
+            place: FragmentPlace {
+                channel,
+                id,
+                count,
+                index,
+            },
+            kind,
+            data,
+        })
+    }
+
+    fn kind(&mut self) -> Result<u8, PacketError> {
+        let last = self.profile.messages().len() - 1;
+        Ok(self.reader.int(0, last as i32)? as u8)
+    }
+}
