@@ -263,7 +263,7 @@ impl Endpoint {
     /// Forgets a peer, whatever it still holds. Called when it has closed and is empty.
     pub fn remove(&mut self, id: PeerId) {
         if let Some(peer) = self.peers.remove(id) {
-            self.retired.absorb(peer.session.stats());
+            self.retired.absorb(&peer.session.stats());
         }
     }
 
@@ -293,7 +293,7 @@ impl Endpoint {
     }
 
     /// What a peer counted.
-    pub fn stats(&self, id: PeerId) -> Option<&Stats> {
+    pub fn stats(&self, id: PeerId) -> Option<Stats> {
         self.peers.get(id).map(|peer| peer.session.stats())
     }
 
@@ -331,29 +331,24 @@ impl Endpoint {
         datagram: &mut [u8],
         reply: &mut Vec<u8>,
     ) -> Handled {
-        // Peers that are here keep following their NAT during a drain.
-        if self.draining {
-            return self
-                .handle_moved(now, from, datagram)
-                .unwrap_or(Handled::Rejected(Reject::Draining));
-        }
         let offered = datagram.len();
-        let verdict = self.acceptor.handle_unknown(
-            now,
-            Stranger {
-                from,
-                datagram,
-                reply,
-            },
-        );
+        let stranger = Stranger {
+            from,
+            datagram,
+            reply,
+        };
+        let verdict = match self.draining {
+            false => self.acceptor.handle_unknown(now, stranger),
+            true => self.acceptor.handle_draining(now, stranger),
+        };
         if reply.len() > offered {
             reply.clear();
         }
         match verdict {
             Verdict::Reject(reject) => {
                 reply.clear();
-                let moved =
-                    (reject == Reject::UnknownPeer).then(|| self.handle_moved(now, from, datagram));
+                let moved = matches!(reject, Reject::UnknownPeer | Reject::Draining)
+                    .then(|| self.handle_moved(now, from, datagram));
                 moved.flatten().unwrap_or(Handled::Rejected(reject))
             }
             Verdict::Deny(reject) => Handled::Rejected(reject),

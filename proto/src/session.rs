@@ -98,14 +98,20 @@ pub trait Session: Send {
     /// Who the peer says it is, or, for protocols with authentication, who it is.
     fn identity(&self) -> Identity<'_>;
 
-    /// Plain counters and present values.
-    fn stats(&self) -> &Stats;
+    /// Plain counters and present values, gathered when asked for.
+    fn stats(&self) -> Stats;
 }
 
 /// Decides what a datagram from an address without a session is worth.
 pub trait Acceptor: Send {
     /// Judges one datagram. Must be cheap to call with garbage; see [`Stranger::reply`].
     fn handle_unknown(&mut self, now: Now, stranger: Stranger<'_>) -> Verdict;
+
+    /// As [`Acceptor::handle_unknown`], while no new peers are taken. A protocol that can tell a
+    /// stranger so does.
+    fn handle_draining(&mut self, _now: Now, _stranger: Stranger<'_>) -> Verdict {
+        Verdict::Reject(Reject::Draining)
+    }
 
     /// Forgets handshakes that ran out of time.
     fn handle_timeout(&mut self, _now: Now) {}

@@ -87,8 +87,8 @@ impl Session for Echo {
     fn identity(&self) -> Identity<'_> {
         Identity::default()
     }
-    fn stats(&self) -> &Stats {
-        &self.stats
+    fn stats(&self) -> Stats {
+        self.stats
     }
 }
 
