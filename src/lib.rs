@@ -3,6 +3,8 @@
 
 pub mod board;
 pub mod clock;
+pub mod config;
 pub mod counters;
 pub mod framing;
+pub mod logging;
 pub mod proxy_protocol;

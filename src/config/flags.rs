@@ -1,0 +1,168 @@
+//! A configuration without a file: what the flags of `serve` and `connect` stand for.
+//!
+//! `--framing` is `raw` there: without a file both ends are usually tidegate, and then any stream
+//! protocol passes unchanged. A game server that reads whole messages wants another one.
+
+use std::fmt;
+
+use toml::Value;
+
+use super::load::Override;
+
+/// `serve --listen URL --backend URL`.
+#[derive(Clone, Debug)]
+pub struct ServeFlags {
+    /// `yojimbo://0.0.0.0:40000`
+    pub listen: String,
+    /// `tcp://127.0.0.1:7000`
+    pub backend: String,
+    /// How messages are told apart.
+    pub framing: Option<String>,
+    /// Path of the key.
+    pub key: Option<String>,
+}
+
+/// `connect --listen URL --remote URL`.
+#[derive(Clone, Debug)]
+pub struct ConnectFlags {
+    /// `tcp://127.0.0.1:7000`
+    pub listen: String,
+    /// `yojimbo://game.example.net:40000`
+    pub remote: String,
+    /// How messages are told apart.
+    pub framing: Option<String>,
+    /// Path of the server's key.
+    pub key: Option<String>,
+    /// File with a token.
+    pub token_file: Option<String>,
+    /// Shell command that prints a token.
+    pub token_command: Option<String>,
+}
+
+/// A URL of a flag that is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadUrl {
+    flag: &'static str,
+    url: String,
+}
+
+impl fmt::Display for BadUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} {:?} does not start with a protocol: write yojimbo://HOST:PORT, gaffer://HOST:PORT \
+             or rudp://HOST:PORT",
+            self.flag, self.url
+        )
+    }
+}
+
+impl std::error::Error for BadUrl {}
+
+/// The name of the one listener, backend or tunnel that flags describe.
+const NAME: &str = "default";
+
+impl ServeFlags {
+    /// The same in keys of the file.
+    pub fn overrides(&self) -> Result<Vec<Override>, BadUrl> {
+        let (protocol, address) = split("--listen", &self.listen)?;
+        let mut set = Setter::new();
+        let listen = format!("--listen {}", self.listen);
+        let listener = ["listener", NAME];
+        set.text(&[&listener[..], &["protocol"]], protocol, &listen);
+        set.list(&[&listener[..], &["bind"]], address, &listen);
+        set.text(&[&listener[..], &["backend"]], NAME, &listen);
+        if protocol == "yojimbo" {
+            // One server with a key of its own: whatever address its tokens name is meant for it.
+            set.list(&[&listener[..], &["public_addresses"]], "any", &listen);
+        }
+        let backend = format!("--backend {}", self.backend);
+        set.list(&[&["backend", NAME], &["targets"]], &self.backend, &backend);
+        set.framing("backend", self.framing.as_deref());
+        if let Some(key) = &self.key {
+            let flag = format!("--key {key}");
+            set.text(&[&listener[..], &["netcode", "key_file"]], key, &flag);
+        }
+        Ok(set.overrides)
+    }
+}
+
+impl ConnectFlags {
+    /// The same in keys of the file.
+    pub fn overrides(&self) -> Result<Vec<Override>, BadUrl> {
+        let (protocol, address) = split("--remote", &self.remote)?;
+        let mut set = Setter::new();
+        let remote = format!("--remote {}", self.remote);
+        let tunnel = ["tunnel", NAME];
+        set.text(&[&tunnel[..], &["protocol"]], protocol, &remote);
+        set.text(&[&tunnel[..], &["remote"]], address, &remote);
+        let listen = format!("--listen {}", self.listen);
+        set.list(&[&tunnel[..], &["listen"]], &self.listen, &listen);
+        set.framing("tunnel", self.framing.as_deref());
+        for (flag, key, value) in [
+            ("--key", "key_file", &self.key),
+            ("--token-file", "token_file", &self.token_file),
+            ("--token-command", "token_command", &self.token_command),
+        ] {
+            if let Some(value) = value {
+                let flag = format!("{flag} {value}");
+                set.text(&[&tunnel[..], &["netcode", key]], value, &flag);
+            }
+        }
+        // The server often runs on the same machine, and the port is its.
+        set.text(&[&["admin", "listen"]], "", "connect without a file");
+        Ok(set.overrides)
+    }
+}
+
+fn split<'a>(flag: &'static str, url: &'a str) -> Result<(&'a str, &'a str), BadUrl> {
+    match url.split_once("://") {
+        Some((protocol @ ("yojimbo" | "gaffer" | "rudp"), address)) => Ok((protocol, address)),
+        Some(_) | None => Err(BadUrl {
+            flag,
+            url: url.to_owned(),
+        }),
+    }
+}
+
+struct Setter {
+    overrides: Vec<Override>,
+}
+
+impl Setter {
+    fn new() -> Self {
+        let mut set = Self {
+            overrides: Vec::new(),
+        };
+        set.push(&[&["version"]], Value::Integer(1), "no file");
+        set
+    }
+
+    fn framing(&mut self, section: &str, framing: Option<&str>) {
+        let path: [&[&str]; 2] = [&[section, NAME], &["framing"]];
+        match framing {
+            Some(framing) => self.text(&path, framing, &format!("--framing {framing}")),
+            None => self.text(&path, "raw", "no --framing"),
+        }
+    }
+
+    fn text(&mut self, path: &[&[&str]], value: &str, flag: &str) {
+        self.push(path, Value::String(value.to_owned()), flag);
+    }
+
+    fn list(&mut self, path: &[&[&str]], value: &str, flag: &str) {
+        self.push(
+            path,
+            Value::Array(vec![Value::String(value.to_owned())]),
+            flag,
+        );
+    }
+
+    fn push(&mut self, path: &[&[&str]], value: Value, flag: &str) {
+        self.overrides.push(Override {
+            path: path.concat().into_iter().map(str::to_owned).collect(),
+            value,
+            flag: flag.to_owned(),
+        });
+    }
+}

@@ -1,0 +1,108 @@
+//! What is wrong with a configuration: where, with what value, and what to write instead.
+
+use std::fmt;
+use std::ops::Range;
+
+/// One mistake.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistake {
+    /// What happened, with key and value: `listener.game.max_peers = 0 is too small`.
+    pub what: String,
+    /// What to do.
+    pub help: String,
+    /// Where it was typed.
+    pub place: Place,
+}
+
+/// Where something was typed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In the file.
+    File(Excerpt),
+    /// In this environment variable.
+    Environment(String),
+    /// With this flag.
+    Flag(String),
+    /// Nowhere: it is missing altogether.
+    Nowhere,
+}
+
+/// A line of the file, with the part that matters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Excerpt {
+    file: String,
+    line: usize,
+    column: usize,
+    text: String,
+    width: usize,
+}
+
+impl Excerpt {
+    /// The first line of `span` in `text`, which was read from `file`.
+    pub(super) fn new(file: &str, text: &str, span: &Range<usize>) -> Self {
+        let start = floor_char(text, span.start);
+        let line_start = text[..start].rfind('\n').map_or(0, |at| at + 1);
+        let line_end = text[start..].find('\n').map_or(text.len(), |at| start + at);
+        let end = floor_char(text, span.end.min(line_end)).max(start);
+        Self {
+            file: file.to_owned(),
+            line: text[..start].matches('\n').count() + 1,
+            column: text[line_start..start].chars().count() + 1,
+            text: text[line_start..line_end].trim_end().to_owned(),
+            width: text[start..end].chars().count().max(1),
+        }
+    }
+}
+
+fn floor_char(text: &str, at: usize) -> usize {
+    let at = at.min(text.len());
+    (0..=at)
+        .rev()
+        .find(|at| text.is_char_boundary(*at))
+        .unwrap_or(0)
+}
+
+impl fmt::Display for Excerpt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let margin = " ".repeat(self.line.to_string().len());
+        writeln!(f, "{margin}--> {}:{}:{}", self.file, self.line, self.column)?;
+        writeln!(f, "{margin} |")?;
+        writeln!(f, "{} | {}", self.line, self.text)?;
+        let indent = " ".repeat(self.column - 1);
+        writeln!(f, "{margin} | {indent}{}", "^".repeat(self.width))
+    }
+}
+
+impl fmt::Display for Mistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "error: {}", self.what)?;
+        match &self.place {
+            Place::File(excerpt) => write!(f, "{excerpt}")?,
+            Place::Environment(variable) => writeln!(f, " --> environment variable {variable}")?,
+            Place::Flag(flag) => writeln!(f, " --> {flag}")?,
+            Place::Nowhere => {}
+        }
+        write!(f, " help: {}", self.help)
+    }
+}
+
+/// Every mistake of one configuration. Nothing of it was put into force.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// At least one.
+    pub mistakes: Vec<Mistake>,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for mistake in &self.mistakes {
+            writeln!(f, "{mistake}\n")?;
+        }
+        match self.mistakes.len() {
+            1 => write!(f, "configuration refused: 1 mistake"),
+            count => write!(f, "configuration refused: {count} mistakes"),
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}

@@ -1,0 +1,191 @@
+//! `[backend.NAME]`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::super::file;
+use super::super::units::Size;
+use super::super::{Backend, Balance, Health, Target, UnreliablePolicy};
+use super::{Checker, DAY, KIB, MIB, MILLISECOND, SECOND};
+use crate::framing::{FrameCodec, Framing};
+use crate::proxy_protocol::{ProxyHeader, ProxyTlvs, ProxyTransport, ProxyVersion};
+
+impl Checker<'_> {
+    pub(super) fn backend(&mut self, name: &str, typed: &file::Backend) -> Backend {
+        self.name("backend", name);
+        let at = format!("backend.{name}");
+        let key = |key: &str| format!("{at}.{key}");
+        let hour = Duration::from_secs(3600);
+        Backend {
+            name: name.to_owned(),
+            targets: self.targets(&at, &typed.targets),
+            balance: match typed.balance {
+                file::Balance::LeastPeers => Balance::LeastPeers,
+                file::Balance::RoundRobin => Balance::RoundRobin,
+                file::Balance::First => Balance::First,
+                file::Balance::HashClientId => Balance::HashClientId,
+            },
+            codec: self.codec(
+                &at,
+                typed.framing,
+                typed.length_includes_header,
+                typed.channel_byte,
+                &typed.max_message,
+            ),
+            unreliable: match typed.unreliable {
+                file::Unreliable::DropOldest => UnreliablePolicy::DropOldest,
+                file::Unreliable::DropNewest => UnreliablePolicy::DropNewest,
+                file::Unreliable::Refuse => UnreliablePolicy::Refuse,
+            },
+            proxy: proxy_header(typed),
+            connect_timeout: self.span(
+                &key("connect_timeout"),
+                &typed.connect_timeout,
+                10 * MILLISECOND..=60 * SECOND,
+            ),
+            connect_attempts: self.count(&key("connect_attempts"), typed.connect_attempts, 1..=20)
+                as u32,
+            retry_backoff: self.backoff(&key("retry_backoff"), &typed.retry_backoff),
+            queue_to_backend: self.queue(&key("queue_to_backend"), &typed.queue_to_backend),
+            queue_to_peer: self.queue(&key("queue_to_peer"), &typed.queue_to_peer),
+            stall: self.span(&key("stall"), &typed.stall, 100 * MILLISECOND..=hour),
+            tcp_nodelay: typed.tcp_nodelay,
+            tcp_keepalive: Some(self.span(
+                &key("tcp_keepalive"),
+                &typed.tcp_keepalive,
+                Duration::ZERO..=DAY,
+            ))
+            .filter(|pause| !pause.is_zero()),
+            linger: self.span(&key("linger"), &typed.linger, Duration::ZERO..=60 * SECOND),
+            dns_refresh: self.span(&key("dns_refresh"), &typed.dns_refresh, SECOND..=DAY),
+            health: self.health(&at, &typed.health),
+        }
+    }
+
+    pub(super) fn queue(&mut self, path: &str, typed: &Size) -> usize {
+        self.size(path, typed, 4 * KIB..=64 * MIB)
+    }
+
+    fn targets(&mut self, at: &str, typed: &[String]) -> Vec<Target> {
+        if typed.is_empty() {
+            self.mistake(
+                &format!("{at}.targets"),
+                format!("{at}.targets is missing"),
+                "write targets = [\"tcp://127.0.0.1:7000\"]".to_owned(),
+            );
+        }
+        typed
+            .iter()
+            .enumerate()
+            .filter_map(|(index, text)| self.target(&format!("{at}.targets[{index}]"), text))
+            .collect()
+    }
+
+    fn target(&mut self, path: &str, text: &str) -> Option<Target> {
+        if let Some(address) = text.strip_prefix("tcp://") {
+            let (host, port) = self.host_port(path, address)?;
+            return Some(Target::Tcp { host, port });
+        }
+        match text.strip_prefix("unix:") {
+            Some(file) if file.starts_with('/') => Some(Target::Unix(PathBuf::from(file))),
+            Some(_) | None => {
+                self.mistake(
+                    path,
+                    format!("{path}: {text:?} is no target"),
+                    "write \"tcp://host:port\" or \"unix:/path/to/socket\"".to_owned(),
+                );
+                None
+            }
+        }
+    }
+
+    /// Also for tunnels, whose local streams have frames like a backend's.
+    pub(super) fn codec(
+        &mut self,
+        at: &str,
+        framing: Option<file::Framing>,
+        length_includes_header: bool,
+        channel_byte: bool,
+        max_message: &Size,
+    ) -> FrameCodec {
+        let Some(framing) = framing else {
+            self.mistake(
+                &format!("{at}.framing"),
+                format!("{at}.framing is missing, and there is no safe guess"),
+                "how are messages told apart on the stream? \"raw\" for any stream protocol as it \
+                 is, else u16be u16le u32be u32le varint line"
+                    .to_owned(),
+            );
+            return FrameCodec::new(Framing::Raw, false, false, 1);
+        };
+        let framing = match framing {
+            file::Framing::U16be => Framing::U16Be,
+            file::Framing::U16le => Framing::U16Le,
+            file::Framing::U32be => Framing::U32Be,
+            file::Framing::U32le => Framing::U32Le,
+            file::Framing::Varint => Framing::Varint,
+            file::Framing::Line => Framing::Line,
+            file::Framing::Raw => Framing::Raw,
+        };
+        let counted = !matches!(framing, Framing::Varint | Framing::Line | Framing::Raw);
+        if length_includes_header && !counted {
+            self.mistake(
+                &format!("{at}.length_includes_header"),
+                format!(
+                    "{at}.length_includes_header does nothing with {}",
+                    framing.label()
+                ),
+                "it is for u16be u16le u32be u32le; delete the line".to_owned(),
+            );
+        }
+        if channel_byte && framing == Framing::Raw {
+            self.mistake(
+                &format!("{at}.channel_byte"),
+                format!("{at}.channel_byte does nothing with raw, which has no frames"),
+                "choose a framing with frames, or delete the line".to_owned(),
+            );
+        }
+        let limit = self.size(&format!("{at}.max_message"), max_message, 1..=16 * MIB);
+        FrameCodec::new(framing, length_includes_header, channel_byte, limit)
+    }
+
+    fn health(&mut self, at: &str, typed: &file::Health) -> Option<Health> {
+        let key = |key: &str| format!("{at}.health.{key}");
+        let health = Health {
+            interval: self.span(&key("interval"), &typed.interval, 100 * MILLISECOND..=DAY),
+            timeout: self.span(
+                &key("timeout"),
+                &typed.timeout,
+                10 * MILLISECOND..=60 * SECOND,
+            ),
+            up_after: self.count(&key("up_after"), typed.up_after, 1..=100) as u32,
+            down_after: self.count(&key("down_after"), typed.down_after, 1..=100) as u32,
+        };
+        match typed.kind {
+            file::HealthKind::Off => None,
+            file::HealthKind::Connect => Some(health),
+        }
+    }
+}
+
+fn proxy_header(typed: &file::Backend) -> Option<ProxyHeader> {
+    let has = |tlv| typed.proxy_tlvs.contains(&tlv);
+    Some(ProxyHeader {
+        version: match typed.proxy_protocol {
+            file::ProxyVersion::Off => return None,
+            file::ProxyVersion::V1 => ProxyVersion::V1,
+            file::ProxyVersion::V2 => ProxyVersion::V2,
+        },
+        transport: match typed.proxy_transport {
+            file::ProxyTransport::Stream => ProxyTransport::Stream,
+            file::ProxyTransport::Dgram => ProxyTransport::Datagram,
+        },
+        tlvs: ProxyTlvs {
+            unique_id: has(file::ProxyTlv::UniqueId),
+            listener: has(file::ProxyTlv::Listener),
+            client_id: has(file::ProxyTlv::ClientId),
+            user_data: has(file::ProxyTlv::UserData),
+            protocol: has(file::ProxyTlv::Protocol),
+        },
+    })
+}

@@ -1,0 +1,230 @@
+//! `[listener.NAME]`.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ipnet::IpNet;
+use tidegate_proto::AckPolicy;
+
+use super::super::file;
+use super::super::{
+    Backend, Bucket, FollowAddress, Limits, Listener, Penalty, PublicAddresses, Rate, RateProfile,
+};
+use super::{Checker, GIB, KIB, MILLISECOND, SECOND};
+
+impl Checker<'_> {
+    pub(super) fn listener(
+        &mut self,
+        name: &str,
+        typed: &mut file::Listener,
+        backends: &BTreeMap<String, Arc<Backend>>,
+    ) -> Option<Listener> {
+        self.name("listener", name);
+        let at = format!("listener.{name}");
+        let key = |key: &str| format!("{at}.{key}");
+        let bind: Vec<_> = (typed.bind.iter().enumerate())
+            .filter_map(|(index, text)| self.bindable(&format!("{at}.bind[{index}]"), text))
+            .collect();
+        if typed.bind.is_empty() {
+            self.mistake(
+                &key("bind"),
+                format!("{at}.bind is missing"),
+                "write bind = [\"0.0.0.0:40000\"]".to_owned(),
+            );
+        }
+        let public_addresses = self.public_addresses(&at, typed);
+        let limits = self.limits(&at, &typed.limits);
+        let rate = self.rate(&at, &mut typed.rate);
+        let max_peers = self.count(&key("max_peers"), typed.max_peers, 1..=65_535) as usize;
+        let idle_timeout = self.span(
+            &key("idle_timeout"),
+            &typed.idle_timeout,
+            SECOND..=600 * SECOND,
+        );
+        let protocol = self.listener_protocol(&at, typed);
+        let backend = self.backend_of(&at, typed.backend.as_deref(), backends);
+        Some(Listener {
+            name: name.to_owned(),
+            bind,
+            public_addresses,
+            backend: backend?,
+            max_peers,
+            idle_timeout,
+            ack: match typed.ack {
+                file::Ack::Queued => AckPolicy::Queued,
+                file::Ack::Strict => AckPolicy::Written,
+            },
+            follow_address_change: match typed.follow_address_change {
+                file::FollowAddress::Off => FollowAddress::Off,
+                file::FollowAddress::Port => FollowAddress::Port,
+            },
+            limits,
+            rate,
+            protocol: protocol?,
+        })
+    }
+
+    fn backend_of(
+        &mut self,
+        at: &str,
+        typed: Option<&str>,
+        backends: &BTreeMap<String, Arc<Backend>>,
+    ) -> Option<Arc<Backend>> {
+        let known: Vec<_> = backends.keys().map(|name| format!("{name:?}")).collect();
+        let known = match known.as_slice() {
+            [] => "add a [backend.NAME] with targets and framing, and name it here".to_owned(),
+            names => format!("this file has {}", names.join(", ")),
+        };
+        let path = format!("{at}.backend");
+        let Some(name) = typed else {
+            self.mistake(&path, format!("{path} is missing"), known);
+            return None;
+        };
+        let found = backends.get(name).cloned();
+        if found.is_none() {
+            self.mistake(
+                &path,
+                format!("{path} = {name:?}: there is no [backend.{name}]"),
+                known,
+            );
+        }
+        found
+    }
+
+    /// Only connect tokens name addresses, so other protocols need none.
+    fn public_addresses(&mut self, at: &str, typed: &file::Listener) -> PublicAddresses {
+        let path = format!("{at}.public_addresses");
+        if typed.public_addresses.iter().any(|text| text == "any") {
+            if typed.public_addresses.len() > 1 {
+                self.mistake(
+                    &path,
+                    format!("{path}: \"any\" stands beside other addresses"),
+                    "write [\"any\"], or the addresses alone".to_owned(),
+                );
+            }
+            return PublicAddresses::Any;
+        }
+        if !typed.public_addresses.is_empty() {
+            let listed = typed.public_addresses.iter().enumerate();
+            let listed = listed
+                .filter_map(|(index, text)| self.address(&format!("{path}[{index}]"), text))
+                .collect();
+            return PublicAddresses::Listed(listed);
+        }
+        let wildcard = |text: &String| text.starts_with("0.0.0.0:") || text.starts_with("[::]:");
+        if matches!(typed.protocol, file::Protocol::Yojimbo) && typed.bind.iter().any(wildcard) {
+            self.mistake(
+                &path,
+                format!("{path} is missing, and bind names no address a connect token could name"),
+                "list the addresses that players connect to, as your tokens name them; or [\"any\"] \
+                 if no other server uses this key"
+                    .to_owned(),
+            );
+        }
+        PublicAddresses::Bound
+    }
+
+    fn limits(&mut self, at: &str, typed: &file::Limits) -> Limits {
+        let key = |key: &str| format!("{at}.limits.{key}");
+        let bytes = &typed.peer_bytes;
+        Limits {
+            peer_packets: self.bucket(&key("peer_packets"), &typed.peer_packets),
+            peer_bytes: Bucket {
+                rate: self.size(&key("peer_bytes.rate"), &bytes.rate, KIB..=GIB) as u32,
+                burst: self.size(&key("peer_bytes.burst"), &bytes.burst, 2 * KIB..=GIB) as u32,
+            },
+            peer_messages: self.bucket(&key("peer_messages"), &typed.peer_messages),
+            ip_handshakes: self.bucket(&key("ip_handshakes"), &typed.ip_handshakes),
+            handshakes: self.bucket(&key("handshakes"), &typed.handshakes),
+            table_size: self.count(&key("table_size"), typed.table_size, 64..=1 << 24) as usize,
+            allow: self.networks(&key("allow"), &typed.allow),
+            deny: self.networks(&key("deny"), &typed.deny),
+        }
+    }
+
+    fn bucket(&mut self, path: &str, typed: &file::Bucket) -> Bucket {
+        Bucket {
+            rate: self.count(&format!("{path}.rate"), typed.rate, 1..=10_000_000) as u32,
+            burst: self.count(&format!("{path}.burst"), typed.burst, 1..=10_000_000) as u32,
+        }
+    }
+
+    fn networks(&mut self, path: &str, typed: &[String]) -> Vec<IpNet> {
+        let mut networks = Vec::new();
+        for (index, text) in typed.iter().enumerate() {
+            let address = text.parse::<IpAddr>().map(IpNet::from).ok();
+            match text.parse::<IpNet>().ok().or(address) {
+                Some(network) => networks.push(network),
+                None => self.mistake(
+                    &format!("{path}[{index}]"),
+                    format!("{path}: {text:?} is no network"),
+                    "write \"192.0.2.0/24\", \"2001:db8::/32\" or one address".to_owned(),
+                ),
+            }
+        }
+        networks
+    }
+
+    /// Also for tunnels. The two profiles have different defaults.
+    pub(super) fn rate(&mut self, at: &str, typed: &mut file::Rate) -> Rate {
+        let key = |key: &str| format!("{at}.rate.{key}");
+        let hour = Duration::from_secs(3600);
+        // Adaptive: 90 leaves a 60 Hz game room for acks and repairs between its own packets, 20
+        // is what the queue of a slow uplink drains beside; eight at once are well inside a peer's
+        // 32-packet ack window. Article: its own numbers, a fixed tick, nothing sent twice.
+        let (profile, good, bad, burst, copies) = match typed.profile {
+            file::RateProfile::Adaptive => (RateProfile::Adaptive, 90, 20, 8, 3),
+            file::RateProfile::Article => (RateProfile::Article, 30, 10, 1, 1),
+        };
+        let good_rate = *typed.good_rate.get_or_insert(good);
+        let bad_rate = *typed.bad_rate.get_or_insert(bad);
+        let burst = *typed.burst.get_or_insert(burst);
+        let redundancy = *typed.redundancy.get_or_insert(copies);
+        if bad_rate > good_rate {
+            self.mistake(
+                &key("bad_rate"),
+                format!(
+                    "{} = {bad_rate} is more than good_rate = {good_rate}",
+                    key("bad_rate")
+                ),
+                "bad mode is the slower one".to_owned(),
+            );
+        }
+        let penalty = Penalty {
+            start: self.span(
+                &key("penalty.start"),
+                &typed.penalty.start,
+                MILLISECOND..=hour,
+            ),
+            min: self.span(&key("penalty.min"), &typed.penalty.min, MILLISECOND..=hour),
+            max: self.span(&key("penalty.max"), &typed.penalty.max, MILLISECOND..=hour),
+        };
+        if !(penalty.min..=penalty.max).contains(&penalty.start) {
+            self.mistake(
+                &key("penalty"),
+                format!("{} starts outside its own range", key("penalty")),
+                "min <= start <= max".to_owned(),
+            );
+        }
+        Rate {
+            profile,
+            good_rate: self.count(&key("good_rate"), good_rate, 1..=1000) as u32,
+            bad_rate: self.count(&key("bad_rate"), bad_rate, 1..=1000) as u32,
+            burst: self.count(&key("burst"), burst, 1..=32) as u32,
+            rtt_limit: self.span(
+                &key("rtt_limit"),
+                &typed.rtt_limit,
+                MILLISECOND..=10 * SECOND,
+            ),
+            penalty,
+            forgive_after: self.span(
+                &key("forgive_after"),
+                &typed.forgive_after,
+                MILLISECOND..=hour,
+            ),
+            redundancy: self.count(&key("redundancy"), redundancy, 1..=5) as u32,
+        }
+    }
+}

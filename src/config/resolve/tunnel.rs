@@ -1,0 +1,192 @@
+//! `[tunnel.NAME]`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::super::file;
+use super::super::{LocalAddress, Netcode, Protocol, TokenMint, TokenSource, Tunnel, Yojimbo};
+use super::{Checker, DAY, MILLISECOND, SECOND};
+
+impl Checker<'_> {
+    pub(super) fn tunnel(&mut self, name: &str, typed: &mut file::Tunnel) -> Option<Tunnel> {
+        self.name("tunnel", name);
+        let at = format!("tunnel.{name}");
+        let key = |key: &str| format!("{at}.{key}");
+        let listen = self.local_addresses(&key("listen"), &typed.listen);
+        let remote = self.remote(&key("remote"), typed.remote.as_deref());
+        let codec = self.codec(
+            &at,
+            typed.framing,
+            typed.length_includes_header,
+            typed.channel_byte,
+            &typed.max_message,
+        );
+        let rate = self.rate(&at, &mut typed.rate);
+        let protocol = self.tunnel_protocol(&at, typed);
+        let max_streams = self.count(&key("max_streams"), typed.max_streams, 1..=65_535) as usize;
+        let connect_timeout = self.span(
+            &key("connect_timeout"),
+            &typed.connect_timeout,
+            100 * MILLISECOND..=60 * SECOND,
+        );
+        let idle_timeout = self.span(
+            &key("idle_timeout"),
+            &typed.idle_timeout,
+            SECOND..=600 * SECOND,
+        );
+        let reconnect = self.backoff(&key("reconnect"), &typed.reconnect);
+        let queue_to_stream = self.queue(&key("queue_to_stream"), &typed.queue_to_stream);
+        let queue_to_remote = self.queue(&key("queue_to_remote"), &typed.queue_to_remote);
+        let linger = self.span(&key("linger"), &typed.linger, Duration::ZERO..=60 * SECOND);
+        // Only now may the first missing piece end it: every mistake has been told.
+        let (remote_host, remote_port) = remote?;
+        let (protocol, tokens) = protocol?;
+        Some(Tunnel {
+            name: name.to_owned(),
+            listen,
+            remote_host,
+            remote_port,
+            codec,
+            max_streams,
+            connect_timeout,
+            idle_timeout,
+            reconnect,
+            queue_to_stream,
+            queue_to_remote,
+            linger,
+            rate,
+            protocol,
+            tokens,
+        })
+    }
+
+    fn local_addresses(&mut self, path: &str, typed: &[String]) -> Vec<LocalAddress> {
+        if typed.is_empty() {
+            self.mistake(
+                path,
+                format!("{path} is missing"),
+                "write listen = [\"tcp://127.0.0.1:7000\"]".to_owned(),
+            );
+        }
+        let mut addresses = Vec::new();
+        for (index, text) in typed.iter().enumerate() {
+            let path = format!("{path}[{index}]");
+            if let Some(address) = text.strip_prefix("tcp://") {
+                addresses.extend(self.bindable(&path, address).map(LocalAddress::Tcp));
+            } else if let Some(file) = text.strip_prefix("unix:").filter(|f| f.starts_with('/')) {
+                addresses.push(LocalAddress::Unix(PathBuf::from(file)));
+            } else {
+                self.mistake(
+                    &path,
+                    format!("{path}: {text:?} is nothing to listen on"),
+                    "write \"tcp://127.0.0.1:7000\" or \"unix:/path/to/socket\"".to_owned(),
+                );
+            }
+        }
+        addresses
+    }
+
+    fn remote(&mut self, path: &str, typed: Option<&str>) -> Option<(String, u16)> {
+        let Some(text) = typed else {
+            self.mistake(
+                path,
+                format!("{path} is missing"),
+                "write remote = \"game.example.net:40000\"".to_owned(),
+            );
+            return None;
+        };
+        self.host_port(path, text)
+    }
+
+    fn tunnel_protocol(
+        &mut self,
+        at: &str,
+        typed: &mut file::Tunnel,
+    ) -> Option<(Protocol, Option<TokenSource>)> {
+        self.only_for(at, typed.protocol, "netcode", typed.netcode.is_some());
+        self.only_for(at, typed.protocol, "yojimbo", typed.yojimbo.is_some());
+        self.only_for(at, typed.protocol, "gaffer", typed.gaffer.is_some());
+        self.only_for(at, typed.protocol, "rudp", typed.rudp.is_some());
+        Some(match typed.protocol {
+            file::Protocol::Yojimbo => {
+                let layout = self.layout(at, typed.yojimbo.get_or_insert_default());
+                let netcode = typed.netcode.get_or_insert_default();
+                let at = format!("{at}.netcode");
+                let tokens = self.token_source(&at, netcode);
+                let keys = match &tokens {
+                    Some(TokenSource::Key(mint)) => vec![mint.key.clone()],
+                    Some(TokenSource::File(_) | TokenSource::Command(_)) | None => Vec::new(),
+                };
+                let netcode = Netcode {
+                    protocol_id: self.id(
+                        &format!("{at}.protocol_id"),
+                        &netcode.protocol_id,
+                        u64::MAX,
+                    ),
+                    keys,
+                    max_token_lifetime: self.span(
+                        &format!("{at}.token_lifetime"),
+                        &netcode.token_lifetime,
+                        SECOND..=DAY,
+                    ),
+                    insecure: netcode.insecure,
+                };
+                (
+                    Protocol::Yojimbo(Yojimbo { netcode, layout }),
+                    Some(tokens?),
+                )
+            }
+            file::Protocol::Gaffer => {
+                let gaffer = self.gaffer(at, typed.gaffer.get_or_insert_default());
+                (Protocol::Gaffer(gaffer), None)
+            }
+            file::Protocol::Rudp => {
+                let rudp = self.rudp(at, typed.rudp.get_or_insert_default());
+                (Protocol::Rudp(rudp), None)
+            }
+        })
+    }
+
+    fn token_source(&mut self, at: &str, typed: &file::TunnelNetcode) -> Option<TokenSource> {
+        match (&typed.key_file, &typed.token_file, &typed.token_command) {
+            (Some(name), None, None) => {
+                let key = self.key(&format!("{at}.key_file"), name, typed.insecure);
+                let client_id = typed.client_id.as_deref();
+                let client_id =
+                    client_id.map(|id| self.id(&format!("{at}.client_id"), id, u64::MAX));
+                let path = format!("{at}.server_addresses");
+                let servers = typed.server_addresses.iter().enumerate();
+                let server_addresses = servers
+                    .filter_map(|(index, text)| self.address(&format!("{path}[{index}]"), text))
+                    .collect();
+                let lifetime = typed.token_lifetime.parse().unwrap_or(SECOND);
+                Some(TokenSource::Key(TokenMint {
+                    key: key?,
+                    client_id,
+                    server_addresses,
+                    lifetime,
+                }))
+            }
+            (None, Some(name), None) => {
+                Some(TokenSource::File(self.surroundings.key_files.locate(name)))
+            }
+            (None, None, Some(command)) => Some(TokenSource::Command(command.clone())),
+            (None, None, None) => {
+                self.mistake(
+                    at,
+                    format!("{at}: there is nothing to get connect tokens from"),
+                    "set key_file (the server's key), token_file or token_command".to_owned(),
+                );
+                None
+            }
+            _ => {
+                self.mistake(
+                    at,
+                    format!("{at}: key_file, token_file and token_command exclude each other"),
+                    "keep one of them".to_owned(),
+                );
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Keys: read from files only, never printed, wiped when dropped.
+//!
+//! A relative name is looked up in `$CREDENTIALS_DIRECTORY` (systemd's LoadCredential) first and
+//! then beside the configuration file. A file that others may read is refused: whoever holds the
+//! key can make tokens for any client id.
+
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use base64::Engine;
+use ring::rand::{SecureRandom, SystemRandom};
+use zeroize::{Zeroize, Zeroizing};
+
+/// 32 secret bytes.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Key(Zeroizing<[u8; 32]>);
+
+impl Key {
+    /// These bytes.
+    pub fn new(bytes: [u8; 32]) -> Self {
+        Self(Zeroizing::new(bytes))
+    }
+
+    /// The bytes.
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// Whether it is the key that samples use, which is no secret.
+    pub fn is_zero(&self) -> bool {
+        self.0.iter().all(|byte| *byte == 0)
+    }
+
+    /// Tells keys apart without telling what they are: the start of a hash.
+    pub fn fingerprint(&self) -> String {
+        let hash = ring::digest::digest(&ring::digest::SHA256, self.0.as_ref());
+        hash.as_ref()[..4]
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect()
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Key({})", self.fingerprint())
+    }
+}
+
+/// Where key files are looked up.
+#[derive(Clone, Debug)]
+pub struct KeyFiles {
+    /// `$CREDENTIALS_DIRECTORY`.
+    pub credentials: Option<PathBuf>,
+    /// The directory of the configuration file.
+    pub beside: PathBuf,
+}
+
+impl KeyFiles {
+    /// The path that `name` stands for.
+    pub fn locate(&self, name: &str) -> PathBuf {
+        let credential = self.credentials.as_ref().map(|dir| dir.join(name));
+        match credential {
+            Some(path) if Path::new(name).is_relative() && path.exists() => path,
+            Some(_) | None => self.beside.join(name),
+        }
+    }
+}
+
+/// Why there is no key. Says what to do.
+#[derive(Debug)]
+pub enum KeyFileError {
+    /// The file cannot be read.
+    Unreadable(PathBuf, io::Error),
+    /// Others may read it (or write it).
+    Open(PathBuf, u32),
+    /// It does not hold 32 bytes in any of the three forms.
+    NoKey(PathBuf, usize),
+}
+
+impl KeyFileError {
+    /// What to do about it.
+    pub fn help(&self) -> String {
+        match self {
+            Self::Unreadable(path, error) if error.kind() == io::ErrorKind::NotFound => {
+                format!("make a key with: tidegate keygen --out {}", path.display())
+            }
+            Self::Unreadable(..) => {
+                "the file must be readable by the user that runs tidegate".to_owned()
+            }
+            Self::Open(path, _) => format!("type: chmod 600 {}", path.display()),
+            Self::NoKey(..) => "a key is 32 bytes: raw, as 64 hex digits, or in base64".to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for KeyFileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable(path, error) => {
+                write!(f, "cannot read {}: {error}", path.display())
+            }
+            Self::Open(path, mode) => write!(
+                f,
+                "{} has mode {mode:04o}: others on this machine can use the key",
+                path.display()
+            ),
+            Self::NoKey(path, size) => {
+                write!(f, "{} holds {size} bytes that are no key", path.display())
+            }
+        }
+    }
+}
+
+impl std::error::Error for KeyFileError {}
+
+/// Reads a key file: 32 bytes raw, hex or base64, with or without a newline at the end.
+pub fn read_key_file(path: &Path) -> Result<Key, KeyFileError> {
+    let unreadable = |error| KeyFileError::Unreadable(path.to_owned(), error);
+    let file = File::open(path).map_err(unreadable)?;
+    let mode = file.metadata().map_err(unreadable)?.permissions().mode() & 0o7777;
+    if mode & 0o027 != 0 {
+        return Err(KeyFileError::Open(path.to_owned(), mode));
+    }
+    // No form of a key is longer than this; a wrong file is not read to its end.
+    let mut bytes = Zeroizing::new(Vec::with_capacity(KEY_FILE_BYTES_MAX + 1));
+    file.take(KEY_FILE_BYTES_MAX as u64 + 1)
+        .read_to_end(&mut bytes)
+        .map_err(unreadable)?;
+    parse_key(&bytes).ok_or_else(|| KeyFileError::NoKey(path.to_owned(), bytes.len()))
+}
+
+/// 64 hex digits and some white space.
+const KEY_FILE_BYTES_MAX: usize = 80;
+
+fn parse_key(bytes: &[u8]) -> Option<Key> {
+    let mut key = [0; 32];
+    if bytes.len() == key.len() {
+        key.copy_from_slice(bytes);
+    } else {
+        let text = std::str::from_utf8(bytes).ok()?.trim();
+        if text.len() == 64 {
+            for (byte, digits) in key.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+                let high = char::from(digits[0]).to_digit(16)?;
+                let low = char::from(digits[1]).to_digit(16)?;
+                *byte = (high << 4 | low) as u8;
+            }
+        } else {
+            let decoded = base64::engine::general_purpose::STANDARD.decode(text);
+            let decoded = Zeroizing::new(decoded.ok()?);
+            key.copy_from_slice(decoded.get(..).filter(|bytes| bytes.len() == 32)?);
+        }
+    }
+    let parsed = Key::new(key);
+    key.zeroize();
+    Some(parsed)
+}
+
+/// A new key from the operating system's generator.
+pub fn generate_key() -> io::Result<Key> {
+    let mut bytes = Zeroizing::new([0; 32]);
+    SystemRandom::new()
+        .fill(bytes.as_mut())
+        .map_err(|_| io::Error::other("the system has no random numbers"))?;
+    Ok(Key::new(*bytes))
+}
+
+/// Writes `content` into a new file that only its owner may read. Never overwrites.
+pub fn write_new_secret(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
+    let written = file.write_all(content).and_then(|()| file.sync_all());
+    if written.is_err() {
+        // Half a key would be found, and refused, at the next start.
+        fs::remove_file(path)?;
+    }
+    written
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_forms_of_one_key() {
+        let raw: [u8; 32] = std::array::from_fn(|index| index as u8 + 1);
+        let hex: String = raw.iter().map(|byte| format!("{byte:02X}")).collect();
+        let base64 = base64::engine::general_purpose::STANDARD.encode(raw);
+        for form in [
+            raw.to_vec(),
+            format!("{hex}\n").into_bytes(),
+            base64.into_bytes(),
+        ] {
+            assert_eq!(parse_key(&form).as_ref().map(Key::as_bytes), Some(&raw));
+        }
+        for wrong in [
+            &raw[..31],
+            &hex.as_bytes()[1..],
+            b"",
+            b"not a key at all, but 40 bytes of text..",
+        ] {
+            assert_eq!(parse_key(wrong), None);
+        }
+    }
+
+    #[test]
+    fn a_key_never_prints() {
+        let key = Key::new([0xab; 32]);
+        let printed = format!("{key:?}");
+        assert_eq!(printed, format!("Key({})", key.fingerprint()));
+        assert!(!printed.contains("abab") && !printed.contains("171"));
+        assert_ne!(key.fingerprint(), Key::new([0xac; 32]).fingerprint());
+    }
+}
