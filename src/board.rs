@@ -118,6 +118,7 @@ impl Board {
             .collect();
         Snapshot {
             now,
+            started_unix: self.started.unix_secs,
             uptime: now.mono.since(self.started.mono),
             process: lock(&self.process).clone(),
             queue_memory_bytes: self.queue_memory_bytes,
@@ -299,6 +300,7 @@ impl State {
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     pub now: Now,
+    pub started_unix: u64,
     pub uptime: Duration,
     pub process: Process,
     pub queue_memory_bytes: u64,

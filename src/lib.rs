@@ -7,4 +7,5 @@ pub mod config;
 pub mod counters;
 pub mod framing;
 pub mod logging;
+pub mod metrics;
 pub mod proxy_protocol;

@@ -1,0 +1,808 @@
+//! Every metric, in the order of the page and of `docs/METRICS.md`.
+
+use tidegate_proto::{CloseReason, Reject};
+
+use super::Kind::{Counter, Gauge, Histogram as Distribution};
+use super::{Family, Series, Source};
+use crate::board::{LOG_LEVELS, State, TargetSnapshot, WorkerSnapshot};
+use crate::counters::{
+    ClosedBy, ConnectFailure, Direction, DropReason, Histogram, SendErrorKind, WorkerCounters,
+    buckets,
+};
+
+/// The whole catalogue.
+pub const FAMILIES: &[Family] = &[
+    // -- the process
+    Family {
+        name: "tidegate_build_info",
+        kind: Gauge,
+        labels: &["version", "revision"],
+        help: "Constant 1; the labels say what runs.",
+        read: |_, out| out.add(&[env!("CARGO_PKG_VERSION"), REVISION], 1.0),
+    },
+    Family {
+        name: "tidegate_state",
+        kind: Gauge,
+        labels: &["state"],
+        help: "1 on the present state, 0 on the others.",
+        read: |source, out| {
+            let now = source.snapshot.process.state;
+            for state in State::ALL {
+                out.add(&[state.label()], flag(state == now));
+            }
+        },
+    },
+    Family {
+        name: "tidegate_config_last_reload_successful",
+        kind: Gauge,
+        labels: &[],
+        help: "0 after a refused reload: the old configuration is still in force.",
+        read: |source, out| out.add(&[], flag(source.snapshot.process.last_reload_ok)),
+    },
+    Family {
+        name: "tidegate_config_last_reload_timestamp_seconds",
+        kind: Gauge,
+        labels: &[],
+        help: "When the configuration in force was loaded, in seconds since 1970.",
+        read: |source, out| out.add(&[], source.snapshot.process.loaded_unix as f64),
+    },
+    Family {
+        name: "tidegate_config_reloads_total",
+        kind: Counter,
+        labels: &["result"],
+        help: "Reload attempts.",
+        read: |source, out| {
+            let process = &source.snapshot.process;
+            out.add(&["ok"], process.reloads_ok as f64);
+            out.add(&["refused"], process.reloads_refused as f64);
+        },
+    },
+    Family {
+        name: "tidegate_drain_deadline_timestamp_seconds",
+        kind: Gauge,
+        labels: &[],
+        help: "When the drain under way ends whatever is left, in seconds since 1970; 0 when not draining.",
+        read: |source, out| {
+            let deadline = source.snapshot.process.drain_deadline_unix;
+            out.add(&[], deadline.unwrap_or(0) as f64);
+        },
+    },
+    Family {
+        name: "tidegate_log_lines_suppressed_total",
+        kind: Counter,
+        labels: &["level"],
+        help: "Log lines held back because they repeat.",
+        read: |source, out| {
+            let suppressed = source.snapshot.process.log_lines_suppressed;
+            for (level, lines) in LOG_LEVELS.iter().zip(suppressed) {
+                out.add(&[level], lines as f64);
+            }
+        },
+    },
+    Family {
+        name: "tidegate_invariant_violations_total",
+        kind: Counter,
+        labels: &[],
+        help: "Books of datagrams, messages or sessions that did not balance. Anything but 0 is a bug in tidegate.",
+        read: |source, out| {
+            let listeners = source.snapshot.listeners.iter();
+            let sum: u64 = listeners.map(|l| l.counters.invariant_violations).sum();
+            out.add(&[], sum as f64);
+        },
+    },
+    // -- the socket
+    Family {
+        name: "tidegate_udp_received_packets_total",
+        kind: Counter,
+        labels: LISTENER,
+        help: "Datagrams read from the socket.",
+        read: |source, out| each_listener(source, out, |c| c.datagrams_received),
+    },
+    Family {
+        name: "tidegate_udp_received_bytes_total",
+        kind: Counter,
+        labels: LISTENER,
+        help: "Their UDP payload.",
+        read: |source, out| each_listener(source, out, |c| c.datagram_bytes_received),
+    },
+    Family {
+        name: "tidegate_udp_sent_packets_total",
+        kind: Counter,
+        labels: LISTENER,
+        help: "Datagrams handed to the kernel.",
+        read: |source, out| each_listener(source, out, |c| c.datagrams_sent),
+    },
+    Family {
+        name: "tidegate_udp_sent_bytes_total",
+        kind: Counter,
+        labels: LISTENER,
+        help: "Their UDP payload.",
+        read: |source, out| each_listener(source, out, |c| c.datagram_bytes_sent),
+    },
+    Family {
+        name: "tidegate_udp_receive_calls_total",
+        kind: Counter,
+        labels: LISTENER,
+        help: "Receive system calls that returned data; packets / calls is the size of a batch.",
+        read: |source, out| each_listener(source, out, |c| c.receive_calls),
+    },
+    Family {
+        name: "tidegate_udp_send_calls_total",
+        kind: Counter,
+        labels: LISTENER,
+        help: "Send system calls.",
+        read: |source, out| each_listener(source, out, |c| c.send_calls),
+    },
+    Family {
+        name: "tidegate_udp_send_errors_total",
+        kind: Counter,
+        labels: &["listener", "kind"],
+        help: "Datagrams the kernel did not take.",
+        read: |source, out| {
+            let kinds = SendErrorKind::ALL.map(SendErrorKind::label);
+            each_listener_by(source, out, &kinds, |c| c.send_errors);
+        },
+    },
+    Family {
+        name: "tidegate_udp_rejected_packets_total",
+        kind: Counter,
+        labels: &["listener", "reason"],
+        help: "Datagrams that changed nothing, other than handshakes (see tidegate_handshakes_total).",
+        read: |source, out| {
+            for listener in &source.snapshot.listeners {
+                for reject in Reject::ALL.into_iter().filter(|r| !ends_handshake(*r)) {
+                    let count = listener.counters.rejects[reject as usize];
+                    out.add(&[&listener.about.name, reject.label()], count as f64);
+                }
+            }
+        },
+    },
+    Family {
+        name: "tidegate_udp_socket_dropped_packets_total",
+        kind: Counter,
+        labels: LISTENER,
+        help: "Datagrams the kernel dropped because the socket's receive queue was full.",
+        read: |source, out| each_listener(source, out, |c| c.kernel_drops),
+    },
+    Family {
+        name: "tidegate_udp_socket_buffer_bytes",
+        kind: Gauge,
+        labels: &["listener", "direction"],
+        help: "Socket buffers the kernel granted, over all workers.",
+        read: |source, out| {
+            each_listener_by(source, out, &["in", "out"], |c| {
+                [c.receive_buffer_bytes, c.send_buffer_bytes]
+            });
+        },
+    },
+    // -- peers
+    Family {
+        name: "tidegate_handshakes_total",
+        kind: Counter,
+        labels: &["listener", "result"],
+        help: "Handshakes that came to an end, by how. Peers repeat a refused request, and each counts.",
+        read: |source, out| {
+            for listener in &source.snapshot.listeners {
+                let name = listener.about.name.as_str();
+                let accepted = listener.counters.handshakes_accepted;
+                out.add(&[name, "accepted"], accepted as f64);
+                for reject in Reject::ALL.into_iter().filter(|r| ends_handshake(*r)) {
+                    let count = listener.counters.rejects[reject as usize];
+                    out.add(&[name, reject.label()], count as f64);
+                }
+            }
+        },
+    },
+    Family {
+        name: "tidegate_handshakes_pending",
+        kind: Gauge,
+        labels: LISTENER,
+        help: "Handshakes under way.",
+        read: |source, out| each_listener(source, out, |c| c.handshakes_pending),
+    },
+    Family {
+        name: "tidegate_handshake_duration_seconds",
+        kind: Distribution,
+        labels: LISTENER,
+        help: "From a session's first datagram until the peer was told it is connected.",
+        read: |source, out| each_distribution(source, out, |c| &c.handshake_duration),
+    },
+    Family {
+        name: "tidegate_peers",
+        kind: Gauge,
+        labels: LISTENER,
+        help: "Sessions now.",
+        read: |source, out| each_listener(source, out, |c| c.peers),
+    },
+    Family {
+        name: "tidegate_peers_limit",
+        kind: Gauge,
+        labels: LISTENER,
+        help: "Sessions at most.",
+        read: |source, out| {
+            for listener in &source.snapshot.listeners {
+                out.add(&[&listener.about.name], listener.about.peers_max as f64);
+            }
+        },
+    },
+    Family {
+        name: "tidegate_peer_sessions_total",
+        kind: Counter,
+        labels: LISTENER,
+        help: "Sessions begun.",
+        read: |source, out| each_listener(source, out, |c| c.sessions_opened),
+    },
+    Family {
+        name: "tidegate_peer_disconnects_total",
+        kind: Counter,
+        labels: &["listener", "reason"],
+        help: "Sessions ended, by why.",
+        read: |source, out| {
+            for listener in &source.snapshot.listeners {
+                for reason in CloseReason::ALL.into_iter().filter(|r| !is_for_dialers(*r)) {
+                    let count = listener.counters.sessions_closed[reason as usize];
+                    out.add(&[&listener.about.name, reason.label()], count as f64);
+                }
+            }
+        },
+    },
+    Family {
+        name: "tidegate_peer_session_duration_seconds",
+        kind: Distribution,
+        labels: LISTENER,
+        help: "How long sessions lasted, counted when they end.",
+        read: |source, out| each_distribution(source, out, |c| &c.session_duration),
+    },
+    Family {
+        name: "tidegate_peer_address_changes_total",
+        kind: Counter,
+        labels: LISTENER,
+        help: "Sessions that followed their peer to another address.",
+        read: |source, out| each_listener(source, out, |c| c.address_moves),
+    },
+    Family {
+        name: "tidegate_peer_rtt_seconds",
+        kind: Distribution,
+        labels: LISTENER,
+        help: "Smoothed round trip, one sample per peer and second.",
+        read: |source, out| each_distribution(source, out, |c| &c.rtt),
+    },
+    Family {
+        name: "tidegate_peer_jitter_seconds",
+        kind: Distribution,
+        labels: LISTENER,
+        help: "Mean deviation of the round trip, one sample per peer and second.",
+        read: |source, out| each_distribution(source, out, |c| &c.jitter),
+    },
+    Family {
+        name: "tidegate_peer_loss_ratio",
+        kind: Distribution,
+        labels: LISTENER,
+        help: "Share of own packets that get lost, 0 to 1, one sample per peer and second.",
+        read: |source, out| each_distribution(source, out, |c| &c.loss),
+    },
+    Family {
+        name: "tidegate_peers_in_mode",
+        kind: Gauge,
+        labels: &["listener", "mode"],
+        help: "Peers by the rate they are sent at.",
+        read: |source, out| {
+            each_listener_by(source, out, MODES, |c| {
+                [
+                    c.peers.saturating_sub(c.peers_in_bad_mode),
+                    c.peers_in_bad_mode,
+                ]
+            });
+        },
+    },
+    Family {
+        name: "tidegate_mode_changes_total",
+        kind: Counter,
+        labels: &["listener", "to"],
+        help: "Switches between good and bad mode.",
+        read: |source, out| {
+            each_listener_by(source, out, MODES, |c| {
+                [c.sessions.mode_to_good, c.sessions.mode_to_bad]
+            });
+        },
+    },
+    // -- packets and messages
+    Family {
+        name: "tidegate_packets_acked_total",
+        kind: Counter,
+        labels: LISTENER,
+        help: "Own packets known to have arrived.",
+        read: |source, out| each_listener(source, out, |c| c.sessions.packets_acked),
+    },
+    Family {
+        name: "tidegate_packets_lost_total",
+        kind: Counter,
+        labels: LISTENER,
+        help: "Own packets given up.",
+        read: |source, out| each_listener(source, out, |c| c.sessions.packets_lost),
+    },
+    Family {
+        name: "tidegate_packets_late_total",
+        kind: Counter,
+        labels: &["listener", "kind"],
+        help: "Packets received twice, or after a newer one.",
+        read: |source, out| {
+            each_listener_by(source, out, &["duplicate", "out_of_order"], |c| {
+                [
+                    c.sessions.packets_duplicate,
+                    c.sessions.packets_out_of_order,
+                ]
+            });
+        },
+    },
+    Family {
+        name: "tidegate_fragments_received_total",
+        kind: Counter,
+        labels: LISTENER,
+        help: "Fragments read.",
+        read: |source, out| each_listener(source, out, |c| c.sessions.fragments_received),
+    },
+    Family {
+        name: "tidegate_reassembly_failures_total",
+        kind: Counter,
+        labels: LISTENER,
+        help: "Packets or blocks whose fragments never became whole.",
+        read: |source, out| each_listener(source, out, |c| c.sessions.reassembly_failures),
+    },
+    Family {
+        name: "tidegate_messages_sent_total",
+        kind: Counter,
+        labels: &["listener", "reliability"],
+        help: "Messages first put into a packet.",
+        read: |source, out| {
+            each_listener_by(source, out, &["reliable", "unreliable"], |c| {
+                [
+                    c.sessions.messages_sent_reliable,
+                    c.sessions.messages_sent_unreliable,
+                ]
+            });
+        },
+    },
+    Family {
+        name: "tidegate_messages_resent_total",
+        kind: Counter,
+        labels: &["listener", "why"],
+        help: "Reliable messages put into a packet again: after a loss, or ahead of one.",
+        read: |source, out| {
+            each_listener_by(source, out, &["loss", "ahead"], |c| {
+                [c.sessions.messages_resent, c.sessions.messages_repeated]
+            });
+        },
+    },
+    Family {
+        name: "tidegate_messages_forwarded_total",
+        kind: Counter,
+        labels: DIRECTION,
+        help: "Messages handed to the other side.",
+        read: |source, out| each_direction(source, out, |c| c.messages_forwarded),
+    },
+    Family {
+        name: "tidegate_message_bytes_forwarded_total",
+        kind: Counter,
+        labels: DIRECTION,
+        help: "Their payload.",
+        read: |source, out| each_direction(source, out, |c| c.message_bytes_forwarded),
+    },
+    Family {
+        name: "tidegate_messages_dropped_total",
+        kind: Counter,
+        labels: &["listener", "direction", "reason"],
+        help: "Messages that went no further. Reliable ones only because their session ended.",
+        read: |source, out| {
+            for listener in &source.snapshot.listeners {
+                for direction in Direction::ALL {
+                    for reason in DropReason::ALL {
+                        let dropped = &listener.counters.messages_dropped;
+                        let count = dropped[direction as usize][reason as usize];
+                        let name = listener.about.name.as_str();
+                        out.add(&[name, direction.label(), reason.label()], count as f64);
+                    }
+                }
+            }
+        },
+    },
+    Family {
+        name: "tidegate_unreliable_messages_dropped_total",
+        kind: Counter,
+        labels: LISTENER,
+        help: "Unreliable messages that a protocol's own queue dropped.",
+        read: |source, out| each_listener(source, out, |c| c.sessions.unreliable_dropped),
+    },
+    Family {
+        name: "tidegate_forward_duration_seconds",
+        kind: Distribution,
+        labels: DIRECTION,
+        help: "From reading a message to writing it on the other side, of one message in 64.",
+        read: |source, out| {
+            for listener in &source.snapshot.listeners {
+                for direction in Direction::ALL {
+                    let labels = [listener.about.name.as_str(), direction.label()];
+                    let duration = &listener.counters.forward_duration[direction as usize];
+                    out.add_histogram(&labels, duration);
+                }
+            }
+        },
+    },
+    // -- queues
+    Family {
+        name: "tidegate_peers_blocked",
+        kind: Gauge,
+        labels: DIRECTION,
+        help: "Peers whose queue in this direction is full now.",
+        read: |source, out| each_direction(source, out, |c| c.peers_blocked),
+    },
+    Family {
+        name: "tidegate_backpressure_seconds_total",
+        kind: Counter,
+        labels: DIRECTION,
+        help: "Peer-seconds spent with a full queue.",
+        read: |source, out| {
+            for listener in &source.snapshot.listeners {
+                for direction in Direction::ALL {
+                    let spent = listener.counters.backpressure[direction as usize];
+                    let labels = [listener.about.name.as_str(), direction.label()];
+                    out.add(&labels, spent.as_secs_f64());
+                }
+            }
+        },
+    },
+    Family {
+        name: "tidegate_queued_bytes",
+        kind: Gauge,
+        labels: DIRECTION,
+        help: "Bytes waiting in queues.",
+        read: |source, out| each_direction(source, out, |c| c.queued_bytes),
+    },
+    Family {
+        name: "tidegate_queued_bytes_limit",
+        kind: Gauge,
+        labels: &[],
+        help: "Bytes that all queues together may hold.",
+        read: |source, out| out.add(&[], source.snapshot.queue_memory_bytes as f64),
+    },
+    // -- backends
+    Family {
+        name: "tidegate_backend_up",
+        kind: Gauge,
+        labels: TARGET,
+        help: "1 while the target takes connections.",
+        read: |source, out| each_target(source, out, |t| u64::from(t.state.up)),
+    },
+    Family {
+        name: "tidegate_backend_draining",
+        kind: Gauge,
+        labels: TARGET,
+        help: "1 while the target is taken out of rotation by hand.",
+        read: |source, out| each_target(source, out, |t| u64::from(t.state.draining)),
+    },
+    Family {
+        name: "tidegate_backend_connections",
+        kind: Gauge,
+        labels: TARGET,
+        help: "Connections open now.",
+        read: |source, out| each_target(source, out, |t| t.counters.connections),
+    },
+    Family {
+        name: "tidegate_backend_connections_total",
+        kind: Counter,
+        labels: TARGET,
+        help: "Connections made.",
+        read: |source, out| each_target(source, out, |t| t.counters.connects),
+    },
+    Family {
+        name: "tidegate_backend_connect_failures_total",
+        kind: Counter,
+        labels: &["backend", "target", "reason"],
+        help: "Connections that were not made.",
+        read: |source, out| {
+            let reasons = ConnectFailure::ALL.map(ConnectFailure::label);
+            each_target_by(source, out, &reasons, |t| t.counters.connect_failures);
+        },
+    },
+    Family {
+        name: "tidegate_backend_connect_duration_seconds",
+        kind: Distribution,
+        labels: &["backend"],
+        help: "How long successful connects took.",
+        read: |source, out| {
+            for backend in &source.snapshot.backends {
+                let mut sum = Histogram::new(buckets::CONNECT);
+                for target in &backend.targets {
+                    sum.merge(&target.counters.connect_duration);
+                }
+                out.add_histogram(&[&backend.name], &sum);
+            }
+        },
+    },
+    Family {
+        name: "tidegate_backend_closes_total",
+        kind: Counter,
+        labels: &["backend", "target", "by"],
+        help: "Connections ended, by whom.",
+        read: |source, out| {
+            let by = ClosedBy::ALL.map(ClosedBy::label);
+            each_target_by(source, out, &by, |t| t.counters.closes);
+        },
+    },
+    Family {
+        name: "tidegate_backend_received_bytes_total",
+        kind: Counter,
+        labels: TARGET,
+        help: "Stream bytes from the backend, framing included.",
+        read: |source, out| each_target(source, out, |t| t.counters.bytes_received),
+    },
+    Family {
+        name: "tidegate_backend_sent_bytes_total",
+        kind: Counter,
+        labels: TARGET,
+        help: "Stream bytes to the backend, framing included.",
+        read: |source, out| each_target(source, out, |t| t.counters.bytes_sent),
+    },
+    Family {
+        name: "tidegate_backend_health_checks_total",
+        kind: Counter,
+        labels: &["backend", "target", "result"],
+        help: "Health checks run.",
+        read: |source, out| {
+            each_target_by(source, out, &["ok", "failed"], |t| {
+                [t.state.checks_ok, t.state.checks_failed]
+            });
+        },
+    },
+    // -- strangers
+    Family {
+        name: "tidegate_limiter_keys",
+        kind: Gauge,
+        labels: LISTENER,
+        help: "Buckets of the address table that are not full again yet, over all workers.",
+        read: |source, out| each_listener(source, out, |c| c.admission.buckets_used),
+    },
+    Family {
+        name: "tidegate_limiter_capacity",
+        kind: Gauge,
+        labels: LISTENER,
+        help: "Buckets of the address table, over all workers.",
+        read: |source, out| each_listener(source, out, |c| c.admission.buckets),
+    },
+    Family {
+        name: "tidegate_limiter_shared_total",
+        kind: Counter,
+        labels: LISTENER,
+        help: "Strangers who met a bucket that another address prefix holds.",
+        read: |source, out| each_listener(source, out, |c| c.admission.buckets_shared),
+    },
+    Family {
+        name: "tidegate_bans",
+        kind: Gauge,
+        labels: LISTENER,
+        help: "Bans in force.",
+        read: |source, out| each_listener(source, out, |c| c.admission.bans),
+    },
+    Family {
+        name: "tidegate_bans_total",
+        kind: Counter,
+        labels: &["listener", "source"],
+        help: "Bans issued.",
+        read: |source, out| {
+            each_listener_by(source, out, &["operator", "strikes"], |c| {
+                [c.admission.bans_by_operator, c.admission.bans_by_strikes]
+            });
+        },
+    },
+    // -- workers
+    Family {
+        name: "tidegate_worker_busy_seconds_total",
+        kind: Counter,
+        labels: WORKER,
+        help: "Time not spent waiting.",
+        read: |source, out| each_worker(source, out, |w| w.busy.as_secs_f64()),
+    },
+    Family {
+        name: "tidegate_worker_peers",
+        kind: Gauge,
+        labels: WORKER,
+        help: "How peers are spread over workers.",
+        read: |source, out| each_worker(source, out, |w| w.peers as f64),
+    },
+    Family {
+        name: "tidegate_worker_tick_lag_seconds",
+        kind: Distribution,
+        labels: &[],
+        help: "How late timers fire, all workers.",
+        read: |source, out| {
+            let mut sum = Histogram::new(buckets::TICK_LAG);
+            for listener in &source.snapshot.listeners {
+                sum.merge(&listener.counters.tick_lag);
+            }
+            out.add_histogram(&[], &sum);
+        },
+    },
+    Family {
+        name: "process_cpu_seconds_total",
+        kind: Counter,
+        labels: &[],
+        help: "CPU time, user and system.",
+        read: |source, out| out.add(&[], source.usage.cpu_seconds),
+    },
+    Family {
+        name: "process_resident_memory_bytes",
+        kind: Gauge,
+        labels: &[],
+        help: "Memory in RAM.",
+        read: |source, out| out.add(&[], source.usage.resident_bytes as f64),
+    },
+    Family {
+        name: "process_open_fds",
+        kind: Gauge,
+        labels: &[],
+        help: "Open file descriptors.",
+        read: |source, out| out.add(&[], source.usage.open_fds as f64),
+    },
+    Family {
+        name: "process_max_fds",
+        kind: Gauge,
+        labels: &[],
+        help: "Open file descriptors at most.",
+        read: |source, out| out.add(&[], source.usage.max_fds as f64),
+    },
+    Family {
+        name: "process_threads",
+        kind: Gauge,
+        labels: &[],
+        help: "Threads.",
+        read: |source, out| out.add(&[], source.usage.threads as f64),
+    },
+    Family {
+        name: "process_start_time_seconds",
+        kind: Gauge,
+        labels: &[],
+        help: "When the process started, in seconds since 1970.",
+        read: |source, out| {
+            out.add(&[], source.snapshot.started_unix as f64);
+        },
+    },
+];
+
+const LISTENER: &[&str] = &["listener"];
+const DIRECTION: &[&str] = &["listener", "direction"];
+const TARGET: &[&str] = &["backend", "target"];
+const WORKER: &[&str] = &["listener", "worker"];
+const MODES: &[&str] = &["good", "bad"];
+
+/// Given by whoever builds a release; a build from a source tree does not know.
+const REVISION: &str = match option_env!("TIDEGATE_REVISION") {
+    Some(revision) => revision,
+    None => "unknown",
+};
+
+/// Whether a reject is the end of a handshake: such are results of `tidegate_handshakes_total`, all
+/// others reasons of `tidegate_udp_rejected_packets_total`, and none is both, so that the two add up
+/// to the datagrams that changed nothing.
+pub(super) const fn ends_handshake(reject: Reject) -> bool {
+    match reject {
+        Reject::BadSource
+        | Reject::SourceDenied
+        | Reject::Banned
+        | Reject::SourceLimited
+        | Reject::ListenerLimited
+        | Reject::PeerLimited
+        | Reject::Malformed
+        | Reject::WrongProtocol
+        | Reject::UnknownPeer
+        | Reject::Unexpected
+        | Reject::DecryptFailed
+        | Reject::Replayed
+        | Reject::Stale
+        | Reject::Refused
+        | Reject::ProtocolError
+        | Reject::BadAck
+        | Reject::BadFragment => false,
+        Reject::TokenExpired
+        | Reject::TokenFuture
+        | Reject::TokenBeforeStart
+        | Reject::TokenKey
+        | Reject::TokenAddress
+        | Reject::TokenReused
+        | Reject::TokenOtherAddress
+        | Reject::TokenHistoryFull
+        | Reject::TokenInvalid
+        | Reject::ClientIdInUse
+        | Reject::AddressInUse
+        | Reject::ChallengeFailed
+        | Reject::HandshakesFull
+        | Reject::Full
+        | Reject::BackendUnavailable
+        | Reject::Draining
+        | Reject::Unproven => true,
+    }
+}
+
+/// Whether only `tidegate connect` can see this reason; a listener's sessions are never dialled.
+pub(super) const fn is_for_dialers(reason: CloseReason) -> bool {
+    matches!(
+        reason,
+        CloseReason::Denied | CloseReason::ConnectTimeout | CloseReason::TokenExpired
+    )
+}
+
+fn flag(set: bool) -> f64 {
+    if set { 1.0 } else { 0.0 }
+}
+
+fn each_listener(
+    source: &Source<'_>,
+    out: &mut Series<'_>,
+    value: impl Fn(&WorkerCounters) -> u64,
+) {
+    for listener in &source.snapshot.listeners {
+        out.add(&[&listener.about.name], value(&listener.counters) as f64);
+    }
+}
+
+fn each_listener_by<const N: usize>(
+    source: &Source<'_>,
+    out: &mut Series<'_>,
+    labels: &[&str],
+    values: impl Fn(&WorkerCounters) -> [u64; N],
+) {
+    for listener in &source.snapshot.listeners {
+        for (label, value) in labels.iter().zip(values(&listener.counters)) {
+            out.add(&[&listener.about.name, label], value as f64);
+        }
+    }
+}
+
+fn each_direction(
+    source: &Source<'_>,
+    out: &mut Series<'_>,
+    values: impl Fn(&WorkerCounters) -> [u64; 2],
+) {
+    each_listener_by(source, out, &Direction::ALL.map(Direction::label), values);
+}
+
+fn each_distribution(
+    source: &Source<'_>,
+    out: &mut Series<'_>,
+    distribution: impl Fn(&WorkerCounters) -> &Histogram,
+) {
+    for listener in &source.snapshot.listeners {
+        out.add_histogram(&[&listener.about.name], distribution(&listener.counters));
+    }
+}
+
+fn each_target(source: &Source<'_>, out: &mut Series<'_>, value: impl Fn(&TargetSnapshot) -> u64) {
+    for backend in &source.snapshot.backends {
+        for target in &backend.targets {
+            out.add(&[&backend.name, &target.name], value(target) as f64);
+        }
+    }
+}
+
+fn each_target_by<const N: usize>(
+    source: &Source<'_>,
+    out: &mut Series<'_>,
+    labels: &[&str],
+    values: impl Fn(&TargetSnapshot) -> [u64; N],
+) {
+    for backend in &source.snapshot.backends {
+        for target in &backend.targets {
+            for (label, value) in labels.iter().zip(values(target)) {
+                out.add(&[&backend.name, &target.name, label], value as f64);
+            }
+        }
+    }
+}
+
+fn each_worker(source: &Source<'_>, out: &mut Series<'_>, value: impl Fn(&WorkerSnapshot) -> f64) {
+    for listener in &source.snapshot.listeners {
+        for (index, worker) in listener.workers.iter().enumerate() {
+            let index = index.to_string();
+            out.add(&[&listener.about.name, &index], value(worker));
+        }
+    }
+}
