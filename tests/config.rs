@@ -4,7 +4,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use tidegate::config::{self, ConnectFlags, Input, Loaded, Refusal, ServeFlags};
+use tidegate::config::{self, ConnectFlags, Input, Loaded, Protocol, Refusal, ServeFlags};
+use tidegate_proto::yojimbo::channels::Profile;
 
 /// A directory with a good key in it, gone when dropped.
 struct Directory(PathBuf);
@@ -62,7 +63,14 @@ fn a_small_file_is_enough() {
     let loaded = directory.load(GOOD).unwrap();
     let listener = &loaded.config.listeners[0];
     assert_eq!(listener.name, "game");
-    assert_eq!(listener.protocol.label(), "yojimbo");
+    let Protocol::Yojimbo(yojimbo) = &listener.protocol else {
+        panic!("yojimbo is the default");
+    };
+    assert_eq!(
+        yojimbo.profile,
+        Profile::default(),
+        "the documented profile is the default"
+    );
     assert_eq!(listener.max_peers, 256);
     assert_eq!(listener.backend.codec.max_message(), 256 * 1024);
 }

@@ -358,11 +358,13 @@ impl Default for Yojimbo {
                     body: MessageBody::Bytes,
                     // The longest that always fits a packet beside everything else.
                     length: Some([0, 7000]),
+                    bits: None,
                 },
                 YojimboMessage {
                     name: "BlockFrame".to_owned(),
                     body: MessageBody::Block,
                     length: None,
+                    bits: None,
                 },
             ],
         }
@@ -408,6 +410,7 @@ pub(super) struct YojimboMessage {
     pub(super) name: String,
     pub(super) body: MessageBody,
     pub(super) length: Option<[i64; 2]>,
+    pub(super) bits: Option<i64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -415,6 +418,7 @@ pub(super) struct YojimboMessage {
 pub(super) enum MessageBody {
     Bytes,
     Block,
+    Bits,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -457,14 +461,14 @@ pub(super) struct Rudp {
 impl Default for Rudp {
     fn default() -> Self {
         Self {
-            // The library's.
-            mtu: Size::of("128B"),
+            // Four times the library's: fewer datagrams, and still far from any fragmentation.
+            mtu: Size::of("512B"),
             // Longer ones depend on IP fragments.
-            max_message: Size::of("1200B"),
+            max_message: Size::of("1468B"),
             // The library's users tick every 10 ms.
             send_delay: Span::of("10ms"),
-            // As long as a peer may be silent.
-            expired_time: Span::of("10s"),
+            // Half of what a peer may be silent; a message lives for one to two of these.
+            expired_time: Span::of("5s"),
             // A reliable stream with a hole is not one.
             on_missing: OnMissing::Close,
             // A forged source gets one small datagram, and never a seat.

@@ -19,6 +19,8 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use tidegate_proto::AckPolicy;
+use tidegate_proto::yojimbo::channels::Profile;
+use tidegate_proto::yojimbo::netcode::Key;
 
 use crate::framing::FrameCodec;
 use crate::proxy_protocol::ProxyHeader;
@@ -34,7 +36,9 @@ mod units;
 pub use flags::{BadUrl, ConnectFlags, ServeFlags};
 pub use load::{Effective, Input, Loaded, Override, Source, load};
 pub use mistake::{Mistake, Refusal};
-pub use secret::{Key, KeyFileError, KeyFiles, generate_key, read_key_file, write_new_secret};
+pub use secret::{
+    KeyFileError, KeyFiles, fingerprint, generate_key, read_key_file, write_new_secret,
+};
 
 /// Everything one process runs.
 #[derive(Clone, Debug)]
@@ -144,7 +148,7 @@ pub enum PublicAddresses {
     Bound,
     /// These.
     Listed(Vec<SocketAddr>),
-    /// Any: the key alone decides. For a single server with a key of its own.
+    /// Any: the key alone decides. For a server that shares its key with no other.
     Any,
 }
 
@@ -256,7 +260,7 @@ pub struct Yojimbo {
     /// Keys and tokens.
     pub netcode: Netcode,
     /// What both ends must have in common.
-    pub layout: YojimboLayout,
+    pub profile: Profile,
 }
 
 /// Keys and tokens of a listener.
@@ -271,70 +275,6 @@ pub struct Netcode {
     pub max_token_lifetime: Duration,
     /// Whether the all-zero key was asked for.
     pub insecure: bool,
-}
-
-/// What both yojimbo ends must have in common: the format does not describe itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct YojimboLayout {
-    /// One connection packet.
-    pub max_packet_size: usize,
-    /// Packets above this are cut.
-    pub fragment_above: usize,
-    /// Into pieces of this size.
-    pub packet_fragment_size: usize,
-    /// Channel 0 and those after it.
-    pub channels: Vec<YojimboChannel>,
-    /// Message type 0 and those after it.
-    pub messages: Vec<YojimboMessage>,
-}
-
-/// One channel.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct YojimboChannel {
-    /// Its ordering rule.
-    pub kind: ChannelKind,
-    /// Changes the width of the message count.
-    pub max_messages_per_packet: u32,
-    /// The largest block.
-    pub max_block_size: usize,
-    /// One block fragment.
-    pub block_fragment_size: usize,
-    /// Whether blocks are refused.
-    pub disable_blocks: bool,
-    /// Messages the receiver holds: the window a sender must respect.
-    pub receive_queue: u32,
-}
-
-/// The ordering rule of a channel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChannelKind {
-    /// Every message, in order.
-    ReliableOrdered,
-    /// Each message at most once, in any order.
-    UnreliableUnordered,
-}
-
-/// One message type.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct YojimboMessage {
-    /// For people.
-    pub name: String,
-    /// What stands in its body.
-    pub body: MessageBody,
-}
-
-/// What stands in a message's body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MessageBody {
-    /// `int(length, min, max)`, then that many bytes: the message.
-    Bytes {
-        /// Shortest.
-        min: u32,
-        /// Longest.
-        max: u32,
-    },
-    /// Nothing; the attached block is the message.
-    Block,
 }
 
 /// The 2008 article's packets.

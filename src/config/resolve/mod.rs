@@ -10,10 +10,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate_proto::yojimbo::netcode::Key;
+
 use super::file::{self, File};
 use super::load::Origins;
 use super::mistake::Mistake;
-use super::secret::{Key, KeyFiles, read_key_file};
+use super::secret::{KeyFiles, read_key_file};
 use super::units::{Size, Span, show_duration, show_size};
 use super::{Admin, Backoff, Config, Drain, Log, LogFormat, Runtime};
 

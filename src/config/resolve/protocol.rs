@@ -1,10 +1,12 @@
 //! The protocol's own tables: `.netcode`, `.yojimbo`, `.gaffer`, `.rudp`.
 
-use super::super::file;
-use super::super::{
-    ChannelKind, Gaffer, GafferMode, MessageBody, Netcode, OnMissing, Protocol, Rudp, Yojimbo,
-    YojimboChannel, YojimboLayout, YojimboMessage,
+use tidegate_proto::yojimbo::channels::{
+    ChannelProfile, Delivery, FIXED_BITS_MAX, Layout, Profile,
 };
+use tidegate_proto::yojimbo::reliable;
+
+use super::super::file;
+use super::super::{Gaffer, GafferMode, Netcode, OnMissing, Protocol, Rudp, Yojimbo};
 use super::{Checker, DAY, KIB, MIB, MILLISECOND, SECOND};
 
 impl Checker<'_> {
@@ -21,10 +23,10 @@ impl Checker<'_> {
             file::Protocol::Yojimbo => {
                 let netcode = typed.netcode.get_or_insert_default();
                 let netcode = self.netcode(at, netcode);
-                let layout = typed.yojimbo.get_or_insert_default();
+                let profile = self.profile(at, typed.yojimbo.get_or_insert_default());
                 Protocol::Yojimbo(Yojimbo {
-                    layout: self.layout(at, layout),
                     netcode: netcode?,
+                    profile: profile?,
                 })
             }
             file::Protocol::Gaffer => {
@@ -78,105 +80,108 @@ impl Checker<'_> {
         complete.then_some(netcode)
     }
 
-    pub(super) fn layout(&mut self, at: &str, typed: &file::Yojimbo) -> YojimboLayout {
+    pub(super) fn profile(&mut self, at: &str, typed: &file::Yojimbo) -> Option<Profile> {
         let at = format!("{at}.yojimbo");
         let key = |key: &str| format!("{at}.{key}");
-        // A fragment and its headers must fit the 1200 bytes of one netcode payload.
-        let layout = YojimboLayout {
-            max_packet_size: self.size(
-                &key("max_packet_size"),
-                &typed.max_packet_size,
-                KIB..=64 * KIB,
-            ),
-            fragment_above: self.size(&key("fragment_above"), &typed.fragment_above, 64..=1191),
-            packet_fragment_size: self.size(
-                &key("packet_fragment_size"),
-                &typed.packet_fragment_size,
-                64..=1186,
-            ),
-            channels: (typed.channel.iter().enumerate())
-                .map(|(index, typed)| self.channel(&format!("{at}.channel[{index}]"), typed))
-                .collect(),
-            messages: (typed.message.iter().enumerate())
-                .map(|(index, typed)| self.message(&format!("{at}.message[{index}]"), typed))
-                .collect(),
+        let packet_bytes_max = self.size(
+            &key("max_packet_size"),
+            &typed.max_packet_size,
+            KIB..=64 * KIB,
+        );
+        let fragment_size = self.size(
+            &key("packet_fragment_size"),
+            &typed.packet_fragment_size,
+            64..=1160,
+        );
+        let limits = reliable::Limits {
+            packet_bytes_max,
+            fragment_size,
+            // As yojimbo computes it.
+            fragments_max: packet_bytes_max.div_ceil(fragment_size),
+            fragment_above: self.size(&key("fragment_above"), &typed.fragment_above, 64..=1160),
         };
-        self.at_least_one(&key("channel"), layout.channels.len(), 64);
-        self.at_least_one(&key("message"), layout.messages.len(), 1024);
-        layout
-    }
-
-    fn at_least_one(&mut self, path: &str, count: usize, most: usize) {
-        if count == 0 || count > most {
-            self.mistake(
-                path,
-                format!("{count} tables [[{path}]]"),
-                format!("accepted are 1 to {most}, the same and in the same order as the client's"),
-            );
+        let channels = (typed.channel.iter().enumerate())
+            .map(|(index, typed)| self.channel(&format!("{at}.channel[{index}]"), typed))
+            .collect();
+        let messages: Vec<_> = (typed.message.iter().enumerate())
+            .filter_map(|(index, typed)| self.message(&format!("{at}.message[{index}]"), typed))
+            .collect();
+        if messages.len() < typed.message.len() {
+            return None;
+        }
+        match Profile::new(channels, messages, limits) {
+            Ok(profile) => Some(profile),
+            Err(problem) => {
+                self.mistake(
+                    &at,
+                    format!("{at}: {problem}"),
+                    "channels, messages and sizes must be those of the client's code".to_owned(),
+                );
+                None
+            }
         }
     }
 
-    fn channel(&mut self, at: &str, typed: &file::YojimboChannel) -> YojimboChannel {
+    fn channel(&mut self, at: &str, typed: &file::YojimboChannel) -> ChannelProfile {
         let key = |key: &str| format!("{at}.{key}");
-        YojimboChannel {
-            kind: match typed.kind {
-                file::ChannelKind::ReliableOrdered => ChannelKind::ReliableOrdered,
-                file::ChannelKind::UnreliableUnordered => ChannelKind::UnreliableUnordered,
+        let messages = typed.max_messages_per_packet;
+        ChannelProfile {
+            delivery: match typed.kind {
+                file::ChannelKind::ReliableOrdered => Delivery::ReliableOrdered,
+                file::ChannelKind::UnreliableUnordered => Delivery::UnreliableUnordered,
             },
-            max_messages_per_packet: self.count(
-                &key("max_messages_per_packet"),
-                typed.max_messages_per_packet,
-                1..=1024,
-            ) as u32,
-            max_block_size: self.size(&key("max_block_size"), &typed.max_block_size, 1..=MIB),
+            messages_per_packet_max: self.count(&key("max_messages_per_packet"), messages, 1..=4096)
+                as u16,
+            block_bytes_max: self.size(&key("max_block_size"), &typed.max_block_size, 1..=4 * MIB)
+                as u32,
             block_fragment_size: self.size(
                 &key("block_fragment_size"),
                 &typed.block_fragment_size,
                 64..=8 * KIB,
-            ),
+            ) as u16,
             disable_blocks: typed.disable_blocks,
-            receive_queue: self.count(&key("receive_queue"), typed.receive_queue, 1..=32_768)
-                as u32,
+            receive_window: self.count(&key("receive_queue"), typed.receive_queue, 1..=16_384)
+                as u16,
         }
     }
 
-    fn message(&mut self, at: &str, typed: &file::YojimboMessage) -> YojimboMessage {
-        let path = format!("{at}.length");
-        let body = match (typed.body, typed.length) {
-            (file::MessageBody::Bytes, Some([min, max])) => {
-                let min = self.count(&format!("{path}[0]"), min, 0..=65_535) as u32;
-                let max = self.count(&format!("{path}[1]"), max, 1..=65_535) as u32;
-                if min >= max {
-                    self.mistake(
-                        &path,
-                        format!("{path} = [{min}, {max}]: the least is not below the most"),
-                        "write the numbers of the client's serialize_int".to_owned(),
-                    );
-                }
-                MessageBody::Bytes { min, max }
+    fn message(&mut self, at: &str, typed: &file::YojimboMessage) -> Option<Layout> {
+        let (length, bits) = (format!("{at}.length"), format!("{at}.bits"));
+        match (typed.body, typed.length, typed.bits) {
+            (file::MessageBody::Bytes, Some([min, max]), None) => Some(Layout::Bytes {
+                min: self.count(&format!("{length}[0]"), min, 0..=65_535) as u16,
+                max: self.count(&format!("{length}[1]"), max, 1..=65_535) as u16,
+            }),
+            (file::MessageBody::Block, None, None) => Some(Layout::Block),
+            (file::MessageBody::Bits, None, Some(count)) => {
+                let most = i64::from(FIXED_BITS_MAX);
+                Some(Layout::Bits(self.count(&bits, count, 1..=most) as u16))
             }
-            (file::MessageBody::Bytes, None) => {
+            (file::MessageBody::Bytes, ..) => {
                 self.mistake(
-                    &path,
-                    format!("{path} is missing: the client's serialize_int has a least and a most"),
-                    "write length = [0, 7000], with the client's numbers".to_owned(),
+                    at,
+                    format!("{at}: a message of bytes has a length, and nothing else"),
+                    "write length = [0, 7000], with the numbers of the client's serialize_int"
+                        .to_owned(),
                 );
-                MessageBody::Block
+                None
             }
-            (file::MessageBody::Block, given) => {
-                if given.is_some() {
-                    self.mistake(
-                        &path,
-                        format!("{path}: a block message has no length of its own"),
-                        "delete the line".to_owned(),
-                    );
-                }
-                MessageBody::Block
+            (file::MessageBody::Block, ..) => {
+                self.mistake(
+                    at,
+                    format!("{at}: a block message has no length or bits of its own"),
+                    "delete the line; channels limit blocks with max_block_size".to_owned(),
+                );
+                None
             }
-        };
-        YojimboMessage {
-            name: typed.name.clone(),
-            body,
+            (file::MessageBody::Bits, ..) => {
+                self.mistake(
+                    at,
+                    format!("{at}: a message of bits has a number of bits, and nothing else"),
+                    "write bits = 96, with the sum of what the client serializes".to_owned(),
+                );
+                None
+            }
         }
     }
 

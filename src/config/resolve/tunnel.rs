@@ -109,7 +109,7 @@ impl Checker<'_> {
         self.only_for(at, typed.protocol, "rudp", typed.rudp.is_some());
         Some(match typed.protocol {
             file::Protocol::Yojimbo => {
-                let layout = self.layout(at, typed.yojimbo.get_or_insert_default());
+                let profile = self.profile(at, typed.yojimbo.get_or_insert_default());
                 let netcode = typed.netcode.get_or_insert_default();
                 let at = format!("{at}.netcode");
                 let tokens = self.token_source(&at, netcode);
@@ -132,7 +132,10 @@ impl Checker<'_> {
                     insecure: netcode.insecure,
                 };
                 (
-                    Protocol::Yojimbo(Yojimbo { netcode, layout }),
+                    Protocol::Yojimbo(Yojimbo {
+                        netcode,
+                        profile: profile?,
+                    }),
                     Some(tokens?),
                 )
             }

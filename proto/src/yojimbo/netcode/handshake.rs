@@ -38,6 +38,9 @@ pub struct Params {
     pub protocol_id: u64,
     /// Addresses clients know this listener by; a token must list one of them.
     pub public_addresses: Vec<SocketAddr>,
+    /// Whatever server a token names, it is taken. Only for a server that shares its key with no
+    /// other: else a token that was used there opens a session here too.
+    pub any_address: bool,
     /// Keys of the token service, current first. A second one lets keys be rotated.
     pub private_keys: Vec<Key>,
     /// Longest lifetime, in seconds, that the token service gives a token. From it follow the
@@ -59,6 +62,7 @@ impl Params {
         Self {
             protocol_id,
             public_addresses,
+            any_address: false,
             private_keys: Vec::new(),
             max_token_lifetime: Some(30),
             clock_skew: 0,
@@ -249,7 +253,7 @@ impl Handshake {
             PrivateToken::open(request, protocol_id, &self.params.private_keys)?;
         let ours = &self.params.public_addresses;
         let is_ours = |server: &SocketAddr| ours.iter().any(|own| is_same_address(own, server));
-        if !token.servers.iter().any(is_ours) {
+        if !self.params.any_address && !token.servers.iter().any(is_ours) {
             return Err(Reject::TokenAddress);
         }
         let timeout = self.params.timeout.apply(token.timeout_seconds)?;
