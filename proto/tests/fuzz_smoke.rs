@@ -35,6 +35,11 @@ macro_rules! targets {
 targets!(
     bit_reader,
     connection_packet,
+    netcode_challenge,
+    netcode_client,
+    netcode_packet,
+    netcode_request,
+    netcode_server,
     reliable_receiver,
     sequence_window
 );

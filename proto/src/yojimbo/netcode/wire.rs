@@ -112,7 +112,8 @@ impl Prefix {
             return Err(Reject::Malformed);
         }
         let kind = match Kind::from_number(byte & 0x0f) {
-            None | Some(Kind::Request) => return Err(Reject::Malformed),
+            None => return Err(Reject::Malformed),
+            Some(Kind::Request) => return Err(Reject::Unexpected),
             Some(kind) => kind,
         };
         let length = usize::from(byte >> 4);

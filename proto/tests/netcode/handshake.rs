@@ -1,0 +1,588 @@
+//! Who gets in, who does not, and what that costs.
+
+use std::time::Duration;
+
+use tidegate_proto::session::Reject;
+use tidegate_proto::time::{Now, Timestamp};
+use tidegate_proto::yojimbo::netcode::packet::{self, Packet, Proof, Role};
+use tidegate_proto::yojimbo::netcode::wire::Kind;
+use tidegate_proto::yojimbo::netcode::{
+    Client, ClientState, ConnectToken, Key, Outcome, Params, Received, Roster, RosterParams,
+    TimeoutPolicy,
+};
+
+use crate::world::*;
+
+#[test]
+fn a_client_connects_and_both_sides_talk() {
+    let mut server = Server::new();
+    let (link, sent) = connect(&mut server, 0, address(HOME), mint(7, 1, EPOCH));
+    let mut link = link.expect("connected");
+    assert_eq!(sent.len(), 2, "one request, one response");
+    let peer = &server.peers[&address(HOME)];
+    assert_eq!((peer.seat.client_id(), peer.seat.slot()), (7, 0));
+
+    let up = seal(&mut link, at(300), b"hello");
+    server.receive(at(320), address(HOME), &up);
+    assert_eq!(server.delivered, [b"hello"]);
+    let mut down = server.send(at(340), address(HOME), b"welcome");
+    assert_eq!(
+        down.len(),
+        1,
+        "a confirmed client needs no keep-alive first"
+    );
+    let received = link.open(at(360), &mut down[0]).unwrap();
+    assert!(matches!(
+        received,
+        Received::Payload {
+            bytes: b"welcome",
+            ..
+        }
+    ));
+
+    for goodbye in goodbyes(&mut link, at(400)) {
+        server.receive(at(420), address(HOME), &goodbye);
+    }
+    assert_eq!(
+        server.roster.seated(),
+        0,
+        "slot and client id are free again"
+    );
+    assert_eq!(
+        server.rejects,
+        [Reject::UnknownPeer; 9],
+        "nobody is left to read the other nine"
+    );
+}
+
+/// Late in a server's life is as good as early (once a port took clients for 5 seconds only).
+#[test]
+fn the_server_takes_clients_at_any_age() {
+    let mut server = Server::new();
+    for (n, millis) in [6_000, 3_600_000, 1 << 31, 1 << 40].into_iter().enumerate() {
+        let token = mint(n as u64, n as u8, at(millis).unix_secs);
+        let (link, _) = connect(&mut server, millis, address(HOME), token);
+        let mut link = link.unwrap_or_else(|| panic!("at {millis} ms: {:?}", server.rejects));
+        for goodbye in goodbyes(&mut link, at(millis + 500)) {
+            server.receive(at(millis + 500), address(HOME), &goodbye);
+        }
+    }
+}
+
+/// The client is told nothing until its backend is there, and may be told no.
+#[test]
+fn seating_waits_for_the_backend() {
+    for is_backend_there in [true, false] {
+        let mut server = Server::new();
+        let from = address(HOME);
+        let mut client = Client::new(at(0), mint(7, 1, EPOCH));
+        let request = transmit(&mut client, at(0)).unwrap();
+        let mut challenge = server.receive(at(10), from, &request).unwrap();
+        client
+            .handle_datagram(at(20), server_address(), &mut challenge)
+            .unwrap();
+        let mut response = transmit(&mut client, at(100)).unwrap();
+        let mut reply = Vec::new();
+        let outcome = server
+            .handshake
+            .handle(at(110), from, &mut response, &mut reply);
+        let Ok(Outcome::Seated(mut seated)) = outcome else {
+            panic!("{outcome:?}");
+        };
+        assert!(reply.is_empty(), "seated, and not yet told so");
+        assert_eq!(server.roster.seated(), 1, "the slot is taken all the same");
+
+        // It keeps asking, which keeps it alive and does nothing else.
+        let mut again = transmit(&mut client, at(5_000)).unwrap();
+        assert_eq!(
+            seated.link.open(at(5_000), &mut again),
+            Ok(Received::Handshake)
+        );
+        assert!(!seated.link.is_timed_out(at(9_999)));
+        assert!(seated.link.is_timed_out(at(10_000)));
+        assert!(
+            !seated.link.is_keep_alive_due(at(9_000)),
+            "nothing is sent while it waits"
+        );
+
+        let mut answer = Vec::new();
+        if is_backend_there {
+            seated.link.admit(at(5_100), None, &mut answer);
+            client
+                .handle_datagram(at(5_110), server_address(), &mut answer)
+                .unwrap();
+            assert_eq!(client.state(), ClientState::Connected);
+            assert!(!seated.link.deny(&mut answer), "too late to deny");
+        } else {
+            assert!(seated.link.deny(&mut answer));
+            let first = answer.clone();
+            client
+                .handle_datagram(at(5_110), server_address(), &mut answer)
+                .unwrap();
+            client.handle_timeout(at(5_110));
+            assert_eq!(client.state(), ClientState::Denied);
+            answer.clear();
+            seated.link.deny(&mut answer);
+            assert_eq!(answer, first, "a nonce says one thing only, however often");
+        }
+        drop(seated);
+        assert_eq!(server.roster.seated(), 0);
+    }
+}
+
+/// What a client sends before it is admitted goes nowhere, and is good once it is admitted.
+#[test]
+fn payloads_wait_for_admission() {
+    let mut server = Server::new();
+    let (token, from) = (mint(7, 1, EPOCH), address(HOME));
+    let mut client = Client::new(at(0), token.clone());
+    let request = transmit(&mut client, at(0)).unwrap();
+    let mut challenge = server.receive(at(0), from, &request).unwrap();
+    client
+        .handle_datagram(at(0), server_address(), &mut challenge)
+        .unwrap();
+    let mut response = transmit(&mut client, at(100)).unwrap();
+    let outcome = server
+        .handshake
+        .handle(at(100), from, &mut response, &mut Vec::new());
+    let Ok(Outcome::Seated(mut seated)) = outcome else {
+        panic!("{outcome:?}");
+    };
+    let mut early = Vec::new();
+    packet::emit(
+        &mut early,
+        &token.client_to_server,
+        PROTOCOL,
+        Kind::Payload,
+        9,
+        b"early",
+    );
+    let mut copy = early.clone();
+    let refused = seated.link.open(at(110), &mut copy);
+    assert_eq!(refused, Err(Reject::Unexpected));
+    seated.link.admit(at(120), None, &mut Vec::new());
+    assert!(
+        seated.link.open(at(130), &mut early).is_ok(),
+        "its sequence was not used up"
+    );
+}
+
+/// Responses count only with a challenge that was given to this very handshake.
+#[test]
+fn a_challenge_belongs_to_its_token_its_address_and_its_handshake() {
+    let (alice, bob) = (address("192.0.2.1:1"), address("192.0.2.2:2"));
+    let mut server = Server::new();
+    let (first, second, third) = (mint(1, 1, EPOCH), mint(2, 2, EPOCH), mint(3, 3, EPOCH));
+    let mut ask = |now, from, token: &ConnectToken| -> (u64, [u8; 300]) {
+        let mut request = Vec::new();
+        token.emit_request(&mut request);
+        let mut reply = server.receive(now, from, &request).expect("a challenge");
+        let opened = packet::open(
+            Role::Client,
+            &token.server_to_client,
+            PROTOCOL,
+            None,
+            &mut reply,
+        );
+        let Ok(Packet::Challenge(Proof { sequence, token })) = opened else {
+            panic!("{opened:?}");
+        };
+        (sequence, *token)
+    };
+    let for_first = ask(at(0), alice, &first);
+    let for_second = ask(at(0), bob, &second);
+    let for_third = ask(at(0), alice, &third); // replaces the first handshake of this address
+
+    let respond = |(sequence, challenge): (u64, [u8; 300]), token: &ConnectToken| {
+        let mut out = Vec::new();
+        let plain = packet::proof_bytes(sequence, &challenge);
+        packet::emit(
+            &mut out,
+            &token.client_to_server,
+            PROTOCOL,
+            Kind::Response,
+            5,
+            &plain,
+        );
+        out
+    };
+    let altered = (for_third.0, for_second.1);
+    for (what, from, answer, token, reject) in [
+        (
+            "of another token",
+            bob,
+            for_third,
+            &second,
+            Reject::ChallengeFailed,
+        ),
+        (
+            "of an earlier token of this address",
+            alice,
+            for_first,
+            &third,
+            Reject::ChallengeFailed,
+        ),
+        (
+            "with its contents exchanged",
+            alice,
+            altered,
+            &third,
+            Reject::ChallengeFailed,
+        ),
+        (
+            "sealed with the earlier token",
+            alice,
+            for_first,
+            &first,
+            Reject::DecryptFailed,
+        ),
+        (
+            "from an address that never asked",
+            address(HOME),
+            for_third,
+            &third,
+            Reject::UnknownPeer,
+        ),
+        (
+            "from the other's address",
+            bob,
+            for_third,
+            &third,
+            Reject::DecryptFailed,
+        ),
+    ] {
+        server.rejects.clear();
+        server.receive(at(100), from, &respond(answer, token));
+        assert_eq!(server.rejects, [reject], "a challenge {what}");
+    }
+    assert_eq!(server.seatings, 0);
+    server.rejects.clear();
+    server.receive(at(5_001), alice, &respond(for_third, &third));
+    assert_eq!(
+        server.rejects,
+        [Reject::UnknownPeer],
+        "after its handshake ran out"
+    );
+    server.receive(at(5_000), bob, &respond(for_second, &second));
+    assert_eq!(server.seatings, 0, "everybody's ran out");
+    assert_eq!(server.handshake.pending(), 0);
+}
+
+/// The nearest valid case to the test above: in time, the same response is good.
+#[test]
+fn the_last_moment_of_a_handshake_is_its_timeout() {
+    for (millis, seatings) in [(5_000, 1), (5_001, 0)] {
+        let mut server = Server::new();
+        let token = mint(1, 1, EPOCH);
+        let mut client = Client::new(at(0), token);
+        let request = transmit(&mut client, at(0)).unwrap();
+        let mut challenge = server.receive(at(0), address(HOME), &request).unwrap();
+        client
+            .handle_datagram(at(0), server_address(), &mut challenge)
+            .unwrap();
+        let response = transmit(&mut client, at(4_000)).unwrap();
+        server.receive(at(millis), address(HOME), &response);
+        assert_eq!(server.seatings, seatings, "at {millis} ms");
+    }
+}
+
+/// A client that asks for longer than it has fresh challenges gets the last one again.
+#[test]
+fn challenges_are_bounded_and_any_of_them_may_be_answered() {
+    for answered in [0, 15, 39] {
+        let mut server = Server::new();
+        let token = mint(1, 1, EPOCH);
+        let mut request = Vec::new();
+        token.emit_request(&mut request);
+        let challenges: Vec<_> = (0..40)
+            .map(|n| {
+                server
+                    .receive(at(n * 100), address(HOME), &request)
+                    .unwrap()
+            })
+            .collect();
+        let mut client = Client::new(at(0), token);
+        let mut challenge = challenges[answered].clone();
+        client
+            .handle_datagram(at(4_000), server_address(), &mut challenge)
+            .unwrap();
+        let response = transmit(&mut client, at(4_000)).unwrap();
+        server.receive(at(4_000), address(HOME), &response);
+        assert_eq!(server.seatings, 1, "challenge {answered}");
+    }
+}
+
+#[test]
+fn a_full_server_denies_before_and_after_the_challenge() {
+    let mut server = Server::with(params(), 1, EPOCH - 3600);
+    let late = address("192.0.2.2:2");
+    let mut client = Client::new(at(0), mint(2, 2, EPOCH));
+    let request = transmit(&mut client, at(0)).unwrap();
+    let mut challenge = server.receive(at(0), late, &request).unwrap();
+    client
+        .handle_datagram(at(0), server_address(), &mut challenge)
+        .unwrap();
+    let (first, _) = connect(&mut server, 0, address(HOME), mint(1, 1, EPOCH));
+    assert!(first.is_some());
+
+    let response = transmit(&mut client, at(100)).unwrap();
+    let mut denied = server.receive(at(100), late, &response).unwrap();
+    assert_eq!(denied.len(), 25);
+    client
+        .handle_datagram(at(110), server_address(), &mut denied)
+        .unwrap();
+    client.handle_timeout(at(110));
+    assert_eq!(client.state(), ClientState::Denied);
+
+    let (third, sent) = connect(&mut server, 200, address("192.0.2.3:3"), mint(3, 3, EPOCH));
+    assert!(third.is_none());
+    assert_eq!(sent.len(), 1);
+    assert_eq!(server.denials, [Reject::Full, Reject::Full]);
+}
+
+#[test]
+fn a_refusing_listener_denies_whoever_has_a_genuine_token() {
+    let mut server = Server::new();
+    server.handshake.set_refusing(Some(Reject::Draining));
+    let (link, sent) = connect(&mut server, 0, address(HOME), mint(1, 1, EPOCH));
+    assert!(link.is_none());
+    assert_eq!(
+        (sent.len(), server.denials.as_slice()),
+        (1, [Reject::Draining].as_slice())
+    );
+    server.handshake.set_refusing(None);
+    let (link, _) = connect(&mut server, 300, address(HOME), mint(1, 1, EPOCH));
+    assert!(link.is_some(), "a denied token was not consumed");
+}
+
+#[test]
+fn one_session_for_each_client_id() {
+    let mut server = Server::new();
+    let (first, _) = connect(&mut server, 0, address(HOME), mint(1, 1, EPOCH));
+    let (again, _) = connect(&mut server, 300, address("192.0.2.9:9"), mint(1, 2, EPOCH));
+    assert!(first.is_some() && again.is_none());
+    assert!(server.rejects.iter().all(|r| *r == Reject::ClientIdInUse));
+    assert!(!server.rejects.is_empty());
+}
+
+/// Two handshakes of one client id race; the second response finds the seat taken.
+#[test]
+fn the_client_id_is_checked_again_when_the_response_comes() {
+    let mut server = Server::new();
+    let mut slow = Client::new(at(0), mint(1, 1, EPOCH));
+    let request = transmit(&mut slow, at(0)).unwrap();
+    let mut challenge = server.receive(at(0), address(HOME), &request).unwrap();
+    slow.handle_datagram(at(0), server_address(), &mut challenge)
+        .unwrap();
+    let (fast, _) = connect(&mut server, 0, address("192.0.2.9:9"), mint(1, 2, EPOCH));
+    assert!(fast.is_some());
+    let response = transmit(&mut slow, at(200)).unwrap();
+    assert_eq!(server.receive(at(200), address(HOME), &response), None);
+    assert_eq!(server.rejects, [Reject::ClientIdInUse]);
+}
+
+#[test]
+fn handshakes_are_bounded_and_make_room_in_time() {
+    let mut params = params();
+    params.max_pending = 3;
+    let mut server = Server::with(params, 16, EPOCH - 3600);
+    let mut ask = |now: Now, number: u8| {
+        let mut request = Vec::new();
+        mint(number.into(), number, EPOCH).emit_request(&mut request);
+        let from = address(&format!("192.0.2.{number}:1"));
+        server.receive(now, from, &request).is_some()
+    };
+    assert_eq!(
+        [1, 2, 3, 4].map(|n| ask(at(0), n)),
+        [true, true, true, false]
+    );
+    assert!(ask(at(1_000), 1), "a known handshake goes on");
+    assert!(
+        !ask(at(5_000), 4),
+        "exactly at the timeout they still count"
+    );
+    assert!(ask(at(5_001), 4));
+    assert_eq!(
+        server.handshake.pending(),
+        2,
+        "one was renewed, two ran out, one is new"
+    );
+    assert_eq!(server.rejects, [Reject::HandshakesFull; 2]);
+    let wake = server.handshake.poll_timeout().unwrap();
+    assert_eq!(
+        wake.at,
+        Timestamp::from_millis(6_000) + Duration::from_nanos(1)
+    );
+}
+
+#[test]
+fn timeouts_are_clamped_and_never_is_refused() {
+    for (seconds, policy, expected) in [
+        (5, TimeoutPolicy::Clamp(1..=60), Ok(Some(5))),
+        (3600, TimeoutPolicy::Clamp(1..=60), Ok(Some(60))),
+        (1, TimeoutPolicy::Clamp(3..=60), Ok(Some(3))),
+        (0, TimeoutPolicy::Clamp(1..=60), Err(Reject::TokenInvalid)),
+        (-1, TimeoutPolicy::Clamp(1..=60), Err(Reject::TokenInvalid)),
+        (-1, TimeoutPolicy::AsIssued, Ok(None)),
+        (3600, TimeoutPolicy::AsIssued, Ok(Some(3600))),
+    ] {
+        let params = Params {
+            timeout: policy.clone(),
+            ..params()
+        };
+        let mut server = Server::with(params, 16, EPOCH - 3600);
+        let mut parts = mint_parts(1, 1, EPOCH);
+        parts.private.timeout_seconds = seconds;
+        let token = ConnectToken::mint(parts, &private_key()).unwrap();
+        let (link, _) = connect(&mut server, 0, address(HOME), token);
+        match expected {
+            Err(reject) => assert_eq!(server.rejects.first(), Some(&reject), "{seconds} s"),
+            Ok(limit) => {
+                let mut up = link.expect("connected");
+                let hello = seal(&mut up, at(1_000), b"hello");
+                server.receive(at(1_000), address(HOME), &hello);
+                let link = &server.peers[&address(HOME)].link;
+                let Some(limit) = limit else {
+                    assert!(!link.is_timed_out(at(1 << 40)));
+                    continue;
+                };
+                assert!(
+                    !link.is_timed_out(at(1_000 + limit * 1000 - 1)),
+                    "{seconds} s"
+                );
+                assert!(link.is_timed_out(at(1_000 + limit * 1000)), "{seconds} s");
+            }
+        }
+    }
+}
+
+/// A client that takes a slot and then never says a word does not hold it for long.
+#[test]
+fn an_unconfirmed_client_is_given_up() {
+    let mut parts = mint_parts(1, 1, EPOCH);
+    parts.private.timeout_seconds = 60;
+    let token = ConnectToken::mint(parts, &private_key()).unwrap();
+    let mut server = Server::new();
+    let (link, _) = connect(&mut server, 0, address(HOME), token);
+    let seated_at = 100; // the response's moment
+    let peer = &server.peers[&address(HOME)].link;
+    assert!(!peer.is_timed_out(at(seated_at + 4_999)));
+    assert!(peer.is_timed_out(at(seated_at + 5_000)));
+    let hello = seal(&mut link.unwrap(), at(seated_at + 4_000), b"hello");
+    server.receive(at(seated_at + 4_000), address(HOME), &hello);
+    let peer = &server.peers[&address(HOME)].link;
+    assert!(
+        !peer.is_timed_out(at(seated_at + 60_000)),
+        "one word and it has its 60 s"
+    );
+}
+
+/// Old and new private key both count while the token service changes over; which one is told.
+#[test]
+fn private_keys_are_rotated() {
+    let old = Key::new([0x99; 32]);
+    let mut params = params();
+    params.private_keys.push(old.clone());
+    params.public_addresses.push(address("[2001:db8::7]:40000"));
+    let mut server = Server::with(params, 16, EPOCH - 3600);
+    let mut parts = mint_parts(1, 1, EPOCH);
+    parts.private.servers = vec![address("203.0.113.1:1"), address("[2001:db8::7]:40000")];
+    for (key, index) in [
+        (old, Ok(1)),
+        (private_key(), Ok(0)),
+        (Key::new([7; 32]), Err(Reject::TokenKey)),
+    ] {
+        parts.nonce[0] += 1;
+        parts.private.client_id += 1;
+        let token = ConnectToken::mint(parts.clone(), &key).unwrap();
+        let mut client = Client::new(at(0), token);
+        let mut request = transmit(&mut client, at(0)).unwrap();
+        let mut reply = Vec::new();
+        let from = address(HOME);
+        match server
+            .handshake
+            .handle(at(0), from, &mut request, &mut reply)
+        {
+            Err(reject) => assert_eq!(Err(reject), index),
+            Ok(_) => {
+                client
+                    .handle_datagram(at(0), server_address(), &mut reply)
+                    .unwrap();
+                let mut response = transmit(&mut client, at(100)).unwrap();
+                let outcome = server
+                    .handshake
+                    .handle(at(100), from, &mut response, &mut reply);
+                let Ok(Outcome::Seated(seated)) = outcome else {
+                    panic!("{outcome:?}");
+                };
+                assert_eq!(Ok(seated.key_index), index);
+            }
+        }
+    }
+}
+
+/// Slots and client ids are the listener's, not the worker's.
+#[test]
+fn workers_share_one_roster() {
+    let roster = Roster::new(
+        RosterParams {
+            slots: 2,
+            history: 100,
+        },
+        EPOCH - 3600,
+    );
+    let mut workers: Vec<_> = (0..3)
+        .map(|n| Server::worker(params(), roster.clone(), n, EPOCH - 3600))
+        .collect();
+    for (n, worker) in workers.iter_mut().enumerate().take(2) {
+        let (link, _) = connect(worker, 0, address(HOME), mint(n as u64, n as u8, EPOCH));
+        assert!(link.is_some());
+        assert_eq!(worker.peers[&address(HOME)].seat.slot(), n as u32);
+    }
+    let (link, _) = connect(&mut workers[2], 0, address(HOME), mint(5, 5, EPOCH));
+    assert!(link.is_none());
+    assert_eq!(workers[2].denials, [Reject::Full]);
+    workers.remove(0);
+    let (link, _) = connect(&mut workers[1], 0, address(HOME), mint(6, 6, EPOCH));
+    assert!(link.is_some(), "a worker that ends gives its slots back");
+}
+
+/// A client goes through its token's servers and keeps counting, so that no nonce comes twice.
+#[test]
+fn the_next_server_is_tried_with_the_next_sequence() {
+    let mut parts = mint_parts(1, 1, EPOCH);
+    parts.servers = vec![address("203.0.113.1:1"), server_address()];
+    let token = ConnectToken::mint(parts, &private_key()).unwrap();
+    let mut client = Client::new(at(0), token);
+    assert_eq!(client.server(), address("203.0.113.1:1"));
+    let mut requests = 0;
+    for millis in (0..5_001).step_by(100) {
+        requests += u64::from(transmit(&mut client, at(millis)).is_some());
+        client.handle_timeout(at(millis));
+    }
+    assert_eq!(
+        client.poll_timeout().unwrap().at,
+        Timestamp::from_millis(5_000) + Duration::from_nanos(1)
+    );
+    client.handle_timeout(at(5_001));
+    assert_eq!(
+        (client.state(), client.server()),
+        (ClientState::Requesting, server_address())
+    );
+
+    let mut server = Server::new();
+    let request = transmit(&mut client, at(5_001)).unwrap();
+    let mut challenge = server.receive(at(5_001), address(HOME), &request).unwrap();
+    let from = address("203.0.113.1:1");
+    let late = client.handle_datagram(at(5_002), from, &mut challenge.clone());
+    assert_eq!(
+        late,
+        Err(Reject::UnknownPeer),
+        "the first server has nothing to say any more"
+    );
+    client
+        .handle_datagram(at(5_002), server_address(), &mut challenge)
+        .unwrap();
+    let response = transmit(&mut client, at(5_101)).unwrap();
+    assert_eq!(u64::from(response[1]), requests + 1, "requests count too");
+}
