@@ -1,0 +1,184 @@
+//! Bans with an end, by address range and by client id.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use tidegate_proto::Timestamp;
+
+/// Who is banned, and until when.
+#[derive(Clone, Debug, Default)]
+pub struct Bans {
+    /// `Timestamp::MAX` is for good.
+    ranges: HashMap<IpNet, Timestamp>,
+    /// How many ranges there are of each length: a look-up tries each length in use, which are few,
+    /// instead of each range.
+    lengths: BTreeMap<u8, usize>,
+    clients: HashMap<u64, Timestamp>,
+}
+
+impl Bans {
+    /// Bans a range until then, or for good. Banned again, the later end counts.
+    pub fn ban(
+        &mut self,
+        now: Timestamp,
+        range: IpNet,
+        until: Option<Timestamp>,
+    ) -> Result<(), BanError> {
+        let range = range.trunc();
+        if range.prefix_len() < shortest(range) {
+            return Err(BanError::TooWide);
+        }
+        self.make_room(now)?;
+        let until = until.unwrap_or(Timestamp::MAX);
+        match self.ranges.get_mut(&range) {
+            Some(end) => *end = until.max(*end),
+            None => {
+                self.ranges.insert(range, until);
+                *self.lengths.entry(range.prefix_len()).or_default() += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Bans a client id, for protocols that know one.
+    pub fn ban_client(
+        &mut self,
+        now: Timestamp,
+        client: u64,
+        until: Option<Timestamp>,
+    ) -> Result<(), BanError> {
+        self.make_room(now)?;
+        let until = until.unwrap_or(Timestamp::MAX);
+        let end = self.clients.entry(client).or_insert(until);
+        *end = until.max(*end);
+        Ok(())
+    }
+
+    /// Lifts the ban of exactly this range.
+    pub fn unban(&mut self, range: IpNet) -> bool {
+        let range = range.trunc();
+        let was = self.ranges.remove(&range).is_some();
+        if was {
+            self.forget_length(range.prefix_len());
+        }
+        was
+    }
+
+    /// Lifts the ban of a client id.
+    pub fn unban_client(&mut self, client: u64) -> bool {
+        self.clients.remove(&client).is_some()
+    }
+
+    /// Whether this address is banned now.
+    pub fn covers(&self, now: Timestamp, ip: IpAddr) -> bool {
+        if self.ranges.is_empty() {
+            return false;
+        }
+        let ip = ip.to_canonical();
+        self.lengths.keys().any(|length| {
+            IpNet::new(ip, *length)
+                .ok()
+                .and_then(|range| self.ranges.get(&range.trunc()))
+                .is_some_and(|end| *end > now)
+        })
+    }
+
+    /// Whether this client is banned now.
+    pub fn covers_client(&self, now: Timestamp, client: u64) -> bool {
+        self.clients.get(&client).is_some_and(|end| *end > now)
+    }
+
+    /// Forgets bans that are over.
+    pub fn expire(&mut self, now: Timestamp) {
+        let lengths = &mut self.lengths;
+        self.ranges.retain(|range, end| {
+            let stays = *end > now;
+            if !stays {
+                forget(lengths, range.prefix_len());
+            }
+            stays
+        });
+        self.clients.retain(|_, end| *end > now);
+    }
+
+    /// Ranges and clients.
+    pub fn len(&self) -> usize {
+        self.ranges.len() + self.clients.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Banned ranges and their ends (`None` is for good), in order.
+    pub fn ranges(&self) -> Vec<(IpNet, Option<Timestamp>)> {
+        let end = |end: Timestamp| (end != Timestamp::MAX).then_some(end);
+        let mut ranges: Vec<_> = self.ranges.iter().map(|(r, e)| (*r, end(*e))).collect();
+        ranges.sort();
+        ranges
+    }
+
+    /// Banned clients and their ends, in order.
+    pub fn clients(&self) -> Vec<(u64, Option<Timestamp>)> {
+        let end = |end: Timestamp| (end != Timestamp::MAX).then_some(end);
+        let mut clients: Vec<_> = self.clients.iter().map(|(c, e)| (*c, end(*e))).collect();
+        clients.sort();
+        clients
+    }
+
+    fn make_room(&mut self, now: Timestamp) -> Result<(), BanError> {
+        if self.len() >= BANS_MAX {
+            self.expire(now);
+        }
+        if self.len() >= BANS_MAX {
+            return Err(BanError::Full);
+        }
+        Ok(())
+    }
+
+    fn forget_length(&mut self, length: u8) {
+        forget(&mut self.lengths, length);
+    }
+}
+
+fn forget(lengths: &mut BTreeMap<u8, usize>, length: u8) {
+    if let Some(count) = lengths.get_mut(&length) {
+        *count -= 1;
+        if *count == 0 {
+            lengths.remove(&length);
+        }
+    }
+}
+
+/// A wider range is a slip of the hand: it bans a continent.
+fn shortest(range: IpNet) -> u8 {
+    match range {
+        IpNet::V4(_) => 8,
+        IpNet::V6(_) => 16,
+    }
+}
+
+/// Why a ban was not made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BanError {
+    /// There are as many bans as there may be.
+    Full,
+    /// The range covers too much of the internet.
+    TooWide,
+}
+
+impl fmt::Display for BanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Full => write!(f, "there are {BANS_MAX} bans already"),
+            Self::TooWide => f.write_str("the range is too wide (at least /8, or /16 for IPv6)"),
+        }
+    }
+}
+
+impl std::error::Error for BanError {}
+
+/// Bans in force at most, 4 MiB of them; a longer list belongs into a firewall.
+const BANS_MAX: usize = 65_536;

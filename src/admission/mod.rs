@@ -1,0 +1,275 @@
+//! Which strangers are worth a look: quotas, lists and bans, before any protocol or cipher.
+//!
+//! ```text
+//!   from ──▶ can it be answered? ──▶ lists ──▶ bans ──▶ its prefix's bucket ──▶ the listener's bucket
+//!              BadSource          SourceDenied  Banned     SourceLimited           ListenerLimited
+//! ```
+//!
+//! Source addresses are forged at will, so nothing here grows with them: the table of buckets is
+//! allocated once, and prefixes that fall on one bucket share it. Where a prefix falls depends on a
+//! key drawn at start, so that nobody can aim at somebody else's bucket. Datagrams of live sessions
+//! do not come here.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use governor::middleware::NoOpMiddleware;
+use governor::nanos::Nanos;
+use governor::state::{InMemoryState, NotKeyed};
+use governor::{Quota, RateLimiter};
+use ipnet::IpNet;
+use tidegate_proto::{Reject, Timestamp};
+
+use crate::counters::AdmissionCounters;
+
+mod bans;
+mod table;
+
+pub use bans::{BanError, Bans};
+use table::{BucketTable, Place, TurnClock};
+
+/// What one worker asks about every stranger.
+pub struct Admission {
+    clock: TurnClock,
+    places: BucketTable,
+    prefixes: RateLimiter<Place, BucketTable, TurnClock, NoOpMiddleware<Nanos>>,
+    listener: RateLimiter<NotKeyed, InMemoryState, TurnClock, NoOpMiddleware<Nanos>>,
+    strikes: Option<Strikes>,
+    bans: Bans,
+    rules: Rules,
+    bans_by_strikes: u64,
+    bans_by_operator: u64,
+}
+
+impl Admission {
+    /// With every bucket full. Allocates all it will ever need, but for bans.
+    pub fn new(params: &Params) -> Self {
+        let clock = TurnClock::default();
+        let places = BucketTable::new(params.table_size, clock.clone());
+        let strikes = params.strikes.map(|strikes| Strikes {
+            limiter: RateLimiter::new(
+                strikes.quota(),
+                BucketTable::new(params.table_size, clock.clone()),
+                clock.clone(),
+            ),
+            ban: strikes.ban,
+        });
+        Self {
+            prefixes: RateLimiter::new(params.per_prefix.quota(), places.clone(), clock.clone()),
+            listener: RateLimiter::direct_with_clock(params.listener.quota(), clock.clone()),
+            clock,
+            places,
+            strikes,
+            bans: Bans::default(),
+            rules: params.rules.clone(),
+            bans_by_strikes: 0,
+            bans_by_operator: 0,
+        }
+    }
+
+    /// Whether a stranger's datagram of this length may go on to a protocol.
+    pub fn allow(&mut self, now: Timestamp, from: SocketAddr, len: usize) -> Result<(), Reject> {
+        // No protocol has an empty datagram. Not worth a token either.
+        if len == 0 {
+            return Err(Reject::Malformed);
+        }
+        let ip = from.ip().to_canonical();
+        self.rules.check(ip, from.port())?;
+        if self.bans.covers(now, ip) {
+            return Err(Reject::Banned);
+        }
+        self.clock.set(now);
+        let place = self.places.place(prefix(ip));
+        if self.prefixes.check_key(&place).is_err() {
+            return Err(Reject::SourceLimited);
+        }
+        if self.listener.check().is_err() {
+            return Err(Reject::ListenerLimited);
+        }
+        Ok(())
+    }
+
+    /// A peer did what no honest peer does; true when its prefix is banned now.
+    ///
+    /// Only for what a peer proved to have sent itself, such as an authenticated packet that breaks
+    /// the protocol. Anything that can be forged would let a stranger ban somebody else.
+    pub fn on_strike(&mut self, now: Timestamp, from: SocketAddr) -> bool {
+        let Some(strikes) = &self.strikes else {
+            return false;
+        };
+        self.clock.set(now);
+        let prefix = prefix(from.ip().to_canonical());
+        if strikes
+            .limiter
+            .check_key(&self.places.place(prefix))
+            .is_ok()
+        {
+            return false;
+        }
+        let banned = self.bans.ban(now, prefix, Some(now + strikes.ban)).is_ok();
+        self.bans_by_strikes += u64::from(banned);
+        banned
+    }
+
+    /// Bans a range until then, or for good.
+    pub fn ban(
+        &mut self,
+        now: Timestamp,
+        range: IpNet,
+        until: Option<Timestamp>,
+    ) -> Result<(), BanError> {
+        self.bans.ban(now, range, until)?;
+        self.bans_by_operator += 1;
+        Ok(())
+    }
+
+    /// Lifts a ban of exactly this range; false when there is none.
+    pub fn unban(&mut self, range: IpNet) -> bool {
+        self.bans.unban(range)
+    }
+
+    /// The bans, to look at: live sessions are not judged here.
+    pub fn bans(&self) -> &Bans {
+        &self.bans
+    }
+
+    /// Replaces the lists after a reload; buckets and bans stay.
+    pub fn set_rules(&mut self, rules: Rules) {
+        self.rules = rules;
+    }
+
+    /// For the board. Forgets bans that are over, and looks at every bucket: a few times a second,
+    /// not for every datagram.
+    pub fn counters(&mut self, now: Timestamp) -> AdmissionCounters {
+        self.bans.expire(now);
+        AdmissionCounters {
+            buckets_used: self.places.used(now),
+            buckets: self.places.len() as u64,
+            buckets_shared: self.places.shared(),
+            bans: self.bans.len() as u64,
+            bans_by_operator: self.bans_by_operator,
+            bans_by_strikes: self.bans_by_strikes,
+        }
+    }
+}
+
+/// What a listener allows strangers, for one worker.
+#[derive(Clone, Debug)]
+pub struct Params {
+    /// For each /32 or /64.
+    pub per_prefix: Rate,
+    /// For all of them together.
+    pub listener: Rate,
+    /// Buckets.
+    pub table_size: usize,
+    /// `None`: strikes are not counted.
+    pub strikes: Option<StrikeRule>,
+    pub rules: Rules,
+}
+
+/// A token bucket: tokens a second, and how many it holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    pub per_sec: NonZeroU32,
+    pub burst: NonZeroU32,
+}
+
+impl Rate {
+    /// One worker's part, so that the workers of a listener keep to its rate together. At least 1.
+    #[must_use]
+    pub fn share_of(self, workers: usize) -> Self {
+        let workers = u32::try_from(workers).unwrap_or(u32::MAX).max(1);
+        let part = |whole: NonZeroU32| whole.get().div_ceil(workers);
+        let at_least_one = |part| NonZeroU32::new(part).unwrap_or(NonZeroU32::MIN);
+        Self {
+            per_sec: at_least_one(part(self.per_sec)),
+            burst: at_least_one(part(self.burst)),
+        }
+    }
+
+    fn quota(self) -> Quota {
+        Quota::per_second(self.per_sec).allow_burst(self.burst)
+    }
+}
+
+/// So many strikes in a window make a ban.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StrikeRule {
+    pub limit: NonZeroU32,
+    pub window: Duration,
+    /// How long it lasts.
+    pub ban: Duration,
+}
+
+impl StrikeRule {
+    fn quota(self) -> Quota {
+        // A bucket that holds the limit and refills over the window.
+        let each = (self.window / self.limit.get()).max(Duration::from_nanos(1));
+        Quota::with_period(each)
+            .unwrap_or(Quota::per_second(self.limit))
+            .allow_burst(self.limit)
+    }
+}
+
+/// Which sources are refused whatever they send.
+#[derive(Clone, Debug, Default)]
+pub struct Rules {
+    /// When not empty, only these may come.
+    pub allow: Vec<IpNet>,
+    /// These may not, even when allowed.
+    pub deny: Vec<IpNet>,
+    /// The listener's own sockets.
+    pub own: Vec<SocketAddr>,
+    /// Refuse ports below 1024: servers, whose address was borrowed to make us hit them.
+    pub refuse_low_ports: bool,
+}
+
+impl Rules {
+    fn check(&self, ip: IpAddr, port: u16) -> Result<(), Reject> {
+        if !can_be_answered(ip, port)
+            || (self.refuse_low_ports && port < 1024)
+            || self.is_own(ip, port)
+        {
+            return Err(Reject::BadSource);
+        }
+        let listed = |list: &[IpNet]| list.iter().any(|range| range.contains(&ip));
+        if listed(&self.deny) || (!self.allow.is_empty() && !listed(&self.allow)) {
+            return Err(Reject::SourceDenied);
+        }
+        Ok(())
+    }
+
+    /// A datagram from one of our own sockets could bounce for ever.
+    fn is_own(&self, ip: IpAddr, port: u16) -> bool {
+        self.own.iter().any(|own| {
+            let bound = own.ip().to_canonical();
+            own.port() == port && (bound == ip || (bound.is_unspecified() && ip.is_loopback()))
+        })
+    }
+}
+
+/// Whether an answer could be sent at all: the kernel refuses to send to these, and some libraries
+/// take that for a broken network card.
+fn can_be_answered(ip: IpAddr, port: u16) -> bool {
+    port != 0 && !ip.is_unspecified() && !ip.is_multicast() && ip != IpAddr::V4(Ipv4Addr::BROADCAST)
+}
+
+/// What counts as one source: an IPv4 address, or the /64 that an IPv6 host may roam in.
+fn prefix(ip: IpAddr) -> IpNet {
+    match ip {
+        IpAddr::V4(_) => IpNet::from(ip),
+        IpAddr::V6(v6) => {
+            let network = Ipv6Addr::from(u128::from(v6) & (u128::MAX << 64));
+            IpNet::new_assert(IpAddr::V6(network), 64)
+        }
+    }
+}
+
+struct Strikes {
+    limiter: RateLimiter<Place, BucketTable, TurnClock, NoOpMiddleware<Nanos>>,
+    ban: Duration,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,269 @@
+use std::net::Ipv4Addr;
+
+use super::*;
+
+fn rate(per_sec: u32, burst: u32) -> Rate {
+    Rate {
+        per_sec: NonZeroU32::new(per_sec).unwrap(),
+        burst: NonZeroU32::new(burst).unwrap(),
+    }
+}
+
+fn params() -> Params {
+    Params {
+        per_prefix: rate(10, 20),
+        listener: rate(1_000_000, 1_000_000),
+        table_size: 65_536,
+        strikes: None,
+        rules: Rules::default(),
+    }
+}
+
+fn at(millis: u64) -> Timestamp {
+    Timestamp::from_millis(millis)
+}
+
+fn source(text: &str) -> SocketAddr {
+    text.parse().unwrap()
+}
+
+fn allowed(admission: &mut Admission, now: Timestamp, from: SocketAddr, tries: u32) -> u32 {
+    (0..tries)
+        .map(|_| u32::from(admission.allow(now, from, 100).is_ok()))
+        .sum()
+}
+
+#[test]
+fn sources_that_cannot_be_answered_are_refused() {
+    let mut admission = Admission::new(&params());
+    for bad in [
+        "192.0.2.1:0",
+        "0.0.0.0:5000",
+        "255.255.255.255:5000",
+        "224.0.0.1:5000",
+        "[::]:5000",
+        "[ff02::1]:5000",
+        "[::ffff:224.0.0.1]:5000",
+    ] {
+        assert_eq!(
+            admission.allow(at(0), source(bad), 100),
+            Err(Reject::BadSource),
+            "{bad}"
+        );
+    }
+    for good in ["192.0.2.1:1", "223.255.255.255:5000", "[2001:db8::1]:5000"] {
+        assert_eq!(admission.allow(at(0), source(good), 100), Ok(()), "{good}");
+    }
+    assert_eq!(
+        admission.allow(at(0), source("192.0.2.1:5000"), 0),
+        Err(Reject::Malformed),
+        "an empty datagram"
+    );
+}
+
+#[test]
+fn our_own_sockets_are_no_peers() {
+    let mut params = params();
+    params.rules.own = vec![source("0.0.0.0:40000"), source("203.0.113.7:40001")];
+    let mut admission = Admission::new(&params);
+    let mut judge = |text| admission.allow(at(0), source(text), 100);
+    assert_eq!(judge("127.0.0.1:40000"), Err(Reject::BadSource));
+    assert_eq!(judge("203.0.113.7:40001"), Err(Reject::BadSource));
+    assert_eq!(judge("127.0.0.1:40001"), Ok(()));
+    assert_eq!(judge("203.0.113.7:40002"), Ok(()));
+}
+
+#[test]
+fn low_ports_are_refused_only_on_request() {
+    let mut admission = Admission::new(&params());
+    assert_eq!(admission.allow(at(0), source("192.0.2.1:53"), 100), Ok(()));
+    admission.set_rules(Rules {
+        refuse_low_ports: true,
+        ..Rules::default()
+    });
+    let mut judge = |text| admission.allow(at(0), source(text), 100);
+    assert_eq!(judge("192.0.2.1:1023"), Err(Reject::BadSource));
+    assert_eq!(judge("192.0.2.1:1024"), Ok(()));
+}
+
+#[test]
+fn lists_decide_before_quotas_and_deny_wins() {
+    let mut params = params();
+    params.rules.allow = vec!["10.0.0.0/8".parse().unwrap()];
+    params.rules.deny = vec!["10.1.0.0/16".parse().unwrap()];
+    let mut admission = Admission::new(&params);
+    let mut judge = |text| admission.allow(at(0), source(text), 100);
+    assert_eq!(judge("10.0.0.1:5000"), Ok(()));
+    assert_eq!(judge("10.1.0.1:5000"), Err(Reject::SourceDenied));
+    assert_eq!(judge("11.0.0.1:5000"), Err(Reject::SourceDenied));
+    assert_eq!(judge("[::ffff:10.0.0.1]:5000"), Ok(()), "the same address");
+}
+
+#[test]
+fn a_prefix_has_its_burst_and_then_its_rate() {
+    let mut admission = Admission::new(&params());
+    let from = source("192.0.2.1:5000");
+    assert_eq!(allowed(&mut admission, at(0), from, 50), 20);
+    assert_eq!(
+        admission.allow(at(0), source("192.0.2.1:6000"), 100),
+        Err(Reject::SourceLimited),
+        "another port is the same source"
+    );
+    assert_eq!(
+        admission.allow(at(0), source("192.0.2.2:5000"), 100),
+        Ok(())
+    );
+    assert_eq!(allowed(&mut admission, at(1_000), from, 50), 10);
+}
+
+#[test]
+fn an_ipv6_host_cannot_roam_out_of_its_bucket() {
+    let mut admission = Admission::new(&params());
+    let passed: u32 = (0..100)
+        .map(|host: u16| {
+            let from = SocketAddr::from((
+                Ipv6Addr::new(0x2001, 0xdb8, 0, 1, host, host, host, host),
+                5000,
+            ));
+            allowed(&mut admission, at(0), from, 1)
+        })
+        .sum();
+    assert_eq!(passed, 20);
+    let neighbour = source("[2001:db8:0:2::1]:5000");
+    assert_eq!(admission.allow(at(0), neighbour, 100), Ok(()));
+}
+
+#[test]
+fn the_listener_has_a_limit_of_its_own() {
+    let mut params = params();
+    params.listener = rate(100, 50);
+    let mut admission = Admission::new(&params);
+    let from = |host: u8| SocketAddr::from((Ipv4Addr::new(192, 0, 2, host), 5000));
+    let passed: u32 = (1..=200)
+        .map(|host| allowed(&mut admission, at(0), from(host), 1))
+        .sum();
+    assert_eq!(passed, 50);
+    assert_eq!(
+        admission.allow(at(0), from(201), 100),
+        Err(Reject::ListenerLimited)
+    );
+}
+
+/// A million forged sources cost no memory, and honest sources still get in.
+#[test]
+fn a_flood_of_sources_finds_a_table_of_constant_size() {
+    let mut admission = Admission::new(&params());
+    let before = admission.places.memory();
+    assert!(before < 700 * 1024, "{before} bytes");
+    for index in 0..1_000_000_u32 {
+        let from = SocketAddr::from((Ipv4Addr::from(0x0b00_0000 + index), 5000));
+        // The table's memory is its two arrays; neither can grow. What is proved here is that the
+        // flood goes through them.
+        let _judged = admission.allow(at(u64::from(index) / 1_000), from, 100);
+    }
+    let now = at(1_000);
+    let counters = admission.counters(now);
+    assert_eq!(admission.places.memory(), before);
+    assert_eq!(counters.buckets, 65_536);
+    assert!(
+        counters.buckets_shared > 100_000,
+        "the flood did not fill the table: {counters:?}"
+    );
+    assert_eq!(admission.allow(now, source("192.0.2.1:5000"), 100), Ok(()));
+}
+
+#[test]
+fn buckets_are_used_until_they_are_full_again() {
+    let mut admission = Admission::new(&params());
+    allowed(&mut admission, at(0), source("192.0.2.1:5000"), 20);
+    assert_eq!(admission.counters(at(1_999)).buckets_used, 1);
+    assert_eq!(admission.counters(at(2_000)).buckets_used, 0);
+}
+
+#[test]
+fn bans_end() {
+    let mut admission = Admission::new(&params());
+    let from = source("192.0.2.1:5000");
+    let range = "192.0.2.0/24".parse().unwrap();
+    admission.ban(at(0), range, Some(at(60_000))).unwrap();
+    assert_eq!(admission.allow(at(59_999), from, 100), Err(Reject::Banned));
+    assert_eq!(admission.counters(at(59_999)).bans, 1);
+    assert_eq!(admission.allow(at(60_000), from, 100), Ok(()));
+    assert_eq!(admission.counters(at(60_000)).bans, 0);
+    admission.ban(at(0), range, None).unwrap();
+    assert_eq!(admission.allow(at(1 << 40), from, 100), Err(Reject::Banned));
+    assert!(admission.unban(range));
+    assert!(!admission.unban(range));
+    assert_eq!(admission.allow(at(1 << 40), from, 100), Ok(()));
+}
+
+#[test]
+fn a_ban_reaches_mapped_addresses_and_spares_the_neighbour() {
+    let mut bans = Bans::default();
+    bans.ban(at(0), "192.0.2.1/32".parse().unwrap(), None)
+        .unwrap();
+    bans.ban(at(0), "2001:db8::/48".parse().unwrap(), None)
+        .unwrap();
+    let covers = |text: &str| bans.covers(at(0), text.parse().unwrap());
+    assert!(covers("192.0.2.1") && covers("::ffff:192.0.2.1"));
+    assert!(covers("2001:db8:0:ffff::1"));
+    assert!(!covers("192.0.2.2") && !covers("2001:db8:1::1"));
+}
+
+#[test]
+fn bans_are_bounded_and_expired_ones_make_room() {
+    let mut bans = Bans::default();
+    let range = |index: u32| IpNet::from(IpAddr::from(Ipv4Addr::from(0x0b00_0000 + index)));
+    for index in 0..65_536 {
+        bans.ban(at(0), range(index), Some(at(1_000))).unwrap();
+    }
+    assert_eq!(bans.ban(at(500), range(70_000), None), Err(BanError::Full));
+    bans.ban(at(1_000), range(70_000), None).unwrap();
+    assert_eq!(bans.ranges(), [(range(70_000), None)]);
+    let everybody = "0.0.0.0/0".parse().unwrap();
+    assert_eq!(bans.ban(at(0), everybody, None), Err(BanError::TooWide));
+}
+
+#[test]
+fn clients_are_banned_by_id() {
+    let mut bans = Bans::default();
+    bans.ban_client(at(0), 7, Some(at(10))).unwrap();
+    assert!(bans.covers_client(at(9), 7) && !bans.covers_client(at(9), 8));
+    assert!(!bans.covers_client(at(10), 7));
+    assert_eq!(bans.clients(), [(7, Some(at(10)))]);
+    assert!(bans.unban_client(7) && bans.is_empty());
+}
+
+#[test]
+fn strikes_in_a_window_become_a_ban() {
+    let mut params = params();
+    let rule = StrikeRule {
+        limit: NonZeroU32::new(5).unwrap(),
+        window: Duration::from_secs(10),
+        ban: Duration::from_secs(60),
+    };
+    params.strikes = Some(rule);
+    let mut admission = Admission::new(&params);
+    let from = source("192.0.2.1:5000");
+    // One every two seconds is what the bucket refills.
+    for turn in 0..100 {
+        assert!(!admission.on_strike(at(turn * 2_000), from));
+    }
+    let start = at(1_000_000);
+    let bans: Vec<bool> = (0..6).map(|_| admission.on_strike(start, from)).collect();
+    assert_eq!(bans, [false, false, false, false, false, true]);
+    assert_eq!(admission.allow(start, from, 100), Err(Reject::Banned));
+    assert_eq!(admission.counters(start).bans_by_strikes, 1);
+    assert_eq!(
+        admission.allow(start + Duration::from_secs(60), from, 100),
+        Ok(())
+    );
+}
+
+#[test]
+fn shares_add_up_to_at_least_the_whole() {
+    let whole = rate(5, 20);
+    assert_eq!(whole.share_of(2), rate(3, 10));
+    assert_eq!(whole.share_of(64), rate(1, 1));
+    assert_eq!(whole.share_of(0), whole);
+}
