@@ -13,7 +13,7 @@ use tidegate_proto::yojimbo::netcode::{
 
 pub fn run(data: &[u8]) {
     // A token outlives its server's timeout, or the other way round.
-    let token = token(if data.len() % 2 == 0 { 12 } else { 2 });
+    let token = token(if data.len().is_multiple_of(2) { 12 } else { 2 });
     let servers = token.servers.clone();
     let mut now = Now::default();
     let mut client = Client::new(now, token);
