@@ -34,6 +34,7 @@ macro_rules! targets {
 
 targets!(
     bit_reader,
+    channel_receiver,
     connection_packet,
     netcode_challenge,
     netcode_client,

@@ -1,9 +1,15 @@
 //! yojimbo_*.json: connection packets of the tidegate profile, written, read, and received.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use serde_json::Value;
+use tidegate_proto::inbox::Inbox;
 use tidegate_proto::yojimbo::channels::{
-    ConnectionPacket, FragmentPlace, Item, PacketSize, PacketWriter, Profile,
+    ConnectionPacket, FragmentPlace, Item, Objection, PacketError, PacketSize, PacketWriter,
+    Profile, Receiver,
 };
+use tidegate_proto::{Channel, Stats, Timestamp};
 
 use crate::vectors::{bytes, int, items, load};
 
@@ -110,4 +116,218 @@ fn packets() {
         }
         assert_eq!(read(&packet), listed, "{name}");
     }
+}
+
+/// The receiving side of one connection, with an owner who takes everything at once.
+struct Connection {
+    profile: Arc<Profile>,
+    receiver: Receiver,
+    inbox: Inbox,
+    stats: Stats,
+    delivered: BTreeMap<Channel, Vec<Vec<u8>>>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Refusal {
+    Packet(PacketError),
+    Channel(Objection),
+}
+
+impl Connection {
+    fn new() -> Self {
+        let profile = Arc::new(Profile::default());
+        Self {
+            receiver: Receiver::new(profile.clone()),
+            profile,
+            inbox: Inbox::new(256 * 1024, 64 * 1024),
+            stats: Stats::default(),
+            delivered: BTreeMap::new(),
+        }
+    }
+
+    fn receive(&mut self, packet: &[u8]) -> Result<(), Refusal> {
+        let now = Timestamp::ZERO;
+        let packet = ConnectionPacket::parse(packet, &self.profile).map_err(Refusal::Packet)?;
+        self.receiver
+            .check(now, &packet, &mut self.inbox)
+            .map_err(Refusal::Channel)?;
+        self.receiver
+            .apply(now, &packet, &mut self.inbox, &mut self.stats);
+        while let Some(message) = self.inbox.pop() {
+            let list = self.delivered.entry(message.channel).or_default();
+            list.push(message.payload.to_vec());
+        }
+        Ok(())
+    }
+
+    /// Everything delivered on a channel so far.
+    fn on(&self, channel: Channel) -> &[Vec<u8>] {
+        self.delivered.get(&channel).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// What the reference tolerates and we do not: docs/wire/yojimbo.md, section 8.
+fn is_stricter(refusal: &Refusal) -> bool {
+    matches!(
+        refusal,
+        Refusal::Packet(
+            PacketError::BlockMissing | PacketError::InlineBlock | PacketError::ShortFragment
+        )
+    )
+}
+
+fn assert_same(ours: &[u8], theirs: &Value, what: &str) {
+    assert_eq!(ours.len() as u64, int(&theirs["length"]), "{what}");
+    if theirs["data"].is_string() {
+        assert_eq!(ours, bytes(&theirs["data"]), "{what}");
+        return;
+    }
+    let hash = ours.iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    assert_eq!(theirs["fnv1a64"], format!("{hash:016x}"), "{what}");
+}
+
+#[test]
+fn negative() {
+    for case in items(&load("yojimbo_negative.json"), "cases") {
+        let name = case["name"].as_str().expect("a name");
+        let mut connection = Connection::new();
+        let outcome = connection.receive(&bytes(&case["packet"]));
+        let delivered = case["delivered"].as_array().expect("an array");
+        match (case["verdict"].as_str(), outcome) {
+            (Some("accept"), Ok(())) => {
+                for channel in 0..connection.profile.channels().len() as Channel {
+                    let theirs: Vec<_> = delivered
+                        .iter()
+                        .filter(|message| int(&message["channel"]) == u64::from(channel))
+                        .collect();
+                    assert_eq!(connection.on(channel).len(), theirs.len(), "{name}");
+                    for (ours, theirs) in connection.on(channel).iter().zip(theirs) {
+                        assert_same(ours, theirs, name);
+                    }
+                }
+            }
+            (Some("accept"), Err(refusal)) => assert!(is_stricter(&refusal), "{name}: {refusal:?}"),
+            (Some("reject"), Err(_)) => {
+                assert!(
+                    connection.delivered.is_empty(),
+                    "{name}: nothing is applied"
+                );
+            }
+            (verdict, outcome) => panic!("{name}: {verdict:?}, but {outcome:?}"),
+        }
+    }
+}
+
+/// The reference's window moves with what its application takes; ours takes everything at once. So
+/// we may be ahead of it, and need not break off where it does because of messages left lying.
+#[test]
+fn receive_scripts() {
+    for case in items(&load("yojimbo_receive_scripts.json"), "cases") {
+        let name = case["name"].as_str().expect("a name");
+        if case["generator"].is_string() {
+            consecutive_ids(int(&case["delivered_total"]));
+            continue;
+        }
+        let mut connection = Connection::new();
+        let mut theirs: BTreeMap<Channel, Vec<&Value>> = BTreeMap::new();
+        for step in items(case, "steps") {
+            let what = format!("{name}: {}", step["what"]);
+            let outcome = connection.receive(&bytes(&step["packet"]));
+            let delivered = step["delivered"].as_array().expect("an array");
+            for message in delivered {
+                let channel = int(&message["channel"]) as Channel;
+                theirs.entry(channel).or_default().push(message);
+            }
+            let ours: usize = connection.delivered.values().map(Vec::len).sum();
+            let left_lying = ours > theirs.values().map(Vec::len).sum();
+            match (step["verdict"].as_str(), &outcome) {
+                (Some("accept"), Ok(())) | (Some("reject"), Err(_)) => {}
+                (Some("reject"), Ok(())) => assert!(left_lying, "{what}: taken"),
+                (Some("accept"), Err(refusal)) => {
+                    assert!(is_stricter(refusal), "{what}: {refusal:?}")
+                }
+                (verdict, _) => panic!("{what}: unknown verdict {verdict:?}"),
+            }
+            let all_taken = (delivered.len() as u64) < int(&step["take"]);
+            for (channel, theirs) in &theirs {
+                let ours = connection.on(*channel);
+                assert!(ours.len() >= theirs.len(), "{what}");
+                for (ours, theirs) in ours.iter().zip(theirs) {
+                    assert_same(ours, theirs, &what);
+                }
+            }
+            if all_taken && outcome.is_ok() {
+                assert!(!left_lying, "{what}: more than the reference delivers");
+            }
+        }
+    }
+}
+
+/// Packets of 256 empty frames with consecutive ids, more than once around the circle of ids.
+fn consecutive_ids(total: u64) {
+    assert!(total > 65536, "no wrap, nothing proved");
+    let mut connection = Connection::new();
+    for packet in 0..total / 256 {
+        let mut out = Vec::new();
+        let mut writer = PacketWriter::new(&connection.profile, &mut out);
+        let ids = packet * 256..(packet + 1) * 256;
+        let ids: Vec<u16> = ids.map(|id| id as u16).collect();
+        writer.reliable(0, ids.iter().copied());
+        for _ in ids {
+            writer.message(0, (&[], &[]));
+        }
+        writer.finish();
+        assert_eq!(connection.receive(&out), Ok(()), "packet {packet}");
+        assert_eq!(connection.on(0).len() as u64, (packet + 1) * 256);
+    }
+}
+
+/// The packets themselves are not in the file, but their contents and lengths are.
+#[test]
+fn send_scripts() {
+    let profile = Profile::default();
+    for case in items(&load("yojimbo_send_scripts.json"), "cases") {
+        let mut sizes = Vec::new();
+        for step in items(case, "steps") {
+            match step["op"].as_str() {
+                Some("send_frames") => {
+                    let accepted = int(&step["accepted"]) as usize;
+                    sizes.extend(std::iter::repeat_n(int(&step["size"]) as usize, accepted));
+                }
+                Some("send_block") => sizes.push(int(&step["size"]) as usize),
+                Some("packet") => {
+                    let size = planned_size(&profile, &sizes, &step["contents"]);
+                    assert_eq!(size as u64, int(&step["bytes"]), "{}: {step}", case["name"]);
+                }
+                Some("ack") => {}
+                _ => panic!("unknown step {step}"),
+            }
+        }
+    }
+}
+
+fn planned_size(profile: &Profile, sizes: &[usize], contents: &Value) -> usize {
+    let mut size = PacketSize::new(profile);
+    for entry in contents.as_array().expect("an array") {
+        if let Some(ids) = entry["ids"].as_array() {
+            size = size.with_list(profile, 0);
+            for id in ids.iter().map(int) {
+                size = size.with_message(profile, id as u16, 0, sizes[id as usize]);
+            }
+            continue;
+        }
+        let fragment_size = usize::from(profile.channels()[0].block_fragment_size);
+        let place = FragmentPlace {
+            channel: 0,
+            id: int(&entry["block"]) as u16,
+            count: int(&entry["of"]) as u16,
+            index: int(&entry["fragment"]) as u16,
+        };
+        let before = usize::from(place.index) * fragment_size;
+        let length = (sizes[usize::from(place.id)] - before).min(fragment_size);
+        size = size.with_fragment(profile, place, length);
+    }
+    size.bytes()
 }

@@ -1,7 +1,7 @@
 //! Channels: lanes of messages inside yojimbo's connection packets.
 //!
 //! ```text
-//!   packet ─▶ ConnectionPacket::parse ─▶ Channels::check ─▶ Channels::apply ─▶ Inbox
+//!   packet ─▶ ConnectionPacket::parse ─▶ Receiver::check ─▶ Receiver::apply ─▶ Inbox
 //!                all of it or nothing       room? legal?      cannot fail
 //!
 //!   messages ─▶ PacketWriter ─▶ packet            PacketSize: how large it gets
@@ -11,12 +11,18 @@
 
 mod emit;
 mod profile;
+mod receiver;
+mod reliable_ordered;
 mod wire;
 
 pub use emit::{Overhead, PacketSize, PacketWriter, Split};
 pub use profile::{
     CHANNELS_MAX, Carriage, ChannelProfile, Delivery, FIXED_BITS_MAX, Layout, Profile, ProfileError,
 };
+pub use receiver::{Objection, Receiver, Stall};
 pub use wire::{
     BlockFragment, Body, BodyScratch, ConnectionPacket, FragmentPlace, Item, Message, PacketError,
 };
+
+#[cfg(test)]
+mod tests;

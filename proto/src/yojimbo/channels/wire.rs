@@ -5,7 +5,7 @@
 //! and keeps nothing, [`ConnectionPacket::items`] walks it again and cannot fail.
 
 use super::profile::{ChannelProfile, FIXED_BITS_MAX, Layout, Profile};
-use crate::session::Channel;
+use crate::session::{Channel, Reject};
 use crate::yojimbo::bits::{BitError, BitReader};
 
 /// Why a packet is not of this profile. Each of them ends the session.
@@ -27,6 +27,12 @@ pub enum PacketError {
     ShortFragment,
     /// A fragment that ends beyond the largest block.
     BlockTooLarge,
+}
+
+impl From<PacketError> for Reject {
+    fn from(_: PacketError) -> Self {
+        Self::ProtocolError
+    }
 }
 
 impl From<BitError> for PacketError {

@@ -1,0 +1,280 @@
+//! The receiving end of all channels of a session: judge a packet, then apply it.
+//!
+//! Acknowledging is a promise, so a packet is taken whole or not at all. [`Receiver::check`] says
+//! whether it is legal and fits; only then [`Receiver::apply`] changes anything, and it cannot fail.
+//! The bounds here are for all channels of a session together (docs/wire/yojimbo.md, section 7).
+
+use std::sync::Arc;
+
+use super::profile::Profile;
+use super::reliable_ordered::ReliableOrdered;
+use super::wire::{BodyScratch, ConnectionPacket, Item};
+use crate::inbox::Inbox;
+use crate::session::{Channel, CloseReason, Reject};
+use crate::stats::Stats;
+use crate::time::Timestamp;
+
+/// Bytes of messages behind a gap, each charged with the inbox's overhead.
+const EARLY_BYTES_MAX: usize = 256 * 1024;
+/// Of these, kept free for packets that close a gap: four of the largest. Otherwise a store filled
+/// to the brim could refuse, for the messages beside it, the very message that would empty it.
+const EARLY_BYTES_RESERVE: usize = 32 * 1024;
+/// Bytes that blocks in assembly may grow to. One block is always allowed. A block is counted in
+/// full from its first fragment, so that no two of them can starve each other half-way.
+const BLOCK_BYTES_MAX: usize = 1024 * 1024;
+
+/// The receiving end of all channels.
+#[derive(Debug)]
+pub struct Receiver {
+    profile: Arc<Profile>,
+    /// By channel; `None` where the channel is unreliable and remembers nothing.
+    channels: Box<[Option<ReliableOrdered>]>,
+}
+
+/// Why a packet is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Objection {
+    /// The inbox waits for its owner. The packet must not be acknowledged; it comes again.
+    InboxFull,
+    /// Too much waits behind a gap, or too many blocks at once. Likewise.
+    WindowFull,
+    /// A message id beyond the receive window: a protocol error.
+    WindowOverflow,
+    /// Two fragments of a block do not agree on their number: a protocol error.
+    FragmentCountChanged,
+}
+
+impl Objection {
+    /// Whether the peer broke the protocol; otherwise the packet is merely refused.
+    pub const fn is_violation(self) -> bool {
+        match self {
+            Self::InboxFull | Self::WindowFull => false,
+            Self::WindowOverflow | Self::FragmentCountChanged => true,
+        }
+    }
+}
+
+impl From<Objection> for Reject {
+    fn from(objection: Objection) -> Self {
+        if objection.is_violation() {
+            Self::ProtocolError
+        } else {
+            Self::Refused
+        }
+    }
+}
+
+/// What a peer stopped sending.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stall {
+    /// A message that others wait for.
+    Gap,
+    /// The rest of a block.
+    Block,
+}
+
+impl From<Stall> for CloseReason {
+    fn from(stall: Stall) -> Self {
+        match stall {
+            Stall::Gap | Stall::Block => Self::PeerGapStall,
+        }
+    }
+}
+
+/// Where one channel's messages go, and what is counted on the way.
+pub(super) struct Sink<'a> {
+    channel: Channel,
+    inbox: &'a mut Inbox,
+    stats: &'a mut Stats,
+}
+
+impl Sink<'_> {
+    pub(super) fn deliver(&mut self, payload: &[u8]) {
+        self.push(true, payload);
+    }
+
+    /// Unreliable messages are the first to go when the backend is slow.
+    fn deliver_or_drop(&mut self, payload: &[u8]) {
+        if self.inbox.is_taking() {
+            self.push(false, payload);
+        } else {
+            self.stats.unreliable_dropped += 1;
+        }
+    }
+
+    fn push(&mut self, reliable: bool, payload: &[u8]) {
+        self.inbox.push(self.channel, reliable, payload);
+        self.stats.messages_received += 1;
+        self.stats.message_bytes_received += payload.len() as u64;
+    }
+
+    pub(super) fn duplicate(&mut self) {
+        self.stats.messages_duplicate += 1;
+    }
+
+    pub(super) fn block_failed(&mut self) {
+        self.stats.reassembly_failures += 1;
+    }
+}
+
+impl Receiver {
+    /// Channels that have received nothing.
+    pub fn new(profile: Arc<Profile>) -> Self {
+        let channels = profile.channels().iter();
+        Self {
+            channels: channels
+                .map(|rules| rules.is_reliable().then(ReliableOrdered::default))
+                .collect(),
+            profile,
+        }
+    }
+
+    /// Whether all of a packet, parsed with the same profile, can be taken. Changes nothing that is
+    /// delivered or promised.
+    pub fn check(
+        &mut self,
+        now: Timestamp,
+        packet: &ConnectionPacket<'_>,
+        inbox: &mut Inbox,
+    ) -> Result<(), Objection> {
+        if !packet.is_reliable() {
+            return Ok(());
+        }
+        if !inbox.is_taking() {
+            self.addressed(packet)
+                .for_each(|channel| channel.excuse(now));
+            return Err(Objection::InboxFull);
+        }
+        self.addressed(packet).for_each(ReliableOrdered::begin);
+        for item in packet.items() {
+            let index = match item {
+                Item::Message(message) => message.channel,
+                Item::Fragment(fragment) => fragment.place.channel,
+            };
+            let rules = &self.profile.channels()[usize::from(index)];
+            let Some(channel) = &mut self.channels[usize::from(index)] else {
+                continue;
+            };
+            match item {
+                Item::Message(message) => {
+                    let id = message.id.unwrap_or_default();
+                    channel.check_message(id, message.body.len(), rules)?;
+                }
+                Item::Fragment(fragment) => channel.check_fragment(fragment.place, rules)?,
+            }
+        }
+        self.check_room(packet)
+    }
+
+    /// The reliable channels that have something in the packet.
+    fn addressed(
+        &mut self,
+        packet: &ConnectionPacket<'_>,
+    ) -> impl Iterator<Item = &mut ReliableOrdered> {
+        let mask = packet.channels();
+        let named = (0..).zip(self.channels.iter_mut());
+        named
+            .filter(move |(index, _)| mask >> index & 1 == 1)
+            .filter_map(|(_, channel)| channel.as_mut())
+    }
+
+    fn check_room(&mut self, packet: &ConnectionPacket<'_>) -> Result<(), Objection> {
+        let (mut added, mut freed, mut reserved, mut progress) = (0, 0, 0, false);
+        for channel in self.addressed(packet) {
+            let growth = channel.trial().growth();
+            added += growth.0;
+            freed += growth.1;
+            reserved += channel.trial().reserved;
+            progress |= channel.would_progress();
+        }
+        if added > 0 {
+            let all = self.channels.iter().flatten();
+            let early: usize = all.map(ReliableOrdered::early_bytes).sum();
+            let max = if progress {
+                EARLY_BYTES_MAX
+            } else {
+                EARLY_BYTES_MAX - EARLY_BYTES_RESERVE
+            };
+            if early + added - freed > max {
+                return Err(Objection::WindowFull);
+            }
+        }
+        if reserved > 0 {
+            let others = self.block_reserved();
+            if others > 0 && others + reserved > BLOCK_BYTES_MAX {
+                return Err(Objection::WindowFull);
+            }
+        }
+        Ok(())
+    }
+
+    fn block_reserved(&self) -> usize {
+        let rules = self.profile.channels().iter();
+        rules
+            .zip(&self.channels)
+            .filter_map(|(rules, channel)| Some(channel.as_ref()?.block_reserved(rules)))
+            .sum()
+    }
+
+    /// Takes a packet that [`Receiver::check`] just found good: messages in order go straight to
+    /// the inbox, what comes early is kept. The caller then acknowledges the packet.
+    pub fn apply(
+        &mut self,
+        now: Timestamp,
+        packet: &ConnectionPacket<'_>,
+        inbox: &mut Inbox,
+        stats: &mut Stats,
+    ) {
+        let mut scratch: BodyScratch = [0; size_of::<BodyScratch>()];
+        for item in packet.items() {
+            let index = match item {
+                Item::Message(message) => message.channel,
+                Item::Fragment(fragment) => fragment.place.channel,
+            };
+            let rules = &self.profile.channels()[usize::from(index)];
+            let mut sink = Sink {
+                channel: index,
+                inbox,
+                stats,
+            };
+            match (item, &mut self.channels[usize::from(index)]) {
+                (Item::Message(message), Some(channel)) => {
+                    let id = message.id.unwrap_or_default();
+                    let payload = message.body.read(&mut scratch);
+                    channel.apply_message(now, id, payload, rules, &mut sink);
+                }
+                (Item::Message(message), None) => {
+                    sink.deliver_or_drop(message.body.read(&mut scratch));
+                }
+                (Item::Fragment(fragment), Some(channel)) => {
+                    let data = fragment.data;
+                    channel.apply_fragment(now, fragment.place, data, rules, &mut sink);
+                }
+                // A packet with one was not parsed.
+                (Item::Fragment(_), None) => {}
+            }
+        }
+    }
+
+    /// What the peer has stopped sending for too long, if anything: the session should end.
+    pub fn stall(&self, now: Timestamp) -> Option<Stall> {
+        let mut stalls = self.stalls();
+        stalls.find_map(|(at, stall)| (at <= now).then_some(stall))
+    }
+
+    /// When [`Receiver::stall`] will have something to say, if nothing comes.
+    pub fn next_stall(&self) -> Option<Timestamp> {
+        self.stalls().map(|(at, _)| at).min()
+    }
+
+    fn stalls(&self) -> impl Iterator<Item = (Timestamp, Stall)> {
+        let channels = self.channels.iter().flatten();
+        channels.filter_map(ReliableOrdered::stall)
+    }
+
+    /// Bytes held for messages behind gaps and for blocks in assembly.
+    pub fn held(&self) -> usize {
+        let channels = self.channels.iter().flatten();
+        channels.map(ReliableOrdered::held).sum()
+    }
+}

@@ -1,0 +1,334 @@
+//! The receiving end of one reliable channel: each message once, in order.
+//!
+//! Rule: docs/wire/yojimbo.md, section 7. Ids are 16 bits on the wire and counted in full here.
+//!
+//! ```text
+//!            delivered          gap        early: kept until the gap closes
+//!   ids ──────────────────┬───────────┬──────┬───────┬──────┬──────▶
+//!                       next                            newest      next + window
+//!                                                         └ only this id may be a block's
+//! ```
+//!
+//! A packet is judged first and applied only if all of it is good, so judging runs ahead on a copy
+//! of the few numbers that matter ([`Trial`]).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::profile::ChannelProfile;
+use super::receiver::{Objection, Sink, Stall};
+use super::wire::FragmentPlace;
+use crate::inbox::MESSAGE_OVERHEAD;
+use crate::sequence::is_newer;
+use crate::time::Timestamp;
+use crate::yojimbo::pieces::Pieces;
+
+/// A gap open for so long is not a loss on the way: the peer does not send the message any more.
+const GAP_MAX: Duration = Duration::from_secs(10);
+/// The same for a block that gets no new fragment.
+const BLOCK_IDLE_MAX: Duration = Duration::from_secs(30);
+
+/// What one reliable channel remembers.
+#[derive(Debug, Default)]
+pub(super) struct ReliableOrdered {
+    /// The id to deliver next.
+    next: u64,
+    /// The newest id ever stored or delivered, plus one.
+    newest: u64,
+    /// Messages behind a gap, by id; the first of them is above `next`.
+    early: BTreeMap<u64, Box<[u8]>>,
+    early_bytes: usize,
+    block: Option<Box<Assembly>>,
+    /// When what waits here last came closer to being delivered.
+    progress_at: Timestamp,
+    trial: Trial,
+}
+
+/// A block that misses fragments.
+#[derive(Debug)]
+struct Assembly {
+    id: u64,
+    pieces: Pieces,
+}
+
+/// What the channel will be when the packet under judgement has been applied.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Trial {
+    next: u64,
+    newest: u64,
+    /// Fragments of the block in assembly, and how many of them are missing; 0 without a block.
+    block_count: u16,
+    block_missing: u16,
+    /// Fragments of this channel in the packet. Senders put in one; with more, some may be the same,
+    /// and then the trial charges for a whole block but never counts on having it.
+    fragments: u16,
+    /// Bytes that become early, and early ones that get delivered.
+    added: usize,
+    freed: usize,
+    /// Bytes of a block that begins.
+    pub(super) reserved: usize,
+}
+
+impl Trial {
+    /// Early bytes, later less now.
+    pub(super) fn growth(&self) -> (usize, usize) {
+        (self.added, self.freed)
+    }
+}
+
+/// Where an id stands.
+enum Place {
+    /// Delivered long ago.
+    Old,
+    /// Inside the window: the id in full.
+    Within(u64),
+    /// Beyond the window.
+    Beyond,
+}
+
+impl ReliableOrdered {
+    fn place(&self, id: u16, rules: &ChannelProfile) -> Place {
+        let next = self.next as u16;
+        if is_newer(next, id) {
+            Place::Old
+        } else if is_newer(id, next.wrapping_add(rules.receive_window - 1)) {
+            Place::Beyond
+        } else {
+            Place::Within(self.next + u64::from(id.wrapping_sub(next)))
+        }
+    }
+
+    /// Begins to judge a packet.
+    pub(super) fn begin(&mut self) {
+        let block = self.block.as_ref();
+        self.trial = Trial {
+            next: self.next,
+            newest: self.newest,
+            block_count: block.map_or(0, |block| block.pieces.count()),
+            block_missing: block.map_or(0, |block| block.pieces.missing()),
+            ..Trial::default()
+        };
+    }
+
+    /// Judges a message. The window is the one before the packet: what the packet itself delivers
+    /// does not move it.
+    pub(super) fn check_message(
+        &mut self,
+        id: u16,
+        length: usize,
+        rules: &ChannelProfile,
+    ) -> Result<(), Objection> {
+        let id = match self.place(id, rules) {
+            Place::Old => return Ok(()),
+            Place::Within(id) => id,
+            Place::Beyond => return Err(Objection::WindowOverflow),
+        };
+        if id < self.trial.next || self.early.contains_key(&id) {
+            return Ok(());
+        }
+        if id >= self.trial.newest {
+            self.trial.newest = id + 1;
+            self.trial.block_count = 0;
+        }
+        if id == self.trial.next {
+            self.trial_deliver();
+        } else {
+            self.trial.added += length + MESSAGE_OVERHEAD;
+        }
+        Ok(())
+    }
+
+    fn trial_deliver(&mut self) {
+        self.trial.next += 1;
+        while let Some(payload) = self.early.get(&self.trial.next) {
+            self.trial.freed += payload.len() + MESSAGE_OVERHEAD;
+            self.trial.next += 1;
+        }
+    }
+
+    /// Judges a fragment. Its shape was checked with the packet.
+    pub(super) fn check_fragment(
+        &mut self,
+        place: FragmentPlace,
+        rules: &ChannelProfile,
+    ) -> Result<(), Objection> {
+        if place.id != self.trial.newest as u16 {
+            return Ok(());
+        }
+        if self.trial.newest - self.next >= u64::from(rules.receive_window) {
+            return Err(Objection::WindowOverflow);
+        }
+        let whole = usize::from(place.count) * usize::from(rules.block_fragment_size);
+        if self.trial.block_count == 0 {
+            self.trial.block_count = place.count;
+            self.trial.block_missing = place.count;
+            self.trial.reserved += whole;
+        }
+        if place.count != self.trial.block_count {
+            return Err(Objection::FragmentCountChanged);
+        }
+        if self.has_fragment(self.trial.newest, place.index) {
+            return Ok(());
+        }
+        self.trial.fragments += 1;
+        self.trial.block_missing -= 1;
+        if self.trial.block_missing == 0 {
+            if self.trial.newest == self.trial.next && self.trial.fragments == 1 {
+                self.trial_deliver();
+            } else {
+                self.trial.added += whole + MESSAGE_OVERHEAD;
+            }
+            self.trial.newest += 1;
+            self.trial.block_count = 0;
+        }
+        Ok(())
+    }
+
+    fn has_fragment(&self, id: u64, index: u16) -> bool {
+        let block = self.block.as_ref();
+        block.is_some_and(|block| block.id == id && block.pieces.contains(index))
+    }
+
+    /// What judging found.
+    pub(super) fn trial(&self) -> &Trial {
+        &self.trial
+    }
+
+    /// Whether the packet delivers what the channel waits for.
+    pub(super) fn would_progress(&self) -> bool {
+        self.trial.next > self.next
+    }
+
+    /// Takes a message of a packet that was found good.
+    pub(super) fn apply_message(
+        &mut self,
+        now: Timestamp,
+        id: u16,
+        payload: &[u8],
+        rules: &ChannelProfile,
+        sink: &mut Sink<'_>,
+    ) {
+        let Place::Within(id) = self.place(id, rules) else {
+            sink.duplicate();
+            return;
+        };
+        if id == self.next {
+            sink.deliver(payload);
+            self.delivered(now, sink);
+        } else if self.early.contains_key(&id) {
+            sink.duplicate();
+            return;
+        } else {
+            self.keep(now, id, payload.into());
+        }
+        self.stored(id, sink);
+    }
+
+    /// Moves on behind the message just delivered, and delivers what waited for it.
+    fn delivered(&mut self, now: Timestamp, sink: &mut Sink<'_>) {
+        self.progress_at = now;
+        self.next += 1;
+        while let Some(payload) = self.early.remove(&self.next) {
+            self.early_bytes -= payload.len() + MESSAGE_OVERHEAD;
+            sink.deliver(&payload);
+            self.next += 1;
+        }
+    }
+
+    fn keep(&mut self, now: Timestamp, id: u64, payload: Box<[u8]>) {
+        if self.early.is_empty() && self.block.is_none() {
+            self.progress_at = now;
+        }
+        self.early_bytes += payload.len() + MESSAGE_OVERHEAD;
+        self.early.insert(id, payload);
+    }
+
+    /// Notes that `id` exists. A block in assembly whose id another message has taken can never be
+    /// completed by a sender that keeps to the rules.
+    fn stored(&mut self, id: u64, sink: &mut Sink<'_>) {
+        self.newest = self.newest.max(id + 1);
+        if self.block.as_ref().is_some_and(|b| b.id < self.newest) {
+            self.block = None;
+            sink.block_failed();
+        }
+    }
+
+    /// Takes a fragment of a packet that was found good. One for any other id than the newest
+    /// unknown one is dropped, although its packet is acknowledged: senders must not send it yet.
+    pub(super) fn apply_fragment(
+        &mut self,
+        now: Timestamp,
+        place: FragmentPlace,
+        data: &[u8],
+        rules: &ChannelProfile,
+        sink: &mut Sink<'_>,
+    ) {
+        let id = self.newest;
+        if place.id != id as u16 || self.has_fragment(id, place.index) {
+            sink.duplicate();
+            return;
+        }
+        let size = usize::from(rules.block_fragment_size);
+        let block = self.block.get_or_insert_with(|| {
+            Box::new(Assembly {
+                id,
+                pieces: Pieces::new(place.count, size),
+            })
+        });
+        // Only a packet with several fragments can get one of another block past the judge.
+        if block.pieces.count() != place.count {
+            return;
+        }
+        block.pieces.add(place.index, data);
+        self.progress_at = now;
+        if block.pieces.missing() > 0 {
+            return;
+        }
+        let Some(block) = self.block.take() else {
+            return;
+        };
+        let whole = block.pieces.into_whole();
+        if id == self.next {
+            sink.deliver(&whole);
+            self.delivered(now, sink);
+        } else {
+            self.keep(now, id, whole.into());
+        }
+        self.newest = id + 1;
+    }
+
+    /// Starts the clocks again: what waits here waits for us and not for the peer.
+    pub(super) fn excuse(&mut self, now: Timestamp) {
+        self.progress_at = now;
+    }
+
+    /// When the channel has waited too long, and for what.
+    pub(super) fn stall(&self) -> Option<(Timestamp, Stall)> {
+        if !self.early.is_empty() {
+            Some((self.progress_at + GAP_MAX, Stall::Gap))
+        } else if self.block.is_some() {
+            Some((self.progress_at + BLOCK_IDLE_MAX, Stall::Block))
+        } else {
+            None
+        }
+    }
+
+    /// Bytes of messages behind a gap, each charged with [`MESSAGE_OVERHEAD`].
+    pub(super) fn early_bytes(&self) -> usize {
+        self.early_bytes
+    }
+
+    /// Bytes the block in assembly may grow to.
+    pub(super) fn block_reserved(&self, rules: &ChannelProfile) -> usize {
+        let block = self.block.as_ref();
+        block.map_or(0, |block| {
+            usize::from(block.pieces.count()) * usize::from(rules.block_fragment_size)
+        })
+    }
+
+    /// Bytes held.
+    pub(super) fn held(&self) -> usize {
+        let block = self.block.as_ref();
+        self.early_bytes + block.map_or(0, |block| block.pieces.held() + size_of::<Assembly>())
+    }
+}

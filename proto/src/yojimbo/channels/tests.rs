@@ -1,0 +1,557 @@
+//! The receiving end against a sender that keeps to the rules, and against some that do not.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::inbox::{Inbox, MESSAGE_OVERHEAD};
+use crate::stats::Stats;
+use crate::time::Timestamp;
+use crate::yojimbo::reliable::Limits;
+
+const FRAME: u8 = 0;
+const BLOCK: u8 = 1;
+const NOW: Timestamp = Timestamp::ZERO;
+
+/// A receiver, its inbox, and everything that came out of it.
+struct Far {
+    profile: Arc<Profile>,
+    receiver: Receiver,
+    inbox: Inbox,
+    stats: Stats,
+    now: Timestamp,
+}
+
+impl Far {
+    fn new(profile: Profile) -> Self {
+        let profile = Arc::new(profile);
+        Self {
+            receiver: Receiver::new(profile.clone()),
+            profile,
+            inbox: Inbox::new(256 * 1024, 64 * 1024),
+            stats: Stats::default(),
+            now: NOW,
+        }
+    }
+
+    fn receive(&mut self, packet: &[u8]) -> Result<(), Objection> {
+        let packet = ConnectionPacket::parse(packet, &self.profile).expect("a good packet");
+        self.receiver.check(self.now, &packet, &mut self.inbox)?;
+        self.receiver
+            .apply(self.now, &packet, &mut self.inbox, &mut self.stats);
+        Ok(())
+    }
+
+    fn pop(&mut self) -> Option<Vec<u8>> {
+        self.inbox.pop().map(|message| message.payload.to_vec())
+    }
+
+    fn pop_all(&mut self) -> Vec<Vec<u8>> {
+        std::iter::from_fn(|| self.pop()).collect()
+    }
+}
+
+fn frames(profile: &Profile, channel: u8, messages: &[(u16, &[u8])]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut writer = PacketWriter::new(profile, &mut out);
+    if !messages.is_empty() {
+        writer.reliable(channel, messages.iter().map(|(id, _)| *id));
+    }
+    for (_, payload) in messages {
+        writer.message(FRAME, (payload, &[]));
+    }
+    writer.finish();
+    out
+}
+
+fn piece(profile: &Profile, id: u16, block: &[u8], index: usize) -> Vec<u8> {
+    let size = usize::from(profile.channels()[0].block_fragment_size);
+    let place = FragmentPlace {
+        channel: 0,
+        id,
+        count: block.len().div_ceil(size) as u16,
+        index: index as u16,
+    };
+    let data = block.chunks(size).nth(index).expect("a fragment");
+    let mut out = Vec::new();
+    let mut writer = PacketWriter::new(profile, &mut out);
+    writer.fragment(place, BLOCK, (data, &[]));
+    writer.finish();
+    out
+}
+
+/// The reference's rules for senders, as simple as they can be: resend what is not acked, within
+/// the window, and let a block go alone.
+struct Near {
+    messages: Vec<Vec<u8>>,
+    /// Unacked ids; a block is unacked until each of its fragments is acked.
+    unacked: BTreeSet<usize>,
+    unacked_pieces: BTreeSet<usize>,
+}
+
+/// What a packet carried, so that its ack can be processed.
+#[derive(Clone, Debug)]
+enum Carried {
+    Frames(Vec<usize>),
+    Piece(usize, usize),
+}
+
+impl Near {
+    fn is_block(&self, profile: &Profile, id: usize) -> bool {
+        profile.carriage(0, self.messages[id].len()) == Some(Carriage::Block(BLOCK))
+    }
+
+    fn packet(&mut self, profile: &Profile, choice: usize) -> Option<(Vec<u8>, Carried)> {
+        let oldest = *self.unacked.first()?;
+        let wire_id = |id: usize| id as u16;
+        if self.is_block(profile, oldest) {
+            let size = usize::from(profile.channels()[0].block_fragment_size);
+            let block = &self.messages[oldest];
+            if self.unacked_pieces.is_empty() {
+                self.unacked_pieces = (0..block.len().div_ceil(size)).collect();
+            }
+            let index = *self
+                .unacked_pieces
+                .iter()
+                .nth(choice % self.unacked_pieces.len())?;
+            let packet = piece(profile, wire_id(oldest), block, index);
+            return Some((packet, Carried::Piece(oldest, index)));
+        }
+        let window = usize::from(profile.channels()[0].receive_window);
+        let ids: Vec<usize> = self
+            .unacked
+            .iter()
+            .copied()
+            .take_while(|id| *id < oldest + window && !self.is_block(profile, *id))
+            .skip(choice % 5)
+            .step_by(1 + choice / 5 % 3)
+            .take(1 + choice / 15 % 20)
+            .collect();
+        let list: Vec<_> = ids
+            .iter()
+            .map(|id| (wire_id(*id), self.messages[*id].as_slice()))
+            .collect();
+        Some((frames(profile, 0, &list), Carried::Frames(ids)))
+    }
+
+    fn on_acked(&mut self, carried: &Carried) {
+        match carried {
+            Carried::Frames(ids) => ids.iter().for_each(|id| {
+                self.unacked.remove(id);
+            }),
+            Carried::Piece(id, index) => {
+                if self.unacked.first() == Some(id) && self.unacked_pieces.remove(index) {
+                    let done = self.unacked_pieces.is_empty();
+                    done.then(|| self.unacked.remove(id));
+                }
+            }
+        }
+    }
+}
+
+fn small_profile() -> Profile {
+    let reliable = ChannelProfile {
+        block_bytes_max: 400,
+        block_fragment_size: 64,
+        receive_window: 32,
+        ..ChannelProfile::new(Delivery::ReliableOrdered)
+    };
+    let messages = vec![Layout::Bytes { min: 0, max: 60 }, Layout::Block];
+    Profile::new(vec![reliable], messages, Default::default()).expect("a good profile")
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { max_shrink_iters: 2000, ..Default::default() })]
+
+    /// Loss, duplicates and any order on the way, refusals by a slow owner: what comes out is what
+    /// went in, in order and once.
+    #[test]
+    fn a_bad_network_is_invisible(
+        sizes in prop::collection::vec(prop_oneof![4 => 0usize..61, 1 => 61usize..400], 1..150),
+        choices in prop::collection::vec(any::<(u8, u16)>(), 200..1500),
+    ) {
+        let profile = small_profile();
+        let mut near = Near {
+            messages: sizes
+                .iter()
+                .enumerate()
+                .map(|(id, size)| (0..*size).map(|at| (id * 31 + at) as u8).collect())
+                .collect(),
+            unacked: (0..sizes.len()).collect(),
+            unacked_pieces: BTreeSet::new(),
+        };
+        let mut far = Far::new(profile.clone());
+        far.inbox = Inbox::new(1000, 300);
+        let mut network: Vec<(Vec<u8>, Carried)> = Vec::new();
+        let mut out = Vec::new();
+        for (action, choice) in choices {
+            let choice = usize::from(choice);
+            match action % 8 {
+                0..3 => network.extend(near.packet(&profile, choice)),
+                3 if !network.is_empty() => drop(network.swap_remove(choice % network.len())),
+                4 => out.extend(far.pop()),
+                _ if network.is_empty() => {}
+                arrival => {
+                    let at = choice % network.len();
+                    let (packet, carried) = network[at].clone();
+                    if arrival < 7 {
+                        network.swap_remove(at);
+                    }
+                    match far.receive(&packet) {
+                        Ok(()) => near.on_acked(&carried),
+                        Err(objection) => prop_assert!(!objection.is_violation(), "{:?}", objection),
+                    }
+                }
+            }
+        }
+        // The network heals: all of it arrives, and then nothing is missing.
+        for _ in 0..5000 {
+            out.extend(far.pop_all());
+            let Some((packet, carried)) = near.packet(&profile, 0) else {
+                break;
+            };
+            prop_assert_eq!(far.receive(&packet), Ok(()));
+            near.on_acked(&carried);
+        }
+        out.extend(far.pop_all());
+        prop_assert_eq!(out, near.messages);
+        prop_assert_eq!(far.receiver.held(), 0);
+        prop_assert_eq!(far.receiver.next_stall(), None);
+    }
+}
+
+#[test]
+fn nothing_of_a_bad_packet_is_applied() {
+    let mut far = Far::new(Profile::default());
+    let profile = far.profile.clone();
+    let packet = frames(&profile, 0, &[(0, b"good"), (5000, b"beyond the window")]);
+    assert_eq!(far.receive(&packet), Err(Objection::WindowOverflow));
+    assert_eq!(far.pop_all(), Vec::<Vec<u8>>::new());
+    assert_eq!(far.receiver.held(), 0);
+    assert_eq!(far.receive(&frames(&profile, 0, &[(0, b"good")])), Ok(()));
+    assert_eq!(far.pop_all(), [b"good"]);
+}
+
+/// Withhold the first message and send everything else the window allows, again and again: memory
+/// stops growing, nothing beyond is taken, and the first message releases them all.
+#[test]
+fn a_gap_holds_no_more_than_its_bound() {
+    let mut far = Far::new(Profile::default());
+    let profile = far.profile.clone();
+    let payload = [7; 1000];
+    let mut kept = BTreeSet::new();
+    for round in 0..3 {
+        for id in 1..1024 {
+            match far.receive(&frames(&profile, 0, &[(id, &payload)])) {
+                Ok(()) => drop(kept.insert(id)),
+                Err(objection) => assert_eq!(objection, Objection::WindowFull),
+            }
+        }
+        assert!(
+            far.receiver.held() <= 256 * 1024 - 32 * 1024,
+            "round {round}"
+        );
+    }
+    assert!(kept.len() > 150 && kept.len() < 1023, "{} kept", kept.len());
+    assert_eq!(
+        far.receive(&frames(&profile, 0, &[(1024, &payload)])),
+        Err(Objection::WindowOverflow)
+    );
+    // With the gap's message in the packet there is room for what comes with it.
+    let first = frames(&profile, 0, &[(0, b""), (700, &payload)]);
+    assert_eq!(far.receive(&first), Ok(()));
+    assert_eq!(far.pop_all().len(), kept.len() + 1);
+    assert_eq!(far.receiver.held(), payload.len() + MESSAGE_OVERHEAD);
+}
+
+/// A block claims memory as its fragments arrive, and not before.
+#[test]
+fn a_claimed_block_costs_what_was_received() {
+    let mut far = Far::new(Profile::default());
+    let profile = far.profile.clone();
+    let block = vec![9; 256 * 1024];
+    assert_eq!(far.receive(&piece(&profile, 0, &block, 255)), Ok(()));
+    assert!(far.receiver.held() < 2048, "{} held", far.receiver.held());
+    for index in (0..255).rev() {
+        assert_eq!(far.receive(&piece(&profile, 0, &block, index)), Ok(()));
+        assert!(far.receiver.held() <= 256 * 1024 + 1024);
+    }
+    assert_eq!(far.pop_all(), [block]);
+    assert_eq!(far.receiver.held(), 0);
+}
+
+/// Blocks begin only while all that have begun can be completed.
+#[test]
+fn blocks_of_many_channels_do_not_starve_each_other() {
+    let reliable = ChannelProfile::new(Delivery::ReliableOrdered);
+    let messages = vec![Layout::Bytes { min: 0, max: 60 }, Layout::Block];
+    let profile = Profile::new(vec![reliable; 64], messages, Default::default()).unwrap();
+    let mut far = Far::new(profile);
+    let profile = far.profile.clone();
+    let begin = |channel, index| {
+        let mut out = Vec::new();
+        let place = FragmentPlace {
+            channel,
+            id: 0,
+            count: 256,
+            index,
+        };
+        let mut writer = PacketWriter::new(&profile, &mut out);
+        writer.fragment(place, BLOCK, (&[1; 1024], &[]));
+        writer.finish();
+        out
+    };
+    let taken: Vec<u8> = (0..64)
+        .filter(|channel| far.receive(&begin(*channel, 0)).is_ok())
+        .collect();
+    assert_eq!(taken, [0, 1, 2, 3], "four of 256 KiB each");
+    for index in 1..256 {
+        assert_eq!(far.receive(&begin(2, index)), Ok(()));
+    }
+    assert_eq!(far.pop_all().len(), 1);
+    assert_eq!(
+        far.receive(&begin(63, 0)),
+        Ok(()),
+        "one is done, one may begin"
+    );
+}
+
+#[test]
+fn a_full_inbox_refuses_what_is_reliable_and_drops_what_is_not() {
+    let mut far = Far::new(Profile::default());
+    far.inbox = Inbox::new(100, 50);
+    let profile = far.profile.clone();
+    assert_eq!(far.receive(&frames(&profile, 0, &[(0, &[1; 200])])), Ok(()));
+    let second = frames(&profile, 0, &[(1, b"second")]);
+    assert_eq!(far.receive(&second), Err(Objection::InboxFull));
+    assert_eq!(far.receive(&[0]), Ok(()), "acks alone are always taken");
+    let mut unreliable = Vec::new();
+    let mut writer = PacketWriter::new(&profile, &mut unreliable);
+    writer.unreliable(1, 1);
+    writer.message(FRAME, (b"late", &[]));
+    writer.finish();
+    assert_eq!(far.receive(&unreliable), Ok(()));
+    assert_eq!(far.stats.unreliable_dropped, 1);
+    assert_eq!(far.pop_all(), [vec![1; 200]]);
+    assert_eq!(far.receive(&second), Ok(()));
+    assert_eq!(far.receive(&unreliable), Ok(()));
+    assert_eq!(far.pop_all(), [b"second".to_vec(), b"late".to_vec()]);
+}
+
+#[test]
+fn stalls_are_the_peers_only() {
+    let mut far = Far::new(Profile::default());
+    let profile = far.profile.clone();
+    assert_eq!(far.receiver.next_stall(), None);
+    assert_eq!(far.receive(&frames(&profile, 0, &[(1, b"early")])), Ok(()));
+    let after = |secs| NOW + Duration::from_secs(secs);
+    assert_eq!(far.receiver.next_stall(), Some(after(10)));
+    assert_eq!(far.receiver.stall(after(9)), None);
+    assert_eq!(far.receiver.stall(after(10)), Some(Stall::Gap));
+    // While our own inbox is full, the peer cannot close the gap.
+    far.now = after(9);
+    far.inbox = Inbox::new(10, 5);
+    far.inbox.push(0, true, b"not polled");
+    let missing = frames(&profile, 0, &[(0, b"first")]);
+    assert_eq!(far.receive(&missing), Err(Objection::InboxFull));
+    assert_eq!(far.receiver.next_stall(), Some(after(19)));
+    far.inbox.pop();
+    assert_eq!(far.receive(&missing), Ok(()));
+    assert_eq!(far.receiver.next_stall(), None);
+    assert_eq!(far.pop_all(), [b"first", b"early"]);
+    assert_eq!(far.receive(&piece(&profile, 2, &[3; 2000], 1)), Ok(()));
+    assert_eq!(far.receiver.next_stall(), Some(after(39)));
+    assert_eq!(far.receiver.stall(after(39)), Some(Stall::Block));
+}
+
+/// The count of a block's fragments is settled by the first, also inside one packet.
+#[test]
+fn fragments_must_agree() {
+    let mut far = Far::new(Profile::default());
+    let profile = far.profile.clone();
+    assert_eq!(far.receive(&piece(&profile, 0, &[1; 3000], 1)), Ok(()));
+    for size in [1500, 4000] {
+        assert_eq!(
+            far.receive(&piece(&profile, 0, &vec![1; size], 0)),
+            Err(Objection::FragmentCountChanged)
+        );
+    }
+    assert_eq!(far.receive(&piece(&profile, 0, &[1; 3000], 0)), Ok(()));
+    assert_eq!(far.receive(&piece(&profile, 0, &[1; 3000], 2)), Ok(()));
+    assert_eq!(far.pop_all(), [vec![1; 3000]]);
+}
+
+/// Blocks of one byte, a thousand of them, one way only.
+#[test]
+fn many_small_blocks() {
+    let mut far = Far::new(Profile::default());
+    let profile = far.profile.clone();
+    for id in 0..1000u16 {
+        assert_eq!(far.receive(&piece(&profile, id, &[id as u8], 0)), Ok(()));
+    }
+    assert_eq!(far.pop_all().len(), 1000);
+}
+
+#[test]
+fn profiles_that_cannot_work_say_what_to_change() {
+    let reliable = ChannelProfile::new(Delivery::ReliableOrdered);
+    let frame = Layout::Bytes { min: 0, max: 7000 };
+    let limits = Limits::default();
+    let cases = [
+        (vec![], vec![frame], limits, "configure 1 to 64"),
+        (vec![reliable; 65], vec![frame], limits, "configure 1 to 64"),
+        (vec![reliable], vec![], limits, "configure 1 to 256"),
+        (
+            vec![reliable],
+            vec![Layout::Bytes { min: 0, max: 8188 }],
+            limits,
+            "make packets larger or the message shorter",
+        ),
+        (
+            vec![reliable],
+            vec![Layout::Bytes { min: 2, max: 1 }],
+            limits,
+            "not above the maximum",
+        ),
+        (
+            vec![reliable],
+            vec![Layout::Bits(0)],
+            limits,
+            "from 1 to 2048",
+        ),
+        (
+            vec![ChannelProfile {
+                receive_window: 1000,
+                ..reliable
+            }],
+            vec![frame],
+            limits,
+            "a power of two",
+        ),
+        (
+            vec![ChannelProfile {
+                block_fragment_size: 0,
+                ..reliable
+            }],
+            vec![frame],
+            limits,
+            "disable blocks",
+        ),
+        (
+            vec![ChannelProfile {
+                block_fragment_size: 8192,
+                ..reliable
+            }],
+            vec![frame],
+            limits,
+            "fragments smaller",
+        ),
+        (
+            vec![ChannelProfile {
+                messages_per_packet_max: 0,
+                ..reliable
+            }],
+            vec![frame],
+            limits,
+            "messages per packet",
+        ),
+        (
+            vec![reliable],
+            vec![frame],
+            Limits {
+                packet_bytes_max: 8193,
+                ..limits
+            },
+            "up to what the fragments hold",
+        ),
+    ];
+    for (channels, messages, limits, advice) in cases {
+        let error = Profile::new(channels, messages, limits).expect_err(advice);
+        assert!(error.to_string().contains(advice), "{error}");
+    }
+    // The nearest that does work.
+    let longest = vec![Layout::Bytes { min: 0, max: 8187 }];
+    assert!(Profile::new(vec![reliable], longest, limits).is_ok());
+}
+
+#[test]
+fn the_default_profile_is_what_its_page_says() {
+    let profile = Profile::default();
+    let same = Profile::new(
+        profile.channels().to_vec(),
+        profile.messages().to_vec(),
+        *profile.limits(),
+    );
+    assert_eq!(
+        same.as_ref(),
+        Ok(&profile),
+        "the default passes its own checks"
+    );
+    assert_eq!(
+        profile.describe(),
+        "packets: up to 8192 bytes, in up to 8 fragments of 1024 bytes\n\
+         channel 0: reliable-ordered, up to 256 messages a packet, blocks up to 262144 bytes in \
+         fragments of 1024, receive window 1024\n\
+         channel 1: unreliable-unordered, up to 256 messages a packet, no blocks, no ids\n\
+         message 0: 0 to 7000 bytes\n\
+         message 1: a block\n"
+    );
+    // Changes when and only when two sides would misread each other: then tell every client.
+    assert_eq!(
+        profile.fingerprint(),
+        0x0e50_498d_f5e8_0817,
+        "{:#x}",
+        profile.fingerprint()
+    );
+    assert_eq!(profile.payload_bytes_max(0), Some(262_144));
+    assert_eq!(profile.payload_bytes_max(1), Some(7000));
+    assert_eq!(profile.payload_bytes_max(2), None);
+    for (channel, length, carriage) in [
+        (0, 0, Some(Carriage::Message(FRAME))),
+        (0, 7000, Some(Carriage::Message(FRAME))),
+        (0, 7001, Some(Carriage::Block(BLOCK))),
+        (0, 262_145, None),
+        (1, 7000, Some(Carriage::Message(FRAME))),
+        (1, 7001, None),
+        (2, 1, None),
+    ] {
+        assert_eq!(
+            profile.carriage(channel, length),
+            carriage,
+            "{channel} {length}"
+        );
+    }
+}
+
+proptest! {
+    /// The byte bounds for senders that do not count bits really are bounds.
+    #[test]
+    fn overheads_cover_any_packet(
+        first: u16,
+        steps in prop::collection::vec((1u16..40, 0usize..50), 1..25),
+        unreliable in prop::collection::vec(0usize..50, 0..5),
+    ) {
+        let profile = Profile::default();
+        let overhead = profile.overhead();
+        let mut size = PacketSize::new(&profile).with_list(&profile, 0);
+        let mut bound = overhead.packet + overhead.list;
+        let mut id = first;
+        for (step, length) in steps {
+            size = size.with_message(&profile, id, FRAME, length);
+            bound += overhead.message + length as u16;
+            id = id.wrapping_add(step);
+        }
+        if !unreliable.is_empty() {
+            size = size.with_list(&profile, 1);
+            bound += overhead.list;
+        }
+        for length in unreliable {
+            size = size.with_message(&profile, 0, FRAME, length);
+            bound += overhead.message + length as u16;
+        }
+        prop_assert!(size.bytes() <= usize::from(bound), "{} > {}", size.bytes(), bound);
+    }
+}
