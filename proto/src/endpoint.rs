@@ -115,7 +115,7 @@ impl Endpoint {
     }
 
     /// Routes one datagram. `reply` is cleared; it is not empty when something is to be sent back to
-    /// `from`, and never longer than the datagram was.
+    /// `from`, and never more than [`Stranger::may_reply`] allows.
     pub fn handle_datagram(
         &mut self,
         now: Now,
@@ -341,7 +341,7 @@ impl Endpoint {
             false => self.acceptor.handle_unknown(now, stranger),
             true => self.acceptor.handle_draining(now, stranger),
         };
-        if reply.len() > offered {
+        if !Stranger::may_reply(offered, reply.len()) {
             reply.clear();
         }
         match verdict {

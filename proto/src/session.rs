@@ -134,8 +134,17 @@ pub struct Stranger<'a> {
     /// The datagram; may be decrypted in place.
     pub datagram: &'a mut [u8],
     /// Where a reply goes: empty, and whatever is in it when the verdict is [`Verdict::Reply`] is
-    /// sent back, unless it is longer than the datagram it answers (no amplification, ever).
+    /// sent back, if [`Stranger::may_reply`].
     pub reply: &'a mut Vec<u8>,
+}
+
+impl Stranger<'_> {
+    /// Whether a reply may answer a datagram of an unproven source: never more than 1.2 times what
+    /// it sent, counted with the 28 bytes of IPv4 and UDP headers. That leaves room for rudp's
+    /// six-byte probe after a one-byte heartbeat, and none for amplification.
+    pub const fn may_reply(datagram_bytes: usize, reply_bytes: usize) -> bool {
+        (reply_bytes + 28) * 10 <= (datagram_bytes + 28) * 12
+    }
 }
 
 /// What a stranger's datagram was worth.
