@@ -8,6 +8,7 @@ pub mod endpoint;
 pub mod inbox;
 mod peer_table;
 pub mod rtt;
+pub mod rudp;
 pub mod sender;
 pub mod sequence;
 pub mod session;

@@ -38,6 +38,8 @@ pub struct Stats {
     pub messages_repeated: u64,
     /// Reliable messages the peer acknowledged.
     pub messages_acked: u64,
+    /// Messages of the peer given up because the peer forgot them (rudp).
+    pub messages_skipped: u64,
     /// Messages accepted from the peer (into the inbox).
     pub messages_received: u64,
     /// Their bytes.

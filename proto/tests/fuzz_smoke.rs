@@ -42,6 +42,8 @@ targets!(
     netcode_request,
     netcode_server,
     reliable_receiver,
+    rudp_datagram,
+    rudp_session,
     sequence_window
 );
 

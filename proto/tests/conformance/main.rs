@@ -6,5 +6,6 @@
 mod bitpack;
 mod netcode;
 mod reliable;
+mod rudp;
 mod vectors;
 mod yojimbo;

@@ -1,0 +1,56 @@
+//! Strangers: asked once whether they receive what we send, and given nothing before they do.
+//!
+//! Rule: docs/wire/rudp.md, section 6. No state is kept for an address that did not answer.
+
+use crate::rudp::probe::{Probe, is_probe};
+use crate::rudp::wire::{self, Record};
+use crate::rudp::{Params, Session};
+use crate::session::{Acceptor as Interface, Reject, Session as _, Stranger, Verdict};
+use crate::time::Now;
+
+/// Decides who gets a session.
+#[derive(Debug)]
+pub struct Acceptor {
+    params: Params,
+    probe: Probe,
+}
+
+impl Acceptor {
+    /// `secret` keys the probes: fresh random bytes at every start.
+    pub fn new(params: Params, secret: [u8; 16]) -> Self {
+        Self {
+            params,
+            probe: Probe::new(secret),
+        }
+    }
+}
+
+impl Interface for Acceptor {
+    fn handle_unknown(&mut self, now: Now, stranger: Stranger<'_>) -> Verdict {
+        let Ok(records) = wire::parse(stranger.datagram) else {
+            return Verdict::Reject(Reject::Malformed);
+        };
+        if is_worthless(records) || is_probe(records) {
+            return Verdict::Reject(Reject::Unexpected);
+        }
+        if self.params.probe && !self.probe.is_answered(now, stranger.from, records) {
+            return if self.probe.ask(now, stranger.from, stranger.reply) {
+                Verdict::Reply
+            } else {
+                Verdict::Reject(Reject::Unproven)
+            };
+        }
+        let mut session = Session::accept(self.params, now);
+        // The answer to our probe names messages that do not exist; the session ignores it. What
+        // else is in the datagram counts, and a record it refuses is its own affair.
+        match session.handle_datagram(now, stranger.datagram) {
+            Err(reject @ Reject::Malformed) => Verdict::Reject(reject),
+            Ok(()) | Err(_) => Verdict::Accept(Box::new(session)),
+        }
+    }
+}
+
+/// Whether a datagram asks for no answer: empty, or the end of a session we do not have.
+fn is_worthless(records: wire::Records<'_>) -> bool {
+    records.into_iter().next().is_none() || records.into_iter().any(|r| r == Record::Corrupt)
+}

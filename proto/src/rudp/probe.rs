@@ -1,0 +1,243 @@
+//! Does this address receive what we send it? The question every stranger is asked before it gets
+//! any state.
+//!
+//! Rule: docs/wire/rudp.md, section 6. A peer answers a request for a message it never sent with
+//! *missing* and the same id. So the ids of two requests carry 28 bits that only the true owner of
+//! the address can repeat, and we need remember nothing: they are a keyed hash of the address and
+//! the half minute.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use crate::rudp::wire::{self, Record};
+use crate::time::{Now, Timestamp};
+
+/// How long one pair of ids is given out. An answer counts during this span and the next.
+const EPOCH: Duration = Duration::from_secs(30);
+
+/// Ids of a probe lie here: a fresh peer resolves them to messages it has not sent yet. From 0x8000
+/// up the reference takes them for old ones and stays silent.
+const PROBE_IDS: std::ops::RangeInclusive<u16> = 0x4000..=0x7fff;
+
+/// No address is asked again sooner.
+const INTERVAL: Duration = Duration::from_millis(200);
+
+/// Entries of the table that remembers who was asked when. Its size is fixed, so a flood of forged
+/// sources costs nothing but longer waits for the strangers that share an entry.
+const RECENT: usize = 4096;
+
+/// Makes probes and recognises their answers.
+#[derive(Debug)]
+pub(super) struct Probe {
+    secret: [u64; 2],
+    /// By hash of the address: not before this may it be asked again. Allocated by the first probe.
+    not_before: Vec<Timestamp>,
+}
+
+impl Probe {
+    /// `secret` must be unpredictable to peers; workers of one listener may share it.
+    pub(super) fn new(secret: [u8; 16]) -> Self {
+        let (low, high) = secret.split_at(8);
+        let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |w, b| w << 8 | u64::from(*b));
+        Self {
+            secret: [word(low), word(high)],
+            not_before: Vec::new(),
+        }
+    }
+
+    /// Writes the probe for this address, unless it was asked a moment ago.
+    pub(super) fn ask(&mut self, now: Now, from: SocketAddr, out: &mut Vec<u8>) -> bool {
+        // A hash of its own, so that entries say nothing about ids.
+        let entry = self.hash(from, u64::MAX) as usize % RECENT;
+        if self.not_before.is_empty() {
+            self.not_before = vec![Timestamp::ZERO; RECENT];
+        }
+        let not_before = &mut self.not_before[entry];
+        if now.mono < *not_before {
+            return false;
+        }
+        *not_before = now.mono + INTERVAL;
+        for id in self.ids(from, epoch(now)) {
+            wire::emit_request(out, id);
+        }
+        true
+    }
+
+    /// Whether these records answer our probe of this address.
+    pub(super) fn is_answered(
+        &self,
+        now: Now,
+        from: SocketAddr,
+        records: wire::Records<'_>,
+    ) -> bool {
+        let epoch = epoch(now);
+        let is_said = |id| records.into_iter().any(|r| r == Record::Missing(id));
+        [epoch, epoch.wrapping_sub(1)]
+            .into_iter()
+            .any(|epoch| self.ids(from, epoch).into_iter().all(is_said))
+    }
+
+    /// Two ids for one address and one half minute: 28 bits.
+    fn ids(&self, from: SocketAddr, epoch: u64) -> [u16; 2] {
+        let hash = self.hash(from, epoch);
+        let id = |bits: u64| *PROBE_IDS.start() | (bits & 0x3fff) as u16;
+        let (first, second) = (id(hash), id(hash >> 14));
+        // Both must be said; equal ones would be half a proof.
+        if first == second {
+            [first, first ^ 1]
+        } else {
+            [first, second]
+        }
+    }
+
+    fn hash(&self, from: SocketAddr, epoch: u64) -> u64 {
+        let mut input = [0; 26];
+        match from.ip() {
+            IpAddr::V4(ip) => input[..16].copy_from_slice(&ip.to_ipv6_mapped().octets()),
+            IpAddr::V6(ip) => input[..16].copy_from_slice(&ip.octets()),
+        }
+        input[16..18].copy_from_slice(&from.port().to_be_bytes());
+        input[18..].copy_from_slice(&epoch.to_be_bytes());
+        siphash(self.secret, &input)
+    }
+}
+
+/// Whether a datagram is nothing but a probe. Answering one with another would let two listeners
+/// talk to each other for ever, started by a single forged datagram.
+pub(super) fn is_probe(records: wire::Records<'_>) -> bool {
+    let mut some = false;
+    for record in records {
+        match record {
+            Record::Request(id) if PROBE_IDS.contains(&id) => some = true,
+            Record::Request(_)
+            | Record::Heartbeat
+            | Record::Corrupt
+            | Record::Missing(_)
+            | Record::Message { .. } => return false,
+        }
+    }
+    some
+}
+
+fn epoch(now: Now) -> u64 {
+    now.mono.as_nanos() / EPOCH.as_nanos() as u64
+}
+
+/// SipHash-2-4 (Aumasson and Bernstein, 2012).
+fn siphash(key: [u64; 2], input: &[u8]) -> u64 {
+    let mut v = [
+        key[0] ^ 0x736f_6d65_7073_6575,
+        key[1] ^ 0x646f_7261_6e64_6f6d,
+        key[0] ^ 0x6c79_6765_6e65_7261,
+        key[1] ^ 0x7465_6462_7974_6573,
+    ];
+    let mut absorb = |word: u64| {
+        v[3] ^= word;
+        sip_round(&mut v);
+        sip_round(&mut v);
+        v[0] ^= word;
+    };
+    let words = input.chunks_exact(8);
+    let tail = words.remainder();
+    for word in words {
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(word);
+        absorb(u64::from_le_bytes(bytes));
+    }
+    let mut last = [0; 8];
+    last[..tail.len()].copy_from_slice(tail);
+    last[7] = input.len() as u8;
+    absorb(u64::from_le_bytes(last));
+    v[2] ^= 0xff;
+    for _ in 0..4 {
+        sip_round(&mut v);
+    }
+    v[0] ^ v[1] ^ v[2] ^ v[3]
+}
+
+fn sip_round(v: &mut [u64; 4]) {
+    v[0] = v[0].wrapping_add(v[1]);
+    v[2] = v[2].wrapping_add(v[3]);
+    v[1] = v[1].rotate_left(13) ^ v[0];
+    v[3] = v[3].rotate_left(16) ^ v[2];
+    v[0] = v[0].rotate_left(32);
+    v[2] = v[2].wrapping_add(v[1]);
+    v[0] = v[0].wrapping_add(v[3]);
+    v[1] = v[1].rotate_left(17) ^ v[2];
+    v[3] = v[3].rotate_left(21) ^ v[0];
+    v[2] = v[2].rotate_left(32);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn siphash_gives_the_published_values() {
+        // The authors' test: key 00..0f, inputs of the bytes 00, 01, 02, ...
+        let key = [0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908];
+        let input: Vec<u8> = (0..15).collect();
+        assert_eq!(siphash(key, &[]), 0x726f_db47_dd0e_0e31);
+        assert_eq!(siphash(key, &input), 0xa129_ca61_49be_45e5);
+    }
+
+    fn now(secs: u64) -> Now {
+        Now {
+            mono: Timestamp::from_millis(secs * 1000),
+            unix_secs: 0,
+        }
+    }
+
+    fn echo(probe: &[u8]) -> Vec<u8> {
+        let mut answer = Vec::new();
+        for record in wire::parse(probe).expect("well-formed") {
+            let Record::Request(id) = record else {
+                panic!("a probe is requests only")
+            };
+            wire::emit_missing(&mut answer, id);
+        }
+        answer
+    }
+
+    #[test]
+    fn only_the_asked_address_can_answer_and_only_for_a_while() {
+        let mut probe = Probe::new([3; 16]);
+        let asked: SocketAddr = "192.0.2.1:4000".parse().unwrap();
+        let mut datagram = Vec::new();
+        assert!(probe.ask(now(31), asked, &mut datagram));
+        assert_eq!(datagram.len(), 6, "34 bytes with headers, for at least 29");
+        assert!(is_probe(wire::parse(&datagram).unwrap()));
+        let answer = echo(&datagram);
+        let records = wire::parse(&answer).unwrap();
+        assert!(probe.is_answered(now(31), asked, records));
+        assert!(
+            probe.is_answered(now(89), asked, records),
+            "the next half minute"
+        );
+        assert!(!probe.is_answered(now(91), asked, records), "too late");
+        for other in ["192.0.2.1:4001", "192.0.2.2:4000"] {
+            assert!(!probe.is_answered(now(31), other.parse().unwrap(), records));
+        }
+        let half = wire::parse(&answer[..3]).unwrap();
+        assert!(!probe.is_answered(now(31), asked, half), "one of two ids");
+        let stranger = Probe::new([4; 16]);
+        assert!(
+            !stranger.is_answered(now(31), asked, records),
+            "another secret"
+        );
+    }
+
+    #[test]
+    fn an_address_is_not_asked_twice_in_a_moment() {
+        let mut probe = Probe::new([3; 16]);
+        let from: SocketAddr = "192.0.2.1:4000".parse().unwrap();
+        let asked = (0..100)
+            .filter(|step| {
+                let mono = Timestamp::from_millis(1000 + step * 10);
+                let now = Now { mono, unix_secs: 0 };
+                probe.ask(now, from, &mut Vec::new())
+            })
+            .count();
+        assert_eq!(asked, 5, "one second, 200 ms apart");
+    }
+}

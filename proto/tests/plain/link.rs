@@ -1,0 +1,362 @@
+//! A link in virtual time that loses, repeats and reorders, and the two ends of it.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tidegate_proto::{
+    Acceptor, CloseReason, Event, Now, SendError, Session, Stranger, Timestamp, Verdict,
+};
+
+/// SplitMix64.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub(crate) fn chance(&mut self, share: f64) -> bool {
+        ((self.next() >> 11) as f64) < share * (1u64 << 53) as f64
+    }
+
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+}
+
+/// How bad the link is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Weather {
+    pub(crate) loss: f64,
+    pub(crate) duplicates: f64,
+    pub(crate) delay: Duration,
+    /// Added at random, so that datagrams overtake each other.
+    pub(crate) jitter: Duration,
+}
+
+pub(crate) const CALM: Weather = Weather {
+    loss: 0.0,
+    duplicates: 0.0,
+    delay: Duration::from_millis(20),
+    jitter: Duration::ZERO,
+};
+
+pub(crate) const STORM: Weather = Weather {
+    loss: 0.25,
+    duplicates: 0.15,
+    delay: Duration::from_millis(20),
+    jitter: Duration::from_millis(40),
+};
+
+/// What the link did.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Damage {
+    pub(crate) sent: u64,
+    pub(crate) lost: u64,
+    pub(crate) duplicated: u64,
+    pub(crate) overtaken: u64,
+}
+
+/// One end: its session, what it has to send, and what came out of it.
+pub(crate) struct End {
+    pub(crate) session: Option<Box<dyn Session>>,
+    pub(crate) to_send: std::collections::VecDeque<Vec<u8>>,
+    /// Offer at most one message in this time; zero offers whatever has room.
+    pub(crate) pace: Duration,
+    next_offer: Timestamp,
+    pub(crate) received: Vec<Vec<u8>>,
+    pub(crate) connected: bool,
+    pub(crate) closed: Option<CloseReason>,
+    pub(crate) wakes: u64,
+    /// False while its owner does not poll messages.
+    pub(crate) is_reading: bool,
+    pub(crate) bytes_out: u64,
+    pub(crate) bytes_in: u64,
+    /// Datagrams the session did not take.
+    pub(crate) rejects: u64,
+}
+
+impl End {
+    pub(crate) fn new(session: Option<Box<dyn Session>>) -> Self {
+        Self {
+            session,
+            to_send: std::collections::VecDeque::new(),
+            pace: Duration::ZERO,
+            next_offer: Timestamp::ZERO,
+            received: Vec::new(),
+            connected: false,
+            closed: None,
+            wakes: 0,
+            is_reading: true,
+            bytes_out: 0,
+            bytes_in: 0,
+            rejects: 0,
+        }
+    }
+
+    pub(crate) fn session_mut(&mut self) -> &mut dyn Session {
+        self.session.as_deref_mut().expect("a session")
+    }
+
+    pub(crate) fn session(&self) -> &dyn Session {
+        self.session.as_deref().expect("a session")
+    }
+}
+
+type Arrival = Reverse<(Timestamp, u64, usize, Vec<u8>)>;
+
+/// Two ends and what is in the air. End 0 dials; end 1 gets its session from the acceptor.
+pub(crate) struct Pair {
+    pub(crate) now: Now,
+    pub(crate) ends: [End; 2],
+    pub(crate) weather: Weather,
+    pub(crate) damage: Damage,
+    acceptor: Box<dyn Acceptor>,
+    random: Random,
+    air: BinaryHeap<Arrival>,
+    serial: u64,
+    latest: [u64; 2],
+}
+
+pub(crate) const START: Now = Now {
+    mono: Timestamp::from_millis(5_000),
+    unix_secs: 1_700_000_000,
+};
+
+pub(crate) const CLIENT: &str = "192.0.2.7:40001";
+
+impl Pair {
+    pub(crate) fn new(
+        client: Box<dyn Session>,
+        acceptor: Box<dyn Acceptor>,
+        weather: Weather,
+        seed: u64,
+    ) -> Self {
+        Self {
+            now: START,
+            ends: [End::new(Some(client)), End::new(None)],
+            weather,
+            damage: Damage::default(),
+            acceptor,
+            random: Random(seed),
+            air: BinaryHeap::new(),
+            serial: 0,
+            latest: [0; 2],
+        }
+    }
+
+    /// Runs until `done` or for `secs` seconds; true when done.
+    pub(crate) fn run(&mut self, secs: u64, mut done: impl FnMut(&Self) -> bool) -> bool {
+        let end = self.now.mono + Duration::from_secs(secs);
+        let mut still = 0;
+        loop {
+            self.drain(0);
+            self.drain(1);
+            if done(self) {
+                return true;
+            }
+            let Some(next) = self.next_wake() else {
+                return false;
+            };
+            if next > end {
+                self.now.mono = end;
+                return false;
+            }
+            still = if next > self.now.mono { 0 } else { still + 1 };
+            assert!(still < 10_000, "time stands still");
+            self.now.mono = self.now.mono.max(next);
+            self.turn();
+        }
+    }
+
+    /// A datagram appears out of nowhere at an end, as if from the other one.
+    pub(crate) fn forge(&mut self, to: usize, datagram: &[u8]) {
+        self.serial += 1;
+        self.air
+            .push(Reverse((self.now.mono, self.serial, to, datagram.to_vec())));
+    }
+
+    fn next_wake(&self) -> Option<Timestamp> {
+        let mut next = self.air.peek().map(|Reverse((at, ..))| *at);
+        let mut sooner = |at: Timestamp| next = Some(next.map_or(at, |n| n.min(at)));
+        for end in &self.ends {
+            let Some(session) = &end.session else {
+                continue;
+            };
+            if let Some(deadline) = session.poll_timeout() {
+                sooner(deadline.at);
+            }
+            if !end.to_send.is_empty()
+                && !end.pace.is_zero()
+                && end.connected
+                && end.closed.is_none()
+                && session.has_room()
+            {
+                sooner(end.next_offer);
+            }
+        }
+        next
+    }
+
+    fn turn(&mut self) {
+        while let Some(Reverse((at, ..))) = self.air.peek()
+            && *at <= self.now.mono
+        {
+            let Some(Reverse((_, serial, to, datagram))) = self.air.pop() else {
+                return;
+            };
+            if serial < self.latest[to] {
+                self.damage.overtaken += 1;
+            }
+            self.latest[to] = self.latest[to].max(serial);
+            self.arrive(to, datagram);
+            self.drain(to);
+        }
+        for index in 0..2 {
+            let now = self.now;
+            let end = &mut self.ends[index];
+            if let Some(session) = &mut end.session
+                && session.poll_timeout().is_some_and(|d| d.at <= now.mono)
+            {
+                end.wakes += 1;
+                session.handle_timeout(now);
+                self.drain(index);
+            }
+        }
+    }
+
+    fn arrive(&mut self, to: usize, mut datagram: Vec<u8>) {
+        let now = self.now;
+        let end = &mut self.ends[to];
+        end.bytes_in += datagram.len() as u64;
+        if let Some(session) = &mut end.session {
+            end.rejects += u64::from(session.handle_datagram(now, &mut datagram).is_err());
+            return;
+        }
+        if to == 0 {
+            return;
+        }
+        let mut reply = Vec::new();
+        let from: SocketAddr = CLIENT.parse().expect("an address");
+        let stranger = Stranger {
+            from,
+            datagram: &mut datagram,
+            reply: &mut reply,
+        };
+        match self.acceptor.handle_unknown(now, stranger) {
+            Verdict::Accept(session) => self.ends[1].session = Some(session),
+            Verdict::Reply => {
+                self.ends[1].bytes_out += reply.len() as u64;
+                self.launch(1, reply);
+            }
+            Verdict::Deny(_) | Verdict::Reject(_) => {}
+        }
+    }
+
+    fn drain(&mut self, index: usize) {
+        let now = self.now;
+        let mut launched = Vec::new();
+        let end = &mut self.ends[index];
+        let Some(session) = &mut end.session else {
+            return;
+        };
+        // Contract: dry in events and datagrams, messages only while reading.
+        for _ in 0..2 {
+            while let Some(event) = session.poll_event() {
+                match event {
+                    Event::Authenticated => session.admit(now),
+                    Event::Connected => end.connected = true,
+                    Event::Closed(reason) => {
+                        assert_eq!(end.closed, None, "closed twice");
+                        end.closed = Some(reason);
+                    }
+                }
+            }
+        }
+        while end.connected
+            && end.closed.is_none()
+            && (end.pace.is_zero() || now.mono >= end.next_offer)
+            && session.has_room()
+            && let Some(payload) = end.to_send.front()
+        {
+            match session.send(now, 0, payload) {
+                Ok(()) => drop(end.to_send.pop_front()),
+                Err(SendError::Closed) => break,
+                Err(error) => panic!("there was room: {error:?}"),
+            }
+            end.next_offer = now.mono + end.pace;
+        }
+        if end.is_reading {
+            while let Some(message) = session.poll_message() {
+                end.received.push(message.payload.to_vec());
+            }
+        }
+        let mut datagram = Vec::new();
+        while session.poll_transmit(now, &mut datagram) {
+            end.bytes_out += datagram.len() as u64;
+            launched.push(std::mem::take(&mut datagram));
+        }
+        for datagram in launched {
+            self.launch(index, datagram);
+        }
+    }
+
+    fn launch(&mut self, from: usize, datagram: Vec<u8>) {
+        self.damage.sent += 1;
+        if self.random.chance(self.weather.loss) {
+            self.damage.lost += 1;
+            return;
+        }
+        let copies = if self.random.chance(self.weather.duplicates) {
+            self.damage.duplicated += 1;
+            2
+        } else {
+            1
+        };
+        for _ in 0..copies {
+            let jitter = self.weather.jitter.as_nanos() as u64;
+            let delay = self.weather.delay + Duration::from_nanos(self.random.below(jitter + 1));
+            self.serial += 1;
+            self.air.push(Reverse((
+                self.now.mono + delay,
+                self.serial,
+                1 - from,
+                datagram.clone(),
+            )));
+        }
+    }
+}
+
+/// Numbered payloads of varying length.
+pub(crate) fn numbered(count: u32, longest: usize) -> Vec<Vec<u8>> {
+    (0..count)
+        .map(|number| {
+            let length = 4 + (number as usize * 31) % (longest - 3);
+            let mut payload = vec![number as u8; length];
+            payload[..4].copy_from_slice(&number.to_be_bytes());
+            payload
+        })
+        .collect()
+}
+
+/// Equality that says where two long lists part instead of printing both.
+#[track_caller]
+pub(crate) fn assert_same(received: &[Vec<u8>], sent: &[Vec<u8>]) {
+    let same = received
+        .iter()
+        .zip(sent)
+        .take_while(|(a, b)| a == b)
+        .count();
+    assert!(
+        same == sent.len() && received.len() == sent.len(),
+        "{} received, {} sent, the first {same} equal",
+        received.len(),
+        sent.len()
+    );
+}

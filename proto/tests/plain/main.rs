@@ -1,0 +1,5 @@
+//! The two protocols without authentication, end to end in virtual time: two of our own sessions
+//! over a bad link, and every rule against a peer that means harm.
+
+mod link;
+mod rudp;

@@ -1,0 +1,436 @@
+//! rudp between two of our own sessions, and against forgers.
+
+use std::time::Duration;
+
+use tidegate_proto::rudp::wire::{self, Record};
+use tidegate_proto::rudp::{Acceptor, OnCorrupt, OnMissing, Params, Session};
+use tidegate_proto::{
+    Acceptor as _, CloseReason, Event, Now, Reject, SendError, Session as _, Stranger, Verdict,
+};
+
+use crate::link::{CALM, CLIENT, Pair, START, STORM, Weather, assert_same, numbered};
+
+fn pair(params: Params, weather: Weather, seed: u64) -> Pair {
+    let client = Box::new(Session::dial(params, START));
+    Pair::new(
+        client,
+        Box::new(Acceptor::new(params, [7; 16])),
+        weather,
+        seed,
+    )
+}
+
+fn connected(params: Params, weather: Weather, seed: u64) -> Pair {
+    let mut pair = pair(params, weather, seed);
+    let ready = pair.run(10, |pair| pair.ends.iter().all(|end| end.connected));
+    assert!(ready, "seed {seed}: not connected");
+    pair
+}
+
+/// Everything arrives once and in order, both ways, although a quarter of the datagrams is lost.
+#[test]
+fn a_storm_delays_but_loses_nothing() {
+    for seed in 1..=8 {
+        let params = Params {
+            mtu: if seed % 2 == 0 { 128 } else { 512 },
+            ..Params::default()
+        };
+        let mut pair = pair(params, STORM, seed);
+        let sent = [numbered(1500, 300), numbered(1200, 90)];
+        for (end, sent) in pair.ends.iter_mut().zip(&sent) {
+            end.to_send.extend(sent.iter().cloned());
+            end.pace = Duration::from_millis(8);
+        }
+        let done = pair.run(300, |pair| {
+            pair.ends[1].received.len() >= sent[0].len()
+                && pair.ends[0].received.len() >= sent[1].len()
+        });
+        assert_eq!(
+            pair.ends[0].closed.or(pair.ends[1].closed),
+            None,
+            "seed {seed}"
+        );
+        assert!(done, "seed {seed}: not everything arrived");
+        assert_same(&pair.ends[1].received, &sent[0]);
+        assert_same(&pair.ends[0].received, &sent[1]);
+        let damage = pair.damage;
+        assert!(
+            damage.lost * 5 > damage.sent && damage.duplicated > 100 && damage.overtaken > 100,
+            "seed {seed}: the link was too kind to prove anything: {damage:?}"
+        );
+        let resent = pair.ends[0].session().stats().messages_resent;
+        assert!(resent > 100, "seed {seed}: {resent} resent");
+    }
+}
+
+/// The last message has no successor that would show its loss; both ends see to it.
+#[test]
+fn a_lost_last_message_is_found() {
+    for seed in 0..40 {
+        let mut pair = connected(Params::default(), STORM, seed);
+        pair.ends[0].to_send.push_back(b"the only one".to_vec());
+        let found = pair.run(5, |pair| !pair.ends[1].received.is_empty());
+        assert!(found, "seed {seed}");
+    }
+}
+
+/// Asking the address first costs one round trip, no state, and fewer bytes than headers hide.
+#[test]
+fn a_stranger_gets_a_session_only_by_repeating_the_probe() {
+    let mut acceptor = Acceptor::new(Params::default(), [7; 16]);
+    let mut judge = |now: Now, datagram: &[u8]| {
+        let mut reply = Vec::new();
+        let stranger = Stranger {
+            from: CLIENT.parse().unwrap(),
+            datagram: &mut datagram.to_vec(),
+            reply: &mut reply,
+        };
+        (acceptor.handle_unknown(now, stranger), reply)
+    };
+    for nothing in [&[][..], &[1], &[0x80], &[9, 0], &[2, 0x40, 0, 2, 0x50, 0]] {
+        let (verdict, reply) = judge(START, nothing);
+        assert!(matches!(verdict, Verdict::Reject(_)), "{nothing:?}");
+        assert!(reply.is_empty(), "{nothing:?}");
+    }
+    let (verdict, probe) = judge(START, &[0]);
+    assert!(matches!(verdict, Verdict::Reply));
+    assert!((28 + probe.len()) * 10 <= 29 * 12, "1.2 times with headers");
+    let (verdict, _) = judge(START, &[0]);
+    assert!(
+        matches!(verdict, Verdict::Reject(Reject::Unproven)),
+        "asked a moment ago"
+    );
+
+    let mut answer = Vec::new();
+    for record in wire::parse(&probe).unwrap() {
+        let Record::Request(id) = record else {
+            panic!("{record:?}")
+        };
+        wire::emit_missing(&mut answer, id);
+    }
+    let later = START.after(Duration::from_millis(300));
+    let mut wrong = answer.clone();
+    wrong[5] ^= 1;
+    assert!(
+        matches!(judge(later, &wrong).0, Verdict::Reply),
+        "asked again"
+    );
+    wire::emit_message_header(&mut answer, 0, 2);
+    answer.extend_from_slice(b"hi");
+    let (Verdict::Accept(mut session), _) = judge(later, &answer) else {
+        panic!("the probe was answered");
+    };
+    assert_eq!(session.poll_event(), Some(Event::Authenticated));
+    session.admit(later);
+    assert_eq!(session.poll_event(), Some(Event::Connected));
+    assert_eq!(
+        session.poll_message().unwrap().payload,
+        b"hi",
+        "the first message counts"
+    );
+    assert_eq!(session.stats().messages_skipped, 0, "the echo is no loss");
+}
+
+/// Two listeners cannot be made to talk to each other by a forged datagram.
+#[test]
+fn two_listeners_do_not_talk_to_each_other() {
+    let mut listeners = [
+        Acceptor::new(Params::default(), [1; 16]),
+        Acceptor::new(Params::default(), [2; 16]),
+    ];
+    let mut datagram = vec![0];
+    let mut datagrams = 0;
+    for step in 0..10 {
+        let mut reply = Vec::new();
+        let stranger = Stranger {
+            from: CLIENT.parse().unwrap(),
+            datagram: &mut datagram,
+            reply: &mut reply,
+        };
+        let now = START.after(Duration::from_secs(step as u64));
+        let Verdict::Reply = listeners[step % 2].handle_unknown(now, stranger) else {
+            break;
+        };
+        datagrams += 1;
+        datagram = reply;
+    }
+    assert_eq!(datagrams, 1);
+}
+
+fn outputs(pair: &mut Pair, end: usize, millis: u64) -> Vec<Vec<u8>> {
+    let mut outputs = Vec::new();
+    for _ in 0..millis {
+        pair.now = pair.now.after(Duration::from_millis(1));
+        let session = pair.ends[end].session_mut();
+        session.handle_timeout(pair.now);
+        let mut out = Vec::new();
+        while session.poll_transmit(pair.now, &mut out) {
+            outputs.push(std::mem::take(&mut out));
+        }
+    }
+    outputs
+}
+
+/// The reference answers three forged bytes with 98,301 bytes on every tick.
+#[test]
+fn three_bytes_draw_at_most_one_datagram_per_tick() {
+    let params = Params::default();
+    let mut pair = connected(params, CALM, 1);
+    for id in 0..20u8 {
+        let server = pair.ends[1].session_mut();
+        server.send(pair.now, 0, &[id; 1000]).unwrap();
+    }
+    outputs(&mut pair, 1, 2000);
+    let now = pair.now;
+    for forged in [
+        [2, 0, 5],
+        [2, 0xff, 0xff],
+        [2, 0x80, 0],
+        [3, 0x7f, 0xff],
+        [3, 0, 3],
+        [0, 0, 0],
+    ] {
+        let server = pair.ends[1].session_mut();
+        let taken = server.handle_datagram(now, &mut forged.to_vec());
+        assert_eq!(taken, Ok(()), "{forged:?}");
+        let sent = outputs(&mut pair, 1, 10);
+        assert!(sent.len() <= 1, "{forged:?} drew {}", sent.len());
+    }
+    // A message from the far end of the window, the worst a forger can do: requests, backed off.
+    let server = pair.ends[1].session_mut();
+    server.handle_datagram(pair.now, &mut [4, 3, 0xff]).unwrap();
+    let ticks: Vec<_> = (0..100).map(|_| outputs(&mut pair, 1, 10)).collect();
+    assert!(
+        ticks.iter().all(|tick| tick.len() <= 1),
+        "one datagram per tick"
+    );
+    let bytes: usize = ticks.iter().flatten().map(Vec::len).sum();
+    assert!(bytes < 1000, "{bytes} bytes in a second");
+}
+
+/// One corrupt byte is too easy to forge; two in a second end the session, unless configured not to.
+#[test]
+fn one_forged_corrupt_byte_does_not_end_a_session() {
+    for (on_corrupt, gap_millis, closed) in [
+        (OnCorrupt::CloseOnSecond, 1200, None),
+        (
+            OnCorrupt::CloseOnSecond,
+            900,
+            Some(CloseReason::PeerDisconnect),
+        ),
+        (OnCorrupt::Ignore, 900, None),
+    ] {
+        let params = Params {
+            on_corrupt,
+            ..Params::default()
+        };
+        let mut pair = connected(params, CALM, 1);
+        pair.forge(1, &[1]);
+        pair.run(0, |_| false);
+        pair.now = pair.now.after(Duration::from_millis(gap_millis));
+        pair.forge(1, &[1]);
+        pair.run(1, |_| false);
+        assert_eq!(
+            pair.ends[1].closed, closed,
+            "{on_corrupt:?}, {gap_millis} ms apart"
+        );
+    }
+}
+
+/// T-A11: forged far ids do not push genuine messages out of the window.
+#[test]
+fn far_ids_do_not_move_the_window() {
+    let mut pair = connected(Params::default(), CALM, 3);
+    let sent = numbered(6000, 60);
+    pair.ends[0].to_send.extend(sent.iter().cloned());
+    pair.ends[0].pace = Duration::from_millis(100);
+    for second in 0..600u32 {
+        // The largest jumps that the 16 bits of an id can say, as seen from the server's counter.
+        let next = (second * 10) as u16;
+        for jump in [1100u16, 0x7fff] {
+            let mut forged = Vec::new();
+            wire::emit_message_header(&mut forged, next.wrapping_add(jump), 1);
+            forged.push(0xee);
+            pair.forge(1, &forged);
+        }
+        pair.run(1, |_| false);
+    }
+    pair.run(5, |_| false);
+    assert_eq!(pair.ends[1].closed, None);
+    assert_same(&pair.ends[1].received, &sent);
+}
+
+/// Acks do not exist here, but a request for what was never sent must not free or repeat anything.
+#[test]
+fn requests_for_nothing_free_nothing() {
+    let mut pair = connected(Params::default(), CALM, 1);
+    let now = pair.now;
+    let server = pair.ends[1].session_mut();
+    server.send(now, 0, b"kept").unwrap();
+    outputs(&mut pair, 1, 20);
+    let server = pair.ends[1].session_mut();
+    for id in [2u16, 900, 0x7000, 0xffff] {
+        let mut forged = Vec::new();
+        wire::emit_request(&mut forged, id);
+        server.handle_datagram(now, &mut forged).unwrap();
+    }
+    assert_eq!(server.stats().messages_acked, 0);
+    server.handle_datagram(now, &mut [2, 0, 0]).unwrap();
+    let sent = outputs(&mut pair, 1, 20);
+    assert_eq!(sent[0], b"\x08\x00\x00kept");
+}
+
+/// A reference peer that mixed up its counters never closes the gap; the session must not hang.
+#[test]
+fn a_gap_that_stays_open_ends_the_session() {
+    let mut pair = connected(Params::default(), CALM, 1);
+    let opened = pair.now;
+    pair.forge(1, &[5, 0, 1, 0xaa]);
+    for _ in 0..9 {
+        pair.run(1, |_| false);
+    }
+    assert_eq!(pair.ends[1].closed, None);
+    pair.run(2, |pair| pair.ends[1].closed.is_some());
+    assert_eq!(pair.ends[1].closed, Some(CloseReason::PeerGapStall));
+    assert!(pair.now.mono.since(opened.mono) <= Duration::from_millis(10_500));
+    assert!(pair.ends[1].received.is_empty(), "nothing past the gap");
+}
+
+/// The peer forgot a message we lack: the stream is broken, or the hole is counted.
+#[test]
+fn an_expired_message_is_reported() {
+    for on_missing in [OnMissing::Close, OnMissing::Skip] {
+        let params = Params {
+            on_missing,
+            ..Params::default()
+        };
+        let mut pair = connected(params, CALM, 1);
+        // Ids 0 and 2 arrive, 1 is gone.
+        pair.forge(1, &[5, 0, 0, 0xaa, 5, 0, 2, 0xcc, 3, 0, 1]);
+        pair.run(2, |pair| pair.ends[1].closed.is_some());
+        let end = &pair.ends[1];
+        match on_missing {
+            OnMissing::Close => {
+                assert_eq!(end.closed, Some(CloseReason::PeerHistoryExpired));
+                assert_eq!(end.received, [[0xaa]], "what was delivered is a prefix");
+            }
+            OnMissing::Skip => {
+                assert_eq!(end.closed, None);
+                assert_eq!(end.received, [[0xaa], [0xcc]]);
+                assert_eq!(end.session().stats().messages_skipped, 1);
+            }
+        }
+    }
+}
+
+/// A session that is not read keeps a bounded inbox; what it refused comes when it is read again.
+#[test]
+fn what_a_full_inbox_refuses_comes_later() {
+    let params = Params {
+        inbox_refuse_above: 8 * 1024,
+        inbox_accept_below: 2 * 1024,
+        gap_timeout: Duration::from_secs(60),
+        ..Params::default()
+    };
+    let mut pair = connected(params, CALM, 1);
+    pair.ends[1].is_reading = false;
+    let sent = numbered(400, 200);
+    pair.ends[0].to_send.extend(sent.iter().cloned());
+    pair.run(4, |_| false);
+    let held = pair.ends[1].session().inbox_bytes();
+    assert!(held > 4 * 1024 && held < 12 * 1024, "{held}");
+    assert!(pair.ends[1].session().stats().packets_refused > 0);
+    pair.ends[1].is_reading = true;
+    pair.run(20, |pair| pair.ends[1].received.len() == sent.len());
+    assert_eq!(pair.ends[1].closed, None);
+    assert_same(&pair.ends[1].received, &sent);
+}
+
+/// An idle session wakes for its keep-alives only, and silence ends it.
+#[test]
+fn idle_sessions_sleep_and_silence_ends_them() {
+    let mut pair = connected(Params::default(), CALM, 1);
+    pair.run(10, |_| false);
+    let before = pair.ends[1].wakes;
+    pair.run(60, |_| false);
+    assert_eq!(pair.ends[0].closed.or(pair.ends[1].closed), None);
+    let wakes = pair.ends[1].wakes - before;
+    assert!(wakes <= 2 * 60 + 5, "{wakes} wake-ups in a minute");
+    pair.weather.loss = 1.0;
+    let since = pair.now.mono;
+    pair.run(20, |pair| pair.ends.iter().all(|end| end.closed.is_some()));
+    assert_eq!(pair.ends[0].closed, Some(CloseReason::PeerTimeout));
+    assert_eq!(pair.ends[1].closed, Some(CloseReason::PeerTimeout));
+    assert!(pair.now.mono.since(since) <= Duration::from_millis(10_100));
+}
+
+/// finish() delivers what was sent before it says goodbye, and the other end hears it.
+#[test]
+fn finish_delivers_then_says_goodbye() {
+    for seed in 0..20 {
+        let weather = Weather { loss: 0.1, ..STORM };
+        let mut pair = connected(Params::default(), weather, seed);
+        let sent = numbered(200, 100);
+        pair.ends[0].to_send.extend(sent.iter().cloned());
+        pair.run(1, |pair| pair.ends[0].to_send.is_empty());
+        let now = pair.now;
+        let client = pair.ends[0].session_mut();
+        client.finish(now, CloseReason::BackendClosed, Duration::from_secs(10));
+        assert_eq!(client.send(now, 0, b"late"), Err(SendError::Closed));
+        pair.run(30, |pair| pair.ends[1].closed.is_some());
+        assert_eq!(pair.ends[0].closed, Some(CloseReason::BackendClosed));
+        let heard = pair.ends[1].closed;
+        assert!(
+            matches!(
+                heard,
+                Some(CloseReason::PeerDisconnect | CloseReason::PeerTimeout)
+            ),
+            "{heard:?}"
+        );
+        assert_same(&pair.ends[1].received, &sent);
+    }
+}
+
+/// The queue for the peer is bounded, and says so before it is full.
+#[test]
+fn the_send_queue_is_bounded() {
+    let mut session = Session::dial(Params::default(), START);
+    let mut queued = 0;
+    while session.has_room() {
+        session.send(START, 0, &[0; 100]).unwrap();
+        queued += 1;
+    }
+    assert_eq!(queued, 1024);
+    assert_eq!(session.send(START, 0, b""), Err(SendError::Full));
+    let too_large = session.send(START, 0, &[0; 1469]);
+    assert_eq!(
+        too_large,
+        Err(SendError::TooLarge {
+            size: 1469,
+            max: 1468
+        })
+    );
+    assert_eq!(session.send(START, 1, b""), Err(SendError::NoSuchChannel));
+}
+
+/// A peer that restarted begins at id 0 again; its old session makes way.
+#[test]
+fn a_restarted_peer_is_noticed() {
+    let mut pair = connected(Params::default(), CALM, 1);
+    let sent = numbered(3000, 8);
+    pair.ends[0].to_send.extend(sent.iter().cloned());
+    pair.run(60, |pair| pair.ends[1].received.len() == sent.len());
+    for id in 0..8 {
+        pair.forge(1, &[4, 0, id]);
+    }
+    pair.run(1, |_| false);
+    assert_eq!(pair.ends[1].closed, Some(CloseReason::Replaced));
+}
+
+/// A dialler nobody answers gives up.
+#[test]
+fn nobody_answers() {
+    let mut pair = pair(Params::default(), Weather { loss: 1.0, ..CALM }, 1);
+    pair.run(20, |pair| pair.ends[0].closed.is_some());
+    assert_eq!(pair.ends[0].closed, Some(CloseReason::ConnectTimeout));
+}
