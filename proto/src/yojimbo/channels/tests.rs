@@ -555,3 +555,10 @@ proptest! {
         prop_assert!(size.bytes() <= usize::from(bound), "{} > {}", size.bytes(), bound);
     }
 }
+
+#[test]
+fn idle_channels_are_small() {
+    let each = size_of::<Option<reliable_ordered::ReliableOrdered>>();
+    assert!(size_of::<Receiver>() + 2 * each <= 384, "{each} each");
+    assert_eq!(Receiver::new(Arc::new(Profile::default())).held(), 0);
+}

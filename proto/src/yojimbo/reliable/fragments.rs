@@ -70,7 +70,7 @@ impl Incomplete {
         let sequence = fragment.sequence;
         let at = match self.packets.iter().position(|p| p.sequence == sequence) {
             Some(at) => at,
-            None if is_newer(self.next.wrapping_sub(WINDOW), sequence) => return Outcome::Stale,
+            None if self.is_stale(sequence) => return Outcome::Stale,
             None => {
                 begun();
                 self.advance(sequence);
@@ -96,6 +96,13 @@ impl Incomplete {
         }
         self.make_room(sequence);
         Outcome::Stored
+    }
+
+    /// Half the circle away a number can be both ahead of the window and behind it. Here, other
+    /// than for whole packets, ahead wins, as in the reference.
+    fn is_stale(&self, sequence: u16) -> bool {
+        !is_newer(sequence.wrapping_add(1), self.next)
+            && is_newer(self.next.wrapping_sub(WINDOW), sequence)
     }
 
     fn begin(&mut self, now: Timestamp, fragment: &Fragment<'_>, fragment_size: usize) -> usize {

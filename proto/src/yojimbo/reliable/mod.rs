@@ -21,3 +21,6 @@ pub use receiver::{Arrival, DatagramError, Receiver};
 pub use wire::{
     FRAGMENT_HEADER_BYTES, Fragment, HEADER_BYTES_MAX, Header, Limits, acked, is_fragment,
 };
+
+#[cfg(test)]
+mod tests;
