@@ -7,5 +7,6 @@ mod bitpack;
 mod netcode;
 mod reliable;
 mod rudp;
+mod sessions;
 mod vectors;
 mod yojimbo;

@@ -1,0 +1,144 @@
+//! session_*.json: whole sessions of the reference client and server, as they were captured. Every
+//! datagram that arrived is decrypted, reassembled and received; what comes out must be exactly what
+//! the reference handed to its application.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+use tidegate_proto::inbox::Inbox;
+use tidegate_proto::yojimbo::channels::{self, ConnectionPacket, Profile};
+use tidegate_proto::yojimbo::netcode::packet::{Packet, open};
+use tidegate_proto::yojimbo::netcode::replay::Replay;
+use tidegate_proto::yojimbo::netcode::{Key, Role};
+use tidegate_proto::yojimbo::reliable::{self, Arrival};
+use tidegate_proto::{Channel, Stats, Timestamp};
+
+use crate::vectors::{bytes, directory, int, items, load};
+
+/// One direction of one client's session.
+struct Direction {
+    role: Role,
+    key: Key,
+    protocol_id: u64,
+    profile: Arc<Profile>,
+    replay: Replay,
+    packets: reliable::Receiver,
+    channels: channels::Receiver,
+    inbox: Inbox,
+    delivered: BTreeMap<Channel, Vec<Vec<u8>>>,
+}
+
+impl Direction {
+    fn new(role: Role, key: &Value, protocol_id: u64) -> Self {
+        let profile = Arc::new(Profile::default());
+        Self {
+            role,
+            key: Key::new(bytes(key).try_into().expect("32 bytes")),
+            protocol_id,
+            replay: Replay::default(),
+            packets: reliable::Receiver::new(*profile.limits()),
+            channels: channels::Receiver::new(profile.clone()),
+            profile,
+            inbox: Inbox::new(256 * 1024, 64 * 1024),
+            delivered: BTreeMap::new(),
+        }
+    }
+
+    fn receive(&mut self, now: Timestamp, mut datagram: Vec<u8>) {
+        let replay = Some(&mut self.replay);
+        let opened = open(
+            self.role,
+            &self.key,
+            self.protocol_id,
+            replay,
+            &mut datagram,
+        );
+        // Handshake steps, keep-alives, goodbyes and duplicates carry no messages.
+        let Ok(Packet::Payload { bytes, .. }) = opened else {
+            return;
+        };
+        let Ok(Arrival::Packet { header, payload }) = self.packets.receive(now, bytes) else {
+            return;
+        };
+        let packet = ConnectionPacket::parse(payload, &self.profile).expect("a good packet");
+        self.channels
+            .check(now, &packet, &mut self.inbox)
+            .expect("a legal packet");
+        let mut stats = Stats::default();
+        self.channels
+            .apply(now, &packet, &mut self.inbox, &mut stats);
+        self.packets.accept(header.sequence);
+        while let Some(message) = self.inbox.pop() {
+            let list = self.delivered.entry(message.channel).or_default();
+            list.push(message.payload.to_vec());
+        }
+    }
+}
+
+fn assert_same(ours: &[u8], theirs: &Value, what: &str) {
+    if theirs.is_string() {
+        assert_eq!(ours, bytes(theirs), "{what}");
+        return;
+    }
+    assert_eq!(ours.len() as u64, int(&theirs["length"]), "{what}");
+    let digest = ring::digest::digest(&ring::digest::SHA256, ours);
+    assert_eq!(digest.as_ref(), bytes(&theirs["sha256"]), "{what}");
+}
+
+/// Compares one direction with its list of [t, client, channel, kind, id, data].
+fn compare(directions: &[Direction], list: &Value, what: &str) {
+    let list = list.as_array().expect("an array");
+    for (client, direction) in directions.iter().enumerate() {
+        let of_client = |entry: &&Value| int(&entry[1]) == client as u64;
+        for channel in 0..direction.profile.channels().len() as Channel {
+            let theirs: Vec<_> = list
+                .iter()
+                .filter(of_client)
+                .filter(|entry| int(&entry[2]) == u64::from(channel))
+                .collect();
+            let none = Vec::new();
+            let ours = direction.delivered.get(&channel).unwrap_or(&none);
+            let what = format!("{what}, client {client}, channel {channel}");
+            assert_eq!(ours.len(), theirs.len(), "{what}");
+            for (ours, theirs) in ours.iter().zip(theirs) {
+                assert_same(ours, &theirs[5], &what);
+            }
+        }
+    }
+}
+
+#[test]
+fn captures() {
+    let names: Vec<_> = std::fs::read_dir(directory())
+        .expect("the vectors")
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|name| name.starts_with("session_") && name.ends_with(".json"))
+        .collect();
+    assert!(!names.is_empty(), "no captures");
+    for name in names {
+        let capture = load(&name);
+        let protocol_id = int(&capture["server"]["protocol_id"]);
+        let clients = items(&capture, "clients");
+        let direction = |role, key: &str| -> Vec<Direction> {
+            let new = |client: &Value| Direction::new(role, &client[key], protocol_id);
+            clients.iter().map(new).collect()
+        };
+        let mut to_server = direction(Role::Server, "client_to_server_key");
+        let mut to_client = direction(Role::Client, "server_to_client_key");
+        let datagrams = items(&capture, "datagrams");
+        for arrival in items(&capture, "arrivals") {
+            let millis = arrival[0].as_f64().expect("a time");
+            let now = Timestamp::from_millis(millis as u64);
+            let datagram = &datagrams[int(&arrival[1]) as usize];
+            let towards = match datagram[1].as_str() {
+                Some("c2s") => &mut to_server,
+                Some("s2c") => &mut to_client,
+                _ => panic!("{name}: unknown direction"),
+            };
+            towards[int(&datagram[2]) as usize].receive(now, bytes(&datagram[3]));
+        }
+        compare(&to_server, &capture["server_delivered"], &name);
+        compare(&to_client, &capture["client_delivered"], &name);
+    }
+}
