@@ -351,6 +351,17 @@ fn a_refusing_listener_denies_whoever_has_a_genuine_token() {
         (1, [Reject::Draining].as_slice())
     );
     server.handshake.set_refusing(None);
+    let mut late = Client::new(at(100), mint(2, 2, EPOCH));
+    let from = address("192.0.2.2:2");
+    let request = transmit(&mut late, at(100)).unwrap();
+    let mut challenge = server.receive(at(100), from, &request).unwrap();
+    late.handle_datagram(at(100), server_address(), &mut challenge)
+        .unwrap();
+    server.handshake.set_refusing(Some(Reject::Draining));
+    let response = transmit(&mut late, at(200)).unwrap();
+    let denied = server.receive(at(200), from, &response).unwrap();
+    assert_eq!(denied.len(), 25, "whoever was on the way is denied too");
+    server.handshake.set_refusing(None);
     let (link, _) = connect(&mut server, 300, address(HOME), mint(1, 1, EPOCH));
     assert!(link.is_some(), "a denied token was not consumed");
 }

@@ -192,7 +192,7 @@ impl Handshake {
         self.params = params;
     }
 
-    /// From now on, denies every genuine request for this reason; `None` takes clients again.
+    /// From now on, denies every genuine client for this reason; `None` takes clients again.
     pub fn set_refusing(&mut self, reason: Option<Reject>) {
         self.refusing = reason;
     }
@@ -392,13 +392,18 @@ impl Handshake {
             return Err(Reject::ChallengeFailed);
         }
         challenge::open(&self.challenge_key, sequence, token)?;
-        let seat = match self.roster.seat(pending.client_id, &pending.tag) {
-            Err(Reject::Full) => {
+        let seated = match self.refusing {
+            Some(reason) => Err(reason),
+            None => self.roster.seat(pending.client_id, &pending.tag),
+        };
+        let seat = match seated {
+            Ok(seat) => seat,
+            Err(reason) if reason == Reject::Full || self.refusing.is_some() => {
                 let key = pending.server_to_client.clone();
                 self.deny(&key, reply);
-                return Ok(Outcome::Denied(Reject::Full));
+                return Ok(Outcome::Denied(reason));
             }
-            other => other?,
+            Err(reason) => return Err(reason),
         };
         Ok(Outcome::Seated(Box::new(self.hand_over(now, from, seat)?)))
     }

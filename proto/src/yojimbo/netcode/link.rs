@@ -1,7 +1,7 @@
 //! One peer's pipe of sealed packets: keys, sequences, replay window, timers. The same on both
 //! ends once a client is connected.
 //!
-//! Rule: docs/wire/netcode.md, sections 5, 7 and 9. Does not know addresses, slots' owners or what
+//! Rule: docs/wire/netcode.md, sections 4, 5, 6 and 9. Does not know addresses, slots' owners or what
 //! payloads mean.
 //!
 //! ```text
