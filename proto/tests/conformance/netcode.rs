@@ -18,7 +18,7 @@ use tidegate_proto::yojimbo::netcode::{
     Params, PrivateToken, Received, Roster, RosterParams, Seat, TimeoutPolicy, UserData, challenge,
 };
 
-use crate::vectors::{bytes, int, items, load};
+use crate::vectors::{bytes, directory, int, items, load};
 
 fn array<const N: usize>(value: &Value) -> [u8; N] {
     bytes(value).try_into().expect("the right number of bytes")
@@ -677,4 +677,61 @@ fn client_steps() {
             assert_eq!(payloads, expected, "{what}");
         }
     }
+}
+
+/// A captured session's client, arrivals in order, against our listener: everything the handshake
+/// answers is a datagram the reference's server sent too, and its payloads and goodbyes open.
+#[test]
+fn captured_sessions_connect() {
+    let mut captures = 0;
+    for entry in std::fs::read_dir(directory()).expect("the vectors") {
+        let name = entry
+            .expect("a file")
+            .file_name()
+            .into_string()
+            .expect("a name");
+        if name.starts_with("session_") && name.ends_with(".json") {
+            replay_capture(&load(&name), &name);
+            captures += 1;
+        }
+    }
+    assert!(captures > 0, "no captures");
+}
+
+fn replay_capture(file: &Value, name: &str) {
+    let described = &file["server"];
+    let mut case = described.clone();
+    case["server_address"] = described["address"].clone();
+    let mut server = Server::of(&case);
+    let datagrams = items(file, "datagrams");
+    let recorded: Vec<_> = datagrams
+        .iter()
+        .filter(|datagram| datagram[1] == "s2c")
+        .map(|datagram| bytes(&datagram[3]))
+        .collect();
+    let mut answers = 0;
+    for arrival in items(file, "arrivals") {
+        let datagram = &datagrams[int(&arrival[1]) as usize];
+        if datagram[1] != "c2s" {
+            continue;
+        }
+        let seconds = arrival[0].as_f64().expect("milliseconds") / 1000.0;
+        let now = at(&seconds.into(), int(&described["unix_time_at_t0"]));
+        let client = &items(file, "clients")[int(&datagram[2]) as usize];
+        server.receive(now, address(&client["address"]), &mut bytes(&datagram[3]));
+        for (_, answer) in server.out.drain(..) {
+            assert!(recorded.contains(&answer), "{name}: at {} ms", arrival[0]);
+            answers += 1;
+        }
+    }
+    assert!(
+        answers >= 2,
+        "{name}: a challenge and a keep-alive at least"
+    );
+    assert!(!server.payloads.is_empty(), "{name}: it talked");
+    // Whoever said goodbye is gone; whoever was cut off is not, since no clock ran here.
+    let said_goodbye = items(file, "events")
+        .iter()
+        .any(|e| e[2] == "client_calls_disconnect");
+    assert_eq!(server.connected().is_empty(), said_goodbye, "{name}");
 }
