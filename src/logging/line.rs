@@ -1,0 +1,320 @@
+//! One line: fields in a stable order, as text or as JSON.
+
+use std::fmt::{self, Write};
+
+use tracing::Level;
+use tracing::field::{Field, Visit};
+
+/// How a line looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Style {
+    Text,
+    Json,
+}
+
+/// What whoever reads the log may rely on, in this order; other fields follow as they come.
+const STABLE: [&str; 8] = [
+    "listener",
+    "peer",
+    "session",
+    "client_id",
+    "backend",
+    "target",
+    "reason",
+    "dur_s",
+];
+
+/// Bytes of one value. No field of ours is longer; an error text of the system might be.
+const VALUE_BYTES_MAX: usize = 512;
+/// Bytes of one line.
+const LINE_BYTES_MAX: usize = 4096;
+
+/// The fields of one event.
+#[derive(Default)]
+pub(super) struct Fields {
+    event: String,
+    message: String,
+    others: Vec<(&'static str, Content)>,
+}
+
+enum Content {
+    Text(String),
+    /// As it stands, without quotes.
+    Literal(String),
+}
+
+impl Fields {
+    /// Stands for lines of this kind that were held back.
+    pub(super) fn summary(event: &str, reason: &str) -> Self {
+        let mut fields = Self {
+            event: event.to_owned(),
+            ..Self::default()
+        };
+        if !reason.is_empty() {
+            fields
+                .others
+                .push(("reason", Content::Text(reason.to_owned())));
+        }
+        fields
+    }
+
+    /// Says that lines were lost.
+    pub(super) fn lost(count: u64) -> Self {
+        Self {
+            event: "log_lines_dropped".to_owned(),
+            message: "standard error was not read fast enough".to_owned(),
+            others: vec![("count", Content::Literal(count.to_string()))],
+        }
+    }
+
+    /// What it is about.
+    pub(super) fn event(&self) -> &str {
+        if self.event.is_empty() {
+            &self.message
+        } else {
+            &self.event
+        }
+    }
+
+    /// Why.
+    pub(super) fn reason(&self) -> &str {
+        self.others
+            .iter()
+            .find(|(name, _)| *name == "reason")
+            .map_or("", |(_, content)| content.as_str())
+    }
+
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.others.iter().any(|(known, _)| *known == name)
+    }
+
+    /// The line, with its newline.
+    pub(super) fn line(&self, style: Style, nanos: u64, level: Level, suppressed: u64) -> String {
+        let mut line = String::with_capacity(256);
+        // Writing to a String cannot fail.
+        let written = match style {
+            Style::Text => self.text(&mut line, nanos, level, suppressed),
+            Style::Json => self.json(&mut line, nanos, level, suppressed),
+        };
+        debug_assert!(written.is_ok());
+        line.push('\n');
+        line
+    }
+
+    fn text(&self, line: &mut String, nanos: u64, level: Level, suppressed: u64) -> fmt::Result {
+        write!(line, "{} {level:<5} {}", Stamp(nanos), clean(self.event()))?;
+        if !self.event.is_empty() && !self.message.is_empty() {
+            write!(line, ": {}", clean(&self.message))?;
+        }
+        for (name, content) in self.ordered() {
+            if line.len() > LINE_BYTES_MAX {
+                break;
+            }
+            match content {
+                Content::Text(text) if text.is_empty() || text.contains([' ', '"', '=']) => {
+                    write!(line, " {name}={:?}", clean(text))?;
+                }
+                Content::Text(text) | Content::Literal(text) => {
+                    write!(line, " {name}={}", clean(text))?;
+                }
+            }
+        }
+        if suppressed > 0 {
+            write!(line, " suppressed={suppressed}")?;
+        }
+        Ok(())
+    }
+
+    fn json(&self, line: &mut String, nanos: u64, level: Level, suppressed: u64) -> fmt::Result {
+        let level = level.as_str().to_ascii_lowercase();
+        write!(
+            line,
+            "{{\"ts\":\"{}\",\"level\":\"{level}\",\"event\":",
+            Stamp(nanos)
+        )?;
+        quote(line, self.event())?;
+        for (name, content) in self.ordered() {
+            if line.len() > LINE_BYTES_MAX {
+                break;
+            }
+            write!(line, ",\"{name}\":")?;
+            match content {
+                Content::Text(text) => quote(line, text)?,
+                Content::Literal(text) => line.push_str(text),
+            }
+        }
+        if suppressed > 0 {
+            write!(line, ",\"suppressed\":{suppressed}")?;
+        }
+        if !self.event.is_empty() && !self.message.is_empty() {
+            line.push_str(",\"msg\":");
+            quote(line, &self.message)?;
+        }
+        line.push('}');
+        Ok(())
+    }
+
+    fn ordered(&self) -> impl Iterator<Item = &(&'static str, Content)> {
+        let stable = STABLE
+            .iter()
+            .filter_map(|name| self.others.iter().find(|(known, _)| known == name));
+        let rest = self
+            .others
+            .iter()
+            .filter(|(name, _)| !STABLE.contains(name));
+        stable.chain(rest)
+    }
+
+    fn push(&mut self, field: &Field, content: Content) {
+        match (field.name(), content) {
+            ("event", Content::Text(text)) => self.event = text,
+            ("message", Content::Text(text)) => self.message = text,
+            (name, content) => self.others.push((name, content)),
+        }
+    }
+}
+
+impl Content {
+    fn as_str(&self) -> &str {
+        match self {
+            Self::Text(text) | Self::Literal(text) => text,
+        }
+    }
+}
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.push(field, Content::Text(shorten(format!("{value:?}"))));
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.push(field, Content::Text(shorten(value.to_owned())));
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.push(field, Content::Literal(value.to_string()));
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.push(field, Content::Literal(value.to_string()));
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.push(field, Content::Literal(value.to_string()));
+    }
+
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        // Microseconds are as fine as anything here; JSON has no word for infinity.
+        let literal = if value.is_finite() {
+            format!("{}", (value * 1e6).round() / 1e6)
+        } else {
+            "null".to_owned()
+        };
+        self.push(field, Content::Literal(literal));
+    }
+}
+
+fn shorten(mut text: String) -> String {
+    if text.len() > VALUE_BYTES_MAX {
+        let end = (0..=VALUE_BYTES_MAX)
+            .rev()
+            .find(|at| text.is_char_boundary(*at));
+        text.truncate(end.unwrap_or(0));
+        text.push('…');
+    }
+    text
+}
+
+/// Control characters could forge lines, or talk to the terminal.
+fn clean(text: &str) -> String {
+    let safe = |c: char| if c.is_control() { '\u{fffd}' } else { c };
+    text.chars().map(safe).collect()
+}
+
+fn quote(line: &mut String, text: &str) -> fmt::Result {
+    line.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => line.push_str("\\\""),
+            '\\' => line.push_str("\\\\"),
+            c if c.is_control() => write!(line, "\\u{:04x}", u32::from(c))?,
+            c => line.push(c),
+        }
+    }
+    line.push('"');
+    Ok(())
+}
+
+/// RFC 3339 in UTC, with microseconds.
+struct Stamp(u64);
+
+impl fmt::Display for Stamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (secs, micros) = (self.0 / 1_000_000_000, self.0 / 1000 % 1_000_000);
+        let (year, month, day) = civil(secs / 86_400);
+        let (hour, minute, second) = (secs / 3600 % 24, secs / 60 % 60, secs % 60);
+        write!(
+            f,
+            "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z"
+        )
+    }
+}
+
+/// Year, month and day of a day counted from 1970-01-01. Years begin in March here, so that the
+/// leap day is the last one; 400 of them have 146,097 days.
+fn civil(days: u64) -> (u64, u64, u64) {
+    // 1970-01-01 is day 719,468 after 0000-03-01.
+    let days = days + 719_468;
+    let (era, of_era) = (days / 146_097, days % 146_097);
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let from_march = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 {
+        from_march + 3
+    } else {
+        from_march - 9
+    };
+    (era * 400 + year + u64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stamps_are_calendar_dates() {
+        for (secs, expected) in [
+            (0, "1970-01-01T00:00:00.000000Z"),
+            (951_782_399, "2000-02-28T23:59:59.000000Z"),
+            (951_782_400, "2000-02-29T00:00:00.000000Z"),
+            (1_709_251_200, "2024-03-01T00:00:00.000000Z"),
+            (4_102_444_800, "2100-01-01T00:00:00.000000Z"),
+        ] {
+            assert_eq!(Stamp(secs * 1_000_000_000).to_string(), expected);
+        }
+        assert_eq!(
+            Stamp(1_234_567_891).to_string(),
+            "1970-01-01T00:00:01.234567Z"
+        );
+    }
+
+    #[test]
+    fn no_value_breaks_the_line() {
+        let mut fields = Fields::summary("event\nforged", "quote \" and \\ and \u{1b}[2J");
+        fields
+            .others
+            .push(("nothing", Content::Text(String::new())));
+        let text = fields.line(Style::Text, 0, Level::WARN, 3);
+        assert_eq!(text.matches('\n').count(), 1);
+        assert!(!text.contains('\u{1b}'));
+        assert!(text.ends_with(" nothing=\"\" suppressed=3\n"));
+        let json = fields.line(Style::Json, 0, Level::WARN, 0);
+        assert_eq!(
+            json,
+            "{\"ts\":\"1970-01-01T00:00:00.000000Z\",\"level\":\"warn\",\
+             \"event\":\"event\\u000aforged\",\
+             \"reason\":\"quote \\\" and \\\\ and \\u001b[2J\",\"nothing\":\"\"}\n"
+        );
+    }
+}

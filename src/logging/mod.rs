@@ -1,0 +1,258 @@
+//! Lines on standard error: for people on a terminal, one JSON object each elsewhere.
+//!
+//! ```text
+//!   tracing::info!(event = "...", ...)
+//!        │ level filter (reloadable)
+//!        ▼
+//!   repeat.rs   one line per event and reason in a window, the rest counted
+//!        ▼
+//!   line.rs     stable keys first: ts level event listener peer session client_id backend target reason
+//!        ▼
+//!   bounded queue ──▶ writer thread ──▶ standard error
+//!        └── full, or the reader is stuck: the line is dropped and counted, nobody waits
+//! ```
+//!
+//! A line is about an `event` (a snake case id). Without that field, its message is the event.
+
+use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::{Context, SubscriberExt};
+use tracing_subscriber::registry::Registry;
+use tracing_subscriber::reload;
+
+use crate::clock;
+use crate::config::{Log, LogFormat};
+
+mod line;
+mod repeat;
+
+use line::{Fields, Style};
+use repeat::{Repeats, Verdict};
+
+/// Starts logging for the whole process. Once.
+pub fn install(log: &Log) -> Result<Logging, String> {
+    let json = match log.format {
+        LogFormat::Auto => !io::stderr().is_terminal(),
+        LogFormat::Text => false,
+        LogFormat::Json => true,
+    };
+    let style = if json { Style::Json } else { Style::Text };
+    let (subscriber, logging) = build(log, style, Box::new(io::stderr()))?;
+    tracing::subscriber::set_global_default(subscriber).map_err(|error| error.to_string())?;
+    Ok(logging)
+}
+
+/// Whether a level, or a list of directives such as `info,tidegate::listener=debug`, can be
+/// understood.
+pub fn check_level(level: &str) -> Result<(), String> {
+    parse_level(level).map(drop)
+}
+
+fn parse_level(level: &str) -> Result<Targets, String> {
+    let targets: Targets = level
+        .parse()
+        .map_err(|_| "no level and no directive".to_owned())?;
+    // A word that is no level would be taken for a target, and everything else be silent.
+    let known = |directive: &str| {
+        directive.contains(['=', ':'])
+            || directive
+                .parse::<tracing::level_filters::LevelFilter>()
+                .is_ok()
+    };
+    match level.split(',').map(str::trim).find(|part| !known(part)) {
+        Some(part) => Err(format!("{part:?} is no level")),
+        None => Ok(targets),
+    }
+}
+
+/// What can be done about logging while the program runs. Clones are the same.
+#[derive(Clone)]
+pub struct Logging {
+    filter: reload::Handle<Targets, Registry>,
+    shared: Arc<Shared>,
+    queue: SyncSender<Job>,
+}
+
+impl Logging {
+    /// Changes what is logged.
+    pub fn set_level(&self, level: &str) -> Result<(), String> {
+        let targets = parse_level(level)?;
+        self.filter
+            .reload(targets)
+            .map_err(|error| error.to_string())
+    }
+
+    /// Lines held back because the same was said a moment ago.
+    pub fn lines_suppressed(&self) -> u64 {
+        self.shared.suppressed.load(Ordering::Relaxed)
+    }
+
+    /// Lines lost because nobody read the old ones fast enough.
+    pub fn lines_dropped(&self) -> u64 {
+        self.shared.dropped.load(Ordering::Relaxed)
+    }
+
+    /// Waits until what was logged is written, but not long: before the process ends.
+    pub fn flush(&self) {
+        let (done, written) = sync_channel(1);
+        let patience = Duration::from_millis(500);
+        if self.queue.try_send(Job::Flush(done)).is_ok() {
+            // A reader that is stuck must not keep us from leaving.
+            written.recv_timeout(patience).ok();
+        }
+    }
+}
+
+/// Lines that may wait for the writer. With at most 4 KiB each this is 4 MiB.
+const QUEUE_LINES: usize = 1024;
+
+enum Job {
+    Line(String),
+    Flush(SyncSender<()>),
+}
+
+struct Shared {
+    style: Style,
+    repeats: Mutex<Repeats>,
+    suppressed: AtomicU64,
+    dropped: AtomicU64,
+}
+
+fn build(
+    log: &Log,
+    style: Style,
+    sink: Box<dyn Write + Send>,
+) -> Result<(impl Subscriber + Send + Sync + use<>, Logging), String> {
+    let (filter, handle) = reload::Layer::new(parse_level(&log.level)?);
+    let (queue, jobs) = sync_channel(QUEUE_LINES);
+    let shared = Arc::new(Shared {
+        style,
+        repeats: Mutex::new(Repeats::new(log.repeat_window)),
+        suppressed: AtomicU64::new(0),
+        dropped: AtomicU64::new(0),
+    });
+    let writer = Writer {
+        shared: Arc::clone(&shared),
+        sink,
+        dropped_told: 0,
+    };
+    std::thread::Builder::new()
+        .name("log".to_owned())
+        .spawn(move || writer.run(&jobs))
+        .map_err(|error| format!("no thread for the log: {error}"))?;
+    let lines = Lines {
+        shared: Arc::clone(&shared),
+        queue: queue.clone(),
+    };
+    let logging = Logging {
+        filter: handle,
+        shared,
+        queue,
+    };
+    Ok((Registry::default().with(lines.with_filter(filter)), logging))
+}
+
+/// The layer that turns events into lines, on the thread that logs.
+struct Lines {
+    shared: Arc<Shared>,
+    queue: SyncSender<Job>,
+}
+
+impl<S: Subscriber> Layer<S> for Lines {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        let level = *event.metadata().level();
+        let suppressed = match self.judge(level, &fields) {
+            Verdict::Say { suppressed } => suppressed,
+            Verdict::HoldBack => {
+                self.shared.suppressed.fetch_add(1, Ordering::Relaxed);
+                return;
+            }
+        };
+        let line = fields.line(self.shared.style, clock::wall_nanos(), level, suppressed);
+        match self.queue.try_send(Job::Line(line)) {
+            Ok(()) => {}
+            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
+                self.shared.dropped.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+impl Lines {
+    /// What a session says about itself at info is said once a session and replaces per-peer
+    /// metrics; whoever asks for debug wants to see it. Everything else can repeat without end.
+    fn judge(&self, level: Level, fields: &Fields) -> Verdict {
+        let ledger = level == Level::INFO && fields.has("session");
+        if ledger || level > Level::INFO {
+            return Verdict::Say { suppressed: 0 };
+        }
+        match self.shared.repeats.try_lock() {
+            Ok(mut repeats) => repeats.judge(clock::now(), level, fields.event(), fields.reason()),
+            // Somebody else is logging at this very moment. Waiting is not an option here.
+            Err(_) => Verdict::Say { suppressed: 0 },
+        }
+    }
+}
+
+/// The thread that may wait for standard error.
+struct Writer {
+    shared: Arc<Shared>,
+    sink: Box<dyn Write + Send>,
+    dropped_told: u64,
+}
+
+impl Writer {
+    fn run(mut self, jobs: &Receiver<Job>) {
+        loop {
+            match jobs.recv_timeout(Duration::from_secs(1)) {
+                Ok(Job::Line(line)) => self.write(&line),
+                Ok(Job::Flush(done)) => {
+                    self.tell_held_back(true);
+                    // Whoever asked may have stopped waiting.
+                    done.try_send(()).ok();
+                }
+                Err(RecvTimeoutError::Timeout) => self.tell_held_back(false),
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    /// A disk that is full or a pipe that is closed costs the line, and nothing else.
+    fn write(&mut self, line: &str) {
+        if self.sink.write_all(line.as_bytes()).is_err() {
+            self.shared.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// What was held back and not told with a later line of its kind; and what was lost.
+    fn tell_held_back(&mut self, all: bool) {
+        let silent = match self.shared.repeats.lock() {
+            Ok(mut repeats) => repeats.sweep(clock::now(), all),
+            Err(_) => Vec::new(),
+        };
+        for (level, event, reason, suppressed) in silent {
+            let fields = Fields::summary(&event, &reason);
+            let line = fields.line(self.shared.style, clock::wall_nanos(), level, suppressed);
+            self.write(&line);
+        }
+        let dropped = self.shared.dropped.load(Ordering::Relaxed);
+        if dropped > self.dropped_told {
+            let fields = Fields::lost(dropped - self.dropped_told);
+            self.dropped_told = dropped;
+            let line = fields.line(self.shared.style, clock::wall_nanos(), Level::WARN, 0);
+            self.write(&line);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

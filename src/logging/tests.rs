@@ -1,0 +1,176 @@
+use std::sync::mpsc;
+
+use super::*;
+
+fn log(level: &str, repeat_window: Duration) -> Log {
+    Log {
+        format: LogFormat::Text,
+        level: level.to_owned(),
+        repeat_window,
+    }
+}
+
+/// Everything written so far.
+#[derive(Clone, Default)]
+struct Page(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Page {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The lines of `body`, without their stamps.
+fn lines(log: &Log, style: Style, body: impl FnOnce(&Logging)) -> Vec<String> {
+    let page = Page::default();
+    let (subscriber, logging) = build(log, style, Box::new(page.clone())).unwrap();
+    tracing::subscriber::with_default(subscriber, || body(&logging));
+    logging.flush();
+    let text = String::from_utf8(page.0.lock().unwrap().clone()).unwrap();
+    let stamp = "1970-01-01T00:00:00.000000Z".len();
+    let skip = match style {
+        Style::Text => stamp + 1,
+        Style::Json => "{\"ts\":\"\",".len() + stamp,
+    };
+    text.lines().map(|line| line[skip..].to_owned()).collect()
+}
+
+const LONG: Duration = Duration::from_secs(3600);
+
+#[test]
+fn stable_keys_come_first_and_in_order() {
+    let say = |_: &Logging| {
+        tracing::info!(
+            bytes = 12_u64,
+            reason = "peer_timeout",
+            session = %format_args!("{:016x}", 255),
+            listener = "game",
+            peer = %"192.0.2.1:9",
+            event = "session_end",
+            "a peer left"
+        );
+    };
+    assert_eq!(
+        lines(&log("info", LONG), Style::Text, say),
+        [
+            "INFO  session_end: a peer left listener=game peer=192.0.2.1:9 \
+          session=00000000000000ff reason=peer_timeout bytes=12"
+        ]
+    );
+    assert_eq!(
+        lines(&log("info", LONG), Style::Json, say),
+        [
+            "\"level\":\"info\",\"event\":\"session_end\",\"listener\":\"game\",\
+          \"peer\":\"192.0.2.1:9\",\"session\":\"00000000000000ff\",\
+          \"reason\":\"peer_timeout\",\"bytes\":12,\"msg\":\"a peer left\"}"
+        ]
+    );
+}
+
+/// A thousand warnings of two kinds are two lines, and the rest is counted.
+#[test]
+fn the_same_is_said_once_a_window() {
+    let mut suppressed = 0;
+    let said = lines(&log("info", LONG), Style::Text, |logging| {
+        for round in 0..500 {
+            tracing::warn!(event = "backend_down", reason = "refused", round);
+            tracing::warn!(event = "backend_down", reason = "timeout", round);
+        }
+        suppressed = logging.lines_suppressed();
+    });
+    assert_eq!(suppressed, 998);
+    assert_eq!(
+        said,
+        [
+            "WARN  backend_down reason=refused round=0",
+            "WARN  backend_down reason=timeout round=0",
+            "WARN  backend_down reason=refused suppressed=499",
+            "WARN  backend_down reason=timeout suppressed=499",
+        ]
+    );
+}
+
+#[test]
+fn a_window_ends() {
+    let mut repeats = Repeats::new(Duration::from_secs(10));
+    let start = clock::now();
+    let at = |secs| start + Duration::from_secs(secs);
+    let mut judge = |secs| repeats.judge(at(secs), Level::WARN, "event", "");
+    assert_eq!(judge(0), Verdict::Say { suppressed: 0 });
+    assert_eq!(judge(9), Verdict::HoldBack);
+    assert_eq!(judge(10), Verdict::Say { suppressed: 1 });
+    assert_eq!(judge(11), Verdict::HoldBack);
+    assert_eq!(repeats.sweep(at(12), false), []);
+    let told = [(Level::WARN, "event".to_owned(), String::new(), 1)];
+    assert_eq!(repeats.sweep(at(20), false), told);
+    assert_eq!(repeats.sweep(at(40), true), [], "told once");
+}
+
+/// Messages of a dependency that differ each time take a bounded memory.
+#[test]
+fn kinds_are_bounded() {
+    let mut repeats = Repeats::new(LONG);
+    let now = clock::now();
+    let said = (0..10_000)
+        .filter(|n| repeats.judge(now, Level::WARN, &format!("{n}"), "") != Verdict::HoldBack)
+        .count();
+    assert_eq!(said, 256);
+}
+
+#[test]
+fn sessions_have_their_line_each() {
+    let said = lines(&log("info", LONG), Style::Text, |_| {
+        for session in 0..20_u64 {
+            tracing::info!(event = "session_end", session, reason = "drain");
+        }
+    });
+    assert_eq!(said.len(), 20);
+}
+
+#[test]
+fn the_level_can_be_changed() {
+    let said = lines(&log("warn", LONG), Style::Text, |logging| {
+        tracing::info!("not yet");
+        logging.set_level("warn,tidegate=debug").unwrap();
+        tracing::debug!("now");
+        logging.set_level("loud").unwrap_err();
+        tracing::debug!("still");
+    });
+    assert_eq!(said, ["DEBUG now", "DEBUG still"]);
+}
+
+/// Whoever logs never waits for whoever reads.
+#[test]
+fn a_stuck_reader_costs_lines_not_time() {
+    struct Stuck(Receiver<()>);
+    impl Write for Stuck {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            // Returns when the test is over.
+            self.0.recv().ok();
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let (release, held) = mpsc::channel::<()>();
+    let sink = Box::new(Stuck(held));
+    let (subscriber, logging) = build(&log("debug", LONG), Style::Text, sink).unwrap();
+    tracing::subscriber::with_default(subscriber, || {
+        for n in 0..5_000_u64 {
+            tracing::debug!(n, "a line");
+        }
+    });
+    // 1024 wait, and one may be on its way out.
+    let kept = 5_000 - logging.lines_dropped();
+    assert!(
+        (0..=1).contains(&(kept - QUEUE_LINES as u64)),
+        "{kept} lines kept"
+    );
+    drop(release);
+}
