@@ -308,6 +308,7 @@ pub(super) struct Netcode {
     pub(super) key_file: String,
     pub(super) previous_key_files: Vec<String>,
     pub(super) max_token_lifetime: Span,
+    pub(super) clock_skew: Span,
     pub(super) insecure: bool,
 }
 
@@ -320,6 +321,8 @@ impl Default for Netcode {
             previous_key_files: Vec::new(),
             // netcode's own default. What a restart costs: older tokens are refused that long.
             max_token_lifetime: Span::of("30s"),
+            // Between machines that keep their time, with room for one that keeps it badly.
+            clock_skew: Span::of("5s"),
             insecure: false,
         }
     }

@@ -273,6 +273,8 @@ pub struct Netcode {
     pub keys: Vec<Key>,
     /// The longest lifetime that a genuine token can have.
     pub max_token_lifetime: Duration,
+    /// By how much the clocks of token service and server may differ.
+    pub clock_skew: Duration,
     /// Whether the all-zero key was asked for.
     pub insecure: bool,
 }

@@ -1,5 +1,7 @@
 //! The protocol's own tables: `.netcode`, `.yojimbo`, `.gaffer`, `.rudp`.
 
+use std::time::Duration;
+
 use tidegate_proto::yojimbo::channels::{
     ChannelProfile, Delivery, FIXED_BITS_MAX, Layout, Profile,
 };
@@ -74,6 +76,11 @@ impl Checker<'_> {
                 &format!("{at}.max_token_lifetime"),
                 &typed.max_token_lifetime,
                 SECOND..=DAY,
+            ),
+            clock_skew: self.span(
+                &format!("{at}.clock_skew"),
+                &typed.clock_skew,
+                Duration::ZERO..=60 * SECOND,
             ),
             insecure: typed.insecure,
         };

@@ -129,6 +129,8 @@ impl Checker<'_> {
                         &netcode.token_lifetime,
                         SECOND..=DAY,
                     ),
+                    // A client has nothing to compare.
+                    clock_skew: Duration::ZERO,
                     insecure: netcode.insecure,
                 };
                 (

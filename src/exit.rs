@@ -1,0 +1,113 @@
+//! How the process ends: exit codes, in one place.
+//!
+//! | code | meaning |
+//! |---|---|
+//! | 0 | done, also after a drained SIGTERM |
+//! | 1 | something failed while running, or the answer is no |
+//! | 2 | the command line is wrong |
+//! | 69 | a socket or file could not be had |
+//! | 70 | a bug: panic |
+//! | 78 | the configuration was refused; nothing was started |
+//!
+//! A service manager should not restart after 2 and 78: a wrong file does not get better by it.
+
+use std::fmt;
+use std::process::ExitCode;
+
+use crate::config::Refusal;
+
+/// One of the codes above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// 0
+    Done,
+    /// 1
+    Failure,
+    /// 2
+    Usage,
+    /// 69
+    Unavailable,
+    /// 70
+    Bug,
+    /// 78
+    Configuration,
+}
+
+impl Exit {
+    /// The number.
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failure => 1,
+            Self::Usage => 2,
+            Self::Unavailable => 69,
+            Self::Bug => 70,
+            Self::Configuration => 78,
+        }
+    }
+
+    /// What an error means for the process: the first cause that says so decides.
+    pub fn of(error: &anyhow::Error) -> Self {
+        let decided = error.chain().find_map(|cause| {
+            if cause.is::<Refusal>() {
+                Some(Self::Configuration)
+            } else if cause.is::<Misused>() {
+                Some(Self::Usage)
+            } else if cause.is::<Unavailable>() {
+                Some(Self::Unavailable)
+            } else {
+                None
+            }
+        });
+        decided.unwrap_or(Self::Failure)
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.code())
+    }
+}
+
+/// A socket or file could not be had. Says which, why, and what to do.
+#[derive(Clone, Debug)]
+pub struct Unavailable(pub String);
+
+/// The command line asks for something that does not go together.
+#[derive(Clone, Debug)]
+pub struct Misused(pub String);
+
+impl fmt::Display for Unavailable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for Misused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Unavailable {}
+impl std::error::Error for Misused {}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context;
+
+    use super::*;
+
+    #[test]
+    fn the_cause_decides_the_code() {
+        let refused = Refusal {
+            mistakes: Vec::new(),
+        };
+        let error = anyhow::Error::new(refused).context("while starting");
+        assert_eq!(Exit::of(&error), Exit::Configuration);
+        let taken = Err::<(), _>(Unavailable("port 40000 is taken".to_owned()));
+        let error = taken.context("listener game").expect_err("an error");
+        assert_eq!(Exit::of(&error), Exit::Unavailable);
+        assert_eq!(Exit::of(&anyhow::anyhow!("anything else")), Exit::Failure);
+    }
+}

@@ -1,0 +1,166 @@
+//! Connect tokens outside the protocol: made with a key, read from a file, fetched by a command.
+//!
+//! A token holds the keys of one session: it is written to files that only their owner can read,
+//! and nothing of it is ever logged.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use ring::rand::{SecureRandom, SystemRandom};
+use tidegate_proto::yojimbo::netcode::{ConnectToken, Key, Mint, PrivateToken, UserData};
+use tokio::io::AsyncReadExt;
+use zeroize::Zeroizing;
+
+use crate::clock;
+use crate::config::TokenSource;
+
+mod inspect;
+
+pub use inspect::{Doubt, Server, doubts};
+
+/// What a new token says.
+#[derive(Clone, Debug)]
+pub struct Recipe {
+    /// Which game, and which version of it.
+    pub protocol_id: u64,
+    /// Who the client is.
+    pub client_id: u64,
+    /// The servers it is good for, in the order a client tries them; 1 to 32.
+    pub servers: Vec<SocketAddr>,
+    /// From now to its expiry.
+    pub lifetime: Duration,
+    /// Silence after which either side gives up.
+    pub timeout: Duration,
+    /// For the backend.
+    pub user_data: UserData,
+}
+
+/// Makes a token under the servers' key. Its session keys and nonce are drawn here.
+pub fn mint(recipe: Recipe, key: &Key) -> anyhow::Result<ConnectToken> {
+    let create = clock::wall_secs();
+    let private = PrivateToken {
+        client_id: recipe.client_id,
+        timeout_seconds: recipe.timeout.as_secs() as i32,
+        servers: recipe.servers.clone(),
+        client_to_server: Key::new(random()?),
+        server_to_client: Key::new(random()?),
+        user_data: recipe.user_data,
+    };
+    let mint = Mint {
+        protocol_id: recipe.protocol_id,
+        create,
+        expire: create.saturating_add(recipe.lifetime.as_secs()),
+        nonce: random()?,
+        servers: recipe.servers,
+        private,
+    };
+    Ok(ConnectToken::mint(mint, key)?)
+}
+
+/// Bytes from the operating system's generator.
+pub fn random<const N: usize>() -> anyhow::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    match SystemRandom::new().fill(&mut bytes) {
+        Ok(()) => Ok(bytes),
+        Err(_) => bail!("the system has no random numbers"),
+    }
+}
+
+/// A fresh token for one session with the server at `remote`.
+pub async fn obtain(
+    source: &TokenSource,
+    protocol_id: u64,
+    remote: SocketAddr,
+    timeout: Duration,
+) -> anyhow::Result<ConnectToken> {
+    match source {
+        TokenSource::Key(own) => {
+            let recipe = Recipe {
+                protocol_id,
+                client_id: match own.client_id {
+                    Some(id) => id,
+                    None => u64::from_le_bytes(random()?),
+                },
+                servers: if own.server_addresses.is_empty() {
+                    vec![remote]
+                } else {
+                    own.server_addresses.clone()
+                },
+                lifetime: own.lifetime,
+                timeout,
+                user_data: UserData::empty(),
+            };
+            mint(recipe, &own.key)
+        }
+        TokenSource::File(path) => read_token_file(path),
+        TokenSource::Command(command) => run_token_command(command).await,
+    }
+}
+
+/// Reads a token from a file: 2048 bytes raw, or base64.
+pub fn read_token_file(path: &Path) -> anyhow::Result<ConnectToken> {
+    let reading = || format!("reading the connect token in {}", path.display());
+    let size = std::fs::metadata(path).with_context(reading)?.len();
+    if size > TOKEN_TEXT_BYTES_MAX as u64 {
+        return Err(anyhow::anyhow!("{size} bytes are no token").context(reading()));
+    }
+    let bytes = Zeroizing::new(std::fs::read(path).with_context(reading)?);
+    parse_token(&bytes).with_context(reading)
+}
+
+/// A token as 2048 bytes, or as base64 with white space around it.
+pub fn parse_token(bytes: &[u8]) -> anyhow::Result<ConnectToken> {
+    if let Ok(token) = ConnectToken::parse(bytes) {
+        return Ok(token);
+    }
+    let text: Option<&str> = std::str::from_utf8(bytes).ok().map(str::trim);
+    let decoded = text.and_then(|text| STANDARD.decode(text).ok());
+    match decoded.map(Zeroizing::new) {
+        Some(decoded) => Ok(ConnectToken::parse(&decoded)?),
+        None => Ok(ConnectToken::parse(bytes)?),
+    }
+}
+
+/// A token as one line of base64.
+pub fn token_text(token: &ConnectToken) -> Zeroizing<String> {
+    Zeroizing::new(STANDARD.encode(&*token.to_bytes()))
+}
+
+/// Base64 of 2048 bytes has 2732 characters.
+const TOKEN_TEXT_BYTES_MAX: usize = 4096;
+/// A token service that takes longer is down.
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
+
+async fn run_token_command(command: &str) -> anyhow::Result<ConnectToken> {
+    let mut child = tokio::process::Command::new("/bin/sh")
+        .args(["-c", command])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .with_context(|| format!("starting the token command {command:?}"))?;
+    let output = child.stdout.take().context("the command has no output")?;
+    let run = async {
+        let mut bytes = Zeroizing::new(Vec::new());
+        let most = TOKEN_TEXT_BYTES_MAX as u64 + 1;
+        output.take(most).read_to_end(&mut bytes).await?;
+        let status = child.wait().await?;
+        anyhow::Ok((bytes, status))
+    };
+    let finished = tokio::time::timeout(COMMAND_TIMEOUT, run).await;
+    let (bytes, status) = finished
+        .with_context(|| format!("the token command {command:?} took over 10 s"))?
+        .with_context(|| format!("running the token command {command:?}"))?;
+    if !status.success() {
+        bail!("the token command {command:?} ended with {status}");
+    }
+    parse_token(&bytes).with_context(|| format!("what the token command {command:?} printed"))
+}
+
+#[cfg(test)]
+mod tests;
