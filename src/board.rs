@@ -201,7 +201,7 @@ pub struct PeerRow {
 impl PeerRow {
     /// What the list is sorted by: bad mode first, then loss, then round trip. A second of RTT
     /// weighs as much as losing everything.
-    fn badness(&self) -> f64 {
+    pub(crate) fn badness(&self) -> f64 {
         let mode = if self.stats.in_bad_mode { 2.0 } else { 0.0 };
         mode + f64::from(self.stats.loss) + self.stats.rtt.as_secs_f64().min(1.0)
     }

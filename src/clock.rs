@@ -2,6 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use tidegate_proto::{Now, Timestamp};
 use tokio::time::Instant;
 
 /// The monotonic clock; tokio's, so that tests can pause it.
@@ -23,4 +24,36 @@ pub fn wall_nanos() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |since| since.as_nanos() as u64)
+}
+
+/// Both clocks of one worker, read once per turn.
+///
+/// The calendar never steps back: a token that has expired stays expired.
+#[derive(Clone, Debug)]
+pub struct Clock {
+    start: std::time::Instant,
+    unix_secs: u64,
+}
+
+impl Clock {
+    /// A clock that starts now. Clones share its zero.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the place that reads clocks"
+    )]
+    pub fn start() -> Self {
+        Self {
+            start: std::time::Instant::now(),
+            unix_secs: wall_secs(),
+        }
+    }
+
+    /// The time of this turn.
+    pub fn now(&mut self) -> Now {
+        self.unix_secs = self.unix_secs.max(wall_secs());
+        Now {
+            mono: Timestamp::from_nanos(self.start.elapsed().as_nanos() as u64),
+            unix_secs: self.unix_secs,
+        }
+    }
 }

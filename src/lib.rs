@@ -1,6 +1,7 @@
 //! tidegate: ends reliable-UDP game protocols and forwards framed, ordered messages to local
 //! TCP or Unix-socket backends.
 
+pub mod admin;
 pub mod admission;
 pub mod board;
 pub mod clock;

@@ -1,0 +1,228 @@
+//! What the operator's browser, Prometheus and probes are told. Reading only: nothing here changes
+//! state, and it listens on loopback unless the configuration says otherwise.
+//!
+//! | route | for | answer |
+//! |---|---|---|
+//! | `/` | people | the page, live |
+//! | `/status` | the page, scripts | everything on it, as JSON |
+//! | `/metrics` | Prometheus | the catalogue of `docs/METRICS.md` |
+//! | `/livez`, `/live`, `/healthz` | restart probes | 200 while every worker turns, else 503 and which does not |
+//! | `/readyz`, `/ready` | traffic probes | 200 while peers are welcome, else 503 and why not |
+
+use std::convert::Infallible;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue};
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::sync::{Semaphore, oneshot};
+
+use crate::board::{Board, Snapshot};
+use crate::clock::Clock;
+use crate::metrics::{self, Usage};
+
+mod history;
+mod page;
+mod probe;
+mod status;
+
+use history::History;
+pub use probe::probe;
+use status::Status;
+
+/// A running admin server. Ends with its handle.
+#[derive(Debug)]
+pub struct Admin {
+    address: SocketAddr,
+    /// Dropped to stop.
+    _stop: oneshot::Sender<Infallible>,
+}
+
+impl Admin {
+    /// Binds, and answers in a thread of its own until the handle is dropped.
+    pub fn start(listen: SocketAddr, board: Arc<Board>, clock: Clock) -> io::Result<Self> {
+        let listener = TcpListener::bind(listen)?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let (stop, stopped) = oneshot::channel();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let view = Arc::new(View {
+            board,
+            told: Mutex::new(Told {
+                clock,
+                history: History::default(),
+            }),
+        });
+        thread::Builder::new()
+            .name("admin".into())
+            .spawn(move || runtime.block_on(run(listener, view, stopped)))?;
+        Ok(Self {
+            address,
+            _stop: stop,
+        })
+    }
+
+    /// Where it listens: the port, when 0 was asked for.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+/// Requests and connections at most; see also [`TIMEOUT`].
+const CONNECTIONS_MAX: usize = 16;
+const REQUEST_BYTES_MAX: usize = 8 * 1024;
+
+/// A request's head must be there in this time.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// No connection lives longer: one that does not read its answers must not keep its place.
+const CONNECTION_LIFE: Duration = Duration::from_secs(60);
+
+async fn run(listener: TcpListener, view: Arc<View>, mut stopped: oneshot::Receiver<Infallible>) {
+    let Ok(listener) = tokio::net::TcpListener::from_std(listener) else {
+        tracing::error!(event = "admin_failed", "the admin socket cannot be watched");
+        return;
+    };
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let mut second = tokio::time::interval(Duration::from_secs(1));
+    loop {
+        // Beyond the limit, connections wait in the kernel's backlog.
+        let next = async {
+            let place = Arc::clone(&places).acquire_owned().await;
+            (place, listener.accept().await)
+        };
+        tokio::select! {
+            _ = &mut stopped => return,
+            _ = second.tick() => view.remember(),
+            (place, accepted) = next => match accepted {
+                Ok((stream, _)) => {
+                    let view = Arc::clone(&view);
+                    tokio::spawn(async move {
+                        serve_connection(stream, view).await;
+                        drop(place);
+                    });
+                }
+                // Out of descriptors, most likely: come back later instead of spinning.
+                Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+            },
+        }
+    }
+}
+
+async fn serve_connection(stream: tokio::net::TcpStream, view: Arc<View>) {
+    let service = service_fn(move |request: Request<Incoming>| {
+        let answer = view.answer(request.method(), request.uri().path());
+        async move { Ok::<_, Infallible>(answer) }
+    });
+    let connection = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(TIMEOUT)
+        .max_buf_size(REQUEST_BYTES_MAX)
+        .serve_connection(TokioIo::new(stream), service);
+    // A client that went away or talked nonsense is nobody's problem but its own.
+    if let Ok(Err(error)) = tokio::time::timeout(CONNECTION_LIFE, connection).await {
+        tracing::debug!(event = "admin_connection", %error);
+    }
+}
+
+/// What requests are answered from.
+struct View {
+    board: Arc<Board>,
+    told: Mutex<Told>,
+}
+
+struct Told {
+    clock: Clock,
+    history: History,
+}
+
+impl View {
+    fn answer(&self, method: &Method, path: &str) -> Response<Full<Bytes>> {
+        if method != Method::GET && method != Method::HEAD {
+            let mut refusal = text(StatusCode::METHOD_NOT_ALLOWED, "reading only\n".into());
+            let allow = HeaderValue::from_static("GET, HEAD");
+            refusal.headers_mut().insert(ALLOW, allow);
+            return refusal;
+        }
+        match path {
+            "/" => {
+                let page = page::render(&self.status());
+                let mut answer = typed("text/html; charset=utf-8", page);
+                let policy = HeaderValue::from_static(page::CONTENT_POLICY);
+                let headers = answer.headers_mut();
+                headers.insert(CONTENT_SECURITY_POLICY, policy);
+                answer
+            }
+            "/status" => match serde_json::to_string(&self.status()) {
+                Ok(json) => typed("application/json", json),
+                Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+            },
+            "/metrics" => {
+                let text = metrics::render(&self.snapshot(), &Usage::read());
+                typed(metrics::CONTENT_TYPE, text)
+            }
+            "/livez" | "/live" | "/healthz" => verdict(&self.snapshot().stuck()),
+            "/readyz" | "/ready" => verdict(&self.snapshot().not_ready()),
+            _ => text(StatusCode::NOT_FOUND, ROUTES.into()),
+        }
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let now = self.told().clock.now();
+        self.board.snapshot(now)
+    }
+
+    fn status(&self) -> Status {
+        let snapshot = self.snapshot();
+        Status::new(&snapshot, &self.told().history, &Usage::read())
+    }
+
+    /// Once a second: what the page's curves and "last minute" figures are made of.
+    fn remember(&self) {
+        let snapshot = self.snapshot();
+        self.told().history.push(&snapshot);
+    }
+
+    fn told(&self) -> std::sync::MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+const ROUTES: &str = "not here; there is / /status /metrics /livez /readyz\n";
+
+fn verdict(problems: &[String]) -> Response<Full<Bytes>> {
+    if problems.is_empty() {
+        return text(StatusCode::OK, "ok\n".into());
+    }
+    text(StatusCode::SERVICE_UNAVAILABLE, problems.join("\n") + "\n")
+}
+
+fn text(status: StatusCode, body: String) -> Response<Full<Bytes>> {
+    let mut answer = typed("text/plain; charset=utf-8", body);
+    *answer.status_mut() = status;
+    answer
+}
+
+fn typed(content_type: &'static str, body: String) -> Response<Full<Bytes>> {
+    let mut answer = Response::new(Full::new(Bytes::from(body)));
+    let headers = answer.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(
+        hyper::header::X_CONTENT_TYPE_OPTIONS,
+        HeaderValue::from_static("nosniff"),
+    );
+    answer
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,218 @@
+//! The server over loopback, with a board that a test fills.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use tidegate_proto::{CloseReason, Reject, Stats};
+
+use super::*;
+use crate::board::{BackendInfo, ListenerInfo, PeerRow, Reporter, State, WorstPeers};
+
+struct Scene {
+    board: Arc<Board>,
+    reporters: Vec<Reporter>,
+    clock: Clock,
+    admin: Admin,
+}
+
+fn scene(name: &str) -> Scene {
+    let mut clock = Clock::start();
+    let board = Arc::new(Board::new(clock.now(), 1 << 20));
+    board.add_backend(BackendInfo {
+        name: "game".into(),
+        targets: vec!["tcp://127.0.0.1:7000".into()],
+    });
+    let reporters = board.add_listener(
+        ListenerInfo {
+            name: name.into(),
+            protocol: "gaffer",
+            bind: vec!["127.0.0.1:40000".parse().unwrap()],
+            backend: "game".into(),
+            peers_max: 64,
+        },
+        1,
+    );
+    board.update_process(|process| process.state = State::Serving);
+    let listen = "127.0.0.1:0".parse().unwrap();
+    let admin = Admin::start(listen, Arc::clone(&board), clock.clone()).unwrap();
+    Scene {
+        board,
+        reporters,
+        clock,
+        admin,
+    }
+}
+
+impl Scene {
+    fn get(&self, path: &str) -> (u16, String) {
+        probe(self.admin.address(), path, Duration::from_secs(5)).unwrap()
+    }
+
+    fn raw(&self, request: &str) -> String {
+        let mut stream = TcpStream::connect(self.admin.address()).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(10)))
+            .unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        let _closed = stream.read_to_string(&mut answer);
+        answer
+    }
+}
+
+#[test]
+fn every_route_answers() {
+    let mut scene = scene("udp");
+    let counters = scene.reporters[0].counters();
+    scene.reporters[0].publish(scene.clock.now().mono, &counters);
+    for path in ["/livez", "/live", "/healthz", "/readyz", "/ready"] {
+        assert_eq!(scene.get(path), (200, "ok\n".into()), "{path}");
+    }
+    let (code, metrics) = scene.get("/metrics");
+    assert_eq!(code, 200);
+    assert!(metrics.contains("tidegate_peers{listener=\"udp\"} 0\n"));
+    let (code, status) = scene.get("/status");
+    assert_eq!(code, 200);
+    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    assert_eq!(status["listeners"][0]["name"], "udp");
+    assert_eq!(scene.get("/nothing").0, 404);
+}
+
+#[test]
+fn nothing_but_reading_is_allowed() {
+    let scene = scene("udp");
+    for method in ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"] {
+        let request = format!("{method} /status HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        let answer = scene.raw(&request);
+        assert!(answer.starts_with("HTTP/1.1 405 "), "{method}: {answer}");
+    }
+}
+
+#[test]
+fn ready_says_why_not() {
+    let scene = scene("udp");
+    scene
+        .board
+        .update_process(|process| process.state = State::Draining);
+    scene
+        .board
+        .update_target("game", 0, |target| target.up = false);
+    let (code, why) = scene.get("/readyz");
+    assert_eq!(code, 503);
+    assert_eq!(why, "state is draining\nno target of backend game is up\n");
+    assert_eq!(scene.get("/livez").0, 200, "draining is not dying");
+}
+
+/// Names and addresses are shown, never obeyed; and the figures are there without scripts.
+#[test]
+fn the_page_shows_figures_and_escapes_names() {
+    let mut scene = scene("<script>{{worst}}");
+    let now = scene.clock.now();
+    let mut counters = scene.reporters[0].counters();
+    counters.peers = 3;
+    counters.on_reject(Reject::TokenKey);
+    counters.on_close(CloseReason::PeerTimeout, Duration::from_secs(9));
+    scene.reporters[0].publish(now.mono, &counters);
+    let mut worst = WorstPeers::default();
+    worst.offer(PeerRow {
+        address: "198.51.100.9:4242".parse().unwrap(),
+        client_id: Some(u64::MAX),
+        age: Duration::from_secs(61),
+        target: Some(0),
+        inbox_bytes: 2048,
+        stats: Stats {
+            rtt: Duration::from_micros(123_400),
+            loss: 0.25,
+            in_bad_mode: true,
+            ..Stats::default()
+        },
+    });
+    scene.reporters[0].publish_peers(worst);
+    let (code, page) = scene.get("/");
+    assert_eq!(code, 200);
+    let shown = page.split("<script>\n").next().unwrap();
+    for figure in [
+        "&lt;script&gt;{{worst}}",
+        "<b>3</b><small>of 64</small>",
+        "<td>token_key</td>",
+        "<td>peer_timeout</td>",
+        "<td>198.51.100.9:4242</td>",
+        "<td>0xffffffffffffffff</td>",
+        "<td>1 min 1 s</td>",
+        "<td>123.4 ms</td>",
+        "<td>25.0 %</td>",
+        "<td>2.0 KiB</td>",
+    ] {
+        assert!(shown.contains(figure), "{figure} is not in {shown}");
+    }
+    for elsewhere in ["http://", "https://", "//cdn", "@import"] {
+        let found = page.replace("http://www.w3.org/2000/svg", "");
+        assert!(!found.contains(elsewhere), "the page asks for {elsewhere}");
+    }
+}
+
+/// The curves and the last minute come from the seconds remembered, not from who asked when.
+#[test]
+fn the_last_minute_is_a_difference() {
+    let (board, mut clock) = {
+        let scene = scene("udp");
+        (Arc::clone(&scene.board), scene.clock.clone())
+    };
+    let mut history = History::default();
+    let reporter = &board.add_listener(
+        ListenerInfo {
+            name: "second".into(),
+            protocol: "gaffer",
+            bind: Vec::new(),
+            backend: "game".into(),
+            peers_max: 1,
+        },
+        1,
+    )[0];
+    let start = clock.now();
+    let mut counters = reporter.counters();
+    for second in 0..400 {
+        let now = start.after(Duration::from_secs(second));
+        counters.datagrams_received += 100;
+        counters.on_reject(Reject::Malformed);
+        reporter.publish(now.mono, &counters);
+        history.push(&board.snapshot(now));
+    }
+    let snapshot = board.snapshot(start.after(Duration::from_secs(399)));
+    let status = Status::new(&snapshot, &history, &Usage::default());
+    assert_eq!(status.now["datagrams_in"], 100.0);
+    assert_eq!(status.history["datagrams_in"].len(), 300, "bounded");
+    assert_eq!(status.rejects[0].reason, "malformed");
+    assert_eq!(
+        (status.rejects[0].last_minute, status.rejects[0].total),
+        (60, 400)
+    );
+}
+
+/// A request head that is too long is refused, and one that never ends is cut off.
+#[test]
+fn requests_are_bounded_in_size_and_time() {
+    let scene = scene("udp");
+    let long = format!("GET /{} HTTP/1.1\r\nHost: x\r\n\r\n", "a".repeat(20_000));
+    let answer = scene.raw(&long);
+    assert!(
+        answer.is_empty() || answer.starts_with("HTTP/1.1 4"),
+        "{answer}"
+    );
+    let began = crate::clock::now();
+    assert!(!scene.raw("GET /livez HTTP/1.1\r\nHo").contains(" 200 "));
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(9), "cut off after {took:?}");
+}
+
+/// Sixteen silent connections take every place; they lose it again, and the next one is served.
+#[test]
+fn slow_clients_cannot_keep_everybody_out() {
+    let scene = scene("udp");
+    let silent: Vec<TcpStream> = (0..CONNECTIONS_MAX)
+        .map(|_| TcpStream::connect(scene.admin.address()).unwrap())
+        .collect();
+    let answer = probe(scene.admin.address(), "/status", Duration::from_secs(9)).unwrap();
+    assert_eq!(answer.0, 200);
+    drop(silent);
+}
