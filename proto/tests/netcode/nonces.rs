@@ -122,7 +122,8 @@ fn workers_do_not_share_nonces() {
     assert_eq!(ledger.sealed.len(), 4 * 50);
 }
 
-/// A denial after the handshake has a number of its own, below no packet and above no challenge.
+/// A denial after the handshake has a number of its own, which no challenge and no packet of the
+/// session can reach.
 #[test]
 fn a_denied_seat_uses_its_own_nonce() {
     let mut server = Server::new();
@@ -146,6 +147,7 @@ fn a_denied_seat_uses_its_own_nonce() {
     for _ in 0..3 {
         let mut denied = Vec::new();
         assert!(seated.link.deny(&mut denied));
+        assert_eq!(Prefix::parse(&denied).unwrap().sequence >> 62, 0b11);
         ledger.enter(&token.server_to_client, &denied);
     }
     assert_eq!(ledger.sealed.len(), 4, "three challenges and one denial");
