@@ -234,7 +234,11 @@ impl Endpoint {
             }
             self.active.pop_front();
             peer.queued = false;
-            self.settle(id);
+            if peer.leaving {
+                self.forget(id);
+            } else {
+                self.settle(id);
+            }
         }
         None
     }
@@ -260,10 +264,12 @@ impl Endpoint {
         self.draining = draining;
     }
 
-    /// Forgets a peer, whatever it still holds. Called when it has closed and is empty.
+    /// Lets go of a peer that has closed and been emptied: it is forgotten, and its counters kept,
+    /// as soon as its goodbyes have left.
     pub fn remove(&mut self, id: PeerId) {
-        if let Some(peer) = self.peers.remove(id) {
-            self.retired.absorb(&peer.session.stats());
+        if let Some(peer) = self.peers.get_mut(id) {
+            peer.leaving = true;
+            self.touch(id);
         }
     }
 
@@ -422,6 +428,12 @@ impl Endpoint {
         } = peer;
         if let Some(deadline) = session.poll_timeout() {
             self.timers.schedule(id, deadline.at, scheduled);
+        }
+    }
+
+    fn forget(&mut self, id: PeerId) {
+        if let Some(peer) = self.peers.remove(id) {
+            self.retired.absorb(&peer.session.stats());
         }
     }
 

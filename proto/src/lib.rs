@@ -19,6 +19,9 @@ pub mod time;
 mod timers;
 pub mod yojimbo;
 
+#[cfg(test)]
+mod tests;
+
 pub use endpoint::{Endpoint, Handled, PeerId};
 pub use session::{
     Acceptor, AckPolicy, Channel, CloseReason, Event, Identity, Message, Reject, SendError,

@@ -32,6 +32,8 @@ pub(crate) struct Peer {
     pub(crate) heard: Timestamp,
     /// Closed: the address is free for others, the session only empties itself.
     pub(crate) closed: bool,
+    /// Its owner has let go of it; only its goodbyes are still to be sent.
+    pub(crate) leaving: bool,
 }
 
 /// All peers of an endpoint.
@@ -76,6 +78,7 @@ impl PeerTable {
             queued: false,
             heard: now,
             closed: false,
+            leaving: false,
         });
         let generation = entry.generation;
         self.live += 1;

@@ -88,6 +88,7 @@ impl Stats {
         self.messages_resent += other.messages_resent;
         self.messages_repeated += other.messages_repeated;
         self.messages_acked += other.messages_acked;
+        self.messages_skipped += other.messages_skipped;
         self.messages_received += other.messages_received;
         self.message_bytes_received += other.message_bytes_received;
         self.message_bytes_sent += other.message_bytes_sent;

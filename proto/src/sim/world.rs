@@ -169,16 +169,17 @@ impl World {
 
     /// Whether all that was to be said was heard, in both directions, by everybody.
     pub fn all_delivered(&self) -> bool {
-        (0..self.clients.len()).all(|client| {
-            let ((up_said, up_heard), (down_said, down_heard)) =
-                (self.outcome(client).up, self.outcome(client).down);
-            self.clients[client].application.is_done()
-                && self
-                    .seat(client)
-                    .is_some_and(|seat| seat.application.is_done())
-                && up_said == up_heard
-                && down_said == down_heard
-        })
+        (0..self.clients.len()).all(|client| self.is_delivered(client))
+    }
+
+    /// The same for one client.
+    pub fn is_delivered(&self, client: usize) -> bool {
+        let Outcome { up, down, .. } = self.outcome(client);
+        let said_all = |seat: &Seat| seat.application.is_done();
+        self.clients[client].application.is_done()
+            && self.seat(client).is_some_and(said_all)
+            && up.0 == up.1
+            && down.0 == down.1
     }
 
     /// How it went for one client.
@@ -282,10 +283,12 @@ impl World {
             .clients
             .iter()
             .map(|client| client.endpoint.poll_timeout().map(|d| d.at));
-        let speakers = self
-            .clients
-            .iter()
-            .map(|client| client.application.next_at().filter(|_| client.connected));
+        let speakers = self.clients.iter().map(|client| {
+            client
+                .application
+                .next_at()
+                .filter(|_| client.connected && client.closed.is_none())
+        });
         let seats = self.server_peers.values();
         let replies =
             seats.map(|seat| seat.application.next_at().filter(|_| seat.closed.is_none()));
@@ -408,17 +411,8 @@ impl World {
                 gone.push(peer);
             }
         }
-        // What has closed and is empty is forgotten once its goodbyes have left.
         for peer in gone {
-            let mut out = Vec::new();
-            while let Some(to) = self.server.poll_transmit(self.now, &mut out) {
-                self.down.push(self.now.mono, to, &out);
-                out.clear();
-            }
             self.server.remove(peer);
-        }
-        while let Some((peer, event)) = self.server.poll_event() {
-            self.server_event(peer, event, told);
         }
     }
 

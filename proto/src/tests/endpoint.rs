@@ -192,6 +192,7 @@ fn a_closed_peer_frees_its_address_at_once_and_its_name_for_ever() {
     assert!(!endpoint.knows(address(1)));
     let new = accept(&mut endpoint, 1);
     endpoint.remove(old);
+    drain(&mut endpoint, at(0));
     assert!(
         endpoint.knows(address(1)),
         "the address belongs to the new peer"
@@ -309,6 +310,11 @@ fn counters_outlive_their_sessions() {
     let peer = accept(&mut endpoint, 1);
     endpoint.handle_datagram(at(1), address(1), &mut b"x".to_vec(), &mut Vec::new());
     endpoint.remove(peer);
+    assert_eq!(
+        drain(&mut endpoint, at(1)).len(),
+        1,
+        "what was to be sent still leaves"
+    );
     assert_eq!(endpoint.retired().packets_received, 1);
     assert!(endpoint.is_empty());
 }

@@ -256,6 +256,13 @@ impl Receiver {
         }
     }
 
+    /// Whether the message was delivered, so that nothing of it waits here any more. True for any
+    /// message of a channel without order.
+    pub fn is_delivered(&self, channel: Channel, id: u16) -> bool {
+        let channel = self.channels.get(usize::from(channel));
+        channel.is_none_or(|channel| channel.as_ref().is_none_or(|c| c.is_delivered(id)))
+    }
+
     /// What the peer has stopped sending for too long, if anything: the session should end.
     pub fn stall(&self, now: Timestamp) -> Option<Stall> {
         let mut stalls = self.stalls();

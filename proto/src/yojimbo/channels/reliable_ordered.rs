@@ -253,6 +253,11 @@ impl ReliableOrdered {
         }
     }
 
+    /// Whether `id` was delivered.
+    pub(super) fn is_delivered(&self, id: u16) -> bool {
+        is_newer(self.next as u16, id)
+    }
+
     /// Takes a fragment of a packet that was found good. One for any other id than the newest
     /// unknown one is dropped, although its packet is acknowledged: senders must not send it yet.
     pub(super) fn apply_fragment(

@@ -137,8 +137,12 @@ impl Receiver {
         Ok(())
     }
 
-    /// Counts the packet that [`Receiver::receive`] just returned as received.
+    /// Counts a packet that [`Receiver::receive`] returned as received. Nothing happens when so many
+    /// came since then that it cannot be acknowledged any more.
     pub fn accept(&mut self, sequence: u16) {
+        if self.received.is_stale(sequence) {
+            return;
+        }
         self.received.accept(sequence);
         self.incomplete.advance(sequence);
     }

@@ -1,0 +1,4 @@
+//! Scenarios in virtual time: whole sessions over a bad network.
+
+mod seeds;
+mod yojimbo;

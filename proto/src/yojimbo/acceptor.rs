@@ -1,0 +1,73 @@
+//! Who becomes a peer: netcode's handshake, and a session for whoever passes it.
+
+use std::sync::Arc;
+
+use super::netcode::{Handshake, Outcome};
+use super::params::Params;
+use super::session::Session;
+use crate::session::{Reject, Stranger, Verdict};
+use crate::time::{Deadline, Now};
+
+/// The door of one worker of a yojimbo listener.
+pub struct Acceptor {
+    handshake: Handshake,
+    params: Arc<Params>,
+    /// Seed of the next session; each has its own.
+    seed: u64,
+}
+
+impl Acceptor {
+    /// Lets in whoever `handshake` does. `seed` is random, so that nobody can tell which packet
+    /// numbers a session will leave out.
+    pub fn new(handshake: Handshake, params: Arc<Params>, seed: u64) -> Self {
+        Self {
+            handshake,
+            params,
+            seed,
+        }
+    }
+
+    /// Takes new keys and addresses; see [`Handshake::set_params`].
+    pub fn handshake(&mut self) -> &mut Handshake {
+        &mut self.handshake
+    }
+}
+
+impl crate::session::Acceptor for Acceptor {
+    fn handle_unknown(&mut self, now: Now, stranger: Stranger<'_>) -> Verdict {
+        let Stranger {
+            from,
+            datagram,
+            reply,
+        } = stranger;
+        match self.handshake.handle(now, from, datagram, reply) {
+            Err(reject) => Verdict::Reject(reject),
+            Ok(Outcome::Challenged) => Verdict::Reply,
+            Ok(Outcome::Denied(reject)) => Verdict::Deny(reject),
+            Ok(Outcome::Seated(seated)) => {
+                self.seed = self.seed.wrapping_add(1);
+                let session = Session::seated(now, self.params.clone(), *seated, self.seed);
+                Verdict::Accept(Box::new(session))
+            }
+        }
+    }
+
+    fn handle_draining(&mut self, now: Now, stranger: Stranger<'_>) -> Verdict {
+        self.handshake.set_refusing(Some(Reject::Draining));
+        let verdict = self.handle_unknown(now, stranger);
+        self.handshake.set_refusing(None);
+        verdict
+    }
+
+    fn handle_timeout(&mut self, now: Now) {
+        self.handshake.handle_timeout(now);
+    }
+
+    fn poll_timeout(&self) -> Option<Deadline> {
+        self.handshake.poll_timeout()
+    }
+
+    fn pending(&self) -> usize {
+        self.handshake.pending()
+    }
+}

@@ -1,0 +1,236 @@
+//! A peer that we dial: netcode's client until the server seats it, a session from then on.
+//!
+//! ```text
+//!   Dialing ──seated──▶ Talking (all calls go to the session)
+//!      └── denied, never answered, given up ──▶ Over
+//! ```
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::netcode::{Client, ClientState, ConnectToken, DISCONNECT_REPEATS};
+use super::params::Params;
+use super::session::Session;
+use crate::session::{Channel, CloseReason, Event, Identity, Message, Reject, SendError};
+use crate::stats::Stats;
+use crate::time::{Deadline, Now};
+
+/// The dialling end of a session.
+pub struct Connector {
+    params: Arc<Params>,
+    seed: u64,
+    stage: Stage,
+    event: Option<Event>,
+}
+
+enum Stage {
+    /// The handshake is under way, or over without a seat; then so many goodbyes are still to be
+    /// sent.
+    Dialing {
+        client: Box<Client>,
+        closed: bool,
+        goodbyes: usize,
+    },
+    Talking(Box<Session>),
+    /// Between the two, while the one becomes the other.
+    Changing,
+}
+
+impl Connector {
+    /// Dials the first server of the token. A token may list several; a session has one address, so
+    /// the owner dials the next one with a session of its own.
+    pub fn new(now: Now, params: Arc<Params>, mut token: ConnectToken, seed: u64) -> Self {
+        token.servers.truncate(1);
+        let client = Box::new(Client::new(now, token));
+        Self {
+            params,
+            seed,
+            stage: Stage::Dialing {
+                client,
+                closed: false,
+                goodbyes: 0,
+            },
+            event: None,
+        }
+    }
+
+    /// What the client's state means for the owner.
+    fn follow_client(&mut self, now: Now) {
+        let Stage::Dialing {
+            client,
+            closed: false,
+            ..
+        } = &self.stage
+        else {
+            return;
+        };
+        let failure = match client.state() {
+            ClientState::Requesting | ClientState::Responding => return,
+            ClientState::Connected => return self.talk(now),
+            ClientState::Denied => CloseReason::Denied,
+            ClientState::TokenExpired => CloseReason::TokenExpired,
+            ClientState::RequestTimedOut | ClientState::ResponseTimedOut => {
+                CloseReason::ConnectTimeout
+            }
+        };
+        self.give_up(failure, 0);
+    }
+
+    fn talk(&mut self, now: Now) {
+        let Stage::Dialing { client, .. } = std::mem::replace(&mut self.stage, Stage::Changing)
+        else {
+            return;
+        };
+        if let Some(link) = client.into_link() {
+            let session = Session::connected(now, self.params.clone(), link, self.seed);
+            self.stage = Stage::Talking(Box::new(session));
+        }
+    }
+
+    fn give_up(&mut self, reason: CloseReason, farewells: usize) {
+        if let Stage::Dialing {
+            closed, goodbyes, ..
+        } = &mut self.stage
+            && !*closed
+        {
+            (*closed, *goodbyes) = (true, farewells);
+            self.event = Some(Event::Closed(reason));
+        }
+    }
+
+    fn session(&self) -> Option<&Session> {
+        match &self.stage {
+            Stage::Talking(session) => Some(session),
+            Stage::Dialing { .. } | Stage::Changing => None,
+        }
+    }
+
+    fn session_mut(&mut self) -> Option<&mut Session> {
+        match &mut self.stage {
+            Stage::Talking(session) => Some(session),
+            Stage::Dialing { .. } | Stage::Changing => None,
+        }
+    }
+}
+
+impl crate::session::Session for Connector {
+    fn handle_datagram(&mut self, now: Now, datagram: &mut [u8]) -> Result<(), Reject> {
+        let outcome = match &mut self.stage {
+            Stage::Talking(session) => return session.handle_datagram(now, datagram),
+            Stage::Dialing {
+                client,
+                closed: false,
+                ..
+            } => {
+                let server = client.server();
+                client.handle_datagram(now, server, datagram)
+            }
+            Stage::Dialing { .. } | Stage::Changing => Err(Reject::UnknownPeer),
+        };
+        self.follow_client(now);
+        outcome
+    }
+
+    fn handle_timeout(&mut self, now: Now) {
+        match &mut self.stage {
+            Stage::Talking(session) => return session.handle_timeout(now),
+            Stage::Dialing {
+                client,
+                closed: false,
+                ..
+            } => client.handle_timeout(now),
+            Stage::Dialing { .. } | Stage::Changing => {}
+        }
+        self.follow_client(now);
+    }
+
+    fn admit(&mut self, _now: Now) {}
+
+    fn send(&mut self, now: Now, channel: Channel, payload: &[u8]) -> Result<(), SendError> {
+        self.session_mut()
+            .map_or(Err(SendError::Closed), |session| {
+                session.send(now, channel, payload)
+            })
+    }
+
+    fn finish(&mut self, now: Now, reason: CloseReason, linger: Duration) {
+        match self.session_mut() {
+            Some(session) => session.finish(now, reason, linger),
+            None => self.give_up(reason, DISCONNECT_REPEATS),
+        }
+    }
+
+    fn close(&mut self, now: Now, reason: CloseReason) {
+        match self.session_mut() {
+            Some(session) => session.close(now, reason),
+            None => self.give_up(reason, DISCONNECT_REPEATS),
+        }
+    }
+
+    fn poll_transmit(&mut self, now: Now, out: &mut Vec<u8>) -> bool {
+        match &mut self.stage {
+            Stage::Talking(session) => session.poll_transmit(now, out),
+            Stage::Dialing {
+                client,
+                closed: false,
+                ..
+            } => client.poll_transmit(now, out),
+            Stage::Dialing {
+                client, goodbyes, ..
+            } if *goodbyes > 0 => {
+                *goodbyes -= 1;
+                client.disconnect(now, out);
+                true
+            }
+            Stage::Dialing { .. } | Stage::Changing => false,
+        }
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        self.event
+            .take()
+            .or_else(|| self.session_mut()?.poll_event())
+    }
+
+    fn poll_message(&mut self) -> Option<Message<'_>> {
+        self.session_mut()?.poll_message()
+    }
+
+    fn inbox_bytes(&self) -> usize {
+        self.session().map_or(0, Session::inbox_bytes)
+    }
+
+    fn confirm_written(&mut self, now: Now) {
+        if let Some(session) = self.session_mut() {
+            session.confirm_written(now);
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        self.session().is_some_and(Session::has_room)
+    }
+
+    fn poll_timeout(&self) -> Option<Deadline> {
+        match &self.stage {
+            Stage::Talking(session) => session.poll_timeout(),
+            Stage::Dialing {
+                client,
+                closed: false,
+                ..
+            } => client.poll_timeout(),
+            Stage::Dialing { .. } | Stage::Changing => None,
+        }
+    }
+
+    fn is_urgent(&self) -> bool {
+        self.session().is_some_and(Session::is_urgent)
+    }
+
+    fn identity(&self) -> Identity<'_> {
+        Identity::default()
+    }
+
+    fn stats(&self) -> Stats {
+        self.session().map_or_else(Stats::default, Session::stats)
+    }
+}

@@ -1,0 +1,185 @@
+//! The way into a session: a netcode payload becomes a packet, its acks, and messages in the inbox.
+//!
+//! ```text
+//!   payload ─▶ reliable ─▶ acks ─▶ connection packet ─▶ may it be taken? ─▶ inbox
+//!                │ a fragment waits        │ broken            │ no
+//!                ▼                         ▼                   ▼
+//!             nothing yet            end of session      not acknowledged: it comes again
+//! ```
+
+use std::sync::Arc;
+
+use super::channels::{self, ConnectionPacket, Profile};
+use super::outgoing::FalseAck;
+use super::params::Params;
+use super::reliable::{self, Arrival, DatagramError, Header};
+use super::unwritten::Unwritten;
+use crate::inbox::Inbox;
+use crate::sender::Received;
+use crate::sequence;
+use crate::session::{AckPolicy, Reject};
+use crate::stats::Stats;
+use crate::time::{Now, Timestamp};
+
+/// What arrives at one session.
+#[derive(Debug)]
+pub(super) struct Incoming {
+    profile: Arc<Profile>,
+    reliable: reliable::Receiver,
+    channels: channels::Receiver,
+    pub(super) inbox: Inbox,
+    ack: AckPolicy,
+    unwritten: Unwritten,
+    /// Newest packet taken.
+    newest: Option<u16>,
+    stats: Stats,
+}
+
+/// What a good packet was, for the timing of its acknowledgement.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Heard {
+    pub(super) what: Received,
+    /// No packet is missing before it.
+    pub(super) in_order: bool,
+}
+
+/// Why a payload brought nothing.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Trouble {
+    /// It changed nothing.
+    Reject(Reject),
+    /// The peer broke the protocol: the session ends.
+    Broken(Reject),
+}
+
+impl Incoming {
+    pub(super) fn new(params: &Params) -> Self {
+        let (refuse_above, accept_below) = params.inbox_marks;
+        Self {
+            profile: params.profile.clone(),
+            reliable: reliable::Receiver::new(*params.profile.limits()),
+            channels: channels::Receiver::new(params.profile.clone()),
+            inbox: Inbox::new(refuse_above, accept_below),
+            ack: params.ack,
+            unwritten: Unwritten::default(),
+            newest: None,
+            stats: Stats::default(),
+        }
+    }
+
+    /// Reads one payload. Acks are reported in any case, even when the packet is refused: they are
+    /// authentic, and it does no harm to hear them twice. Without `is_taking`, messages are refused.
+    /// `None`: a fragment, and the packet is not complete.
+    pub(super) fn handle(
+        &mut self,
+        now: Now,
+        payload: &[u8],
+        is_taking: bool,
+        on_acks: impl FnOnce(Header) -> Result<(), FalseAck>,
+    ) -> Result<Option<Heard>, Trouble> {
+        let stats = &mut self.stats;
+        stats.fragments_received += u64::from(reliable::is_fragment(payload));
+        let arrival = self.reliable.receive(now.mono, payload).map_err(|error| {
+            let late = matches!(error, DatagramError::Stale | DatagramError::Duplicate);
+            stats.packets_duplicate += u64::from(late);
+            Trouble::Reject(error.into())
+        })?;
+        let Arrival::Packet { header, payload } = arrival else {
+            return Ok(None);
+        };
+        on_acks(header).map_err(|FalseAck| Trouble::Broken(Reject::BadAck))?;
+        let packet = ConnectionPacket::parse(payload, &self.profile)
+            .map_err(|_| Trouble::Broken(Reject::ProtocolError))?;
+        if !is_taking && packet.is_reliable() {
+            return self.refuse();
+        }
+        match self.channels.check(now.mono, &packet, &mut self.inbox) {
+            Err(objection) if objection.is_violation() => {
+                return Err(Trouble::Broken(Reject::ProtocolError));
+            }
+            Err(_) => return self.refuse(),
+            Ok(()) => {}
+        }
+        let known = self.stats.messages_duplicate;
+        if is_taking {
+            self.channels
+                .apply(now.mono, &packet, &mut self.inbox, &mut self.stats);
+        }
+        let what = match packet.is_empty() {
+            true => Received::Nothing,
+            false if self.stats.messages_duplicate > known => Received::Repeats,
+            false => Received::News,
+        };
+        match self.ack {
+            AckPolicy::Queued => self.reliable.accept(header.sequence),
+            AckPolicy::Written => self.unwritten.note(header.sequence, &packet),
+        }
+        let in_order = self.note_order(header.sequence);
+        Ok(Some(Heard { what, in_order }))
+    }
+
+    /// `ack` and `ack_bits` of the next packet.
+    pub(super) fn ack(&self) -> (u16, u32) {
+        self.reliable.ack()
+    }
+
+    /// Everything polled was written. What was taken may be acknowledged now, unless some of it
+    /// still waits here; true if that was something.
+    pub(super) fn confirm_written(&mut self) -> bool {
+        if !self.inbox.is_empty() {
+            return false;
+        }
+        let channels = &self.channels;
+        let mut any = false;
+        while let Some(sequence) = self
+            .unwritten
+            .take(|channel, id| channels.is_delivered(channel, id))
+        {
+            self.reliable.accept(sequence);
+            any = true;
+        }
+        any
+    }
+
+    /// Gives up packets whose fragments stopped coming.
+    pub(super) fn handle_timeout(&mut self, now: Now) {
+        self.reliable.expire(now.mono);
+    }
+
+    /// When [`Incoming::handle_timeout`] has something to do.
+    pub(super) fn wakes_at(&self) -> Option<Timestamp> {
+        self.reliable.next_expiry()
+    }
+
+    /// When the peer has left a gap open for too long.
+    pub(super) fn gives_up_at(&self) -> Option<Timestamp> {
+        self.channels.next_stall()
+    }
+
+    pub(super) fn fill_stats(&self, stats: &mut Stats) {
+        *stats = self.stats;
+        stats.reassembly_failures += self.reliable.reassembly_failures();
+    }
+
+    fn refuse(&mut self) -> Result<Option<Heard>, Trouble> {
+        self.stats.packets_refused += 1;
+        Err(Trouble::Reject(Reject::Refused))
+    }
+
+    /// Counts a packet; whether no other is missing before it.
+    fn note_order(&mut self, sequence: u16) -> bool {
+        self.stats.packets_received += 1;
+        let expected = self
+            .newest
+            .map_or(sequence, |newest| newest.wrapping_add(1));
+        if self
+            .newest
+            .is_some_and(|newest| sequence::is_newer(newest, sequence))
+        {
+            self.stats.packets_out_of_order += 1;
+            return false;
+        }
+        self.newest = Some(sequence);
+        sequence == expected
+    }
+}

@@ -1,0 +1,261 @@
+//! The way out of a session: what the sender planned becomes a numbered packet and its datagrams.
+//!
+//! ```text
+//!   Sender::poll_packet ─▶ plan ─▶ connection packet ─▶ one datagram, or its fragments in turn
+//! ```
+//!
+//! Packet numbers are counted in 64 bits here; their low 16 go on the wire. Now and then one is left
+//! out: to the peer it looks lost, and a peer that acknowledges it acknowledges without looking
+//! (RFC 9000, section 21.4, has the same defence).
+
+use super::channels::{Carriage, FragmentPlace, Layout, PacketWriter, Profile};
+use super::params::{BELOW, Params};
+use super::reliable::Header;
+use crate::sender::{Acked, Planned, Sender};
+use crate::sequence;
+use crate::session::{Channel, SendError};
+use crate::time::{Now, Timestamp};
+
+/// What leaves one session as the payload of netcode packets.
+#[derive(Debug)]
+pub(super) struct Outgoing {
+    pub(super) sender: Sender,
+    /// Number of the next packet.
+    next: u64,
+    /// The number last left out, and the one to leave out next.
+    skipped: Option<u64>,
+    skip_at: u64,
+    seed: u64,
+    /// A packet is planned and waits to be written.
+    planned: Option<(u16, u32)>,
+    /// The packet just written, until it is reported to the sender: its number and bytes.
+    written: Option<(u64, usize)>,
+    large: Option<Box<Large>>,
+    /// When an acknowledgement last brought news.
+    progress: Timestamp,
+}
+
+/// A packet too large for one datagram, while its fragments leave.
+#[derive(Debug)]
+struct Large {
+    header: Header,
+    packet: Vec<u8>,
+    next_fragment: usize,
+}
+
+/// The peer acknowledged what was never sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FalseAck;
+
+impl Outgoing {
+    pub(super) fn new(now: Now, params: &Params, seed: u64) -> Self {
+        let sender = Sender::new(
+            now.mono,
+            params.sender.clone(),
+            params.framing(),
+            &params.lanes(),
+        );
+        let mut outgoing = Self {
+            sender,
+            next: 0,
+            skipped: None,
+            skip_at: 0,
+            seed,
+            planned: None,
+            written: None,
+            large: None,
+            progress: now.mono,
+        };
+        outgoing.choose_skip();
+        outgoing
+    }
+
+    /// Queues a message.
+    pub(super) fn push(
+        &mut self,
+        now: Now,
+        profile: &Profile,
+        channel: Channel,
+        payload: &[u8],
+    ) -> Result<(), SendError> {
+        let Some(rules) = profile.channel(channel) else {
+            return Err(SendError::NoSuchChannel);
+        };
+        if profile.carriage(channel, payload.len()).is_none() {
+            let max = profile.payload_bytes_max(channel).unwrap_or(0);
+            return Err(SendError::TooLarge {
+                size: payload.len(),
+                max,
+            });
+        }
+        if rules.is_reliable() && self.sender.oldest_unacked_since().is_none() {
+            self.progress = now.mono;
+        }
+        self.sender.push(now.mono, channel, payload)
+    }
+
+    /// Since when reliable messages have been waiting without any acknowledgement.
+    pub(super) fn waits_since(&self) -> Option<Timestamp> {
+        self.sender
+            .oldest_unacked_since()
+            .map(|oldest| oldest.max(self.progress))
+    }
+
+    /// Takes the acknowledgements of a packet that arrived.
+    pub(super) fn on_acks(&mut self, now: Now, header: Header) -> Result<(), FalseAck> {
+        for acked in header.acked() {
+            let number = sequence::nearest(self.next.saturating_sub(1), acked);
+            if number >= self.next || self.skipped == Some(number) {
+                return Err(FalseAck);
+            }
+            if self.sender.on_acked(now.mono, number) == Acked::News {
+                self.progress = now.mono;
+            }
+        }
+        self.sender.on_ack_end(now.mono);
+        Ok(())
+    }
+
+    /// Whether a datagram is to be written now. `ack` is what its packet will acknowledge.
+    pub(super) fn poll(&mut self, now: Now, ack: (u16, u32)) -> bool {
+        if self.large.is_some() || self.planned.is_some() {
+            return true;
+        }
+        let due = self.sender.poll_packet(now.mono);
+        if due {
+            self.planned = Some(ack);
+        }
+        due
+    }
+
+    /// Appends the datagram that [`Outgoing::poll`] announced.
+    pub(super) fn write(&mut self, profile: &Profile, out: &mut Vec<u8>) {
+        if let Some(large) = &mut self.large {
+            let limits = profile.limits();
+            limits.emit(large.header, &large.packet, large.next_fragment, out);
+            large.next_fragment += 1;
+            if large.next_fragment == limits.datagrams(large.packet.len()) {
+                self.large = None;
+            }
+            return;
+        }
+        let Some((ack, ack_bits)) = self.planned.take() else {
+            return;
+        };
+        let number = self.take_number();
+        let header = Header {
+            sequence: number as u16,
+            ack,
+            ack_bits,
+        };
+        let start = out.len();
+        header.emit(out);
+        let body = out.len();
+        self.write_packet(profile, out);
+        let length = out.len() - body;
+        self.written = Some((number, length + BELOW));
+        if length > profile.limits().fragment_above {
+            let packet = out.split_off(body);
+            out.truncate(start);
+            self.large = Some(Box::new(Large {
+                header,
+                packet,
+                next_fragment: 0,
+            }));
+            self.write(profile, out);
+        }
+    }
+
+    /// The datagram just written has left.
+    pub(super) fn on_written(&mut self, now: Now) {
+        if let Some((number, bytes)) = self.written.take() {
+            self.sender.on_sent(now.mono, number, bytes);
+        }
+    }
+
+    fn write_packet(&self, profile: &Profile, out: &mut Vec<u8>) {
+        let plan = self.sender.planned();
+        let mut writer = PacketWriter::new(profile, out);
+        // Entries ascend by channel; a fragment has its channel to itself.
+        let mut fragment = plan.fragment;
+        let mut rest = plan.messages.as_slice();
+        while let Some(first) = rest.first() {
+            if fragment.is_some_and(|fragment| fragment.lane < first.lane) {
+                self.write_fragment(profile, &mut writer, fragment.take());
+            }
+            let count = rest
+                .iter()
+                .take_while(|message| message.lane == first.lane)
+                .count();
+            let (list, others) = rest.split_at(count);
+            self.write_list(profile, &mut writer, list);
+            rest = others;
+        }
+        self.write_fragment(profile, &mut writer, fragment);
+        writer.finish();
+    }
+
+    fn write_list(&self, profile: &Profile, writer: &mut PacketWriter<'_>, list: &[Planned]) {
+        let channel = list[0].lane;
+        if profile.channels()[usize::from(channel)].is_reliable() {
+            writer.reliable(channel, list.iter().map(|message| message.id));
+        } else {
+            writer.unreliable(channel, list.len());
+        }
+        for message in list {
+            let payload = self.sender.payload(*message);
+            let Some(Carriage::Message(kind)) =
+                profile.carriage(channel, payload.0.len() + payload.1.len())
+            else {
+                debug_assert!(false, "push has checked that it travels inline");
+                continue;
+            };
+            match profile.messages()[usize::from(kind)] {
+                Layout::Block => writer.inline_block(channel, kind, payload),
+                Layout::Bytes { .. } | Layout::Bits(_) => writer.message(kind, payload),
+            }
+        }
+    }
+
+    fn write_fragment(
+        &self,
+        profile: &Profile,
+        writer: &mut PacketWriter<'_>,
+        fragment: Option<crate::sender::Fragment>,
+    ) {
+        let Some(fragment) = fragment else { return };
+        let data = self.sender.fragment_payload(fragment);
+        let kind = profile
+            .messages()
+            .iter()
+            .position(|layout| *layout == Layout::Block)
+            .unwrap_or(0) as u8;
+        let place = FragmentPlace {
+            channel: fragment.lane,
+            id: fragment.id,
+            count: fragment.count,
+            index: fragment.index,
+        };
+        writer.fragment(place, kind, data);
+    }
+
+    fn take_number(&mut self) -> u64 {
+        if self.next == self.skip_at {
+            self.skipped = Some(self.next);
+            self.next += 1;
+            self.choose_skip();
+        }
+        self.next += 1;
+        self.next - 1
+    }
+
+    /// 50 to 305 packets from here: often enough to catch a liar within seconds, rarely enough to
+    /// look like a very good network.
+    fn choose_skip(&mut self) {
+        self.seed = self
+            .seed
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        self.skip_at = self.next + 50 + (self.seed >> 56);
+    }
+}

@@ -1,0 +1,359 @@
+//! One peer that speaks yojimbo: three layers called in order, and the life of the session.
+//!
+//! ```text
+//!   datagram ─▶ Link::open ─▶ Incoming ─▶ inbox ─▶ poll_message
+//!                                │ acks, what to acknowledge
+//!                                ▼
+//!   send ─────────────────▶ Outgoing ─▶ Link::seal ─▶ poll_transmit
+//!
+//!   Waiting ──admit──▶ Open ──finish──▶ Finishing ──all acked, or lingered──▶ Closed
+//!      └──────────────── close, silence, a broken rule ────────────────────────▲
+//! ```
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::incoming::{Heard, Incoming, Trouble};
+use super::netcode::{DISCONNECT_REPEATS, Link, Received, Seat, Seated};
+use super::outgoing::Outgoing;
+use super::params::Params;
+use crate::sender;
+use crate::session::{Channel, CloseReason, Event, Identity, Message, Reject, SendError};
+use crate::stats::Stats;
+use crate::time::{Deadline, Now, Timestamp, Wake};
+
+/// A session over a netcode link: a server's from the moment its client is authenticated, a client's
+/// from the moment it is connected.
+pub struct Session {
+    params: Arc<Params>,
+    link: Link,
+    phase: Phase,
+    incoming: Incoming,
+    outgoing: Outgoing,
+    events: VecDeque<Event>,
+    identity: Who,
+    /// Slot and client id of a server's peer, given back when the session closes.
+    seat: Option<Seat>,
+}
+
+/// Where the session is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Authenticated; the backend is being opened.
+    Waiting,
+    /// Messages flow. `greet`: the keep-alive that tells the client so is still to be sent.
+    Open { greet: bool },
+    /// The owner has nothing more to say.
+    Finishing {
+        reason: CloseReason,
+        until: Timestamp,
+    },
+    /// Over. So many goodbyes, or one denial, are still to be sent.
+    Closed { goodbyes: usize, denial: bool },
+}
+
+#[derive(Debug, Default)]
+struct Who {
+    client_id: Option<u64>,
+    user_data: Option<super::netcode::token::UserData>,
+}
+
+impl Session {
+    /// A server's session with a client that answered its challenge. Waits to be admitted.
+    pub fn seated(now: Now, params: Arc<Params>, seated: Seated, seed: u64) -> Self {
+        let Seated {
+            link,
+            seat,
+            user_data,
+            ..
+        } = seated;
+        let identity = Who {
+            client_id: Some(seat.client_id()),
+            user_data: Some(user_data),
+        };
+        Self {
+            events: [Event::Authenticated].into(),
+            identity,
+            seat: Some(seat),
+            ..Self::new(now, params, link, Phase::Waiting, seed)
+        }
+    }
+
+    /// A client's session, which its server has just admitted.
+    pub fn connected(now: Now, params: Arc<Params>, link: Link, seed: u64) -> Self {
+        Self {
+            events: [Event::Connected].into(),
+            ..Self::new(now, params, link, Phase::Open { greet: false }, seed)
+        }
+    }
+
+    fn new(now: Now, params: Arc<Params>, link: Link, phase: Phase, seed: u64) -> Self {
+        Self {
+            link,
+            phase,
+            incoming: Incoming::new(&params),
+            outgoing: Outgoing::new(now, &params, seed),
+            events: VecDeque::new(),
+            identity: Who::default(),
+            seat: None,
+            params,
+        }
+    }
+
+    fn handle_payload(&mut self, now: Now, reliable: &[u8]) -> Result<(), Reject> {
+        // Once the owner is done nothing more is taken, and so nothing more is acknowledged.
+        let is_taking = matches!(self.phase, Phase::Open { .. });
+        let outgoing = &mut self.outgoing;
+        let heard = self
+            .incoming
+            .handle(now, reliable, is_taking, |acks| outgoing.on_acks(now, acks));
+        match heard {
+            Ok(None) => Ok(()),
+            Ok(Some(Heard { what, in_order })) => {
+                outgoing.sender.on_received(now.mono, what, in_order);
+                Ok(())
+            }
+            Err(Trouble::Reject(reject)) => Err(reject),
+            Err(Trouble::Broken(reject)) => {
+                self.end(CloseReason::ProtocolViolation);
+                Err(reject)
+            }
+        }
+    }
+
+    /// What time alone decides: silence, a peer that no longer acknowledges, a gap that stays.
+    fn overdue(&self, now: Now) -> Option<CloseReason> {
+        if self.link.is_timed_out(now) {
+            return Some(CloseReason::PeerTimeout);
+        }
+        let is_past = |at: Option<Timestamp>| at.is_some_and(|at| at <= now.mono);
+        match self.phase {
+            Phase::Finishing { reason, until } if until <= now.mono => Some(reason),
+            Phase::Finishing { .. } | Phase::Open { .. } if is_past(self.stalls_at()) => {
+                Some(CloseReason::PeerStalled)
+            }
+            Phase::Open { .. } if is_past(self.incoming.gives_up_at()) => {
+                Some(CloseReason::PeerGapStall)
+            }
+            Phase::Waiting
+            | Phase::Open { .. }
+            | Phase::Finishing { .. }
+            | Phase::Closed { .. } => None,
+        }
+    }
+
+    fn stalls_at(&self) -> Option<Timestamp> {
+        self.outgoing
+            .waits_since()
+            .map(|since| since + self.params.peer_stall_timeout)
+    }
+
+    /// Ends the session. A peer that is gone gets no goodbye: nobody would hear it.
+    fn end(&mut self, reason: CloseReason) {
+        if matches!(self.phase, Phase::Closed { .. }) {
+            return;
+        }
+        let is_there = !matches!(
+            reason,
+            CloseReason::PeerDisconnect | CloseReason::PeerTimeout
+        );
+        let denial = self.phase == Phase::Waiting && is_there;
+        let goodbyes = if is_there && !denial {
+            DISCONNECT_REPEATS
+        } else {
+            0
+        };
+        self.phase = Phase::Closed { goodbyes, denial };
+        self.seat = None;
+        self.events.push_back(Event::Closed(reason));
+    }
+
+    /// The next goodbye of a session that is over.
+    fn transmit_goodbye(&mut self, now: Now, out: &mut Vec<u8>) -> bool {
+        let Phase::Closed { goodbyes, denial } = &mut self.phase else {
+            return false;
+        };
+        if *denial {
+            *denial = false;
+            return self.link.deny(out);
+        }
+        if *goodbyes == 0 {
+            return false;
+        }
+        *goodbyes -= 1;
+        self.link.disconnect(now, out);
+        true
+    }
+
+    fn transmit_payload(&mut self, now: Now, out: &mut Vec<u8>) -> bool {
+        if !self.outgoing.poll(now, self.incoming.ack()) {
+            return false;
+        }
+        if self.link.preface(now, out) {
+            return true;
+        }
+        let sealing = self.link.begin(out);
+        self.outgoing.write(&self.params.profile, out);
+        self.link.seal(now, out, sealing);
+        self.outgoing.on_written(now);
+        true
+    }
+}
+
+impl crate::session::Session for Session {
+    fn handle_datagram(&mut self, now: Now, datagram: &mut [u8]) -> Result<(), Reject> {
+        if matches!(self.phase, Phase::Closed { .. }) {
+            return Err(Reject::UnknownPeer);
+        }
+        match self.link.open(now, datagram)? {
+            Received::Payload { bytes, .. } => self.handle_payload(now, bytes),
+            Received::KeepAlive { .. } | Received::Handshake => Ok(()),
+            Received::Disconnect => {
+                self.end(CloseReason::PeerDisconnect);
+                Ok(())
+            }
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Now) {
+        if matches!(self.phase, Phase::Closed { .. }) {
+            return;
+        }
+        if let Some(reason) = self.overdue(now) {
+            self.end(reason);
+            return;
+        }
+        self.incoming.handle_timeout(now);
+        self.outgoing.sender.handle_timeout(now.mono);
+    }
+
+    fn admit(&mut self, _now: Now) {
+        if self.phase == Phase::Waiting {
+            self.phase = Phase::Open { greet: true };
+            self.events.push_back(Event::Connected);
+        }
+    }
+
+    fn send(&mut self, now: Now, channel: Channel, payload: &[u8]) -> Result<(), SendError> {
+        if !matches!(self.phase, Phase::Open { .. }) {
+            return Err(SendError::Closed);
+        }
+        self.outgoing
+            .push(now, &self.params.profile, channel, payload)
+    }
+
+    fn finish(&mut self, now: Now, reason: CloseReason, linger: Duration) {
+        match self.phase {
+            Phase::Open { .. } if !self.outgoing.sender.is_drained() => {
+                self.phase = Phase::Finishing {
+                    reason,
+                    until: now.mono + linger,
+                };
+            }
+            Phase::Open { .. } | Phase::Waiting => self.end(reason),
+            Phase::Finishing { .. } | Phase::Closed { .. } => {}
+        }
+    }
+
+    fn close(&mut self, _now: Now, reason: CloseReason) {
+        self.end(reason);
+    }
+
+    fn poll_transmit(&mut self, now: Now, out: &mut Vec<u8>) -> bool {
+        match self.phase {
+            Phase::Waiting => return false,
+            Phase::Closed { .. } => return self.transmit_goodbye(now, out),
+            Phase::Open { greet: true } => {
+                self.phase = Phase::Open { greet: false };
+                self.link.admit(now, self.params.confirm_timeout, out);
+                return true;
+            }
+            Phase::Finishing { reason, .. } if self.outgoing.sender.is_drained() => {
+                self.end(reason);
+                return self.transmit_goodbye(now, out);
+            }
+            Phase::Open { greet: false } | Phase::Finishing { .. } => {}
+        }
+        if self.transmit_payload(now, out) {
+            return true;
+        }
+        let due = self.link.is_keep_alive_due(now);
+        if due {
+            self.link.keep_alive(now, out);
+        }
+        due
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    fn poll_message(&mut self) -> Option<Message<'_>> {
+        self.incoming.inbox.pop()
+    }
+
+    fn inbox_bytes(&self) -> usize {
+        self.incoming.inbox.payload_bytes()
+    }
+
+    fn confirm_written(&mut self, now: Now) {
+        if self.incoming.confirm_written() {
+            // The peer has waited for this: let the acknowledgement leave soon.
+            self.outgoing
+                .sender
+                .on_received(now.mono, sender::Received::News, false);
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        matches!(self.phase, Phase::Open { .. }) && self.outgoing.sender.has_room()
+    }
+
+    fn poll_timeout(&self) -> Option<Deadline> {
+        let link = self.link.poll_timeout();
+        let at = |at: Option<Timestamp>, why| at.map(|at| Deadline { at, why });
+        let until = match self.phase {
+            Phase::Closed { .. } => return None,
+            Phase::Waiting => return link,
+            Phase::Open { .. } => at(self.incoming.gives_up_at(), Wake::Idle),
+            Phase::Finishing { until, .. } => at(Some(until), Wake::Linger),
+        };
+        [
+            link,
+            until,
+            at(self.stalls_at(), Wake::Idle),
+            at(self.incoming.wakes_at(), Wake::Resend),
+            self.outgoing.sender.poll_timeout(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    fn is_urgent(&self) -> bool {
+        self.outgoing.sender.is_ack_urgent()
+    }
+
+    fn vouches_for(&self, datagram: &[u8]) -> bool {
+        self.link.vouches_for(datagram)
+    }
+
+    fn identity(&self) -> Identity<'_> {
+        Identity {
+            client_id: self.identity.client_id,
+            user_data: self
+                .identity
+                .user_data
+                .as_ref()
+                .map_or(&[], |data| data.as_bytes()),
+        }
+    }
+
+    fn stats(&self) -> Stats {
+        let mut stats = Stats::default();
+        self.incoming.fill_stats(&mut stats);
+        self.outgoing.sender.fill_stats(&mut stats);
+        stats
+    }
+}
