@@ -5,6 +5,7 @@
 
 pub mod cursor;
 pub mod endpoint;
+pub mod gaffer;
 pub mod inbox;
 mod peer_table;
 pub mod rtt;
@@ -14,6 +15,7 @@ pub mod sequence;
 pub mod session;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;
+mod siphash;
 pub mod stats;
 pub mod time;
 mod timers;

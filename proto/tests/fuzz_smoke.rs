@@ -36,6 +36,8 @@ targets!(
     bit_reader,
     channel_receiver,
     connection_packet,
+    gaffer_datagram,
+    gaffer_session,
     netcode_challenge,
     netcode_client,
     netcode_packet,
@@ -44,7 +46,7 @@ targets!(
     reliable_receiver,
     rudp_datagram,
     rudp_session,
-    sequence_window
+    sequence_window,
 );
 
 fn smoke(name: &str, seeds: &[Vec<u8>], run: fn(&[u8])) {

@@ -6,10 +6,11 @@
 //! the address can repeat, and we need remember nothing: they are a keyed hash of the address and
 //! the half minute.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::rudp::wire::{self, Record};
+use crate::siphash::Key;
 use crate::time::{Now, Timestamp};
 
 /// How long one pair of ids is given out. An answer counts during this span and the next.
@@ -29,7 +30,7 @@ const RECENT: usize = 4096;
 /// Makes probes and recognises their answers.
 #[derive(Debug)]
 pub(super) struct Probe {
-    secret: [u64; 2],
+    key: Key,
     /// By hash of the address: not before this may it be asked again. Allocated by the first probe.
     not_before: Vec<Timestamp>,
 }
@@ -37,10 +38,8 @@ pub(super) struct Probe {
 impl Probe {
     /// `secret` must be unpredictable to peers; workers of one listener may share it.
     pub(super) fn new(secret: [u8; 16]) -> Self {
-        let (low, high) = secret.split_at(8);
-        let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |w, b| w << 8 | u64::from(*b));
         Self {
-            secret: [word(low), word(high)],
+            key: Key::new(secret),
             not_before: Vec::new(),
         }
     }
@@ -91,14 +90,7 @@ impl Probe {
     }
 
     fn hash(&self, from: SocketAddr, epoch: u64) -> u64 {
-        let mut input = [0; 26];
-        match from.ip() {
-            IpAddr::V4(ip) => input[..16].copy_from_slice(&ip.to_ipv6_mapped().octets()),
-            IpAddr::V6(ip) => input[..16].copy_from_slice(&ip.octets()),
-        }
-        input[16..18].copy_from_slice(&from.port().to_be_bytes());
-        input[18..].copy_from_slice(&epoch.to_be_bytes());
-        siphash(self.secret, &input)
+        self.key.address(from, epoch)
     }
 }
 
@@ -123,63 +115,9 @@ fn epoch(now: Now) -> u64 {
     now.mono.as_nanos() / EPOCH.as_nanos() as u64
 }
 
-/// SipHash-2-4 (Aumasson and Bernstein, 2012).
-fn siphash(key: [u64; 2], input: &[u8]) -> u64 {
-    let mut v = [
-        key[0] ^ 0x736f_6d65_7073_6575,
-        key[1] ^ 0x646f_7261_6e64_6f6d,
-        key[0] ^ 0x6c79_6765_6e65_7261,
-        key[1] ^ 0x7465_6462_7974_6573,
-    ];
-    let mut absorb = |word: u64| {
-        v[3] ^= word;
-        sip_round(&mut v);
-        sip_round(&mut v);
-        v[0] ^= word;
-    };
-    let words = input.chunks_exact(8);
-    let tail = words.remainder();
-    for word in words {
-        let mut bytes = [0; 8];
-        bytes.copy_from_slice(word);
-        absorb(u64::from_le_bytes(bytes));
-    }
-    let mut last = [0; 8];
-    last[..tail.len()].copy_from_slice(tail);
-    last[7] = input.len() as u8;
-    absorb(u64::from_le_bytes(last));
-    v[2] ^= 0xff;
-    for _ in 0..4 {
-        sip_round(&mut v);
-    }
-    v[0] ^ v[1] ^ v[2] ^ v[3]
-}
-
-fn sip_round(v: &mut [u64; 4]) {
-    v[0] = v[0].wrapping_add(v[1]);
-    v[2] = v[2].wrapping_add(v[3]);
-    v[1] = v[1].rotate_left(13) ^ v[0];
-    v[3] = v[3].rotate_left(16) ^ v[2];
-    v[0] = v[0].rotate_left(32);
-    v[2] = v[2].wrapping_add(v[1]);
-    v[0] = v[0].wrapping_add(v[3]);
-    v[1] = v[1].rotate_left(17) ^ v[2];
-    v[3] = v[3].rotate_left(21) ^ v[0];
-    v[2] = v[2].rotate_left(32);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn siphash_gives_the_published_values() {
-        // The authors' test: key 00..0f, inputs of the bytes 00, 01, 02, ...
-        let key = [0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908];
-        let input: Vec<u8> = (0..15).collect();
-        assert_eq!(siphash(key, &[]), 0x726f_db47_dd0e_0e31);
-        assert_eq!(siphash(key, &input), 0xa129_ca61_49be_45e5);
-    }
 
     fn now(secs: u64) -> Now {
         Now {

@@ -4,6 +4,8 @@
 //! same tests over another directory of the same schema (see tests/vectors/README.md).
 
 mod bitpack;
+mod gaffer;
+mod gaffer_messages;
 mod netcode;
 mod reliable;
 mod rudp;

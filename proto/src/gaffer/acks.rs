@@ -1,0 +1,162 @@
+//! Acknowledgements of the 2008 article: which packets came, which of ours arrived, round trip and
+//! loss.
+//!
+//! Rule: docs/wire/gaffer.md, section 3.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::gaffer::wire::{Header, is_more_recent};
+use crate::time::Timestamp;
+
+/// How far a packet may jump ahead of the newest one. One forged packet further ahead would make
+/// all genuine ones old (docs/wire/gaffer.md, section 6).
+pub const JUMP_MAX: u32 = 1024;
+
+/// A packet without an acknowledgement is lost after more than this: the article's one second, and
+/// the millisecond its code adds.
+const LOST_AFTER: Duration = Duration::from_millis(1001);
+
+/// Packets received from the peer.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Received {
+    /// Most recent sequence; 0 before there is one, as in the article.
+    newest: u32,
+    /// Bit n stands for packet `newest - n`. Four times what ack bits reach, so that a late packet
+    /// is told from a repeated one.
+    seen: u128,
+    /// Something arrived, even if it was too old to move `newest`.
+    some: bool,
+}
+
+/// How a packet stands to those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Newer than all. Whether nothing is missing in between.
+    Newer {
+        /// It is the very next one.
+        in_order: bool,
+    },
+    /// Late, and not seen before.
+    Late,
+    /// Seen before.
+    Duplicate,
+    /// Too old or too far ahead to say anything about.
+    Outside,
+}
+
+impl Received {
+    /// As if `newest` had been the most recent sequence all along, and nothing received.
+    pub fn starting_at(newest: u32) -> Self {
+        Self {
+            newest,
+            ..Self::default()
+        }
+    }
+
+    /// Judges a packet without remembering it.
+    pub fn order(&self, sequence: u32) -> Order {
+        let ahead = sequence.wrapping_sub(self.newest);
+        if is_more_recent(sequence, self.newest) {
+            // The first packet may start anywhere in the newer half of the circle.
+            return if self.seen == 0 || ahead <= JUMP_MAX {
+                let in_order = ahead == 1 || self.seen == 0;
+                Order::Newer { in_order }
+            } else {
+                Order::Outside
+            };
+        }
+        match ahead.wrapping_neg() {
+            behind @ 0..=127 if self.seen >> behind & 1 == 1 => Order::Duplicate,
+            0 => Order::Newer { in_order: true },
+            1..=127 => Order::Late,
+            // By the article's rule a peer that starts above 2^31 is older than 0 for ever. Its
+            // first packet is delivered, and acknowledged by nobody.
+            _ if !self.some => Order::Late,
+            _ => Order::Outside,
+        }
+    }
+
+    /// Remembers a packet that was judged and taken.
+    pub fn insert(&mut self, sequence: u32) {
+        self.some = true;
+        let ahead = sequence.wrapping_sub(self.newest);
+        if is_more_recent(sequence, self.newest) {
+            self.seen = self.seen.checked_shl(ahead).unwrap_or(0) | 1;
+            self.newest = sequence;
+        } else if let behind @ 0..=127 = ahead.wrapping_neg() {
+            self.seen |= 1 << behind;
+        }
+    }
+
+    /// Whether anything was taken.
+    pub fn is_some(&self) -> bool {
+        self.some
+    }
+
+    /// What the next header says: ack and ack bits.
+    pub fn acks(&self) -> (u32, u32) {
+        (self.newest, (self.seen >> 1) as u32)
+    }
+}
+
+/// Own packets on their way.
+#[derive(Debug, Default)]
+pub struct Sent {
+    /// Oldest first, without those acknowledged or given up.
+    pending: VecDeque<Pending>,
+    /// Seconds, smoothed, beginning at 0.
+    rtt: f64,
+    lost: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    sequence: u32,
+    number: u64,
+    sent_at: Timestamp,
+}
+
+impl Sent {
+    /// A packet left: its sequence on the wire and its number in the session.
+    pub fn on_sent(&mut self, now: Timestamp, sequence: u32, number: u64) {
+        self.pending.push_back(Pending {
+            sequence,
+            number,
+            sent_at: now,
+        });
+    }
+
+    /// A header arrived: calls `on_acked` with the number of each packet it acknowledges first.
+    pub fn on_header(&mut self, now: Timestamp, header: &Header, mut on_acked: impl FnMut(u64)) {
+        let rtt = &mut self.rtt;
+        self.pending.retain(|packet| {
+            if !header.acknowledges(packet.sequence) {
+                return true;
+            }
+            *rtt += (now.since(packet.sent_at).as_secs_f64() - *rtt) * 0.1;
+            on_acked(packet.number);
+            false
+        });
+    }
+
+    /// Gives up what is too old; an acknowledgement that comes later is ignored.
+    pub fn expire(&mut self, now: Timestamp) {
+        while let Some(oldest) = self.pending.front()
+            && now.since(oldest.sent_at) > LOST_AFTER
+        {
+            self.pending.pop_front();
+            self.lost += 1;
+        }
+    }
+
+    /// Round trip, smoothed by a tenth of each sample from 0 up.
+    pub fn rtt(&self) -> Duration {
+        Duration::from_secs_f64(self.rtt)
+    }
+
+    /// Packets given up.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+}

@@ -1,0 +1,239 @@
+//! Messages out of packets: in order, each once, whole packets or nothing.
+//!
+//! Rule: docs/wire/gaffer.md, sections 4 and 5. A packet is judged before anything of it is applied,
+//! because a packet that is applied is acknowledged, and what is acknowledged is never sent again.
+
+use std::collections::VecDeque;
+
+use crate::gaffer::wire::{FRAGMENT_BYTES, Record, Records};
+use crate::inbox::{Inbox, MESSAGE_OVERHEAD};
+use crate::sender::Received;
+use crate::session::Reject;
+
+/// Messages from the next one on that may wait for it. The sender never goes further.
+pub(super) const WINDOW: u16 = 1024;
+
+/// Bytes of those.
+const STORED_BYTES_MAX: usize = 256 * 1024;
+
+/// Channels of the two lanes.
+pub(super) const RELIABLE: u8 = 0;
+pub(super) const UNRELIABLE: u8 = 1;
+
+#[derive(Debug)]
+pub(super) struct Receiver {
+    next: u16,
+    /// Entry i is message `next + i`; the first is always missing.
+    window: VecDeque<Option<Box<[u8]>>>,
+    stored_bytes: usize,
+    /// The large message being put together. Its id is always `next`.
+    large: Option<Large>,
+    message_bytes_max: usize,
+}
+
+#[derive(Debug)]
+struct Large {
+    last: u8,
+    bytes: Vec<u8>,
+    /// Bit i of word i / 64: fragment i is there.
+    have: [u64; 4],
+    missing: u32,
+}
+
+/// What a packet brought.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Brought {
+    pub(super) messages: u64,
+    pub(super) bytes: u64,
+    pub(super) duplicates: u64,
+    pub(super) fragments: u64,
+    pub(super) has_content: bool,
+    pub(super) has_news: bool,
+    pub(super) is_goodbye: bool,
+}
+
+impl Brought {
+    pub(super) fn what(&self) -> Received {
+        match (self.has_content, self.has_news) {
+            (false, _) => Received::Nothing,
+            (true, false) => Received::Repeats,
+            (true, true) => Received::News,
+        }
+    }
+}
+
+impl Receiver {
+    pub(super) fn new(message_bytes_max: usize) -> Self {
+        Self {
+            next: 0,
+            window: VecDeque::new(),
+            stored_bytes: 0,
+            large: None,
+            message_bytes_max,
+        }
+    }
+
+    /// Whether every record of a packet can be taken now. Changes nothing.
+    pub(super) fn judge(&self, records: Records<'_>, is_taking: bool) -> Result<(), Reject> {
+        let mut stored = self.stored_bytes;
+        for record in records {
+            match record {
+                Record::KeepAlive | Record::Goodbye => continue,
+                Record::Unreliable(_) => {}
+                Record::Reliable { id, payload } => {
+                    let ahead = id.wrapping_sub(self.next);
+                    if payload.len() > self.message_bytes_max {
+                        return Err(Reject::ProtocolError);
+                    }
+                    if (WINDOW..0x8000).contains(&ahead) {
+                        return Err(Reject::Refused);
+                    }
+                    if (1..WINDOW).contains(&ahead) {
+                        stored += payload.len() + MESSAGE_OVERHEAD;
+                    }
+                }
+                Record::Fragment { id, last, .. } => self.judge_fragment(id, last)?,
+            }
+            // A full inbox refuses whatever would fill it further.
+            if !is_taking {
+                return Err(Reject::Refused);
+            }
+        }
+        if stored > STORED_BYTES_MAX && stored > self.stored_bytes {
+            return Err(Reject::Refused);
+        }
+        Ok(())
+    }
+
+    fn judge_fragment(&self, id: u16, last: u8) -> Result<(), Reject> {
+        let ahead = id.wrapping_sub(self.next);
+        if ahead >= 0x8000 {
+            return Ok(());
+        }
+        // A large message travels alone: everything before it was acknowledged first.
+        if ahead > 0 {
+            return Err(Reject::Refused);
+        }
+        if usize::from(last) * FRAGMENT_BYTES >= self.message_bytes_max {
+            return Err(Reject::BadFragment);
+        }
+        match &self.large {
+            Some(large) if large.last != last => Err(Reject::BadFragment),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Applies a packet that was judged.
+    pub(super) fn apply(&mut self, records: Records<'_>, inbox: &mut Inbox) -> Brought {
+        let mut brought = Brought::default();
+        for record in records {
+            match record {
+                Record::KeepAlive => continue,
+                Record::Goodbye => {
+                    brought.is_goodbye = true;
+                    continue;
+                }
+                Record::Unreliable(payload) => {
+                    inbox.push(UNRELIABLE, false, payload);
+                    brought.messages += 1;
+                    brought.bytes += payload.len() as u64;
+                    brought.has_news = true;
+                }
+                Record::Reliable { id, payload } => self.take(id, payload, inbox, &mut brought),
+                Record::Fragment {
+                    id,
+                    index,
+                    last,
+                    bytes,
+                } => self.take_fragment(id, index, last, bytes, inbox, &mut brought),
+            }
+            brought.has_content = true;
+        }
+        brought
+    }
+
+    fn take(&mut self, id: u16, payload: &[u8], inbox: &mut Inbox, brought: &mut Brought) {
+        let ahead = usize::from(id.wrapping_sub(self.next));
+        let is_known =
+            ahead >= usize::from(WINDOW) || matches!(self.window.get(ahead), Some(Some(_)));
+        if is_known {
+            brought.duplicates += 1;
+            return;
+        }
+        brought.has_news = true;
+        if ahead == 0 {
+            self.deliver(payload, inbox, brought);
+            self.deliver_stored(inbox, brought);
+            return;
+        }
+        if ahead >= self.window.len() {
+            self.window.resize_with(ahead + 1, || None);
+        }
+        self.stored_bytes += payload.len() + MESSAGE_OVERHEAD;
+        self.window[ahead] = Some(payload.into());
+    }
+
+    fn deliver(&mut self, payload: &[u8], inbox: &mut Inbox, brought: &mut Brought) {
+        inbox.push(RELIABLE, true, payload);
+        brought.messages += 1;
+        brought.bytes += payload.len() as u64;
+        self.window.pop_front();
+        self.next = self.next.wrapping_add(1);
+        self.large = None;
+    }
+
+    fn deliver_stored(&mut self, inbox: &mut Inbox, brought: &mut Brought) {
+        while let Some(Some(_)) = self.window.front() {
+            let Some(payload) = self.window.front_mut().and_then(Option::take) else {
+                return;
+            };
+            self.stored_bytes -= payload.len() + MESSAGE_OVERHEAD;
+            self.deliver(&payload, inbox, brought);
+        }
+        if self.window.is_empty() {
+            self.window.shrink_to(64);
+        }
+    }
+
+    fn take_fragment(
+        &mut self,
+        id: u16,
+        index: u8,
+        last: u8,
+        bytes: &[u8],
+        inbox: &mut Inbox,
+        brought: &mut Brought,
+    ) {
+        if id != self.next {
+            brought.duplicates += 1;
+            return;
+        }
+        let large = self.large.get_or_insert_with(|| Large {
+            last,
+            bytes: Vec::new(),
+            have: [0; 4],
+            missing: u32::from(last) + 1,
+        });
+        let (word, bit) = (usize::from(index / 64), 1 << (index % 64));
+        if large.have[word] & bit != 0 || large.last != last {
+            brought.duplicates += 1;
+            return;
+        }
+        large.have[word] |= bit;
+        large.missing -= 1;
+        brought.fragments += 1;
+        brought.has_news = true;
+        // Memory grows with what arrived, not with what was announced.
+        let start = usize::from(index) * FRAGMENT_BYTES;
+        let end = start + bytes.len();
+        if large.bytes.len() < end {
+            large.bytes.resize(end, 0);
+        }
+        large.bytes[start..end].copy_from_slice(bytes);
+        if large.missing == 0 {
+            let payload = std::mem::take(&mut large.bytes);
+            self.deliver(&payload, inbox, brought);
+            self.deliver_stored(inbox, brought);
+        }
+    }
+}

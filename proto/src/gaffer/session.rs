@@ -1,0 +1,539 @@
+//! One gaffer peer: the virtual connection, and packets to and from the layers below it.
+//!
+//! Rule: docs/wire/gaffer.md, sections 2 to 6.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::gaffer::acks::{Order, Received, Sent};
+use crate::gaffer::receiver::{self, Brought, Receiver};
+use crate::gaffer::wire::{self, Header, Record, is_more_recent};
+use crate::gaffer::{Late, Params, Payload};
+use crate::inbox::Inbox;
+use crate::sender::{Planned, Sender};
+use crate::session::{
+    Channel, CloseReason, Event, Identity, Message, Reject, SendError, Session as Interface,
+};
+use crate::stats::Stats;
+use crate::time::{Deadline, Now, Timestamp, Wake};
+
+/// The payload of a packet that is for its header only. A keep-alive needs one byte: the article's
+/// code ignores the acks of a packet without payload.
+pub(super) const KEEP_ALIVE: u8 = 0;
+
+/// Goodbyes, in one go: at 10 % loss, one peer in a thousand hears none of them and waits out its
+/// timeout.
+const GOODBYES: u8 = 3;
+
+/// How often a dialling session knocks.
+const HELLO_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Acknowledgements of packets never sent, within a second, that end a session.
+const BAD_ACKS_MAX: u32 = 100;
+
+/// Packets in a row from outside the window, each the one after the last, that show another life of
+/// the peer; believed only when this life has been silent for a while.
+const OTHER_LIFE_RUN: u8 = 4;
+const OTHER_LIFE_SILENCE: Duration = Duration::from_secs(1);
+
+/// One peer's state.
+pub struct Session {
+    params: Params,
+    state: State,
+    finishing: Option<(CloseReason, Timestamp)>,
+    /// Sequence of the packet with number 0.
+    first_sequence: u32,
+    /// Number of the next packet.
+    next_number: u64,
+    received: Received,
+    sent: Sent,
+    sender: Sender,
+    receiver: Receiver,
+    inbox: Inbox,
+    events: VecDeque<Event>,
+    stats: Stats,
+    last_heard: Timestamp,
+    last_progress: Timestamp,
+    /// While dialling: when to knock next. Once after that: at once, because the peer waits for
+    /// the acknowledgement of its first packet.
+    hello_at: Option<Timestamp>,
+    goodbyes: u8,
+    traps: Traps,
+    bad_acks: BadAcks,
+    other_life: OtherLife,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// We dial; the peer has not answered.
+    Dialing,
+    /// The peer is real; its backend is not there yet.
+    Waiting,
+    Open,
+    Closed,
+}
+
+/// Sequences that are left out now and then: who acknowledges one makes its acks up.
+#[derive(Debug)]
+struct Traps {
+    random: u64,
+    packets_left: u32,
+    recent: [Option<u32>; 4],
+}
+
+#[derive(Debug, Default)]
+struct BadAcks {
+    since: Timestamp,
+    count: u32,
+}
+
+#[derive(Debug, Default)]
+struct OtherLife {
+    next: u32,
+    run: u8,
+}
+
+impl Session {
+    /// A session that dials a peer. `seed` makes its first sequence and must be unpredictable: who
+    /// can guess it can forge acknowledgements.
+    pub fn dial(params: &Params, seed: u64, now: Now) -> Self {
+        let mut traps = Traps::new(seed);
+        let first = (traps.draw() % 0x7fff_ffff) as u32 + 1;
+        Self::new(params, first, traps, now, State::Dialing)
+    }
+
+    /// A session of a peer that is known to receive what we send, or trusted to.
+    pub(super) fn accept(params: &Params, first_sequence: u32, seed: u64, now: Now) -> Self {
+        let traps = Traps::new(seed);
+        let mut session = Self::new(params, first_sequence, traps, now, State::Waiting);
+        session.events.push_back(Event::Authenticated);
+        session
+    }
+
+    fn new(params: &Params, first_sequence: u32, traps: Traps, now: Now, state: State) -> Self {
+        let now = now.mono;
+        Self {
+            state,
+            finishing: None,
+            first_sequence,
+            next_number: 0,
+            received: Received::default(),
+            sent: Sent::default(),
+            sender: Sender::new(now, params.sender(), params.framing(), params.lanes()),
+            receiver: Receiver::new(params.message_max()),
+            inbox: Inbox::new(params.inbox_refuse_above, params.inbox_accept_below),
+            events: VecDeque::new(),
+            stats: Stats::default(),
+            last_heard: now,
+            last_progress: now,
+            hello_at: (state == State::Dialing).then_some(now),
+            goodbyes: 0,
+            traps,
+            bad_acks: BadAcks::default(),
+            other_life: OtherLife::default(),
+            params: params.clone(),
+        }
+    }
+
+    fn handle_packet(
+        &mut self,
+        now: Timestamp,
+        header: Header,
+        payload: &[u8],
+    ) -> Result<(), Reject> {
+        let order = self.received.order(header.sequence);
+        if order == Order::Outside {
+            return Err(self.on_outside(now, header.sequence));
+        }
+        self.check_acks(now, &header)?;
+        // From here on the packet is the peer's, whatever becomes of its payload.
+        self.last_heard = now;
+        self.other_life = OtherLife::default();
+        self.on_acks(now, &header);
+        if order == Order::Duplicate {
+            self.stats.packets_duplicate += 1;
+            return Err(Reject::Stale);
+        }
+        self.stats.packets_out_of_order += u64::from(order == Order::Late);
+        let in_order = order == Order::Newer { in_order: true };
+        let brought = match self.params.payload {
+            Payload::Raw { late } => self.take_raw(payload, order, late)?,
+            Payload::Messages => self.take_messages(payload)?,
+        };
+        self.received.insert(header.sequence);
+        self.stats.packets_received += 1;
+        self.stats.messages_received += brought.messages;
+        self.stats.message_bytes_received += brought.bytes;
+        self.stats.messages_duplicate += brought.duplicates;
+        self.stats.fragments_received += brought.fragments;
+        self.sender.on_received(now, brought.what(), in_order);
+        if brought.is_goodbye {
+            self.end(CloseReason::PeerDisconnect);
+        }
+        Ok(())
+    }
+
+    fn take_messages(&mut self, payload: &[u8]) -> Result<Brought, Reject> {
+        let records = wire::parse(payload).map_err(|wire::Malformed| Reject::Malformed)?;
+        let is_taking = self.inbox.is_taking();
+        if let Err(reject) = self.receiver.judge(records, is_taking) {
+            self.stats.packets_refused += u64::from(reject == Reject::Refused);
+            return Err(reject);
+        }
+        Ok(self.receiver.apply(records, &mut self.inbox))
+    }
+
+    /// Each packet is one message. Nobody sends it again, so one that has no room is lost.
+    fn take_raw(&mut self, payload: &[u8], order: Order, late: Late) -> Result<Brought, Reject> {
+        let mut brought = Brought::default();
+        if payload == [KEEP_ALIVE] {
+            return Ok(brought);
+        }
+        brought.has_content = true;
+        brought.has_news = true;
+        if order == Order::Late && late == Late::Drop && self.received.is_some() {
+            self.stats.unreliable_dropped += 1;
+        } else if !self.inbox.is_taking() {
+            self.stats.packets_refused += 1;
+            self.stats.unreliable_dropped += 1;
+            return Err(Reject::Refused);
+        } else {
+            self.inbox.push(0, false, payload);
+            brought.messages = 1;
+            brought.bytes = payload.len() as u64;
+        }
+        Ok(brought)
+    }
+
+    /// A packet from so far away that it is forged, or from another life of the peer.
+    fn on_outside(&mut self, now: Timestamp, sequence: u32) -> Reject {
+        let life = &mut self.other_life;
+        life.run = if life.run > 0 && sequence == life.next {
+            life.run + 1
+        } else {
+            1
+        };
+        life.next = sequence.wrapping_add(1);
+        if life.run >= OTHER_LIFE_RUN && now.since(self.last_heard) > OTHER_LIFE_SILENCE {
+            // Its next packet begins a session of its own, with a proof of its own.
+            self.end(CloseReason::Replaced);
+        }
+        Reject::Stale
+    }
+
+    /// Acknowledgements must be of packets we sent. Before the peer heard anything of us it
+    /// acknowledges 0, which the article's own code does too.
+    fn check_acks(&mut self, now: Timestamp, header: &Header) -> Result<(), Reject> {
+        if (header.ack, header.ack_bits) == (0, 0) {
+            return Ok(());
+        }
+        let next = self.first_sequence.wrapping_add(self.next_number as u32);
+        let is_ahead = header.ack == next || is_more_recent(header.ack, next);
+        let mut traps = self.traps.recent.iter().flatten();
+        if traps.any(|trap| header.acknowledges(*trap)) {
+            self.close_with(CloseReason::ProtocolViolation);
+            return Err(Reject::BadAck);
+        }
+        if !is_ahead {
+            return Ok(());
+        }
+        if now.since(self.bad_acks.since) > Duration::from_secs(1) {
+            self.bad_acks = BadAcks {
+                since: now,
+                count: 0,
+            };
+        }
+        self.bad_acks.count += 1;
+        if self.bad_acks.count > BAD_ACKS_MAX {
+            self.close_with(CloseReason::ProtocolViolation);
+        }
+        Err(Reject::BadAck)
+    }
+
+    fn on_acks(&mut self, now: Timestamp, header: &Header) {
+        self.sent.expire(now);
+        let (sender, progress) = (&mut self.sender, &mut self.last_progress);
+        self.sent.on_header(now, header, |number| {
+            sender.on_acked(now, number);
+            *progress = now;
+        });
+        self.sender.on_ack_end(now);
+    }
+
+    fn check_clocks(&mut self, now: Timestamp) {
+        if now.since(self.last_heard) > self.params.idle_timeout {
+            return self.end(match self.state {
+                State::Dialing => CloseReason::ConnectTimeout,
+                State::Waiting | State::Open | State::Closed => CloseReason::PeerTimeout,
+            });
+        }
+        if self.stalled_at().is_some_and(|at| now >= at) {
+            return self.close_with(CloseReason::PeerStalled);
+        }
+        if let Some((reason, deadline)) = self.finishing
+            && (now >= deadline || self.sender.is_drained())
+        {
+            self.close_with(reason);
+        }
+    }
+
+    fn stalled_at(&self) -> Option<Timestamp> {
+        let since = self.sender.oldest_unacked_since()?;
+        Some(since.max(self.last_progress) + self.params.stall_timeout)
+    }
+
+    fn close_with(&mut self, reason: CloseReason) {
+        let has_goodbye = self.params.payload == Payload::Messages;
+        if has_goodbye && matches!(self.state, State::Waiting | State::Open) {
+            self.goodbyes = GOODBYES;
+        }
+        self.end(reason);
+    }
+
+    fn end(&mut self, reason: CloseReason) {
+        if self.state != State::Closed {
+            self.state = State::Closed;
+            self.events.push_back(Event::Closed(reason));
+        }
+    }
+
+    /// Begins a packet: takes the next number and writes its header.
+    fn begin_packet(&mut self, out: &mut Vec<u8>) -> (u32, u64) {
+        if self.traps.is_due() {
+            let skipped = self.first_sequence.wrapping_add(self.next_number as u32);
+            self.traps.set(skipped);
+            self.next_number += 1;
+        }
+        let number = self.next_number;
+        self.next_number += 1;
+        let sequence = self.first_sequence.wrapping_add(number as u32);
+        let (ack, ack_bits) = self.received.acks();
+        let header = Header {
+            protocol_id: self.params.protocol_id,
+            sequence,
+            ack,
+            ack_bits,
+        };
+        header.emit(out);
+        (sequence, number)
+    }
+
+    fn emit_planned(&self, out: &mut Vec<u8>) {
+        let plan = self.sender.planned();
+        for message in &plan.messages {
+            self.emit_message(*message, out);
+        }
+        if let Some(fragment) = plan.fragment {
+            let bytes = self.sender.fragment_payload(fragment);
+            let (index, last) = (fragment.index as u8, (fragment.count - 1) as u8);
+            wire::emit_fragment(fragment.id, index, last, bytes, out);
+        }
+        if plan.messages.is_empty() && plan.fragment.is_none() {
+            out.push(KEEP_ALIVE);
+        }
+    }
+
+    fn emit_message(&self, message: Planned, out: &mut Vec<u8>) {
+        let payload = self.sender.payload(message);
+        match (self.params.payload, message.lane) {
+            (Payload::Raw { .. }, _) => {
+                out.extend_from_slice(payload.0);
+                out.extend_from_slice(payload.1);
+            }
+            (Payload::Messages, receiver::RELIABLE) => {
+                wire::emit_reliable(message.id, payload, out);
+            }
+            (Payload::Messages, _) => wire::emit_unreliable(payload, out),
+        }
+    }
+}
+
+impl Interface for Session {
+    fn handle_datagram(&mut self, now: Now, datagram: &mut [u8]) -> Result<(), Reject> {
+        if self.state == State::Closed {
+            return Err(Reject::UnknownPeer);
+        }
+        let id = self.params.protocol_id.to_be_bytes();
+        if !datagram.starts_with(&id) {
+            return Err(Reject::WrongProtocol);
+        }
+        let parsed = Header::parse(datagram).filter(|(_, payload)| !payload.is_empty());
+        if self.state == State::Dialing && parsed.is_some() {
+            self.state = State::Open;
+            self.hello_at = Some(now.mono);
+            self.events.push_back(Event::Connected);
+        }
+        let result = match parsed {
+            Some((header, payload)) => self.handle_packet(now.mono, header, payload),
+            // Without a payload a packet is alive and nothing else; less than a header as well.
+            None if datagram.len() > id.len() => {
+                self.last_heard = now.mono;
+                Ok(())
+            }
+            None => Err(Reject::Malformed),
+        };
+        self.handle_timeout(now);
+        result
+    }
+
+    fn handle_timeout(&mut self, now: Now) {
+        if self.state != State::Closed {
+            self.sent.expire(now.mono);
+            self.sender.handle_timeout(now.mono);
+            self.check_clocks(now.mono);
+        }
+    }
+
+    fn admit(&mut self, _now: Now) {
+        if self.state == State::Waiting {
+            self.state = State::Open;
+            self.events.push_back(Event::Connected);
+        }
+    }
+
+    fn send(&mut self, now: Now, channel: Channel, payload: &[u8]) -> Result<(), SendError> {
+        if self.state == State::Closed || self.finishing.is_some() {
+            return Err(SendError::Closed);
+        }
+        if let Payload::Raw { .. } = self.params.payload
+            && (payload.is_empty() || payload == [KEEP_ALIVE])
+        {
+            // Such a packet means "nothing" to every receiver, so it would never be delivered.
+            self.stats.unreliable_dropped += 1;
+            return Ok(());
+        }
+        self.sender.push(now.mono, channel, payload)
+    }
+
+    fn finish(&mut self, now: Now, reason: CloseReason, linger: Duration) {
+        if self.finishing.is_none() && self.state != State::Closed {
+            self.finishing = Some((reason, now.mono + linger));
+            self.check_clocks(now.mono);
+        }
+    }
+
+    fn close(&mut self, _now: Now, reason: CloseReason) {
+        self.close_with(reason);
+    }
+
+    fn poll_transmit(&mut self, now: Now, out: &mut Vec<u8>) -> bool {
+        match self.state {
+            State::Closed if self.goodbyes == 0 => false,
+            State::Closed => {
+                self.goodbyes -= 1;
+                self.begin_packet(out);
+                wire::emit(Record::Goodbye, out);
+                true
+            }
+            State::Dialing | State::Waiting | State::Open
+                if self.hello_at.is_some_and(|at| at <= now.mono) =>
+            {
+                self.hello_at = (self.state == State::Dialing).then(|| now.mono + HELLO_INTERVAL);
+                self.begin_packet(out);
+                out.push(KEEP_ALIVE);
+                true
+            }
+            State::Dialing => false,
+            State::Waiting | State::Open => {
+                if !self.sender.poll_packet(now.mono) {
+                    return false;
+                }
+                let start = out.len();
+                let (sequence, number) = self.begin_packet(out);
+                self.emit_planned(out);
+                self.sender.on_sent(now.mono, number, out.len() - start);
+                self.sent.on_sent(now.mono, sequence, number);
+                true
+            }
+        }
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    fn poll_message(&mut self) -> Option<Message<'_>> {
+        self.inbox.pop()
+    }
+
+    fn inbox_bytes(&self) -> usize {
+        self.inbox.payload_bytes()
+    }
+
+    fn has_room(&self) -> bool {
+        self.sender.has_room()
+    }
+
+    fn poll_timeout(&self) -> Option<Deadline> {
+        let at = |at, why| Some(Deadline { at, why });
+        let sending = match self.state {
+            State::Closed => return None,
+            State::Dialing => None,
+            State::Waiting | State::Open => self.sender.poll_timeout(),
+        };
+        // Silence must last longer than the timeout.
+        let idle = self.last_heard + self.params.idle_timeout + Duration::from_nanos(1);
+        [
+            at(idle, Wake::Idle),
+            self.hello_at.and_then(|by| at(by, Wake::Handshake)),
+            self.finishing.and_then(|(_, by)| at(by, Wake::Linger)),
+            self.stalled_at().and_then(|by| at(by, Wake::Idle)),
+        ]
+        .into_iter()
+        .fold(sending, Deadline::earlier)
+    }
+
+    fn is_urgent(&self) -> bool {
+        self.sender.is_ack_urgent()
+    }
+
+    fn identity(&self) -> Identity<'_> {
+        Identity::default()
+    }
+
+    fn stats(&self) -> Stats {
+        let mut stats = self.stats;
+        let dropped = stats.unreliable_dropped;
+        self.sender.fill_stats(&mut stats);
+        stats.unreliable_dropped += dropped;
+        stats.rtt = self.sent.rtt();
+        stats
+    }
+}
+
+impl Traps {
+    fn new(seed: u64) -> Self {
+        let mut traps = Self {
+            random: seed,
+            packets_left: 0,
+            recent: [None; 4],
+        };
+        traps.rest();
+        traps
+    }
+
+    /// The next trap is 50 to 500 packets away.
+    fn rest(&mut self) {
+        self.packets_left = 50 + (self.draw() % 451) as u32;
+    }
+
+    fn is_due(&mut self) -> bool {
+        self.packets_left -= 1;
+        self.packets_left == 0
+    }
+
+    fn set(&mut self, sequence: u32) {
+        self.recent.rotate_right(1);
+        self.recent[0] = Some(sequence);
+        self.rest();
+    }
+
+    /// SplitMix64.
+    fn draw(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.random;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+}

@@ -1,0 +1,155 @@
+//! gaffer: headers, sequence order, acks of both sides, datagrams at a listener, and messages.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_proto::gaffer::acks::{Order, Received, Sent};
+use tidegate_proto::gaffer::wire::{self, Header};
+use tidegate_proto::gaffer::{Acceptor, Late, Params, Payload};
+use tidegate_proto::{Acceptor as _, Now, Stranger, Timestamp, Verdict};
+
+use crate::vectors::{bytes, int, items, load};
+
+#[test]
+fn headers_are_read_and_written() {
+    let file = load("gaffer_headers.json");
+    for case in items(&file, "cases") {
+        let datagram = bytes(&case["datagram"]);
+        let (header, payload) = Header::parse(&datagram).expect("a header");
+        let field = |name: &str| int(&case[name]) as u32;
+        let expected = Header {
+            protocol_id: field("protocol_id"),
+            sequence: field("sequence"),
+            ack: field("ack"),
+            ack_bits: field("ack_bits"),
+        };
+        assert_eq!(header, expected);
+        assert_eq!(payload, bytes(&case["payload"]));
+        let mut written = Vec::new();
+        expected.emit(&mut written);
+        written.extend_from_slice(payload);
+        assert_eq!(written, datagram);
+    }
+}
+
+#[test]
+fn sequences_are_ordered_as_in_the_article() {
+    let file = load("gaffer_headers.json");
+    for case in items(&file, "more_recent") {
+        let (a, b) = (int(&case[0]) as u32, int(&case[1]) as u32);
+        let expected = case[2].as_bool().expect("a verdict");
+        assert_eq!(wire::is_more_recent(a, b), expected, "{a} and {b}");
+    }
+}
+
+#[test]
+fn received_packets_make_acks() {
+    let file = load("gaffer_acks.json");
+    for case in items(&file, "receive") {
+        let mut received = Received::starting_at(int(&case["start_remote_sequence"]) as u32);
+        for step in items(case, "steps") {
+            let sequence = int(&step[0]) as u32;
+            let order = received.order(sequence);
+            assert!(
+                matches!(order, Order::Newer { .. } | Order::Late),
+                "{} {sequence}: {order:?}",
+                case["name"]
+            );
+            received.insert(sequence);
+            assert_eq!(received.order(sequence), Order::Duplicate);
+            let expected = (int(&step[1]) as u32, int(&step[2]) as u32);
+            assert_eq!(received.acks(), expected, "{} {sequence}", case["name"]);
+        }
+    }
+}
+
+#[test]
+fn acks_complete_packets_measure_and_lose_them() {
+    let file = load("gaffer_acks.json");
+    for case in items(&file, "acked") {
+        let mut sent = Sent::default();
+        let mut clock = 0.0;
+        for (step, what) in items(case, "steps").iter().enumerate() {
+            let context = format!("{} step {step}", case["name"]);
+            let now = Timestamp::ZERO + Duration::from_secs_f64(clock);
+            match what["op"].as_str().expect("op") {
+                "sent" => {
+                    let sequence = int(&what["sequence"]) as u32;
+                    sent.on_sent(now, sequence, u64::from(sequence));
+                    continue;
+                }
+                "update" => {
+                    clock += what["dt"].as_f64().expect("seconds");
+                    sent.expire(Timestamp::ZERO + Duration::from_secs_f64(clock));
+                    assert_eq!(sent.lost(), int(&what["lost"]), "{context}");
+                }
+                "ack" => {
+                    let header = Header {
+                        protocol_id: 0,
+                        sequence: 0,
+                        ack: int(&what["ack"]) as u32,
+                        ack_bits: int(&what["ack_bits"]) as u32,
+                    };
+                    let mut acked = Vec::new();
+                    sent.on_header(now, &header, |number| acked.push(number));
+                    let expected = what["newly_acked"].as_array().expect("a list").iter();
+                    assert_eq!(acked, expected.map(int).collect::<Vec<_>>(), "{context}");
+                }
+                other => panic!("{context}: unknown step {other}"),
+            }
+            let rtt = what["rtt"].as_f64().expect("seconds");
+            let difference = (sent.rtt().as_secs_f64() - rtt).abs();
+            assert!(difference < 1e-5, "{context}: off by {difference}");
+        }
+    }
+}
+
+/// A listener that trusts sources, as the article's does.
+#[test]
+fn a_listener_takes_what_the_example_takes() {
+    let file = load("gaffer_negative.json");
+    for case in items(&file, "cases") {
+        let params = Params {
+            protocol_id: int(&file["protocol_id"]) as u32,
+            payload: Payload::Raw { late: Late::Pass },
+            probe: false,
+            ..Params::default()
+        };
+        let mut acceptor = Acceptor::new(Arc::new(params), [9; 16]);
+        let now = Now {
+            mono: Timestamp::from_millis(100),
+            unix_secs: 0,
+        };
+        let mut datagram = bytes(&case["datagram"]);
+        let mut reply = Vec::new();
+        let stranger = Stranger {
+            from: "192.0.2.1:30001".parse().expect("an address"),
+            datagram: &mut datagram,
+            reply: &mut reply,
+        };
+        let verdict = acceptor.handle_unknown(now, stranger);
+        assert!(reply.is_empty());
+        let Verdict::Accept(mut session) = verdict else {
+            assert_eq!(case["connected"], false, "{}", case["name"]);
+            assert!(case["payload"].is_null(), "{}", case["name"]);
+            continue;
+        };
+        assert_eq!(case["connected"], true, "{}", case["name"]);
+        let payload = session
+            .poll_message()
+            .map(|message| message.payload.to_vec());
+        let expected = (!case["payload"].is_null()).then(|| bytes(&case["payload"]));
+        assert_eq!(payload, expected, "{}", case["name"]);
+        // What the next packet acknowledges is the remote sequence.
+        let mut out = Vec::new();
+        let later = now.after(Duration::from_secs(1));
+        assert!(session.poll_transmit(later, &mut out));
+        let (header, _) = Header::parse(&out).expect("a header");
+        assert_eq!(
+            u64::from(header.ack),
+            int(&case["remote_sequence"]),
+            "{}",
+            case["name"]
+        );
+    }
+}

@@ -1,0 +1,448 @@
+//! gaffer between two of our own sessions, and against forgers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_proto::gaffer::wire::{self, Header, Record};
+use tidegate_proto::gaffer::{Acceptor, Late, Params, Payload, Session};
+use tidegate_proto::sender;
+use tidegate_proto::{
+    Acceptor as _, CloseReason, Event, Now, Reject, SendError, Session as _, Stranger, Verdict,
+};
+
+use crate::link::{CALM, CLIENT, Pair, START, STORM, Weather, assert_same, numbered};
+
+fn pair(params: &Params, weather: Weather, seed: u64) -> Pair {
+    let client = Box::new(Session::dial(params, seed, START));
+    let acceptor = Acceptor::new(Arc::new(params.clone()), [7; 16]);
+    Pair::new(client, Box::new(acceptor), weather, seed)
+}
+
+fn connected(params: &Params, weather: Weather, seed: u64) -> Pair {
+    let mut pair = pair(params, weather, seed);
+    let ready = pair.run(10, |pair| pair.ends.iter().all(|end| end.connected));
+    assert!(ready, "seed {seed}: not connected");
+    pair
+}
+
+/// Everything arrives once and in order, both ways, although a quarter of the packets is lost.
+#[test]
+fn a_storm_delays_but_loses_nothing() {
+    for seed in 1..=6 {
+        let params = Params {
+            sender: if seed % 2 == 0 {
+                sender::Params::default()
+            } else {
+                sender::Params::article()
+            },
+            ..Params::default()
+        };
+        let mut pair = pair(&params, STORM, seed);
+        // Some are longer than a packet.
+        let mut sent = [numbered(900, 200), numbered(600, 90)];
+        for (index, payload) in sent[0].iter_mut().enumerate() {
+            if index % 100 == 7 {
+                payload.resize(1025 + index * 15, index as u8);
+            }
+        }
+        for (end, sent) in pair.ends.iter_mut().zip(&sent) {
+            end.to_send.extend(sent.iter().cloned());
+        }
+        let done = pair.run(600, |pair| {
+            pair.ends[1].received.len() >= sent[0].len()
+                && pair.ends[0].received.len() >= sent[1].len()
+        });
+        assert_eq!(
+            pair.ends[0].closed.or(pair.ends[1].closed),
+            None,
+            "seed {seed}"
+        );
+        assert!(done, "seed {seed}: not everything arrived");
+        assert_same(&pair.ends[1].received, &sent[0]);
+        assert_same(&pair.ends[0].received, &sent[1]);
+        let damage = pair.damage;
+        assert!(
+            damage.lost * 5 > damage.sent
+                && damage.duplicated * 12 > damage.sent
+                && damage.overtaken * 25 > damage.sent
+                && damage.sent > 300,
+            "seed {seed}: the link was too kind to prove anything: {damage:?}"
+        );
+        let stats = pair.ends[0].session().stats();
+        assert!(
+            stats.messages_resent > 20 && stats.fragments_received == 0,
+            "seed {seed}"
+        );
+        assert!(
+            pair.ends[1].session().stats().fragments_received > 20,
+            "seed {seed}"
+        );
+    }
+}
+
+/// Raw packets: at most once, and old ones by choice.
+#[test]
+fn raw_packets_come_at_most_once() {
+    for late in [Late::Drop, Late::Pass] {
+        let params = Params {
+            payload: Payload::Raw { late },
+            ..Params::default()
+        };
+        let weather = Weather {
+            loss: 0.05,
+            ..STORM
+        };
+        let mut pair = connected(&params, weather, 5);
+        let sent = numbered(600, 100);
+        pair.ends[0].to_send.extend(sent.iter().cloned());
+        pair.ends[0].pace = Duration::from_millis(35);
+        pair.run(40, |_| false);
+        let received = &pair.ends[1].received;
+        let numbers: Vec<_> = received
+            .iter()
+            .map(|payload| u32::from_be_bytes([payload[0], payload[1], payload[2], payload[3]]))
+            .collect();
+        let mut unique = numbers.clone();
+        unique.sort_unstable();
+        unique.dedup();
+        assert_eq!(unique.len(), numbers.len(), "{late:?}: a packet came twice");
+        assert!(received.iter().all(|payload| sent.contains(payload)));
+        let is_ordered = numbers.is_sorted();
+        assert_eq!(is_ordered, late == Late::Drop, "{late:?}");
+        let share = numbers.len() as f64 / sent.len() as f64;
+        assert!(share > 0.6, "{late:?}: {share}");
+        assert!(pair.damage.overtaken > 20 && pair.damage.duplicated > 20);
+    }
+}
+
+struct Listener {
+    acceptor: Acceptor,
+}
+
+impl Listener {
+    fn new(secret: u8) -> Self {
+        Self {
+            acceptor: Acceptor::new(Arc::new(Params::default()), [secret; 16]),
+        }
+    }
+
+    fn judge(&mut self, now: Now, datagram: &[u8]) -> (Verdict, Vec<u8>) {
+        let mut reply = Vec::new();
+        let stranger = Stranger {
+            from: CLIENT.parse().expect("an address"),
+            datagram: &mut datagram.to_vec(),
+            reply: &mut reply,
+        };
+        (self.acceptor.handle_unknown(now, stranger), reply)
+    }
+}
+
+fn packet(sequence: u32, ack: u32, ack_bits: u32, payload: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let header = Header {
+        protocol_id: Params::default().protocol_id,
+        sequence,
+        ack,
+        ack_bits,
+    };
+    header.emit(&mut out);
+    out.extend_from_slice(payload);
+    out
+}
+
+/// No session, and never a byte more than came in, before our number comes back.
+#[test]
+fn a_stranger_gets_a_session_only_by_acknowledging() {
+    let mut listener = Listener::new(1);
+    let hello = packet(0, 0, 0, &[0]);
+    for length in 0..hello.len() {
+        let (verdict, reply) = listener.judge(START, &hello[..length]);
+        let is_answered = matches!(verdict, Verdict::Reply);
+        assert_eq!(is_answered, length == 16, "{length} bytes");
+        assert!(reply.is_empty() || Stranger::may_reply(length, reply.len()));
+    }
+    let (verdict, reply) = listener.judge(START, &hello);
+    assert!(matches!(verdict, Verdict::Reply));
+    assert!(reply.len() <= hello.len());
+    let (answer, payload) = Header::parse(&reply).expect("a header");
+    assert_eq!(payload, [0]);
+    assert!(
+        wire::is_more_recent(answer.sequence, 0),
+        "a fresh peer takes it"
+    );
+    assert!(
+        !answer.acknowledges(0),
+        "nothing was kept, so nothing is acknowledged"
+    );
+
+    let (verdict, _) = listener.judge(START, &packet(1, answer.sequence ^ 1, 0, &[0]));
+    assert!(
+        matches!(verdict, Verdict::Reject(Reject::UnknownPeer)),
+        "a guess"
+    );
+    let message = [1, 0, 0, 0, 2, b'h', b'i'];
+    let proof = packet(1, answer.sequence, 0, &message);
+    let late = START.after(Duration::from_secs(61));
+    assert!(
+        !matches!(listener.judge(late, &proof).0, Verdict::Accept(_)),
+        "too late"
+    );
+    let (Verdict::Accept(mut session), _) = listener.judge(START, &proof) else {
+        panic!("the number came back");
+    };
+    assert_eq!(session.poll_event(), Some(Event::Authenticated));
+    assert_eq!(session.poll_message().expect("a message").payload, b"hi");
+}
+
+/// Two listeners cannot be made to talk to each other by a forged datagram.
+#[test]
+fn two_listeners_do_not_talk_to_each_other() {
+    let mut listeners = [Listener::new(1), Listener::new(2)];
+    for sequence in [0, 63, 64, 65, 1 << 30, 0x7fff_ffff] {
+        let mut datagram = packet(sequence, 0, 0, &[0]);
+        let mut answers = 0;
+        for step in 0..6 {
+            let (verdict, reply) = listeners[step % 2].judge(START, &datagram);
+            let Verdict::Reply = verdict else { break };
+            answers += 1;
+            datagram = reply;
+        }
+        assert_eq!(answers, 1, "sequence {sequence}");
+    }
+}
+
+/// The newest packet a session has received, from what its next one acknowledges.
+fn newest(pair: &mut Pair, end: usize) -> (u32, u32) {
+    let now = pair.now.after(Duration::from_millis(400));
+    let mut out = Vec::new();
+    assert!(pair.ends[end].session_mut().poll_transmit(now, &mut out));
+    let (header, _) = Header::parse(&out).expect("a header");
+    (header.ack, header.sequence)
+}
+
+/// T-A11: one forged packet with the largest jump per second, and genuine ones still count.
+#[test]
+fn far_sequences_do_not_move_the_window() {
+    let mut pair = connected(&Params::default(), CALM, 3);
+    let sent = numbered(3000, 60);
+    pair.ends[0].to_send.extend(sent.iter().cloned());
+    pair.ends[0].pace = Duration::from_millis(200);
+    for _ in 0..600 {
+        let (seen, own) = newest(&mut pair, 1);
+        for jump in [0x7fff_ffff, 2000] {
+            pair.forge(1, &packet(seen.wrapping_add(jump), own, 0, &[0]));
+        }
+        pair.run(1, |_| false);
+    }
+    pair.run(5, |_| false);
+    assert_eq!(pair.ends[1].closed, None);
+    assert!(pair.ends[1].rejects >= 1200);
+    assert_same(&pair.ends[1].received, &sent);
+}
+
+/// T-A12: acknowledging what was never sent frees nothing, and ends the session when it goes on.
+#[test]
+fn false_acks_free_nothing() {
+    let mut pair = connected(&Params::default(), CALM, 4);
+    let (seen, own) = newest(&mut pair, 1);
+    pair.weather.loss = 1.0;
+    let now = pair.now;
+    pair.ends[1]
+        .session_mut()
+        .send(now, 0, b"not yet")
+        .expect("room");
+    pair.run(1, |_| false);
+    for (step, ahead) in [1u32, 33, 1000, 1 << 30].into_iter().enumerate() {
+        let forged = packet(seen + 1 + step as u32, own + 100 + ahead, u32::MAX, &[0]);
+        let result = pair.ends[1]
+            .session_mut()
+            .handle_datagram(now, &mut forged.clone());
+        assert_eq!(result, Err(Reject::BadAck), "{ahead} ahead");
+    }
+    assert_eq!(pair.ends[1].session().stats().messages_acked, 0);
+    for _ in 0..100 {
+        let mut forged = packet(seen + 9, own + 500, 0, &[0]);
+        let result = pair.ends[1].session_mut().handle_datagram(now, &mut forged);
+        assert!(result.is_err());
+    }
+    pair.run(0, |_| false);
+    assert_eq!(pair.ends[1].closed, Some(CloseReason::ProtocolViolation));
+}
+
+/// A peer that acknowledges everything in advance is found out by a number that was left out.
+#[test]
+fn acks_in_advance_are_found_out() {
+    let mut pair = connected(&Params::default(), CALM, 4);
+    let (mut seen, _) = newest(&mut pair, 1);
+    pair.now = pair.now.after(Duration::from_millis(400));
+    pair.weather.loss = 1.0;
+    let mut packets = 0;
+    while pair.ends[1].closed.is_none() && packets < 2000 {
+        let (_, own) = newest(&mut pair, 1);
+        pair.now = pair.now.after(Duration::from_millis(400));
+        seen += 1;
+        packets += 1;
+        pair.forge(1, &packet(seen, own, u32::MAX, &[0]));
+        pair.run(0, |_| false);
+    }
+    assert_eq!(pair.ends[1].closed, Some(CloseReason::ProtocolViolation));
+    assert!(packets <= 520, "{packets} packets");
+}
+
+/// A refused packet is not acknowledged, so everything comes once there is room.
+#[test]
+fn what_a_full_inbox_refuses_comes_later() {
+    let params = Params {
+        inbox_refuse_above: 8 * 1024,
+        inbox_accept_below: 2 * 1024,
+        stall_timeout: Duration::from_secs(60),
+        ..Params::default()
+    };
+    let mut pair = connected(&params, CALM, 1);
+    pair.ends[1].is_reading = false;
+    let sent = numbered(400, 200);
+    pair.ends[0].to_send.extend(sent.iter().cloned());
+    pair.run(6, |_| false);
+    let held = pair.ends[1].session().inbox_bytes();
+    assert!(held > 4 * 1024 && held < 12 * 1024, "{held}");
+    assert!(pair.ends[1].session().stats().packets_refused > 0);
+    pair.ends[1].is_reading = true;
+    pair.run(60, |pair| pair.ends[1].received.len() == sent.len());
+    assert_same(&pair.ends[1].received, &sent);
+}
+
+/// A16: a peer that acknowledges nothing any more is given up, and hears why no sooner.
+#[test]
+fn a_peer_that_stops_acknowledging_is_given_up() {
+    let mut pair = connected(&Params::default(), CALM, 1);
+    let (seen, _) = newest(&mut pair, 1);
+    pair.weather.loss = 1.0;
+    let now = pair.now;
+    pair.ends[1]
+        .session_mut()
+        .send(now, 0, b"anybody?")
+        .expect("room");
+    for second in 1..=11u32 {
+        pair.run(1, |_| false);
+        // Alive, but its acks say nothing new.
+        pair.forge(1, &packet(seen + second, 0, 0, &[0]));
+    }
+    pair.run(1, |_| false);
+    assert_eq!(pair.ends[1].closed, Some(CloseReason::PeerStalled));
+}
+
+/// Ten seconds of silence and no less; idle sessions wake for their keep-alives only.
+#[test]
+fn idle_sessions_sleep_and_silence_ends_them() {
+    let mut pair = connected(&Params::default(), CALM, 1);
+    pair.run(10, |_| false);
+    let before = pair.ends[1].wakes;
+    pair.run(60, |_| false);
+    assert_eq!(pair.ends[0].closed.or(pair.ends[1].closed), None);
+    let wakes = pair.ends[1].wakes - before;
+    assert!(wakes <= 4 * 60 * 2, "{wakes} wake-ups in a minute");
+    pair.weather.loss = 1.0;
+    let since = pair.now.mono;
+    pair.run(20, |pair| pair.ends.iter().all(|end| end.closed.is_some()));
+    assert_eq!(pair.ends[0].closed, Some(CloseReason::PeerTimeout));
+    assert_eq!(pair.ends[1].closed, Some(CloseReason::PeerTimeout));
+    let silence = pair.now.mono.since(since);
+    assert!(silence > Duration::from_millis(9_700) && silence < Duration::from_millis(10_100));
+}
+
+/// finish() delivers what was sent, then says goodbye; the other end hears it.
+#[test]
+fn finish_delivers_then_says_goodbye() {
+    for seed in 0..12 {
+        let weather = Weather { loss: 0.1, ..STORM };
+        let mut pair = connected(&Params::default(), weather, seed);
+        let sent = numbered(200, 100);
+        pair.ends[0].to_send.extend(sent.iter().cloned());
+        pair.run(5, |pair| pair.ends[0].to_send.is_empty());
+        let now = pair.now;
+        let client = pair.ends[0].session_mut();
+        client.finish(now, CloseReason::BackendClosed, Duration::from_secs(20));
+        assert_eq!(client.send(now, 0, b"late"), Err(SendError::Closed));
+        pair.run(40, |pair| pair.ends[1].closed.is_some());
+        assert_eq!(pair.ends[0].closed, Some(CloseReason::BackendClosed));
+        assert_same(&pair.ends[1].received, &sent);
+    }
+}
+
+/// A peer that restarted counts from elsewhere; once its old life is silent, it makes way.
+#[test]
+fn a_restarted_peer_is_noticed() {
+    let mut pair = connected(&Params::default(), CALM, 1);
+    let (seen, _) = newest(&mut pair, 1);
+    pair.weather.loss = 1.0;
+    let restart = seen.wrapping_add(0x4000_0000);
+    for step in 0..4 {
+        pair.forge(1, &packet(restart + step, 0, 0, &[0]));
+    }
+    pair.run(2, |_| false);
+    assert_eq!(pair.ends[1].closed, None, "its old life was not silent");
+    for step in 4..8 {
+        pair.forge(1, &packet(restart + step, 0, 0, &[0]));
+    }
+    pair.run(1, |_| false);
+    assert_eq!(pair.ends[1].closed, Some(CloseReason::Replaced));
+}
+
+/// A packet that is not whole changes nothing and is not acknowledged.
+#[test]
+fn malformed_payloads_are_not_half_applied() {
+    let mut pair = connected(&Params::default(), CALM, 1);
+    let (seen, own) = newest(&mut pair, 1);
+    let now = pair.now;
+    let mut good = Vec::new();
+    wire::emit(
+        Record::Reliable {
+            id: 0,
+            payload: b"whole",
+        },
+        &mut good,
+    );
+    for tail in [&[1u8][..], &[9], &[3, 0, 1, 0, 0, 0, 0], &[2, 0, 9, 1]] {
+        let payload = [&good, tail].concat();
+        let mut datagram = packet(seen + 1, own, 0, &payload);
+        let result = pair.ends[1]
+            .session_mut()
+            .handle_datagram(now, &mut datagram);
+        assert_eq!(result, Err(Reject::Malformed), "{tail:?}");
+    }
+    assert!(pair.ends[1].session_mut().poll_message().is_none());
+    let mut datagram = packet(seen + 1, own, 0, &good);
+    let result = pair.ends[1]
+        .session_mut()
+        .handle_datagram(now, &mut datagram);
+    assert_eq!(result, Ok(()));
+    let message = pair.ends[1]
+        .session_mut()
+        .poll_message()
+        .expect("a message");
+    assert_eq!(message.payload, b"whole");
+}
+
+/// Bounds of both queues, and lanes that do not exist.
+#[test]
+fn the_send_queue_is_bounded() {
+    let mut session = Session::dial(&Params::default(), 1, START);
+    let mut queued = 0;
+    while session.has_room() {
+        session.send(START, 0, &[0; 100]).expect("room");
+        queued += 1;
+    }
+    assert_eq!(queued, 1024);
+    assert_eq!(session.send(START, 0, b"x"), Err(SendError::Full));
+    assert_eq!(session.send(START, 2, b"x"), Err(SendError::NoSuchChannel));
+    let too_large = session.send(START, 0, &[0; 16 * 1024 + 1]);
+    assert!(matches!(
+        too_large,
+        Err(SendError::TooLarge { max: 16_384, .. })
+    ));
+    let too_large = session.send(START, 1, &[0; 1025]);
+    assert!(matches!(
+        too_large,
+        Err(SendError::TooLarge { max: 1024, .. })
+    ));
+}
