@@ -11,5 +11,6 @@ pub mod exit;
 pub mod framing;
 pub mod logging;
 pub mod metrics;
+pub mod notify;
 pub mod proxy_protocol;
 pub mod tokens;

@@ -236,6 +236,7 @@ fn brief(secs: Option<f64>) -> String {
     match secs {
         None => "-".into(),
         Some(secs) if secs >= 1.0 => format!("{secs:.2} s"),
+        Some(secs) if secs >= 0.1 => format!("{:.0} ms", secs * 1000.0),
         Some(secs) => format!("{:.1} ms", secs * 1000.0),
     }
 }

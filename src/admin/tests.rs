@@ -121,7 +121,7 @@ fn the_page_shows_figures_and_escapes_names() {
         target: Some(0),
         inbox_bytes: 2048,
         stats: Stats {
-            rtt: Duration::from_micros(123_400),
+            rtt: Duration::from_micros(23_400),
             loss: 0.25,
             in_bad_mode: true,
             ..Stats::default()
@@ -139,7 +139,7 @@ fn the_page_shows_figures_and_escapes_names() {
         "<td>198.51.100.9:4242</td>",
         "<td>0xffffffffffffffff</td>",
         "<td>1 min 1 s</td>",
-        "<td>123.4 ms</td>",
+        "<td>23.4 ms</td>",
         "<td>25.0 %</td>",
         "<td>2.0 KiB</td>",
     ] {

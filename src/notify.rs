@@ -1,0 +1,186 @@
+//! What systemd is told: ready, reloading, stopping, how many peers there are, and, while every
+//! worker turns, that it need not restart us. Says nothing where nobody listens.
+
+use std::env;
+use std::io;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use sd_notify::NotifyState;
+
+use crate::board::{Board, Snapshot};
+use crate::clock::Clock;
+
+/// Sockets are bound, peers are welcome. Also ends a reload.
+pub fn ready() {
+    tell(&[NotifyState::Ready]);
+}
+
+/// A reload begins. Without the time, `systemctl reload` of a `notify-reload` unit waits for ever.
+pub fn reloading() {
+    match NotifyState::monotonic_usec_now() {
+        Ok(now) => tell(&[NotifyState::Reloading, now]),
+        Err(error) => tracing::debug!(event = "notify_failed", %error),
+    }
+}
+
+/// The drain begins; it may take until then, whatever the unit's timeout says.
+pub fn stopping(grace: Duration) {
+    let usec = u32::try_from((grace + STOP_MARGIN).as_micros()).unwrap_or(u32::MAX);
+    tell(&[NotifyState::Stopping, NotifyState::ExtendTimeoutUsec(usec)]);
+}
+
+/// Reports state and peers from now on, and feeds the watchdog while every worker turns, from a
+/// thread of its own that ends with the process. Does nothing without a service manager.
+pub fn start(board: Arc<Board>, clock: Clock) -> io::Result<()> {
+    if env::var_os("NOTIFY_SOCKET").is_none() {
+        return Ok(());
+    }
+    let watchdog = sd_notify::watchdog_enabled();
+    thread::Builder::new()
+        .name("notify".into())
+        .spawn(move || report(&board, clock, watchdog))?;
+    Ok(())
+}
+
+fn report(board: &Board, mut clock: Clock, watchdog: Option<Duration>) {
+    // Thrice in a watchdog's period: one late turn of this thread is not a dead process.
+    let pause = watchdog.map_or(STATUS_EVERY, |period| (period / 3).min(STATUS_EVERY));
+    let mut told = String::new();
+    loop {
+        let snapshot = board.snapshot(clock.now());
+        let status = status(&snapshot);
+        let mut news = Vec::new();
+        if watchdog.is_some() && snapshot.stuck().is_empty() {
+            news.push(NotifyState::Watchdog);
+        }
+        if status != told {
+            news.push(NotifyState::Status(&status));
+        }
+        if !news.is_empty() {
+            tell(&news);
+        }
+        told = status;
+        thread::sleep(pause);
+    }
+}
+
+/// One line for `systemctl status`.
+fn status(snapshot: &Snapshot) -> String {
+    let state = snapshot.process.state.label();
+    let peers = snapshot.peers();
+    match snapshot.not_ready().first() {
+        Some(why) => format!("{state}, {peers} peers; not ready: {why}"),
+        None => format!("{state}, {peers} peers"),
+    }
+}
+
+fn tell(news: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(news) {
+        tracing::debug!(event = "notify_failed", %error);
+    }
+}
+
+const STATUS_EVERY: Duration = Duration::from_secs(2);
+
+/// Beyond the drain's grace: flushing streams, saying goodbye.
+const STOP_MARGIN: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixDatagram;
+    use std::process::{Child, Command};
+
+    use super::*;
+    use crate::board::{ListenerInfo, State};
+
+    /// What the child below says, in order, until a line that `last` accepts.
+    fn heard(socket: &UnixDatagram, last: impl Fn(&str) -> bool) -> Vec<String> {
+        let mut lines = Vec::new();
+        let mut datagram = [0; 1024];
+        while !lines.last().is_some_and(|line: &String| last(line)) {
+            let len = socket.recv(&mut datagram).unwrap();
+            let text = std::str::from_utf8(&datagram[..len]).unwrap();
+            lines.extend(text.lines().map(str::to_owned));
+        }
+        lines
+    }
+
+    struct Running(Child);
+
+    impl Drop for Running {
+        fn drop(&mut self) {
+            self.0.kill().unwrap();
+            self.0.wait().unwrap();
+        }
+    }
+
+    /// The environment belongs to the whole process, so a copy of this test program talks.
+    fn child(path: &std::path::Path) -> Running {
+        let program = env::current_exe().unwrap();
+        let child = Command::new(program)
+            .args(["--exact", "notify::tests::the_talking_process", "--ignored"])
+            .env("NOTIFY_SOCKET", path)
+            .env("WATCHDOG_USEC", "300000")
+            .env_remove("WATCHDOG_PID")
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        Running(child)
+    }
+
+    /// A worker that turns at first and then hangs.
+    #[test]
+    #[ignore = "run by systemd_hears_everything_and_the_watchdog_starves in a process of its own"]
+    fn the_talking_process() {
+        let mut clock = Clock::start();
+        let board = Arc::new(Board::new(clock.now(), 0));
+        let info = ListenerInfo {
+            name: "udp".into(),
+            protocol: "gaffer",
+            bind: Vec::new(),
+            backend: "none".into(),
+            peers_max: 1,
+        };
+        let reporter = &board.add_listener(info, 1)[0];
+        let mut counters = reporter.counters();
+        counters.peers = 7;
+        board.update_process(|process| process.state = State::Serving);
+        ready();
+        reloading();
+        stopping(Duration::from_secs(25));
+        reporter.publish(clock.now().mono, &counters);
+        start(Arc::clone(&board), clock).unwrap();
+        thread::sleep(Duration::from_secs(30));
+    }
+
+    #[test]
+    fn systemd_hears_everything_and_the_watchdog_starves() {
+        let path = env::temp_dir().join(format!("tidegate-notify-{}", std::process::id()));
+        let socket = UnixDatagram::bind(&path).unwrap();
+        socket
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .unwrap();
+        let running = child(&path);
+        let lines = heard(&socket, |line| line.contains("has been silent"));
+        drop(running);
+        std::fs::remove_file(&path).unwrap();
+
+        assert_eq!(lines[0], "READY=1");
+        assert_eq!(lines[1], "RELOADING=1");
+        assert!(lines[2].starts_with("MONOTONIC_USEC="), "{}", lines[2]);
+        assert_eq!(lines[3], "STOPPING=1");
+        assert_eq!(lines[4], "EXTEND_TIMEOUT_USEC=35000000");
+        assert_eq!(lines[5], "WATCHDOG=1");
+        assert_eq!(lines[6], "STATUS=serving, 7 peers");
+        let fed = lines.iter().filter(|line| *line == "WATCHDOG=1").count();
+        assert!(fed > 10, "fed {fed} times in five seconds");
+        let stuck =
+            "STATUS=serving, 7 peers; not ready: worker 0 of listener udp has been silent for 5 s";
+        assert_eq!(lines.last().map(String::as_str), Some(stuck));
+        let last_feed = lines.iter().rposition(|line| line == "WATCHDOG=1");
+        assert_eq!(last_feed, Some(lines.len() - 2), "not fed any more");
+    }
+}
