@@ -1,0 +1,437 @@
+//! UDP sockets: options, batches in, batches out. One address has one form here: IPv4 peers of a
+//! dual-stack socket are IPv4 addresses, whatever the kernel calls them.
+
+mod errors;
+mod mmsg;
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::AsFd;
+
+use mio::{Interest, Registry, Token};
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+
+pub use errors::{UdpError, UdpErrors};
+use mmsg::{Arrivals, BATCH, Departure, Family};
+
+/// How a socket is made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Asked of the kernel, which may grant less; 0 leaves its default.
+    pub receive_buffer: usize,
+    /// Likewise.
+    pub send_buffer: usize,
+    /// Several workers share one port. Only then: otherwise a second process could take half of the
+    /// players without anybody noticing.
+    pub reuse_port: bool,
+    /// An IPv6 socket leaves IPv4 to another one.
+    pub only_v6: bool,
+}
+
+/// A bound UDP socket that never blocks.
+#[derive(Debug)]
+pub struct UdpSocket {
+    io: mio::net::UdpSocket,
+    local: SocketAddr,
+    family: Family,
+    segmentation: bool,
+    /// The kernel's running count of drops, to tell what is new.
+    dropped: u32,
+}
+
+impl UdpSocket {
+    /// A socket for many peers.
+    pub fn bind(address: SocketAddr, options: Options) -> io::Result<Self> {
+        Self::new(address, None, options)
+    }
+
+    /// A socket for one peer: the kernel sorts out everybody else, and tells when nobody is there.
+    pub fn connect(to: SocketAddr, options: Options) -> io::Result<Self> {
+        let any: IpAddr = match to {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
+        };
+        Self::new(SocketAddr::new(any, 0), Some(to), options)
+    }
+
+    fn new(bind: SocketAddr, connect: Option<SocketAddr>, options: Options) -> io::Result<Self> {
+        let socket = Socket::new(Domain::for_address(bind), Type::DGRAM, Some(Protocol::UDP))?;
+        socket.set_nonblocking(true)?;
+        if bind.is_ipv6() {
+            socket.set_only_v6(options.only_v6)?;
+        }
+        socket.set_reuse_port(options.reuse_port)?;
+        // Less than asked is not an error: what was granted is reported at start.
+        if options.receive_buffer > 0 {
+            socket.set_recv_buffer_size(options.receive_buffer)?;
+        }
+        if options.send_buffer > 0 {
+            socket.set_send_buffer_size(options.send_buffer)?;
+        }
+        socket.bind(&SockAddr::from(bind))?;
+        if let Some(to) = connect {
+            socket.connect(&SockAddr::from(to))?;
+        }
+        let io = mio::net::UdpSocket::from_std(socket.into());
+        let local = io.local_addr()?;
+        let family = match (connect, local) {
+            (Some(_), _) => Family::Connected,
+            (None, SocketAddr::V4(_)) => Family::V4,
+            (None, SocketAddr::V6(_)) => Family::V6,
+        };
+        let mut socket = Self {
+            io,
+            local,
+            family,
+            segmentation: false,
+            dropped: 0,
+        };
+        socket.set_offloads(bind.ip().is_unspecified());
+        Ok(socket)
+    }
+
+    /// Each is a help that an old kernel may not have, so none is required.
+    fn set_offloads(&mut self, many_addresses: bool) {
+        let set = |level, option, value| mmsg::set_option(self.io.as_fd(), level, option, value);
+        let joined = set(libc::SOL_UDP, libc::UDP_GRO, 1).is_ok();
+        let counted = set(libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1).is_ok();
+        tracing::trace!(joined, counted, "socket options");
+        // A socket bound to one address answers from it anyway.
+        if many_addresses && self.family != Family::Connected {
+            let told = match self.local {
+                SocketAddr::V4(_) => set(libc::IPPROTO_IP, libc::IP_PKTINFO, 1),
+                // On a dual-stack socket this tells of IPv4 too, in mapped form.
+                SocketAddr::V6(_) => set(libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1),
+            };
+            if let Err(error) = told {
+                tracing::warn!(%error, address = %self.local, "replies may leave from another address");
+            }
+        }
+        // Setting "no segmentation by default" succeeds exactly where segmentation is known.
+        self.segmentation = set(libc::SOL_UDP, libc::UDP_SEGMENT, 0).is_ok();
+    }
+
+    /// Where it is bound.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Bytes of receive and send buffer that the kernel granted.
+    pub fn granted(&self) -> io::Result<(usize, usize)> {
+        let socket = socket2::SockRef::from(&self.io);
+        Ok((socket.recv_buffer_size()?, socket.send_buffer_size()?))
+    }
+
+    /// Asks to be told when datagrams come.
+    pub fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        registry.register(&mut self.io, token, Interest::READABLE)
+    }
+
+    /// Stops being told.
+    pub fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
+        registry.deregister(&mut self.io)
+    }
+
+    /// Receives one batch; see [`Received::may_have_left`].
+    pub fn receive(&mut self, received: &mut Received) -> Result<(), UdpError> {
+        received
+            .arrivals
+            .receive(self.io.as_fd(), received.limit)
+            .map_err(|error| UdpError::of(&error))?;
+        received.adapt();
+        Ok(())
+    }
+
+    /// Datagrams that the kernel dropped since this was last asked, as far as `received` tells.
+    pub fn new_drops(&mut self, received: &Received) -> u64 {
+        let Some(total) = received.dropped else {
+            return 0;
+        };
+        let new = total.wrapping_sub(self.dropped);
+        self.dropped = total;
+        u64::from(new)
+    }
+
+    /// Sends everything in `outgoing`. What cannot be sent is lost and counted.
+    pub fn send(&mut self, outgoing: &Outgoing, sent: &mut Sent) {
+        let mut next = 0;
+        while next < outgoing.entries.len() {
+            let mut departures = [NOTHING; BATCH];
+            let mut datagrams = [0; BATCH];
+            let mut count = 0;
+            while count < BATCH && next < outgoing.entries.len() {
+                let run = outgoing.run(next, self.segmentation);
+                departures[count] = outgoing.departure(next, run);
+                datagrams[count] = run;
+                next += run;
+                count += 1;
+            }
+            self.send_batch(&departures[..count], &datagrams[..count], sent);
+        }
+    }
+
+    fn send_batch(&mut self, departures: &[Departure<'_>], datagrams: &[usize], sent: &mut Sent) {
+        let mut at = 0;
+        while at < departures.len() {
+            match mmsg::send(self.io.as_fd(), self.family, &departures[at..]) {
+                Ok(count) => {
+                    sent.calls += 1;
+                    let end = at + count.max(1);
+                    for (departure, datagrams) in departures[at..end].iter().zip(&datagrams[at..]) {
+                        sent.count(departure, *datagrams);
+                    }
+                    at = end;
+                }
+                Err(error) => {
+                    self.handle_failure(&departures[at], &error, sent);
+                    at += 1;
+                }
+            }
+        }
+    }
+
+    /// A single datagram is lost. A segmented one is tried once more in pieces: where those leave
+    /// although the whole did not, segmentation does not work on this path and is not tried again.
+    fn handle_failure(&mut self, departure: &Departure<'_>, error: &io::Error, sent: &mut Sent) {
+        let kind = UdpError::of(error);
+        if departure.segment == 0 || kind == UdpError::Blocked || kind == UdpError::Broken {
+            sent.errors.count(kind);
+            return;
+        }
+        let mut pieces_left = false;
+        for bytes in departure.bytes.chunks(usize::from(departure.segment)) {
+            let piece = Departure {
+                bytes,
+                segment: 0,
+                ..*departure
+            };
+            match mmsg::send(self.io.as_fd(), self.family, &[piece]) {
+                Ok(_) => {
+                    sent.calls += 1;
+                    pieces_left = true;
+                    sent.count(&piece, 1);
+                }
+                Err(error) => sent.errors.count(UdpError::of(&error)),
+            }
+        }
+        // A segment larger than the path's MTU says nothing about segmentation elsewhere.
+        if pieces_left && kind != UdpError::TooLarge {
+            self.segmentation = false;
+            tracing::info!(%error, address = %self.local, "segmentation offload is off");
+        }
+    }
+}
+
+/// A batch of datagrams that arrived, and the memory for them. One per worker.
+pub struct Received {
+    arrivals: Arrivals,
+    /// Buffers that the next call offers. Preparing buffers costs time, so their number follows
+    /// how many get filled.
+    limit: usize,
+    filled_all: bool,
+    dropped: Option<u32>,
+}
+
+/// Where a datagram came from, and which of our addresses it was sent to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// The peer.
+    pub from: SocketAddr,
+    /// Ours, when the socket has several.
+    pub to: Option<IpAddr>,
+}
+
+impl Default for Received {
+    fn default() -> Self {
+        Self {
+            arrivals: Arrivals::new(),
+            limit: BATCH_MIN,
+            filled_all: false,
+            dropped: None,
+        }
+    }
+}
+
+impl Received {
+    /// Buffers filled.
+    pub fn len(&self) -> usize {
+        self.arrivals.len()
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.arrivals.len() == 0
+    }
+
+    /// Whether the socket may have more: the last call filled every buffer it was given.
+    pub fn may_have_left(&self) -> bool {
+        self.filled_all
+    }
+
+    /// The datagrams of one buffer.
+    pub fn take(&mut self, index: usize) -> (Route, impl Iterator<Item = &mut [u8]>) {
+        let (arrival, bytes) = self.arrivals.take(index);
+        let route = Route {
+            from: arrival.from,
+            to: arrival.to,
+        };
+        let segment = if arrival.segment == 0 {
+            bytes.len()
+        } else {
+            arrival.segment
+        };
+        // An empty datagram is one datagram; chunks of it would be none.
+        let (empty, whole) = if bytes.is_empty() {
+            (Some(bytes), None)
+        } else {
+            (None, Some(bytes.chunks_mut(segment)))
+        };
+        (route, empty.into_iter().chain(whole.into_iter().flatten()))
+    }
+
+    fn adapt(&mut self) {
+        let filled = self.arrivals.len();
+        self.filled_all = filled == self.limit;
+        if self.filled_all {
+            self.limit = (self.limit * 2).min(BATCH);
+        } else if filled * 4 < self.limit {
+            self.limit = (self.limit / 2).max(BATCH_MIN);
+        }
+        self.dropped = (0..filled)
+            .rev()
+            .find_map(|index| self.arrivals.dropped(index));
+    }
+}
+
+const BATCH_MIN: usize = 4;
+
+/// Datagrams collected for one send, in the order they were made.
+#[derive(Debug, Default)]
+pub struct Outgoing {
+    bytes: Vec<u8>,
+    entries: Vec<Entry>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    end: usize,
+    to: SocketAddr,
+    from: Option<IpAddr>,
+}
+
+impl Outgoing {
+    /// Where the next datagram is appended; [`Outgoing::push`] ends it.
+    pub fn bytes(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+
+    /// What was appended since the last call is one datagram to this address.
+    pub fn push(&mut self, to: SocketAddr, from: Option<IpAddr>) {
+        let end = self.bytes.len();
+        self.entries.push(Entry { end, to, from });
+    }
+
+    /// Whether it should be sent before more is added.
+    pub fn is_full(&self) -> bool {
+        self.entries.len() >= OUTGOING_DATAGRAMS || self.bytes.len() >= OUTGOING_BYTES
+    }
+
+    /// Whether there is nothing to send.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Forgets what was sent.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.entries.clear();
+    }
+
+    fn start(&self, index: usize) -> usize {
+        index
+            .checked_sub(1)
+            .map_or(0, |before| self.entries[before].end)
+    }
+
+    fn size(&self, index: usize) -> usize {
+        self.entries[index].end - self.start(index)
+    }
+
+    /// How many datagrams from `first` on can leave as one: to one peer, all of the first's size but
+    /// the last, which may be shorter.
+    fn run(&self, first: usize, segmentation: bool) -> usize {
+        let (head, size) = (self.entries[first], self.size(first));
+        if !segmentation || size == 0 || size > SEGMENT_MAX {
+            return 1;
+        }
+        let mut run = 1;
+        while let Some(entry) = self.entries.get(first + run)
+            && entry.to == head.to
+            && entry.from == head.from
+            && run < SEGMENTS_MAX
+            && (run + 1) * size <= SEGMENTED_BYTES_MAX
+        {
+            let next = self.size(first + run);
+            if next > size || next == 0 {
+                break;
+            }
+            run += 1;
+            if next < size {
+                break;
+            }
+        }
+        run
+    }
+
+    fn departure(&self, first: usize, run: usize) -> Departure<'_> {
+        let head = self.entries[first];
+        let segment = if run > 1 { self.size(first) as u16 } else { 0 };
+        Departure {
+            to: head.to,
+            from: head.from,
+            bytes: &self.bytes[self.start(first)..self.entries[first + run - 1].end],
+            segment,
+        }
+    }
+}
+
+/// Collected at most before a send.
+const OUTGOING_DATAGRAMS: usize = 2 * BATCH;
+const OUTGOING_BYTES: usize = 128 * 1024;
+
+/// What the kernel takes as one segmented send: 64 datagrams on older kernels, and 64 KiB with
+/// headers.
+const SEGMENTS_MAX: usize = 64;
+const SEGMENTED_BYTES_MAX: usize = 64_000;
+/// Segments must fit the path's MTU; larger datagrams leave alone and may be fragmented.
+const SEGMENT_MAX: usize = 1_400;
+
+const NOTHING: Departure<'static> = Departure {
+    to: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
+    from: None,
+    bytes: &[],
+    segment: 0,
+};
+
+/// What became of what was sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// Datagrams the kernel took.
+    pub datagrams: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// System calls that took any.
+    pub calls: u64,
+    /// Datagrams, or segmented groups of them, that it did not.
+    pub errors: UdpErrors,
+}
+
+impl Sent {
+    fn count(&mut self, departure: &Departure<'_>, datagrams: usize) {
+        self.datagrams += datagrams as u64;
+        self.bytes += departure.bytes.len() as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests;
