@@ -3,14 +3,18 @@
 
 pub mod admin;
 pub mod admission;
+pub mod backend;
 pub mod board;
 pub mod clock;
 pub mod config;
 pub mod counters;
 pub mod exit;
 pub mod framing;
+pub mod listener;
 pub mod logging;
 pub mod metrics;
 pub mod notify;
 pub mod proxy_protocol;
 pub mod tokens;
+pub mod udp;
+pub mod worker;

@@ -221,16 +221,16 @@ impl Endpoint {
         self.events.pop_front()
     }
 
-    /// Appends one datagram to `out` and says where it goes. Peers take turns, a burst at a time:
-    /// datagrams to one peer leave side by side, which is what segmentation offload wants.
-    pub fn poll_transmit(&mut self, now: Now, out: &mut Vec<u8>) -> Option<SocketAddr> {
+    /// Appends one datagram to `out` and says whose it is and where it goes. Peers take turns, a burst
+    /// at a time: datagrams to one peer leave side by side, which is what segmentation offload wants.
+    pub fn poll_transmit(&mut self, now: Now, out: &mut Vec<u8>) -> Option<(PeerId, SocketAddr)> {
         while let Some(&id) = self.active.front() {
             let Some(peer) = self.peers.get_mut(id) else {
                 self.active.pop_front();
                 continue;
             };
             if peer.session.poll_transmit(now, out) {
-                return Some(peer.address);
+                return Some((id, peer.address));
             }
             self.active.pop_front();
             peer.queued = false;

@@ -144,7 +144,7 @@ fn accept(endpoint: &mut Endpoint, port: u16) -> PeerId {
 fn drain(endpoint: &mut Endpoint, now: Now) -> Vec<(SocketAddr, Vec<u8>)> {
     let mut all = Vec::new();
     let mut out = Vec::new();
-    while let Some(to) = endpoint.poll_transmit(now, &mut out) {
+    while let Some((_, to)) = endpoint.poll_transmit(now, &mut out) {
         all.push((to, std::mem::take(&mut out)));
     }
     all

@@ -1,0 +1,13 @@
+//! The stream side: one TCP or Unix stream per peer, and the pool of targets they go to.
+//!
+//! [`Stream`] is one peer's stream in both directions, [`Pool`] chooses where new ones go,
+//! [`Socket`] makes TCP and Unix sockets look alike. The stream that `tidegate connect` accepted
+//! from a local program is the same thing seen from the other end: it only begins connected.
+
+mod pool;
+mod socket;
+mod stream;
+
+pub use pool::{Pick, Pool};
+pub use socket::{Address, Socket, SocketOptions};
+pub use stream::{Rules, Scratch, Side, Stream};

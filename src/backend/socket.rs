@@ -1,0 +1,148 @@
+//! A TCP or Unix stream socket that never blocks.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use mio::net::{TcpStream, UnixStream};
+use mio::{Interest, Registry, Token};
+use socket2::{SockRef, TcpKeepalive};
+
+/// Where a stream goes, with names already looked up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// An address and a port.
+    Tcp(SocketAddr),
+    /// A socket in the file system.
+    Unix(PathBuf),
+}
+
+/// How stream sockets are set up.
+#[derive(Clone, Copy, Debug)]
+pub struct SocketOptions {
+    /// Send small frames at once.
+    pub nodelay: bool,
+    /// Probes on a silent connection.
+    pub keepalive: Option<Duration>,
+    /// How long the kernel keeps trying to deliver what we wrote.
+    pub user_timeout: Duration,
+}
+
+/// Bytes of send buffer asked for: what the kernel holds for a backend that does not read is out of
+/// our sight, so it is kept small (the default grows to megabytes).
+const SEND_BUFFER: usize = 64 * 1024;
+
+/// One stream socket.
+#[derive(Debug)]
+pub enum Socket {
+    /// Over TCP.
+    Tcp(TcpStream),
+    /// Over a Unix socket.
+    Unix(UnixStream),
+}
+
+impl Socket {
+    /// Begins to connect; see [`Socket::connected`].
+    pub fn connect(to: &Address, options: SocketOptions) -> io::Result<Self> {
+        let socket = match to {
+            Address::Tcp(address) => Self::Tcp(TcpStream::connect(*address)?),
+            Address::Unix(path) => Self::Unix(UnixStream::connect(path)?),
+        };
+        socket.configure(options)?;
+        Ok(socket)
+    }
+
+    /// A stream that somebody else connected or accepted.
+    pub fn adopt_tcp(stream: std::net::TcpStream, options: SocketOptions) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        let socket = Self::Tcp(TcpStream::from_std(stream));
+        socket.configure(options)?;
+        Ok(socket)
+    }
+
+    /// Likewise.
+    pub fn adopt_unix(
+        stream: std::os::unix::net::UnixStream,
+        options: SocketOptions,
+    ) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        let socket = Self::Unix(UnixStream::from_std(stream));
+        socket.configure(options)?;
+        Ok(socket)
+    }
+
+    fn configure(&self, options: SocketOptions) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => {
+                let socket = SockRef::from(stream);
+                socket.set_send_buffer_size(SEND_BUFFER)?;
+                socket.set_tcp_nodelay(options.nodelay)?;
+                socket.set_tcp_user_timeout(Some(options.user_timeout))?;
+                if let Some(interval) = options.keepalive {
+                    let probes = TcpKeepalive::new()
+                        .with_time(interval)
+                        .with_interval(interval);
+                    socket.set_tcp_keepalive(&probes.with_retries(3))?;
+                }
+                Ok(())
+            }
+            Self::Unix(stream) => SockRef::from(stream).set_send_buffer_size(SEND_BUFFER),
+        }
+    }
+
+    /// Whether the connect has succeeded; an error when it has failed.
+    pub fn connected(&self) -> io::Result<bool> {
+        let (error, peer) = match self {
+            Self::Tcp(stream) => (stream.take_error()?, stream.peer_addr().map(drop)),
+            Self::Unix(stream) => (stream.take_error()?, stream.peer_addr().map(drop)),
+        };
+        if let Some(error) = error {
+            return Err(error);
+        }
+        match peer {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Says that nothing more will be written.
+    pub fn shutdown_write(&self) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => stream.shutdown(Shutdown::Write),
+            Self::Unix(stream) => stream.shutdown(Shutdown::Write),
+        }
+    }
+
+    /// Asks to be told, once per change, when there is something to read or room to write.
+    pub fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        let both = Interest::READABLE | Interest::WRITABLE;
+        match self {
+            Self::Tcp(stream) => registry.register(stream, token, both),
+            Self::Unix(stream) => registry.register(stream, token, both),
+        }
+    }
+}
+
+impl Read for Socket {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.read(buffer),
+            Self::Unix(stream) => stream.read(buffer),
+        }
+    }
+}
+
+impl Write for Socket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.write(bytes),
+            Self::Unix(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,221 @@
+//! Connecting a peer's stream: which target, how long, how often.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_proto::{CloseReason, PeerId, Timestamp};
+
+use super::{Listener, Turn, Wakes, token};
+use crate::backend::{Pool, Socket, SocketOptions};
+use crate::config::Backoff;
+use crate::counters::ConnectFailure;
+use crate::proxy_protocol::{Proxied, ProxyHeader};
+
+/// Where a listener's streams go, and how they get there.
+#[derive(Clone, Debug)]
+pub struct Destination {
+    /// Shared by all workers.
+    pub pool: Arc<Pool>,
+    /// One connect.
+    pub timeout: Duration,
+    /// Connects for one session.
+    pub attempts: u32,
+    /// Pauses between them.
+    pub backoff: Backoff,
+    /// What each stream starts with.
+    pub proxy: Option<ProxyHeader>,
+    /// How sockets are set up.
+    pub socket: SocketOptions,
+}
+
+/// One peer's way to a backend.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Attempt {
+    /// The target tried last, or connected to.
+    pub(super) target: Option<usize>,
+    failures: u32,
+    began: Timestamp,
+    /// Until when the connect under way may take, or when the next one begins.
+    wakes: Option<Timestamp>,
+    /// The pool counts this stream.
+    counted: bool,
+}
+
+impl Attempt {
+    pub(super) fn poll_timeout(&self) -> Option<Timestamp> {
+        self.wakes
+    }
+}
+
+impl Listener {
+    /// The peer has proved who it is: find it a backend.
+    pub(super) fn open_backend(&mut self, turn: &mut Turn<'_>, id: PeerId) {
+        if self.destination.is_none() {
+            // A dialled peer's stream was there before the peer.
+            self.endpoint.admit(turn.now, id);
+            return;
+        }
+        self.try_connect(turn, id);
+    }
+
+    /// The attempt's clock rang: it took too long, or its pause is over.
+    pub(super) fn handle_attempt_timeout(&mut self, turn: &mut Turn<'_>, id: PeerId) {
+        let Some(peer) = self.peers.get_mut(id) else {
+            return;
+        };
+        if peer.attempt.wakes.is_none_or(|at| at > turn.now.mono) {
+            return;
+        }
+        peer.attempt.wakes = None;
+        if peer.stream.is_connecting() {
+            self.on_attempt_failed(turn, id, ConnectFailure::Timeout);
+        } else if !peer.stream.is_closed() {
+            self.try_connect(turn, id);
+        }
+    }
+
+    /// The kernel has news of a connect under way.
+    pub(super) fn check_connect(&mut self, turn: &mut Turn<'_>, id: PeerId) {
+        let Some(peer) = self.peers.get_mut(id) else {
+            return;
+        };
+        match peer.stream.check_connect() {
+            Ok(true) => self.on_backend_connected(turn, id),
+            Ok(false) => {}
+            Err(error) => self.on_attempt_failed(turn, id, failure(&error)),
+        }
+    }
+
+    /// The stream is gone: its target has one less.
+    pub(super) fn release_target(&mut self, id: PeerId) {
+        let (Some(peer), Some(destination)) = (self.peers.get_mut(id), &self.destination) else {
+            return;
+        };
+        if let Some(target) = peer.attempt.target
+            && std::mem::take(&mut peer.attempt.counted)
+        {
+            destination.pool.on_closed(target);
+            let counters = &mut self.counters.targets[target];
+            counters.connections = counters.connections.saturating_sub(1);
+        }
+    }
+
+    fn try_connect(&mut self, turn: &mut Turn<'_>, id: PeerId) {
+        let client_id = self.endpoint.identity(id).and_then(|whom| whom.client_id);
+        let (Some(peer), Some(destination)) = (self.peers.get_mut(id), &self.destination) else {
+            return;
+        };
+        let now = turn.now.mono;
+        let Some(pick) = destination.pool.pick(now, client_id, peer.attempt.target) else {
+            peer.attempt.target = None;
+            self.on_attempt_failed(turn, id, ConnectFailure::Other);
+            return;
+        };
+        peer.attempt.target = Some(pick.target);
+        peer.attempt.began = now;
+        let token = token(self.index, Wakes::Stream(id.slot()));
+        let connect = Socket::connect(&pick.address, destination.socket)
+            .and_then(|mut socket| socket.register(turn.registry, token).map(|()| socket));
+        match connect {
+            Ok(socket) => {
+                peer.stream.begin_connect(socket);
+                peer.attempt.wakes = Some(now + destination.timeout);
+                self.schedule(id);
+            }
+            Err(error) => self.on_attempt_failed(turn, id, failure(&error)),
+        }
+    }
+
+    fn on_backend_connected(&mut self, turn: &mut Turn<'_>, id: PeerId) {
+        let Some(whom) = self.endpoint.identity(id) else {
+            return;
+        };
+        let (Some(peer), Some(destination)) = (self.peers.get_mut(id), &self.destination) else {
+            return;
+        };
+        let mut greeting = Vec::new();
+        if let Some(header) = &destination.proxy {
+            let local = self.socket.as_ref().map(|socket| socket.local_addr());
+            let mut ours = local.unwrap_or(peer.remote);
+            if let Some(ip) = peer.ours {
+                ours.set_ip(ip);
+            }
+            let proxied = Proxied {
+                source: peer.remote,
+                destination: ours,
+                session: peer.session,
+                listener: &self.name,
+                protocol: self.protocol,
+                client_id: whom.client_id,
+                user_data: whom.user_data,
+            };
+            header.emit(&proxied, &mut greeting);
+        }
+        peer.attempt.wakes = None;
+        peer.attempt.counted = true;
+        peer.stream.on_connected(&greeting);
+        if let Some(target) = peer.attempt.target {
+            destination.pool.on_connected(target);
+            let counters = &mut self.counters.targets[target];
+            counters.connects += 1;
+            counters.connections += 1;
+            let took = turn.now.mono.since(peer.attempt.began);
+            counters.connect_duration.record_duration(took);
+        }
+        self.endpoint.admit(turn.now, id);
+        self.touch(id);
+    }
+
+    fn on_attempt_failed(&mut self, turn: &mut Turn<'_>, id: PeerId, why: ConnectFailure) {
+        let (Some(peer), Some(destination)) = (self.peers.get_mut(id), &self.destination) else {
+            return;
+        };
+        peer.stream.abandon_connect();
+        let attempt = &mut peer.attempt;
+        attempt.failures += 1;
+        if let Some(target) = attempt.target {
+            destination.pool.on_failed(turn.now.mono, target);
+            self.counters.targets[target].connect_failures[why as usize] += 1;
+        }
+        if attempt.failures < destination.attempts {
+            let tried_all = attempt.failures as usize >= destination.pool.len();
+            let pause = if tried_all {
+                pause(destination.backoff, attempt.failures, peer.session)
+            } else {
+                Duration::ZERO
+            };
+            attempt.wakes = Some(turn.now.mono + pause);
+            self.schedule(id);
+            return;
+        }
+        let reason = match why {
+            ConnectFailure::Refused => CloseReason::BackendRefused,
+            ConnectFailure::Timeout => CloseReason::BackendConnectTimeout,
+            ConnectFailure::NotFound
+            | ConnectFailure::Denied
+            | ConnectFailure::Dns
+            | ConnectFailure::Other => CloseReason::BackendUnreachable,
+        };
+        tracing::debug!(listener = %self.name, ?why, "no backend for a peer");
+        self.endpoint.close(turn.now, id, reason);
+    }
+}
+
+/// Doubles from the first to the longest, and spreads peers that failed together over half of it.
+fn pause(backoff: Backoff, failures: u32, session: u64) -> Duration {
+    let doubled = backoff.first * 2u32.saturating_pow(failures.saturating_sub(1).min(16));
+    let longest = doubled.min(backoff.most);
+    let share = (session >> 32) as f64 / f64::from(u32::MAX);
+    longest.mul_f64(0.5 + share / 2.0)
+}
+
+fn failure(error: &io::Error) -> ConnectFailure {
+    match error.raw_os_error() {
+        Some(libc::ECONNREFUSED) => ConnectFailure::Refused,
+        Some(libc::ETIMEDOUT) => ConnectFailure::Timeout,
+        Some(libc::ENOENT | libc::ENETUNREACH | libc::EHOSTUNREACH) => ConnectFailure::NotFound,
+        Some(libc::EACCES | libc::EPERM) => ConnectFailure::Denied,
+        _ => ConnectFailure::Other,
+    }
+}

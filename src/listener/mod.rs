@@ -1,0 +1,426 @@
+//! One UDP socket, its endpoint, and the streams of its peers: everything of one listener that one
+//! worker owns. Nothing here is shared, so nothing is locked.
+//!
+//! The worker calls the steps in order, each of them every turn and each of them bounded:
+//!
+//! ```text
+//!   receive ──▶ handle_timeouts ──▶ pump ──▶ transmit ──▶ (publish)
+//!   datagrams    clocks              events, streams    datagrams
+//! ```
+//!
+//! A listener of `tidegate connect` is the same thing the other way round: peers are dialled, each
+//! from a UDP socket of its own, and their streams were accepted from local programs.
+
+mod attempt;
+mod peer;
+mod peers;
+mod steps;
+mod token;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mio::Registry;
+use tidegate_proto::{CloseReason, Endpoint, Now, PeerId, Session, Timestamp};
+
+pub use attempt::Destination;
+use peer::Peer;
+use peers::Peers;
+pub use token::{Wakes, meaning, token};
+
+use crate::admission::Admission;
+use crate::backend::{Rules, Scratch, Side, Socket, Stream};
+use crate::board::{PeerRow, Reporter, WorstPeers};
+use crate::counters::{Direction, SendErrorKind, WorkerCounters};
+use crate::udp::{Outgoing, Received, Sent, UdpError, UdpSocket};
+
+/// What a worker lends its listeners for one turn.
+pub struct Turn<'a> {
+    /// One time for everything that happens in it.
+    pub now: Now,
+    /// Where sockets are registered.
+    pub registry: &'a Registry,
+    /// The last batch received.
+    pub received: &'a mut Received,
+    /// The next batch to send.
+    pub outgoing: &'a mut Outgoing,
+    /// Buffers of the streams.
+    pub scratch: &'a mut Scratch,
+    /// A reply to a stranger.
+    pub reply: &'a mut Vec<u8>,
+}
+
+/// What a listener is made of.
+pub struct Parts {
+    /// As configured.
+    pub name: Arc<str>,
+    /// The word for its protocol.
+    pub protocol: &'static str,
+    /// Whether the protocol tells what was received; without, nobody can stall.
+    pub acknowledges: bool,
+    /// The socket of all peers; `None` when each has its own.
+    pub socket: Option<UdpSocket>,
+    /// Sessions.
+    pub endpoint: Endpoint,
+    /// What is asked about strangers; `None` where only dialled peers are heard.
+    pub admission: Option<Admission>,
+    /// Where streams are opened; `None` when they come with the peer.
+    pub destination: Option<Destination>,
+    /// How streams work.
+    pub rules: Rules,
+    /// Where counters are published.
+    pub reporter: Option<Reporter>,
+    /// Starts the random session ids.
+    pub seed: u64,
+}
+
+/// One worker's share of a listener.
+pub struct Listener {
+    /// Its index in the worker.
+    index: usize,
+    name: Arc<str>,
+    protocol: &'static str,
+    acknowledges: bool,
+    socket: Option<UdpSocket>,
+    /// The shared socket may have datagrams.
+    readable: bool,
+    endpoint: Endpoint,
+    admission: Option<Admission>,
+    destination: Option<Destination>,
+    rules: Rules,
+    peers: Peers,
+    /// Peers that something happened to this turn.
+    pending: Vec<PeerId>,
+    /// Peers whose own socket may have datagrams.
+    readable_peers: Vec<PeerId>,
+    /// Peers whose backend has more to say than their session takes.
+    blocked: Vec<PeerId>,
+    /// Peers that are over, once their last datagrams have left.
+    leaving: Vec<PeerId>,
+    /// Streams' and attempts' clocks; entries that are no longer true are skipped.
+    deadlines: BinaryHeap<Reverse<(Timestamp, PeerId)>>,
+    counters: WorkerCounters,
+    sent: Sent,
+    reporter: Option<Reporter>,
+    sampled: Timestamp,
+    next_session: u64,
+    draining: bool,
+    /// The socket is lost; nothing can be done but stop.
+    broken: bool,
+}
+
+impl Listener {
+    /// A listener that does nothing yet; `index` is its place among its worker's listeners.
+    pub fn new(index: usize, parts: Parts) -> Self {
+        let counters = match (&parts.reporter, &parts.destination) {
+            (Some(reporter), _) => reporter.counters(),
+            (None, Some(destination)) => WorkerCounters::new(destination.pool.len()),
+            (None, None) => WorkerCounters::new(0),
+        };
+        Self {
+            index,
+            name: parts.name,
+            protocol: parts.protocol,
+            acknowledges: parts.acknowledges,
+            socket: parts.socket,
+            readable: true,
+            endpoint: parts.endpoint,
+            admission: parts.admission,
+            destination: parts.destination,
+            rules: parts.rules,
+            peers: Peers::default(),
+            pending: Vec::new(),
+            readable_peers: Vec::new(),
+            blocked: Vec::new(),
+            leaving: Vec::new(),
+            deadlines: BinaryHeap::new(),
+            counters,
+            sent: Sent::default(),
+            reporter: parts.reporter,
+            sampled: Timestamp::ZERO,
+            next_session: parts.seed,
+            draining: false,
+            broken: false,
+        }
+    }
+
+    /// The largest frame of its streams: what the worker's buffers must hold.
+    pub fn max_frame(&self) -> usize {
+        self.rules.codec.max_frame()
+    }
+
+    /// Asks the poll for news of the shared socket.
+    pub fn register(&mut self, registry: &Registry) -> io::Result<()> {
+        let token = token(self.index, Wakes::Socket);
+        match &mut self.socket {
+            Some(socket) => {
+                let (receive, send) = socket.granted()?;
+                self.counters.receive_buffer_bytes = receive as u64;
+                self.counters.send_buffer_bytes = send as u64;
+                socket.register(registry, token)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The poll has news.
+    pub fn on_event(&mut self, what: Wakes, event: &mio::event::Event) {
+        match what {
+            Wakes::Socket => self.readable = true,
+            Wakes::PeerSocket(slot) => {
+                if let Some(peer) = self.peers.in_slot_mut(slot)
+                    && !std::mem::replace(&mut peer.readable, true)
+                {
+                    self.readable_peers.push(peer.id);
+                }
+            }
+            Wakes::Stream(slot) => {
+                if let Some(peer) = self.peers.in_slot_mut(slot) {
+                    peer.stream.on_ready(event);
+                    let id = peer.id;
+                    self.touch(id);
+                }
+            }
+        }
+    }
+
+    /// Begins a session over its own UDP socket for a stream that a local program opened.
+    pub fn dial(&mut self, turn: &mut Turn<'_>, dial: Dial) -> io::Result<()> {
+        let Dial {
+            remote,
+            mut udp,
+            mut stream,
+            session,
+        } = dial;
+        // The endpoint tells peers apart by address; with a socket each, that is our own.
+        let id = self.endpoint.dial(turn.now, udp.local_addr(), session);
+        let slot = id.slot();
+        let registered = udp
+            .register(turn.registry, token(self.index, Wakes::PeerSocket(slot)))
+            .and_then(|()| stream.register(turn.registry, token(self.index, Wakes::Stream(slot))));
+        if let Err(error) = registered {
+            self.endpoint.remove(id);
+            return Err(error);
+        }
+        let mut peer = Peer::new(id, self.new_session(), remote, turn.now.mono);
+        peer.socket = Some(udp);
+        peer.stream = Stream::accepted(stream);
+        self.peers.insert(peer);
+        self.counters.sessions_opened += 1;
+        self.touch(id);
+        Ok(())
+    }
+
+    /// No new peers; those that are here get what was accepted for them, and are told.
+    pub fn drain(&mut self, now: Now, linger: Duration) {
+        self.draining = true;
+        self.endpoint.set_draining(true);
+        for id in self.ids() {
+            self.endpoint.finish(now, id, CloseReason::Drain, linger);
+            self.touch(id);
+        }
+    }
+
+    /// Everybody is told that it is over, now.
+    pub fn stop(&mut self, now: Now) {
+        self.draining = true;
+        self.endpoint.set_draining(true);
+        for id in self.ids() {
+            self.endpoint.close(now, id, CloseReason::Shutdown);
+            self.touch(id);
+        }
+    }
+
+    /// Whether no peer is left.
+    pub fn is_empty(&self) -> bool {
+        self.endpoint.is_empty()
+    }
+
+    /// Whether its socket is lost.
+    pub fn is_broken(&self) -> bool {
+        self.broken
+    }
+
+    /// Whether there is work that no event will announce.
+    pub fn has_work(&self) -> bool {
+        self.readable
+            || !self.readable_peers.is_empty()
+            || !self.pending.is_empty()
+            || self.blocked.iter().any(|&id| self.endpoint.has_room(id))
+    }
+
+    /// When the next clock rings.
+    pub fn poll_timeout(&self) -> Option<Timestamp> {
+        let sessions = self.endpoint.poll_timeout().map(|deadline| deadline.at);
+        let streams = self.deadlines.peek().map(|Reverse((at, _))| *at);
+        sessions.into_iter().chain(streams).min()
+    }
+
+    /// Puts the counters on the board.
+    pub fn publish(&mut self, now: Now) {
+        self.gather(now);
+        if let Some(reporter) = &self.reporter {
+            reporter.publish(now.mono, &self.counters);
+        }
+    }
+
+    /// What was counted so far.
+    pub fn counters(&mut self, now: Now) -> &WorkerCounters {
+        self.gather(now);
+        &self.counters
+    }
+
+    /// Time this worker spent on anything but waiting.
+    pub fn add_busy(&mut self, busy: Duration) {
+        self.counters.busy += busy;
+    }
+
+    fn gather(&mut self, now: Now) {
+        let counters = &mut self.counters;
+        counters.datagrams_sent = self.sent.datagrams;
+        counters.datagram_bytes_sent = self.sent.bytes;
+        counters.send_calls = self.sent.calls;
+        counters.send_errors = by_kind(&self.sent);
+        counters.peers = self.endpoint.len() as u64;
+        counters.handshakes_pending = self.endpoint.handshakes_pending() as u64;
+        counters.peers_blocked[Direction::ToPeer as usize] = self.blocked.len() as u64;
+        if let Some(admission) = &mut self.admission {
+            counters.admission = admission.counters(now.mono);
+        }
+        let sampling = now.mono.since(self.sampled) >= SAMPLE_INTERVAL;
+        let mut sessions = *self.endpoint.retired();
+        let (mut bad, mut inbox, mut outbox, mut queued, mut backed_up) = (0, 0, 0, 0, 0);
+        let mut worst = WorstPeers::default();
+        for (id, address, session) in self.endpoint.peers() {
+            let stats = session.stats();
+            sessions.absorb(&stats);
+            bad += u64::from(stats.in_bad_mode);
+            inbox += session.inbox_bytes();
+            outbox += stats.outbox_bytes as u64;
+            if sampling {
+                counters.sample_peer(&stats);
+                if let Some(peer) = self.peers.get_mut(id) {
+                    worst.offer(PeerRow {
+                        address: if peer.socket.is_some() {
+                            peer.remote
+                        } else {
+                            address
+                        },
+                        client_id: session.identity().client_id,
+                        age: now.mono.since(peer.since),
+                        target: peer.attempt.target,
+                        inbox_bytes: session.inbox_bytes(),
+                        stats,
+                    });
+                }
+            }
+        }
+        for peer in self.peers.iter() {
+            queued += peer.stream.queued();
+            backed_up += u64::from(peer.stream.queued() > 0);
+        }
+        counters.sessions = sessions;
+        counters.peers_in_bad_mode = bad;
+        counters.queued_bytes = [(inbox + queued) as u64, outbox];
+        counters.peers_blocked[Direction::ToBackend as usize] = backed_up;
+        if sampling {
+            self.sampled = now.mono;
+            if let Some(reporter) = &self.reporter {
+                reporter.publish_peers(worst);
+            }
+            self.close_stalled(now);
+        }
+    }
+
+    fn close_stalled(&mut self, now: Now) {
+        if !self.acknowledges {
+            return;
+        }
+        let endpoint = &self.endpoint;
+        let stalled: Vec<PeerId> = self
+            .peers
+            .iter_mut()
+            .filter(|peer| peer.connected && peer.closed.is_none())
+            .filter_map(|peer| {
+                let stats = endpoint.stats(peer.id)?;
+                peer.has_stalled(now.mono, &stats).then_some(peer.id)
+            })
+            .collect();
+        for id in stalled {
+            self.endpoint.close(now, id, CloseReason::PeerStalled);
+            self.touch(id);
+        }
+    }
+
+    fn ids(&self) -> Vec<PeerId> {
+        self.peers.iter().map(|peer| peer.id).collect()
+    }
+
+    fn new_session(&mut self) -> u64 {
+        // A bijection of a counter: never the same number twice, and no order to read from it.
+        self.next_session = self.next_session.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed =
+            (self.next_session ^ self.next_session >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    /// Something happened to this peer: it gets its pump this turn.
+    fn touch(&mut self, id: PeerId) {
+        if let Some(peer) = self.peers.get_mut(id)
+            && !std::mem::replace(&mut peer.queued, true)
+        {
+            self.pending.push(id);
+        }
+    }
+
+    /// Notes when this peer's stream or connect next wants to be woken.
+    fn schedule(&mut self, id: PeerId) {
+        let Some(peer) = self.peers.get_mut(id) else {
+            return;
+        };
+        let stream = peer.stream.poll_timeout(&self.rules);
+        let wakes = stream.into_iter().chain(peer.attempt.poll_timeout()).min();
+        if let Some(at) = wakes
+            && at < peer.scheduled
+        {
+            peer.scheduled = at;
+            self.deadlines.push(Reverse((at, id)));
+        }
+    }
+}
+
+/// One session that `tidegate connect` begins.
+pub struct Dial {
+    /// Where the far end is.
+    pub remote: SocketAddr,
+    /// Connected to it.
+    pub udp: UdpSocket,
+    /// The local program's stream.
+    pub stream: Socket,
+    /// The session, not begun.
+    pub session: Box<dyn Session>,
+}
+
+fn by_kind(sent: &Sent) -> [u64; SendErrorKind::ALL.len()] {
+    let mut kinds = [0; SendErrorKind::ALL.len()];
+    for error in UdpError::ALL {
+        let kind = match error {
+            UdpError::Blocked | UdpError::NoBuffers => SendErrorKind::Again,
+            UdpError::Unreachable | UdpError::Refused => SendErrorKind::Unreachable,
+            UdpError::TooLarge => SendErrorKind::TooBig,
+            UdpError::Denied | UdpError::Invalid | UdpError::Broken | UdpError::Other => {
+                SendErrorKind::Other
+            }
+        };
+        kinds[kind as usize] += sent.errors.of(error);
+    }
+    kinds
+}
+
+/// One sample per peer and second for the distributions, and a look at who has stalled.
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);

@@ -1,0 +1,106 @@
+//! What a listener knows about one peer beside its session.
+
+use std::net::{IpAddr, SocketAddr};
+
+use tidegate_proto::{CloseReason, Identity, PeerId, Stats, Timestamp};
+
+use super::attempt::Attempt;
+use crate::backend::Stream;
+use crate::udp::UdpSocket;
+
+/// One peer of a listener.
+#[derive(Debug)]
+pub(super) struct Peer {
+    pub(super) id: PeerId,
+    /// Random; the same in the log and in the PROXY header.
+    pub(super) session: u64,
+    pub(super) stream: Stream,
+    /// The connect to the backend under way, or its last one.
+    pub(super) attempt: Attempt,
+    /// Which of our addresses the peer sends to: where replies leave from.
+    pub(super) ours: Option<IpAddr>,
+    /// The peer's own UDP socket, when we dialled it.
+    pub(super) socket: Option<UdpSocket>,
+    /// Where it is, for people.
+    pub(super) remote: SocketAddr,
+    /// It is in the queue of peers to be pumped.
+    pub(super) queued: bool,
+    /// Its socket may have datagrams.
+    pub(super) readable: bool,
+    /// The session takes messages.
+    pub(super) connected: bool,
+    pub(super) closed: Option<CloseReason>,
+    pub(super) since: Timestamp,
+    /// Its live entry among the deadlines; `Timestamp::MAX` when it has none.
+    pub(super) scheduled: Timestamp,
+    /// Acknowledged so far, and when that last changed or nothing was outstanding.
+    pub(super) acked: (u64, Timestamp),
+}
+
+impl Peer {
+    pub(super) fn new(id: PeerId, session: u64, remote: SocketAddr, now: Timestamp) -> Self {
+        Self {
+            id,
+            session,
+            stream: Stream::default(),
+            attempt: Attempt::default(),
+            ours: None,
+            socket: None,
+            remote,
+            queued: false,
+            readable: false,
+            connected: false,
+            closed: None,
+            since: now,
+            scheduled: Timestamp::MAX,
+            acked: (0, now),
+        }
+    }
+
+    /// Whether it has stopped acknowledging what waits for it.
+    pub(super) fn has_stalled(&mut self, now: Timestamp, stats: &Stats) -> bool {
+        if stats.outbox_messages == 0 || stats.messages_acked != self.acked.0 {
+            self.acked = (stats.messages_acked, now);
+        }
+        now.since(self.acked.1) >= PEER_STALL
+    }
+
+    pub(super) fn log_start(&self, listener: &str, identity: Identity<'_>) {
+        tracing::info!(
+            event = "session_start",
+            listener,
+            peer = %self.remote,
+            session = format_args!("{:016x}", self.session),
+            client_id = identity.client_id,
+            target = self.attempt.target,
+        );
+    }
+
+    /// One line with everything: it stands in for metrics per peer.
+    pub(super) fn log_end(&self, listener: &str, now: Timestamp, stats: &Stats) {
+        let reason = self.closed.map_or("none", CloseReason::label);
+        tracing::info!(
+            event = "session_end",
+            listener,
+            peer = %self.remote,
+            session = format_args!("{:016x}", self.session),
+            reason,
+            dur_s = now.since(self.since).as_secs_f32(),
+            messages_received = stats.messages_received,
+            messages_acked = stats.messages_acked,
+            unacked = stats.outbox_messages,
+            bytes_received = stats.message_bytes_received,
+            bytes_sent = stats.message_bytes_sent,
+            packets_received = stats.packets_received,
+            packets_sent = stats.packets_sent,
+            packets_lost = stats.packets_lost,
+            messages_resent = stats.messages_resent,
+            rtt_ms = stats.rtt.as_secs_f32() * 1e3,
+            rtt_min_ms = stats.rtt_min.as_secs_f32() * 1e3,
+            bad_mode = stats.mode_to_bad,
+        );
+    }
+}
+
+/// A peer that acknowledges nothing for this long while data waits is gone in all but name.
+const PEER_STALL: std::time::Duration = std::time::Duration::from_secs(10);

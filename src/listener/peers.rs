@@ -1,0 +1,42 @@
+//! A listener's peers by slot, as the endpoint numbers them.
+
+use tidegate_proto::PeerId;
+
+use super::peer::Peer;
+
+#[derive(Debug, Default)]
+pub(super) struct Peers {
+    /// Boxed, so that an empty slot costs a pointer.
+    slots: Vec<Option<Box<Peer>>>,
+}
+
+impl Peers {
+    pub(super) fn insert(&mut self, peer: Peer) {
+        let slot = peer.id.slot();
+        if slot >= self.slots.len() {
+            self.slots.resize_with(slot + 1, || None);
+        }
+        self.slots[slot] = Some(Box::new(peer));
+    }
+
+    pub(super) fn get_mut(&mut self, id: PeerId) -> Option<&mut Peer> {
+        self.in_slot_mut(id.slot()).filter(|peer| peer.id == id)
+    }
+
+    pub(super) fn in_slot_mut(&mut self, slot: usize) -> Option<&mut Peer> {
+        self.slots.get_mut(slot)?.as_deref_mut()
+    }
+
+    pub(super) fn remove(&mut self, id: PeerId) -> Option<Box<Peer>> {
+        self.get_mut(id)?;
+        self.slots[id.slot()].take()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Peer> {
+        self.slots.iter().flatten().map(AsRef::as_ref)
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Peer> {
+        self.slots.iter_mut().flatten().map(AsMut::as_mut)
+    }
+}

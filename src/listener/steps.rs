@@ -1,0 +1,399 @@
+//! The steps of a turn.
+
+use std::cmp::Reverse;
+use std::net::SocketAddr;
+
+use tidegate_proto::{CloseReason, Event, Handled, Now, PeerId, Reject, Timestamp};
+
+use super::peer::Peer;
+use super::{Listener, Side, Turn};
+use crate::counters::ClosedBy;
+use crate::udp::{Route, UdpError};
+
+impl Listener {
+    /// Datagrams first: they carry the acknowledgements that make room for everything else, and a
+    /// packet that waits in the socket must count before its session times out.
+    pub fn receive(&mut self, turn: &mut Turn<'_>) {
+        if self.readable {
+            self.receive_shared(turn);
+        }
+        let ready = std::mem::take(&mut self.readable_peers);
+        for &id in &ready {
+            self.receive_own(turn, id);
+        }
+    }
+
+    fn receive_shared(&mut self, turn: &mut Turn<'_>) {
+        let Some(mut socket) = self.socket.take() else {
+            self.readable = false;
+            return;
+        };
+        for _ in 0..BATCHES_PER_TURN {
+            match socket.receive(turn.received) {
+                Ok(()) => {
+                    self.counters.kernel_drops += socket.new_drops(turn.received);
+                    self.handle_batch(turn, None);
+                    self.readable = turn.received.may_have_left();
+                }
+                Err(UdpError::Blocked) => self.readable = false,
+                Err(UdpError::Broken) => {
+                    (self.broken, self.readable) = (true, false);
+                }
+                // An error that waited in the socket: it has been taken, and tells us nothing.
+                Err(_) => {}
+            }
+            if !self.readable {
+                break;
+            }
+        }
+        self.socket = Some(socket);
+    }
+
+    fn receive_own(&mut self, turn: &mut Turn<'_>, id: PeerId) {
+        let Some(mut socket) = self.peers.get_mut(id).and_then(|peer| peer.socket.take()) else {
+            return;
+        };
+        let from = socket.local_addr();
+        let mut left = true;
+        for _ in 0..BATCHES_PER_TURN {
+            match socket.receive(turn.received) {
+                Ok(()) => {
+                    self.handle_batch(turn, Some(from));
+                    left = turn.received.may_have_left();
+                }
+                Err(UdpError::Blocked | UdpError::Broken) => left = false,
+                // Nobody listens there yet, or any more: the handshake, or the timeout, will tell.
+                Err(_) => {}
+            }
+            if !left {
+                break;
+            }
+        }
+        if let Some(peer) = self.peers.get_mut(id) {
+            peer.socket = Some(socket);
+            peer.readable = left;
+        }
+        if left {
+            self.readable_peers.push(id);
+        }
+    }
+
+    /// `dialled` is the address that stands for the peer, when the socket is its own.
+    fn handle_batch(&mut self, turn: &mut Turn<'_>, dialled: Option<SocketAddr>) {
+        self.counters.receive_calls += 1;
+        for index in 0..turn.received.len() {
+            let (route, datagrams) = turn.received.take(index);
+            let route = Route {
+                from: dialled.unwrap_or(route.from),
+                to: route.to,
+            };
+            for datagram in datagrams {
+                self.counters.datagrams_received += 1;
+                self.counters.datagram_bytes_received += datagram.len() as u64;
+                if let Err(reject) = self.judge(turn.now, route.from, datagram.len()) {
+                    self.counters.on_reject(reject);
+                    continue;
+                }
+                let handled = self
+                    .endpoint
+                    .handle_datagram(turn.now, route.from, datagram, turn.reply);
+                if !turn.reply.is_empty() {
+                    turn.outgoing.bytes().extend_from_slice(turn.reply);
+                    turn.outgoing.push(route.from, route.to);
+                }
+                self.on_handled(turn.now, route, handled);
+                while let Some(id) = touched(handled)
+                    && let Some(to) = self
+                        .endpoint
+                        .poll_urgent(turn.now, id, turn.outgoing.bytes())
+                {
+                    turn.outgoing.push(to, route.to);
+                }
+            }
+        }
+        // Replies and urgent packets of this batch leave now; a peer's own socket sends its own.
+        if dialled.is_none() && turn.outgoing.is_full() {
+            self.flush(turn, None);
+        }
+    }
+
+    /// Whether a datagram goes on to the endpoint. Peers do; strangers need to be admitted.
+    fn judge(&mut self, now: Now, from: SocketAddr, length: usize) -> Result<(), Reject> {
+        match &mut self.admission {
+            Some(admission) if !self.endpoint.knows(from) => {
+                admission.allow(now.mono, from, length)
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn on_handled(&mut self, now: Now, route: Route, handled: Handled) {
+        match handled {
+            Handled::Accepted(id) => self.insert(now.mono, id, route),
+            Handled::Moved(id) => {
+                self.counters.address_moves += 1;
+                if let Some(peer) = self.peers.get_mut(id) {
+                    (peer.remote, peer.ours) = (route.from, route.to);
+                }
+                self.touch(id);
+            }
+            Handled::Peer(id) => self.touch(id),
+            Handled::PeerRejected(id, reject) => {
+                self.counters.on_reject(reject);
+                // Only what was proved to be the peer's own doing may count against its address.
+                if reject == Reject::ProtocolError
+                    && let Some(admission) = &mut self.admission
+                {
+                    admission.on_strike(now.mono, route.from);
+                }
+                self.touch(id);
+            }
+            Handled::Rejected(reject) => self.counters.on_reject(reject),
+            Handled::Replied => {}
+        }
+    }
+
+    fn insert(&mut self, now: Timestamp, id: PeerId, route: Route) {
+        let mut peer = Peer::new(id, self.new_session(), route.from, now);
+        peer.ours = route.to;
+        self.peers.insert(peer);
+        self.counters.sessions_opened += 1;
+        self.touch(id);
+    }
+
+    /// Clocks after datagrams, so that a packet that came in time counts however late we look.
+    pub fn handle_timeouts(&mut self, turn: &mut Turn<'_>) {
+        if let Some(deadline) = self.endpoint.poll_timeout()
+            && deadline.at <= turn.now.mono
+        {
+            let late = turn.now.mono.since(deadline.at);
+            self.counters.tick_lag.record_duration(late);
+            self.endpoint.handle_timeout(turn.now);
+        }
+        while let Some(&Reverse((at, id))) = self.deadlines.peek()
+            && at <= turn.now.mono
+        {
+            self.deadlines.pop();
+            match self.peers.get_mut(id) {
+                Some(peer) if peer.scheduled == at => peer.scheduled = Timestamp::MAX,
+                Some(_) | None => continue,
+            }
+            self.handle_attempt_timeout(turn, id);
+            self.with_stream(turn, id, |stream, side| stream.handle_timeout(side));
+            // Its pump schedules the next one: what was decided here takes effect only there.
+            self.touch(id);
+        }
+    }
+
+    /// Events, and then the streams of every peer that something happened to. Moving messages makes
+    /// events and events make messages move, hence more than one pass; what is left waits a turn.
+    pub fn pump(&mut self, turn: &mut Turn<'_>) {
+        self.unblock();
+        for _ in 0..PASSES_PER_TURN {
+            while let Some((id, event)) = self.endpoint.poll_event() {
+                self.handle_event(turn, id, event);
+            }
+            if self.pending.is_empty() {
+                break;
+            }
+            let pending = std::mem::take(&mut self.pending);
+            let mut again = Vec::new();
+            for &id in &pending {
+                if self.pump_peer(turn, id) {
+                    again.push(id);
+                }
+            }
+            self.requeue(pending, again);
+            if self.pending.is_empty() {
+                continue;
+            }
+        }
+    }
+
+    fn requeue(&mut self, mut spent: Vec<PeerId>, again: Vec<PeerId>) {
+        spent.clear();
+        // Keeps the allocation of the longer list.
+        if self.pending.is_empty() {
+            self.pending = spent;
+        }
+        for id in again {
+            self.touch(id);
+        }
+    }
+
+    /// Peers whose session has room again.
+    fn unblock(&mut self) {
+        let mut index = 0;
+        while index < self.blocked.len() {
+            let id = self.blocked[index];
+            if self.endpoint.has_room(id) || self.endpoint.address(id).is_none() {
+                self.blocked.swap_remove(index);
+                self.touch(id);
+            } else {
+                index += 1;
+            }
+        }
+    }
+
+    fn handle_event(&mut self, turn: &mut Turn<'_>, id: PeerId, event: Event) {
+        match event {
+            Event::Authenticated => self.open_backend(turn, id),
+            Event::Connected => {
+                self.counters.handshakes_accepted += 1;
+                let identity = self.endpoint.identity(id).unwrap_or_default();
+                if let Some(peer) = self.peers.get_mut(id) {
+                    peer.connected = true;
+                    peer.acked.1 = turn.now.mono;
+                    let took = turn.now.mono.since(peer.since);
+                    self.counters.handshake_duration.record_duration(took);
+                    peer.log_start(&self.name, identity);
+                }
+            }
+            Event::Closed(reason) => self.on_session_closed(turn, id, reason),
+        }
+        self.touch(id);
+    }
+
+    fn on_session_closed(&mut self, turn: &mut Turn<'_>, id: PeerId, reason: CloseReason) {
+        let Some(peer) = self.peers.get_mut(id) else {
+            return;
+        };
+        peer.closed = Some(reason);
+        let lasted = turn.now.mono.since(peer.since);
+        self.counters.on_close(reason, lasted);
+        peer.stream.on_session_over(turn.now.mono, &self.rules);
+        self.schedule(id);
+    }
+
+    /// Returns whether the peer has more to do than it may do in one turn.
+    fn pump_peer(&mut self, turn: &mut Turn<'_>, id: PeerId) -> bool {
+        let Some(peer) = self.peers.get_mut(id) else {
+            return false;
+        };
+        peer.queued = false;
+        if peer.stream.is_connecting() {
+            self.check_connect(turn, id);
+        }
+        let Some(peer) = self.peers.get_mut(id) else {
+            return false;
+        };
+        let connected = peer.connected;
+        let pumped = self
+            .with_stream(turn, id, |stream, side| stream.pump(side, connected))
+            .unwrap_or_default();
+        if pumped.blocked && !self.blocked.contains(&id) {
+            self.blocked.push(id);
+        }
+        self.schedule(id);
+        if let Some(peer) = self.peers.get_mut(id)
+            && peer.closed.is_some()
+            && peer.stream.is_closed()
+            && !self.leaving.contains(&id)
+        {
+            self.leaving.push(id);
+        }
+        pumped.again
+    }
+
+    fn with_stream<R>(
+        &mut self,
+        turn: &mut Turn<'_>,
+        id: PeerId,
+        act: impl FnOnce(&mut crate::backend::Stream, &mut Side<'_>) -> R,
+    ) -> Option<R> {
+        let peer = self.peers.get_mut(id)?;
+        let mut side = Side {
+            now: turn.now,
+            id,
+            endpoint: &mut self.endpoint,
+            rules: &self.rules,
+            counters: &mut self.counters,
+            scratch: turn.scratch,
+        };
+        Some(act(&mut peer.stream, &mut side))
+    }
+
+    /// Everything the sessions have to say, then goodbye to those that are over.
+    pub fn transmit(&mut self, turn: &mut Turn<'_>) {
+        let mut whose: Option<PeerId> = None;
+        for _ in 0..DATAGRAMS_PER_TURN {
+            let start = turn.outgoing.bytes().len();
+            let Some((id, to)) = self.endpoint.poll_transmit(turn.now, turn.outgoing.bytes())
+            else {
+                break;
+            };
+            if self.socket.is_some() {
+                let from = self.peers.get_mut(id).and_then(|peer| peer.ours);
+                turn.outgoing.push(to, from);
+                if turn.outgoing.is_full() {
+                    self.flush(turn, None);
+                }
+                continue;
+            }
+            if whose.is_some_and(|before| before != id) || turn.outgoing.is_full() {
+                let datagram = turn.outgoing.bytes().split_off(start);
+                self.flush(turn, whose);
+                turn.outgoing.bytes().extend_from_slice(&datagram);
+            }
+            turn.outgoing.push(to, None);
+            whose = Some(id);
+        }
+        self.flush(turn, whose);
+        self.say_farewell(turn);
+    }
+
+    fn flush(&mut self, turn: &mut Turn<'_>, whose: Option<PeerId>) {
+        if turn.outgoing.is_empty() {
+            return;
+        }
+        let own = whose.and_then(|id| self.peers.get_mut(id)?.socket.as_mut());
+        if let Some(socket) = own.or(self.socket.as_mut()) {
+            socket.send(turn.outgoing, &mut self.sent);
+        }
+        turn.outgoing.clear();
+    }
+
+    fn say_farewell(&mut self, turn: &mut Turn<'_>) {
+        let leaving = std::mem::take(&mut self.leaving);
+        for id in leaving {
+            self.release_target(id);
+            let stats = self.endpoint.stats(id).unwrap_or_default();
+            self.endpoint.remove(id);
+            let Some(mut peer) = self.peers.remove(id) else {
+                continue;
+            };
+            peer.log_end(&self.name, turn.now.mono, &stats);
+            if let Some(target) = peer.attempt.target {
+                let by = if peer.stream.was_ended() {
+                    ClosedBy::Backend
+                } else {
+                    ClosedBy::Tidegate
+                };
+                self.counters.targets[target].closes[by as usize] += 1;
+            }
+            if let Some(socket) = &mut peer.socket
+                && let Err(error) = socket.deregister(turn.registry)
+            {
+                tracing::debug!(%error, "socket was not registered");
+            }
+        }
+    }
+}
+
+fn touched(handled: Handled) -> Option<PeerId> {
+    match handled {
+        Handled::Peer(id)
+        | Handled::Moved(id)
+        | Handled::PeerRejected(id, _)
+        | Handled::Accepted(id) => Some(id),
+        Handled::Replied | Handled::Rejected(_) => None,
+    }
+}
+
+/// Batches received before the other steps get their turn: 8 of up to 32 buffers.
+const BATCHES_PER_TURN: usize = 8;
+
+/// Datagrams sent before the other steps get their turn; the rest is first in the next one.
+const DATAGRAMS_PER_TURN: usize = 2048;
+
+const PASSES_PER_TURN: usize = 4;

@@ -1,0 +1,287 @@
+//! The loop: one thread, its listeners, one poll. Readers are elsewhere; what they need to know is
+//! published, what they want done comes as a command.
+//!
+//! ```text
+//!   loop {  1. wait, for events or the next clock, with nothing changed meanwhile
+//!           2. read the clocks, once
+//!           3. commands
+//!           4. datagrams  ─┐
+//!           5. timeouts    │  listener/steps.rs, for each listener,
+//!           6. streams     │  each step bounded
+//!           7. datagrams  ─┘
+//!           8. publish, four times a second
+//!   }
+//! ```
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use mio::{Events, Poll, Token, Waker};
+use tidegate_proto::{Now, Timestamp};
+
+use crate::backend::Scratch;
+use crate::clock::Clock;
+use crate::listener::{Dial, Listener, Parts, Turn, meaning};
+use crate::udp::{Outgoing, Received};
+
+/// What a worker can be told.
+pub enum Command {
+    /// Begin a session in the listener with this index.
+    Dial(usize, Box<Dial>),
+    /// Take no new peers, deliver what was accepted, say goodbye, end when everybody is gone.
+    Drain {
+        /// How long sessions may take to deliver.
+        linger: Duration,
+    },
+    /// Say goodbye and end, within a second.
+    Stop,
+}
+
+/// A worker, seen from outside.
+pub struct Handle {
+    commands: Sender<Command>,
+    waker: Arc<Waker>,
+    thread: JoinHandle<io::Result<()>>,
+}
+
+impl Handle {
+    /// Starts a worker for these listeners. `clock` must be the same for all, since they compare
+    /// times with the control plane.
+    pub fn spawn(name: String, clock: Clock, listeners: Vec<Parts>) -> io::Result<Self> {
+        let poll = Poll::new()?;
+        let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
+        let (commands, inbox) = channel();
+        let thread = std::thread::Builder::new()
+            .name(name)
+            .spawn(move || Worker::new(poll, clock, inbox, listeners)?.run())?;
+        Ok(Self {
+            commands,
+            waker,
+            thread,
+        })
+    }
+
+    /// Tells it; does nothing when it has ended.
+    pub fn tell(&self, command: Command) {
+        if self.commands.send(command).is_ok()
+            && let Err(error) = self.waker.wake()
+        {
+            tracing::error!(%error, "worker cannot be woken");
+        }
+    }
+
+    /// Something that can tell it from elsewhere.
+    pub fn remote(&self) -> Remote {
+        Remote {
+            commands: self.commands.clone(),
+            waker: Arc::clone(&self.waker),
+        }
+    }
+
+    /// Whether it has ended, for whatever reason.
+    pub fn is_finished(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// Waits for its end. The outer error is a panic.
+    pub fn join(self) -> std::thread::Result<io::Result<()>> {
+        self.thread.join()
+    }
+}
+
+/// Commands from another task.
+#[derive(Clone)]
+pub struct Remote {
+    commands: Sender<Command>,
+    waker: Arc<Waker>,
+}
+
+impl Remote {
+    /// As [`Handle::tell`].
+    pub fn tell(&self, command: Command) {
+        if self.commands.send(command).is_ok()
+            && let Err(error) = self.waker.wake()
+        {
+            tracing::error!(%error, "worker cannot be woken");
+        }
+    }
+}
+
+struct Worker {
+    poll: Poll,
+    events: Events,
+    clock: Clock,
+    commands: Receiver<Command>,
+    listeners: Vec<Listener>,
+    received: Received,
+    outgoing: Outgoing,
+    scratch: Scratch,
+    reply: Vec<u8>,
+    published: Timestamp,
+    /// Set once it is to end: when that happens even with peers left.
+    ends: Option<Timestamp>,
+}
+
+impl Worker {
+    fn new(
+        poll: Poll,
+        mut clock: Clock,
+        commands: Receiver<Command>,
+        listeners: Vec<Parts>,
+    ) -> io::Result<Self> {
+        let mut listeners: Vec<_> = listeners
+            .into_iter()
+            .enumerate()
+            .map(|(index, parts)| Listener::new(index, parts))
+            .collect();
+        for listener in &mut listeners {
+            listener.register(poll.registry())?;
+        }
+        let max_frame = listeners.iter().map(Listener::max_frame).max();
+        Ok(Self {
+            published: clock.now().mono,
+            poll,
+            events: Events::with_capacity(EVENTS_PER_TURN),
+            clock,
+            commands,
+            scratch: Scratch::new(max_frame.unwrap_or(0)),
+            listeners,
+            received: Received::default(),
+            outgoing: Outgoing::default(),
+            reply: Vec::new(),
+            ends: None,
+        })
+    }
+
+    fn run(&mut self) -> io::Result<()> {
+        let mut now = self.clock.now();
+        while !self.is_done(now) {
+            let timeout = self.timeout(now);
+            match self.poll.poll(&mut self.events, Some(timeout)) {
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+                Err(_) | Ok(()) => {}
+            }
+            now = self.clock.now();
+            self.turn(now)?;
+        }
+        self.publish(now);
+        Ok(())
+    }
+
+    fn turn(&mut self, now: Now) -> io::Result<()> {
+        let mut woken = false;
+        for event in &self.events {
+            match meaning(event.token()) {
+                Some((index, what)) => {
+                    if let Some(listener) = self.listeners.get_mut(index) {
+                        listener.on_event(what, event);
+                    }
+                }
+                None => woken = true,
+            }
+        }
+        if woken {
+            self.take_commands(now);
+        }
+        let mut turn = Turn {
+            now,
+            registry: self.poll.registry(),
+            received: &mut self.received,
+            outgoing: &mut self.outgoing,
+            scratch: &mut self.scratch,
+            reply: &mut self.reply,
+        };
+        for listener in &mut self.listeners {
+            listener.receive(&mut turn);
+            listener.handle_timeouts(&mut turn);
+            listener.pump(&mut turn);
+            listener.transmit(&mut turn);
+            if listener.is_broken() {
+                return Err(io::Error::other("a listener lost its socket"));
+            }
+        }
+        if now.mono.since(self.published) >= PUBLISH_INTERVAL {
+            self.publish(now);
+        }
+        Ok(())
+    }
+
+    fn take_commands(&mut self, now: Now) {
+        loop {
+            match self.commands.try_recv() {
+                Ok(command) => self.handle_command(now, command),
+                Err(TryRecvError::Empty | TryRecvError::Disconnected) => return,
+            }
+        }
+    }
+
+    fn handle_command(&mut self, now: Now, command: Command) {
+        match command {
+            Command::Dial(index, dial) => self.dial(now, index, *dial),
+            Command::Drain { linger } => {
+                for listener in &mut self.listeners {
+                    listener.drain(now, linger);
+                }
+                self.ends = Some(Timestamp::MAX);
+            }
+            Command::Stop => {
+                for listener in &mut self.listeners {
+                    listener.stop(now);
+                }
+                self.ends = Some(now.mono + STOP_TIME);
+            }
+        }
+    }
+
+    fn dial(&mut self, now: Now, index: usize, dial: Dial) {
+        let Some(listener) = self.listeners.get_mut(index) else {
+            return;
+        };
+        if self.ends.is_some() {
+            return;
+        }
+        let mut turn = Turn {
+            now,
+            registry: self.poll.registry(),
+            received: &mut self.received,
+            outgoing: &mut self.outgoing,
+            scratch: &mut self.scratch,
+            reply: &mut self.reply,
+        };
+        if let Err(error) = listener.dial(&mut turn, dial) {
+            tracing::warn!(%error, "a local connection could not be served");
+        }
+    }
+
+    fn timeout(&mut self, now: Now) -> Duration {
+        if self.listeners.iter().any(Listener::has_work) {
+            return Duration::ZERO;
+        }
+        let publish = self.published + PUBLISH_INTERVAL;
+        let clocks = self.listeners.iter().filter_map(Listener::poll_timeout);
+        let next = clocks.chain(self.ends).min();
+        next.map_or(publish, |at| at.min(publish)).since(now.mono)
+    }
+
+    fn is_done(&self, now: Now) -> bool {
+        self.ends
+            .is_some_and(|at| now.mono >= at || self.listeners.iter().all(Listener::is_empty))
+    }
+
+    fn publish(&mut self, now: Now) {
+        self.published = now.mono;
+        for listener in &mut self.listeners {
+            listener.publish(now);
+        }
+    }
+}
+
+const WAKER: Token = Token(usize::MAX);
+const EVENTS_PER_TURN: usize = 1024;
+const PUBLISH_INTERVAL: Duration = Duration::from_millis(250);
+
+/// How long peers and backends get to hear that a stop is now.
+const STOP_TIME: Duration = Duration::from_millis(500);

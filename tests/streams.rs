@@ -1,0 +1,597 @@
+//! One worker over real sockets, with a toy protocol on the UDP side: everything a backend can do to
+//! a session, and a session to a backend.
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::os::unix::net::UnixListener;
+use std::time::Duration;
+
+use support::toy::Client;
+use support::{Relay, Setup, accept, read_frame, tcp_backend, tcp_target, wait_until, write_frame};
+use tidegate::config::{Target, UnreliablePolicy};
+use tidegate::counters::{Direction, DropReason};
+use tidegate::framing::Framing;
+use tidegate::worker::Command;
+use tidegate_proto::{CloseReason, Reject};
+
+fn closed(relay: &mut Relay, reason: CloseReason) {
+    relay.wait_for(reason.label(), |counters| {
+        counters.sessions_closed[reason as usize] == 1 && counters.peers == 0
+    });
+}
+
+#[test]
+fn messages_echo_through_tcp() {
+    let (backend, target) = tcp_backend();
+    let mut relay = Relay::start(&[target], Setup::default());
+    let echo = std::thread::spawn(move || {
+        let mut stream = accept(&backend);
+        while let Some(message) = read_frame(&mut stream) {
+            write_frame(&mut stream, &message);
+        }
+    });
+    let mut client = Client::connected(relay.address);
+    for number in 0..500u32 {
+        client.send(&number.to_be_bytes().repeat(1 + number as usize % 50));
+    }
+    client.run_until("all echoed", |client| client.received.len() == 500);
+    for (number, message) in (0..500u32).zip(&client.received) {
+        assert_eq!(
+            *message,
+            number.to_be_bytes().repeat(1 + number as usize % 50)
+        );
+    }
+    client.say_goodbye();
+    closed(&mut relay, CloseReason::PeerDisconnect);
+    echo.join().unwrap();
+    let counters = relay.counters();
+    assert_eq!(counters.messages_forwarded, [500, 500]);
+    assert_eq!(counters.messages_dropped, [[0; 3]; 2]);
+    assert_eq!(counters.targets[0].connections, 0);
+}
+
+#[test]
+fn messages_echo_through_a_unix_socket() {
+    let directory = std::env::temp_dir().join(format!("tidegate-test-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let path = directory.join("backend.sock");
+    let backend = UnixListener::bind(&path).unwrap();
+    let mut relay = Relay::start(&[Target::Unix(path)], Setup::default());
+    let echo = std::thread::spawn(move || {
+        let (mut stream, _) = backend.accept().unwrap();
+        while let Some(message) = read_frame(&mut stream) {
+            write_frame(&mut stream, &message);
+        }
+    });
+    let mut client = Client::connected(relay.address);
+    for number in 0..100u32 {
+        client.send(&number.to_be_bytes());
+    }
+    client.run_until("all echoed", |client| client.received.len() == 100);
+    client.say_goodbye();
+    closed(&mut relay, CloseReason::PeerDisconnect);
+    echo.join().unwrap();
+    std::fs::remove_dir_all(directory).unwrap();
+}
+
+#[test]
+fn ipv6_peers_are_served() {
+    let (backend, target) = tcp_backend();
+    let bind = SocketAddr::from((std::net::Ipv6Addr::LOCALHOST, 0));
+    let relay = Relay::start(
+        &[target],
+        Setup {
+            bind,
+            ..Setup::default()
+        },
+    );
+    let mut client = Client::new(relay.address);
+    let mut stream = accept(&backend);
+    client.run_until("welcome", |client| client.welcome);
+    client.send(b"six");
+    assert_eq!(read_frame(&mut stream).unwrap(), b"six");
+}
+
+/// Nobody is seated in front of a backend that is not there.
+#[test]
+fn a_refusing_backend_denies_the_peer() {
+    let (backend, target) = tcp_backend();
+    drop(backend);
+    let mut relay = Relay::start(&[target], Setup::default());
+    let mut client = Client::new(relay.address);
+    client.run_until("denied", |client| client.goodbye.is_some());
+    assert_eq!(client.goodbye.as_deref(), Some("backend_refused"));
+    assert!(!client.welcome);
+    closed(&mut relay, CloseReason::BackendRefused);
+}
+
+#[test]
+fn a_backend_without_a_socket_denies_the_peer() {
+    let target = Target::Unix("/nonexistent/backend.sock".into());
+    let mut relay = Relay::start(&[target], Setup::default());
+    let mut client = Client::new(relay.address);
+    client.run_until("denied", |client| client.goodbye.is_some());
+    assert_eq!(client.goodbye.as_deref(), Some("backend_unreachable"));
+    closed(&mut relay, CloseReason::BackendUnreachable);
+}
+
+#[test]
+fn the_next_target_stands_in_for_a_dead_one() {
+    let (dead, first) = tcp_backend();
+    drop(dead);
+    let (backend, second) = tcp_backend();
+    let setup = Setup {
+        attempts: 2,
+        ..Setup::default()
+    };
+    let relay = Relay::start(&[first, second], setup);
+    let mut client = Client::new(relay.address);
+    let mut stream = accept(&backend);
+    client.run_until("welcome", |client| client.welcome);
+    client.send(b"hello");
+    assert_eq!(read_frame(&mut stream).unwrap(), b"hello");
+}
+
+/// A backend that comes up between two attempts is found.
+#[test]
+fn a_late_backend_is_tried_again() {
+    let (early, target) = tcp_backend();
+    let address = early.local_addr().unwrap();
+    drop(early);
+    let setup = Setup {
+        attempts: 200,
+        ..Setup::default()
+    };
+    let mut relay = Relay::start(&[target], setup);
+    let mut client = Client::new(relay.address);
+    relay.wait_for("a failed connect", |counters| {
+        counters.targets[0].connect_failures[0] > 0
+    });
+    let backend = std::net::TcpListener::bind(address).unwrap();
+    let _stream = accept(&backend);
+    client.run_until("welcome", |client| client.welcome);
+}
+
+/// Everything the backend wrote before it closed arrives, then the reason.
+#[test]
+fn a_closing_backend_loses_nothing_it_wrote() {
+    let (backend, target) = tcp_backend();
+    let mut relay = Relay::start(&[target], Setup::default());
+    let mut client = Client::new(relay.address);
+    let mut stream = accept(&backend);
+    for number in 0..2_000u32 {
+        write_frame(&mut stream, &number.to_be_bytes());
+    }
+    drop(stream);
+    client.run_until("goodbye", |client| client.goodbye.is_some());
+    assert_eq!(client.goodbye.as_deref(), Some("backend_closed"));
+    let expected: Vec<_> = (0..2_000u32).map(|n| n.to_be_bytes().to_vec()).collect();
+    assert_eq!(client.received, expected);
+    closed(&mut relay, CloseReason::BackendClosed);
+}
+
+/// A backend that has only stopped writing still gets what its peer sends meanwhile.
+#[test]
+fn a_half_closed_backend_still_reads() {
+    let (backend, target) = tcp_backend();
+    let mut relay = Relay::start(&[target], Setup::default());
+    let mut client = Client::new(relay.address);
+    let mut stream = accept(&backend);
+    client.run_until("welcome", |client| client.welcome);
+    client.acknowledges = false;
+    write_frame(&mut stream, b"last words");
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    client.send(b"after the half-close");
+    assert_eq!(read_frame(&mut stream).unwrap(), b"after the half-close");
+    client.acknowledges = true;
+    client.run_until("goodbye", |client| client.goodbye.is_some());
+    assert_eq!(client.received, [b"last words"]);
+    assert_eq!(stream.read(&mut [0; 16]).unwrap(), 0, "an orderly end");
+    closed(&mut relay, CloseReason::BackendClosed);
+}
+
+#[test]
+fn a_killed_backend_ends_the_session() {
+    let (backend, target) = tcp_backend();
+    let mut relay = Relay::start(&[target], Setup::default());
+    let mut client = Client::new(relay.address);
+    let mut stream = accept(&backend);
+    write_frame(&mut stream, b"before");
+    client.run_until("a message", |client| client.received.len() == 1);
+    socket2::SockRef::from(&stream)
+        .set_linger(Some(Duration::ZERO))
+        .unwrap();
+    drop(stream);
+    client.run_until("goodbye", |client| client.goodbye.is_some());
+    assert_eq!(client.goodbye.as_deref(), Some("backend_reset"));
+    closed(&mut relay, CloseReason::BackendReset);
+}
+
+/// The peer's goodbye does not outrun what it sent: all that was accepted is written, then the
+/// stream ends in order, although the backend wrote what nobody will read.
+#[test]
+fn what_was_accepted_reaches_a_slow_backend_after_the_goodbye() {
+    let (backend, target) = tcp_backend();
+    let mut relay = Relay::start(&[target], Setup::default());
+    let mut client = Client::new(relay.address);
+    let mut stream = accept(&backend);
+    client.run_until("welcome", |client| client.welcome);
+    client.acknowledges = false;
+    write_frame(&mut stream, b"unread");
+    for number in 0..3_000u32 {
+        client.send(&number.to_be_bytes().repeat(100));
+    }
+    // The backend reads nothing until the peer has gone; what does not fit is refused meanwhile.
+    client.run_until("some accepted", |client| client.acked > 500);
+    client.say_goodbye();
+    relay.wait_for("closed", |counters| {
+        counters.sessions_closed[CloseReason::PeerDisconnect as usize] == 1
+    });
+    write_frame(&mut stream, b"unread as well");
+    let mut count = 0;
+    while let Some(message) = read_frame(&mut stream) {
+        assert_eq!(message, (count as u32).to_be_bytes().repeat(100));
+        count += 1;
+    }
+    assert_eq!(stream.read(&mut [0; 16]).unwrap(), 0, "an orderly end");
+    let accepted = relay.wait_for("peer gone", |counters| counters.peers == 0);
+    assert_eq!(count, accepted.sessions.messages_received);
+    assert!(count >= u64::from(client.acked));
+    assert_eq!(
+        accepted.messages_forwarded[Direction::ToBackend as usize],
+        count
+    );
+}
+
+/// A backend that never reads costs a bounded queue, then its session, and nobody else's.
+#[test]
+fn a_backend_that_never_reads_is_given_up() {
+    let (backend, target) = tcp_backend();
+    let setup = Setup {
+        stall: Duration::from_secs(2),
+        ..Setup::default()
+    };
+    let mut relay = Relay::start(&[target], setup);
+    let mut stuck = Client::new(relay.address);
+    let _stuck_stream = accept(&backend);
+    stuck.run_until("welcome", |client| client.welcome);
+    let mut fine = Client::new(relay.address);
+    let mut fine_stream = accept(&backend);
+    fine.run_until("welcome", |client| client.welcome);
+    for _ in 0..10_000 {
+        stuck.send(&[7; 900]);
+    }
+    let mut largest = 0;
+    let mut fine_count = 0;
+    while stuck.goodbye.is_none() {
+        stuck.turn();
+        largest = largest.max(relay.counters().queued_bytes[Direction::ToBackend as usize]);
+        fine.send(b"still there");
+        fine.run_until("acknowledged", |client| client.unacked() == 0);
+        assert_eq!(read_frame(&mut fine_stream).unwrap(), b"still there");
+        fine_count += 1;
+        assert!(fine_count < 100_000, "never given up");
+    }
+    assert_eq!(stuck.goodbye.as_deref(), Some("backend_stalled"));
+    assert!(largest > 64 * 1024, "the queue was never full: {largest}");
+    assert!(largest < 256 * 1024, "the queue grew to {largest}");
+    relay.wait_for("peer gone", |counters| counters.peers == 1);
+    let counters = relay.counters();
+    let lost = counters.messages_dropped[Direction::ToBackend as usize];
+    let forwarded = counters.messages_forwarded[Direction::ToBackend as usize] - fine_count;
+    assert_eq!(
+        forwarded + lost[DropReason::SessionClosed as usize],
+        u64::from(stuck.acked),
+        "every accepted message is accounted for"
+    );
+}
+
+/// A backend that floods is read as fast as the peer acknowledges, and memory stays flat.
+#[test]
+fn a_flooding_backend_waits_for_its_peer() {
+    let (backend, target) = tcp_backend();
+    let mut relay = Relay::start(&[target], Setup::default());
+    let mut client = Client::new(relay.address);
+    let mut stream = accept(&backend);
+    client.run_until("welcome", |client| client.welcome);
+    client.acknowledges = false;
+    stream.set_nonblocking(true).unwrap();
+    let frame = {
+        let mut frame = 500u16.to_be_bytes().to_vec();
+        frame.extend_from_slice(&[9; 500]);
+        frame
+    };
+    let mut offered = 0;
+    let mut at = 0;
+    let mut write_some = |stream: &mut std::net::TcpStream| -> bool {
+        match stream.write(&frame[at..]) {
+            Ok(count) => {
+                at = (at + count) % frame.len();
+                offered += count;
+                true
+            }
+            Err(_) => false,
+        }
+    };
+    let mut silent = 0;
+    while silent < 200 {
+        if write_some(&mut stream) {
+            silent = 0;
+        } else {
+            silent += 1;
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    relay.wait_for("the backend waits", |counters| {
+        counters.peers_blocked[Direction::ToPeer as usize] == 1
+    });
+    // What we hold is one outbox and one read; the rest is in the kernel's buffers.
+    let taken = relay.counters().messages_forwarded[Direction::ToPeer as usize];
+    assert_eq!(taken, 256);
+    // The rest of the frame it was in the middle of gets through once the peer acknowledges.
+    stream.set_nonblocking(false).unwrap();
+    std::thread::spawn(move || stream.write_all(&frame[at..]).unwrap());
+    client.acknowledges = true;
+    client.run_until("goodbye", |client| client.goodbye.is_some());
+    assert_eq!(client.goodbye.as_deref(), Some("backend_closed"));
+    assert!(client.received.len() > 1_000, "the flood was too small");
+    assert!(client.received.iter().all(|message| *message == [9; 500]));
+}
+
+#[test]
+fn a_backend_may_write_byte_by_byte() {
+    let (backend, target) = tcp_backend();
+    let relay = Relay::start(&[target], Setup::default());
+    let mut client = Client::new(relay.address);
+    let mut stream = accept(&backend);
+    client.run_until("welcome", |client| client.welcome);
+    let mut bytes = Vec::new();
+    for number in 0..40u32 {
+        write_frame(
+            &mut bytes,
+            &number.to_be_bytes().repeat(1 + number as usize % 3),
+        );
+    }
+    for byte in bytes {
+        stream.write_all(&[byte]).unwrap();
+    }
+    client.run_until("all", |client| client.received.len() == 40);
+    for (number, message) in (0..40u32).zip(&client.received) {
+        assert_eq!(
+            *message,
+            number.to_be_bytes().repeat(1 + number as usize % 3)
+        );
+    }
+}
+
+/// A frame that no peer could take ends the session as soon as its length is known.
+#[test]
+fn an_oversize_frame_ends_the_session() {
+    let (backend, target) = tcp_backend();
+    let mut relay = Relay::start(&[target], Setup::default());
+    let mut client = Client::new(relay.address);
+    let mut stream = accept(&backend);
+    client.run_until("welcome", |client| client.welcome);
+    write_frame(&mut stream, b"fine");
+    stream.write_all(&65_000u16.to_be_bytes()).unwrap();
+    client.run_until("goodbye", |client| client.goodbye.is_some());
+    assert_eq!(client.received, [b"fine"]);
+    assert_eq!(client.goodbye.as_deref(), Some("backend_protocol_error"));
+    closed(&mut relay, CloseReason::BackendProtocolError);
+}
+
+#[test]
+fn a_message_the_peer_cannot_take_ends_the_session() {
+    let (backend, target) = tcp_backend();
+    let mut relay = Relay::start(&[target], Setup::default());
+    let mut client = Client::new(relay.address);
+    let mut stream = accept(&backend);
+    client.run_until("welcome", |client| client.welcome);
+    write_frame(&mut stream, &[1; 1_001]);
+    client.run_until("goodbye", |client| client.goodbye.is_some());
+    assert_eq!(client.goodbye.as_deref(), Some("message_too_large"));
+    closed(&mut relay, CloseReason::MessageTooLarge);
+}
+
+#[test]
+fn a_message_that_fits_no_frame_ends_the_session() {
+    let (backend, target) = tcp_backend();
+    let setup = Setup {
+        framing: Framing::Line,
+        ..Setup::default()
+    };
+    let mut relay = Relay::start(&[target], setup);
+    let mut client = Client::new(relay.address);
+    let _stream = accept(&backend);
+    client.run_until("welcome", |client| client.welcome);
+    client.send(b"two\nlines");
+    client.run_until("goodbye", |client| client.goodbye.is_some());
+    assert_eq!(client.goodbye.as_deref(), Some("message_too_large"));
+    closed(&mut relay, CloseReason::MessageTooLarge);
+}
+
+/// Raw streams are cut and joined as they come: only the bytes count.
+#[test]
+fn a_raw_stream_is_its_bytes() {
+    let (backend, target) = tcp_backend();
+    let setup = Setup {
+        framing: Framing::Raw,
+        max_message: 700,
+        ..Setup::default()
+    };
+    let relay = Relay::start(&[target], setup);
+    let mut client = Client::new(relay.address);
+    let mut stream = accept(&backend);
+    client.run_until("welcome", |client| client.welcome);
+    let bytes: Vec<u8> = (0..100_000u32)
+        .map(|n| (n.wrapping_mul(n) >> 7) as u8)
+        .collect();
+    stream.write_all(&bytes).unwrap();
+    client.run_until("all bytes", |client| {
+        client.received.iter().map(Vec::len).sum::<usize>() == bytes.len()
+    });
+    assert_eq!(client.received.concat(), bytes);
+    for piece in bytes.chunks(321) {
+        client.send(piece);
+    }
+    let mut got = vec![0; bytes.len()];
+    let reader = std::thread::spawn(move || {
+        stream.read_exact(&mut got).unwrap();
+        got
+    });
+    client.run_until("all acknowledged", |client| client.unacked() == 0);
+    assert!(reader.join().unwrap() == bytes);
+}
+
+/// Behind a queue, unreliable messages make way; reliable ones never do.
+#[test]
+fn unreliable_messages_are_dropped_first() {
+    for policy in [UnreliablePolicy::DropOldest, UnreliablePolicy::DropNewest] {
+        let (backend, target) = tcp_backend();
+        let setup = Setup {
+            unreliable: policy,
+            ..Setup::default()
+        };
+        let mut relay = Relay::start(&[target], setup);
+        let mut client = Client::new(relay.address);
+        let mut stream = accept(&backend);
+        client.run_until("welcome", |client| client.welcome);
+        for _ in 0..4_000 {
+            client.send(&[0; 300]);
+        }
+        // Until the queue is there, but not so far that the inbox refuses everything.
+        wait_until("a queue", Duration::from_secs(10), || {
+            client.turn();
+            (relay.counters().queued_bytes[0] > 1_000).then_some(())
+        });
+        for number in 1..=200u8 {
+            client.send_unreliable(&[number; 10]);
+        }
+        let dropped = |counters: &tidegate::counters::WorkerCounters| {
+            counters.messages_dropped[Direction::ToBackend as usize][DropReason::QueueFull as usize]
+        };
+        let reader = std::thread::spawn(move || {
+            let (mut reliable, mut unreliable) = (0, 0);
+            while let Some(message) = read_frame(&mut stream) {
+                if message.len() == 300 {
+                    reliable += 1;
+                } else {
+                    unreliable += 1;
+                }
+            }
+            (reliable, unreliable)
+        });
+        client.run_until("all acknowledged", |client| client.unacked() == 0);
+        client.say_goodbye();
+        closed(&mut relay, CloseReason::PeerDisconnect);
+        let (reliable, unreliable) = reader.join().unwrap();
+        assert_eq!(reliable, 4_000, "{policy:?}");
+        let lost = dropped(&relay.counters());
+        let refused = relay.counters().rejects[Reject::Malformed as usize];
+        assert_eq!(unreliable + lost + refused, 200, "{policy:?}");
+    }
+}
+
+/// Each empty datagram is one step like any other, and no answer.
+#[test]
+fn ten_thousand_empty_datagrams_are_nothing() {
+    let (backend, target) = tcp_backend();
+    let mut relay = Relay::start(&[target], Setup::default());
+    let mut client = Client::new(relay.address);
+    let mut stream = accept(&backend);
+    client.run_until("welcome", |client| client.welcome);
+    let stranger = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    for round in 0..100 {
+        for _ in 0..100 {
+            stranger.send_to(b"", relay.address).unwrap();
+        }
+        client.send(&[round]);
+        client.run_until("acknowledged", |client| client.unacked() == 0);
+        assert_eq!(read_frame(&mut stream).unwrap(), [round]);
+    }
+    let counters = relay.wait_for("all counted", |counters| {
+        counters.rejects[Reject::UnknownPeer as usize] + counters.kernel_drops == 10_000
+    });
+    assert_eq!(counters.peers, 1);
+}
+
+/// A drain delivers what was accepted in both directions, and tells both sides.
+#[test]
+fn a_drain_delivers_and_ends() {
+    let (backend, target) = tcp_backend();
+    let relay = Relay::start(&[target], Setup::default());
+    let mut client = Client::new(relay.address);
+    let mut stream = accept(&backend);
+    client.run_until("welcome", |client| client.welcome);
+    client.acknowledges = false;
+    for number in 0..100u32 {
+        write_frame(&mut stream, &number.to_be_bytes());
+        client.send(&number.to_be_bytes());
+    }
+    client.run_until("all accepted", |client| client.unacked() == 0);
+    for number in 0..100u32 {
+        assert_eq!(read_frame(&mut stream).unwrap(), number.to_be_bytes());
+    }
+    relay.tell(Command::Drain {
+        linger: Duration::from_secs(5),
+    });
+    let mut late = Client::new(relay.address);
+    client.acknowledges = true;
+    client.run_until("goodbye", |client| client.goodbye.is_some());
+    assert_eq!(client.goodbye.as_deref(), Some("drain"));
+    assert_eq!(client.received.len(), 100);
+    assert_eq!(stream.read(&mut [0; 16]).unwrap(), 0, "an orderly end");
+    drop(stream);
+    let counters = relay.join();
+    assert_eq!(counters.sessions_closed[CloseReason::Drain as usize], 1);
+    late.turn();
+    assert!(!late.welcome, "nobody is let in during a drain");
+}
+
+#[test]
+fn a_stop_is_quick() {
+    let (backend, target) = tcp_backend();
+    let relay = Relay::start(&[target], Setup::default());
+    let mut client = Client::new(relay.address);
+    let _stream = accept(&backend);
+    client.run_until("welcome", |client| client.welcome);
+    relay.tell(Command::Stop);
+    client.run("goodbye", Duration::from_secs(1), |client| {
+        client.goodbye.is_some()
+    });
+    assert_eq!(client.goodbye.as_deref(), Some("shutdown"));
+    relay.join();
+}
+
+/// A connect that hangs ends in time, with its reason. The backlog of a listener that accepts nobody
+/// is filled first, so that further connects are not answered.
+#[test]
+fn a_hanging_connect_is_given_up() {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    socket
+        .bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into())
+        .unwrap();
+    socket.listen(1).unwrap();
+    let address = socket.local_addr().unwrap().as_socket().unwrap();
+    let mut fillers = Vec::new();
+    while fillers.len() < 32 {
+        match std::net::TcpStream::connect_timeout(&address, Duration::from_millis(100)) {
+            Ok(stream) => fillers.push(stream),
+            Err(_) => break,
+        }
+    }
+    assert!(fillers.len() < 32, "the backlog never filled");
+    let setup = Setup {
+        connect_timeout: Duration::from_millis(300),
+        ..Setup::default()
+    };
+    let mut relay = Relay::start(&[tcp_target(address.port())], setup);
+    let mut client = Client::new(relay.address);
+    client.run("denied", Duration::from_secs(3), |client| {
+        client.goodbye.is_some()
+    });
+    assert_eq!(client.goodbye.as_deref(), Some("backend_connect_timeout"));
+    closed(&mut relay, CloseReason::BackendConnectTimeout);
+}
