@@ -505,7 +505,7 @@ impl World {
 
     fn departures(&mut self) {
         let mut out = Vec::new();
-        while let Some(to) = self.server.poll_transmit(self.now, &mut out) {
+        while let Some((_, to)) = self.server.poll_transmit(self.now, &mut out) {
             self.down.push(self.now.mono, to, &out);
             out.clear();
         }
