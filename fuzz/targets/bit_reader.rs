@@ -33,12 +33,13 @@ pub fn run(data: &[u8]) {
             }
             _ => {
                 let previous = (argument * 2003) as u16;
+                let full = { reader }.int_relative(u32::from(previous));
                 let current = reader.sequence_relative(previous);
-                current.map(|v| {
-                    if v != previous {
-                        writer.sequence_relative(previous, v)
-                    }
-                })
+                if full.is_ok_and(|full| full >= u32::from(previous) + 65536) {
+                    // More than a lap ahead: writers have no such form.
+                    return;
+                }
+                current.map(|v| writer.sequence_relative(previous, v))
             }
         };
         assert!(reader.position() <= stream.len() * 8);
