@@ -562,3 +562,141 @@ fn idle_channels_are_small() {
     assert!(size_of::<Receiver>() + 2 * each <= 384, "{each} each");
     assert_eq!(Receiver::new(Arc::new(Profile::default())).held(), 0);
 }
+
+/// A store filled to the brim still takes what brings it closer to being empty.
+#[test]
+fn a_packet_that_closes_a_gap_has_room_of_its_own() {
+    let mut far = Far::new(Profile::default());
+    let profile = far.profile.clone();
+    let payload = [7; 7000];
+    let fill = |far: &mut Far, ids: std::ops::Range<u16>| {
+        ids.filter(|id| {
+            far.receive(&frames(&profile, 0, &[(*id, &payload)]))
+                .is_ok()
+        })
+        .count()
+    };
+    assert_eq!(fill(&mut far, 10..60), 32, "of 7064 bytes each");
+    // The first of ten missing messages frees nothing, and may bring another early one.
+    assert_eq!(far.receive(&frames(&profile, 0, &[(0, b"")])), Ok(()));
+    let with_more = frames(&profile, 0, &[(1, b""), (900, &payload)]);
+    assert_eq!(far.receive(&with_more), Ok(()));
+    assert_eq!(fill(&mut far, 60..100), 0, "still full for all others");
+    let rest: Vec<(u16, &[u8])> = (2..9).map(|id| (id, &b""[..])).collect();
+    assert_eq!(far.receive(&frames(&profile, 0, &rest)), Ok(()));
+    // The last one frees everything, so what comes with it may be more than the reserve.
+    let mut last: Vec<(u16, &[u8])> = vec![(9, b"")];
+    last.extend((500..510).map(|id| (id, &payload[..])));
+    assert_eq!(far.receive(&frames(&profile, 0, &last)), Ok(()));
+    assert_eq!(far.pop_all().len(), 10 + 32);
+    assert_eq!(far.receiver.held(), 11 * (7000 + MESSAGE_OVERHEAD));
+}
+
+/// A sender that gives an id to a block and then to a frame has lost the block, and no more.
+#[test]
+fn a_frame_with_the_id_of_a_block_ends_the_block() {
+    let mut far = Far::new(Profile::default());
+    let profile = far.profile.clone();
+    assert_eq!(far.receive(&piece(&profile, 0, &[1; 3000], 0)), Ok(()));
+    assert_eq!(far.receive(&frames(&profile, 0, &[(0, b"frame")])), Ok(()));
+    assert_eq!(far.receiver.held(), 0);
+    assert_eq!(far.stats.reassembly_failures, 1);
+    for index in [1, 0] {
+        assert_eq!(far.receive(&piece(&profile, 1, &[2; 1500], index)), Ok(()));
+    }
+    assert_eq!(far.pop_all(), [b"frame".to_vec(), vec![2; 1500]]);
+}
+
+/// What the reference lets pass although it cannot mean anything good.
+#[test]
+fn stricter_than_the_reference() {
+    let blocks_everywhere = Profile::new(
+        vec![
+            ChannelProfile::new(Delivery::ReliableOrdered),
+            ChannelProfile::new(Delivery::UnreliableUnordered),
+        ],
+        vec![Layout::Bytes { min: 0, max: 7000 }, Layout::Block],
+        Limits::default(),
+    )
+    .unwrap();
+    let default = Profile::default();
+    let fragment = |profile: &Profile, channel, count, length| {
+        let mut out = Vec::new();
+        let place = FragmentPlace {
+            channel,
+            id: 0,
+            count,
+            index: 0,
+        };
+        let mut writer = PacketWriter::new(profile, &mut out);
+        writer.fragment(place, BLOCK, (&vec![1; length], &[]));
+        writer.finish();
+        out
+    };
+    let message = |profile: &Profile, channel: u8| {
+        let mut out = Vec::new();
+        let mut writer = PacketWriter::new(profile, &mut out);
+        if channel == 0 {
+            writer.reliable(0, [0].into_iter());
+            writer.inline_block(0, BLOCK, (b"block", &[]));
+        } else {
+            writer.unreliable(1, 1);
+            writer.inline_block(1, BLOCK, (b"block", &[]));
+        }
+        writer.finish();
+        out
+    };
+    let cases = [
+        (&default, fragment(&default, 0, 2, 1024), None),
+        (
+            &default,
+            fragment(&default, 0, 2, 1023),
+            Some(PacketError::ShortFragment),
+        ),
+        (&default, fragment(&default, 0, 1, 1023), None),
+        (
+            &default,
+            fragment(&default, 1, 1, 9),
+            Some(PacketError::BlocksDisabled),
+        ),
+        (
+            &blocks_everywhere,
+            fragment(&default, 1, 1, 9),
+            Some(PacketError::BlocksDisabled),
+        ),
+        (
+            &default,
+            message(&default, 0),
+            Some(PacketError::BlockMissing),
+        ),
+        (
+            &default,
+            message(&default, 1),
+            Some(PacketError::InlineBlock),
+        ),
+        (&blocks_everywhere, message(&default, 1), None),
+        (&default, vec![], Some(PacketError::Empty)),
+        (&default, vec![0], None),
+    ];
+    for (index, (profile, packet, expected)) in cases.iter().enumerate() {
+        let outcome = ConnectionPacket::parse(packet, profile).err();
+        assert_eq!(outcome, *expected, "case {index}");
+    }
+}
+
+/// A block that does not fill its last fragment, in a profile where the sizes do not divide.
+#[test]
+fn a_fragment_beyond_the_largest_block_is_refused() {
+    let reliable = ChannelProfile {
+        block_bytes_max: 100,
+        block_fragment_size: 64,
+        ..ChannelProfile::new(Delivery::ReliableOrdered)
+    };
+    let messages = vec![Layout::Bytes { min: 0, max: 9 }, Layout::Block];
+    let profile = Profile::new(vec![reliable], messages, Limits::default()).unwrap();
+    assert!(ConnectionPacket::parse(&piece(&profile, 0, &[1; 100], 1), &profile).is_ok());
+    assert_eq!(
+        ConnectionPacket::parse(&piece(&profile, 0, &[1; 101], 1), &profile).err(),
+        Some(PacketError::BlockTooLarge)
+    );
+}
