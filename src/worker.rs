@@ -50,13 +50,20 @@ pub struct Handle {
 impl Handle {
     /// Starts a worker for these listeners. `clock` must be the same for all, since they compare
     /// times with the control plane.
-    pub fn spawn(name: String, clock: Clock, listeners: Vec<Parts>) -> io::Result<Self> {
+    /// `alive` is dropped when its thread ends, however it does.
+    pub fn spawn(
+        name: String,
+        clock: Clock,
+        listeners: Vec<Parts>,
+        alive: impl Send + 'static,
+    ) -> io::Result<Self> {
         let poll = Poll::new()?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
         let (commands, inbox) = channel();
-        let thread = std::thread::Builder::new()
-            .name(name)
-            .spawn(move || Worker::new(poll, clock, inbox, listeners)?.run())?;
+        let thread = std::thread::Builder::new().name(name).spawn(move || {
+            let _alive = alive;
+            Worker::new(poll, clock, inbox, listeners)?.run()
+        })?;
         Ok(Self {
             commands,
             waker,

@@ -43,6 +43,14 @@ pub(super) struct Attempt {
 }
 
 impl Attempt {
+    /// No stream is to be connected; instead, the far end lets us in until then.
+    pub(super) fn dialled(until: Timestamp) -> Self {
+        Self {
+            wakes: Some(until),
+            ..Self::default()
+        }
+    }
+
     pub(super) fn poll_timeout(&self) -> Option<Timestamp> {
         self.wakes
     }
@@ -68,7 +76,12 @@ impl Listener {
             return;
         }
         peer.attempt.wakes = None;
-        if peer.stream.is_connecting() {
+        if self.destination.is_none() {
+            if !peer.connected {
+                self.endpoint
+                    .close(turn.now, id, CloseReason::ConnectTimeout);
+            }
+        } else if peer.stream.is_connecting() {
             self.on_attempt_failed(turn, id, ConnectFailure::Timeout);
         } else if !peer.stream.is_closed() {
             self.try_connect(turn, id);

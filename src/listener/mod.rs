@@ -26,7 +26,9 @@ use std::time::Duration;
 
 use mio::Registry;
 use tidegate_proto::{CloseReason, Endpoint, Now, PeerId, Session, Timestamp};
+use tokio::sync::OwnedSemaphorePermit;
 
+use attempt::Attempt;
 pub use attempt::Destination;
 use peer::Peer;
 use peers::Peers;
@@ -195,6 +197,8 @@ impl Listener {
             mut udp,
             mut stream,
             session,
+            timeout,
+            seat,
         } = dial;
         // The endpoint tells peers apart by address; with a socket each, that is our own.
         let id = self.endpoint.dial(turn.now, udp.local_addr(), session);
@@ -209,6 +213,8 @@ impl Listener {
         let mut peer = Peer::new(id, self.new_session(), remote, turn.now.mono);
         peer.socket = Some(udp);
         peer.stream = Stream::accepted(stream);
+        peer.attempt = Attempt::dialled(turn.now.mono + timeout);
+        peer.seat = seat;
         self.peers.insert(peer);
         self.counters.sessions_opened += 1;
         self.touch(id);
@@ -402,8 +408,12 @@ pub struct Dial {
     pub udp: UdpSocket,
     /// The local program's stream.
     pub stream: Socket,
-    /// The session, not begun.
+    /// The session, just begun.
     pub session: Box<dyn Session>,
+    /// How long the far end may take to let us in.
+    pub timeout: Duration,
+    /// The place it takes among the tunnel's streams, held until it is over.
+    pub seat: Option<OwnedSemaphorePermit>,
 }
 
 fn by_kind(sent: &Sent) -> [u64; SendErrorKind::ALL.len()] {

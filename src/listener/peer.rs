@@ -4,6 +4,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use tidegate_proto::{CloseReason, Identity, PeerId, Stats, Timestamp};
 
+use tokio::sync::OwnedSemaphorePermit;
+
 use super::attempt::Attempt;
 use crate::backend::Stream;
 use crate::udp::UdpSocket;
@@ -33,6 +35,8 @@ pub(super) struct Peer {
     pub(super) since: Timestamp,
     /// Its live entry among the deadlines; `Timestamp::MAX` when it has none.
     pub(super) scheduled: Timestamp,
+    /// Its place among its tunnel's streams.
+    pub(super) seat: Option<OwnedSemaphorePermit>,
     /// Acknowledged so far, and when that last changed or nothing was outstanding.
     pub(super) acked: (u64, Timestamp),
 }
@@ -53,6 +57,7 @@ impl Peer {
             closed: None,
             since: now,
             scheduled: Timestamp::MAX,
+            seat: None,
             acked: (0, now),
         }
     }

@@ -122,7 +122,7 @@ impl Relay {
             reporter: Some(reporter),
             seed: 1,
         };
-        let worker = Handle::spawn("test".into(), clock.clone(), vec![parts]).unwrap();
+        let worker = Handle::spawn("test".into(), clock.clone(), vec![parts], ()).unwrap();
         Self {
             address,
             board,

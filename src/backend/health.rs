@@ -1,0 +1,119 @@
+//! Whether targets are there, asked by the control plane: names looked up again, connects tried.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpStream, UnixStream, lookup_host};
+use tokio::time::{MissedTickBehavior, interval, timeout};
+
+use super::{Address, Pool};
+use crate::board::Board;
+use crate::config::{Backend, Health, Target};
+
+/// Looks up every name once, so that the first peer finds its backend.
+pub async fn look_up_all(backend: &Backend, pool: &Pool) {
+    for index in 0..pool.len() {
+        look_up(backend, pool, index).await;
+    }
+}
+
+/// Watches a backend's targets until the process ends.
+pub fn watch(backend: Arc<Backend>, pool: Arc<Pool>, board: Arc<Board>) {
+    for index in 0..pool.len() {
+        if matches!(pool.target(index), Target::Tcp { host, .. } if host.parse::<std::net::IpAddr>().is_err())
+        {
+            tokio::spawn(refresh(backend.clone(), pool.clone(), index));
+        }
+        if let Some(health) = backend.health {
+            tokio::spawn(check(
+                backend.clone(),
+                pool.clone(),
+                board.clone(),
+                index,
+                health,
+            ));
+        }
+    }
+}
+
+async fn refresh(backend: Arc<Backend>, pool: Arc<Pool>, index: usize) {
+    let mut ticks = interval(backend.dns_refresh.max(Duration::from_secs(1)));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        look_up(&backend, &pool, index).await;
+    }
+}
+
+/// Keeps what was known when the name does not resolve now.
+async fn look_up(backend: &Backend, pool: &Pool, index: usize) {
+    let Target::Tcp { host, port } = pool.target(index) else {
+        return;
+    };
+    match lookup_host((host.as_str(), *port)).await {
+        Ok(found) => {
+            let found: Vec<_> = found.collect();
+            if !found.is_empty() {
+                pool.set_addresses(index, found);
+            }
+        }
+        Err(error) => {
+            tracing::warn!(event = "dns_failed", backend = %backend.name, target = %host, %error);
+        }
+    }
+}
+
+/// A target is down after some failures in a row, and up again after some successes.
+async fn check(
+    backend: Arc<Backend>,
+    pool: Arc<Pool>,
+    board: Arc<Board>,
+    index: usize,
+    health: Health,
+) {
+    let mut ticks = interval(health.interval);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let (mut up, mut run) = (true, 0);
+    loop {
+        ticks.tick().await;
+        let well = matches!(
+            timeout(health.timeout, try_connect(&backend, &pool, index)).await,
+            Ok(Ok(()))
+        );
+        run = if well == up { 0 } else { run + 1 };
+        let needed = if up {
+            health.down_after
+        } else {
+            health.up_after
+        };
+        if run >= needed {
+            (up, run) = (well, 0);
+            pool.set_up(index, up);
+            tracing::warn!(event = "target", backend = %backend.name, target = index, up);
+        }
+        board.update_target(&backend.name, index, |state| {
+            state.up = up;
+            state.checks_ok += u64::from(well);
+            state.checks_failed += u64::from(!well);
+        });
+    }
+}
+
+async fn try_connect(backend: &Backend, pool: &Pool, index: usize) -> io::Result<()> {
+    let mut greeting = Vec::new();
+    if let Some(header) = &backend.proxy {
+        header.emit_local(&mut greeting);
+    }
+    let address = pool.addresses(index).into_iter().next();
+    match address.ok_or(io::ErrorKind::AddrNotAvailable)? {
+        Address::Tcp(address) => {
+            TcpStream::connect(address)
+                .await?
+                .write_all(&greeting)
+                .await
+        }
+        Address::Unix(path) => UnixStream::connect(path).await?.write_all(&greeting).await,
+    }
+}

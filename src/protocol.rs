@@ -1,0 +1,316 @@
+//! From a listener's or tunnel's configuration to the protocol that speaks there. The only place that
+//! knows protocols by name.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tidegate_proto::endpoint;
+use tidegate_proto::yojimbo::netcode::{
+    self, Handshake, Key, Roster, RosterParams, TimeoutPolicy, global_sequence_start,
+};
+use tidegate_proto::{Acceptor, Now, Session, Stranger, Verdict, gaffer, rudp, sender, yojimbo};
+
+use crate::config::{
+    self, FollowAddress, GafferMode, OnMissing, Protocol, PublicAddresses, Rate, RateProfile,
+};
+use crate::framing::{FrameCodec, Framing};
+use crate::tokens::random;
+
+/// What all workers of a listener share to let peers in.
+pub struct Door {
+    shared: Shared,
+    peers_max: usize,
+    started_unix: u64,
+}
+
+enum Shared {
+    Yojimbo {
+        params: Arc<yojimbo::Params>,
+        handshake: netcode::Params,
+        roster: Roster,
+    },
+    Gaffer {
+        params: Arc<gaffer::Params>,
+        secret: [u8; 16],
+    },
+    Rudp {
+        params: rudp::Params,
+        secret: [u8; 16],
+    },
+}
+
+impl Door {
+    /// For a listener whose sockets are bound to these addresses.
+    pub fn new(
+        listener: &config::Listener,
+        bound: &[SocketAddr],
+        now: Now,
+    ) -> anyhow::Result<Self> {
+        let queues = Queues {
+            inbox: listener.backend.queue_to_backend,
+            outbox: listener.backend.queue_to_peer,
+        };
+        let shared = match &listener.protocol {
+            Protocol::Yojimbo(own) => {
+                let slots = u32::try_from(listener.max_peers).unwrap_or(u32::MAX);
+                let roster = RosterParams {
+                    slots,
+                    ..RosterParams::default()
+                };
+                let mut params = yojimbo_params(own, &listener.rate, queues);
+                params.ack = listener.ack;
+                Shared::Yojimbo {
+                    params: Arc::new(params),
+                    handshake: handshake_params(listener, &own.netcode, bound, slots),
+                    roster: Roster::new(roster, now.unix_secs),
+                }
+            }
+            Protocol::Gaffer(own) => Shared::Gaffer {
+                params: Arc::new(gaffer_params(
+                    own,
+                    &listener.rate,
+                    listener.idle_timeout,
+                    queues,
+                )),
+                secret: random()?,
+            },
+            Protocol::Rudp(own) => Shared::Rudp {
+                params: rudp_params(own, listener.idle_timeout, queues),
+                secret: random()?,
+            },
+        };
+        Ok(Self {
+            shared,
+            peers_max: listener.max_peers,
+            started_unix: now.unix_secs,
+        })
+    }
+
+    /// One worker's endpoint; `shard` is its number among the listener's endpoints.
+    pub fn endpoint(
+        &self,
+        listener: &config::Listener,
+        shard: u16,
+    ) -> anyhow::Result<endpoint::Endpoint> {
+        let acceptor: Box<dyn Acceptor> = match &self.shared {
+            Shared::Yojimbo {
+                params,
+                handshake,
+                roster,
+            } => {
+                let handshake = Handshake::new(
+                    handshake.clone(),
+                    roster.clone(),
+                    Key::new(random()?),
+                    global_sequence_start(shard, self.started_unix),
+                );
+                let seed = u64::from_le_bytes(random()?);
+                Box::new(yojimbo::Acceptor::new(handshake, params.clone(), seed))
+            }
+            // The probe's secret is shared: the kernel may send a peer's datagrams to another
+            // worker once a socket is added or lost.
+            Shared::Gaffer { params, secret } => {
+                Box::new(gaffer::Acceptor::new(params.clone(), *secret))
+            }
+            Shared::Rudp { params, secret } => Box::new(rudp::Acceptor::new(*params, *secret)),
+        };
+        let params = endpoint::Params {
+            peers_max: self.peers_max,
+            follow: match listener.follow_address_change {
+                FollowAddress::Off => endpoint::Follow::Off,
+                FollowAddress::Port => endpoint::Follow::Port,
+            },
+            ..endpoint::Params::default()
+        };
+        Ok(endpoint::Endpoint::new(acceptor, params))
+    }
+}
+
+/// How a tunnel begins its sessions.
+pub enum Dialer {
+    /// Each needs a token of its own.
+    Yojimbo(Arc<yojimbo::Params>),
+    /// Nothing but the rules.
+    Gaffer(Box<gaffer::Params>),
+    /// Likewise.
+    Rudp(rudp::Params),
+}
+
+impl Dialer {
+    /// As configured.
+    pub fn new(tunnel: &config::Tunnel) -> Self {
+        let queues = Queues {
+            inbox: tunnel.queue_to_stream,
+            outbox: tunnel.queue_to_remote,
+        };
+        match &tunnel.protocol {
+            Protocol::Yojimbo(own) => {
+                Self::Yojimbo(Arc::new(yojimbo_params(own, &tunnel.rate, queues)))
+            }
+            Protocol::Gaffer(own) => {
+                let params = gaffer_params(own, &tunnel.rate, tunnel.idle_timeout, queues);
+                Self::Gaffer(Box::new(params))
+            }
+            Protocol::Rudp(own) => Self::Rudp(rudp_params(own, tunnel.idle_timeout, queues)),
+        }
+    }
+
+    /// A session that begins now. `None` when it needs a token and got none.
+    pub fn dial(
+        &self,
+        now: Now,
+        token: Option<netcode::ConnectToken>,
+    ) -> anyhow::Result<Option<Box<dyn Session>>> {
+        let seed = u64::from_le_bytes(random()?);
+        Ok(match (self, token) {
+            (Self::Yojimbo(params), Some(token)) => Some(Box::new(yojimbo::Connector::new(
+                now,
+                params.clone(),
+                token,
+                seed,
+            ))),
+            (Self::Yojimbo(_), None) => None,
+            (Self::Gaffer(params), _) => Some(Box::new(gaffer::Session::dial(params, seed, now))),
+            (Self::Rudp(params), _) => Some(Box::new(rudp::Session::dial(*params, now))),
+        })
+    }
+}
+
+/// The door of an endpoint that only dials.
+pub struct Closed;
+
+impl Acceptor for Closed {
+    fn handle_unknown(&mut self, _now: Now, _stranger: Stranger<'_>) -> Verdict {
+        Verdict::Reject(tidegate_proto::Reject::UnknownPeer)
+    }
+}
+
+/// Whether peers of this protocol tell what they received.
+pub fn acknowledges(protocol: &Protocol) -> bool {
+    match protocol {
+        Protocol::Yojimbo(_) => true,
+        Protocol::Gaffer(own) => own.mode == GafferMode::Reliable,
+        Protocol::Rudp(_) => false,
+    }
+}
+
+/// The codec as configured, but a raw stream is cut into pieces that travel well: one packet each.
+pub fn fitting(codec: FrameCodec, protocol: &Protocol) -> FrameCodec {
+    if codec.framing() != Framing::Raw {
+        return codec;
+    }
+    let largest = match protocol {
+        Protocol::Yojimbo(own) => {
+            let params = yojimbo::Params::new(own.profile.clone(), sender::Params::default());
+            params.sender.inline_max.max(params.sender.block_max)
+        }
+        Protocol::Gaffer(own) => own.max_message,
+        Protocol::Rudp(own) => own.max_message.min(own.mtu),
+    };
+    let piece = codec.max_message().min(largest).min(RAW_PIECE_BYTES);
+    FrameCodec::new(Framing::Raw, false, false, piece)
+}
+
+/// Fits one datagram of every protocol, with room for acknowledgements beside it.
+const RAW_PIECE_BYTES: usize = 1_000;
+
+#[derive(Clone, Copy)]
+struct Queues {
+    inbox: usize,
+    outbox: usize,
+}
+
+/// A queue that was full is taken from again when three quarters of it are gone: the distance keeps
+/// a peer from being refused and taken packet by packet.
+const ACCEPT_BELOW: usize = 4;
+
+fn sender_params(rate: &Rate, queues: Queues) -> sender::Params {
+    let base = match rate.profile {
+        RateProfile::Adaptive => sender::Params::default(),
+        RateProfile::Article => sender::Params::article(),
+    };
+    sender::Params {
+        good_rate: f64::from(rate.good_rate),
+        bad_rate: f64::from(rate.bad_rate),
+        burst: f64::from(rate.burst),
+        outbox_bytes_max: queues.outbox,
+        ..base
+    }
+}
+
+fn yojimbo_params(own: &config::Yojimbo, rate: &Rate, queues: Queues) -> yojimbo::Params {
+    let mut params = yojimbo::Params::new(own.profile.clone(), sender_params(rate, queues));
+    params.inbox_marks = (queues.inbox, queues.inbox / ACCEPT_BELOW);
+    params
+}
+
+fn gaffer_params(
+    own: &config::Gaffer,
+    rate: &Rate,
+    idle_timeout: std::time::Duration,
+    queues: Queues,
+) -> gaffer::Params {
+    gaffer::Params {
+        protocol_id: own.protocol_id,
+        payload: match own.mode {
+            GafferMode::Raw => gaffer::Payload::Raw {
+                late: gaffer::Late::default(),
+            },
+            GafferMode::Reliable => gaffer::Payload::Messages,
+        },
+        message_bytes_max: own.max_message,
+        idle_timeout,
+        sender: sender_params(rate, queues),
+        inbox_refuse_above: queues.inbox,
+        inbox_accept_below: queues.inbox / ACCEPT_BELOW,
+        ..gaffer::Params::default()
+    }
+}
+
+fn rudp_params(
+    own: &config::Rudp,
+    idle_timeout: std::time::Duration,
+    queues: Queues,
+) -> rudp::Params {
+    let base = rudp::Params::default();
+    let ticks = |span: std::time::Duration| {
+        u32::try_from(span.as_nanos() / base.tick.as_nanos().max(1)).unwrap_or(u32::MAX)
+    };
+    rudp::Params {
+        send_delay: ticks(own.send_delay).max(1),
+        expired_time: ticks(own.expired_time).max(1),
+        mtu: own.mtu,
+        message_bytes_max: own.max_message,
+        on_missing: match own.on_missing {
+            OnMissing::Close => rudp::OnMissing::Close,
+            OnMissing::Skip => rudp::OnMissing::Skip,
+        },
+        idle_timeout,
+        probe: own.probe,
+        send_queue_bytes_max: queues.outbox,
+        inbox_refuse_above: queues.inbox,
+        inbox_accept_below: queues.inbox / ACCEPT_BELOW,
+        ..base
+    }
+}
+
+fn handshake_params(
+    listener: &config::Listener,
+    own: &config::Netcode,
+    bound: &[SocketAddr],
+    slots: u32,
+) -> netcode::Params {
+    let (public, any_address) = match &listener.public_addresses {
+        PublicAddresses::Bound => (bound.to_vec(), false),
+        PublicAddresses::Listed(listed) => (listed.clone(), false),
+        PublicAddresses::Any => (bound.to_vec(), true),
+    };
+    netcode::Params {
+        any_address,
+        private_keys: own.keys.clone(),
+        max_token_lifetime: Some(own.max_token_lifetime.as_secs()),
+        clock_skew: own.clock_skew.as_secs(),
+        timeout: TimeoutPolicy::Clamp(1..=60),
+        ..netcode::Params::new(own.protocol_id, public, slots)
+    }
+}

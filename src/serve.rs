@@ -1,0 +1,251 @@
+//! `tidegate serve`: from a configuration to running listeners.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use anyhow::Context;
+
+use crate::admin::Admin;
+use crate::admission::{self, Admission};
+use crate::backend::{Pool, Rules, SocketOptions, health};
+use crate::board::{BackendInfo, Board, ListenerInfo, Reporter};
+use crate::clock::Clock;
+use crate::config::{self, Bucket, Config, Listener, Target};
+use crate::exit::Unavailable;
+use crate::listener::{Destination, Parts};
+use crate::logging::Logging;
+use crate::notify;
+use crate::protocol::{self, Door};
+use crate::shutdown::Fleet;
+use crate::tokens::random;
+use crate::udp::{Options, UdpSocket};
+use crate::worker::Handle;
+
+/// Runs until told to stop.
+pub fn run(config: Config, _logging: Logging) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(serve(config))
+}
+
+async fn serve(config: Config) -> anyhow::Result<()> {
+    let mut clock = Clock::start();
+    let board = Arc::new(Board::new(clock.now(), config.runtime.queue_memory as u64));
+    let pools = open_pools(&config, &board).await;
+    let mut shares: Vec<Vec<Parts>> = (0..config.runtime.workers).map(|_| Vec::new()).collect();
+    for listener in &config.listeners {
+        let pool = &pools[&listener.backend.name];
+        let all = open_listener(&config, listener, pool, &board, &mut clock)
+            .with_context(|| format!("listener {}", listener.name))?;
+        for (share, parts) in shares.iter_mut().zip(all) {
+            share.extend(parts);
+        }
+    }
+    let _admin = match config.admin.listen {
+        Some(listen) => Some(start_admin(listen, &board, &clock)?),
+        None => None,
+    };
+    notify::start(board.clone(), clock.clone())?;
+    let mut shares = shares.into_iter();
+    let fleet = Fleet::spawn(config.runtime.workers, |index, alive| {
+        let parts = shares.next().unwrap_or_default();
+        Handle::spawn(format!("worker {index}"), clock.clone(), parts, alive)
+    })?;
+    fleet.run(&board, &config.drain).await
+}
+
+fn start_admin(listen: SocketAddr, board: &Arc<Board>, clock: &Clock) -> anyhow::Result<Admin> {
+    let admin = Admin::start(listen, board.clone(), clock.clone())
+        .map_err(|error| Unavailable(format!("admin on {listen}: {error}")))?;
+    tracing::info!(event = "admin", listen = %admin.address());
+    Ok(admin)
+}
+
+async fn open_pools(config: &Config, board: &Arc<Board>) -> HashMap<String, Arc<Pool>> {
+    let mut pools = HashMap::new();
+    for listener in &config.listeners {
+        let backend = &listener.backend;
+        if pools.contains_key(&backend.name) {
+            continue;
+        }
+        let pool = Arc::new(Pool::new(backend.balance, &backend.targets));
+        board.add_backend(BackendInfo {
+            name: backend.name.clone(),
+            targets: backend.targets.iter().map(spell).collect(),
+        });
+        health::look_up_all(backend, &pool).await;
+        health::watch(backend.clone(), pool.clone(), board.clone());
+        pools.insert(backend.name.clone(), pool);
+    }
+    pools
+}
+
+/// For each worker, a share of the listener for each of its addresses.
+fn open_listener(
+    config: &Config,
+    listener: &Listener,
+    pool: &Arc<Pool>,
+    board: &Board,
+    clock: &mut Clock,
+) -> anyhow::Result<Vec<Vec<Parts>>> {
+    let workers = config.runtime.workers;
+    let (bound, sockets) = bind_all(config, listener)?;
+    let reporters = board.add_listener(
+        ListenerInfo {
+            name: listener.name.clone(),
+            protocol: listener.protocol.label(),
+            bind: bound.clone(),
+            backend: listener.backend.name.clone(),
+            peers_max: listener.max_peers as u64,
+        },
+        sockets.len(),
+    );
+    let door = Door::new(listener, &bound, clock.now())?;
+    let admission = admission_params(listener, &bound, sockets.len());
+    let mut shares: Vec<Vec<Parts>> = (0..workers).map(|_| Vec::new()).collect();
+    let shards = sockets.into_iter().zip(reporters).enumerate();
+    for (shard, (socket, reporter)) in shards {
+        let endpoint = door.endpoint(listener, u16::try_from(shard).unwrap_or(u16::MAX))?;
+        let parts = Parts {
+            endpoint,
+            admission: Some(Admission::new(&admission)),
+            ..parts(listener, socket, pool, reporter)?
+        };
+        shares[shard % workers].push(parts);
+    }
+    announce(listener, &bound);
+    Ok(shares)
+}
+
+fn parts(
+    listener: &Listener,
+    socket: UdpSocket,
+    pool: &Arc<Pool>,
+    reporter: Reporter,
+) -> anyhow::Result<Parts> {
+    let backend = &listener.backend;
+    Ok(Parts {
+        name: listener.name.as_str().into(),
+        protocol: listener.protocol.label(),
+        acknowledges: protocol::acknowledges(&listener.protocol),
+        socket: Some(socket),
+        endpoint: tidegate_proto::Endpoint::new(
+            Box::new(protocol::Closed),
+            tidegate_proto::endpoint::Params::default(),
+        ),
+        admission: None,
+        destination: Some(Destination {
+            pool: pool.clone(),
+            timeout: backend.connect_timeout,
+            attempts: backend.connect_attempts,
+            backoff: backend.retry_backoff,
+            proxy: backend.proxy,
+            socket: SocketOptions {
+                nodelay: backend.tcp_nodelay,
+                keepalive: backend.tcp_keepalive,
+                user_timeout: backend.stall,
+            },
+        }),
+        rules: Rules {
+            codec: protocol::fitting(backend.codec, &listener.protocol),
+            unreliable: backend.unreliable,
+            acknowledge_written: listener.ack == tidegate_proto::AckPolicy::Written,
+            stall: backend.stall,
+            linger: backend.linger,
+        },
+        reporter: Some(reporter),
+        seed: u64::from_le_bytes(random()?),
+    })
+}
+
+/// Every address once for each worker. All before any is served: the kernel spreads peers over the
+/// sockets that are there.
+fn bind_all(
+    config: &Config,
+    listener: &Listener,
+) -> anyhow::Result<(Vec<SocketAddr>, Vec<UdpSocket>)> {
+    let runtime = &config.runtime;
+    let mut bound = Vec::new();
+    let mut sockets = Vec::new();
+    for &address in &listener.bind {
+        let options = Options {
+            receive_buffer: runtime.udp_recv_buffer,
+            send_buffer: runtime.udp_send_buffer,
+            reuse_port: runtime.workers > 1,
+            only_v6: listener
+                .bind
+                .iter()
+                .any(|other| other.is_ipv4() && other.port() == address.port()),
+        };
+        let bind = |address| {
+            UdpSocket::bind(address, options)
+                .map_err(|error| Unavailable(format!("cannot bind {address}: {error}")))
+        };
+        let first = bind(address)?;
+        let local = first.local_addr();
+        bound.push(local);
+        sockets.push(first);
+        for _ in 1..runtime.workers {
+            sockets.push(bind(local)?);
+        }
+    }
+    Ok((bound, sockets))
+}
+
+fn announce(listener: &Listener, bound: &[SocketAddr]) {
+    let targets: Vec<_> = listener.backend.targets.iter().map(spell).collect();
+    for address in bound {
+        tracing::info!(
+            event = "listening",
+            listener = %listener.name,
+            protocol = listener.protocol.label(),
+            address = %address,
+            backend = %listener.backend.name,
+            targets = targets.join(" "),
+        );
+    }
+    if !matches!(listener.protocol, config::Protocol::Yojimbo(_)) {
+        tracing::warn!(
+            event = "insecure_listener",
+            listener = %listener.name,
+            "no authentication, no encryption: for closed networks",
+        );
+    }
+}
+
+fn admission_params(listener: &Listener, bound: &[SocketAddr], shards: usize) -> admission::Params {
+    let limits = &listener.limits;
+    admission::Params {
+        per_prefix: rate(limits.ip_handshakes),
+        listener: rate(limits.handshakes).share_of(shards),
+        table_size: limits.table_size,
+        strikes: None,
+        rules: admission::Rules {
+            allow: limits.allow.clone(),
+            deny: limits.deny.clone(),
+            own: bound.to_vec(),
+            refuse_low_ports: false,
+        },
+    }
+}
+
+fn rate(bucket: Bucket) -> admission::Rate {
+    let at_least_one = |value| NonZeroU32::new(value).unwrap_or(NonZeroU32::MIN);
+    admission::Rate {
+        per_sec: at_least_one(bucket.rate),
+        burst: at_least_one(bucket.burst),
+    }
+}
+
+fn spell(target: &Target) -> String {
+    match target {
+        Target::Tcp { host, port } => match host.parse::<IpAddr>() {
+            Ok(IpAddr::V6(ip)) => format!("tcp://[{ip}]:{port}"),
+            Ok(IpAddr::V4(_)) | Err(_) => format!("tcp://{host}:{port}"),
+        },
+        Target::Unix(path) => format!("unix:{}", path.display()),
+    }
+}

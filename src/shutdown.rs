@@ -1,0 +1,131 @@
+//! How the process ends: signals, the drain's deadline, and what a worker's own end means.
+//!
+//! ```text
+//!   serving ──SIGTERM──▶ draining ──everybody gone──▶ exit 0
+//!      │                     │ grace over, SIGTERM again, SIGINT
+//!      └──SIGINT─────────────┴──▶ stopping, half a second ──▶ exit 0
+//! ```
+
+use std::time::Duration;
+
+use anyhow::bail;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::time::{sleep, timeout};
+
+use crate::board::{Board, State};
+use crate::clock;
+use crate::config::Drain;
+use crate::notify;
+use crate::worker::{Command, Handle};
+
+/// The workers, and word of their ends.
+pub struct Fleet {
+    workers: Vec<Handle>,
+    ended: UnboundedReceiver<()>,
+}
+
+/// Goes with a worker's thread: when it is dropped, the thread has ended.
+pub struct Alive(UnboundedSender<()>);
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        // Nobody listens any more when the process ends anyway.
+        self.0.send(()).ok();
+    }
+}
+
+impl Fleet {
+    /// Starts as many workers as `spawn` is asked for.
+    pub fn spawn(
+        count: usize,
+        mut spawn: impl FnMut(usize, Alive) -> std::io::Result<Handle>,
+    ) -> std::io::Result<Self> {
+        let (sender, ended) = unbounded_channel();
+        let workers = (0..count)
+            .map(|index| spawn(index, Alive(sender.clone())))
+            .collect::<Result<_, _>>()?;
+        Ok(Self { workers, ended })
+    }
+
+    /// The workers.
+    pub fn workers(&self) -> &[Handle] {
+        &self.workers
+    }
+
+    /// Serves until a signal says otherwise, then ends in order.
+    pub async fn run(mut self, board: &Board, drain: &Drain) -> anyhow::Result<()> {
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        board.update_process(|process| process.state = State::Serving);
+        notify::ready();
+        let drains = tokio::select! {
+            _ = terminate.recv() => true,
+            _ = interrupt.recv() => false,
+            _ = self.ended.recv() => return self.join(),
+        };
+        if drains {
+            tracing::info!(event = "drain", grace_s = drain.grace.as_secs());
+            board.update_process(|process| {
+                process.state = State::Draining;
+                process.drain_deadline_unix = Some(clock::wall_secs() + drain.grace.as_secs());
+            });
+            notify::stopping(drain.grace);
+            tokio::select! {
+                () = self.drain(drain) => {}
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+        }
+        self.tell(|| Command::Stop);
+        if timeout(STOP_PATIENCE, self.all_ended()).await.is_err() {
+            bail!("a worker does not end");
+        }
+        tracing::info!(event = "stopped");
+        self.join()
+    }
+
+    async fn drain(&mut self, drain: &Drain) {
+        sleep(drain.ready_delay).await;
+        let linger = drain.grace.saturating_sub(LINGER_MARGIN);
+        self.tell(|| Command::Drain { linger });
+        // Whoever is left after the grace is told to stop by the caller.
+        timeout(drain.grace, self.all_ended()).await.ok();
+    }
+
+    fn tell(&self, command: impl Fn() -> Command) {
+        for worker in &self.workers {
+            worker.tell(command());
+        }
+    }
+
+    async fn all_ended(&mut self) {
+        // The word comes from inside the thread, a moment before its end.
+        while !self.workers.iter().all(Handle::is_finished) {
+            let pause = Duration::from_millis(5);
+            timeout(pause, self.ended.recv()).await.ok();
+        }
+    }
+
+    /// What the workers ended with. A panic is passed on: its message has been printed, and nobody
+    /// knows what state the rest is in.
+    fn join(self) -> anyhow::Result<()> {
+        for worker in self.workers {
+            if !worker.is_finished() {
+                // One failed while the others turn: there is nothing to wait for.
+                continue;
+            }
+            match worker.join() {
+                Ok(result) => result?,
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A stop takes the workers half a second at most.
+const STOP_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Of the grace, what streams need to close after the last session.
+const LINGER_MARGIN: Duration = Duration::from_secs(3);
