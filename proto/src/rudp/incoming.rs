@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::inbox::{Inbox, MESSAGE_OVERHEAD};
+use crate::rudp::wire::{Record, Records};
 use crate::sequence;
 use crate::time::Timestamp;
 
@@ -221,6 +222,13 @@ impl Incoming {
             }
         }
         delivered
+    }
+
+    /// Whether nothing is missing that the peer sent so far: there are messages and no gap, or it
+    /// says, in these records, that it has not sent the first one.
+    pub(super) fn has_all_from_the_start(&self, mut records: Records<'_>) -> bool {
+        let first = Record::Missing(0);
+        self.window.is_empty() && (self.next > 0 || records.any(|record| record == first))
     }
 
     /// Whether requests are due.

@@ -139,6 +139,11 @@ impl Outgoing {
         (id <= self.unsent_id()).then_some(id)
     }
 
+    /// Whether nothing was ever queued.
+    pub(super) fn is_untouched(&self) -> bool {
+        self.next_id() == 0
+    }
+
     /// Whether an id lies just ahead of what we sent, where a peer may expect our next messages.
     pub(super) fn is_near(&self, wire_id: u16) -> bool {
         sequence::nearest(self.unsent_id(), wire_id) < self.unsent_id() + NEAR

@@ -34,6 +34,11 @@ const ECHOES_MAX: u8 = 32;
 /// restarted.
 const OTHER_LIFE_MAX: u8 = 8;
 
+/// How long a new session holds its own messages back while it fetches what the peer sent before
+/// it was accepted: the reference ignores requests for ids below its own receive counter, so our
+/// first messages would make those unfetchable (docs/wire/rudp.md, section 5).
+const OPENING: Duration = Duration::from_secs(1);
+
 /// First and longest wait before the next message is asked for although nothing says it exists.
 const POLL_FIRST: Duration = Duration::from_millis(100);
 const POLL_LONGEST: Duration = Duration::from_millis(500);
@@ -53,6 +58,8 @@ pub struct Session {
     stats: Stats,
     output: Output,
     poll: Poll,
+    /// Until then nothing new is sent; see [`OPENING`].
+    opening_until: Option<Timestamp>,
     /// Ids a probe asked for, to be echoed.
     echoes: Vec<u16>,
     echoes_left: u8,
@@ -159,6 +166,11 @@ impl Session {
     pub(super) fn accept(params: Params, now: Now) -> Self {
         let mut session = Self::new(params, now, State::Waiting);
         session.events.push_back(Event::Authenticated);
+        if params.probe {
+            // What came before the probe was answered was not kept.
+            session.opening_until = Some(now.mono + OPENING);
+            session.poll.at = now.mono;
+        }
         session
     }
 
@@ -182,6 +194,7 @@ impl Session {
                 tail: None,
             },
             poll: Poll::new(now + POLL_FIRST),
+            opening_until: None,
             echoes: Vec::new(),
             echoes_left: 0,
             goodbyes: 0,
@@ -220,6 +233,9 @@ impl Session {
         }
         self.stats.packets_refused += u64::from(result.is_err());
         self.deliver(now);
+        if self.opening_until.is_some() && self.incoming.has_all_from_the_start(records) {
+            self.opening_until = None;
+        }
         result
     }
 
@@ -235,8 +251,12 @@ impl Session {
     fn on_request(&mut self, id: u16) {
         match self.outgoing.on_request(id) {
             Requested::Sent => {}
-            Requested::NeverSent if self.echoes_left > 0 && !self.outgoing.is_near(id) => {
-                // A probe: only an honest *missing* proves that we receive what is sent to us.
+            Requested::NeverSent
+                if self.echoes_left > 0
+                    && (!self.outgoing.is_near(id) || self.outgoing.is_untouched()) =>
+            {
+                // A probe: only an honest *missing* proves that we receive what is sent to us. Or
+                // the question what we sent before we were accepted: nothing.
                 self.echoes_left -= 1;
                 self.echoes.push(id);
             }
@@ -342,12 +362,16 @@ impl Session {
         }
     }
 
+    fn may_send_new(&self) -> bool {
+        self.state != State::Dialing && self.opening_until.is_none()
+    }
+
     /// When an output has something to say; in the past when it has now.
     fn output_wanted_at(&self) -> (Timestamp, Wake) {
         if !self.echoes.is_empty() || self.outgoing.next_answer().is_some() {
             return (Timestamp::ZERO, Wake::SendSlot);
         }
-        if self.state != State::Dialing && self.outgoing.next_unsent().is_some() {
+        if self.may_send_new() && self.outgoing.next_unsent().is_some() {
             return (Timestamp::ZERO, Wake::SendSlot);
         }
         let mut wanted = (self.poll.at, Wake::KeepAlive);
@@ -425,7 +449,7 @@ impl Session {
             self.stats.messages_repeated += 1;
             self.output.tail = None;
         }
-        while self.state != State::Dialing
+        while self.may_send_new()
             && let Some(id) = self.outgoing.next_unsent()
         {
             if !has_room(out, self.outgoing.record_bytes(id)) {
@@ -471,6 +495,7 @@ impl Interface for Session {
         }
         self.outgoing.expire(now.mono);
         self.deliver(now.mono);
+        self.opening_until = self.opening_until.filter(|until| now.mono < *until);
         self.check_clocks(now.mono);
     }
 
@@ -583,6 +608,7 @@ impl Interface for Session {
             at(idle, Wake::Idle),
             self.finishing.and_then(|(_, by)| at(by, Wake::Linger)),
             grace.and_then(|by| at(by, Wake::Resend)),
+            self.opening_until.and_then(|by| at(by, Wake::SendSlot)),
             stalled.and_then(|by| at(by, Wake::Idle)),
             self.outgoing
                 .expiry_due()

@@ -24,6 +24,8 @@ fn connected(params: Params, weather: Weather, seed: u64) -> Pair {
     let mut pair = pair(params, weather, seed);
     let ready = pair.run(10, |pair| pair.ends.iter().all(|end| end.connected));
     assert!(ready, "seed {seed}: not connected");
+    // Past the opening, in which a new session holds its own messages back.
+    pair.run(1, |_| false);
     pair
 }
 
@@ -131,6 +133,50 @@ fn a_stranger_gets_a_session_only_by_repeating_the_probe() {
     assert_eq!(session.stats().messages_skipped, 0, "the echo is no loss");
 }
 
+/// What a reference peer sent before it was accepted is fetched before anything is sent to it: once
+/// it has received more than it sent, it would ignore the request.
+#[test]
+fn a_new_session_fetches_before_it_speaks() {
+    let params = Params::default();
+    let mut acceptor = Acceptor::new(params, [7; 16]);
+    let mut judge = |datagram: &[u8]| {
+        let mut reply = Vec::new();
+        let stranger = Stranger {
+            from: CLIENT.parse().unwrap(),
+            datagram: &mut datagram.to_vec(),
+            reply: &mut reply,
+        };
+        (acceptor.handle_unknown(START, stranger), reply)
+    };
+    let (_, probe) = judge(&[0]);
+    let answer = [3, probe[1], probe[2], 3, probe[4], probe[5]];
+    for (then, releases) in [
+        (&[5u8, 0, 0, b'a'][..], true),
+        (&[3, 0, 0], true),
+        (&[0], false),
+        (&[5, 0, 1, b'b'], false),
+    ] {
+        let (Verdict::Accept(mut session), _) = judge(&answer) else {
+            panic!("the probe was answered");
+        };
+        session.admit(START);
+        session.send(START, 0, b"greeting").unwrap();
+        let mut out = Vec::new();
+        let soon = START.after(Duration::from_millis(20));
+        while session.poll_transmit(soon, &mut out) {}
+        assert_eq!(out, [2, 0, 0], "a question and no message");
+        out.clear();
+        let later = START.after(Duration::from_millis(60));
+        session.handle_datagram(later, &mut then.to_vec()).unwrap();
+        while session.poll_transmit(later, &mut out) {}
+        assert_eq!(out.ends_with(b"greeting"), releases, "{then:?}");
+        let at_last = START.after(Duration::from_millis(1100));
+        session.handle_timeout(at_last);
+        while session.poll_transmit(at_last, &mut out) {}
+        assert!(out.ends_with(b"greeting"), "{then:?}: held for ever");
+    }
+}
+
 /// Two listeners cannot be made to talk to each other by a forged datagram.
 #[test]
 fn two_listeners_do_not_talk_to_each_other() {
@@ -180,7 +226,7 @@ fn three_bytes_draw_at_most_one_datagram_per_tick() {
         let server = pair.ends[1].session_mut();
         server.send(pair.now, 0, &[id; 1000]).unwrap();
     }
-    outputs(&mut pair, 1, 2000);
+    outputs(&mut pair, 1, 4000);
     let now = pair.now;
     for forged in [
         [2, 0, 5],
@@ -205,7 +251,7 @@ fn three_bytes_draw_at_most_one_datagram_per_tick() {
         "one datagram per tick"
     );
     let bytes: usize = ticks.iter().flatten().map(Vec::len).sum();
-    assert!(bytes < 1000, "{bytes} bytes in a second");
+    assert!(bytes < 1100, "{bytes} bytes in a second");
 }
 
 /// One corrupt byte is too easy to forge; two in a second end the session, unless configured not to.
@@ -284,8 +330,10 @@ fn requests_for_nothing_free_nothing() {
 #[test]
 fn a_gap_that_stays_open_ends_the_session() {
     let mut pair = connected(Params::default(), CALM, 1);
+    pair.ends[0].to_send.push_back(b"genuine".to_vec());
+    pair.run(1, |pair| !pair.ends[1].received.is_empty());
     let opened = pair.now;
-    pair.forge(1, &[5, 0, 1, 0xaa]);
+    pair.forge(1, &[5, 0, 2, 0xaa]);
     for _ in 0..9 {
         pair.run(1, |_| false);
     }
@@ -293,7 +341,7 @@ fn a_gap_that_stays_open_ends_the_session() {
     pair.run(2, |pair| pair.ends[1].closed.is_some());
     assert_eq!(pair.ends[1].closed, Some(CloseReason::PeerGapStall));
     assert!(pair.now.mono.since(opened.mono) <= Duration::from_millis(10_500));
-    assert!(pair.ends[1].received.is_empty(), "nothing past the gap");
+    assert_same(&pair.ends[1].received, &[b"genuine".to_vec()]);
 }
 
 /// The peer forgot a message we lack: the stream is broken, or the hole is counted.
