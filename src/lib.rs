@@ -5,6 +5,7 @@ pub mod admin;
 pub mod admission;
 pub mod backend;
 pub mod board;
+pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod connect;

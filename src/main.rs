@@ -1,1 +1,7 @@
-fn main() {}
+//! Reads the command line and runs; the library does the rest.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    tidegate::cli::main()
+}

@@ -1,13 +1,16 @@
 //! The configuration as an operator meets it: files in, errors out.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use tidegate::config::{self, ConnectFlags, Input, Loaded, Protocol, Refusal, ServeFlags};
+use tidegate::config::{
+    self, ConnectFlags, Effective, Input, Loaded, Protocol, Refusal, ServeFlags, Source,
+};
 use tidegate_proto::yojimbo::channels::Profile;
 
-/// A directory with a good key in it, gone when dropped.
+/// A directory with keys in it, good and bad ones; gone when dropped.
 struct Directory(PathBuf);
 
 impl Directory {
@@ -16,6 +19,9 @@ impl Directory {
         fs::create_dir_all(&path).expect("a temporary directory can be made");
         let directory = Self(path);
         directory.write_key("netcode.key", &[7; 32], 0o600);
+        directory.write_key("open.key", &[7; 32], 0o644);
+        directory.write_key("zero.key", &[0; 32], 0o600);
+        directory.write_key("short.key", &[7; 31], 0o600);
         directory
     }
 
@@ -39,12 +45,27 @@ impl Directory {
             ..Input::default()
         })
     }
+
+    /// What is printed about a file that is refused, without this run's path.
+    fn complaint(&self, refusal: &Refusal) -> String {
+        let text = refusal.to_string();
+        text.replace(&self.0.display().to_string(), "DIR")
+    }
 }
 
 impl Drop for Directory {
     fn drop(&mut self) {
         fs::remove_dir_all(&self.0).expect("the directory is still there");
     }
+}
+
+fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn reference() -> String {
+    let path = repository().join("config/tidegate.toml");
+    fs::read_to_string(path).expect("the reference is there")
 }
 
 const GOOD: &str = r#"
@@ -113,4 +134,317 @@ fn serve_and_connect_need_no_file() {
         connected.admin.listen.is_none(),
         "the server may run on this machine too"
     );
+}
+
+/// Every file under config/ is good, by the same way as `tidegate check`.
+#[test]
+fn shipped_files_are_good() {
+    let directory = Directory::new("shipped");
+    let mut count = 0;
+    for folder in ["config", "config/bridge"] {
+        for entry in fs::read_dir(repository().join(folder)).unwrap() {
+            let path = entry.unwrap().path();
+            if path
+                .extension()
+                .is_some_and(|extension| extension == "toml")
+            {
+                let text = fs::read_to_string(&path).unwrap();
+                if let Err(refusal) = directory.load(&text) {
+                    panic!("{}:\n{refusal}", path.display());
+                }
+                count += 1;
+            }
+        }
+    }
+    assert!(count >= 7, "only {count} files under config/");
+}
+
+/// Both sides of the bridge, as shipped, read their streams the same way.
+#[test]
+fn the_bridge_fits_together() {
+    let directory = Directory::new("bridge");
+    let load = |name: &str| {
+        let text = fs::read_to_string(repository().join("config/bridge").join(name)).unwrap();
+        directory.load(&text).unwrap().config
+    };
+    let (server, client) = (load("server.toml"), load("client.toml"));
+    assert_eq!(server.listeners[0].backend.codec, client.tunnels[0].codec);
+    assert_eq!(server.listeners[0].rate, client.tunnels[0].rate);
+}
+
+/// Keys whose values in the reference are examples: they have no default.
+const EXAMPLES: [&str; 17] = [
+    "version",
+    "listener.game.bind",
+    "listener.game.public_addresses",
+    "listener.game.backend",
+    "listener.legacy.bind",
+    "listener.legacy.backend",
+    "listener.legacy.protocol",
+    "listener.skynet.bind",
+    "listener.skynet.backend",
+    "listener.skynet.protocol",
+    "backend.game.targets",
+    "backend.game.framing",
+    "tunnel.home.listen",
+    "tunnel.home.remote",
+    "tunnel.home.framing",
+    "tunnel.home.netcode.key_file",
+    "tunnel.home.protocol",
+];
+
+/// What the reference shows as a default is the default.
+#[test]
+fn the_reference_tells_the_truth() {
+    let directory = Directory::new("truth");
+    let shown = directory.load(&reference()).unwrap().effective;
+    let bare = r#"
+        version = 1
+        listener.game = { bind = ["127.0.0.1:1"], backend = "game" }
+        listener.legacy = { bind = ["127.0.0.1:2"], backend = "game", protocol = "gaffer" }
+        listener.skynet = { bind = ["127.0.0.1:3"], backend = "game", protocol = "rudp" }
+        backend.game = { targets = ["tcp://127.0.0.1:7000"], framing = "raw" }
+        [tunnel.home]
+        listen = ["tcp://127.0.0.1:7001"]
+        remote = "h:1"
+        framing = "raw"
+        netcode.key_file = "netcode.key"
+    "#;
+    let defaults: BTreeMap<_, _> = (directory.load(bare).unwrap().effective.into_iter())
+        .map(|value| (value.path, value.value))
+        .collect();
+    for Effective { path, value, .. } in shown {
+        if !EXAMPLES.contains(&path.as_str()) {
+            assert_eq!(
+                Some(&value),
+                defaults.get(&path),
+                "{path} in config/tidegate.toml"
+            );
+        }
+    }
+}
+
+/// Every key that can be typed stands in the reference, in a table of its kind.
+#[test]
+fn the_reference_is_complete() {
+    let directory = Directory::new("complete");
+    let reference = reference();
+    // Each kind of table, with something that it cannot have: the answer lists what it can.
+    for (table, marks) in [
+        ("", "version"),
+        ("[runtime]", "[runtime]"),
+        ("[admin]", "[admin]"),
+        ("[log]", "[log]"),
+        ("[drain]", "[drain]"),
+        ("[listener.x]", "[listener.game"),
+        ("[listener.x.limits]", "[listener.game.limits]"),
+        ("[listener.x.rate]", "[listener.game.rate]"),
+        ("[listener.x.rate.penalty]", "penalty "),
+        ("[listener.x.netcode]", "[listener.game.netcode]"),
+        ("[listener.x.yojimbo]", "[listener.game.yojimbo]"),
+        (
+            "[[listener.x.yojimbo.channel]]",
+            "[[listener.game.yojimbo.channel]]",
+        ),
+        (
+            "[[listener.x.yojimbo.message]]",
+            "[[listener.game.yojimbo.message]]",
+        ),
+        ("[listener.x.gaffer]", "[listener.legacy.gaffer]"),
+        ("[listener.x.rudp]", "[listener.skynet.rudp]"),
+        ("[backend.x]", "[backend.game]"),
+        ("[backend.x.health]", "health "),
+        ("[tunnel.x]", "[tunnel.home]"),
+        ("[tunnel.x.netcode]", "[tunnel.home.netcode]"),
+    ] {
+        let refusal = directory
+            .load(&format!("{table}\nno_such_key = 1\n"))
+            .unwrap_err();
+        let help = &refusal.mistakes[0].help;
+        let keys: Vec<_> = help.split('`').skip(1).step_by(2).collect();
+        assert!(keys.len() > 1, "{table}: {help}");
+        let start = reference
+            .find(marks)
+            .unwrap_or_else(|| panic!("no {marks} in the reference"));
+        let section = &reference[start..];
+        for key in keys {
+            let subtable = format!(".{key}]");
+            let elsewhere = table.starts_with("[tunnel")
+                && reference.contains(&format!("[tunnel.home{subtable}"));
+            let typed = elsewhere
+                || section.lines().any(|line| {
+                    let line = line.trim_start_matches(['#', ' ']);
+                    let named = |line: &str| {
+                        line.strip_prefix(key)
+                            .is_some_and(|rest| rest.trim_start().starts_with('='))
+                    };
+                    named(line)
+                        || line.contains(&subtable)
+                        || line.starts_with(&format!("[{key}"))
+                        || line.split(['{', ',']).any(|part| named(part.trim_start()))
+                });
+            assert!(typed, "{key} of {table} is missing in config/tidegate.toml");
+        }
+    }
+}
+
+/// Error texts are files: tests/config_errors/NAME.toml is refused with NAME.txt. After a change,
+/// run with TIDEGATE_BLESS=1 and read the difference as an operator would.
+#[test]
+fn errors_say_what_to_do() {
+    let directory = Directory::new("errors");
+    let folder = repository().join("tests/config_errors");
+    let mut differences = Vec::new();
+    for entry in fs::read_dir(&folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "toml") {
+            continue;
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        let refusal = directory
+            .load(&text)
+            .expect_err("every file here has a mistake");
+        for mistake in &refusal.mistakes {
+            assert!(!mistake.help.is_empty(), "{}: {mistake}", path.display());
+        }
+        let complaint = directory.complaint(&refusal) + "\n";
+        let expected = path.with_extension("txt");
+        if std::env::var_os("TIDEGATE_BLESS").is_some() {
+            fs::write(&expected, &complaint).unwrap();
+        } else if fs::read_to_string(&expected).unwrap_or_default() != complaint {
+            differences.push(format!("{} now says:\n{complaint}", path.display()));
+        }
+    }
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+}
+
+#[test]
+fn later_sources_win() {
+    let directory = Directory::new("later");
+    let text = GOOD.replace("backend = \"game\"", "backend = \"game\"\nmax_peers = 10");
+    let source = |loaded: &Loaded, path: &str| {
+        let found = loaded.effective.iter().find(|value| value.path == path);
+        found
+            .map(|value| (value.value.clone(), value.source.clone()))
+            .unwrap()
+    };
+    let peers = "listener.game.max_peers";
+    let plain = directory.load(GOOD).unwrap();
+    assert_eq!(source(&plain, peers), ("256".to_owned(), Source::Default));
+    let typed = directory.load(&text).unwrap();
+    assert_eq!(source(&typed, peers), ("10".to_owned(), Source::File));
+    let variable = "TIDEGATE__LISTENER__GAME__MAX_PEERS";
+    let overridden = directory.load_with(&text, &[(variable, "64")]).unwrap();
+    assert_eq!(overridden.config.listeners[0].max_peers, 64);
+    let environment = Source::Environment(variable.to_owned());
+    assert_eq!(source(&overridden, peers), ("64".to_owned(), environment));
+}
+
+/// Text stays text where the key wants text, and lists can be given too.
+#[test]
+fn variables_have_the_type_of_their_key() {
+    let directory = Directory::new("variables");
+    let loaded = directory
+        .load_with(
+            &GOOD.replace("listener.game", "listener.my-Game"),
+            &[
+                ("TIDEGATE__LISTENER__MY_GAME__IDLE_TIMEOUT", "3s"),
+                ("TIDEGATE__LISTENER__MY_GAME__NETCODE__PROTOCOL_ID", "0x10"),
+                (
+                    "TIDEGATE__LISTENER__MY_GAME__LIMITS__DENY",
+                    "[\"192.0.2.0/24\"]",
+                ),
+                ("TIDEGATE__BACKEND__GAME__TCP_NODELAY", "false"),
+                ("TIDEGATE_CONFIG", "not of this kind"),
+            ],
+        )
+        .unwrap();
+    let listener = &loaded.config.listeners[0];
+    assert_eq!(listener.idle_timeout.as_secs(), 3);
+    assert_eq!(listener.limits.deny.len(), 1);
+    assert!(!listener.backend.tcp_nodelay);
+    let Protocol::Yojimbo(yojimbo) = &listener.protocol else {
+        panic!("yojimbo is the default");
+    };
+    assert_eq!(yojimbo.netcode.protocol_id, 0x10);
+}
+
+#[test]
+fn variables_of_no_key_are_refused() {
+    let directory = Directory::new("refused");
+    for (variable, value, expected) in [
+        (
+            "TIDEGATE__LISTENER__GANE__MAX_PEERS",
+            "1",
+            "there is no [listener.gane] to override",
+        ),
+        (
+            "TIDEGATE__LISTENER__GAME__MAXPEERS",
+            "1",
+            "unknown field `maxpeers`",
+        ),
+        (
+            "TIDEGATE__LISTENER__GAME__MAX_PEERS",
+            "many",
+            "listener.game.max_peers = \"many\"",
+        ),
+        (
+            "TIDEGATE__LISTENER__GAME__MAX_PEERS",
+            "0",
+            "listener.game.max_peers = 0 is out of range",
+        ),
+        (
+            "TIDEGATE__LISTENER__GAME__LIMITS",
+            "{ deny = [] }",
+            "listener.game.limits",
+        ),
+        (
+            "TIDEGATE__LOG__LEVEL",
+            "info\"\n[admin]\nlisten=\"0.0.0.0:1",
+            "no level and no directive",
+        ),
+    ] {
+        let refusal = directory
+            .load_with(GOOD, &[(variable, value)])
+            .expect_err(variable);
+        let text = refusal.to_string();
+        assert!(text.contains(expected), "{text}");
+        assert!(
+            text.contains(&format!("environment variable {variable}")),
+            "{text}"
+        );
+    }
+}
+
+/// systemd puts credentials elsewhere, and they win over files beside the configuration.
+#[test]
+fn credentials_come_first() {
+    let (directory, credentials) = (Directory::new("beside"), Directory::new("credentials"));
+    credentials.write_key("netcode.key", &[9; 32], 0o400);
+    let loaded = config::load(&Input {
+        file: Some((directory.0.join("tidegate.toml"), GOOD.to_owned())),
+        credentials: Some(credentials.0.clone()),
+        ..Input::default()
+    })
+    .unwrap();
+    let Protocol::Yojimbo(yojimbo) = &loaded.config.listeners[0].protocol else {
+        panic!("yojimbo is the default");
+    };
+    assert_eq!(yojimbo.netcode.keys[0].as_bytes(), &[9; 32]);
+}
+
+/// Whatever is printed about a configuration, the key is not in it.
+#[test]
+fn keys_never_print() {
+    let directory = Directory::new("canary");
+    let canary: [u8; 32] = std::array::from_fn(|index| 0xa0 ^ index as u8);
+    directory.write_key("netcode.key", &canary, 0o600);
+    let loaded = directory.load(GOOD).unwrap();
+    let printed = format!("{loaded:?}").to_lowercase();
+    for form in ["a0a1a2a3", "160, 161, 162", "oKGio6Sl"] {
+        assert!(
+            !printed.contains(&form.to_lowercase()),
+            "{form} in {printed}"
+        );
+    }
 }

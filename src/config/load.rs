@@ -140,6 +140,8 @@ pub fn load(input: &Input) -> Result<Loaded, Refusal> {
         Ok(_) => Err(Refusal { mistakes }),
         Err(more) => {
             mistakes.extend(more);
+            // As one reads the file, from the top.
+            mistakes.sort_by_key(|mistake| mistake.place.line());
             Err(Refusal { mistakes })
         }
     }
@@ -377,9 +379,16 @@ impl Origins {
                 what.replace("unknown variant", "unknown value"),
                 format!("accepted are {}", strip_one_of(expected)),
             ),
+            Some((what, "a sequence")) => (what.to_owned(), "write a list: [\"...\"]".to_owned()),
+            Some((what, "nothing")) => (what.to_owned(), "delete it".to_owned()),
             Some((what, expected)) => (what.to_owned(), format!("expected {expected}")),
+            None if message == "duplicate key" => (
+                message.to_owned(),
+                "every key and every table stands once; choose another name or join them"
+                    .to_owned(),
+            ),
             None => (
-                message.lines().next().unwrap_or(message).to_owned(),
+                message.to_owned(),
                 "see the reference, config/tidegate.toml".to_owned(),
             ),
         };

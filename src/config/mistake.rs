@@ -27,6 +27,16 @@ pub enum Place {
     Nowhere,
 }
 
+impl Place {
+    /// The line of the file; 0 for what is not in it.
+    pub fn line(&self) -> usize {
+        match self {
+            Self::File(excerpt) => excerpt.line,
+            Self::Environment(_) | Self::Flag(_) | Self::Nowhere => 0,
+        }
+    }
+}
+
 /// A line of the file, with the part that matters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Excerpt {
@@ -51,6 +61,13 @@ impl Excerpt {
             text: text[line_start..line_end].trim_end().to_owned(),
             width: text[start..end].chars().count().max(1),
         }
+    }
+}
+
+impl Excerpt {
+    /// File, line and column, counted from 1.
+    pub fn position(&self) -> (&str, usize, usize) {
+        (&self.file, self.line, self.column)
     }
 }
 

@@ -35,10 +35,12 @@ mod units;
 
 pub use flags::{BadUrl, ConnectFlags, ServeFlags};
 pub use load::{Effective, Input, Loaded, Override, Source, load};
-pub use mistake::{Mistake, Refusal};
+pub use mistake::{Excerpt, Mistake, Place, Refusal};
 pub use secret::{
     KeyFileError, KeyFiles, fingerprint, generate_key, read_key_file, write_new_secret,
+    write_secret,
 };
+pub use units::{parse_duration, parse_id};
 
 /// Everything one process runs.
 #[derive(Clone, Debug)]

@@ -157,6 +157,16 @@ pub fn write_new_secret(path: &Path, content: &[u8]) -> io::Result<()> {
     written
 }
 
+/// Like [`write_new_secret`], but replaces what was there: in one step, so that no reader sees half
+/// of it.
+pub fn write_secret(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{}.new", std::process::id()));
+    let new = PathBuf::from(name);
+    write_new_secret(&new, content)?;
+    fs::rename(&new, path)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

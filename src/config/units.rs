@@ -66,6 +66,21 @@ impl Size {
     }
 }
 
+/// A duration on the command line.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    Span::of(text).parse()
+}
+
+/// An id on the command line or in a file: decimal, or hex after 0x; `_` may separate digits.
+pub fn parse_id(text: &str) -> Result<u64, String> {
+    let digits = text.replace('_', "");
+    let parsed = match digits.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16),
+        None => digits.parse(),
+    };
+    parsed.map_err(|_| format!("{text:?} is no number from 0 to {:#x}", u64::MAX))
+}
+
 /// Smallest first, so that the largest that divides a value is the last that does.
 const DURATION_UNITS: [(&str, u64); 7] = [
     ("ns", 1),

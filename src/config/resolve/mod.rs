@@ -16,7 +16,7 @@ use super::file::{self, File};
 use super::load::Origins;
 use super::mistake::Mistake;
 use super::secret::{KeyFiles, read_key_file};
-use super::units::{Size, Span, show_duration, show_size};
+use super::units::{Size, Span, parse_id, show_duration, show_size};
 use super::{Admin, Backoff, Config, Drain, Log, LogFormat, Runtime};
 
 mod backend;
@@ -387,12 +387,7 @@ impl Checker<'_> {
 
     /// A 64-bit (or shorter) id. Text, because TOML has no unsigned numbers.
     fn id(&mut self, path: &str, text: &str, most: u64) -> u64 {
-        let digits = text.replace('_', "");
-        let parsed = match digits.strip_prefix("0x") {
-            Some(hex) => u64::from_str_radix(hex, 16),
-            None => digits.parse(),
-        };
-        match parsed {
+        match parse_id(text) {
             Ok(id) if id <= most => id,
             Ok(_) | Err(_) => {
                 self.mistake(

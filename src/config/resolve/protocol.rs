@@ -167,7 +167,7 @@ impl Checker<'_> {
             (file::MessageBody::Bytes, ..) => {
                 self.mistake(
                     at,
-                    format!("{at}: a message of bytes has a length, and nothing else"),
+                    format!("{at}: body = \"bytes\" needs a length, and no bits"),
                     "write length = [0, 7000], with the numbers of the client's serialize_int"
                         .to_owned(),
                 );
@@ -176,7 +176,7 @@ impl Checker<'_> {
             (file::MessageBody::Block, ..) => {
                 self.mistake(
                     at,
-                    format!("{at}: a block message has no length or bits of its own"),
+                    format!("{at}: body = \"block\" has no length and no bits of its own"),
                     "delete the line; channels limit blocks with max_block_size".to_owned(),
                 );
                 None
@@ -184,7 +184,7 @@ impl Checker<'_> {
             (file::MessageBody::Bits, ..) => {
                 self.mistake(
                     at,
-                    format!("{at}: a message of bits has a number of bits, and nothing else"),
+                    format!("{at}: body = \"bits\" needs a number of bits, and no length"),
                     "write bits = 96, with the sum of what the client serializes".to_owned(),
                 );
                 None

@@ -180,7 +180,9 @@ impl Checker<'_> {
                 self.mistake(
                     at,
                     format!("{at}: there is nothing to get connect tokens from"),
-                    "set key_file (the server's key), token_file or token_command".to_owned(),
+                    "set key_file (the server's key), token_file or token_command; without a file: --key, \
+                     --token-file or --token-command"
+                        .to_owned(),
                 );
                 None
             }

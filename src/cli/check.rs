@@ -1,0 +1,123 @@
+//! `tidegate check`: everything `serve` and `connect` do before they touch the network.
+
+use std::fmt::Write;
+
+use serde_json::json;
+
+use super::{CheckArgs, input, print};
+use crate::config::{Config, Listener, Loaded, Place, Protocol, Refusal, Tunnel, fingerprint};
+use crate::exit::Exit;
+
+pub(super) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
+    match input::load(Some(&args.config), Vec::new()) {
+        Ok(loaded) => print(&accepted(args, &loaded)?),
+        Err(error) => match error.downcast::<Refusal>() {
+            Ok(refusal) if args.json => {
+                print(&refused(&refusal))?;
+                Ok(Exit::Configuration)
+            }
+            Ok(refusal) => Err(refusal.into()),
+            Err(error) => Err(error),
+        },
+    }
+}
+
+fn accepted(args: &CheckArgs, loaded: &Loaded) -> anyhow::Result<String> {
+    let mut out = String::new();
+    if args.print {
+        for value in &loaded.effective {
+            let (path, text, source) = (&value.path, &value.value, value.source.to_string());
+            if args.json {
+                let object = json!({"path": path, "value": text, "source": source});
+                writeln!(out, "{object}")?;
+            } else {
+                writeln!(out, "{:<60} # {source}", format!("{path} = {text}"))?;
+            }
+        }
+    }
+    if args.json {
+        writeln!(out, "{}", json!({"ok": true, "config": args.config}))?;
+    } else {
+        writeln!(out, "{}: good", args.config.display())?;
+        summary(&mut out, &loaded.config)?;
+    }
+    Ok(out)
+}
+
+/// What an operator wants to see before believing it.
+fn summary(out: &mut String, config: &Config) -> std::fmt::Result {
+    for listener in &config.listeners {
+        let Listener { name, backend, .. } = listener;
+        let bind: Vec<_> = listener.bind.iter().map(ToString::to_string).collect();
+        let protocol = listener.protocol.label();
+        writeln!(
+            out,
+            "  listener {name}: {protocol} on {}, backend {}",
+            bind.join(" "),
+            backend.name
+        )?;
+        secrets(out, &listener.protocol)?;
+    }
+    for tunnel in &config.tunnels {
+        let Tunnel {
+            name,
+            remote_host,
+            remote_port,
+            ..
+        } = tunnel;
+        let protocol = tunnel.protocol.label();
+        writeln!(
+            out,
+            "  tunnel {name}: {protocol} to {remote_host}:{remote_port}"
+        )?;
+        secrets(out, &tunnel.protocol)?;
+    }
+    Ok(())
+}
+
+/// Keys by fingerprint, and the layout that clients must share.
+fn secrets(out: &mut String, protocol: &Protocol) -> std::fmt::Result {
+    match protocol {
+        Protocol::Yojimbo(yojimbo) => {
+            for key in &yojimbo.netcode.keys {
+                writeln!(out, "    key {}", fingerprint(key))?;
+            }
+            if yojimbo.netcode.insecure {
+                writeln!(
+                    out,
+                    "    INSECURE: the all-zero key is accepted, anybody can make tokens"
+                )?;
+            }
+            writeln!(out, "    layout {:016x}", yojimbo.profile.fingerprint())?;
+            for line in yojimbo.profile.describe().lines() {
+                writeln!(out, "      {line}")?;
+            }
+            Ok(())
+        }
+        Protocol::Gaffer(_) | Protocol::Rudp(_) => {
+            writeln!(
+                out,
+                "    no authentication, no encryption: for closed networks"
+            )
+        }
+    }
+}
+
+fn refused(refusal: &Refusal) -> String {
+    let mut out = String::new();
+    for mistake in &refusal.mistakes {
+        let place = match &mistake.place {
+            Place::File(excerpt) => {
+                let (file, line, column) = excerpt.position();
+                json!({"file": file, "line": line, "column": column})
+            }
+            Place::Environment(variable) => json!({"environment": variable}),
+            Place::Flag(flag) => json!({"flag": flag}),
+            Place::Nowhere => json!({}),
+        };
+        let object = json!({"error": mistake.what, "help": mistake.help, "place": place});
+        out.push_str(&object.to_string());
+        out.push('\n');
+    }
+    out
+}

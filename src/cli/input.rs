@@ -1,0 +1,152 @@
+//! From the command line and the process environment to a configuration.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+
+use super::{ConnectArgs, RunArgs, ServeArgs, keygen};
+use crate::config::{self, Config, ConnectFlags, Input, Loaded, Override, ServeFlags};
+use crate::exit::{Misused, Unavailable};
+use crate::logging::{self, Logging};
+
+/// Loads the configuration and starts the log.
+pub(super) fn start(
+    args: &RunArgs,
+    mut overrides: Vec<Override>,
+) -> anyhow::Result<(Config, Logging)> {
+    overrides.extend(run_overrides(args));
+    let loaded = load(args.config.as_deref(), overrides)?;
+    let logging = logging::install(&loaded.config.log).map_err(Unavailable)?;
+    Ok((loaded.config, logging))
+}
+
+/// Reads a file (or nothing) with the environment and `overrides` on top.
+pub(super) fn load(file: Option<&Path>, overrides: Vec<Override>) -> anyhow::Result<Loaded> {
+    let file = match file {
+        None => None,
+        Some(path) => Some((path.to_owned(), read(path)?)),
+    };
+    // Only names that are ours are looked at; a value that is not text cannot be meant.
+    let environment = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .filter(|(name, _)| name.starts_with("TIDEGATE__"))
+        .collect();
+    Ok(config::load(&Input {
+        file,
+        environment,
+        overrides,
+        credentials: directory("CREDENTIALS_DIRECTORY"),
+        runtime_directory: directory("RUNTIME_DIRECTORY"),
+    })?)
+}
+
+fn read(path: &Path) -> anyhow::Result<String> {
+    let mut text = String::new();
+    let read = if path == Path::new("-") {
+        std::io::stdin().read_to_string(&mut text).map(|_| text)
+    } else {
+        std::fs::read_to_string(path)
+    };
+    read.map_err(|error| Unavailable(format!("cannot read {}: {error}", path.display())))
+        .context("the configuration file")
+}
+
+/// systemd separates several directories by colons; the first is ours.
+fn directory(variable: &str) -> Option<PathBuf> {
+    let value = std::env::var(variable).ok()?;
+    let first = value.split(':').next().filter(|first| !first.is_empty())?;
+    Some(PathBuf::from(first))
+}
+
+pub(super) fn serve_flags(args: &ServeArgs) -> anyhow::Result<Vec<Override>> {
+    let (Some(backend), config) = (&args.backend, &args.run.config) else {
+        return need_file(&args.run.config, "--backend URL");
+    };
+    debug_assert!(config.is_none(), "clap knows that they conflict");
+    let listen = args
+        .listen
+        .clone()
+        .unwrap_or_else(|| DEFAULT_LISTEN.to_owned());
+    let key = match &args.key {
+        Some(path) => Some(path.clone()),
+        None if listen.starts_with("yojimbo://") => {
+            let state = directory("STATE_DIRECTORY").unwrap_or_else(|| PathBuf::from("."));
+            Some(keygen::find_or_make(&state)?)
+        }
+        None => None,
+    };
+    let flags = ServeFlags {
+        listen,
+        backend: backend.clone(),
+        framing: args.framing.clone(),
+        key: key.as_deref().map(absolute).transpose()?,
+    };
+    flags
+        .overrides()
+        .map_err(|error| Misused(error.to_string()).into())
+}
+
+/// The main protocol on the port of the examples, for whoever gives a backend only.
+const DEFAULT_LISTEN: &str = "yojimbo://0.0.0.0:40000";
+
+pub(super) fn connect_flags(args: &ConnectArgs) -> anyhow::Result<Vec<Override>> {
+    let (Some(listen), Some(remote)) = (&args.listen, &args.remote) else {
+        return need_file(&args.run.config, "--listen URL --remote URL");
+    };
+    let flags = ConnectFlags {
+        listen: listen.clone(),
+        remote: remote.clone(),
+        framing: args.framing.clone(),
+        key: args.key.as_deref().map(absolute).transpose()?,
+        token_file: args.token_file.as_deref().map(absolute).transpose()?,
+        token_command: args.token_command.clone(),
+    };
+    flags
+        .overrides()
+        .map_err(|error| Misused(error.to_string()).into())
+}
+
+fn need_file(config: &Option<PathBuf>, or: &str) -> anyhow::Result<Vec<Override>> {
+    match config {
+        Some(_) => Ok(Vec::new()),
+        None => Err(Misused(format!("nothing to run: give --config FILE or {or}")).into()),
+    }
+}
+
+/// Paths of flags are seen from where they are typed, not from a credentials directory.
+fn absolute(path: &Path) -> anyhow::Result<String> {
+    let path = std::path::absolute(path).with_context(|| path.display().to_string())?;
+    let text = path.to_str().map(str::to_owned);
+    text.ok_or_else(|| Misused(format!("{} is not UTF-8", path.display())).into())
+}
+
+fn run_overrides(args: &RunArgs) -> Vec<Override> {
+    let mut overrides = Vec::new();
+    let mut set = |section: &str, key: &str, value: &str, flag: String| {
+        overrides.push(Override {
+            path: vec![section.to_owned(), key.to_owned()],
+            value: toml::Value::String(value.to_owned()),
+            flag,
+        });
+    };
+    let level = match (args.verbose, args.quiet) {
+        (0, false) => args
+            .log_level
+            .as_deref()
+            .map(|level| (level, format!("--log-level {level}"))),
+        (0, true) => Some(("warn", "-q".to_owned())),
+        (1, _) => Some(("debug", "-v".to_owned())),
+        (_, _) => Some(("trace", "-vv".to_owned())),
+    };
+    if let Some((level, flag)) = level {
+        set("log", "level", level, flag);
+    }
+    if let Some(format) = &args.log_format {
+        set("log", "format", format, format!("--log-format {format}"));
+    }
+    if let Some(admin) = &args.admin {
+        set("admin", "listen", admin, format!("--admin {admin}"));
+    }
+    overrides
+}

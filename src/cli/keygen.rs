@@ -1,0 +1,74 @@
+//! `tidegate keygen`, and the key that `serve` makes for itself.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use zeroize::Zeroizing;
+
+use super::print;
+use crate::config::{fingerprint, generate_key, write_new_secret};
+use crate::exit::{Exit, Unavailable};
+use tidegate_proto::yojimbo::netcode::Key;
+
+pub(super) fn run(out: Option<&Path>) -> anyhow::Result<Exit> {
+    let key = generate_key()?;
+    let Some(path) = out else {
+        return print(&hex(&key));
+    };
+    match write_new_secret(path, hex(&key).as_bytes()) {
+        Ok(()) => {
+            eprintln!(
+                "made {} (fingerprint {})",
+                path.display(),
+                fingerprint(&key)
+            );
+            Ok(Exit::Done)
+        }
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => bail!(
+            "{} exists, and a key that is in use must not be lost: choose another name, or move \
+             the old one and list it under previous_key_files",
+            path.display()
+        ),
+        Err(error) => Err(error).with_context(|| format!("writing {}", path.display())),
+    }
+}
+
+/// The key of a server without a configuration: the same at every start, in `directory`.
+///
+/// A fresh key at every start would lock out everyone who holds the old one; a key in a temporary
+/// place could not be given to anybody.
+pub(super) fn find_or_make(directory: &Path) -> anyhow::Result<PathBuf> {
+    let path = directory.join("netcode.key");
+    if path.exists() {
+        return Ok(path);
+    }
+    let key = generate_key()?;
+    match write_new_secret(&path, hex(&key).as_bytes()) {
+        Ok(()) => eprintln!(
+            "made a key: {} (fingerprint {}); whoever has it can make connect tokens",
+            path.display(),
+            fingerprint(&key)
+        ),
+        // Another tidegate that started at the same moment was faster; its key is as good.
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+        Err(error) => {
+            let message = format!(
+                "cannot make a key at {}: {error}; give --key FILE, or start where you may write",
+                path.display()
+            );
+            return Err(Unavailable(message).into());
+        }
+    }
+    Ok(path)
+}
+
+fn hex(key: &Key) -> Zeroizing<String> {
+    let mut text = Zeroizing::new(String::with_capacity(65));
+    for byte in key.as_bytes() {
+        text.push(char::from(b"0123456789abcdef"[usize::from(byte >> 4)]));
+        text.push(char::from(b"0123456789abcdef"[usize::from(byte & 15)]));
+    }
+    text.push('\n');
+    text
+}

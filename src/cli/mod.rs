@@ -1,0 +1,231 @@
+//! The command line: what can be typed, and which function answers.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::exit::Exit;
+use crate::{connect, serve};
+
+mod check;
+mod input;
+mod keygen;
+mod token;
+
+/// A gateway: reliable UDP for players, plain streams for servers.
+#[derive(Debug, Parser)]
+#[command(name = "tidegate", version, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// End UDP sessions here and forward their messages to backends
+    Serve(ServeArgs),
+    /// Take local streams here and carry each over UDP to a tidegate elsewhere
+    Connect(ConnectArgs),
+    /// Read a configuration and say everything that is wrong with it; needs no network
+    Check(CheckArgs),
+    /// Print a commented file to start from
+    Init {
+        /// What it is for
+        kind: InitKind,
+    },
+    /// Make a key for connect tokens
+    Keygen {
+        /// Where to (mode 0600, never overwritten) [default: standard output]
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
+    /// Make a connect token, or find out why a server refuses one
+    #[command(subcommand)]
+    Token(token::TokenCommand),
+}
+
+/// Options of everything that runs for long.
+#[derive(Args, Debug)]
+struct RunArgs {
+    /// Configuration file; - is standard input
+    #[arg(short, long, value_name = "FILE", env = "TIDEGATE_CONFIG")]
+    config: Option<PathBuf>,
+    /// Level, or directives such as info,tidegate::listener=debug
+    #[arg(long, value_name = "LEVEL", env = "TIDEGATE_LOG_LEVEL")]
+    log_level: Option<String>,
+    /// auto, text or json
+    #[arg(long, value_name = "FORMAT", env = "TIDEGATE_LOG_FORMAT")]
+    log_format: Option<String>,
+    /// Say more; twice for everything
+    #[arg(short, action = clap::ArgAction::Count, conflicts_with_all = ["log_level", "quiet"])]
+    verbose: u8,
+    /// Say warnings and errors only
+    #[arg(short, conflicts_with = "log_level")]
+    quiet: bool,
+    /// Where /metrics, /livez, /readyz and /status answer; "" is nowhere
+    #[arg(long, value_name = "ADDRESS", env = "TIDEGATE_ADMIN")]
+    admin: Option<String>,
+}
+
+#[derive(Args, Debug)]
+struct ServeArgs {
+    #[command(flatten)]
+    run: RunArgs,
+    /// Without a file: protocol and address, such as yojimbo://0.0.0.0:40000
+    #[arg(
+        long,
+        value_name = "URL",
+        requires = "backend",
+        conflicts_with = "config"
+    )]
+    listen: Option<String>,
+    /// Without a file: the server behind, tcp://HOST:PORT or unix:/PATH
+    #[arg(long, value_name = "URL", conflicts_with = "config")]
+    backend: Option<String>,
+    /// How messages are told apart on backend streams: raw (any stream protocol, as it is), u16be,
+    /// u16le, u32be, u32le, varint or line [default: raw]
+    #[arg(long, requires = "backend")]
+    framing: Option<String>,
+    /// Key of the connect tokens [default: netcode.key in $STATE_DIRECTORY or here; made if missing]
+    #[arg(long, value_name = "FILE", requires = "backend")]
+    key: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+struct ConnectArgs {
+    #[command(flatten)]
+    run: RunArgs,
+    /// Without a file: where local streams come in, tcp://ADDRESS or unix:/PATH
+    #[arg(
+        long,
+        value_name = "URL",
+        requires = "remote",
+        conflicts_with = "config"
+    )]
+    listen: Option<String>,
+    /// Without a file: the tidegate to reach, such as yojimbo://game.example.net:40000
+    #[arg(
+        long,
+        value_name = "URL",
+        requires = "listen",
+        conflicts_with = "config"
+    )]
+    remote: Option<String>,
+    /// The framing that the far end uses for its backend [default: raw]
+    #[arg(long, requires = "remote")]
+    framing: Option<String>,
+    /// The server's key: tokens are made here
+    #[arg(long, value_name = "FILE", requires = "remote", group = "tokens")]
+    key: Option<PathBuf>,
+    /// A file that holds a fresh token for each session
+    #[arg(long, value_name = "FILE", requires = "remote", group = "tokens")]
+    token_file: Option<PathBuf>,
+    /// A shell command that prints a fresh token for each session
+    #[arg(long, value_name = "COMMAND", requires = "remote", group = "tokens")]
+    token_command: Option<String>,
+}
+
+#[derive(Args, Debug)]
+struct CheckArgs {
+    /// Configuration file; - is standard input
+    #[arg(short, long, value_name = "FILE", env = "TIDEGATE_CONFIG")]
+    config: PathBuf,
+    /// Print every value in force and who set it
+    #[arg(long)]
+    print: bool,
+    /// One JSON object per line
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum InitKind {
+    /// Game clients that use yojimbo
+    Yojimbo,
+    /// Clients of the 2008 articles' protocol
+    Gaffer,
+    /// Clients of cloudwu/rudp
+    Rudp,
+    /// The local side of a bridge, for `tidegate connect`
+    Tunnel,
+    /// Every key there is
+    Reference,
+}
+
+impl InitKind {
+    const fn text(self) -> &'static str {
+        match self {
+            Self::Yojimbo => include_str!("../../config/yojimbo.toml"),
+            Self::Gaffer => include_str!("../../config/gaffer.toml"),
+            Self::Rudp => include_str!("../../config/rudp.toml"),
+            Self::Tunnel => include_str!("../../config/bridge/client.toml"),
+            Self::Reference => include_str!("../../config/tidegate.toml"),
+        }
+    }
+}
+
+/// The whole program: reads the command line, runs, and says how it went.
+pub fn main() -> ExitCode {
+    // Usage errors end here, with clap's own words and code 2.
+    let cli = Cli::parse();
+    match run(cli.command) {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            eprintln!("{}", spell(&error));
+            Exit::of(&error).into()
+        }
+    }
+}
+
+/// Mistakes of a configuration come with their own "error:"; everything else gets one.
+fn spell(error: &anyhow::Error) -> String {
+    match Exit::of(error) {
+        Exit::Configuration => format!("{error:#}"),
+        Exit::Done | Exit::Failure | Exit::Usage | Exit::Unavailable | Exit::Bug => {
+            format!("error: {error:#}")
+        }
+    }
+}
+
+fn run(command: Command) -> anyhow::Result<Exit> {
+    match command {
+        Command::Serve(args) => {
+            let (config, logging) = input::start(&args.run, input::serve_flags(&args)?)?;
+            let outcome = serve::run(config, logging.clone());
+            logging.flush();
+            outcome.map(|()| Exit::Done)
+        }
+        Command::Connect(args) => {
+            let (config, logging) = input::start(&args.run, input::connect_flags(&args)?)?;
+            let outcome = connect::run(config, logging.clone());
+            logging.flush();
+            outcome.map(|()| Exit::Done)
+        }
+        Command::Check(args) => check::run(&args),
+        Command::Init { kind } => print(kind.text()),
+        Command::Keygen { out } => keygen::run(out.as_deref()),
+        Command::Token(command) => token::run(command),
+    }
+}
+
+/// Standard output, for what was asked for. A reader that went away is not an error.
+fn print(text: &str) -> anyhow::Result<Exit> {
+    use std::io::Write;
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
+        Ok(()) | Err(_) => Ok(Exit::Done),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,323 @@
+//! `tidegate token mint` and `tidegate token inspect`.
+
+use std::fmt::Write;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use clap::{Args, Subcommand};
+use serde_json::json;
+use tidegate_proto::yojimbo::netcode::{ConnectToken, Key, UserData};
+
+use super::{input, print};
+use crate::clock;
+use crate::config::{
+    Listener, Protocol, PublicAddresses, fingerprint, parse_duration, parse_id, read_key_file,
+    write_secret,
+};
+use crate::exit::{Exit, Misused};
+use crate::tokens::{self, Doubt, Recipe, Server};
+
+#[derive(Debug, Subcommand)]
+pub(super) enum TokenCommand {
+    /// Make a connect token, as a matchmaker would
+    Mint(MintArgs),
+    /// Show what a token says, and why a server would refuse it
+    Inspect(InspectArgs),
+}
+
+#[derive(Args, Debug)]
+pub(super) struct MintArgs {
+    /// Who the client is
+    #[arg(long, value_name = "ID", value_parser = parse_id)]
+    client_id: u64,
+    /// Address of a server it is good for, as the client dials it; may be given up to 32 times
+    #[arg(long, value_name = "ADDRESS", required = true)]
+    server: Vec<SocketAddr>,
+    /// The servers' key
+    #[arg(long, value_name = "FILE", default_value = "netcode.key")]
+    key: PathBuf,
+    /// Which game, and which version of it
+    #[arg(long, value_name = "ID", default_value = DEFAULT_PROTOCOL_ID, value_parser = parse_id)]
+    protocol_id: u64,
+    /// From now until nobody may connect with it; the server's max_token_lifetime
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
+    lifetime: Duration,
+    /// Silence after which a session ends
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
+    timeout: Duration,
+    /// For the backend: up to 256 bytes from a file
+    #[arg(long, value_name = "FILE", conflicts_with = "user_data")]
+    user_data_file: Option<PathBuf>,
+    /// For the backend: up to 256 bytes in hex
+    #[arg(long, value_name = "HEX")]
+    user_data: Option<String>,
+    /// Where to, raw, mode 0600 [default: standard output, in base64]
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct InspectArgs {
+    /// The token: 2048 bytes, or base64
+    file: PathBuf,
+    /// Compare with a listener of this configuration
+    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["key", "server", "protocol_id"])]
+    config: Option<PathBuf>,
+    /// Which listener [default: the only one]
+    #[arg(long, value_name = "NAME", requires = "config")]
+    listener: Option<String>,
+    /// Compare with this key
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
+    /// Compare with a server that is known by this address
+    #[arg(long, value_name = "ADDRESS", requires = "key")]
+    server: Vec<SocketAddr>,
+    /// Compare with a server of this protocol id
+    #[arg(long, value_name = "ID", default_value = DEFAULT_PROTOCOL_ID, value_parser = parse_id)]
+    protocol_id: u64,
+    /// When the server was started, in seconds since 1970: tokens from before are refused
+    #[arg(long, value_name = "SECONDS")]
+    started: Option<u64>,
+    /// One JSON object per line
+    #[arg(long)]
+    json: bool,
+}
+
+/// "tidegat1".
+const DEFAULT_PROTOCOL_ID: &str = "0x3174616765646974";
+
+pub(super) fn run(command: TokenCommand) -> anyhow::Result<Exit> {
+    match command {
+        TokenCommand::Mint(args) => mint(args),
+        TokenCommand::Inspect(args) => inspect(&args),
+    }
+}
+
+fn mint(args: MintArgs) -> anyhow::Result<Exit> {
+    let key = read_key(&args.key)?;
+    let recipe = Recipe {
+        protocol_id: args.protocol_id,
+        client_id: args.client_id,
+        servers: args.server,
+        lifetime: args.lifetime,
+        timeout: args.timeout,
+        user_data: user_data(args.user_data_file.as_deref(), args.user_data.as_deref())?,
+    };
+    let token = tokens::mint(recipe, &key)?;
+    match args.out {
+        None => print(&format!("{}\n", &*tokens::token_text(&token))),
+        Some(path) => {
+            write_secret(&path, &token.to_bytes())
+                .with_context(|| format!("writing {}", path.display()))?;
+            Ok(Exit::Done)
+        }
+    }
+}
+
+fn user_data(file: Option<&Path>, hex: Option<&str>) -> anyhow::Result<UserData> {
+    let bytes = match (file, hex) {
+        (Some(path), _) => {
+            std::fs::read(path).with_context(|| format!("reading {}", path.display()))?
+        }
+        (None, Some(hex)) => {
+            let digits: Option<Vec<u8>> = hex
+                .chars()
+                .map(|c| c.to_digit(16).map(|digit| digit as u8))
+                .collect();
+            match digits.filter(|digits| digits.len().is_multiple_of(2)) {
+                Some(digits) => digits
+                    .chunks(2)
+                    .map(|pair| pair[0] << 4 | pair[1])
+                    .collect(),
+                None => bail!(Misused(format!(
+                    "--user-data {hex}: not an even number of hex digits"
+                ))),
+            }
+        }
+        (None, None) => Vec::new(),
+    };
+    let mut padded = [0; 256];
+    match padded.get_mut(..bytes.len()) {
+        Some(start) => start.copy_from_slice(&bytes),
+        None => bail!(Misused(format!(
+            "user data of {} bytes: 256 fit",
+            bytes.len()
+        ))),
+    }
+    Ok(UserData::new(padded))
+}
+
+fn inspect(args: &InspectArgs) -> anyhow::Result<Exit> {
+    let token = tokens::read_token_file(&args.file)?;
+    let now = clock::wall_secs();
+    let server = server(args)?;
+    let keys = server.as_ref().map_or(&[][..], |server| &server.keys);
+    let doubts = server
+        .as_ref()
+        .map(|server| tokens::doubts(&token, server, now));
+    let report = if args.json {
+        as_json(&token, keys, doubts.as_deref(), now)
+    } else {
+        as_text(&token, keys, doubts.as_deref(), now)?
+    };
+    print(&report)?;
+    match doubts {
+        Some(doubts) if !doubts.is_empty() => Ok(Exit::Failure),
+        Some(_) | None => Ok(Exit::Done),
+    }
+}
+
+/// The server to compare with, where one was given.
+fn server(args: &InspectArgs) -> anyhow::Result<Option<Server>> {
+    if let Some(config) = &args.config {
+        let loaded = input::load(Some(config), Vec::new())?;
+        let listener = choose(&loaded.config.listeners, args.listener.as_deref())?;
+        let Protocol::Yojimbo(yojimbo) = &listener.protocol else {
+            bail!(Misused(format!(
+                "listener {} speaks {}, which has no tokens",
+                listener.name,
+                listener.protocol.label()
+            )));
+        };
+        return Ok(Some(Server {
+            protocol_id: yojimbo.netcode.protocol_id,
+            keys: yojimbo.netcode.keys.clone(),
+            public_addresses: match &listener.public_addresses {
+                PublicAddresses::Any => None,
+                PublicAddresses::Bound => Some(listener.bind.clone()),
+                PublicAddresses::Listed(listed) => Some(listed.clone()),
+            },
+            max_token_lifetime: yojimbo.netcode.max_token_lifetime.as_secs(),
+            clock_skew: yojimbo.netcode.clock_skew.as_secs(),
+            started: args.started,
+        }));
+    }
+    let Some(key) = &args.key else {
+        return Ok(None);
+    };
+    Ok(Some(Server {
+        protocol_id: args.protocol_id,
+        keys: vec![read_key(key)?],
+        public_addresses: (!args.server.is_empty()).then(|| args.server.clone()),
+        max_token_lifetime: 30,
+        clock_skew: 5,
+        started: args.started,
+    }))
+}
+
+fn choose<'a>(listeners: &'a [Listener], name: Option<&str>) -> anyhow::Result<&'a Listener> {
+    let names: Vec<_> = listeners
+        .iter()
+        .map(|listener| listener.name.as_str())
+        .collect();
+    let found = match (name, listeners) {
+        (None, [only]) => Some(only),
+        (None, _) => None,
+        (Some(name), _) => listeners.iter().find(|listener| listener.name == name),
+    };
+    found.ok_or_else(|| Misused(format!("choose one with --listener: {}", names.join(", "))).into())
+}
+
+fn read_key(path: &Path) -> anyhow::Result<Key> {
+    read_key_file(path).map_err(|error| anyhow::anyhow!("{error}\n help: {}", error.help()))
+}
+
+fn as_text(
+    token: &ConnectToken,
+    keys: &[Key],
+    doubts: Option<&[Doubt]>,
+    now: u64,
+) -> Result<String, std::fmt::Error> {
+    let mut out = String::new();
+    let seconds = |at: u64| at as i64 - now as i64;
+    writeln!(out, "protocol id      {:#018x}", token.protocol_id)?;
+    writeln!(
+        out,
+        "made             {} ({} s from now)",
+        token.create,
+        seconds(token.create)
+    )?;
+    match token.expire {
+        u64::MAX => writeln!(out, "expires          never")?,
+        expire => writeln!(
+            out,
+            "expires          {expire} ({} s from now)",
+            seconds(expire)
+        )?,
+    }
+    writeln!(out, "timeout          {} s", token.timeout_seconds)?;
+    for server in &token.servers {
+        writeln!(out, "dial             {server}")?;
+    }
+    writeln!(
+        out,
+        "client's key     {}",
+        fingerprint(&token.client_to_server)
+    )?;
+    writeln!(
+        out,
+        "server's key     {}",
+        fingerprint(&token.server_to_client)
+    )?;
+    if let Ok((index, private)) = token.open_private(keys) {
+        writeln!(out, "opened with key  {}", fingerprint(&keys[index]))?;
+        writeln!(out, "client id        {0} ({0:#018x})", private.client_id)?;
+        for server in &private.servers {
+            writeln!(out, "good for         {server}")?;
+        }
+        let used = private
+            .user_data
+            .as_bytes()
+            .iter()
+            .rposition(|byte| *byte != 0);
+        writeln!(
+            out,
+            "user data        {} bytes",
+            used.map_or(0, |at| at + 1)
+        )?;
+    } else if keys.is_empty() {
+        writeln!(
+            out,
+            "private part     sealed; give --key or --config to open it"
+        )?;
+    }
+    for doubt in doubts.into_iter().flatten() {
+        writeln!(out, "refused ({}): {}", doubt.reject.label(), doubt.why)?;
+        writeln!(out, " help: {}", doubt.help)?;
+    }
+    if doubts.is_some_and(<[Doubt]>::is_empty) {
+        writeln!(out, "a server with this key would take it, once")?;
+    }
+    Ok(out)
+}
+
+fn as_json(token: &ConnectToken, keys: &[Key], doubts: Option<&[Doubt]>, now: u64) -> String {
+    let private = token.open_private(keys).ok().map(|(index, private)| {
+        json!({
+            "key": fingerprint(&keys[index]),
+            "client_id": private.client_id.to_string(),
+            "servers": private.servers,
+        })
+    });
+    let doubts = doubts.map(|doubts| {
+        let object = |doubt: &Doubt| {
+            json!({"reason": doubt.reject.label(), "why": doubt.why, "help": doubt.help})
+        };
+        doubts.iter().map(object).collect::<Vec<_>>()
+    });
+    let object = json!({
+        "protocol_id": format!("{:#018x}", token.protocol_id),
+        "create": token.create,
+        "expire": token.expire.to_string(),
+        "now": now,
+        "timeout_s": token.timeout_seconds,
+        "servers": token.servers,
+        "client_to_server_key": fingerprint(&token.client_to_server),
+        "server_to_client_key": fingerprint(&token.server_to_client),
+        "private": private,
+        "refusals": doubts,
+    });
+    format!("{object}\n")
+}

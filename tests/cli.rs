@@ -1,0 +1,188 @@
+//! The built program's command line: exit codes, what goes where, files it writes.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// Where one test's program runs; gone when dropped.
+struct Place(PathBuf);
+
+impl Place {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("tidegate-cli-{}-{name}", std::process::id()));
+        fs::create_dir_all(&path).expect("a temporary directory can be made");
+        Self(path)
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_tidegate"))
+            .args(arguments)
+            .current_dir(&self.0)
+            .env_clear()
+            .output()
+            .expect("the program runs")
+    }
+
+    /// Runs, and insists on the exit code; standard output and standard error.
+    fn expect(&self, code: i32, arguments: &[&str]) -> (String, String) {
+        let output = self.run(arguments);
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let (out, err) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!(
+            output.status.code(),
+            Some(code),
+            "{arguments:?}\n{out}\n{err}"
+        );
+        (out, err)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).expect("the directory is still there");
+    }
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path)
+        .expect("the file was made")
+        .permissions()
+        .mode()
+        & 0o777
+}
+
+#[test]
+fn keys_are_made_once() {
+    let place = Place::new("keygen");
+    let (out, err) = place.expect(0, &["keygen", "--out", "netcode.key"]);
+    assert!(
+        out.is_empty() && err.starts_with("made netcode.key (fingerprint "),
+        "{err}"
+    );
+    assert_eq!(mode(&place.path("netcode.key")), 0o600);
+    let before = fs::read(place.path("netcode.key")).unwrap();
+    let (_, err) = place.expect(1, &["keygen", "--out", "netcode.key"]);
+    assert!(err.contains("must not be lost"), "{err}");
+    assert_eq!(fs::read(place.path("netcode.key")).unwrap(), before);
+    let (one, _) = place.expect(0, &["keygen"]);
+    let (other, _) = place.expect(0, &["keygen"]);
+    assert_eq!(one.trim().len(), 64);
+    assert_ne!(one, other);
+}
+
+#[test]
+fn check_says_good_or_what_is_wrong() {
+    let place = Place::new("check");
+    place.expect(0, &["keygen", "--out", "netcode.key"]);
+    let (minimal, _) = place.expect(0, &["init", "yojimbo"]);
+    fs::write(place.path("good.toml"), &minimal).unwrap();
+    let (out, _) = place.expect(0, &["check", "-c", "good.toml"]);
+    assert!(
+        out.starts_with("good.toml: good\n  listener game: yojimbo on "),
+        "{out}"
+    );
+    let (out, _) = place.expect(0, &["check", "-c", "good.toml", "--print"]);
+    assert!(out.contains("listener.game.max_peers = 256"), "{out}");
+    assert!(out.lines().any(|line| line.contains("# default")), "{out}");
+    assert!(out.lines().any(|line| line.ends_with("# file")), "{out}");
+
+    fs::write(place.path("bad.toml"), minimal.replace("backend", "bakend")).unwrap();
+    let (out, err) = place.expect(78, &["check", "-c", "bad.toml"]);
+    assert!(
+        out.is_empty() && err.contains("unknown key `bakend`"),
+        "{err}"
+    );
+    let (out, _) = place.expect(78, &["check", "-c", "bad.toml", "--json"]);
+    for line in out.lines() {
+        let object: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert!(
+            object["error"].is_string() && object["place"]["line"].is_u64(),
+            "{line}"
+        );
+    }
+    place.expect(78, &["serve", "-c", "bad.toml"]);
+    let (_, err) = place.expect(69, &["check", "-c", "missing.toml"]);
+    assert!(err.contains("cannot read missing.toml"), "{err}");
+    place.expect(2, &["check"]);
+    place.expect(2, &["serve"]);
+    place.expect(
+        2,
+        &[
+            "connect",
+            "--listen",
+            "tcp://127.0.0.1:0",
+            "--remote",
+            "game:40000",
+        ],
+    );
+}
+
+/// Every starting file that `init` prints is good as it is.
+#[test]
+fn init_prints_good_files() {
+    let place = Place::new("init");
+    place.expect(0, &["keygen", "--out", "netcode.key"]);
+    for kind in ["yojimbo", "gaffer", "rudp", "tunnel", "reference"] {
+        let (text, _) = place.expect(0, &["init", kind]);
+        fs::write(place.path("file.toml"), text).unwrap();
+        place.expect(0, &["check", "-c", "file.toml"]);
+    }
+}
+
+#[test]
+fn tokens_are_minted_and_explained() {
+    let place = Place::new("token");
+    place.expect(0, &["keygen", "--out", "netcode.key"]);
+    place.expect(0, &["keygen", "--out", "other.key"]);
+    let server = "203.0.113.7:40000";
+    let mint = ["token", "mint", "--client-id", "7", "--server", server];
+    let to_file = [&mint[..], &["--out", "token", "--user-data", "c0ffee"]].concat();
+    place.expect(0, &to_file);
+    place.expect(0, &to_file);
+    assert_eq!(mode(&place.path("token")), 0o600);
+    assert_eq!(fs::read(place.path("token")).unwrap().len(), 2048);
+    let (text, _) = place.expect(0, &mint);
+    fs::write(place.path("token.txt"), text).unwrap();
+
+    for file in ["token", "token.txt"] {
+        let known = [
+            "token",
+            "inspect",
+            file,
+            "--key",
+            "netcode.key",
+            "--server",
+            server,
+        ];
+        let (out, _) = place.expect(0, &known);
+        assert!(out.contains("client id        7 "), "{out}");
+        assert!(out.contains("would take it, once"), "{out}");
+    }
+    let (out, _) = place.expect(0, &["token", "inspect", "token"]);
+    assert!(out.contains("private part     sealed"), "{out}");
+    assert!(!out.contains("client id"), "{out}");
+    let (out, _) = place.expect(1, &["token", "inspect", "token", "--key", "other.key"]);
+    assert!(out.contains("refused (token_key)"), "{out}");
+
+    // The same question about a listener of a file.
+    let config = |address: &str| {
+        let (text, _) = place.expect(0, &["init", "yojimbo"]);
+        let text = text.replace("203.0.113.7:40000", address);
+        fs::write(place.path("tidegate.toml"), text).unwrap();
+    };
+    config(server);
+    let (out, _) = place.expect(0, &["token", "inspect", "token", "-c", "tidegate.toml"]);
+    assert!(out.contains("user data        3 bytes"), "{out}");
+    config("203.0.113.7:40009");
+    let asked = ["token", "inspect", "token", "-c", "tidegate.toml", "--json"];
+    let (out, _) = place.expect(1, &asked);
+    let object: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(object["refusals"][0]["reason"], "token_address");
+    assert_eq!(object["private"]["client_id"], "7");
+    assert!(!out.contains("c0ffee"), "user data is nobody's business");
+}
