@@ -186,3 +186,16 @@ fn tokens_are_minted_and_explained() {
     assert_eq!(object["private"]["client_id"], "7");
     assert!(!out.contains("c0ffee"), "user data is nobody's business");
 }
+
+/// Asked about a program that does not run, the answer is no, and says whom it asked.
+#[test]
+fn health_of_nobody_is_bad() {
+    let place = Place::new("health");
+    let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
+    let admin = free.unwrap().to_string();
+    let (_, err) = place.expect(1, &["health", "--ready", "--admin", &admin]);
+    assert!(
+        err.contains(&format!("asking http://{admin}/readyz")),
+        "{err}"
+    );
+}

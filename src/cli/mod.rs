@@ -1,10 +1,14 @@
 //! The command line: what can be typed, and which function answers.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
+use anyhow::Context;
 use clap::{Args, Parser, Subcommand};
 
+use crate::admin::probe;
 use crate::exit::Exit;
 use crate::{connect, serve};
 
@@ -39,6 +43,20 @@ enum Command {
         /// Where to (mode 0600, never overwritten) [default: standard output]
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
+    },
+    /// Ask a running tidegate whether it is well: exit code 0 is yes
+    Health {
+        /// Ask whether it wants peers, not only whether it lives
+        #[arg(long)]
+        ready: bool,
+        /// Its admin address
+        #[arg(
+            long,
+            value_name = "ADDRESS",
+            env = "TIDEGATE_ADMIN",
+            default_value = "127.0.0.1:9477"
+        )]
+        admin: SocketAddr,
     },
     /// Make a connect token, or find out why a server refuses one
     #[command(subcommand)]
@@ -205,8 +223,22 @@ fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Check(args) => check::run(&args),
         Command::Init { kind } => print(kind.text()),
         Command::Keygen { out } => keygen::run(out.as_deref()),
+        Command::Health { ready, admin } => health(admin, ready),
         Command::Token(command) => token::run(command),
     }
+}
+
+/// For images without a shell: `HEALTHCHECK CMD ["/tidegate", "health"]`.
+fn health(admin: SocketAddr, ready: bool) -> anyhow::Result<Exit> {
+    let path = if ready { "/readyz" } else { "/livez" };
+    let (code, text) = probe(admin, path, Duration::from_secs(2))
+        .with_context(|| format!("asking http://{admin}{path}"))?;
+    print(&text)?;
+    Ok(if code == 200 {
+        Exit::Done
+    } else {
+        Exit::Failure
+    })
 }
 
 /// Standard output, for what was asked for. A reader that went away is not an error.

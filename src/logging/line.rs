@@ -192,7 +192,12 @@ impl Visit for Fields {
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.push(field, Content::Literal(value.to_string()));
+        // Most readers of JSON keep 53 bits of a number, and ids have 64.
+        let content = match field.name() {
+            "client_id" => Content::Text(value.to_string()),
+            _ => Content::Literal(value.to_string()),
+        };
+        self.push(field, content);
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {

@@ -47,6 +47,7 @@ fn stable_keys_come_first_and_in_order() {
     let say = |_: &Logging| {
         tracing::info!(
             bytes = 12_u64,
+            client_id = u64::MAX,
             reason = "peer_timeout",
             session = %format_args!("{:016x}", 255),
             listener = "game",
@@ -59,14 +60,14 @@ fn stable_keys_come_first_and_in_order() {
         lines(&log("info", LONG), Style::Text, say),
         [
             "INFO  session_end: a peer left listener=game peer=192.0.2.1:9 \
-          session=00000000000000ff reason=peer_timeout bytes=12"
+          session=00000000000000ff client_id=18446744073709551615 reason=peer_timeout bytes=12"
         ]
     );
     assert_eq!(
         lines(&log("info", LONG), Style::Json, say),
         [
             "\"level\":\"info\",\"event\":\"session_end\",\"listener\":\"game\",\
-          \"peer\":\"192.0.2.1:9\",\"session\":\"00000000000000ff\",\
+          \"peer\":\"192.0.2.1:9\",\"session\":\"00000000000000ff\",\"client_id\":\"18446744073709551615\",\
           \"reason\":\"peer_timeout\",\"bytes\":12,\"msg\":\"a peer left\"}"
         ]
     );
