@@ -1,0 +1,52 @@
+//! `docs/OPERATIONS.md` has a word on every reason there is, and on none that does not exist.
+
+use tidegate_proto::{CloseReason, Reject};
+
+const RUNBOOK: &str = include_str!("../docs/OPERATIONS.md");
+
+/// The reasons in the table of a section, in order.
+fn reasons(section: &str) -> Vec<&'static str> {
+    let (_, after) = RUNBOOK
+        .split_once(&format!("## {section}\n"))
+        .unwrap_or_else(|| panic!("docs/OPERATIONS.md has no section {section:?}"));
+    let section = after.split("\n## ").next().unwrap_or(after);
+    let rows = section.lines().filter(|line| line.starts_with("| `"));
+    rows.map(|row| {
+        let cells: Vec<_> = row.trim_matches('|').split(" | ").collect();
+        assert_eq!(cells.len(), 3, "reason, meaning, what to do: {row}");
+        assert!(cells.iter().all(|cell| cell.trim().len() > 3), "{row}");
+        cells[0].trim().trim_matches('`')
+    })
+    .collect()
+}
+
+#[test]
+fn every_reject_has_its_line() {
+    let labels = Reject::ALL.map(Reject::label);
+    assert_eq!(reasons("Runbook: why a datagram was rejected"), labels);
+}
+
+#[test]
+fn every_close_reason_has_its_line() {
+    let labels = CloseReason::ALL.map(CloseReason::label);
+    assert_eq!(reasons("Runbook: why a session ended"), labels);
+}
+
+/// Links inside the page lead somewhere.
+#[test]
+fn links_inside_the_page_have_their_heading() {
+    let headings: Vec<String> = RUNBOOK
+        .lines()
+        .filter_map(|line| line.trim_start_matches('#').strip_prefix(' '))
+        .map(|heading| {
+            let kept = heading
+                .chars()
+                .filter(|c| c.is_alphanumeric() || *c == ' ' || *c == '-');
+            kept.collect::<String>().to_lowercase().replace(' ', "-")
+        })
+        .collect();
+    for link in RUNBOOK.split("](#").skip(1) {
+        let anchor = link.split(')').next().unwrap_or(link);
+        assert!(headings.iter().any(|h| h == anchor), "#{anchor}");
+    }
+}
