@@ -1,0 +1,684 @@
+//! The dashboard's rows and panels.
+
+/// A row of the dashboard, and its panels.
+pub(crate) type Row = (&'static str, &'static [Panel]);
+
+pub(crate) struct Panel {
+    pub(crate) title: &'static str,
+    /// What it shows and what to do with it.
+    pub(crate) about: &'static str,
+    pub(crate) unit: &'static str,
+    pub(crate) look: Look,
+    /// Queries and how their series are called.
+    pub(crate) queries: &'static [(&'static str, &'static str)],
+}
+
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Look {
+    Lines,
+    Stacked,
+    Heat,
+    Table,
+    /// One figure, yellow from the first value on and red from the second.
+    Figure(Option<(f64, f64)>),
+    /// As a figure, but low is bad: red below the first value, yellow below the second.
+    Reserve(f64, f64),
+}
+
+use Look::{Figure, Heat, Lines, Reserve, Stacked, Table};
+
+pub(crate) const ROWS: &[Row] = &[
+    (
+        "Now",
+        &[
+            Panel {
+                title: "State",
+                about: "1 serving, 2 draining, 0 starting. Several instances: the least.",
+                unit: "none",
+                look: Reserve(1.0, 1.0),
+                queries: &[(
+                    "min(tidegate_state{state=\"serving\",$i} + on (instance) 2 * tidegate_state{state=\"draining\",$i})",
+                    "state",
+                )],
+            },
+            Panel {
+                title: "Peers",
+                about: "Sessions now, over the selected listeners.",
+                unit: "none",
+                look: Figure(None),
+                queries: &[("sum(tidegate_peers{$l})", "peers")],
+            },
+            Panel {
+                title: "Slots used",
+                about: "Peers over slots. Beyond 90 % newcomers are about to be refused.",
+                unit: "percentunit",
+                look: Figure(Some((0.8, 0.9))),
+                queries: &[(
+                    "sum(tidegate_peers{$l}) / sum(tidegate_peers_limit{$l})",
+                    "used",
+                )],
+            },
+            Panel {
+                title: "Refused handshakes",
+                about: "Handshakes that ended badly, per second. The row below says how.",
+                unit: "ops",
+                look: Figure(Some((1.0, 10.0))),
+                queries: &[(
+                    "sum(rate(tidegate_handshakes_total{result!=\"accepted\",$l}[$__rate_interval]))",
+                    "refused",
+                )],
+            },
+            Panel {
+                title: "Backends up",
+                about: "Share of targets that take connections.",
+                unit: "percentunit",
+                look: Reserve(0.5, 1.0),
+                queries: &[("avg(tidegate_backend_up{$b})", "up")],
+            },
+            Panel {
+                title: "RTT, 95 %",
+                about: "19 of 20 samples are below this. One sample per peer and second.",
+                unit: "s",
+                look: Figure(Some((0.2, 0.35))),
+                queries: &[(
+                    "histogram_quantile(0.95, sum by (le) (rate(tidegate_peer_rtt_seconds_bucket{$l}[$__rate_interval])))",
+                    "rtt",
+                )],
+            },
+            Panel {
+                title: "Peers in bad mode",
+                about: "Share of peers that are sent at the low rate. Many at once: suspect this site's network.",
+                unit: "percentunit",
+                look: Figure(Some((0.15, 0.3))),
+                queries: &[(
+                    "sum(tidegate_peers_in_mode{mode=\"bad\",$l}) / clamp_min(sum(tidegate_peers_in_mode{$l}), 1)",
+                    "bad",
+                )],
+            },
+            Panel {
+                title: "Forwarding, 99 %",
+                about: "From reading a message to writing it on the other side.",
+                unit: "s",
+                look: Figure(Some((0.005, 0.01))),
+                queries: &[(
+                    "histogram_quantile(0.99, sum by (le) (rate(tidegate_forward_duration_seconds_bucket{$l}[$__rate_interval])))",
+                    "forwarding",
+                )],
+            },
+        ],
+    ),
+    (
+        "Players",
+        &[
+            Panel {
+                title: "Peers",
+                about: "Sessions by listener, and their limit.",
+                unit: "none",
+                look: Lines,
+                queries: &[
+                    ("sum by (listener) (tidegate_peers{$l})", "{{listener}}"),
+                    (
+                        "sum by (listener) (tidegate_peers_limit{$l})",
+                        "{{listener}} limit",
+                    ),
+                ],
+            },
+            Panel {
+                title: "Sessions begun",
+                about: "New sessions per second.",
+                unit: "ops",
+                look: Lines,
+                queries: &[(
+                    "sum by (listener) (rate(tidegate_peer_sessions_total{$l}[$__rate_interval]))",
+                    "{{listener}}",
+                )],
+            },
+            Panel {
+                title: "Sessions ended",
+                about: "By reason. docs/OPERATIONS.md says what each means.",
+                unit: "ops",
+                look: Stacked,
+                queries: &[(
+                    "sum by (reason) (rate(tidegate_peer_disconnects_total{$l}[$__rate_interval])) > 0",
+                    "{{reason}}",
+                )],
+            },
+            Panel {
+                title: "Session length, median",
+                about: "Of sessions that ended in the last hour.",
+                unit: "s",
+                look: Lines,
+                queries: &[(
+                    "histogram_quantile(0.5, sum by (le, listener) (rate(tidegate_peer_session_duration_seconds_bucket{$l}[1h])))",
+                    "{{listener}}",
+                )],
+            },
+            Panel {
+                title: "Handshakes",
+                about: "By result. Peers repeat a refused request several times a second.",
+                unit: "ops",
+                look: Stacked,
+                queries: &[(
+                    "sum by (result) (rate(tidegate_handshakes_total{$l}[$__rate_interval])) > 0",
+                    "{{result}}",
+                )],
+            },
+            Panel {
+                title: "Handshake duration, 95 %",
+                about: "Until the peer was told it is connected; a slow backend connect shows here.",
+                unit: "s",
+                look: Lines,
+                queries: &[(
+                    "histogram_quantile(0.95, sum by (le, listener) (rate(tidegate_handshake_duration_seconds_bucket{$l}[$__rate_interval])))",
+                    "{{listener}}",
+                )],
+            },
+        ],
+    ),
+    (
+        "Network quality",
+        &[
+            Panel {
+                title: "RTT",
+                about: "Quantiles over peers and time.",
+                unit: "s",
+                look: Lines,
+                queries: &[
+                    (
+                        "histogram_quantile(0.5, sum by (le) (rate(tidegate_peer_rtt_seconds_bucket{$l}[$__rate_interval])))",
+                        "50 %",
+                    ),
+                    (
+                        "histogram_quantile(0.95, sum by (le) (rate(tidegate_peer_rtt_seconds_bucket{$l}[$__rate_interval])))",
+                        "95 %",
+                    ),
+                    (
+                        "histogram_quantile(0.99, sum by (le) (rate(tidegate_peer_rtt_seconds_bucket{$l}[$__rate_interval])))",
+                        "99 %",
+                    ),
+                ],
+            },
+            Panel {
+                title: "RTT, distribution",
+                about: "Samples per bucket. Two bands are two kinds of players, or two routes.",
+                unit: "s",
+                look: Heat,
+                queries: &[(
+                    "sum by (le) (increase(tidegate_peer_rtt_seconds_bucket{$l}[$__rate_interval]))",
+                    "{{le}}",
+                )],
+            },
+            Panel {
+                title: "Jitter, 95 %",
+                about: "Mean deviation of the round trip.",
+                unit: "s",
+                look: Lines,
+                queries: &[(
+                    "histogram_quantile(0.95, sum by (le, listener) (rate(tidegate_peer_jitter_seconds_bucket{$l}[$__rate_interval])))",
+                    "{{listener}}",
+                )],
+            },
+            Panel {
+                title: "Loss, 95 %",
+                about: "Share of our own packets that get lost on the way to a peer.",
+                unit: "percentunit",
+                look: Lines,
+                queries: &[(
+                    "histogram_quantile(0.95, sum by (le, listener) (rate(tidegate_peer_loss_ratio_bucket{$l}[$__rate_interval])))",
+                    "{{listener}}",
+                )],
+            },
+            Panel {
+                title: "Late packets",
+                about: "Received twice, or after a newer one.",
+                unit: "pps",
+                look: Lines,
+                queries: &[(
+                    "sum by (kind) (rate(tidegate_packets_late_total{$l}[$__rate_interval]))",
+                    "{{kind}}",
+                )],
+            },
+            Panel {
+                title: "Address changes",
+                about: "Sessions that followed their peer through a NAT.",
+                unit: "ops",
+                look: Lines,
+                queries: &[(
+                    "sum by (listener) (rate(tidegate_peer_address_changes_total{$l}[$__rate_interval]))",
+                    "{{listener}}",
+                )],
+            },
+        ],
+    ),
+    (
+        "Reliability and congestion",
+        &[
+            Panel {
+                title: "Peers by mode",
+                about: "Bad mode sends at the low rate until the network has been good for a while.",
+                unit: "none",
+                look: Stacked,
+                queries: &[("sum by (mode) (tidegate_peers_in_mode{$l})", "{{mode}}")],
+            },
+            Panel {
+                title: "Mode changes",
+                about: "Switches per second.",
+                unit: "ops",
+                look: Lines,
+                queries: &[(
+                    "sum by (to) (rate(tidegate_mode_changes_total{$l}[$__rate_interval]))",
+                    "to {{to}}",
+                )],
+            },
+            Panel {
+                title: "Messages sent again",
+                about: "Over messages sent. \"ahead\" is redundancy spent before any loss is known.",
+                unit: "percentunit",
+                look: Lines,
+                queries: &[(
+                    "sum by (why) (rate(tidegate_messages_resent_total{$l}[$__rate_interval])) / ignoring (why) group_left clamp_min(sum(rate(tidegate_messages_sent_total{$l}[$__rate_interval])), 1)",
+                    "{{why}}",
+                )],
+            },
+            Panel {
+                title: "Packets acknowledged and lost",
+                about: "Our own packets, by what became of them.",
+                unit: "pps",
+                look: Lines,
+                queries: &[
+                    (
+                        "sum(rate(tidegate_packets_acked_total{$l}[$__rate_interval]))",
+                        "acknowledged",
+                    ),
+                    (
+                        "sum(rate(tidegate_packets_lost_total{$l}[$__rate_interval]))",
+                        "lost",
+                    ),
+                ],
+            },
+            Panel {
+                title: "Fragments",
+                about: "Fragments read, and packets or blocks that never became whole.",
+                unit: "ops",
+                look: Lines,
+                queries: &[
+                    (
+                        "sum(rate(tidegate_fragments_received_total{$l}[$__rate_interval]))",
+                        "read",
+                    ),
+                    (
+                        "sum(rate(tidegate_reassembly_failures_total{$l}[$__rate_interval]))",
+                        "never whole",
+                    ),
+                ],
+            },
+        ],
+    ),
+    (
+        "Traffic",
+        &[
+            Panel {
+                title: "Messages",
+                about: "Handed to the other side, per second.",
+                unit: "ops",
+                look: Lines,
+                queries: &[(
+                    "sum by (direction) (rate(tidegate_messages_forwarded_total{$l}[$__rate_interval]))",
+                    "{{direction}}",
+                )],
+            },
+            Panel {
+                title: "Payload",
+                about: "Bytes of those messages.",
+                unit: "Bps",
+                look: Lines,
+                queries: &[(
+                    "sum by (direction) (rate(tidegate_message_bytes_forwarded_total{$l}[$__rate_interval]))",
+                    "{{direction}}",
+                )],
+            },
+            Panel {
+                title: "Messages dropped",
+                about: "Reliable ones only because their session ended.",
+                unit: "ops",
+                look: Stacked,
+                queries: &[
+                    (
+                        "sum by (direction, reason) (rate(tidegate_messages_dropped_total{$l}[$__rate_interval])) > 0",
+                        "{{direction}}, {{reason}}",
+                    ),
+                    (
+                        "sum(rate(tidegate_unreliable_messages_dropped_total{$l}[$__rate_interval])) > 0",
+                        "unreliable, in the protocol's queue",
+                    ),
+                ],
+            },
+            Panel {
+                title: "Datagrams",
+                about: "On the UDP side.",
+                unit: "pps",
+                look: Lines,
+                queries: &[
+                    (
+                        "sum(rate(tidegate_udp_received_packets_total{$l}[$__rate_interval]))",
+                        "in",
+                    ),
+                    (
+                        "sum(rate(tidegate_udp_sent_packets_total{$l}[$__rate_interval]))",
+                        "out",
+                    ),
+                ],
+            },
+            Panel {
+                title: "UDP payload",
+                about: "On the UDP side.",
+                unit: "Bps",
+                look: Lines,
+                queries: &[
+                    (
+                        "sum(rate(tidegate_udp_received_bytes_total{$l}[$__rate_interval]))",
+                        "in",
+                    ),
+                    (
+                        "sum(rate(tidegate_udp_sent_bytes_total{$l}[$__rate_interval]))",
+                        "out",
+                    ),
+                ],
+            },
+            Panel {
+                title: "Datagrams per system call",
+                about: "Batching: grows with load, and saves CPU.",
+                unit: "none",
+                look: Lines,
+                queries: &[
+                    (
+                        "sum(rate(tidegate_udp_received_packets_total{$l}[$__rate_interval])) / clamp_min(sum(rate(tidegate_udp_receive_calls_total{$l}[$__rate_interval])), 1)",
+                        "in",
+                    ),
+                    (
+                        "sum(rate(tidegate_udp_sent_packets_total{$l}[$__rate_interval])) / clamp_min(sum(rate(tidegate_udp_send_calls_total{$l}[$__rate_interval])), 1)",
+                        "out",
+                    ),
+                ],
+            },
+        ],
+    ),
+    (
+        "Backends",
+        &[
+            Panel {
+                title: "Targets",
+                about: "1 is up.",
+                unit: "none",
+                look: Table,
+                queries: &[(
+                    "sum by (instance, backend, target) (tidegate_backend_up{$b})",
+                    "up",
+                )],
+            },
+            Panel {
+                title: "Connections",
+                about: "Open now, one per session. Draining targets are marked.",
+                unit: "none",
+                look: Lines,
+                queries: &[
+                    (
+                        "sum by (backend, target) (tidegate_backend_connections{$b})",
+                        "{{backend}} {{target}}",
+                    ),
+                    (
+                        "sum by (backend, target) (tidegate_backend_connections{$b}) and sum by (backend, target) (tidegate_backend_draining{$b}) > 0",
+                        "{{backend}} {{target}} draining",
+                    ),
+                ],
+            },
+            Panel {
+                title: "Connects and failures",
+                about: "Per second, failures by reason.",
+                unit: "ops",
+                look: Lines,
+                queries: &[
+                    (
+                        "sum by (target) (rate(tidegate_backend_connections_total{$b}[$__rate_interval]))",
+                        "{{target}} made",
+                    ),
+                    (
+                        "sum by (target, reason) (rate(tidegate_backend_connect_failures_total{$b}[$__rate_interval])) > 0",
+                        "{{target}} {{reason}}",
+                    ),
+                    (
+                        "sum by (target) (rate(tidegate_backend_health_checks_total{result=\"failed\",$b}[$__rate_interval])) > 0",
+                        "{{target}} check failed",
+                    ),
+                ],
+            },
+            Panel {
+                title: "Connect duration, 95 %",
+                about: "Of successful connects.",
+                unit: "s",
+                look: Lines,
+                queries: &[(
+                    "histogram_quantile(0.95, sum by (le, backend) (rate(tidegate_backend_connect_duration_seconds_bucket{$b}[$__rate_interval])))",
+                    "{{backend}}",
+                )],
+            },
+            Panel {
+                title: "Stream bytes",
+                about: "Framing included.",
+                unit: "Bps",
+                look: Lines,
+                queries: &[
+                    (
+                        "sum by (backend) (rate(tidegate_backend_sent_bytes_total{$b}[$__rate_interval]))",
+                        "to {{backend}}",
+                    ),
+                    (
+                        "sum by (backend) (rate(tidegate_backend_received_bytes_total{$b}[$__rate_interval]))",
+                        "from {{backend}}",
+                    ),
+                ],
+            },
+            Panel {
+                title: "Connections ended",
+                about: "By who ended them.",
+                unit: "ops",
+                look: Stacked,
+                queries: &[(
+                    "sum by (by) (rate(tidegate_backend_closes_total{$b}[$__rate_interval]))",
+                    "{{by}}",
+                )],
+            },
+        ],
+    ),
+    (
+        "Saturation",
+        &[
+            Panel {
+                title: "Workers busy",
+                about: "Share of its time each worker does something. Beyond 85 %: more workers, or more machines.",
+                unit: "percentunit",
+                look: Lines,
+                queries: &[(
+                    "sum by (listener, worker) (rate(tidegate_worker_busy_seconds_total{$l}[$__rate_interval]))",
+                    "{{listener}} {{worker}}",
+                )],
+            },
+            Panel {
+                title: "Peers per worker",
+                about: "The kernel spreads peers over workers by their address.",
+                unit: "none",
+                look: Lines,
+                queries: &[(
+                    "sum by (listener, worker) (tidegate_worker_peers{$l})",
+                    "{{listener}} {{worker}}",
+                )],
+            },
+            Panel {
+                title: "Timers late, 99 %",
+                about: "How late timers fire. Grows before anything else when the CPU is short.",
+                unit: "s",
+                look: Lines,
+                queries: &[(
+                    "histogram_quantile(0.99, sum by (le) (rate(tidegate_worker_tick_lag_seconds_bucket{$i}[$__rate_interval])))",
+                    "late",
+                )],
+            },
+            Panel {
+                title: "Peers blocked",
+                about: "Peers whose queue is full now: to_backend means a slow backend, to_peer a slow peer.",
+                unit: "none",
+                look: Lines,
+                queries: &[(
+                    "sum by (direction) (tidegate_peers_blocked{$l})",
+                    "{{direction}}",
+                )],
+            },
+            Panel {
+                title: "Backpressure",
+                about: "Peer-seconds per second spent with a full queue.",
+                unit: "none",
+                look: Lines,
+                queries: &[(
+                    "sum by (direction) (rate(tidegate_backpressure_seconds_total{$l}[$__rate_interval]))",
+                    "{{direction}}",
+                )],
+            },
+            Panel {
+                title: "Queues",
+                about: "Bytes waiting, and what they may be at most.",
+                unit: "bytes",
+                look: Lines,
+                queries: &[
+                    (
+                        "sum by (direction) (tidegate_queued_bytes{$l})",
+                        "{{direction}}",
+                    ),
+                    ("sum(tidegate_queued_bytes_limit{$i})", "limit"),
+                ],
+            },
+            Panel {
+                title: "Dropped by the kernel",
+                about: "The receive buffer was full: raise net.core.rmem_max and udp_recv_buffer, or add workers.",
+                unit: "pps",
+                look: Lines,
+                queries: &[
+                    (
+                        "sum by (listener) (rate(tidegate_udp_socket_dropped_packets_total{$l}[$__rate_interval]))",
+                        "{{listener}}",
+                    ),
+                    (
+                        "sum by (kind) (rate(tidegate_udp_send_errors_total{$l}[$__rate_interval])) > 0",
+                        "not sent: {{kind}}",
+                    ),
+                ],
+            },
+            Panel {
+                title: "Socket buffers",
+                about: "What the kernel granted.",
+                unit: "bytes",
+                look: Lines,
+                queries: &[(
+                    "sum by (listener, direction) (tidegate_udp_socket_buffer_bytes{$l})",
+                    "{{listener}} {{direction}}",
+                )],
+            },
+            Panel {
+                title: "Descriptors",
+                about: "Open over the limit; one per session and a few.",
+                unit: "percentunit",
+                look: Lines,
+                queries: &[("process_open_fds{$i} / process_max_fds{$i}", "{{instance}}")],
+            },
+            Panel {
+                title: "CPU",
+                about: "Cores used.",
+                unit: "none",
+                look: Lines,
+                queries: &[(
+                    "rate(process_cpu_seconds_total{$i}[$__rate_interval])",
+                    "{{instance}}",
+                )],
+            },
+            Panel {
+                title: "Memory",
+                about: "Resident. A slope under steady load is a bug.",
+                unit: "bytes",
+                look: Lines,
+                queries: &[("process_resident_memory_bytes{$i}", "{{instance}}")],
+            },
+            Panel {
+                title: "Restarts and reloads",
+                about: "In the last hour.",
+                unit: "none",
+                look: Lines,
+                queries: &[
+                    (
+                        "changes(process_start_time_seconds{$i}[1h])",
+                        "{{instance}} restarts",
+                    ),
+                    (
+                        "sum by (instance, result) (increase(tidegate_config_reloads_total{$i}[1h]))",
+                        "{{instance}} reloads {{result}}",
+                    ),
+                ],
+            },
+        ],
+    ),
+    (
+        "Abuse",
+        &[
+            Panel {
+                title: "Rejected datagrams",
+                about: "By reason, handshakes apart. docs/OPERATIONS.md says what each means.",
+                unit: "pps",
+                look: Stacked,
+                queries: &[(
+                    "sum by (reason) (rate(tidegate_udp_rejected_packets_total{$l}[$__rate_interval])) > 0",
+                    "{{reason}}",
+                )],
+            },
+            Panel {
+                title: "Address table",
+                about: "Buckets in use over all, and strangers that met a bucket of somebody else.",
+                unit: "percentunit",
+                look: Lines,
+                queries: &[
+                    (
+                        "sum by (listener) (tidegate_limiter_keys{$l}) / sum by (listener) (tidegate_limiter_capacity{$l})",
+                        "{{listener}} used",
+                    ),
+                    (
+                        "sum by (listener) (rate(tidegate_limiter_shared_total{$l}[$__rate_interval]))",
+                        "{{listener}} shared/s",
+                    ),
+                ],
+            },
+            Panel {
+                title: "Bans",
+                about: "In force, and issued per hour.",
+                unit: "none",
+                look: Lines,
+                queries: &[
+                    (
+                        "sum by (listener) (tidegate_bans{$l})",
+                        "{{listener}} in force",
+                    ),
+                    (
+                        "sum by (source) (increase(tidegate_bans_total{$l}[1h]))",
+                        "issued by {{source}}",
+                    ),
+                ],
+            },
+            Panel {
+                title: "Log lines held back",
+                about: "Lines that would have repeated.",
+                unit: "ops",
+                look: Lines,
+                queries: &[(
+                    "sum by (level) (rate(tidegate_log_lines_suppressed_total{$i}[$__rate_interval]))",
+                    "{{level}}",
+                )],
+            },
+        ],
+    ),
+];
