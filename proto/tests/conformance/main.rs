@@ -5,6 +5,7 @@
 
 mod bitpack;
 mod gaffer;
+mod gaffer_flow_control;
 mod gaffer_messages;
 mod netcode;
 mod reliable;

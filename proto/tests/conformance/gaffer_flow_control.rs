@@ -1,0 +1,31 @@
+//! The article's good/bad mode against the code that came with it (docs/wire/gaffer.md, section 5).
+
+use tidegate_proto::rate::{ArticleRate, Mode};
+
+use crate::vectors::{int, items, load};
+
+fn number(value: &serde_json::Value) -> f64 {
+    value
+        .as_f64()
+        .unwrap_or_else(|| panic!("not a number: {value}"))
+}
+
+#[test]
+fn modes_and_penalties_follow_the_vectors() {
+    for case in items(&load("gaffer_flow_control.json"), "cases") {
+        let mut rate = ArticleRate::default();
+        for (index, step) in items(case, "steps").iter().enumerate() {
+            for _ in 0..int(&step[0]) {
+                rate.update_with(number(&step[1]), number(&step[2]));
+            }
+            let (mode, rate_hz) = match rate.switch().mode() {
+                Mode::Good => ("good", 30.0),
+                Mode::Bad => ("bad", 10.0),
+            };
+            let at = format!("{}, step {index}", case["name"]);
+            assert_eq!(mode, step[3], "mode: {at}");
+            assert_eq!(rate.switch().penalty(), number(&step[4]), "penalty: {at}");
+            assert_eq!(rate_hz, number(&step[5]), "rate: {at}");
+        }
+    }
+}
