@@ -14,6 +14,8 @@ enum State {
 pub(super) struct Block {
     fragments: Vec<State>,
     acked: u16,
+    /// Fragments unsent or lost.
+    due: u16,
     /// No fragment below this is due.
     first_due: u16,
 }
@@ -24,14 +26,13 @@ impl Block {
         Self {
             fragments: vec![State::Unsent; usize::from(count)],
             acked: 0,
+            due: count,
             first_due: 0,
         }
     }
 
     pub(super) fn is_due(&self) -> bool {
-        self.fragments
-            .iter()
-            .any(|state| matches!(state, State::Unsent | State::Lost))
+        self.due > 0
     }
 
     /// The lowest fragment that is unsent or lost.
@@ -49,6 +50,7 @@ impl Block {
         if let Some(state) = self.fragments.get_mut(usize::from(fragment))
             && *state != State::Acked
         {
+            self.due -= u16::from(*state != State::InFlight);
             *state = State::InFlight;
         }
     }
@@ -58,6 +60,7 @@ impl Block {
             && *state == State::InFlight
         {
             *state = State::Lost;
+            self.due += 1;
             self.first_due = self.first_due.min(fragment);
         }
     }
@@ -67,6 +70,7 @@ impl Block {
         if let Some(state) = self.fragments.get_mut(usize::from(fragment))
             && *state != State::Acked
         {
+            self.due -= u16::from(matches!(state, State::Unsent | State::Lost));
             *state = State::Acked;
             self.acked += 1;
         }

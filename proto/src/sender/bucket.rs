@@ -38,6 +38,11 @@ impl Bucket {
         self.tokens -= amount;
     }
 
+    /// Puts tokens in at once, up to `limit`.
+    pub(crate) fn add(&mut self, amount: f64, limit: f64) {
+        self.tokens = (self.tokens + amount).min(limit);
+    }
+
     /// When there will be `amount`, refilled at `per_second`.
     pub(crate) fn when(&self, amount: f64, per_second: f64) -> Timestamp {
         let missing = (amount - self.tokens).max(0.0);

@@ -30,12 +30,19 @@ pub(super) enum Fate {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sent {
     pub(super) at: Timestamp,
+    pub(super) wire_bytes: u16,
     items: u16,
     /// Where its items begin, counted (wrapping) from the first item ever filed.
     items_from: u32,
     pub(super) fate: Fate,
     /// Brought something for the first time: its ack is not late on purpose, so it times the path.
     pub(super) fresh: bool,
+    /// Copies went with it and its neighbours.
+    pub(super) thick: bool,
+    /// Packets of the peer that should have acknowledged it and did not come.
+    pub(super) missed: u8,
+    /// How likely it is lost, as last judged.
+    pub(super) doubt: f32,
 }
 
 impl Sent {
@@ -75,12 +82,27 @@ impl InFlight {
             .get_mut(number.checked_sub(self.base)? as usize)
     }
 
+    /// Packets from `number` on.
+    pub(super) fn open_mut(&mut self, number: u64) -> impl Iterator<Item = &mut Sent> {
+        let from = number.saturating_sub(self.base) as usize;
+        self.packets.iter_mut().skip(from)
+    }
+
+    /// The first packet with messages from `number` on whose fate is open.
+    pub(super) fn first_open(&self, number: u64) -> Option<&Sent> {
+        let from = number.saturating_sub(self.base) as usize;
+        let mut open = self.packets.iter().skip(from);
+        open.find(|sent| sent.fate == Fate::Unknown && sent.has_items())
+    }
+
     /// Files a packet. Numbers between the last one and this one were skipped.
     pub(super) fn push(
         &mut self,
         number: u64,
         at: Timestamp,
+        wire_bytes: usize,
         fresh: bool,
+        thick: bool,
         items: impl Iterator<Item = Item>,
     ) {
         if self.packets.is_empty() {
@@ -89,20 +111,28 @@ impl InFlight {
         while self.end() < number {
             self.packets.push_back(Sent {
                 at,
+                wire_bytes: 0,
                 items: 0,
                 items_from: self.items_end(),
                 fate: Fate::Skipped,
                 fresh: false,
+                thick: false,
+                missed: 0,
+                doubt: 0.0,
             });
         }
         let (items_from, before) = (self.items_end(), self.items.len());
         self.items.extend(items);
         self.packets.push_back(Sent {
             at,
+            wire_bytes: wire_bytes.min(usize::from(u16::MAX)) as u16,
             items: (self.items.len() - before) as u16,
             items_from,
             fate: Fate::Unknown,
             fresh,
+            thick,
+            missed: 0,
+            doubt: 0.0,
         });
     }
 
@@ -129,6 +159,10 @@ impl InFlight {
 
     pub(super) fn front(&self) -> Option<&Sent> {
         self.packets.front()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.packets.is_empty()
     }
 
     pub(super) fn len(&self) -> usize {

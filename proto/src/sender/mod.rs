@@ -16,14 +16,24 @@
 mod ack_timer;
 mod block;
 mod bucket;
+mod bulk;
+mod cadence;
+mod compose;
+mod depart;
+mod governor;
 mod in_flight;
 mod outbox;
+mod pace;
 mod params;
+mod queueing;
+mod recovery;
+mod redundancy;
 mod unreliable;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::rate::Mode;
 use crate::rtt::Rtt;
 use crate::session::{Channel, SendError};
 use crate::stats::Stats;
@@ -35,8 +45,12 @@ pub use params::{Framing, Lane, Params, Profile};
 use ack_timer::AckTimer;
 use block::Block;
 use bucket::Bucket;
-use in_flight::{Fate, InFlight, Item};
+use cadence::Cadence;
+use governor::Governor;
+use in_flight::{Fate, InFlight, Item, Sent};
 use outbox::Outbox;
+use pace::Pace;
+use redundancy::{PathLoss, Purse};
 use unreliable::Fleeting;
 
 /// The outgoing half of one session.
@@ -47,21 +61,50 @@ pub struct Sender {
     lanes: Vec<Queue>,
     in_flight: InFlight,
     plan: Plan,
+    /// A lane with something due that found no room in the last packet.
+    crowded_out: Option<Channel>,
     tokens: Bucket,
+    bulk_tokens: Bucket,
+    pace: Pace,
     acks: AckTimer,
     rtt: Rtt,
+    loss: PathLoss,
+    purse: Purse,
+    /// From the first loss on.
+    governor: Option<Box<Governor>>,
+    /// Bytes of copies for each other byte, lately.
+    copy_load: f32,
+    /// One more than the last packet sent.
+    next_number: u64,
     /// Newest own packet the peer acknowledged.
     largest_acked: Option<u64>,
     /// No packet below this can still be found lost.
     settled: u64,
+    /// No packet below this still awaits being counted as delivered or lost.
+    counted: u64,
+    /// How much reordering was seen lately, and when.
+    reordering: u32,
+    reordered_at: Timestamp,
     /// When the next packet turns old enough to be given up.
     loss_at: Option<Timestamp>,
     last_sent: Timestamp,
     /// Last packet with messages sent, or last progress of acknowledgements.
     probe_from: Timestamp,
+    probed_at: Timestamp,
     probes: u32,
     /// Packets with messages whose fate is unknown.
     unsettled: u32,
+    /// When copies leave by themselves, unless something else leaves before.
+    early_probe_at: Option<Timestamp>,
+    early_probes: u32,
+    /// The path seems to be silent altogether.
+    in_outage: bool,
+    /// Mean time between packets with something new.
+    fresh: Cadence,
+    /// Mean time between the peer's packets.
+    heard: Cadence,
+    /// Nothing is missing right before the packet that is being handled, so its acks are not late.
+    heard_in_order: bool,
     counters: Counters,
 }
 
@@ -79,6 +122,24 @@ pub struct Plan {
     pub messages: Vec<Planned>,
     /// A block's fragment. Its lane has no messages in this packet.
     pub fragment: Option<Fragment>,
+    /// Bytes of it that are copies of what is under way.
+    copy_bytes: usize,
+    /// Something of it is bulk, so it goes by the bulk rate.
+    is_bulk: bool,
+}
+
+impl Plan {
+    /// Nothing but an acknowledgement.
+    pub fn is_empty(&self) -> bool {
+        self.messages.is_empty() && self.fragment.is_none()
+    }
+
+    fn clear(&mut self) {
+        self.messages.clear();
+        self.fragment = None;
+        self.copy_bytes = 0;
+        self.is_bulk = false;
+    }
 }
 
 /// One message in a plan.
@@ -108,9 +169,9 @@ pub struct Fragment {
 pub enum Acked {
     /// The packet had not been acknowledged before.
     News,
-    /// It had.
+    /// It had, or is too old to matter.
     Repeat,
-    /// Such a packet was never sent, or so long ago that nobody remembers.
+    /// Such a packet was never sent.
     Unknown,
 }
 
@@ -140,19 +201,37 @@ impl Sender {
         };
         Self {
             tokens: Bucket::new(now, params.burst),
+            bulk_tokens: Bucket::new(now, params.bulk_burst),
+            pace: Pace::new(now, &params),
             framing,
             lanes: lanes.iter().take(64).map(queue).collect(),
             in_flight: InFlight::default(),
             plan: Plan::default(),
+            crowded_out: None,
             acks: AckTimer::default(),
             rtt: Rtt::new(now),
+            loss: PathLoss::default(),
+            purse: Purse::new(now, &params),
+            governor: None,
+            copy_load: 0.0,
+            next_number: 0,
             largest_acked: None,
             settled: 0,
+            counted: 0,
+            reordering: 0,
+            reordered_at: now,
             loss_at: None,
             last_sent: now,
             probe_from: now,
+            probed_at: now,
             probes: 0,
             unsettled: 0,
+            early_probe_at: None,
+            early_probes: 0,
+            in_outage: false,
+            fresh: Cadence::new(now, Duration::from_secs(1), Duration::from_secs(1)),
+            heard_in_order: true,
+            heard: Cadence::new(now, Duration::from_millis(50), Duration::from_millis(200)),
             counters: Counters::default(),
             params,
         }
@@ -207,31 +286,6 @@ impl Sender {
         })
     }
 
-    /// Whether a packet may and should leave now; if so, what is in it stands in
-    /// [`Sender::planned`] and the tokens for it are spent. An empty plan is an acknowledgement.
-    pub fn poll_packet(&mut self, now: Timestamp) -> bool {
-        self.tokens
-            .fill(now, self.params.good_rate, self.params.burst);
-        let due = self.has_due();
-        let probe = self.probe_at().is_some_and(|at| at <= now);
-        let acks = self.acks.is_due(now) || now >= self.last_sent + self.params.keep_alive;
-        let token = self.tokens.tokens() >= 1.0;
-        if !acks && !(token && (due || probe)) {
-            return false;
-        }
-        self.plan.messages.clear();
-        self.plan.fragment = None;
-        if token {
-            self.tokens.spend(1.0);
-            self.compose(probe);
-            if probe {
-                self.probes += 1;
-                self.probe_from = now;
-            }
-        }
-        true
-    }
-
     /// What the packet that `poll_packet` announced carries.
     pub fn planned(&self) -> &Plan {
         &self.plan
@@ -262,129 +316,11 @@ impl Sender {
         outbox.piece(entry, from, length)
     }
 
-    /// The planned packet left under `number` (greater than any before) as `wire_bytes` bytes.
-    pub fn on_sent(&mut self, now: Timestamp, number: u64, _wire_bytes: usize) {
-        let mut fresh = self.plan.fragment.is_some();
-        for planned in &self.plan.messages {
-            match &mut self.lanes[usize::from(planned.lane)] {
-                Queue::Reliable { outbox, .. } => {
-                    let Some(entry) = outbox.get(planned.id) else {
-                        continue;
-                    };
-                    match (entry.sends, entry.in_flight) {
-                        (0, _) => {
-                            fresh = true;
-                            self.counters.messages_sent_reliable += 1;
-                        }
-                        (_, 0) => self.counters.messages_resent += 1,
-                        _ => self.counters.messages_repeated += 1,
-                    }
-                    outbox.on_sent(planned.id, number);
-                }
-                Queue::Unreliable(queue) => {
-                    queue.pop();
-                    self.counters.messages_sent_unreliable += 1;
-                }
-            }
-        }
-        if let Some(fragment) = self.plan.fragment
-            && let Queue::Reliable { outbox, .. } = &mut self.lanes[usize::from(fragment.lane)]
-        {
-            if outbox
-                .get(fragment.id)
-                .is_some_and(|entry| entry.sends == 0)
-            {
-                self.counters.messages_sent_reliable += 1;
-            }
-            outbox.on_sent(fragment.id, number);
-            if let Some(block) = &mut outbox.block {
-                block.on_sent(fragment.index);
-            }
-        }
-        let lanes = &self.lanes;
-        let messages =
-            self.plan.messages.iter().filter(|planned| {
-                matches!(lanes[usize::from(planned.lane)], Queue::Reliable { .. })
-            });
-        let items = messages.map(|planned| Item {
-            lane: planned.lane,
-            fragment: 0,
-            id: planned.id,
-        });
-        let fragment = self.plan.fragment.map(|fragment| Item {
-            lane: fragment.lane,
-            fragment: fragment.index as u8,
-            id: fragment.id,
-        });
-        self.in_flight
-            .push(number, now, fresh, items.chain(fragment));
-        if self
-            .in_flight
-            .get(number)
-            .is_some_and(|sent| sent.has_items())
-        {
-            self.unsettled += 1;
-            self.probe_from = now;
-        }
-        self.acks.on_sent();
-        self.last_sent = now;
-        self.counters.packets_sent += 1;
-        self.forget();
-    }
-
-    /// The peer says it received `number`. Call [`Sender::on_ack_end`] after the last one.
-    pub fn on_acked(&mut self, now: Timestamp, number: u64) -> Acked {
-        let Some(sent) = self.in_flight.get_mut(number) else {
-            return Acked::Unknown;
-        };
-        let was = sent.fate;
-        match was {
-            Fate::Skipped => return Acked::Unknown,
-            Fate::Acked => return Acked::Repeat,
-            Fate::Unknown | Fate::Lost => sent.fate = Fate::Acked,
-        }
-        let sent = *sent;
-        self.counters.packets_acked += 1;
-        if was == Fate::Unknown && sent.has_items() {
-            self.unsettled -= 1;
-        }
-        if self.largest_acked.is_none_or(|largest| number > largest) {
-            self.largest_acked = Some(number);
-            if sent.fresh {
-                self.rtt.on_sample(now, now.since(sent.at));
-            }
-        }
-        for item in self.in_flight.items(number) {
-            let Some(Queue::Reliable { outbox, .. }) = self.lanes.get_mut(usize::from(item.lane))
-            else {
-                continue;
-            };
-            if outbox.front_block().is_some_and(|(id, _)| id == item.id)
-                && let Some(block) = &mut outbox.block
-                && !block.on_acked(u16::from(item.fragment))
-            {
-                continue;
-            }
-            self.counters.messages_acked += u64::from(outbox.on_acked(item.id));
-        }
-        self.probes = 0;
-        self.probe_from = now;
-        Acked::News
-    }
-
-    /// All acknowledgements of one received packet were reported: finds what was lost.
-    pub fn on_ack_end(&mut self, now: Timestamp) {
-        self.detect_loss(now);
-        for queue in &mut self.lanes {
-            if let Queue::Reliable { outbox, .. } = queue {
-                outbox.release();
-            }
-        }
-        self.forget();
-    }
-
-    /// A packet from the peer was accepted: when does it need an acknowledgement.
+    /// A packet from the peer was accepted: what it brought, and whether it is the one right after
+    /// the newest before it. Call this before [`Sender::on_acked`] for the same packet.
     pub fn on_received(&mut self, now: Timestamp, what: Received, in_order: bool) {
+        self.heard.on_event(now);
+        self.heard_in_order = in_order;
         self.acks.on_received(now, what, in_order, &self.params);
     }
 
@@ -398,26 +334,6 @@ impl Sender {
         if self.loss_at.is_some_and(|at| at <= now) {
             self.detect_loss(now);
         }
-    }
-
-    /// When to come back.
-    pub fn poll_timeout(&self) -> Option<Deadline> {
-        let at = |at, why| Some(Deadline { at, why });
-        let mut first = at(self.last_sent + self.params.keep_alive, Wake::KeepAlive);
-        if let Some(due) = self.acks.due() {
-            first = Deadline::earlier(first, at(due, Wake::Ack));
-        }
-        if let Some(loss) = self.loss_at {
-            first = Deadline::earlier(first, at(loss, Wake::Resend));
-        }
-        let slot = self.tokens.when(1.0, self.params.good_rate);
-        if let Some(probe) = self.probe_at() {
-            first = Deadline::earlier(first, at(probe.max(slot), Wake::Resend));
-        }
-        if self.has_due() {
-            first = Deadline::earlier(first, at(slot, Wake::SendSlot));
-        }
-        first
     }
 
     /// Everything pushed was acknowledged, or sent if unreliable.
@@ -450,6 +366,11 @@ impl Sender {
         stats.messages_acked = counted.messages_acked;
         stats.message_bytes_sent = counted.message_bytes_sent;
         stats.unreliable_dropped = counted.unreliable_dropped;
+        let [good, bad] = self.pace.changes();
+        stats.mode_to_good = u64::from(good);
+        stats.mode_to_bad = u64::from(bad);
+        stats.in_bad_mode = self.pace.mode() == Mode::Bad;
+        stats.loss = self.loss.share();
         stats.rtt_latest = self.rtt.latest();
         stats.rtt = if self.rtt.is_known() {
             self.rtt.smoothed()
@@ -472,208 +393,7 @@ impl Sender {
         stats.outbox_messages = messages as u32;
         stats.outbox_bytes = bytes as u32;
     }
-
-    /// Something must go: never sent, or lost.
-    fn has_due(&self) -> bool {
-        self.lanes.iter().any(|queue| match queue {
-            Queue::Reliable { outbox, .. } => match &outbox.block {
-                Some(block) if outbox.front_block().is_some() => block.is_due(),
-                _ => outbox.has_fresh() || outbox.has_lost(),
-            },
-            Queue::Unreliable(queue) => !queue.is_empty(),
-        })
-    }
-
-    /// Nothing was heard of the last packets with messages for this long: ask again.
-    fn probe_at(&self) -> Option<Timestamp> {
-        if self.unsettled == 0 {
-            return None;
-        }
-        let rtt = &self.rtt;
-        let wait = rtt.smoothed() + (4 * rtt.variation()).max(Duration::from_millis(10));
-        Some(self.probe_from + wait + wait / 2 * self.probes.min(6))
-    }
-
-    fn compose(&mut self, probe: bool) {
-        let mut room = usize::from(self.framing.datagram - self.framing.packet_overhead);
-        let framing = self.framing;
-        for (lane, queue) in self.lanes.iter_mut().enumerate() {
-            let lane = lane as Channel;
-            match queue {
-                Queue::Reliable { outbox, .. } => {
-                    if let Some((id, length)) = outbox.front_block() {
-                        compose_fragment(
-                            &mut self.plan,
-                            &framing,
-                            &mut room,
-                            lane,
-                            outbox,
-                            (id, length),
-                            probe,
-                        );
-                        continue;
-                    }
-                    let mut head = usize::from(framing.lane_overhead);
-                    let mut count = 0;
-                    for index in 0..outbox.sendable() {
-                        let Some(entry) = outbox.entry(index) else {
-                            break;
-                        };
-                        if !(entry.is_due() || probe && !entry.acked) {
-                            continue;
-                        }
-                        let need =
-                            head + usize::from(framing.message_overhead) + entry.length as usize;
-                        if need > room {
-                            let alone = self.plan.messages.is_empty()
-                                && need <= usize::from(framing.packet);
-                            if !alone {
-                                break;
-                            }
-                        }
-                        room = room.saturating_sub(need);
-                        head = 0;
-                        let id = outbox.base().wrapping_add(index as u16);
-                        self.plan.messages.push(Planned { lane, id });
-                        count += 1;
-                        if count == framing.messages_max || room == 0 {
-                            break;
-                        }
-                    }
-                }
-                Queue::Unreliable(queue) => {
-                    let mut head = usize::from(framing.lane_overhead);
-                    for index in 0..usize::from(framing.messages_max) {
-                        let Some(length) = queue.length(index) else {
-                            break;
-                        };
-                        let need = head + usize::from(framing.message_overhead) + length;
-                        let alone = self.plan.messages.is_empty() && self.plan.fragment.is_none();
-                        if need > room && !(alone && need <= usize::from(framing.packet)) {
-                            break;
-                        }
-                        room = room.saturating_sub(need);
-                        head = 0;
-                        let id = queue.base().wrapping_add(index as u16);
-                        self.plan.messages.push(Planned { lane, id });
-                    }
-                }
-            }
-        }
-    }
-
-    /// Gives up packets that newer ones overtook: three newer acknowledged, or one and a while.
-    fn detect_loss(&mut self, now: Timestamp) {
-        self.loss_at = None;
-        let Some(largest) = self.largest_acked else {
-            return;
-        };
-        let patience = self.rtt.smoothed() + self.rtt.variation().max(self.rtt.smoothed() / 8);
-        let mut settled = true;
-        for number in self.settled.max(self.in_flight.base())..largest {
-            let Some(sent) = self.in_flight.get_mut(number) else {
-                break;
-            };
-            if sent.fate == Fate::Unknown {
-                let late = sent.at + patience;
-                if number + 3 <= largest || late <= now {
-                    sent.fate = Fate::Lost;
-                    let had_items = sent.has_items();
-                    self.on_lost(number, had_items);
-                } else {
-                    settled = false;
-                    self.loss_at = Some(self.loss_at.map_or(late, |at| at.min(late)));
-                }
-            }
-            if settled {
-                self.settled = number + 1;
-            }
-        }
-    }
-
-    fn on_lost(&mut self, number: u64, had_items: bool) {
-        self.counters.packets_lost += 1;
-        if !had_items {
-            return;
-        }
-        self.unsettled -= 1;
-        for item in self.in_flight.items(number) {
-            if let Some(Queue::Reliable { outbox, .. }) = self.lanes.get_mut(usize::from(item.lane))
-            {
-                if outbox.front_block().is_some_and(|(id, _)| id == item.id)
-                    && let Some(block) = &mut outbox.block
-                {
-                    block.on_lost(u16::from(item.fragment));
-                }
-                outbox.on_lost(item.id);
-            }
-        }
-    }
-
-    /// Keeps what acknowledgements may still speak of, and no more than [`REMEMBERED_MAX`].
-    fn forget(&mut self) {
-        while self.in_flight.len() > REMEMBERED_MAX
-            || (self.in_flight.len() > REMEMBERED
-                && self
-                    .in_flight
-                    .front()
-                    .is_some_and(|sent| sent.fate != Fate::Unknown))
-        {
-            let number = self.in_flight.base();
-            if let Some(sent) = self.in_flight.get_mut(number)
-                && sent.fate == Fate::Unknown
-            {
-                sent.fate = Fate::Lost;
-                let had_items = sent.has_items();
-                self.on_lost(number, had_items);
-            }
-            self.in_flight.pop();
-        }
-    }
 }
-
-fn compose_fragment(
-    plan: &mut Plan,
-    framing: &Framing,
-    room: &mut usize,
-    lane: Channel,
-    outbox: &mut Outbox,
-    (id, length): (u16, u32),
-    probe: bool,
-) {
-    if plan.fragment.is_some() {
-        return;
-    }
-    let count = length.div_ceil(u32::from(framing.fragment)) as u16;
-    let block = outbox
-        .block
-        .get_or_insert_with(|| Box::new(Block::new(count)));
-    if probe && !block.is_due() {
-        block.probe();
-    }
-    let Some(index) = block.next_due() else {
-        return;
-    };
-    let size = (length as usize - usize::from(index) * usize::from(framing.fragment))
-        .min(usize::from(framing.fragment));
-    let need = usize::from(framing.fragment_overhead) + size;
-    if need <= *room {
-        *room -= need;
-        plan.fragment = Some(Fragment {
-            lane,
-            id,
-            index,
-            count,
-        });
-    }
-}
-
-/// Acknowledgements reach 32 packets back; twice that many are remembered after their fate is
-/// known, so that a late one is recognised.
-const REMEMBERED: usize = 64;
-
-/// Packets under way at most: a second at 4000 packets. Older ones count as lost.
-const REMEMBERED_MAX: usize = 4096;
 
 #[cfg(test)]
 mod tests;

@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use crate::time::Timestamp;
 
 use super::block::Block;
+use super::params::Framing;
 
 /// One message that the peer does not have yet, as far as we know.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +32,22 @@ pub(super) struct Entry {
 }
 
 impl Entry {
+    /// Packets of this round that carried it, oldest first.
+    pub(super) fn carriers(&self) -> impl Iterator<Item = u64> + use<> {
+        let (first, mut left) = (self.first_packet, self.carried);
+        std::iter::from_fn(move || {
+            let bit = left.trailing_zeros();
+            left &= left.wrapping_sub(1);
+            (bit < 64).then(|| first + u64::from(bit))
+        })
+    }
+
+    /// The last of them.
+    pub(super) fn last_packet(&self) -> Option<u64> {
+        let bit = self.carried.checked_ilog2()?;
+        Some(self.first_packet + u64::from(bit))
+    }
+
     /// Never sent, or every packet that carried it was lost.
     pub(super) fn is_due(&self) -> bool {
         !self.acked && self.in_flight == 0
@@ -44,16 +61,16 @@ pub(super) struct Outbox {
     base: u16,
     entries: VecDeque<Entry>,
     /// Entries that were sent at least once; the rest of the queue is fresh.
-    started: usize,
+    started: u16,
     /// Started entries whose every copy was lost.
-    lost: usize,
+    lost: u16,
     bytes: VecDeque<u8>,
     /// Stream position of `bytes[0]`.
     bytes_start: u64,
     /// Progress of the block at the front, once its turn came.
     pub(super) block: Option<Box<Block>>,
     /// Blocks among the entries.
-    blocks: usize,
+    blocks: u16,
 }
 
 impl Outbox {
@@ -69,7 +86,7 @@ impl Outbox {
             carried: 0,
             pushed_at: now,
         });
-        self.blocks += usize::from(is_block);
+        self.blocks += u16::from(is_block);
         self.bytes.extend(payload);
     }
 
@@ -90,6 +107,15 @@ impl Outbox {
         self.bytes.len()
     }
 
+    pub(super) fn started(&self) -> usize {
+        usize::from(self.started)
+    }
+
+    /// Where to start looking for what must go.
+    pub(super) fn first_due(&self) -> usize {
+        if self.lost > 0 { 0 } else { self.started() }
+    }
+
     /// Every copy of some started message was lost.
     pub(super) fn has_lost(&self) -> bool {
         self.lost > 0
@@ -98,6 +124,10 @@ impl Outbox {
     /// Entries that may be in packets now, from the oldest: up to the first block that is not at
     /// the front, and only that block if it is.
     pub(super) fn sendable(&self) -> usize {
+        self.before_block().min(RECEIVE_WINDOW)
+    }
+
+    fn before_block(&self) -> usize {
         if self.blocks == 0 {
             return self.entries.len();
         }
@@ -117,7 +147,20 @@ impl Outbox {
 
     /// Something was never sent and may be.
     pub(super) fn has_fresh(&self) -> bool {
-        self.started < self.sendable()
+        self.started() < self.sendable()
+    }
+
+    /// Bytes never sent, blocks included.
+    pub(super) fn fresh_bytes(&self) -> usize {
+        match self.entries.get(self.started()) {
+            Some(entry) => (self.bytes_start + self.bytes.len() as u64 - entry.start) as usize,
+            None => 0,
+        }
+    }
+
+    /// A block, or more than one packet holds: goes by the bulk rate.
+    pub(super) fn is_bulk(&self, framing: &Framing) -> bool {
+        self.front_block().is_some() || self.fresh_bytes() > usize::from(framing.datagram)
     }
 
     pub(super) fn entry(&self, index: usize) -> Option<&Entry> {
@@ -171,7 +214,7 @@ impl Outbox {
         }
         entry.in_flight = entry.in_flight.saturating_add(1);
         entry.sends = entry.sends.saturating_add(1);
-        self.started = self.started.max(index + 1);
+        self.started = self.started.max(index as u16 + 1);
     }
 
     /// A packet that carried the message will not arrive. True if that was its last copy.
@@ -185,7 +228,7 @@ impl Outbox {
         }
         entry.in_flight -= 1;
         let last = entry.in_flight == 0;
-        self.lost += usize::from(last);
+        self.lost += u16::from(last);
         last
     }
 
@@ -238,3 +281,6 @@ impl Outbox {
         }
     }
 }
+
+/// What a peer takes beyond the oldest id it has not acknowledged; more would be a desync.
+const RECEIVE_WINDOW: usize = 1024;

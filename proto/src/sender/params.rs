@@ -38,6 +38,50 @@ pub struct Params {
     /// Something is sent at least this often, so that acknowledgements repeat and the peer's
     /// estimate of the path stays fresh.
     pub keep_alive: Duration,
+    /// Bytes of copies for each byte of packets with something new, at a short round trip. A 64-byte
+    /// frame costs 122 bytes alone and 67 as a copy, so 1.25 pays for two copies of everything and
+    /// for what turns out to be lost. 0: no redundancy.
+    pub redundancy: f64,
+    /// The share grows with the round trip, up to this many times: a loss that waits for a round
+    /// trip costs more the longer that is.
+    pub redundancy_far: f64,
+    /// Bytes a second of copies beside that share, for traffic that is too thin to pay for them.
+    pub redundancy_trickle: f64,
+    /// The chance to rescue a message that a copy must have. 0.0005: a message that waits for a
+    /// round trip holds up those behind it, and about one in a thousand may.
+    pub copy_gain_min: f64,
+    /// When nothing else is about to leave, copies leave by themselves this long after the last
+    /// packet, then after twice that, and so on (an early tail probe). Zero: never.
+    pub early_probe: Duration,
+    /// The round trip's rise over the path's own that is a queue, while bulk is sent: what a player
+    /// does not notice.
+    pub queue_max: Duration,
+    /// The same while only messages are sent: they are not what fills a queue, so doubt is in
+    /// their favour.
+    pub queue_max_messages: Duration,
+    /// Loss above this, and clearly above what is usual on the path, is bad too.
+    pub loss_max: f64,
+    /// How long conditions must be good before the mode is good again: at least (the article's 1 s).
+    pub penalty_min: Duration,
+    /// And at most, after relapse upon relapse (the article's 60 s).
+    pub penalty_max: Duration,
+    /// Bytes a second for bulk on a path that was not measured: half a megabit.
+    pub bulk_start: f64,
+    /// And at least, however bad the path.
+    pub bulk_min: f64,
+    /// And at most: 100 Mbit/s for one peer.
+    pub bulk_max: f64,
+    /// Bytes of bulk that may leave at once.
+    pub bulk_burst: f64,
+    /// What is kept of the delivered rate when the path turns bad.
+    pub bulk_cut: f64,
+    /// What is kept of it on return to good.
+    pub bulk_return: f64,
+    /// Bytes a second gained per round trip: the same for fast and slow flows, which makes them
+    /// fair to each other.
+    pub bulk_step: f64,
+    /// Share of the rate gained per round trip, up to 8 times that while there is no queue at all.
+    pub bulk_growth: f64,
     /// Messages larger than this travel as blocks on lanes that have them (the profile's limit of
     /// an inline frame: docs/wire/yojimbo.md, section 1).
     pub inline_max: usize,
@@ -65,6 +109,24 @@ impl Default for Params {
             ack_delay_repeat: Duration::from_millis(40),
             ack_every: 8,
             keep_alive: Duration::from_millis(250),
+            redundancy: 1.35,
+            redundancy_far: 2.0,
+            redundancy_trickle: 4000.0,
+            copy_gain_min: 0.0005,
+            early_probe: Duration::from_millis(10),
+            queue_max: Duration::from_millis(20),
+            queue_max_messages: Duration::from_millis(40),
+            loss_max: 0.15,
+            penalty_min: Duration::from_secs(1),
+            penalty_max: Duration::from_secs(60),
+            bulk_start: 64_000.0,
+            bulk_min: 8_000.0,
+            bulk_max: 12_500_000.0,
+            bulk_burst: 3_000.0,
+            bulk_cut: 0.7,
+            bulk_return: 0.85,
+            bulk_step: 4_000.0,
+            bulk_growth: 0.01,
             inline_max: 7000,
             block_max: 262_144,
             outbox_messages_max: 1024,
@@ -84,6 +146,9 @@ impl Params {
             bad_rate: 10.0,
             // A fixed tick: nothing is saved up.
             burst: 1.0,
+            redundancy: 0.0,
+            redundancy_trickle: 0.0,
+            early_probe: Duration::ZERO,
             ..Self::default()
         }
     }

@@ -132,3 +132,13 @@ fn blocks_and_messages_keep_their_order() {
     );
     assert!(pair.peers[0].sender.is_drained());
 }
+
+#[test]
+fn an_idle_sender_is_small() {
+    let now = Timestamp::ZERO;
+    let framing = crate::sim::peer::FRAMING;
+    let sender = Sender::new(now, Arc::new(Params::default()), framing, &LANES);
+    let lanes = sender.lanes.capacity() * size_of::<Queue>();
+    let total = size_of::<Sender>() + lanes;
+    assert!(total <= 800, "{total} bytes, {lanes} of them for lanes");
+}

@@ -1,0 +1,226 @@
+//! The byte rate of bulk: blocks and backlogs larger than a packet. It looks for the path's rate from
+//! below, by what is delivered, and never by letting a queue fill.
+
+use std::time::Duration;
+
+use crate::time::Timestamp;
+
+use super::params::Params;
+
+/// Bytes a second for bulk.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bulk {
+    rate: f64,
+    /// Bulk is waiting for the rate; else acknowledgements say nothing about the path's.
+    is_limited: bool,
+    limited_at: Timestamp,
+    /// Doubling per round trip, until the first sign of a queue.
+    starting: bool,
+    grown_at: Timestamp,
+    /// Growth steps without any queue: the longer, the faster the search.
+    calm: u32,
+    /// What was delivered when a queue was met last.
+    ceiling: f64,
+    metered_from: Option<Timestamp>,
+    metered_bytes: f64,
+    /// Delivered rates of the last spans, newest last.
+    delivered: [f64; 4],
+}
+
+impl Bulk {
+    pub(super) fn new(now: Timestamp, params: &Params) -> Self {
+        Self {
+            rate: params.bulk_start,
+            is_limited: false,
+            limited_at: now,
+            starting: true,
+            grown_at: now,
+            calm: 0,
+            ceiling: 0.0,
+            metered_from: None,
+            metered_bytes: 0.0,
+            delivered: [0.0; 4],
+        }
+    }
+
+    pub(super) fn rate(&self) -> f64 {
+        self.rate
+    }
+
+    /// Bulk left, and the rate is what holds it back.
+    pub(super) fn is_limited(&self) -> bool {
+        self.is_limited
+    }
+
+    pub(super) fn is_at_floor(&self, params: &Params) -> bool {
+        self.rate <= params.bulk_min * 1.01
+    }
+
+    /// Bulk was sent, with more behind it.
+    pub(super) fn on_sent(&mut self, now: Timestamp) {
+        self.limited_at = now;
+        if !self.is_limited {
+            self.is_limited = true;
+            self.metered_from = None;
+        }
+    }
+
+    /// Without bulk for a while, the rate is not what limits.
+    pub(super) fn on_idle(&mut self, now: Timestamp, rtt: f64) {
+        let idle = now.since(self.limited_at).as_secs_f64();
+        if self.is_limited && idle > 2.0 * rtt + 0.1 {
+            self.is_limited = false;
+            self.metered_from = None;
+        }
+    }
+
+    /// A packet was acknowledged.
+    pub(super) fn on_acked(&mut self, now: Timestamp, bytes: usize, rtt: f64) {
+        if !self.is_limited {
+            return;
+        }
+        // The first round trip of a bulk phase still brings acks from before it.
+        let begin = now + Duration::from_secs_f64(rtt);
+        let from = *self.metered_from.get_or_insert(begin);
+        if now < from {
+            return;
+        }
+        self.metered_bytes += bytes as f64;
+        let span = now.since(from).as_secs_f64();
+        if span >= rtt.max(0.05) {
+            self.delivered.rotate_left(1);
+            self.delivered[3] = self.metered_bytes / span;
+            self.metered_bytes = 0.0;
+            self.metered_from = Some(now);
+        }
+    }
+
+    /// How long one packet takes at this rate, in seconds, while it limits.
+    pub(super) fn packet_time(&self) -> f64 {
+        if self.is_limited {
+            (1100.0 / self.rate.max(1.0)).min(0.04)
+        } else {
+            0.0
+        }
+    }
+
+    /// The path is good: looks for more, once per `step` (a round trip).
+    pub(super) fn grow(
+        &mut self,
+        now: Timestamp,
+        step: Duration,
+        queue: f64,
+        low: f64,
+        jitter: f64,
+        params: &Params,
+    ) {
+        if !self.is_limited {
+            return;
+        }
+        let best = self.best_delivered();
+        let limit = params.queue_max.as_secs_f64() / 3.0;
+        if self.starting && best > 0.0 && queue > limit.max(2.0 * jitter) {
+            self.starting = false;
+            self.ceiling = best;
+            self.rate = self
+                .rate
+                .min(params.bulk_return * best)
+                .max(params.bulk_min);
+            self.grown_at = now + step;
+        }
+        if now.since(self.grown_at) < step || now < self.grown_at {
+            return;
+        }
+        self.grown_at = now;
+        if self.starting {
+            // Doubling goes on while the path delivers what it is sent.
+            if best == 0.0 || self.delivered[3] > 0.35 * self.rate {
+                self.rate *= 2.0;
+            }
+        } else {
+            self.calm = if queue < 0.5 * low { self.calm + 1 } else { 0 };
+            let share = params.bulk_growth * (1.0 + f64::from(self.calm) / 5.0).min(8.0);
+            self.rate += (0.1 * self.rate).clamp(400.0, params.bulk_step) + share * self.rate;
+        }
+        if best > 0.0 {
+            self.rate = self.rate.min((3.0 * best).max(params.bulk_start));
+        }
+        self.rate = self.rate.min(params.bulk_max);
+    }
+
+    /// The path turned bad.
+    pub(super) fn cut(&mut self, params: &Params) {
+        self.calm = 0;
+        if !self.is_limited {
+            return;
+        }
+        let recent = self.delivered[2].max(self.delivered[3]);
+        let delivered = if recent > 0.0 {
+            recent.min(self.rate)
+        } else {
+            0.5 * self.rate
+        };
+        self.ceiling = delivered;
+        self.rate = (params.bulk_cut * delivered).max(params.bulk_min);
+        self.starting = false;
+    }
+
+    /// It is still bad although we cut.
+    pub(super) fn cut_again(&mut self, params: &Params) {
+        let delivered = if self.delivered[3] > 0.0 {
+            self.delivered[3]
+        } else {
+            self.rate
+        };
+        self.rate = (self.rate.min(delivered) * params.bulk_cut).max(params.bulk_min);
+        self.ceiling = self.ceiling.min(delivered);
+    }
+
+    /// The path is good again.
+    pub(super) fn resume(&mut self, now: Timestamp, params: &Params) {
+        self.grown_at = now;
+        if self.is_limited && self.ceiling > 0.0 {
+            self.rate = self.rate.max(params.bulk_return * self.ceiling);
+        }
+    }
+
+    /// Somebody else fills the queue: goes on by loss, like a TCP beside it.
+    pub(super) fn compete(
+        &mut self,
+        now: Timestamp,
+        step: Duration,
+        lost: bool,
+        cut_at: &mut Timestamp,
+        params: &Params,
+    ) {
+        if !self.is_limited {
+            return;
+        }
+        if lost && now.since(*cut_at) >= step {
+            self.rate = (self.rate * 0.5).max(params.bulk_min);
+            *cut_at = now;
+            self.grown_at = now;
+        } else if !lost && now.since(self.grown_at) >= step {
+            self.rate = (self.rate + 1250.0 / step.as_secs_f64()).min(params.bulk_max);
+            self.grown_at = now;
+        }
+    }
+
+    /// Whatever the cause: under heavy loss bulk takes no more than a TCP would.
+    pub(super) fn limit_by_loss(&mut self, rtt: f64, loss: f64, params: &Params) {
+        if self.is_limited {
+            let tcp = 1.22 * 1000.0 / (rtt.max(1e-3) * loss.sqrt());
+            self.rate = self.rate.min(tcp.max(params.bulk_min));
+            self.starting = false;
+        }
+    }
+
+    /// Delivered most lately.
+    pub(super) fn peak(&self) -> f64 {
+        0.5 * (self.delivered[2] + self.delivered[3])
+    }
+
+    fn best_delivered(&self) -> f64 {
+        self.delivered.iter().copied().fold(0.0, f64::max)
+    }
+}

@@ -1,0 +1,38 @@
+//! The mean time between events of one kind: our packets with something new, the peer's packets.
+
+use std::time::Duration;
+
+use crate::time::Timestamp;
+
+/// A smoothed interval (gain 1/8).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cadence {
+    last: Timestamp,
+    every_us: u32,
+    /// Longer pauses count as this long: a pause is not a rhythm.
+    longest_us: u32,
+}
+
+impl Cadence {
+    /// Taken for `every` until measured.
+    pub(super) fn new(now: Timestamp, every: Duration, longest: Duration) -> Self {
+        Self {
+            last: now,
+            every_us: every.as_micros() as u32,
+            longest_us: longest.as_micros() as u32,
+        }
+    }
+
+    /// It happened again; returns how long after the last time.
+    pub(super) fn on_event(&mut self, now: Timestamp) -> Duration {
+        let longest = Duration::from_micros(u64::from(self.longest_us));
+        let gap = now.since(self.last).min(longest);
+        self.last = now;
+        self.every_us = (7 * self.every_us + gap.as_micros() as u32) / 8;
+        gap
+    }
+
+    pub(super) fn every(&self) -> Duration {
+        Duration::from_micros(u64::from(self.every_us))
+    }
+}

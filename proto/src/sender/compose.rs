@@ -1,0 +1,362 @@
+//! What goes into the packet that leaves now: first what must (lost, then fresh), then, in the room
+//! that is left, copies of what the peer may still lack.
+
+use super::outbox::{Entry, Outbox};
+use super::redundancy::PathLoss;
+use super::unreliable::Fleeting;
+use super::*;
+
+impl Queue {
+    fn turn(&self, framing: &Framing) -> Turn {
+        match self {
+            Self::Unreliable(_) => Turn::Unreliable,
+            Self::Reliable { outbox, .. } if outbox.is_bulk(framing) => Turn::Bulk,
+            Self::Reliable { .. } => Turn::Messages,
+        }
+    }
+}
+
+/// Which lanes come first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    Unreliable,
+    Messages,
+    Bulk,
+}
+
+/// Why a packet is composed, beside what is due in any case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Probe {
+    No,
+    /// Nothing was heard for a whole timeout: whatever is old goes again.
+    Timeout,
+}
+
+impl Sender {
+    /// Fills the plan; it may stay empty. Small things first, so that bulk, which fills whatever
+    /// room there is, leaves them theirs.
+    pub(super) fn compose(&mut self, now: Timestamp, probe: Probe, bulk_open: bool) {
+        self.plan.clear();
+        let framing = self.framing;
+        let mut room = Room {
+            framing,
+            left: usize::from(framing.datagram - framing.packet_overhead),
+            longer: usize::from(framing.packet - framing.datagram),
+            lane: None,
+            count: 0,
+        };
+        let old = (probe == Probe::Timeout).then(|| now - self.rtt.smoothed());
+        // Whoever found no room last time comes first this time.
+        let first = self.crowded_out.take().map(usize::from);
+        if let Some(lane) = first {
+            self.take_lane(lane, old, bulk_open, &mut room);
+        }
+        for turn in [Turn::Unreliable, Turn::Messages, Turn::Bulk] {
+            for lane in 0..self.lanes.len() {
+                if self.lanes[lane].turn(&framing) == turn && Some(lane) != first {
+                    self.take_lane(lane, old, bulk_open, &mut room);
+                }
+            }
+        }
+        if !self.plan.is_bulk {
+            self.add_copies(now, &mut room);
+        }
+        self.sort_plan();
+    }
+
+    fn take_lane(&mut self, lane: usize, old: Option<Timestamp>, bulk_open: bool, room: &mut Room) {
+        let (plan, number) = (&mut self.plan, lane as Channel);
+        let turn = self.lanes[lane].turn(&self.framing);
+        let all = match &mut self.lanes[lane] {
+            Queue::Unreliable(queue) => room.take_fleeting(plan, number, queue),
+            Queue::Reliable { .. } if turn == Turn::Bulk && !bulk_open => true,
+            Queue::Reliable { outbox, .. } if outbox.front_block().is_some() => {
+                room.take_fragment(plan, number, outbox, old.is_some());
+                plan.is_bulk |= plan.fragment.is_some();
+                true
+            }
+            Queue::Reliable { outbox, .. } => {
+                let is_old = |entry: &Entry| {
+                    let last = entry.last_packet().and_then(|n| self.in_flight.get(n));
+                    old.is_some_and(|old| last.is_none_or(|sent| sent.at <= old))
+                };
+                let from = if old.is_some() { 0 } else { outbox.first_due() };
+                let before = plan.messages.len();
+                let all = room.take_due(plan, number, outbox, from, is_old);
+                let took = plan.messages.len() > before;
+                plan.is_bulk |= turn == Turn::Bulk && took;
+                all || took
+            }
+        };
+        if !all {
+            self.crowded_out.get_or_insert(number);
+        }
+    }
+
+    fn add_copies(&mut self, now: Timestamp, room: &mut Room) {
+        if self.loss.share() == 0.0 || self.params.redundancy == 0.0 {
+            return;
+        }
+        self.judge(now);
+        if !self.copies_are_allowed() || !self.pace.allows_copies() {
+            return;
+        }
+        self.purse.fill(now, &self.params);
+        let price = self.purse.price(&self.params);
+        let number = self.in_flight.end();
+        let before = self.plan.messages.len();
+        for (lane, queue) in self.lanes.iter().enumerate() {
+            let Queue::Reliable { outbox, .. } = queue else {
+                continue;
+            };
+            if outbox.is_bulk(&room.framing) {
+                continue;
+            }
+            for index in 0..outbox.started().min(SCAN_MAX) {
+                let Some(entry) = outbox.entry(index) else {
+                    break;
+                };
+                if entry.acked || entry.in_flight == 0 {
+                    continue;
+                }
+                let bytes = entry.length as usize + usize::from(room.framing.message_overhead);
+                if !self.purse.affords(bytes)
+                    || !is_worth_a_copy(&self.in_flight, &self.loss, entry, now, number, price)
+                {
+                    continue;
+                }
+                let id = outbox.base().wrapping_add(index as u16);
+                let planned = Planned {
+                    lane: lane as Channel,
+                    id,
+                };
+                if self.plan.messages[..before].contains(&planned) {
+                    continue; // A probe took it already.
+                }
+                if room.fits(planned.lane, entry.length as usize) {
+                    self.plan.messages.push(planned);
+                    self.purse.spend(bytes);
+                    self.plan.copy_bytes += bytes;
+                }
+            }
+        }
+    }
+
+    /// The wire wants lanes and ids ascending.
+    fn sort_plan(&mut self) {
+        if self.plan.messages.len() > 1 {
+            let lanes = &self.lanes;
+            self.plan.messages.sort_unstable_by_key(|planned| {
+                let base = match &lanes[usize::from(planned.lane)] {
+                    Queue::Reliable { outbox, .. } => outbox.base(),
+                    Queue::Unreliable(queue) => queue.base(),
+                };
+                (planned.lane, planned.id.wrapping_sub(base))
+            });
+        }
+    }
+
+    pub(super) fn copies_are_allowed(&self) -> bool {
+        self.governor
+            .as_ref()
+            .is_none_or(|governor| governor.allows())
+    }
+
+    /// Notes for every packet whose fate is open how likely it is lost.
+    fn judge(&mut self, now: Timestamp) {
+        let patience = self.rtt.smoothed() + (2 * self.rtt.variation()).max(OVERDUE_MIN);
+        let heard_every = self
+            .heard
+            .every()
+            .clamp(Duration::from_millis(5), Duration::from_millis(50));
+        let mut before = self.loss.share();
+        let mut overdue = 0;
+        for sent in self.in_flight.open_mut(self.settled) {
+            before = match sent.fate {
+                Fate::Acked => 0.0,
+                Fate::Lost => 1.0,
+                Fate::Skipped => before,
+                Fate::Unknown => {
+                    let late = now.since(sent.at + patience);
+                    let doubt = self.loss.after(before, 1);
+                    sent.missed = 0;
+                    if late.is_zero() {
+                        doubt
+                    } else {
+                        overdue += 1;
+                        sent.missed = 1 + (late.as_nanos() / heard_every.as_nanos()).min(8) as u8;
+                        self.loss.overdue(doubt, u32::from(sent.missed))
+                    }
+                }
+            };
+            sent.doubt = before;
+        }
+        self.in_outage = overdue >= 2 && self.loss.comes_in_outages();
+    }
+}
+
+/// Whether one more copy has a fair chance to be the one that arrives, and first.
+fn is_worth_a_copy(
+    in_flight: &InFlight,
+    loss: &PathLoss,
+    entry: &Entry,
+    now: Timestamp,
+    number: u64,
+    price: f32,
+) -> bool {
+    let (mut missing, mut last) = (1.0, None);
+    for carrier in entry.carriers() {
+        if let Some(sent) = in_flight.get(carrier)
+            && sent.fate == Fate::Unknown
+        {
+            // What is known of its neighbours counts as well as the fate of the copy before it.
+            let given = last.map_or(0.0, |last| loss.after(1.0, carrier - last));
+            let given = if sent.missed > 0 {
+                loss.overdue(given, u32::from(sent.missed))
+            } else {
+                given
+            };
+            missing *= given.max(sent.doubt);
+            if now.since(sent.at) < COPY_GAP_MIN {
+                return false;
+            }
+        }
+        last = Some(carrier);
+    }
+    let arrives = 1.0 - loss.after(1.0, last.map_or(1, |last| number - last));
+    // In an outage the next packet shares the last one's fate: wait until half of that has passed,
+    // unless it looks as if the message is indeed missing.
+    missing * arrives >= price && (arrives >= 0.5 * (1.0 - loss.share()) || missing >= 0.25)
+}
+
+/// What is left of the packet.
+struct Room {
+    framing: Framing,
+    left: usize,
+    /// What one large message may add to the datagram's room.
+    longer: usize,
+    /// The lane that the last message was of, and how many it has.
+    lane: Option<Channel>,
+    count: u16,
+}
+
+impl Room {
+    /// Reserves room for a message if there is any.
+    fn fits(&mut self, lane: Channel, length: usize) -> bool {
+        let (need, count) = self.need(lane, length);
+        if need > self.left || count > self.framing.messages_max {
+            return false;
+        }
+        self.reserve(lane, need, count);
+        true
+    }
+
+    /// The same, but a message that no datagram holds makes the packet longer than one.
+    fn fits_beyond(&mut self, lane: Channel, length: usize) -> bool {
+        let framing = &self.framing;
+        let datagram = usize::from(framing.datagram - framing.packet_overhead);
+        let alone = usize::from(framing.lane_overhead + framing.message_overhead) + length;
+        let (need, count) = self.need(lane, length);
+        if alone <= datagram || need > self.left + self.longer || count > framing.messages_max {
+            return false;
+        }
+        self.reserve(lane, need, count);
+        self.longer = 0;
+        true
+    }
+
+    fn need(&self, lane: Channel, length: usize) -> (usize, u16) {
+        let message = usize::from(self.framing.message_overhead) + length;
+        if self.lane == Some(lane) {
+            (message, self.count + 1)
+        } else {
+            (message + usize::from(self.framing.lane_overhead), 1)
+        }
+    }
+
+    fn reserve(&mut self, lane: Channel, need: usize, count: u16) {
+        self.left = self.left.saturating_sub(need);
+        self.lane = Some(lane);
+        self.count = count;
+    }
+
+    /// Lost messages, then fresh ones; or what `is_old`, when probing. False if some found no room.
+    fn take_due(
+        &mut self,
+        plan: &mut Plan,
+        lane: Channel,
+        outbox: &Outbox,
+        from: usize,
+        is_old: impl Fn(&Entry) -> bool,
+    ) -> bool {
+        for index in from..outbox.sendable() {
+            let Some(entry) = outbox.entry(index) else {
+                break;
+            };
+            if entry.acked || !(entry.is_due() || is_old(entry)) {
+                continue;
+            }
+            let length = entry.length as usize;
+            if !self.fits(lane, length) && !self.fits_beyond(lane, length) {
+                return false;
+            }
+            let id = outbox.base().wrapping_add(index as u16);
+            plan.messages.push(Planned { lane, id });
+        }
+        true
+    }
+
+    fn take_fragment(&mut self, plan: &mut Plan, lane: Channel, outbox: &mut Outbox, probe: bool) {
+        let Some((id, length)) = outbox.front_block() else {
+            return;
+        };
+        if plan.fragment.is_some() {
+            return;
+        }
+        let size = u32::from(self.framing.fragment);
+        let count = length.div_ceil(size) as u16;
+        let block = outbox
+            .block
+            .get_or_insert_with(|| Box::new(Block::new(count)));
+        if probe && !block.is_due() {
+            block.probe();
+        }
+        let Some(index) = block.next_due() else {
+            return;
+        };
+        let bytes = (length - u32::from(index) * size).min(size) as usize;
+        let need = usize::from(self.framing.fragment_overhead) + bytes;
+        if need <= self.left {
+            self.left -= need;
+            plan.fragment = Some(Fragment {
+                lane,
+                id,
+                index,
+                count,
+            });
+        }
+    }
+
+    fn take_fleeting(&mut self, plan: &mut Plan, lane: Channel, queue: &Fleeting) -> bool {
+        for index in 0.. {
+            let Some(length) = queue.length(index) else {
+                break;
+            };
+            if !self.fits(lane, length) && !self.fits_beyond(lane, length) {
+                return index > 0;
+            }
+            let id = queue.base().wrapping_add(index as u16);
+            plan.messages.push(Planned { lane, id });
+        }
+        true
+    }
+}
+
+/// Messages looked at for copies. What holds others up is old, so it is among the first.
+const SCAN_MAX: usize = 96;
+
+/// An ack is overdue this long after the smoothed round trip at the earliest.
+const OVERDUE_MIN: Duration = Duration::from_millis(4);
+
+/// Packets closer together than this meet the same weather.
+const COPY_GAP_MIN: Duration = Duration::from_millis(4);

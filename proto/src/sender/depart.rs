@@ -1,0 +1,251 @@
+//! When a packet may leave, and what its leaving changes.
+
+use super::compose::Probe;
+use super::redundancy::RIDE_MAX;
+use super::*;
+
+/// What must go: never sent, or lost.
+#[derive(Clone, Copy, Debug, Default)]
+struct Due {
+    messages: bool,
+    bulk: bool,
+}
+
+impl Sender {
+    /// Whether a packet may and should leave now; if so, what is in it stands in
+    /// [`Sender::planned`] and the tokens for it are spent. An empty plan is an acknowledgement.
+    pub fn poll_packet(&mut self, now: Timestamp) -> bool {
+        self.refill(now);
+        let due = self.due();
+        let ack = self.acks.is_due(now) || now >= self.last_sent + self.params.keep_alive;
+        let token = self.tokens.tokens() >= 1.0;
+        let bulk_open = match self.bulk_rate() {
+            Some(_) => self.bulk_tokens.tokens() >= 1.0,
+            None => token,
+        };
+        let timeout = token && self.probe_at().is_some_and(|at| at <= now);
+        // Probes leave fresh messages their tokens.
+        let early = self.early_probe_at.is_some_and(|at| at <= now)
+            && self.tokens.tokens() >= self.early_tokens();
+        let bulk = due.bulk && bulk_open;
+        if !(token && due.messages || bulk || timeout || early) && !(ack && token) {
+            self.plan.clear();
+            return ack;
+        }
+        let probe = if timeout { Probe::Timeout } else { Probe::No };
+        self.compose(now, probe, bulk_open);
+        if early {
+            // Used, or useless: what is under way was acknowledged, or is not worth a copy.
+            self.early_probe_at = None;
+            self.early_probes += 1;
+        }
+        if timeout {
+            self.probes += 1;
+            self.probe_from = now;
+            self.probed_at = now;
+        }
+        if self.plan.is_empty() && !ack {
+            return false;
+        }
+        if !self.plan.is_bulk || self.bulk_rate().is_none() {
+            self.tokens.spend(1.0);
+        }
+        true
+    }
+
+    fn refill(&mut self, now: Timestamp) {
+        self.pace.update(now);
+        let rate = self.pace.packet_rate(&self.params);
+        self.tokens.fill(now, rate, self.params.burst);
+        if let Some(rate) = self.bulk_rate() {
+            // What four milliseconds bring: a timer is not more exact than that.
+            let limit = self.params.bulk_burst.max(rate * 0.004);
+            self.bulk_tokens.fill(now, rate, limit);
+        }
+    }
+
+    /// Bytes a second for bulk. However fast the path, the peer's acknowledgements reach only 32
+    /// packets back: no more than three quarters of that may pass between two packets of the peer.
+    fn bulk_rate(&self) -> Option<f64> {
+        let heard = self.heard.every().as_secs_f64().max(1e-4);
+        let reach = 24.0 * f64::from(self.framing.datagram) / heard;
+        Some(self.pace.bulk_rate(&self.params)?.min(reach))
+    }
+
+    /// The planned packet left under `number` (greater than any before) as `wire_bytes` bytes.
+    pub fn on_sent(&mut self, now: Timestamp, number: u64, wire_bytes: usize) {
+        let fresh = self.commit_messages(number) | self.commit_fragment(number);
+        let lanes = &self.lanes;
+        let messages =
+            self.plan.messages.iter().filter(|planned| {
+                matches!(lanes[usize::from(planned.lane)], Queue::Reliable { .. })
+            });
+        let items = messages.map(|planned| Item {
+            lane: planned.lane,
+            fragment: 0,
+            id: planned.id,
+        });
+        let fragment = self.plan.fragment.map(|fragment| Item {
+            lane: fragment.lane,
+            fragment: fragment.index as u8,
+            id: fragment.id,
+        });
+        let items = items.chain(fragment);
+        let plain_bytes = wire_bytes.saturating_sub(self.plan.copy_bytes);
+        let load = self.plan.copy_bytes as f32 / plain_bytes.max(1) as f32;
+        self.copy_load += (load - self.copy_load) / 16.0;
+        let thick = self.copy_load > 0.3;
+        if self.plan.is_empty() && self.in_flight.is_empty() {
+            // An idle peer's keep-alives tell nothing that is worth the memory.
+        } else {
+            self.in_flight
+                .push(number, now, wire_bytes, fresh, thick, items);
+        }
+        if self.in_flight.get(number).is_some_and(Sent::has_items) {
+            self.unsettled += 1;
+            self.probe_from = now;
+            self.arm_early_probe(now, fresh, plain_bytes);
+        }
+        if self.plan.is_bulk && self.bulk_rate().is_some() {
+            self.bulk_tokens.spend(wire_bytes as f64);
+            self.pace.on_bulk_sent(now, &self.params);
+        }
+        self.acks.on_sent();
+        self.last_sent = now;
+        self.next_number = number + 1;
+        self.counters.packets_sent += 1;
+        self.forget(now);
+    }
+
+    /// Marks the planned messages as sent; true if one of them was new.
+    fn commit_messages(&mut self, number: u64) -> bool {
+        let mut fresh = false;
+        for planned in &self.plan.messages {
+            match &mut self.lanes[usize::from(planned.lane)] {
+                Queue::Reliable { outbox, .. } => {
+                    let Some(entry) = outbox.get(planned.id) else {
+                        continue;
+                    };
+                    match (entry.sends, entry.in_flight) {
+                        (0, _) => {
+                            fresh = true;
+                            self.counters.messages_sent_reliable += 1;
+                        }
+                        (_, 0) => self.counters.messages_resent += 1,
+                        _ => self.counters.messages_repeated += 1,
+                    }
+                    outbox.on_sent(planned.id, number);
+                }
+                Queue::Unreliable(queue) => {
+                    queue.pop();
+                    self.counters.messages_sent_unreliable += 1;
+                }
+            }
+        }
+        fresh
+    }
+
+    fn commit_fragment(&mut self, number: u64) -> bool {
+        let Some(fragment) = self.plan.fragment else {
+            return false;
+        };
+        let Queue::Reliable { outbox, .. } = &mut self.lanes[usize::from(fragment.lane)] else {
+            return false;
+        };
+        if outbox
+            .get(fragment.id)
+            .is_some_and(|entry| entry.sends == 0)
+        {
+            self.counters.messages_sent_reliable += 1;
+            outbox.on_sent(fragment.id, number);
+        }
+        if let Some(block) = &mut outbox.block {
+            block.on_sent(fragment.index);
+        }
+        true
+    }
+
+    /// A packet with messages left: pays for copies, and plans when they leave by themselves.
+    fn arm_early_probe(&mut self, now: Timestamp, fresh: bool, plain_bytes: usize) {
+        if fresh {
+            let params = &self.params;
+            let far = self.rtt.smoothed().as_secs_f64() / NEAR.as_secs_f64();
+            let share = params.redundancy * far.clamp(1.0, params.redundancy_far.max(1.0));
+            let gap = self.fresh.on_event(now);
+            self.purse.on_fresh(plain_bytes, share, gap, params);
+            self.early_probes = 0;
+        }
+        let mut wait = self.params.early_probe * (1 << self.early_probes.min(6));
+        if self.fresh.every() < RIDE_MAX {
+            // The next packet is near: let the copy ride on it.
+            wait = wait.max(self.fresh.every() * 3 / 2);
+        }
+        if self.in_outage {
+            // Whoever speaks first when it is over ends the wait.
+            wait = self.fresh.every() / 2;
+        }
+        let wanted = !self.params.early_probe.is_zero() && self.loss.share() > 0.0;
+        self.early_probe_at = wanted.then_some(now + wait);
+    }
+
+    /// When to come back.
+    pub fn poll_timeout(&self) -> Option<Deadline> {
+        let at = |at, why| Some(Deadline { at, why });
+        let rate = self.pace.packet_rate(&self.params);
+        let mut first = at(self.last_sent + self.params.keep_alive, Wake::KeepAlive);
+        if let Some(due) = self.acks.due() {
+            first = Deadline::earlier(first, at(due, Wake::Ack));
+        }
+        if let Some(loss) = self.loss_at {
+            first = Deadline::earlier(first, at(loss, Wake::Resend));
+        }
+        let slot = self.tokens.when(1.0, rate);
+        if let Some(probe) = self.probe_at() {
+            first = Deadline::earlier(first, at(probe.max(slot), Wake::Resend));
+        }
+        if let Some(early) = self.early_probe_at {
+            let slot = self.tokens.when(self.early_tokens(), rate);
+            first = Deadline::earlier(first, at(early.max(slot), Wake::Resend));
+        }
+        let due = self.due();
+        if due.messages {
+            first = Deadline::earlier(first, at(slot, Wake::SendSlot));
+        }
+        if due.bulk {
+            let slot = match self.bulk_rate() {
+                Some(rate) => self.bulk_tokens.when(1.0, rate),
+                None => slot,
+            };
+            first = Deadline::earlier(first, at(slot, Wake::SendSlot));
+        }
+        first
+    }
+
+    fn early_tokens(&self) -> f64 {
+        1.0 + (self.params.burst - 1.0) / 2.0
+    }
+
+    fn due(&self) -> Due {
+        let mut due = Due::default();
+        for queue in &self.lanes {
+            match queue {
+                Queue::Reliable { outbox, .. } => {
+                    let some = match &outbox.block {
+                        Some(block) if outbox.front_block().is_some() => block.is_due(),
+                        _ => outbox.has_fresh() || outbox.has_lost(),
+                    };
+                    if some && outbox.is_bulk(&self.framing) {
+                        due.bulk = true;
+                    } else if some {
+                        due.messages = true;
+                    }
+                }
+                Queue::Unreliable(queue) => due.messages |= !queue.is_empty(),
+            }
+        }
+        due
+    }
+}
+
+/// Round trips up to this are near: a lost message is soon asked for again.
+const NEAR: Duration = Duration::from_millis(60);

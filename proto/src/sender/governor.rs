@@ -1,0 +1,178 @@
+//! Do copies help? On a lossy link they do. On a link that loses because it is full they make it
+//! lose more. So the loss seen with copies is compared with the loss seen without.
+//!
+//! ```text
+//!           loss with copies is far above loss without
+//!     free ───────────────────────────────────────────▶ trial: no copies, settle, measure
+//!      ▲                                                  │               │
+//!      ├──────────── as bad without: not our doing ───────┘               │ clearly better
+//!      └──────── after 10 s, doubling to 160 s ──────── held ◀────────────┘
+//! ```
+
+use std::time::Duration;
+
+use crate::time::Timestamp;
+
+/// Decides whether copies may be sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Governor {
+    state: State,
+    /// Loss of packets sent while hardly any copies were, and how many of them were counted.
+    thin: f32,
+    thin_count: u16,
+    /// Loss with copies, over the last windows of it, and how many there were.
+    thick: f32,
+    windows: u16,
+    /// The present window.
+    count: u16,
+    lost: u16,
+    began: Timestamp,
+    hold: Duration,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    Free,
+    /// Without copies since `began`, because so much was lost with them.
+    Trial,
+    Held {
+        until: Timestamp,
+    },
+}
+
+impl Governor {
+    /// Begins with the first loss, after `delivered` packets that all arrived.
+    pub(super) fn new(now: Timestamp, delivered: u32) -> Self {
+        Self {
+            state: State::Free,
+            thin: 0.0,
+            thin_count: delivered.min(u32::from(WINDOW)) as u16,
+            thick: 0.0,
+            windows: 0,
+            count: 0,
+            lost: 0,
+            began: now,
+            hold: HOLD_MIN,
+        }
+    }
+
+    /// Copies may be sent.
+    pub(super) fn allows(&self) -> bool {
+        matches!(self.state, State::Free)
+    }
+
+    /// The final fate of a packet, whether copies went with its neighbours, and how much losses
+    /// come in groups (0 to 1), which makes windows differ more than chance would.
+    pub(super) fn on_outcome(
+        &mut self,
+        now: Timestamp,
+        sent_at: Timestamp,
+        lost: bool,
+        thick: bool,
+        grouping: f32,
+    ) {
+        if let State::Held { until } = self.state
+            && now >= until
+        {
+            self.enter(State::Free, now);
+        }
+        if sent_at < self.began {
+            return;
+        }
+        match self.state {
+            State::Free if thick => {
+                if self.close_window(now, lost, Duration::from_secs(1)) {
+                    // Smoothed: one bad window among many is chance.
+                    let level = self.window_loss();
+                    self.thick += (level - self.thick) / f32::from(self.windows.min(2) + 1);
+                    self.windows = self.windows.saturating_add(1);
+                    if self.windows > 1 && self.thick > self.suspicious(grouping) {
+                        self.enter(State::Trial, now);
+                    } else {
+                        self.hold = (self.hold * 3 / 4).max(HOLD_MIN);
+                        self.restart(now);
+                    }
+                }
+            }
+            State::Free | State::Held { .. } => self.learn_thin(lost),
+            State::Trial => {
+                // Others on the same link may have stopped too: let it settle first.
+                if now.since(self.began) < SETTLE || !self.close_window(now, lost, 2 * SETTLE) {
+                    return;
+                }
+                let level = self.window_loss();
+                self.thin = level;
+                self.thin_count = WINDOW;
+                let gain = self.thick - level;
+                let chance = deviation(self.thick, WINDOW, grouping);
+                if gain > 0.3 * self.thick && gain > 2.5 * chance {
+                    let until = now + self.hold;
+                    self.hold = (2 * self.hold).min(HOLD_MAX);
+                    self.enter(State::Held { until }, now);
+                } else {
+                    self.enter(State::Free, now);
+                }
+            }
+        }
+    }
+
+    /// Loss with copies above this is more than chance and a quarter over the loss without.
+    fn suspicious(&self, grouping: f32) -> f32 {
+        if self.thin_count < 20 {
+            return SUSPICIOUS;
+        }
+        // What little was seen may have been luck: two losses and two deliveries are added.
+        let count = f32::from(self.thin_count);
+        let thin = (self.thin * count + 2.0) / (count + 4.0);
+        let seen = self.thin_count.min(WINDOW);
+        let chance = deviation(thin, seen, grouping).hypot(deviation(thin, WINDOW, grouping));
+        (1.25 * thin + 3.6 * chance).max(0.05)
+    }
+
+    fn learn_thin(&mut self, lost: bool) {
+        self.thin_count = (self.thin_count + 1).min(WINDOW);
+        let hit = f32::from(u8::from(lost));
+        self.thin += (hit - self.thin) / f32::from(self.thin_count);
+    }
+
+    fn close_window(&mut self, now: Timestamp, lost: bool, least: Duration) -> bool {
+        self.count = self.count.saturating_add(1);
+        self.lost = self.lost.saturating_add(u16::from(lost));
+        self.count >= WINDOW && now.since(self.began) >= least
+    }
+
+    fn window_loss(&self) -> f32 {
+        f32::from(self.lost) / f32::from(self.count.max(1))
+    }
+
+    fn enter(&mut self, state: State, now: Timestamp) {
+        self.state = state;
+        if let State::Free = state {
+            self.windows = 0;
+        }
+        self.restart(now);
+    }
+
+    fn restart(&mut self, now: Timestamp) {
+        self.began = now;
+        self.count = 0;
+        self.lost = 0;
+    }
+}
+
+/// Standard deviation of a loss share measured over `count` packets.
+fn deviation(share: f32, count: u16, grouping: f32) -> f32 {
+    let share = share.max(0.01);
+    let alone = share * (1.0 - share) / f32::from(count.max(1));
+    (alone * (1.0 + grouping) / (1.0 - grouping).max(0.05)).sqrt()
+}
+
+/// Packets in a window: two seconds of a game.
+const WINDOW: u16 = 120;
+
+/// Without anything to compare with, loss above this deserves a trial.
+const SUSPICIOUS: f32 = 0.35;
+
+const SETTLE: Duration = Duration::from_secs(3);
+const HOLD_MIN: Duration = Duration::from_secs(10);
+const HOLD_MAX: Duration = Duration::from_secs(160);

@@ -1,0 +1,215 @@
+//! What became of the packets that left: acknowledged, lost by gap, lost by time, or silent.
+
+use super::*;
+
+impl Sender {
+    /// The peer says it received `number`. Call [`Sender::on_ack_end`] after the last one.
+    pub fn on_acked(&mut self, now: Timestamp, number: u64) -> Acked {
+        if number >= self.next_number {
+            return Acked::Unknown;
+        }
+        let Some(sent) = self.in_flight.get_mut(number) else {
+            // Forgotten, or never worth remembering; but those before it may now be overtaken.
+            self.largest_acked = self.largest_acked.max(Some(number));
+            return Acked::Repeat;
+        };
+        let was = sent.fate;
+        match was {
+            Fate::Skipped => return Acked::Unknown,
+            Fate::Acked => return Acked::Repeat,
+            Fate::Unknown | Fate::Lost => sent.fate = Fate::Acked,
+        }
+        let sent = *sent;
+        self.counters.packets_acked += 1;
+        if was == Fate::Unknown && sent.has_items() {
+            self.unsettled -= 1;
+        }
+        self.pace.on_acked(now, usize::from(sent.wire_bytes));
+        if was == Fate::Lost {
+            self.on_spurious(now);
+        }
+        if self.largest_acked.is_none_or(|largest| number > largest) {
+            self.largest_acked = Some(number);
+            let sample = now.since(sent.at);
+            if sent.fresh && self.rtt.on_sample(now, sample) && self.heard_in_order {
+                let excluded = !self.copies_are_allowed();
+                self.pace.on_rtt(now, sample, excluded, &self.params);
+            }
+        }
+        for item in self.in_flight.items(number) {
+            let Some(Queue::Reliable { outbox, .. }) = self.lanes.get_mut(usize::from(item.lane))
+            else {
+                continue;
+            };
+            if outbox.front_block().is_some_and(|(id, _)| id == item.id)
+                && let Some(block) = &mut outbox.block
+                && !block.on_acked(u16::from(item.fragment))
+            {
+                continue;
+            }
+            self.counters.messages_acked += u64::from(outbox.on_acked(item.id));
+        }
+        self.probes = 0;
+        self.probe_from = now;
+        Acked::News
+    }
+
+    /// All acknowledgements of one received packet were reported: finds what was lost.
+    pub fn on_ack_end(&mut self, now: Timestamp) {
+        self.detect_loss(now);
+        for queue in &mut self.lanes {
+            if let Queue::Reliable { outbox, .. } = queue {
+                outbox.release();
+            }
+        }
+        self.forget(now);
+    }
+
+    /// Gives up packets that newer ones overtook: three newer acknowledged, or one and a while.
+    pub(super) fn detect_loss(&mut self, now: Timestamp) {
+        self.loss_at = None;
+        let Some(largest) = self.largest_acked else {
+            return;
+        };
+        let patience = self.rtt.smoothed() + self.rtt.variation().max(self.rtt.smoothed() / 8);
+        // A path that reorders is given more time, and the count of newer packets is not trusted.
+        let patience = patience + self.rtt.variation() * self.reordering;
+        let mut settled = true;
+        for number in self.settled.max(self.in_flight.base())..largest {
+            let Some(sent) = self.in_flight.get_mut(number) else {
+                break;
+            };
+            if sent.fate == Fate::Unknown {
+                let late = sent.at + patience;
+                let overtaken = self.reordering == 0 && number + GAP <= largest;
+                if overtaken || late <= now {
+                    sent.fate = Fate::Lost;
+                    let had_items = sent.has_items();
+                    self.on_lost(number, had_items);
+                } else {
+                    settled = false;
+                    self.loss_at = Some(self.loss_at.map_or(late, |at| at.min(late)));
+                }
+            }
+            if settled {
+                self.settled = number + 1;
+            }
+        }
+        self.count_outcomes(now);
+    }
+
+    /// Counts fates once they are final: a packet found lost may still turn out to be late.
+    fn count_outcomes(&mut self, now: Timestamp) {
+        let rtt = &self.rtt;
+        let sure = rtt.smoothed() * 3 / 2 + 4 * rtt.variation() + Duration::from_millis(20);
+        self.counted = self.counted.max(self.in_flight.base());
+        while self.counted < self.settled {
+            let Some(sent) = self.in_flight.get(self.counted) else {
+                return;
+            };
+            let lost = sent.fate != Fate::Acked;
+            if lost && now.since(sent.at) < sure {
+                return;
+            }
+            if sent.fate != Fate::Skipped {
+                let (sent_at, thick) = (sent.at, sent.thick);
+                self.loss.on_outcome(lost);
+                self.pace.on_outcome(lost);
+                let grouping = self.loss.correlation();
+                if self.governor.is_none() && lost {
+                    let governor = Governor::new(now, self.loss.outcomes());
+                    self.governor = Some(Box::new(governor));
+                }
+                if let Some(governor) = &mut self.governor {
+                    governor.on_outcome(now, sent_at, lost, thick, grouping);
+                }
+            }
+            self.counted += 1;
+        }
+    }
+
+    /// A packet found lost was acknowledged after all: it was overtaken.
+    fn on_spurious(&mut self, now: Timestamp) {
+        if now.since(self.reordered_at) > self.rtt.smoothed() {
+            self.reordering = (self.reordering + 1).min(4);
+            self.reordered_at = now;
+        }
+        self.counters.packets_lost = self.counters.packets_lost.saturating_sub(1);
+    }
+
+    fn on_lost(&mut self, number: u64, had_items: bool) {
+        self.counters.packets_lost += 1;
+        self.pace.on_lost();
+        if !had_items {
+            return;
+        }
+        self.unsettled -= 1;
+        for item in self.in_flight.items(number) {
+            let Some(Queue::Reliable { outbox, .. }) = self.lanes.get_mut(usize::from(item.lane))
+            else {
+                continue;
+            };
+            if outbox.front_block().is_some_and(|(id, _)| id == item.id)
+                && let Some(block) = &mut outbox.block
+            {
+                block.on_lost(u16::from(item.fragment));
+            } else {
+                outbox.on_lost(item.id);
+            }
+        }
+    }
+
+    /// Nothing was heard of the last packet with messages for this long: ask again. While packets go
+    /// on leaving, the oldest of them that none newer overtook is given twice as long.
+    pub(super) fn probe_at(&self) -> Option<Timestamp> {
+        if self.unsettled == 0 {
+            return None;
+        }
+        let rtt = &self.rtt;
+        let wait = rtt.smoothed() + (4 * rtt.variation()).max(Duration::from_millis(10));
+        let wait = wait + wait / 2 * self.probes.min(6);
+        let next = self.largest_acked.map_or(0, |largest| largest + 1);
+        let oldest = self.in_flight.first_open(next).map(|sent| sent.at);
+        let oldest = oldest.map(|at| at.max(self.probed_at) + 2 * wait);
+        let last = self.probe_from + wait;
+        Some(oldest.map_or(last, |oldest| oldest.min(last)))
+    }
+
+    /// Keeps what acknowledgements may still speak of, and no more than [`REMEMBERED_MAX`].
+    pub(super) fn forget(&mut self, now: Timestamp) {
+        let recent = 3 * self.rtt.smoothed() + Duration::from_secs(1);
+        loop {
+            let known = self.in_flight.front().is_some_and(|sent| {
+                sent.fate != Fate::Unknown && self.in_flight.base() < self.counted
+            });
+            let old = |sent: &Sent| now.since(sent.at) > recent;
+            let most = match known {
+                true if self.in_flight.front().is_some_and(old) => 0,
+                true => REMEMBERED,
+                false => REMEMBERED_MAX,
+            };
+            if self.in_flight.len() <= most {
+                return;
+            }
+            let number = self.in_flight.base();
+            if let Some(sent) = self.in_flight.get_mut(number)
+                && sent.fate == Fate::Unknown
+            {
+                sent.fate = Fate::Lost;
+                let had_items = sent.has_items();
+                self.on_lost(number, had_items);
+            }
+            self.in_flight.pop();
+        }
+    }
+}
+
+/// A packet is lost when one this much newer was acknowledged.
+const GAP: u64 = 3;
+
+/// Acknowledgements reach 32 packets back; twice that many are remembered after their fate is
+/// known, so that a late one is recognised.
+const REMEMBERED: usize = 64;
+
+/// Packets under way at most: a second at 4000 packets. Older ones count as lost.
+const REMEMBERED_MAX: usize = 4096;
