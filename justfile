@@ -8,3 +8,7 @@ check:
 # Coverage-guided fuzzing of one target (works on the stable compiler).
 fuzz TARGET SECONDS="60":
     cd fuzz && RUSTC_BOOTSTRAP=1 cargo fuzz run --fuzz-dir . {{TARGET}} -- -max_total_time={{SECONDS}}
+
+# What the send policy is worth beside reference senders: the tables of docs/POLICY.md (`--quick` for a look).
+bench-policy *ARGS:
+    cargo run --release -p tidegate-proto --features sim --example policy -- {{ARGS}}
