@@ -10,6 +10,7 @@ pub mod clock;
 pub mod config;
 pub mod connect;
 pub mod counters;
+pub mod demo;
 pub mod exit;
 pub mod framing;
 pub mod listener;

@@ -12,7 +12,7 @@ use crate::admission::{self, Admission};
 use crate::backend::{Pool, Rules, SocketOptions, health};
 use crate::board::{BackendInfo, Board, ListenerInfo, Reporter};
 use crate::clock::Clock;
-use crate::config::{self, Bucket, Config, Listener, Target};
+use crate::config::{self, Bucket, Config, Drain, Listener, Target};
 use crate::exit::Unavailable;
 use crate::listener::{Destination, Parts};
 use crate::logging::Logging;
@@ -32,29 +32,69 @@ pub fn run(config: Config, _logging: Logging) -> anyhow::Result<()> {
 }
 
 async fn serve(config: Config) -> anyhow::Result<()> {
-    let mut clock = Clock::start();
-    let board = Arc::new(Board::new(clock.now(), config.runtime.queue_memory as u64));
-    let pools = open_pools(&config, &board).await;
-    let mut shares: Vec<Vec<Parts>> = (0..config.runtime.workers).map(|_| Vec::new()).collect();
-    for listener in &config.listeners {
-        let pool = &pools[&listener.backend.name];
-        let all = open_listener(&config, listener, pool, &board, &mut clock)
-            .with_context(|| format!("listener {}", listener.name))?;
-        for (share, parts) in shares.iter_mut().zip(all) {
-            share.extend(parts);
+    Server::open(&config).await?.run().await
+}
+
+/// Everything that serves, with its sockets bound and its workers running.
+pub struct Server {
+    board: Arc<Board>,
+    fleet: Fleet,
+    drain: Drain,
+    admin: Option<Admin>,
+    addresses: Vec<SocketAddr>,
+}
+
+impl Server {
+    /// Binds the sockets, looks the backends up and starts the workers.
+    pub async fn open(config: &Config) -> anyhow::Result<Self> {
+        let mut clock = Clock::start();
+        let board = Arc::new(Board::new(clock.now(), config.runtime.queue_memory as u64));
+        let pools = open_pools(config, &board).await;
+        let mut shares: Vec<Vec<Parts>> = (0..config.runtime.workers).map(|_| Vec::new()).collect();
+        let mut addresses = Vec::new();
+        for listener in &config.listeners {
+            let pool = &pools[&listener.backend.name];
+            let (bound, all) = open_listener(config, listener, pool, &board, &mut clock)
+                .with_context(|| format!("listener {}", listener.name))?;
+            addresses.extend(bound);
+            for (share, parts) in shares.iter_mut().zip(all) {
+                share.extend(parts);
+            }
         }
+        let admin = match config.admin.listen {
+            Some(listen) => Some(start_admin(listen, &board, &clock)?),
+            None => None,
+        };
+        notify::start(board.clone(), clock.clone())?;
+        let mut shares = shares.into_iter();
+        let fleet = Fleet::spawn(config.runtime.workers, |index, alive| {
+            let parts = shares.next().unwrap_or_default();
+            Handle::spawn(format!("worker {index}"), clock.clone(), parts, alive)
+        })?;
+        let drain = config.drain.clone();
+        Ok(Self {
+            board,
+            fleet,
+            drain,
+            admin,
+            addresses,
+        })
     }
-    let _admin = match config.admin.listen {
-        Some(listen) => Some(start_admin(listen, &board, &clock)?),
-        None => None,
-    };
-    notify::start(board.clone(), clock.clone())?;
-    let mut shares = shares.into_iter();
-    let fleet = Fleet::spawn(config.runtime.workers, |index, alive| {
-        let parts = shares.next().unwrap_or_default();
-        Handle::spawn(format!("worker {index}"), clock.clone(), parts, alive)
-    })?;
-    fleet.run(&board, &config.drain).await
+
+    /// The UDP addresses that were bound, in the order of the configuration.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// Where the page is.
+    pub fn admin_address(&self) -> Option<SocketAddr> {
+        self.admin.as_ref().map(Admin::address)
+    }
+
+    /// Serves until a signal says otherwise, then ends in order.
+    pub async fn run(self) -> anyhow::Result<()> {
+        self.fleet.run(&self.board, &self.drain).await
+    }
 }
 
 fn start_admin(listen: SocketAddr, board: &Arc<Board>, clock: &Clock) -> anyhow::Result<Admin> {
@@ -83,14 +123,14 @@ async fn open_pools(config: &Config, board: &Arc<Board>) -> HashMap<String, Arc<
     pools
 }
 
-/// For each worker, a share of the listener for each of its addresses.
+/// The listener's addresses, and for each worker a share of it for each address.
 fn open_listener(
     config: &Config,
     listener: &Listener,
     pool: &Arc<Pool>,
     board: &Board,
     clock: &mut Clock,
-) -> anyhow::Result<Vec<Vec<Parts>>> {
+) -> anyhow::Result<(Vec<SocketAddr>, Vec<Vec<Parts>>)> {
     let workers = config.runtime.workers;
     let (bound, sockets) = bind_all(config, listener)?;
     let reporters = board.add_listener(
@@ -117,7 +157,7 @@ fn open_listener(
         shares[shard % workers].push(parts);
     }
     announce(listener, &bound);
-    Ok(shares)
+    Ok((bound, shares))
 }
 
 fn parts(

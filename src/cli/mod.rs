@@ -13,6 +13,7 @@ use crate::exit::Exit;
 use crate::{connect, serve};
 
 mod check;
+mod demo;
 mod input;
 mod keygen;
 mod token;
@@ -27,6 +28,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Show it on this machine: players on bad networks, a TCP server, live figures
+    Demo(demo::DemoArgs),
     /// End UDP sessions here and forward their messages to backends
     Serve(ServeArgs),
     /// Take local streams here and carry each over UDP to a tidegate elsewhere
@@ -221,6 +224,7 @@ fn run(command: Command) -> anyhow::Result<Exit> {
             outcome.map(|()| Exit::Done)
         }
         Command::Check(args) => check::run(&args),
+        Command::Demo(args) => demo::run(&args),
         Command::Init { kind } => print(kind.text()),
         Command::Keygen { out } => keygen::run(out.as_deref()),
         Command::Health { ready, admin } => health(admin, ready),

@@ -1,0 +1,60 @@
+//! `tidegate demo`.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::config::parse_duration;
+use crate::demo::Demo;
+use crate::exit::{Exit, Misused};
+
+#[derive(Args, Debug)]
+pub(super) struct DemoArgs {
+    /// Players
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=2000))]
+    players: u32,
+    /// Messages a second that each says
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rate: u32,
+    /// Bytes of a message
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=7000))]
+    size: u32,
+    /// Datagrams lost each way, in per cent
+    #[arg(long, default_value_t = 2.0, value_name = "PERCENT")]
+    loss: f64,
+    /// One way
+    #[arg(long, default_value = "25ms", value_parser = parse_duration)]
+    delay: Duration,
+    /// Plus or minus
+    #[arg(long, default_value = "5ms", value_parser = parse_duration)]
+    jitter: Duration,
+    /// No storm every 26 seconds
+    #[arg(long)]
+    no_storms: bool,
+    /// How long, 30s for example [default: until interrupted]
+    #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
+    duration: Option<Duration>,
+    /// Where the page is; another port is taken when this one is not free
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9477")]
+    admin: SocketAddr,
+}
+
+pub(super) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
+    if !(0.0..=90.0).contains(&args.loss) {
+        return Err(Misused(format!("--loss {} is no share: 0 to 90", args.loss)).into());
+    }
+    let demo = Demo {
+        players: args.players as usize,
+        rate: args.rate,
+        size: args.size as usize,
+        loss: args.loss / 100.0,
+        delay: args.delay,
+        jitter: args.jitter,
+        storms: !args.no_storms,
+        duration: args.duration,
+        admin: args.admin,
+    };
+    demo.run()?;
+    Ok(Exit::Done)
+}
