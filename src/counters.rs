@@ -69,7 +69,7 @@ pub struct WorkerCounters {
     pub loss: Histogram,
     pub session_duration: Histogram,
     pub handshake_duration: Histogram,
-    /// Sampled: a datagram read until its message was written, and back.
+    /// Of turns that forwarded messages: from reading to having written what no queue held back.
     pub forward_duration: [Histogram; Direction::ALL.len()],
     /// How late timers fire.
     pub tick_lag: Histogram,
@@ -514,10 +514,11 @@ impl ConnectFailure {
 }
 
 /// Who ended a connection to a backend.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClosedBy {
     Backend,
     /// Because the session ended.
+    #[default]
     Tidegate,
     /// It broke.
     Error,

@@ -173,6 +173,10 @@ impl Worker {
             }
             now = self.clock.now();
             self.turn(now)?;
+            let took = self.clock.now().mono.since(now.mono);
+            for listener in &mut self.listeners {
+                listener.on_turn(took);
+            }
         }
         self.publish(now);
         Ok(())

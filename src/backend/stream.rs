@@ -23,7 +23,7 @@ use tidegate_proto::{CloseReason, Endpoint, Now, PeerId, SendError, Timestamp};
 
 use super::Socket;
 use crate::config::UnreliablePolicy;
-use crate::counters::{Direction, DropReason, WorkerCounters};
+use crate::counters::{ClosedBy, Direction, DropReason, WorkerCounters};
 use crate::framing::FrameCodec;
 
 /// What all streams of a listener have in common.
@@ -71,6 +71,15 @@ pub struct Stream {
     rest: Vec<u8>,
     taken: usize,
     stuck_since: Option<Timestamp>,
+    ended_by: ClosedBy,
+    moved: Moved,
+}
+
+/// Bytes on the socket, frames and greeting included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moved {
+    pub sent: u64,
+    pub received: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -195,9 +204,14 @@ impl Stream {
         self.state == State::Closed
     }
 
-    /// Whether the far end closed or broke the stream, rather than we.
-    pub fn was_ended(&self) -> bool {
-        self.ended || self.broken
+    /// Who ended the stream: the backend, when it did before the session was over.
+    pub fn ended_by(&self) -> ClosedBy {
+        self.ended_by
+    }
+
+    /// Bytes that went through the socket since this was last asked.
+    pub fn take_moved(&mut self) -> Moved {
+        std::mem::take(&mut self.moved)
     }
 
     /// Bytes that wait for the backend here.
@@ -207,6 +221,11 @@ impl Stream {
 
     /// The session is over: what it accepted is still written, then the stream closes in order.
     pub fn on_session_over(&mut self, now: Timestamp, rules: &Rules) {
+        self.ended_by = match (self.broken, self.ended) {
+            (true, _) => ClosedBy::Error,
+            (false, true) => ClosedBy::Backend,
+            (false, false) => ClosedBy::Tidegate,
+        };
         self.state = match self.state {
             State::Idle | State::Connecting | State::Closed => State::Closed,
             // A backend that is stuck already gets no second patience.
@@ -379,6 +398,7 @@ impl Stream {
                     // A short write means that the buffer is full: the kernel will say when not.
                     self.writable = count == left.len();
                     self.written += count;
+                    self.moved.sent += count as u64;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.writable = false,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -570,6 +590,7 @@ impl Stream {
             Ok(count) => {
                 // A short read empties the socket, unless the end is behind it.
                 self.readable = count == buffer.len() || self.hung_up;
+                self.moved.received += count as u64;
                 count
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {

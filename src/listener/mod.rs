@@ -109,6 +109,9 @@ pub struct Listener {
     sent: Sent,
     reporter: Option<Reporter>,
     sampled: Timestamp,
+    gathered: Timestamp,
+    /// Messages forwarded before this turn.
+    forwarded: [u64; Direction::ALL.len()],
     next_session: u64,
     draining: bool,
     /// The socket is lost; nothing can be done but stop.
@@ -144,6 +147,8 @@ impl Listener {
             sent: Sent::default(),
             reporter: parts.reporter,
             sampled: Timestamp::ZERO,
+            gathered: Timestamp::ZERO,
+            forwarded: [0; Direction::ALL.len()],
             next_session: parts.seed,
             draining: false,
             broken: false,
@@ -280,9 +285,16 @@ impl Listener {
         &self.counters
     }
 
-    /// Time this worker spent on anything but waiting.
-    pub fn add_busy(&mut self, busy: Duration) {
-        self.counters.busy += busy;
+    /// A turn of the worker is over. A message that met no queue took no longer than this.
+    pub fn on_turn(&mut self, took: Duration) {
+        let counters = &mut self.counters;
+        counters.busy += took;
+        for direction in Direction::ALL.map(|direction| direction as usize) {
+            let forwarded = counters.messages_forwarded[direction];
+            if std::mem::replace(&mut self.forwarded[direction], forwarded) != forwarded {
+                counters.forward_duration[direction].record_duration(took);
+            }
+        }
     }
 
     fn gather(&mut self, now: Now) {
@@ -300,6 +312,10 @@ impl Listener {
         let sampling = now.mono.since(self.sampled) >= SAMPLE_INTERVAL;
         let mut sessions = *self.endpoint.retired();
         let (mut bad, mut inbox, mut outbox, mut queued, mut backed_up) = (0, 0, 0, 0, 0);
+        let mut open = 0;
+        let since_last = now
+            .mono
+            .since(std::mem::replace(&mut self.gathered, now.mono));
         let mut worst = WorstPeers::default();
         for (id, address, session) in self.endpoint.peers() {
             let stats = session.stats();
@@ -328,11 +344,18 @@ impl Listener {
         for peer in self.peers.iter() {
             queued += peer.stream.queued();
             backed_up += u64::from(peer.stream.queued() > 0);
+            open += u64::from(peer.closed.is_none());
         }
         counters.sessions = sessions;
         counters.peers_in_bad_mode = bad;
         counters.queued_bytes = [(inbox + queued) as u64, outbox];
         counters.peers_blocked[Direction::ToBackend as usize] = backed_up;
+        for (spent, blocked) in counters.backpressure.iter_mut().zip(counters.peers_blocked) {
+            *spent += since_last * u32::try_from(blocked).unwrap_or(u32::MAX);
+        }
+        // Every session that began has ended once, or is here.
+        let astray = counters.sessions_opened.abs_diff(counters.closed() + open);
+        counters.invariant_violations = counters.invariant_violations.max(astray);
         if sampling {
             self.sampled = now.mono;
             if let Some(reporter) = &self.reporter {

@@ -7,7 +7,6 @@ use tidegate_proto::{CloseReason, Event, Handled, Now, PeerId, Reject, Timestamp
 
 use super::peer::Peer;
 use super::{Listener, Side, Turn};
-use crate::counters::ClosedBy;
 use crate::udp::{Route, UdpError};
 
 impl Listener {
@@ -310,7 +309,14 @@ impl Listener {
             counters: &mut self.counters,
             scratch: turn.scratch,
         };
-        Some(act(&mut peer.stream, &mut side))
+        let outcome = act(&mut peer.stream, &mut side);
+        let moved = peer.stream.take_moved();
+        if let Some(target) = peer.attempt.target {
+            let target = &mut self.counters.targets[target];
+            target.bytes_sent += moved.sent;
+            target.bytes_received += moved.received;
+        }
+        Some(outcome)
     }
 
     /// Everything the sessions have to say, then goodbye to those that are over.
@@ -364,11 +370,7 @@ impl Listener {
             };
             peer.log_end(&self.name, turn.now.mono, &stats);
             if let Some(target) = peer.attempt.target {
-                let by = if peer.stream.was_ended() {
-                    ClosedBy::Backend
-                } else {
-                    ClosedBy::Tidegate
-                };
+                let by = peer.stream.ended_by();
                 self.counters.targets[target].closes[by as usize] += 1;
             }
             if let Some(socket) = &mut peer.socket

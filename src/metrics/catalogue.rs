@@ -417,7 +417,7 @@ pub const FAMILIES: &[Family] = &[
         name: "tidegate_forward_duration_seconds",
         kind: Distribution,
         labels: DIRECTION,
-        help: "From reading a message to writing it on the other side, of one message in 64.",
+        help: "From reading a message to writing it on the other side, where no queue was in the way; one sample per turn of a worker.",
         read: |source, out| {
             for listener in &source.snapshot.listeners {
                 for direction in Direction::ALL {
@@ -599,7 +599,7 @@ pub const FAMILIES: &[Family] = &[
         name: "tidegate_worker_busy_seconds_total",
         kind: Counter,
         labels: WORKER,
-        help: "Time not spent waiting.",
+        help: "Time the worker did not wait. A worker serves its share of every listener.",
         read: |source, out| each_worker(source, out, |w| w.busy.as_secs_f64()),
     },
     Family {

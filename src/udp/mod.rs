@@ -119,7 +119,11 @@ impl UdpSocket {
     /// Bytes of receive and send buffer that the kernel granted.
     pub fn granted(&self) -> io::Result<(usize, usize)> {
         let socket = socket2::SockRef::from(&self.io);
-        Ok((socket.recv_buffer_size()?, socket.send_buffer_size()?))
+        // socket(7): the kernel doubles what it grants, for its own bookkeeping, and reports that.
+        Ok((
+            socket.recv_buffer_size()? / 2,
+            socket.send_buffer_size()? / 2,
+        ))
     }
 
     /// Asks to be told when datagrams come.
