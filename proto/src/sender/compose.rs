@@ -41,6 +41,7 @@ impl Sender {
         let mut room = Room {
             framing,
             left: usize::from(framing.datagram - framing.packet_overhead),
+            blind: self.params.resend_after.is_some(),
             longer: usize::from(framing.packet - framing.datagram),
             lane: None,
             count: 0,
@@ -233,6 +234,8 @@ fn is_worth_a_copy(
 struct Room {
     framing: Framing,
     left: usize,
+    /// Messages are due again by time alone.
+    blind: bool,
     /// What one large message may add to the datagram's room.
     longer: usize,
     /// The lane that the last message was of, and how many it has.
@@ -289,6 +292,11 @@ impl Room {
         from: usize,
         is_old: impl Fn(&Entry) -> bool,
     ) -> bool {
+        let mut again = if self.blind && outbox.has_fresh() {
+            self.left / 2
+        } else {
+            usize::MAX
+        };
         for index in from..outbox.sendable() {
             let Some(entry) = outbox.entry(index) else {
                 break;
@@ -297,6 +305,13 @@ impl Room {
                 continue;
             }
             let length = entry.length as usize;
+            if entry.sends > 0 && !is_old(entry) {
+                // Blind resends of a far peer's messages would crowd out new ones for ever.
+                if length > again {
+                    continue;
+                }
+                again -= length;
+            }
             if !self.fits(lane, length) && !self.fits_beyond(lane, length) {
                 return false;
             }

@@ -95,14 +95,16 @@ impl Sender {
         let load = self.plan.copy_bytes as f32 / plain_bytes.max(1) as f32;
         self.copy_load += (load - self.copy_load) / 16.0;
         let thick = self.copy_load > 0.3;
-        if self.plan.is_empty() && self.in_flight.is_empty() {
-            // An idle peer's keep-alives tell nothing that is worth the memory.
-        } else {
+        // What an idle peer's keep-alives could tell is not worth the memory.
+        if !self.plan.is_empty() || self.unsettled > 0 {
             self.in_flight
                 .push(number, now, wire_bytes, fresh, thick, items);
         }
         if self.in_flight.get(number).is_some_and(Sent::has_items) {
             self.unsettled += 1;
+            if let Some(after) = self.params.resend_after {
+                self.loss_at.get_or_insert(now + after);
+            }
             self.probe_from = now;
             self.arm_early_probe(now, fresh, plain_bytes);
         }

@@ -61,6 +61,13 @@ impl Governor {
         matches!(self.state, State::Free)
     }
 
+    /// A queue grew while copies were sent: without them for a while.
+    pub(super) fn withdraw(&mut self, now: Timestamp) {
+        let until = now + self.hold;
+        self.hold = (2 * self.hold).min(HOLD_MAX);
+        self.enter(State::Held { until }, now);
+    }
+
     /// The final fate of a packet, whether copies went with its neighbours, and how much losses
     /// come in groups (0 to 1), which makes windows differ more than chance would.
     pub(super) fn on_outcome(
@@ -106,9 +113,7 @@ impl Governor {
                 let gain = self.thick - level;
                 let chance = deviation(self.thick, WINDOW, grouping);
                 if gain > 0.3 * self.thick && gain > 2.5 * chance {
-                    let until = now + self.hold;
-                    self.hold = (2 * self.hold).min(HOLD_MAX);
-                    self.enter(State::Held { until }, now);
+                    self.withdraw(now);
                 } else {
                     self.enter(State::Free, now);
                 }
@@ -176,3 +181,51 @@ const SUSPICIOUS: f32 = 0.35;
 const SETTLE: Duration = Duration::from_secs(3);
 const HOLD_MIN: Duration = Duration::from_secs(10);
 const HOLD_MAX: Duration = Duration::from_secs(160);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::Random;
+
+    /// Plays packets at 60 a second; `loss` says how many get lost, given whether copies are sent.
+    fn play(seconds: u64, loss: impl Fn(bool) -> f64) -> (u64, Governor) {
+        let mut random = Random::new(5);
+        let mut governor = Governor::new(Timestamp::ZERO, 60);
+        let mut with_copies = 0;
+        for n in 0..seconds * 60 {
+            let sent_at = Timestamp::from_nanos(n * 16_666_667);
+            let copies = governor.allows();
+            with_copies += u64::from(copies);
+            let lost = random.happens(loss(copies));
+            governor.on_outcome(
+                sent_at + Duration::from_millis(60),
+                sent_at,
+                lost,
+                copies,
+                0.0,
+            );
+        }
+        (with_copies, governor)
+    }
+
+    #[test]
+    fn on_a_lossy_link_copies_go_on() {
+        for loss in [0.01, 0.05, 0.1, 0.2] {
+            let (with_copies, _) = play(600, |_| loss);
+            assert!(with_copies > 590 * 60, "{with_copies} of 36000 at {loss}");
+        }
+    }
+
+    #[test]
+    fn copies_that_cause_the_loss_are_withdrawn() {
+        let (with_copies, governor) = play(600, |copies| if copies { 0.3 } else { 0.03 });
+        assert!(
+            with_copies < 200 * 60,
+            "{with_copies} of 36000 packets had copies beside them"
+        );
+        assert!(
+            governor.hold > HOLD_MIN,
+            "each failure makes the next trial rarer"
+        );
+    }
+}

@@ -22,7 +22,7 @@ pub(super) enum Fate {
     Unknown,
     Acked,
     Lost,
-    /// The number was never used.
+    /// The number was never used, or by a packet of an idle peer that is not worth remembering.
     Skipped,
 }
 
@@ -39,6 +39,8 @@ pub(super) struct Sent {
     pub(super) fresh: bool,
     /// Copies went with it and its neighbours.
     pub(super) thick: bool,
+    /// What it carried is due again, although its fate is open.
+    pub(super) expired: bool,
     /// Packets of the peer that should have acknowledged it and did not come.
     pub(super) missed: u8,
     /// How likely it is lost, as last judged.
@@ -117,6 +119,7 @@ impl InFlight {
                 fate: Fate::Skipped,
                 fresh: false,
                 thick: false,
+                expired: false,
                 missed: 0,
                 doubt: 0.0,
             });
@@ -131,6 +134,7 @@ impl InFlight {
             fate: Fate::Unknown,
             fresh,
             thick,
+            expired: false,
             missed: 0,
             doubt: 0.0,
         });
@@ -161,6 +165,7 @@ impl InFlight {
         self.packets.front()
     }
 
+    #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         self.packets.is_empty()
     }

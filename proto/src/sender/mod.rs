@@ -14,6 +14,7 @@
 //! `poll_timeout`. The reasons behind the policy are in docs/POLICY.md.
 
 mod ack_timer;
+mod adaptive;
 mod block;
 mod bucket;
 mod bulk;
@@ -49,7 +50,7 @@ use cadence::Cadence;
 use governor::Governor;
 use in_flight::{Fate, InFlight, Item, Sent};
 use outbox::Outbox;
-use pace::Pace;
+use pace::{Copies, Pace};
 use redundancy::{PathLoss, Purse};
 use unreliable::Fleeting;
 
@@ -372,17 +373,16 @@ impl Sender {
         stats.in_bad_mode = self.pace.mode() == Mode::Bad;
         stats.loss = self.loss.share();
         stats.rtt_latest = self.rtt.latest();
-        stats.rtt = if self.rtt.is_known() {
-            self.rtt.smoothed()
-        } else {
-            Duration::ZERO
+        let known = |span| {
+            if self.rtt.is_known() {
+                span
+            } else {
+                Duration::ZERO
+            }
         };
+        stats.rtt = known(self.pace.article_rtt().unwrap_or(self.rtt.smoothed()));
         stats.rtt_min = self.rtt.min();
-        stats.rtt_variation = if self.rtt.is_known() {
-            self.rtt.variation()
-        } else {
-            Duration::ZERO
-        };
+        stats.rtt_variation = known(self.rtt.variation());
         let (mut messages, mut bytes) = (0, 0);
         for queue in &self.lanes {
             if let Queue::Reliable { outbox, .. } = queue {

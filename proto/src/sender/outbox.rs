@@ -270,6 +270,11 @@ impl Outbox {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn capacity_bytes(&self) -> usize {
+        self.bytes.capacity() + self.entries.capacity() * size_of::<Entry>()
+    }
+
     /// A lane that had to grow returns the memory once it is empty, so that a peer costs what it
     /// uses and not what it once used.
     fn give_back(&mut self) {

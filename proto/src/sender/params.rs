@@ -38,8 +38,12 @@ pub struct Params {
     /// Something is sent at least this often, so that acknowledgements repeat and the peer's
     /// estimate of the path stays fresh.
     pub keep_alive: Duration,
+    /// Messages are due again this long after they were sent, whatever was acknowledged (the
+    /// article's and the reference's 0.1 s). `None`: by the gaps in acknowledgements and by the
+    /// path's own round trip.
+    pub resend_after: Option<Duration>,
     /// Bytes of copies for each byte of packets with something new, at a short round trip. A 64-byte
-    /// frame costs 122 bytes alone and 67 as a copy, so 1.25 pays for two copies of everything and
+    /// frame costs 122 bytes alone and 67 as a copy, so 1.35 pays for two copies of everything and
     /// for what turns out to be lost. 0: no redundancy.
     pub redundancy: f64,
     /// The share grows with the round trip, up to this many times: a loss that waits for a round
@@ -109,6 +113,7 @@ impl Default for Params {
             ack_delay_repeat: Duration::from_millis(40),
             ack_every: 8,
             keep_alive: Duration::from_millis(250),
+            resend_after: None,
             redundancy: 1.35,
             redundancy_far: 2.0,
             redundancy_trickle: 4000.0,
@@ -146,6 +151,7 @@ impl Params {
             bad_rate: 10.0,
             // A fixed tick: nothing is saved up.
             burst: 1.0,
+            resend_after: Some(Duration::from_millis(100)),
             redundancy: 0.0,
             redundancy_trickle: 0.0,
             early_probe: Duration::ZERO,

@@ -15,8 +15,7 @@ impl Sender {
         };
         let was = sent.fate;
         match was {
-            Fate::Skipped => return Acked::Unknown,
-            Fate::Acked => return Acked::Repeat,
+            Fate::Skipped | Fate::Acked => return Acked::Repeat,
             Fate::Unknown | Fate::Lost => sent.fate = Fate::Acked,
         }
         let sent = *sent;
@@ -32,8 +31,7 @@ impl Sender {
             self.largest_acked = Some(number);
             let sample = now.since(sent.at);
             if sent.fresh && self.rtt.on_sample(now, sample) && self.heard_in_order {
-                let excluded = !self.copies_are_allowed();
-                self.pace.on_rtt(now, sample, excluded, &self.params);
+                self.judge_path(now, sample);
             }
         }
         for item in self.in_flight.items(number) {
@@ -54,6 +52,23 @@ impl Sender {
         Acked::News
     }
 
+    fn judge_path(&mut self, now: Timestamp, sample: Duration) {
+        let copies = match () {
+            () if !self.copies_are_allowed() => Copies::Withdrawn,
+            () if self.copy_load > 0.2 => Copies::Many,
+            () => Copies::Few,
+        };
+        let before = self.pace.mode();
+        self.pace.on_rtt(now, sample, copies, &self.params);
+        if copies == Copies::Many
+            && before == Mode::Good
+            && self.pace.mode() == Mode::Bad
+            && let Some(governor) = &mut self.governor
+        {
+            governor.withdraw(now);
+        }
+    }
+
     /// All acknowledgements of one received packet were reported: finds what was lost.
     pub fn on_ack_end(&mut self, now: Timestamp) {
         self.detect_loss(now);
@@ -67,6 +82,10 @@ impl Sender {
 
     /// Gives up packets that newer ones overtook: three newer acknowledged, or one and a while.
     pub(super) fn detect_loss(&mut self, now: Timestamp) {
+        if let Some(after) = self.params.resend_after {
+            self.expire(now, after);
+            return;
+        }
         self.loss_at = None;
         let Some(largest) = self.largest_acked else {
             return;
@@ -83,12 +102,45 @@ impl Sender {
                 let late = sent.at + patience;
                 let overtaken = self.reordering == 0 && number + GAP <= largest;
                 if overtaken || late <= now {
-                    sent.fate = Fate::Lost;
-                    let had_items = sent.has_items();
-                    self.on_lost(number, had_items);
+                    self.on_lost(number);
                 } else {
                     settled = false;
-                    self.loss_at = Some(self.loss_at.map_or(late, |at| at.min(late)));
+                    self.loss_at = earlier(self.loss_at, late);
+                }
+            }
+            if settled {
+                self.settled = number + 1;
+            }
+        }
+        self.count_outcomes(now);
+    }
+
+    /// The article's way: messages are due again some time after they were sent, acknowledgements or
+    /// not, and a packet is lost after a second (docs/wire/gaffer.md, section 4).
+    fn expire(&mut self, now: Timestamp, after: Duration) {
+        self.loss_at = None;
+        let mut settled = true;
+        for number in self.settled.max(self.in_flight.base())..self.in_flight.end() {
+            let Some(sent) = self.in_flight.get_mut(number) else {
+                break;
+            };
+            let at = sent.at;
+            if sent.fate == Fate::Unknown {
+                if at + ARTICLE_LOST <= now {
+                    self.on_lost(number);
+                } else {
+                    settled = false;
+                    let again = at + after;
+                    if !sent.expired && again <= now {
+                        sent.expired = true;
+                        self.give_back_items(number);
+                    }
+                    let next = if again > now {
+                        again
+                    } else {
+                        at + ARTICLE_LOST
+                    };
+                    self.loss_at = earlier(self.loss_at, next);
                 }
             }
             if settled {
@@ -137,13 +189,24 @@ impl Sender {
         self.counters.packets_lost = self.counters.packets_lost.saturating_sub(1);
     }
 
-    fn on_lost(&mut self, number: u64, had_items: bool) {
+    fn on_lost(&mut self, number: u64) {
+        let Some(sent) = self.in_flight.get_mut(number) else {
+            return;
+        };
+        sent.fate = Fate::Lost;
+        let sent = *sent;
         self.counters.packets_lost += 1;
         self.pace.on_lost();
-        if !had_items {
-            return;
+        if sent.has_items() {
+            self.unsettled -= 1;
+            if !sent.expired {
+                self.give_back_items(number);
+            }
         }
-        self.unsettled -= 1;
+    }
+
+    /// What a packet carried is under way in one packet less.
+    fn give_back_items(&mut self, number: u64) {
         for item in self.in_flight.items(number) {
             let Some(Queue::Reliable { outbox, .. }) = self.lanes.get_mut(usize::from(item.lane))
             else {
@@ -162,7 +225,7 @@ impl Sender {
     /// Nothing was heard of the last packet with messages for this long: ask again. While packets go
     /// on leaving, the oldest of them that none newer overtook is given twice as long.
     pub(super) fn probe_at(&self) -> Option<Timestamp> {
-        if self.unsettled == 0 {
+        if self.unsettled == 0 || self.params.resend_after.is_some() {
             return None;
         }
         let rtt = &self.rtt;
@@ -192,17 +255,24 @@ impl Sender {
                 return;
             }
             let number = self.in_flight.base();
-            if let Some(sent) = self.in_flight.get_mut(number)
-                && sent.fate == Fate::Unknown
+            if self
+                .in_flight
+                .front()
+                .is_some_and(|sent| sent.fate == Fate::Unknown)
             {
-                sent.fate = Fate::Lost;
-                let had_items = sent.has_items();
-                self.on_lost(number, had_items);
+                self.on_lost(number);
             }
             self.in_flight.pop();
         }
     }
 }
+
+fn earlier(a: Option<Timestamp>, b: Timestamp) -> Option<Timestamp> {
+    Some(a.map_or(b, |a| a.min(b)))
+}
+
+/// The article gives a packet up after this long; later acknowledgements are the exception.
+const ARTICLE_LOST: Duration = Duration::from_secs(1);
 
 /// A packet is lost when one this much newer was acknowledged.
 const GAP: u64 = 3;

@@ -62,7 +62,12 @@ impl Pair {
                 .flatten()
                 .min()
                 .unwrap_or(Timestamp::MAX);
-            assert!(next > self.now, "a deadline that passed must be served");
+            let deadlines = [0, 1].map(|side| self.peers[side].sender.poll_timeout());
+            assert!(
+                next > self.now,
+                "at {:?}, a deadline that passed must be served: {deadlines:?}",
+                self.now
+            );
             if next > end {
                 self.now = end;
                 return;
@@ -131,6 +136,310 @@ fn blocks_and_messages_keep_their_order() {
         pair.got[1].len()
     );
     assert!(pair.peers[0].sender.is_drained());
+}
+
+/// Sends numbered messages both ways, 60 a second.
+fn play(pair: &mut Pair, numbers: std::ops::Range<u32>) {
+    for n in numbers {
+        for side in 0..2 {
+            let sent = pair.peers[side].sender.push(pair.now, 0, &number(n));
+            assert_eq!(sent, Ok(()), "message {n} of side {side}");
+        }
+        pair.run_for(16);
+    }
+}
+
+fn expected(count: u32) -> Vec<(Channel, Vec<u8>)> {
+    (0..count).map(|n| (0, number(n))).collect()
+}
+
+fn stats(pair: &Pair, side: usize) -> Stats {
+    let mut stats = Stats::default();
+    pair.peers[side].sender.fill_stats(&mut stats);
+    stats
+}
+
+#[test]
+fn nothing_is_said_twice_on_a_clean_path() {
+    let mut pair = Pair::new(Params::default(), lossy(0.0), 3);
+    play(&mut pair, 0..1_000);
+    pair.run_for(1_000);
+    for side in 0..2 {
+        let stats = stats(&pair, side);
+        assert_eq!(stats.messages_acked, 1_000);
+        assert_eq!((stats.messages_resent, stats.messages_repeated), (0, 0));
+        assert_eq!((stats.packets_lost, stats.loss), (0, 0.0));
+        // Acknowledgements ride on what leaves anyway.
+        assert!(
+            stats.packets_sent <= 1_080,
+            "{} packets",
+            stats.packets_sent
+        );
+    }
+}
+
+#[test]
+fn any_weather_delivers_everything_in_order() {
+    let mut random = crate::sim::Random::new(99);
+    for seed in 0..40 {
+        let mut conditions = lossy(random.share() * 0.3);
+        conditions.delay = Duration::from_millis(6 + random.below(200));
+        if random.happens(0.5) {
+            conditions.bursts = Some((Duration::from_millis(80), Duration::from_millis(900)));
+        }
+        if random.happens(0.5) {
+            conditions.reorder = (0.1, Duration::from_millis(random.below(1_000)));
+        }
+        if random.happens(0.3) {
+            conditions.duplicate = 0.1;
+        }
+        if random.happens(0.3) {
+            (conditions.rate, conditions.queue) = (150_000, 20_000);
+        }
+        let profile = if random.happens(0.2) {
+            Params::article()
+        } else {
+            Params::default()
+        };
+        let mut pair = Pair::new(profile, conditions, seed * 2 + 1_000);
+        play(&mut pair, 0..200);
+        let calm = lossy(0.0);
+        pair.links
+            .iter_mut()
+            .for_each(|link| link.set_conditions(calm));
+        pair.run_for(8_000);
+        for side in 0..2 {
+            assert!(
+                pair.got[side] == expected(200),
+                "seed {seed}: side {side} got {} of 200 under {conditions:?}",
+                pair.got[side].len()
+            );
+            assert!(
+                pair.peers[side].sender.is_drained(),
+                "seed {seed}: {conditions:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn total_loss_is_neither_a_flood_nor_the_end() {
+    for both_ways in [true, false] {
+        let mut pair = Pair::new(Params::default(), lossy(0.0), 11);
+        play(&mut pair, 0..100);
+        let dead = lossy(1.0);
+        pair.links[0].set_conditions(dead);
+        if both_ways {
+            pair.links[1].set_conditions(dead);
+        }
+        let before = stats(&pair, 0);
+        play(&mut pair, 100..500);
+        pair.run_for(20_000);
+        let during = stats(&pair, 0).packets_sent - before.packets_sent;
+        // 6.4 s of messages at the good rate, then probes that back off and keep-alives.
+        assert!(
+            during <= 8 + 7 * 90 + 20 * 10,
+            "{during} packets into the void"
+        );
+        assert!(pair.got[1].len() == 100, "nothing can have arrived");
+        pair.links
+            .iter_mut()
+            .for_each(|link| link.set_conditions(lossy(0.0)));
+        pair.run_for(400);
+        assert!(
+            pair.got[1].len() > 100,
+            "first delivery takes two round trips and a probe"
+        );
+        pair.run_for(2_000);
+        assert!(pair.got[1] == expected(500));
+        assert!(
+            stats(&pair, 0).packets_sent < before.packets_sent + during + 250,
+            "a flood after it"
+        );
+    }
+}
+
+#[test]
+fn a_paused_process_catches_up_without_a_flood() {
+    let mut pair = Pair::new(Params::default(), lossy(0.02), 13);
+    play(&mut pair, 0..200);
+    for n in 200..300 {
+        pair.peers[0].sender.push(pair.now, 0, &number(n)).unwrap();
+    }
+    // Nobody looks at the clock for a minute, and what was under way comes all at once.
+    pair.now += Duration::from_secs(60);
+    let before = pair.packets;
+    pair.pump();
+    assert!(
+        pair.packets[0] - before[0] <= 16,
+        "{} packets at once",
+        pair.packets[0] - before[0]
+    );
+    pair.run_for(2_000);
+    assert!(pair.got[1] == expected(300));
+    let rtt = stats(&pair, 0).rtt;
+    assert!(
+        rtt < Duration::from_millis(200),
+        "a pause is not a round trip: {rtt:?}"
+    );
+    assert!(!stats(&pair, 0).in_bad_mode);
+}
+
+#[test]
+fn acknowledgements_of_nothing_change_nothing() {
+    let mut pair = Pair::new(Params::default(), lossy(0.0), 17);
+    pair.peers[0].sender.push(pair.now, 0, &number(0)).unwrap();
+    let sender = &mut pair.peers[0].sender;
+    for never in [0, 1, 77, u64::MAX] {
+        assert_eq!(sender.on_acked(pair.now, never), Acked::Unknown);
+    }
+    sender.on_ack_end(pair.now);
+    assert!(!sender.is_drained());
+    play(&mut pair, 1..50);
+    assert_eq!(
+        pair.peers[0].sender.on_acked(pair.now, 1_000),
+        Acked::Unknown
+    );
+    assert_eq!(pair.peers[0].sender.on_acked(pair.now, 0), Acked::Repeat);
+    pair.run_for(1_000);
+    assert!(pair.got[1] == expected(50));
+}
+
+#[test]
+fn ids_wrap_and_silence_lasts() {
+    let fast = Conditions {
+        delay: Duration::from_millis(2),
+        ..Conditions::default()
+    };
+    let mut pair = Pair::new(Params::default(), fast, 19);
+    let mut sent = 0;
+    while sent < 70_000u32 {
+        while sent < 70_000
+            && pair.peers[0]
+                .sender
+                .push(pair.now, 0, &sent.to_le_bytes())
+                .is_ok()
+        {
+            sent += 1;
+        }
+        pair.run_for(20);
+    }
+    pair.run_for(1_000);
+    pair.run_for(3_600_000);
+    pair.peers[0]
+        .sender
+        .push(pair.now, 0, &sent.to_le_bytes())
+        .unwrap();
+    pair.run_for(100);
+    assert_eq!(pair.got[1].len(), 70_001);
+    let in_order = pair.got[1].iter().enumerate();
+    assert!(
+        in_order
+            .into_iter()
+            .all(|(n, got)| got.1 == (n as u32).to_le_bytes())
+    );
+}
+
+#[test]
+fn pacing_is_obeyed_whatever_is_pushed() {
+    let mut pair = Pair::new(Params::default(), lossy(0.0), 23);
+    for n in 0..400 {
+        pair.peers[0].sender.push(pair.now, 0, &number(n)).unwrap();
+        pair.transmit(0);
+        pair.run_for(1);
+    }
+    // 400 ms: a burst of 8, and 90 a second.
+    assert!(pair.packets[0] <= 8 + 37, "{} packets", pair.packets[0]);
+    pair.run_for(200);
+    assert!(pair.got[1] == expected(400), "they travel together instead");
+}
+
+#[test]
+fn a_block_does_not_hold_up_unreliable_messages() {
+    let mut pair = Pair::new(Params::default(), lossy(0.0), 29);
+    pair.peers[0]
+        .sender
+        .push(pair.now, 0, &vec![7; 262_144])
+        .unwrap();
+    for n in 0..100 {
+        pair.peers[0].sender.push(pair.now, 1, &number(n)).unwrap();
+        pair.run_for(16);
+    }
+    pair.run_for(50);
+    let quick = pair.got[1].iter().filter(|(lane, _)| *lane == 1).count();
+    assert_eq!(quick, 100);
+    pair.run_for(10_000);
+    assert!(pair.got[1].contains(&(0, vec![7; 262_144])));
+}
+
+#[test]
+fn large_messages_are_not_crowded_out_by_small_ones() {
+    let slow = Params {
+        good_rate: 10.0,
+        burst: 1.0,
+        ..Params::default()
+    };
+    let mut pair = Pair::new(slow, lossy(0.0), 31);
+    for size in [1_120, 7_000, 3_000] {
+        pair.peers[0]
+            .sender
+            .push(pair.now, 0, &vec![1; size])
+            .unwrap();
+    }
+    for n in 0..100 {
+        pair.peers[0].sender.push(pair.now, 1, &number(n)).unwrap();
+        pair.run_for(16);
+    }
+    let sizes: Vec<_> = pair.got[1]
+        .iter()
+        .filter(|(lane, _)| *lane == 0)
+        .map(|(_, m)| m.len())
+        .collect();
+    assert_eq!(sizes, [1_120, 7_000, 3_000]);
+}
+
+#[test]
+fn the_article_resends_after_a_tenth_of_a_second_at_its_own_rate() {
+    let mut pair = Pair::new(Params::article(), lossy(0.1), 37);
+    play(&mut pair, 0..600);
+    pair.run_for(5_000);
+    assert!(pair.got[1] == expected(600));
+    let stats = stats(&pair, 0);
+    assert_eq!(stats.messages_repeated, 0, "copies are not the article's");
+    assert!(
+        stats.messages_resent > 30,
+        "{} resent",
+        stats.messages_resent
+    );
+    // 9.6 s: the first four at 10 packets a second, then 30; and a pause with acknowledgements only.
+    let packets = stats.packets_sent;
+    assert!((150..=400).contains(&packets), "{packets} packets");
+}
+
+#[test]
+fn memory_goes_back_when_a_peer_falls_silent() {
+    let mut pair = Pair::new(Params::default(), lossy(0.05), 41);
+    play(&mut pair, 0..300);
+    pair.peers[0]
+        .sender
+        .push(pair.now, 0, &vec![7; 200_000])
+        .unwrap();
+    pair.run_for(30_000);
+    let sender = &pair.peers[0].sender;
+    assert!(sender.is_drained());
+    assert!(
+        sender.in_flight.is_empty(),
+        "{} packets remembered",
+        sender.in_flight.len()
+    );
+    let Queue::Reliable { outbox, .. } = &sender.lanes[0] else {
+        panic!("lane 0 is reliable");
+    };
+    assert!(
+        outbox.capacity_bytes() <= 8_192,
+        "{} bytes kept",
+        outbox.capacity_bytes()
+    );
 }
 
 #[test]

@@ -1,0 +1,341 @@
+//! The default profile's judgement: is the path good or bad, and what follows for messages and bulk.
+//!
+//! Bad is a queue that we may be filling (the round trip rises over the path's own), or loss that is
+//! heavy and new. When slowing down changes neither, it was not us: the mode returns to good.
+
+use std::time::Duration;
+
+use crate::rate::{Mode, Switch};
+use crate::time::Timestamp;
+
+use super::bulk::Bulk;
+use super::pace::Copies;
+use super::params::Params;
+use super::queueing::{Queue, Queueing};
+
+/// What is known of one path, and the rates that follow.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Adaptive {
+    switch: Switch,
+    judged_at: Timestamp,
+    queueing: Queueing,
+    bulk: Bulk,
+    /// Bad mode began while bulk was there to be cut: messages keep their rate.
+    by_bulk: bool,
+    /// The same with copies.
+    by_copies: bool,
+    bad_since: Timestamp,
+    cut_at: Timestamp,
+    low_since: Option<Timestamp>,
+    /// The queue was nearly empty at some time in this bad spell: slowing down helps.
+    helped: bool,
+    /// Since when there is nothing left to cut.
+    floor_since: Option<Timestamp>,
+    peak: f64,
+    /// Somebody else fills the queue: messages at the good rate, bulk by loss.
+    relief: bool,
+    not_ours_until: Timestamp,
+    lost_lately: bool,
+    window_packets: u32,
+    window_lost: u32,
+    window_began: Timestamp,
+    loss: f64,
+    loss_before: f64,
+    loss_smoothed: f64,
+    /// A level of loss that was seen not to be our doing.
+    loss_tolerated: f64,
+    /// The mode is bad because of loss alone, which was so high, and has been measured so often.
+    loss_trial: Option<(f64, u32)>,
+    loss_is_new: bool,
+}
+
+/// Everything that one sample of the round trip says.
+#[derive(Clone, Copy, Debug)]
+struct Reading {
+    now: Timestamp,
+    /// Seconds since the last one.
+    dt: f64,
+    /// A round trip: how long the path takes to answer a change.
+    step: Duration,
+    queue: Queue,
+    heavy_loss: bool,
+    copies: Copies,
+}
+
+impl Adaptive {
+    pub(super) fn mode(&self) -> Mode {
+        self.switch.mode()
+    }
+
+    pub(super) fn bulk_rate(&self) -> f64 {
+        self.bulk.rate()
+    }
+
+    /// Copies are not what a queue needs, unless it is somebody else's.
+    pub(super) fn allows_copies(&self) -> bool {
+        self.switch.mode() == Mode::Good || self.relief
+    }
+
+    pub(super) fn on_idle(&mut self, now: Timestamp) {
+        self.bulk.on_idle(now, self.queueing.rtt());
+    }
+
+    pub(super) fn on_outcome(&mut self, lost: bool) {
+        self.window_packets += 1;
+        self.window_lost += u32::from(lost);
+    }
+
+    pub(super) fn on_lost(&mut self) {
+        self.lost_lately = true;
+    }
+
+    pub(super) fn on_acked(&mut self, now: Timestamp, bytes: usize) {
+        self.bulk.on_acked(now, bytes, self.queueing.rtt());
+    }
+
+    pub(super) fn on_bulk_sent(&mut self, now: Timestamp) {
+        self.bulk.on_sent(now);
+    }
+
+    pub(super) fn new(now: Timestamp, params: &Params) -> Self {
+        Self {
+            switch: Switch::trusting(params.penalty_min, params.penalty_max),
+            judged_at: now,
+            queueing: Queueing::new(now),
+            bulk: Bulk::new(now, params),
+            by_bulk: false,
+            by_copies: false,
+            bad_since: now,
+            cut_at: now,
+            low_since: None,
+            helped: true,
+            floor_since: None,
+            peak: 0.0,
+            relief: false,
+            not_ours_until: Timestamp::ZERO,
+            lost_lately: false,
+            window_packets: 0,
+            window_lost: 0,
+            window_began: now,
+            loss: 0.0,
+            loss_before: 0.0,
+            loss_smoothed: 0.0,
+            loss_tolerated: 0.0,
+            loss_trial: None,
+            loss_is_new: false,
+        }
+    }
+
+    pub(super) fn is_slow(&self) -> bool {
+        // While bulk or copies are there to be cut, messages keep their rate.
+        self.switch.mode() == Mode::Bad && !self.relief && !self.by_bulk && !self.by_copies
+    }
+
+    pub(super) fn on_rtt(
+        &mut self,
+        now: Timestamp,
+        rtt: Duration,
+        copies: Copies,
+        params: &Params,
+    ) {
+        // Bulk fills a queue within a round trip. Messages hardly do, so for them it must stand for
+        // a while: jitter and a lost acknowledgement or two look the same for a moment.
+        let (limit, stands) = if self.bulk.is_limited() || self.by_bulk {
+            (params.queue_max, Duration::from_millis(20))
+        } else {
+            (params.queue_max_messages, Duration::from_millis(300))
+        };
+        let (limit, packet) = (limit.as_secs_f64(), self.bulk.packet_time());
+        let queue = self.queueing.on_rtt(now, rtt, limit, stands, packet);
+        self.close_loss_window(now);
+        let step = Duration::from_secs_f64(self.queueing.rtt()).max(Duration::from_millis(20));
+        if self.loss_smoothed > params.loss_max {
+            self.bulk
+                .limit_by_loss(self.queueing.rtt(), self.loss_smoothed, params);
+        }
+        // Two windows: one outage is not congestion.
+        let steady_loss = self.loss.min(self.loss_before);
+        let heavy_loss = steady_loss > params.loss_max
+            && steady_loss > 1.5 * self.loss_tolerated + 0.05
+            && (copies == Copies::Withdrawn || self.switch.mode() == Mode::Bad);
+        let dt = now
+            .since(self.judged_at)
+            .min(Duration::from_secs(1))
+            .as_secs_f64();
+        self.judged_at = now;
+        let reading = Reading {
+            now,
+            dt,
+            step,
+            queue,
+            heavy_loss,
+            copies,
+        };
+        if self.relief {
+            self.while_relieved(&reading, params);
+        } else if self.switch.mode() == Mode::Good {
+            self.while_good(&reading, params);
+        } else {
+            self.while_bad(&reading, params);
+        }
+        self.lost_lately = false;
+    }
+
+    fn while_good(&mut self, reading: &Reading, params: &Params) {
+        let Reading {
+            now,
+            dt,
+            step,
+            queue,
+            heavy_loss,
+            copies,
+        } = *reading;
+        if !queue.stands && !heavy_loss {
+            self.switch.update(dt, Mode::Good);
+            let jitter = self.queueing.variation();
+            self.bulk
+                .grow(now, step, queue.delay, queue.low, jitter, params);
+            return;
+        }
+        self.by_bulk = self.bulk.is_limited();
+        self.by_copies = copies == Copies::Many;
+        if self.by_bulk || self.by_copies {
+            self.switch.enter_bad();
+        } else {
+            self.switch.update(dt, Mode::Bad);
+        }
+        self.bad_since = now;
+        self.low_since = None;
+        self.helped = false;
+        self.floor_since = None;
+        self.peak = self.bulk.peak();
+        self.loss_is_new = false;
+        self.loss_trial = (!queue.stands).then_some((self.loss, 0));
+        if queue.stands && now < self.not_ours_until {
+            self.relief = true;
+            return;
+        }
+        self.bulk.cut(params);
+        self.cut_at = now;
+    }
+
+    fn while_bad(&mut self, reading: &Reading, params: &Params) {
+        let Reading {
+            now,
+            dt,
+            step,
+            queue,
+            heavy_loss,
+            ..
+        } = *reading;
+        if self.loss_trial_is_over() {
+            self.loss_tolerated = self.loss;
+            self.return_to_good(now, params);
+            return;
+        }
+        if queue.delay < queue.low && !heavy_loss {
+            self.helped = true;
+            self.switch.update(dt, Mode::Good);
+            let since = *self.low_since.get_or_insert(now);
+            // Bulk finds its rate again at once; messages wait out the penalty.
+            let found = (self.by_bulk || self.by_copies) && now.since(since) >= step;
+            if found || self.switch.mode() == Mode::Good {
+                self.return_to_good(now, params);
+            }
+            return;
+        }
+        self.switch.update(dt, Mode::Bad);
+        self.low_since = None;
+        let nothing_to_cut = !self.bulk.is_limited() || self.bulk.is_at_floor(params);
+        if (self.by_bulk || self.by_copies)
+            && queue.over
+            && nothing_to_cut
+            && now.since(self.bad_since) > 4 * step + Duration::from_millis(500)
+        {
+            // Bulk and copies are gone or at their least, and the queue still stands: messages
+            // slow down too.
+            self.by_bulk = false;
+            self.by_copies = false;
+        }
+        if queue.over
+            && self.bulk.is_limited()
+            && now.since(self.cut_at) >= 2 * step + Duration::from_millis(100)
+        {
+            self.bulk.cut_again(params);
+            self.cut_at = now;
+        }
+        self.look_for_others(now, step, params);
+    }
+
+    /// We slowed down, and the queue never was nearly empty: the congestion is not ours.
+    fn look_for_others(&mut self, now: Timestamp, step: Duration, params: &Params) {
+        let enough = (0.5 * self.peak).max(params.bulk_min * 1.01);
+        if self.bulk.is_limited() && self.bulk.rate() > enough {
+            self.floor_since = None;
+            return;
+        }
+        let since = *self.floor_since.get_or_insert(now);
+        if !self.helped && now.since(since) >= (8 * step).max(Duration::from_secs(2)) {
+            self.relief = true;
+            let again = if self.bulk.is_limited() { 10 } else { 60 };
+            self.not_ours_until = now + Duration::from_secs(again);
+            self.low_since = None;
+            self.cut_at = now;
+        }
+    }
+
+    fn while_relieved(&mut self, reading: &Reading, params: &Params) {
+        let Reading {
+            now, step, queue, ..
+        } = *reading;
+        if queue.delay >= queue.low {
+            self.low_since = None;
+        } else if now.since(*self.low_since.get_or_insert(now))
+            > 2 * step + Duration::from_millis(200)
+        {
+            self.relief = false;
+            self.return_to_good(now, params);
+            return;
+        }
+        let lost = self.lost_lately;
+        self.bulk.compete(now, step, lost, &mut self.cut_at, params);
+    }
+
+    /// Bad for loss alone: after two windows at the low rate we know whether it was us.
+    fn loss_trial_is_over(&mut self) -> bool {
+        let Some((before, windows)) = &mut self.loss_trial else {
+            return false;
+        };
+        if !std::mem::take(&mut self.loss_is_new) {
+            return false;
+        }
+        *windows += 1;
+        *windows >= 2 && self.loss > 0.6 * *before
+    }
+
+    fn return_to_good(&mut self, now: Timestamp, params: &Params) {
+        self.switch.enter_good();
+        self.loss_trial = None;
+        self.bulk.resume(now, params);
+    }
+
+    fn close_loss_window(&mut self, now: Timestamp) {
+        let least = if self.switch.mode() == Mode::Good {
+            100
+        } else {
+            40
+        };
+        let span = now.since(self.window_began).as_secs_f64();
+        if self.window_packets < least || span < self.queueing.rtt().max(0.1) {
+            return;
+        }
+        self.loss_before = self.loss;
+        self.loss = f64::from(self.window_lost) / f64::from(self.window_packets);
+        self.loss_smoothed += 0.3 * (self.loss - self.loss_smoothed);
+        self.loss_tolerated *= 0.995;
+        self.loss_is_new = true;
+        self.window_packets = 0;
+        self.window_lost = 0;
+        self.window_began = now;
+    }
+}
