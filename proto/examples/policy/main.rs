@@ -93,6 +93,7 @@ fn main() {
     bottleneck(&options);
     fairness(&options);
     far(&options);
+    thin(&options);
 }
 
 fn path(rtt_ms: u64, loss: f64, burst: bool) -> Conditions {
@@ -474,6 +475,52 @@ fn far(options: &Options) {
                 quantile(&outcome.extra_ms, 0.99),
                 stats.mode_to_bad,
                 if stats.in_bad_mode { "yes" } else { "no" }
+            );
+        }
+    }
+}
+
+/// A link just wide enough without copies: they must be withdrawn.
+fn thin(options: &Options) {
+    if !wants(options, "thin") {
+        return;
+    }
+    println!(
+        "\n**60 messages a second through a thin link with a queue of two packets (2400 bytes), 3 % loss, RTT 50 ms**\n"
+    );
+    println!(
+        "| policy | link | lost in all | extra p50 / p99 ms | wire bytes per useful byte |\n|---|---|---|---|---|"
+    );
+    let ours = policies()
+        .into_iter()
+        .filter(|(label, _)| label.starts_with("tidegate"));
+    for (label, policy) in ours {
+        for kbit in [60.0, 80.0, 100.0, 150.0] {
+            let setup = Setup {
+                forward: Conditions {
+                    queue: 2_400,
+                    ..narrow(50, kbit / 1e3, 0.0, 0.03)
+                },
+                back: path(50, 0.03, false),
+                warm_up: Duration::from_secs(20),
+                measured: Duration::from_secs(if options.quick { 60 } else { 300 }),
+                seed: 3,
+            };
+            let apps = vec![(0, MESSAGES, input60()), (1, MESSAGES, input60())];
+            let mut outcome = run(
+                &setup,
+                vec![Flow {
+                    ends: policy.ends(0),
+                    apps,
+                }],
+            );
+            outcome.extra_ms.sort_by(f64::total_cmp);
+            println!(
+                "| {label} | {kbit:.0} kbit/s | {:.1} % | {:.0} / {:.0} | x{:.1} |",
+                3.0 + 97.0 * outcome.drops as f64 / outcome.offered.max(1) as f64,
+                quantile(&outcome.extra_ms, 0.5),
+                quantile(&outcome.extra_ms, 0.99),
+                outcome.wire_bytes as f64 / outcome.useful_bytes.max(1) as f64
             );
         }
     }
