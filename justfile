@@ -5,6 +5,11 @@ check:
     cargo test --workspace --quiet
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
 
+# What operators load, against the programs that load it: needs prometheus and systemd installed.
+operate:
+    tests/systemd.sh
+    tests/prometheus.sh
+
 # Coverage-guided fuzzing of one target (works on the stable compiler).
 fuzz TARGET SECONDS="60":
     cd fuzz && RUSTC_BOOTSTRAP=1 cargo fuzz run --fuzz-dir . {{TARGET}} -- -max_total_time={{SECONDS}}
