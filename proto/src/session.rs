@@ -49,7 +49,7 @@ pub trait Session: Send {
     fn send(&mut self, now: Now, channel: Channel, payload: &[u8]) -> Result<(), SendError>;
 
     /// Takes nothing more from the owner, delivers what was sent, then closes with `reason`; after
-    /// `linger` it closes even if some of it was not acknowledged.
+    /// `linger` without any progress it closes even if some of it was not acknowledged.
     fn finish(&mut self, now: Now, reason: CloseReason, linger: Duration);
 
     /// Says goodbye in whatever way the protocol has and is over. A session that was never admitted

@@ -72,6 +72,8 @@ impl Listener {
             peer.socket = Some(socket);
             peer.readable = left;
         }
+        // What was urgent goes out by this very socket: the far end knows the peer by it.
+        self.flush(turn, Some(id));
         if left {
             self.readable_peers.push(id);
         }

@@ -91,6 +91,8 @@ pub struct Sender {
     last_sent: Timestamp,
     /// Last packet with messages sent, or last progress of acknowledgements.
     probe_from: Timestamp,
+    /// When a packet with reliable messages was last acknowledged.
+    progress_at: Timestamp,
     probed_at: Timestamp,
     probes: u32,
     /// Packets with messages whose fate is unknown.
@@ -224,6 +226,7 @@ impl Sender {
             loss_at: None,
             last_sent: now,
             probe_from: now,
+            progress_at: now,
             probed_at: now,
             probes: 0,
             unsettled: 0,
@@ -343,6 +346,14 @@ impl Sender {
             Queue::Reliable { outbox, .. } => outbox.is_empty(),
             Queue::Unreliable(queue) => queue.is_empty(),
         })
+    }
+
+    /// Since when reliable messages wait without any of them being acknowledged; `None` when none
+    /// does. Acknowledgements of packets that carried nothing reliable are no progress: a peer that
+    /// takes nothing still sends those.
+    pub fn waits_since(&self) -> Option<Timestamp> {
+        let oldest = self.oldest_unacked_since()?;
+        Some(oldest.max(self.progress_at))
     }
 
     /// Since when the oldest message without acknowledgement waits.

@@ -20,6 +20,9 @@ impl Sender {
         }
         let sent = *sent;
         self.counters.packets_acked += 1;
+        if sent.has_items() {
+            self.progress_at = now;
+        }
         if was == Fate::Unknown && sent.has_items() {
             self.unsettled -= 1;
         }

@@ -302,6 +302,44 @@ fn a_peer_that_leaves_is_heard_out_and_forgotten() {
     assert!(world.server().is_empty(), "its slot is free");
 }
 
+/// A megabyte said in the last moment, over a path that needs far longer than the linger for it.
+#[test]
+fn a_slow_path_gets_the_time_it_needs_to_hear_the_end() {
+    let up = Traffic {
+        messages: 900,
+        sizes: 1_000..=1_000,
+        every: Duration::from_millis(1),
+        burst: 900,
+        ..Traffic::default()
+    };
+    let down = Traffic::silent();
+    let thin = Conditions {
+        delay: Duration::from_millis(30),
+        rate: 400_000,
+        ..Conditions::default()
+    };
+    let mut world = world(17, 1, Params::default(), thin, &up, &down);
+    let told = |_| (up.clone(), down.clone());
+    let all_said = |world: &World| world.outcome(0).up.0 == 900;
+    assert!(world.run_until(Duration::from_secs(10), told, all_said));
+    let now = world.now();
+    let (endpoint, peer) = world.client(0);
+    endpoint.finish(
+        now,
+        peer,
+        CloseReason::BackendClosed,
+        Duration::from_secs(5),
+    );
+    let over = |world: &World| world.outcome(0).client_closed.is_some();
+    assert!(world.run_until(Duration::from_secs(120), told, over));
+    let lasted = world.now().mono.since(now.mono);
+    assert!(
+        lasted > Duration::from_secs(6),
+        "too quick a path: {lasted:?}"
+    );
+    assert_eq!(world.outcome(0).up, (900, 900), "after {lasted:?}");
+}
+
 #[test]
 fn silence_ends_a_session_on_both_sides() {
     let traffic = Traffic {

@@ -11,10 +11,10 @@
 use super::channels::{Carriage, FragmentPlace, Layout, PacketWriter, Profile};
 use super::params::{BELOW, Params};
 use super::reliable::Header;
-use crate::sender::{Acked, Planned, Sender};
+use crate::sender::{Planned, Sender};
 use crate::sequence;
 use crate::session::{Channel, SendError};
-use crate::time::{Now, Timestamp};
+use crate::time::Now;
 
 /// What leaves one session as the payload of netcode packets.
 #[derive(Debug)]
@@ -31,8 +31,6 @@ pub(super) struct Outgoing {
     /// The packet just written, until it is reported to the sender: its number and bytes.
     written: Option<(u64, usize)>,
     large: Option<Box<Large>>,
-    /// When an acknowledgement last brought news.
-    progress: Timestamp,
 }
 
 /// A packet too large for one datagram, while its fragments leave.
@@ -64,7 +62,6 @@ impl Outgoing {
             planned: None,
             written: None,
             large: None,
-            progress: now.mono,
         };
         outgoing.choose_skip();
         outgoing
@@ -78,9 +75,9 @@ impl Outgoing {
         channel: Channel,
         payload: &[u8],
     ) -> Result<(), SendError> {
-        let Some(rules) = profile.channel(channel) else {
+        if profile.channel(channel).is_none() {
             return Err(SendError::NoSuchChannel);
-        };
+        }
         if profile.carriage(channel, payload.len()).is_none() {
             let max = profile.payload_bytes_max(channel).unwrap_or(0);
             return Err(SendError::TooLarge {
@@ -88,17 +85,7 @@ impl Outgoing {
                 max,
             });
         }
-        if rules.is_reliable() && self.sender.oldest_unacked_since().is_none() {
-            self.progress = now.mono;
-        }
         self.sender.push(now.mono, channel, payload)
-    }
-
-    /// Since when reliable messages have been waiting without any acknowledgement.
-    pub(super) fn waits_since(&self) -> Option<Timestamp> {
-        self.sender
-            .oldest_unacked_since()
-            .map(|oldest| oldest.max(self.progress))
     }
 
     /// Takes the acknowledgements of a packet that arrived.
@@ -108,9 +95,7 @@ impl Outgoing {
             if number >= self.next || self.skipped == Some(number) {
                 return Err(FalseAck);
             }
-            if self.sender.on_acked(now.mono, number) == Acked::News {
-                self.progress = now.mono;
-            }
+            self.sender.on_acked(now.mono, number);
         }
         self.sender.on_ack_end(now.mono);
         Ok(())

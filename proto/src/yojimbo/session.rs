@@ -47,7 +47,8 @@ enum Phase {
     /// The owner has nothing more to say.
     Finishing {
         reason: CloseReason,
-        until: Timestamp,
+        since: Timestamp,
+        linger: Duration,
     },
     /// Over. So many goodbyes, or one denial, are still to be sent.
     Closed { goodbyes: usize, denial: bool },
@@ -129,7 +130,7 @@ impl Session {
         }
         let is_past = |at: Option<Timestamp>| at.is_some_and(|at| at <= now.mono);
         match self.phase {
-            Phase::Finishing { reason, until } if until <= now.mono => Some(reason),
+            Phase::Finishing { reason, .. } if is_past(self.lingers_until()) => Some(reason),
             Phase::Finishing { .. } | Phase::Open { .. } if is_past(self.stalls_at()) => {
                 Some(CloseReason::PeerStalled)
             }
@@ -143,8 +144,19 @@ impl Session {
         }
     }
 
+    /// When a finishing session stops waiting: `linger` after it began or after the peer last
+    /// acknowledged something, so that much data over a slow path still arrives.
+    fn lingers_until(&self) -> Option<Timestamp> {
+        let Phase::Finishing { since, linger, .. } = self.phase else {
+            return None;
+        };
+        let heard = self.outgoing.sender.waits_since().unwrap_or(since);
+        Some(since.max(heard) + linger)
+    }
+
     fn stalls_at(&self) -> Option<Timestamp> {
         self.outgoing
+            .sender
             .waits_since()
             .map(|since| since + self.params.peer_stall_timeout)
     }
@@ -248,7 +260,8 @@ impl crate::session::Session for Session {
             Phase::Open { .. } if !self.outgoing.sender.is_drained() => {
                 self.phase = Phase::Finishing {
                     reason,
-                    until: now.mono + linger,
+                    since: now.mono,
+                    linger,
                 };
             }
             Phase::Open { .. } | Phase::Waiting => self.end(reason),
@@ -317,7 +330,7 @@ impl crate::session::Session for Session {
             Phase::Closed { .. } => return None,
             Phase::Waiting => return link,
             Phase::Open { .. } => at(self.incoming.gives_up_at(), Wake::Idle),
-            Phase::Finishing { until, .. } => at(Some(until), Wake::Linger),
+            Phase::Finishing { .. } => at(self.lingers_until(), Wake::Linger),
         };
         [
             link,
