@@ -178,7 +178,8 @@ fn parts(tunnel: &Tunnel, board: &Board, workers: usize) -> anyhow::Result<Vec<P
         .collect()
 }
 
-/// Accepts for ever; above the limit of streams, connections wait in the kernel.
+/// Accepts for ever. Above the limit of streams a connection is closed at once: left in the kernel's
+/// queue it would look connected and hang.
 async fn accept_all(door: Door, way: Arc<Way>, seats: Arc<Semaphore>) {
     let options = SocketOptions {
         nodelay: true,
@@ -186,9 +187,6 @@ async fn accept_all(door: Door, way: Arc<Way>, seats: Arc<Semaphore>) {
         user_timeout: STREAM_STALL,
     };
     loop {
-        let Ok(seat) = seats.clone().acquire_owned().await else {
-            return;
-        };
         let accepted = match &door {
             Door::Tcp(listener) => match listener.accept().await {
                 Ok((stream, _)) => stream
@@ -204,9 +202,12 @@ async fn accept_all(door: Door, way: Arc<Way>, seats: Arc<Semaphore>) {
             },
         };
         match accepted {
-            Ok(stream) => {
-                tokio::spawn(begin(way.clone(), stream, seat));
-            }
+            Ok(stream) => match seats.clone().try_acquire_owned() {
+                Ok(seat) => {
+                    tokio::spawn(begin(way.clone(), stream, seat));
+                }
+                Err(_) => tracing::warn!(event = "streams_full", tunnel = %way.tunnel.name),
+            },
             Err(error) => {
                 tracing::warn!(event = "accept_failed", tunnel = %way.tunnel.name, %error);
                 // Out of descriptors, most likely: trying again at once would only spin.
