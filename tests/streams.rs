@@ -1,6 +1,11 @@
 //! One worker over real sockets, with a toy protocol on the UDP side: everything a backend can do to
 //! a session, and a session to a backend.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot get a socket has failed"
+)]
+
 mod support;
 
 use std::io::{Read, Write};

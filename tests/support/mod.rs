@@ -7,6 +7,8 @@
     reason = "each test binary uses its own part of it"
 )]
 
+pub mod lossy;
+pub mod program;
 pub mod toy;
 
 use std::io::{Read, Write};

@@ -1,0 +1,250 @@
+//! The built program, both ends of it: a TCP client, `tidegate connect`, a bad network, `tidegate
+//! serve`, a TCP server. Nobody but tidegate knows that there is UDP in between.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot get a socket has failed"
+)]
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
+use support::lossy::Lossy;
+use support::program::{Place, Program};
+use support::wait_until;
+use tidegate_proto::sim::{Conditions, Random};
+
+/// Echoes every stream until its end.
+fn echo_server() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            std::thread::spawn(move || {
+                let mut stream = stream.unwrap();
+                let mut reader = stream.try_clone().unwrap();
+                std::io::copy(&mut reader, &mut stream).ok();
+            });
+        }
+    });
+    address
+}
+
+struct Bridge {
+    _serve: Program,
+    connect: Program,
+    lossy: Lossy,
+}
+
+impl Bridge {
+    /// Both programs around a network under these conditions.
+    fn build(place: &Place, protocol: &str, framing: &str, conditions: Conditions) -> Self {
+        let backend = format!("tcp://{}", echo_server());
+        let listen = format!("{protocol}://127.0.0.1:0");
+        let mut serve = place.start(&[
+            "serve",
+            "--listen",
+            &listen,
+            "--backend",
+            &backend,
+            "--framing",
+            framing,
+            "--admin",
+            "",
+        ]);
+        let server = serve.address();
+        let lossy = Lossy::start(server, conditions, 7);
+        let remote = format!("{protocol}://{}", lossy.address);
+        let mut arguments = vec![
+            "connect",
+            "--listen",
+            "tcp://127.0.0.1:0",
+            "--remote",
+            &remote,
+            "--framing",
+            framing,
+            "--admin",
+            "",
+        ];
+        if protocol == "yojimbo" {
+            arguments.extend(["--key", "netcode.key"]);
+        }
+        let connect = place.start(&arguments);
+        Self {
+            _serve: serve,
+            connect,
+            lossy,
+        }
+    }
+
+    fn stream(&mut self) -> TcpStream {
+        let stream = TcpStream::connect(self.connect.address()).unwrap();
+        stream.set_nodelay(true).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(60)))
+            .unwrap();
+        stream
+    }
+}
+
+fn bad_network() -> Conditions {
+    Conditions {
+        delay: Duration::from_millis(10),
+        jitter: Duration::from_millis(5),
+        loss: 0.1,
+        reorder: (0.02, Duration::from_millis(20)),
+        duplicate: 0.01,
+        ..Conditions::default()
+    }
+}
+
+fn random_bytes(seed: u64, count: usize) -> Vec<u8> {
+    let mut random = Random::new(seed);
+    (0..count).map(|_| random.below(256) as u8).collect()
+}
+
+/// Writes all of `bytes` and reads as many back.
+fn round_trip(mut stream: TcpStream, bytes: &[u8]) -> Vec<u8> {
+    let mut writer = stream.try_clone().unwrap();
+    std::thread::scope(|scope| {
+        // No half-close: the protocols have none, so the end of one direction ends the session.
+        scope.spawn(move || writer.write_all(bytes).unwrap());
+        let mut back = vec![0; bytes.len()];
+        let mut got = 0;
+        while got < back.len() {
+            match stream.read(&mut back[got..]) {
+                Ok(0) => break,
+                Ok(count) => got += count,
+                Err(error) => panic!("after {got} bytes: {error}"),
+            }
+        }
+        back.truncate(got);
+        back
+    })
+}
+
+/// What a client writes comes back byte for byte, through 10 % loss both ways.
+fn bytes_survive(protocol: &str, framing: &str, bytes: &[u8]) {
+    let place = Place::new(&format!("bridge-{protocol}-{framing}"));
+    let mut bridge = Bridge::build(&place, protocol, framing, bad_network());
+    let back = round_trip(bridge.stream(), bytes);
+    assert_eq!(back.len(), bytes.len());
+    assert!(back == bytes, "the bytes differ");
+    let lost = bridge.lossy.lost();
+    assert!(
+        lost > 10,
+        "the network was too kind to prove anything: {lost} lost"
+    );
+}
+
+#[test]
+fn a_raw_stream_survives_loss_over_yojimbo() {
+    bytes_survive("yojimbo", "raw", &random_bytes(1, 400_000));
+}
+
+#[test]
+fn frames_survive_loss_over_yojimbo() {
+    let mut random = Random::new(3);
+    let mut frames = Vec::new();
+    while frames.len() < 300_000 {
+        let size = 1 + random.below(1_000) as usize;
+        frames.extend_from_slice(&(size as u16).to_be_bytes());
+        frames.extend_from_slice(&random_bytes(frames.len() as u64, size));
+    }
+    bytes_survive("yojimbo", "u16be", &frames);
+}
+
+#[test]
+fn a_raw_stream_survives_loss_over_gaffer() {
+    bytes_survive("gaffer", "raw", &random_bytes(2, 100_000));
+}
+
+/// Many connections at once, each a session of its own.
+#[test]
+fn streams_do_not_mix() {
+    let place = Place::new("bridge-many");
+    let mut bridge = Bridge::build(&place, "yojimbo", "raw", bad_network());
+    let streams: Vec<_> = (0..20).map(|_| bridge.stream()).collect();
+    std::thread::scope(|scope| {
+        for (seed, stream) in (100..).zip(streams) {
+            scope.spawn(move || {
+                let bytes = random_bytes(seed, 5_000);
+                assert!(round_trip(stream, &bytes) == bytes);
+            });
+        }
+    });
+    assert!(bridge.lossy.lost() > 20);
+}
+
+/// When the far end goes away, the local connection ends: it does not hang.
+#[test]
+fn a_server_that_is_not_there_closes_the_local_connection() {
+    let place = Place::new("bridge-nobody");
+    let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let remote = format!("gaffer://{}", nobody.local_addr().unwrap());
+    let mut connect = place.start(&[
+        "connect",
+        "--listen",
+        "tcp://127.0.0.1:0",
+        "--remote",
+        &remote,
+        "--admin",
+        "",
+    ]);
+    let mut stream = TcpStream::connect(connect.address()).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(30)))
+        .unwrap();
+    assert_eq!(stream.read(&mut [0; 16]).unwrap_or(0), 0, "closed");
+    connect.wait_for("session_end");
+}
+
+/// SIGTERM: what was accepted arrives, both sides hear of it, the exit code is 0.
+#[test]
+fn a_drain_ends_in_order() {
+    let place = Place::new("bridge-drain");
+    let mut bridge = Bridge::build(&place, "yojimbo", "raw", Conditions::default());
+    let mut stream = bridge.stream();
+    stream.write_all(b"hello").unwrap();
+    let mut back = [0; 5];
+    stream.read_exact(&mut back).unwrap();
+    let Bridge {
+        _serve: mut serve,
+        mut connect,
+        ..
+    } = bridge;
+    serve.signal("TERM");
+    assert_eq!(serve.exit_code(), Some(0));
+    assert_eq!(
+        stream.read(&mut back).unwrap_or(0),
+        0,
+        "the client hears of it"
+    );
+    connect.signal("INT");
+    assert_eq!(connect.exit_code(), Some(0));
+    serve.wait_for("\"reason\":\"drain\"");
+}
+
+/// A port that somebody has is a clear error, not a share of the players.
+#[test]
+fn a_port_that_is_taken_is_refused() {
+    let place = Place::new("bridge-taken");
+    let taken = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let listen = format!("gaffer://{}", taken.local_addr().unwrap());
+    let mut serve = place.start(&[
+        "serve",
+        "--listen",
+        &listen,
+        "--backend",
+        "tcp://127.0.0.1:9",
+        "--admin",
+        "",
+    ]);
+    assert_eq!(serve.exit_code(), Some(69));
+    wait_until("the reason", Duration::from_secs(5), || {
+        serve.has_said("cannot bind").then_some(())
+    });
+}
