@@ -36,8 +36,9 @@ pub(super) struct Runtime {
 impl Default for Runtime {
     fn default() -> Self {
         Self {
-            // One loop per usable core; nothing on the data path is shared between them.
-            workers: 0,
+            // One loop carries tens of thousands of messages a second. With more, the kernel gives a
+            // peer whose NAT changes its port to any of them, and only its own one knows the session.
+            workers: 1,
             // At most 2 MiB a peer in the worst case, and a few KiB in the usual one.
             max_peers: 4096,
             // What that worst case may really use, all peers together.
