@@ -17,3 +17,8 @@ fuzz TARGET SECONDS="60":
 # What the send policy is worth beside reference senders: the tables of docs/POLICY.md (`--quick` for a look).
 bench-policy *ARGS:
     cargo run --release -p tidegate-proto --features sim --example policy -- {{ARGS}}
+
+# Many simulated worlds, one core; says how fast they went. A seed that fails goes, with what it
+# found, to proto/src/tests/kept_seeds.txt.
+sim SEEDS="20000" FIRST="1":
+    TIDEGATE_SEEDS={{SEEDS}} TIDEGATE_SEED={{FIRST}} nice cargo test --release -p tidegate-proto --lib every_world -- --nocapture

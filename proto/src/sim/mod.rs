@@ -1,13 +1,16 @@
 //! A bad network in virtual time: what the scenarios, benches and `tidegate demo` run on.
 
+mod books;
+pub mod intruder;
 pub mod link;
 pub mod peer;
 pub mod random;
 pub mod traffic;
 pub mod world;
 
+pub use intruder::{Intent, Intruder, Shot};
 pub use link::{Conditions, Done, Link};
 pub use peer::{Packet, Peer};
 pub use random::Random;
 pub use traffic::Traffic;
-pub use world::World;
+pub use world::{Watch, Way, World};

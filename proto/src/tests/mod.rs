@@ -1,4 +1,9 @@
 //! Scenarios in virtual time: whole sessions over a bad network.
 
+mod gaffer;
+mod games;
+mod liars;
+mod nonces;
+mod rudp;
 mod seeds;
 mod yojimbo;

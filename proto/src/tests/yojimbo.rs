@@ -4,108 +4,19 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::endpoint::{self, Endpoint, Handled, PeerId};
-use crate::session::{Acceptor, AckPolicy, CloseReason, Reject, Stranger, Verdict};
-use crate::sim::{Conditions, Random, Traffic, World};
+use super::games::{Game, Rules, START, client_address, server_address};
+use crate::endpoint::Handled;
+use crate::session::{AckPolicy, CloseReason};
+use crate::sim::{Conditions, Traffic, World};
 use crate::time::Now;
-use crate::yojimbo::netcode::{
-    self, ConnectToken, Handshake, Key, Mint, PrivateToken, Roster, RosterParams,
-    global_sequence_start,
-};
-use crate::yojimbo::{self, Connector, Params};
+use crate::yojimbo::Params;
 
-const START: u64 = 1_700_000_000;
-const PROTOCOL_ID: u64 = u64::from_le_bytes(*b"tidegat1");
-
-/// Refuses everybody: the door of an endpoint that dials.
-struct Closed;
-
-impl Acceptor for Closed {
-    fn handle_unknown(&mut self, _now: Now, _stranger: Stranger<'_>) -> Verdict {
-        Verdict::Reject(Reject::UnknownPeer)
-    }
-}
-
-fn server_address() -> SocketAddr {
-    SocketAddr::from(([10, 0, 0, 1], 40_000))
-}
-
-fn client_address(client: usize) -> SocketAddr {
-    SocketAddr::from((
-        [10, 1, (client / 250) as u8, (client % 250) as u8 + 1],
-        50_000,
-    ))
-}
-
-fn private_key() -> Key {
-    Key::new([7; 32])
-}
-
-fn server(params: &Arc<Params>, slots: u32, seed: u64) -> Endpoint {
-    let roster = Roster::new(
-        RosterParams {
-            slots,
-            ..RosterParams::default()
-        },
-        START - 100,
-    );
-    let mut handshake = netcode::Params::new(PROTOCOL_ID, vec![server_address()], slots);
-    handshake.private_keys = vec![private_key()];
-    let handshake = Handshake::new(
-        handshake,
-        roster,
-        Key::new([9; 32]),
-        global_sequence_start(0, START),
-    );
-    let acceptor = yojimbo::Acceptor::new(handshake, params.clone(), seed);
-    Endpoint::new(Box::new(acceptor), endpoint::Params::default())
-}
-
-fn token(client: usize, random: &mut Random, now: Now) -> ConnectToken {
-    let mut key = || {
-        let mut bytes = [0; 32];
-        bytes
-            .chunks_mut(8)
-            .for_each(|chunk| chunk.copy_from_slice(&random.next().to_le_bytes()));
-        Key::new(bytes)
-    };
-    let private = PrivateToken {
-        client_id: 1000 + client as u64,
-        timeout_seconds: 5,
-        servers: vec![server_address()],
-        client_to_server: key(),
-        server_to_client: key(),
-        user_data: netcode::UserData::empty(),
-    };
-    let mut nonce = [0; 24];
-    nonce
-        .chunks_mut(8)
-        .for_each(|chunk| chunk.copy_from_slice(&random.next().to_le_bytes()));
-    let mint = Mint {
-        protocol_id: PROTOCOL_ID,
-        create: now.unix_secs,
-        expire: now.unix_secs + 30,
-        nonce,
-        servers: vec![server_address()],
-        private,
-    };
-    ConnectToken::mint(mint, &private_key()).expect("a token like any other")
-}
-
-fn dial(now: Now, params: &Arc<Params>, client: usize, random: &mut Random) -> (Endpoint, PeerId) {
-    let connector = Connector::new(
-        now,
-        params.clone(),
-        token(client, random, now),
-        random.next(),
-    );
-    let mut endpoint = Endpoint::new(Box::new(Closed), endpoint::Params::default());
-    let peer = endpoint.dial(now, server_address(), Box::new(connector));
-    (endpoint, peer)
+fn game(params: Params, seed: u64) -> Game {
+    Game::new(Rules::Yojimbo(Arc::new(params)), seed)
 }
 
 /// A world with `clients` that all say `up` and are told `down`.
-pub(super) fn world(
+fn world(
     seed: u64,
     clients: usize,
     params: Params,
@@ -113,20 +24,7 @@ pub(super) fn world(
     up: &Traffic,
     down: &Traffic,
 ) -> World {
-    let params = Arc::new(params);
-    let mut random = Random::new(seed);
-    let mut world = World::new(
-        seed,
-        server(&params, 64, seed),
-        server_address(),
-        weather,
-        START,
-    );
-    for client in 0..clients {
-        let (endpoint, peer) = dial(world.now(), &params, client, &mut random);
-        world.add_client(endpoint, peer, client_address(client), up.clone(), down);
-    }
-    world
+    game(params, seed).world(seed, clients, weather, up, down)
 }
 
 fn bad_weather() -> Conditions {
@@ -420,14 +318,13 @@ fn a_session_follows_its_peer_through_a_new_nat_port() {
 
 #[test]
 fn a_recorded_session_seats_nobody_when_it_is_played_again() {
-    let params = Arc::new(Params::default());
-    let mut random = Random::new(16);
+    let mut game = game(Params::default(), 16);
     let now = Now {
         mono: crate::Timestamp::from_millis(1),
         unix_secs: START,
     };
-    let mut server = server(&params, 4, 1);
-    let (mut client, peer) = dial(now, &params, 0, &mut random);
+    let mut server = game.server(START - 100);
+    let (mut client, peer) = game.dial(now, 0);
     let (mut recorded, mut out, mut reply) = (Vec::new(), Vec::new(), Vec::new());
     let mut time = now;
     for _ in 0..200 {
