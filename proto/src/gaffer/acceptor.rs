@@ -1,7 +1,9 @@
 //! Strangers: told a number made for their address, and given a session once they acknowledge it.
 //!
 //! Rule: docs/wire/gaffer.md, section 6. The number is a keyed hash, so nothing is remembered of an
-//! address that never answers. It is our first sequence; to the peer it looks like a keep-alive.
+//! address that never answers. It is our first sequence; to the peer it looks like a keep-alive. It
+//! opens one session: what was still under way when that one ended must not open another, to which
+//! the peer would seem to have said the beginning already.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,11 +19,25 @@ use crate::time::Now;
 /// How long one number is given out. An acknowledgement counts during this span and the next.
 const EPOCH: Duration = Duration::from_secs(30);
 
+/// Entries of the table that remembers for whom sessions were opened. Its size is fixed; addresses
+/// that share an entry get new numbers more often than they need.
+const DOORS: usize = 4096;
+
 /// Decides who gets a session.
 #[derive(Debug)]
 pub struct Acceptor {
     params: Arc<Params>,
     key: Key,
+    /// By hash of the address. Allocated by the first session.
+    doors: Vec<Door>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Door {
+    /// Sessions opened here.
+    opened: u32,
+    /// Tag of the address that got the last one.
+    last: u64,
 }
 
 impl Acceptor {
@@ -30,24 +46,47 @@ impl Acceptor {
         Self {
             params,
             key: Key::new(secret),
+            doors: Vec::new(),
         }
     }
 
     /// Our first sequence for this address, from 1 to 2^31 - 1: newer than the 0 the peer begins
-    /// with.
-    fn first_sequence(&self, from: SocketAddr, epoch: u64) -> u32 {
-        (self.key.address(from, epoch) % 0x7fff_ffff) as u32 + 1
+    /// with. Another one after each session opened there.
+    fn first_sequence(&self, from: SocketAddr, epoch: u64, opened: u32) -> u32 {
+        let hash = self.key.address(from, epoch | u64::from(opened) << 32);
+        (hash % 0x7fff_ffff) as u32 + 1
     }
 
-    /// The first sequence this packet acknowledges, if we ever told it this address.
+    /// The first sequence this packet acknowledges, if we ever told it this address and no session
+    /// has come of it.
     fn proven(&self, epoch: u64, from: SocketAddr, header: &Header) -> Option<u32> {
-        [epoch, epoch.wrapping_sub(1)]
+        let Door { opened, last } = self.door(from);
+        // A session for another address must not spoil the number this one was told.
+        let before = opened.wrapping_sub((last != self.tag(from)).into());
+        [opened, before]
             .into_iter()
-            .map(|epoch| self.first_sequence(from, epoch))
+            .flat_map(|opened| [epoch, epoch.saturating_sub(1)].map(|epoch| (epoch, opened)))
+            .map(|(epoch, opened)| self.first_sequence(from, epoch, opened))
             .find(|first| header.acknowledges(*first))
     }
 
-    fn accept(&self, now: Now, first: u32, key: u64, datagram: &mut [u8]) -> Verdict {
+    fn door(&self, from: SocketAddr) -> Door {
+        let entry = self.tag(from) as usize % DOORS;
+        self.doors.get(entry).copied().unwrap_or_default()
+    }
+
+    fn tag(&self, from: SocketAddr) -> u64 {
+        self.key.address(from, u64::MAX)
+    }
+
+    fn accept(&mut self, now: Now, from: SocketAddr, first: u32, datagram: &mut [u8]) -> Verdict {
+        let (tag, opened) = (self.tag(from), self.door(from).opened);
+        let key = self.key.address(from, u64::MAX - 1 - u64::from(opened));
+        self.doors.resize(DOORS, Door::default());
+        self.doors[tag as usize % DOORS] = Door {
+            opened: opened.wrapping_add(1),
+            last: tag,
+        };
         let mut session = Session::accept(&self.params, first.wrapping_add(1), key, now);
         // What it refuses of its first datagram is its own affair: the peer will send it again.
         session.handle_datagram(now, datagram).ok();
@@ -74,16 +113,17 @@ impl Interface for Acceptor {
             return Verdict::Reject(Reject::Malformed);
         }
         let epoch = now.mono.as_nanos() / EPOCH.as_nanos() as u64;
-        let seed = self.key.address(from, u64::MAX - epoch);
+        let opened = self.door(from).opened;
         if !self.params.probe {
             // The article: any packet of the right protocol makes its sender the peer.
-            return self.accept(now, self.first_sequence(from, epoch), seed, datagram);
+            let first = self.first_sequence(from, epoch, opened);
+            return self.accept(now, from, first, datagram);
         }
         let Some((header, _)) = Header::parse(datagram) else {
             return Verdict::Reject(Reject::Unproven);
         };
         if let Some(first) = self.proven(epoch, from, &header) {
-            return self.accept(now, first, seed, datagram);
+            return self.accept(now, from, first, datagram);
         }
         if (header.ack, header.ack_bits) != (0, 0) {
             // In the middle of a session we do not know. Silence ends it; and another listener, to
@@ -92,7 +132,7 @@ impl Interface for Acceptor {
         }
         let hello = Header {
             protocol_id: header.protocol_id,
-            sequence: self.first_sequence(from, epoch),
+            sequence: self.first_sequence(from, epoch, opened),
             // This packet was not kept, so nothing near it may be acknowledged, only something long
             // before it; and not 0, which a listener answers.
             ack: header.sequence.wrapping_sub(1 << 30) | 1,
