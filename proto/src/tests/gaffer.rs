@@ -69,7 +69,7 @@ fn a_backend_that_sleeps_slows_its_peer_and_loses_nothing() {
         ..Traffic::default()
     };
     let down = Traffic {
-        reader_sleeps: Some(Duration::from_secs(9)),
+        reader_sleeps: Some(Duration::from_secs(5)),
         ..Traffic::silent()
     };
     let weather = Conditions {
