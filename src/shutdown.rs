@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{sleep, timeout};
@@ -16,6 +16,7 @@ use tokio::time::{sleep, timeout};
 use crate::board::{Board, State};
 use crate::clock;
 use crate::config::Drain;
+use crate::exit::Exit;
 use crate::notify;
 use crate::worker::{Command, Handle};
 
@@ -62,7 +63,9 @@ impl Fleet {
         let drains = tokio::select! {
             _ = terminate.recv() => true,
             _ = interrupt.recv() => false,
-            _ = self.ended.recv() => return self.join(),
+            // Workers do not end by themselves: whatever it is, the rest cannot go on as if nothing
+            // had happened.
+            _ = self.ended.recv() => false,
         };
         if drains {
             tracing::info!(event = "drain", grace_s = drain.grace.as_secs());
@@ -107,17 +110,16 @@ impl Fleet {
         }
     }
 
-    /// What the workers ended with. A panic is passed on: its message has been printed, and nobody
-    /// knows what state the rest is in.
+    /// What the workers ended with. After a panic, whose message has been printed, nobody knows what
+    /// state the rest is in.
     fn join(self) -> anyhow::Result<()> {
         for worker in self.workers {
-            if !worker.is_finished() {
-                // One failed while the others turn: there is nothing to wait for.
-                continue;
-            }
             match worker.join() {
-                Ok(result) => result?,
-                Err(panic) => std::panic::resume_unwind(panic),
+                Ok(result) => result.context("a worker failed")?,
+                Err(_) => {
+                    eprintln!("error: a worker panicked; this is a bug in tidegate");
+                    std::process::exit(Exit::Bug.code().into());
+                }
             }
         }
         Ok(())

@@ -221,6 +221,11 @@ impl Endpoint {
         self.events.pop_front()
     }
 
+    /// Whether `poll_event` has something: also sending makes events.
+    pub fn has_events(&self) -> bool {
+        !self.events.is_empty()
+    }
+
     /// Appends one datagram to `out` and says whose it is and where it goes. Peers take turns, a burst
     /// at a time: datagrams to one peer leave side by side, which is what segmentation offload wants.
     pub fn poll_transmit(&mut self, now: Now, out: &mut Vec<u8>) -> Option<(PeerId, SocketAddr)> {

@@ -259,6 +259,7 @@ impl Listener {
     /// Whether there is work that no event will announce.
     pub fn has_work(&self) -> bool {
         self.readable
+            || self.endpoint.has_events()
             || !self.readable_peers.is_empty()
             || !self.pending.is_empty()
             || self.blocked.iter().any(|&id| self.endpoint.has_room(id))

@@ -27,6 +27,10 @@ pub(super) struct Peer {
     pub(super) remote: SocketAddr,
     /// It is in the queue of peers to be pumped.
     pub(super) queued: bool,
+    /// It is among those whose backend has more than their session takes.
+    pub(super) blocked: bool,
+    /// It is among those that leave this turn.
+    pub(super) leaving: bool,
     /// Its socket may have datagrams.
     pub(super) readable: bool,
     /// The session takes messages.
@@ -52,6 +56,8 @@ impl Peer {
             socket: None,
             remote,
             queued: false,
+            blocked: false,
+            leaving: false,
             readable: false,
             connected: false,
             closed: None,

@@ -197,28 +197,16 @@ impl Listener {
             if self.pending.is_empty() {
                 break;
             }
-            let pending = std::mem::take(&mut self.pending);
-            let mut again = Vec::new();
-            for &id in &pending {
+            let mut pending = std::mem::take(&mut self.pending);
+            for id in pending.drain(..) {
                 if self.pump_peer(turn, id) {
-                    again.push(id);
+                    self.touch(id);
                 }
             }
-            self.requeue(pending, again);
             if self.pending.is_empty() {
-                continue;
+                // Only to keep its memory.
+                self.pending = pending;
             }
-        }
-    }
-
-    fn requeue(&mut self, mut spent: Vec<PeerId>, again: Vec<PeerId>) {
-        spent.clear();
-        // Keeps the allocation of the longer list.
-        if self.pending.is_empty() {
-            self.pending = spent;
-        }
-        for id in again {
-            self.touch(id);
         }
     }
 
@@ -229,6 +217,9 @@ impl Listener {
             let id = self.blocked[index];
             if self.endpoint.has_room(id) || self.endpoint.address(id).is_none() {
                 self.blocked.swap_remove(index);
+                if let Some(peer) = self.peers.get_mut(id) {
+                    peer.blocked = false;
+                }
                 self.touch(id);
             } else {
                 index += 1;
@@ -282,16 +273,15 @@ impl Listener {
         let pumped = self
             .with_stream(turn, id, |stream, side| stream.pump(side, connected))
             .unwrap_or_default();
-        if pumped.blocked && !self.blocked.contains(&id) {
-            self.blocked.push(id);
-        }
         self.schedule(id);
-        if let Some(peer) = self.peers.get_mut(id)
-            && peer.closed.is_some()
-            && peer.stream.is_closed()
-            && !self.leaving.contains(&id)
-        {
-            self.leaving.push(id);
+        if let Some(peer) = self.peers.get_mut(id) {
+            if pumped.blocked && !std::mem::replace(&mut peer.blocked, true) {
+                self.blocked.push(id);
+            }
+            let over = peer.closed.is_some() && peer.stream.is_closed();
+            if over && !std::mem::replace(&mut peer.leaving, true) {
+                self.leaving.push(id);
+            }
         }
         pumped.again
     }
