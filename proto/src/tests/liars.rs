@@ -19,7 +19,7 @@ pub(super) enum Lie {
     FirstFragments,
     /// Only last fragments, which claim that much came before them.
     LastFragments,
-    /// Message 0 never comes, all that the window takes does, and then what it does not take.
+    /// Message 0 never comes, all that the window takes does, again and again.
     WithheldMessage,
     /// Ids at the edge of the window and beyond it.
     WindowEdge,
@@ -154,7 +154,7 @@ impl Liar {
         let mut writer = PacketWriter::new(&self.profile, out);
         match self.lie {
             Lie::WithheldMessage => {
-                let first = 1 + (count * 20 % 2_000) as u16;
+                let first = 1 + (count * 20 % 1_000) as u16;
                 writer.reliable(0, first..first + 20);
                 (0..20).for_each(|_| writer.message(0, (&[7; 40], &[])));
             }

@@ -1,5 +1,6 @@
 //! Scenarios in virtual time: whole sessions over a bad network.
 
+mod attacks;
 mod gaffer;
 mod games;
 mod liars;
