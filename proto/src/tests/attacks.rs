@@ -67,7 +67,7 @@ fn no_echo_and_no_recording_keeps_a_dead_session_alive() {
             world.run_for(Duration::from_millis(100), told);
             let from = if way == Way::Up { 0 } else { old };
             // What the client says now never arrives; what arrived before comes again.
-            let datagrams: Vec<_> = tape.borrow()[from..].iter().cloned().collect();
+            let datagrams: Vec<_> = tape.borrow()[from..].to_vec();
             let is_known = |index: usize| way == Way::Down || index < old;
             for (index, (_, sent, datagram)) in datagrams.into_iter().enumerate() {
                 if sent == way && is_known(from + index) {
