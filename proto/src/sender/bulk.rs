@@ -138,9 +138,10 @@ impl Bulk {
                 self.rate *= 2.0;
             }
         } else {
-            self.calm = if queue < 0.5 * low { self.calm + 1 } else { 0 };
-            let share = params.bulk_growth * (1.0 + f64::from(self.calm) / 5.0).min(8.0);
-            self.rate += (0.1 * self.rate).clamp(400.0, params.bulk_step) + share * self.rate;
+            self.calm = if queue < low { self.calm + 1 } else { 0 };
+            let haste = (1.0 + f64::from(self.calm) / 5.0).min(8.0);
+            let step = (0.1 * self.rate).clamp(400.0, params.bulk_step);
+            self.rate += haste * (step + params.bulk_growth * self.rate);
         }
         if best > 0.0 {
             self.rate = self.rate.min((3.0 * best).max(params.bulk_start));
@@ -173,7 +174,6 @@ impl Bulk {
             self.rate
         };
         self.rate = (self.rate.min(delivered) * params.bulk_cut).max(params.bulk_min);
-        self.ceiling = self.ceiling.min(delivered);
     }
 
     /// The path is good again.

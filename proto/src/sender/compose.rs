@@ -81,10 +81,16 @@ impl Sender {
                     let last = entry.last_packet().and_then(|n| self.in_flight.get(n));
                     old.is_some_and(|old| last.is_none_or(|sent| sent.at <= old))
                 };
-                let from = if old.is_some() { 0 } else { outbox.first_due() };
+                let from = match old {
+                    Some(_) => outbox.probe_from(self.probes > 0),
+                    None => outbox.first_due(),
+                };
                 let before = plan.messages.len();
                 let all = room.take_due(plan, number, outbox, from, is_old);
                 let took = plan.messages.len() > before;
+                if let Some(last) = plan.messages.last().filter(|_| took && old.is_some()) {
+                    outbox.on_probed(last.id);
+                }
                 plan.is_bulk |= turn == Turn::Bulk && took;
                 all || took
             }
@@ -165,7 +171,7 @@ impl Sender {
 
     /// Notes for every packet whose fate is open how likely it is lost.
     fn judge(&mut self, now: Timestamp) {
-        let patience = self.rtt.smoothed() + (2 * self.rtt.variation()).max(OVERDUE_MIN);
+        let patience = self.rtt.smoothed() + self.rtt.variation().max(OVERDUE_MIN);
         let heard_every = self
             .heard
             .every()

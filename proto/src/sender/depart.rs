@@ -172,9 +172,12 @@ impl Sender {
         if fresh {
             let params = &self.params;
             let far = self.rtt.smoothed().as_secs_f64() / NEAR.as_secs_f64();
-            let share = params.redundancy * far.clamp(1.0, params.redundancy_far.max(1.0));
+            let far = far.clamp(1.0, params.redundancy_far.max(1.0));
+            let news = plain_bytes.saturating_sub(usize::from(self.framing.below));
+            let share = params.redundancy * plain_bytes as f64;
+            let share = share.min(params.redundancy_of_messages * news as f64);
             let gap = self.fresh.on_event(now);
-            self.purse.on_fresh(plain_bytes, share, gap, params);
+            self.purse.on_fresh(far * share, gap, params);
             self.early_probes = 0;
         }
         let mut wait = self.params.early_probe * (1 << self.early_probes.min(6));

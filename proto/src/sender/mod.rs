@@ -248,9 +248,10 @@ impl Sender {
             .lanes
             .get_mut(usize::from(lane))
             .ok_or(SendError::NoSuchChannel)?;
+        let inline = params.inline_max.min(self.framing.message_max());
         let max = match queue {
             Queue::Reliable { blocks: true, .. } => params.block_max,
-            Queue::Reliable { .. } | Queue::Unreliable(_) => params.inline_max,
+            Queue::Reliable { .. } | Queue::Unreliable(_) => inline,
         };
         if payload.len() > max {
             let size = payload.len();
@@ -262,7 +263,7 @@ impl Sender {
                 if outbox.len() >= params.outbox_messages_max || bytes > params.outbox_bytes_max {
                     return Err(SendError::Full);
                 }
-                outbox.push(now, payload, payload.len() > params.inline_max);
+                outbox.push(now, payload, payload.len() > inline);
             }
             Queue::Unreliable(queue) => {
                 let (messages, bytes) =

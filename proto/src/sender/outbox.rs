@@ -67,6 +67,9 @@ pub(super) struct Outbox {
     bytes: VecDeque<u8>,
     /// Stream position of `bytes[0]`.
     bytes_start: u64,
+    /// Where the next probe in a row goes on: one that always began with the oldest would never say
+    /// the others again to a peer that acknowledges only what it could deliver.
+    probe_next: u16,
     /// Progress of the block at the front, once its turn came.
     pub(super) block: Option<Box<Block>>,
     /// Blocks among the entries.
@@ -114,6 +117,21 @@ impl Outbox {
     /// Where to start looking for what must go.
     pub(super) fn first_due(&self) -> usize {
         if self.lost > 0 { 0 } else { self.started() }
+    }
+
+    /// Where a probe begins; `again` when the one before it had no answer.
+    pub(super) fn probe_from(&self, again: bool) -> usize {
+        let index = usize::from(self.probe_next.wrapping_sub(self.base));
+        if again && index < self.started() {
+            index
+        } else {
+            0
+        }
+    }
+
+    /// A probe said everything up to `id`.
+    pub(super) fn on_probed(&mut self, id: u16) {
+        self.probe_next = id.wrapping_add(1);
     }
 
     /// Every copy of some started message was lost.
@@ -204,14 +222,12 @@ impl Outbox {
         if entry.sends > 0 && entry.is_due() {
             self.lost -= 1;
         }
-        if entry.in_flight == 0 {
+        // Carriers too far back to be noted are too old to hope for.
+        if entry.in_flight == 0 || number - entry.first_packet >= 64 {
             entry.first_packet = number;
             entry.carried = 0;
         }
-        let offset = number - entry.first_packet;
-        if offset < 64 {
-            entry.carried |= 1 << offset;
-        }
+        entry.carried |= 1 << (number - entry.first_packet);
         entry.in_flight = entry.in_flight.saturating_add(1);
         entry.sends = entry.sends.saturating_add(1);
         self.started = self.started.max(index as u16 + 1);

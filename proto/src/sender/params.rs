@@ -46,7 +46,10 @@ pub struct Params {
     /// frame costs 122 bytes alone and 67 as a copy, so 1.35 pays for two copies of everything and
     /// for what turns out to be lost. 0: no redundancy.
     pub redundancy: f64,
-    /// The share grows with the round trip, up to this many times: a loss that waits for a round
+    /// The same for each byte of the new messages alone, whichever is less: packets of tiny messages
+    /// are nearly all header, and would pay for more copies than help.
+    pub redundancy_of_messages: f64,
+    /// Both grow with the round trip, up to this many times: a loss that waits for a round
     /// trip costs more the longer that is.
     pub redundancy_far: f64,
     /// Bytes a second of copies beside that share, for traffic that is too thin to pay for them.
@@ -82,9 +85,10 @@ pub struct Params {
     /// What is kept of it on return to good.
     pub bulk_return: f64,
     /// Bytes a second gained per round trip: the same for fast and slow flows, which makes them
-    /// fair to each other.
+    /// fair to each other. Up to 8 times that, the longer no queue shows.
     pub bulk_step: f64,
-    /// Share of the rate gained per round trip, up to 8 times that while there is no queue at all.
+    /// Share of the rate gained beside it, so that a wide path is found within seconds; small,
+    /// because it keeps unequal flows unequal.
     pub bulk_growth: f64,
     /// Messages larger than this travel as blocks on lanes that have them (the profile's limit of
     /// an inline frame: docs/wire/yojimbo.md, section 1).
@@ -115,6 +119,7 @@ impl Default for Params {
             keep_alive: Duration::from_millis(250),
             resend_after: None,
             redundancy: 1.35,
+            redundancy_of_messages: 2.5,
             redundancy_far: 2.0,
             redundancy_trickle: 4000.0,
             copy_gain_min: 0.0005,
@@ -131,7 +136,7 @@ impl Default for Params {
             bulk_cut: 0.7,
             bulk_return: 0.85,
             bulk_step: 4_000.0,
-            bulk_growth: 0.01,
+            bulk_growth: 0.003,
             inline_max: 7000,
             block_max: 262_144,
             outbox_messages_max: 1024,
@@ -182,6 +187,14 @@ pub struct Framing {
     pub messages_max: u16,
     /// Everything below the payload (IP, UDP, encryption, header), for byte rates only.
     pub below: u16,
+}
+
+impl Framing {
+    /// The largest message that fits any packet: a larger one would wait for ever.
+    pub(super) fn message_max(&self) -> usize {
+        let overhead = self.packet_overhead + self.lane_overhead + self.message_overhead;
+        usize::from(self.packet.saturating_sub(overhead))
+    }
 }
 
 /// One channel of the protocol, as the sender sees it.

@@ -93,18 +93,11 @@ impl Purse {
         self.0.fill(now, params.redundancy_trickle, PURSE_MAX);
     }
 
-    /// A packet with something new in it left, `gap` after the one before: a share of its bytes may
-    /// go to copies, less what the trickle brought meanwhile.
-    pub(super) fn on_fresh(
-        &mut self,
-        wire_bytes: usize,
-        share: f64,
-        gap: Duration,
-        params: &Params,
-    ) {
+    /// A packet with something new in it left, `gap` after the one before: so many bytes may go to
+    /// copies, less what the trickle brought meanwhile.
+    pub(super) fn on_fresh(&mut self, bytes: f64, gap: Duration, params: &Params) {
         let trickled = gap.as_secs_f64() * params.redundancy_trickle;
-        let due = (share * wire_bytes as f64 - trickled).max(0.0);
-        self.0.add(due, PURSE_MAX);
+        self.0.add((bytes - trickled).max(0.0), PURSE_MAX);
     }
 
     pub(super) fn spend(&mut self, bytes: usize) {

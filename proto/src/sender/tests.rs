@@ -416,6 +416,27 @@ fn the_article_resends_after_a_tenth_of_a_second_at_its_own_rate() {
     assert!((150..=400).contains(&packets), "{packets} packets");
 }
 
+/// A peer may acknowledge a packet only once everything in it was delivered, so probes that always
+/// began with the oldest message would leave the next missing one unsaid for ever.
+#[test]
+fn probes_without_an_answer_say_every_message_again() {
+    let mut pair = Pair::new(Params::default(), lossy(1.0), 43);
+    let mut said = [0; 6];
+    for _ in &said {
+        pair.peers[0].sender.push(pair.now, 0, &[9; 1_000]).unwrap();
+    }
+    for _ in 0..10_000 {
+        pair.peers[0].sender.handle_timeout(pair.now);
+        while let Some(packet) = pair.peers[0].poll_transmit(pair.now) {
+            for (_, id, _) in packet.messages {
+                said[usize::from(id)] += 1;
+            }
+        }
+        pair.now += Duration::from_millis(1);
+    }
+    assert!(said.iter().all(|times| *times >= 3), "{said:?}");
+}
+
 #[test]
 fn memory_goes_back_when_a_peer_falls_silent() {
     let mut pair = Pair::new(Params::default(), lossy(0.05), 41);
