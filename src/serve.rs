@@ -6,6 +6,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use anyhow::Context;
+use ipnet::IpNet;
 
 use crate::admin::Admin;
 use crate::admission::{self, Admission};
@@ -251,8 +252,19 @@ fn announce(listener: &Listener, bound: &[SocketAddr]) {
         tracing::warn!(
             event = "insecure_listener",
             listener = %listener.name,
-            "no authentication, no encryption: for closed networks",
+            protocol = listener.protocol.label(),
+            sources = allowed(&listener.limits.allow),
+            "no authentication, no encryption: whoever sees this traffic, or guesses address and \
+             port, can read it, forge messages and end sessions. For closed networks and VPNs only",
         );
+    }
+}
+
+fn allowed(networks: &[IpNet]) -> String {
+    let networks: Vec<_> = networks.iter().map(ToString::to_string).collect();
+    match networks.as_slice() {
+        [] => "any".to_owned(),
+        some => some.join(" "),
     }
 }
 

@@ -56,6 +56,12 @@ fn summary(out: &mut String, config: &Config) -> std::fmt::Result {
             bind.join(" "),
             backend.name
         )?;
+        if !matches!(listener.protocol, Protocol::Yojimbo(_)) && listener.limits.allow.is_empty() {
+            writeln!(
+                out,
+                "    INSECURE: any source may come, and nothing proves who it is"
+            )?;
+        }
         secrets(out, &listener.protocol)?;
     }
     for tunnel in &config.tunnels {

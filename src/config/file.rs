@@ -192,6 +192,7 @@ pub(super) struct Limits {
     pub(super) handshakes: Bucket,
     pub(super) table_size: i64,
     pub(super) allow: Vec<String>,
+    pub(super) allow_any_source: bool,
     pub(super) deny: Vec<String>,
 }
 
@@ -225,7 +226,10 @@ impl Default for Limits {
             },
             // Half a mebibyte, whatever addresses are forged.
             table_size: 65_536,
+            // Empty is everybody with yojimbo, which knows its peers by their tokens; gaffer and
+            // rudp get the private networks instead.
             allow: Vec::new(),
+            allow_any_source: false,
             deny: Vec::new(),
         }
     }

@@ -178,7 +178,8 @@ pub struct Limits {
     pub handshakes: Bucket,
     /// Entries of the address table; addresses beyond it share.
     pub table_size: usize,
-    /// When not empty, only these may come.
+    /// When not empty, only these may come. For gaffer and rudp it is empty only when somebody
+    /// wrote `allow_any_source`.
     pub allow: Vec<IpNet>,
     /// These may not come.
     pub deny: Vec<IpNet>,

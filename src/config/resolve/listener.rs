@@ -35,7 +35,7 @@ impl Checker<'_> {
             );
         }
         let public_addresses = self.public_addresses(&at, typed);
-        let limits = self.limits(&at, &typed.limits);
+        let limits = self.limits(&at, typed.protocol, &mut typed.limits);
         let rate = self.rate(&at, &mut typed.rate);
         let max_peers = self.count(&key("max_peers"), typed.max_peers, 1..=65_535) as usize;
         let idle_timeout = self.span(
@@ -126,8 +126,9 @@ impl Checker<'_> {
         PublicAddresses::Bound
     }
 
-    fn limits(&mut self, at: &str, typed: &file::Limits) -> Limits {
+    fn limits(&mut self, at: &str, protocol: file::Protocol, typed: &mut file::Limits) -> Limits {
         let key = |key: &str| format!("{at}.limits.{key}");
+        self.allowed_by_default(&key("allow_any_source"), protocol, typed);
         let bytes = &typed.peer_bytes;
         Limits {
             peer_packets: self.bucket(&key("peer_packets"), &typed.peer_packets),
@@ -141,6 +142,26 @@ impl Checker<'_> {
             table_size: self.count(&key("table_size"), typed.table_size, 64..=1 << 24) as usize,
             allow: self.networks(&key("allow"), &typed.allow),
             deny: self.networks(&key("deny"), &typed.deny),
+        }
+    }
+
+    /// A protocol without authentication is for closed networks unless somebody says otherwise.
+    fn allowed_by_default(
+        &mut self,
+        path: &str,
+        protocol: file::Protocol,
+        typed: &mut file::Limits,
+    ) {
+        if typed.allow_any_source && !typed.allow.is_empty() {
+            self.mistake(
+                path,
+                format!("{path} stands beside a list of who may come"),
+                "delete it, or the list in allow".to_owned(),
+            );
+        }
+        let authenticates = matches!(protocol, file::Protocol::Yojimbo);
+        if !authenticates && !typed.allow_any_source && typed.allow.is_empty() {
+            typed.allow = PRIVATE_NETWORKS.map(str::to_owned).to_vec();
         }
     }
 
@@ -228,3 +249,16 @@ impl Checker<'_> {
         }
     }
 }
+
+/// This machine, private networks and single links. The addresses that providers share between
+/// customers (100.64.0.0/10) are not private.
+const PRIVATE_NETWORKS: [&str; 8] = [
+    "127.0.0.0/8",
+    "::1/128",
+    "10.0.0.0/8",
+    "172.16.0.0/12",
+    "192.168.0.0/16",
+    "169.254.0.0/16",
+    "fc00::/7",
+    "fe80::/10",
+];
