@@ -2,11 +2,18 @@
 
 use std::time::Duration;
 
-use tidegate::demo::Demo;
+use tidegate::demo::{Demo, Spoken};
 
 #[test]
 fn players_on_a_lossy_network_get_every_message_back_once_and_in_order() {
+    for protocol in [Spoken::Yojimbo, Spoken::Gaffer, Spoken::Rudp] {
+        play(protocol);
+    }
+}
+
+fn play(protocol: Spoken) {
     let demo = Demo {
+        protocol,
         players: 20,
         rate: 20,
         size: 64,

@@ -6,11 +6,14 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::config::parse_duration;
-use crate::demo::Demo;
+use crate::demo::{Demo, Spoken};
 use crate::exit::{Exit, Misused};
 
 #[derive(Args, Debug)]
 pub(super) struct DemoArgs {
+    /// What players speak
+    #[arg(long, value_enum, default_value_t = Spoken::Yojimbo)]
+    protocol: Spoken,
     /// Players
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=2000))]
     players: u32,
@@ -44,10 +47,15 @@ pub(super) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
     if !(0.0..=90.0).contains(&args.loss) {
         return Err(Misused(format!("--loss {} is no share: 0 to 90", args.loss)).into());
     }
+    let (size, most) = (args.size as usize, args.protocol.size_max());
+    if size > most {
+        return Err(Misused(format!("--size {size} is too long for it: up to {most}")).into());
+    }
     let demo = Demo {
+        protocol: args.protocol,
         players: args.players as usize,
         rate: args.rate,
-        size: args.size as usize,
+        size,
         loss: args.loss / 100.0,
         delay: args.delay,
         jitter: args.jitter,

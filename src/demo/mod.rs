@@ -13,9 +13,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
+use clap::ValueEnum;
 use tidegate_proto::yojimbo::netcode::{Key, UserData};
 
 use crate::config::{self, Config, Input};
+use crate::protocol::Dialer;
 use crate::serve::Server;
 use crate::tokens;
 
@@ -29,9 +31,48 @@ use player::Habits;
 use players::{Plan, Window};
 use weather::Weather;
 
+/// What the demo's players speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Spoken {
+    /// The main one, with tokens and encryption.
+    Yojimbo,
+    /// Reliable messages over the 2008 articles' packets.
+    Gaffer,
+    /// cloudwu/rudp.
+    Rudp,
+}
+
+impl Spoken {
+    const fn label(self) -> &'static str {
+        match self {
+            Self::Yojimbo => "yojimbo",
+            Self::Gaffer => "gaffer",
+            Self::Rudp => "rudp",
+        }
+    }
+
+    /// rudp measures nothing, so it has no good and bad mode.
+    const fn has_modes(self) -> bool {
+        match self {
+            Self::Yojimbo | Self::Gaffer => true,
+            Self::Rudp => false,
+        }
+    }
+
+    /// The longest message.
+    pub const fn size_max(self) -> usize {
+        match self {
+            Self::Yojimbo | Self::Gaffer => 7_000,
+            Self::Rudp => 1_468,
+        }
+    }
+}
+
 /// What can be asked of the demo.
 #[derive(Clone, Debug)]
 pub struct Demo {
+    /// What they speak.
+    pub protocol: Spoken,
     /// Players.
     pub players: usize,
     /// Messages a second that each says.
@@ -91,7 +132,7 @@ impl Demo {
             .first()
             .context("a listener without an address")?;
         let page = server.admin_address();
-        let plan = self.plan(address, key)?;
+        let plan = self.plan(address, key, &config)?;
         let window = Window::new();
         let players = {
             let window = window.clone();
@@ -131,9 +172,14 @@ impl Demo {
             let now = window.look();
             let is_watched = std::io::stdout().is_terminal();
             if second == 1 || is_watched && second % screen::HEADING_EVERY == 1 {
-                self.say(screen::HEADING)?;
+                self.say(screen::heading(self.protocol.has_modes()))?;
             }
-            self.say(&screen::line(second, &before, &now))?;
+            self.say(&screen::line(
+                second,
+                &before,
+                &now,
+                self.protocol.has_modes(),
+            ))?;
             before = now;
         }
         Ok(())
@@ -145,7 +191,8 @@ impl Demo {
         Ok(out.flush()?)
     }
 
-    fn plan(&self, server: SocketAddr, key: Key) -> anyhow::Result<Plan> {
+    fn plan(&self, server: SocketAddr, key: Key, config: &Config) -> anyhow::Result<Plan> {
+        let tunnel = config.tunnels.first().context("a demo without a tunnel")?;
         let storms = (Duration::from_secs(20), Duration::from_secs(6));
         Ok(Plan {
             server,
@@ -158,15 +205,18 @@ impl Demo {
                 calm: players::calm(self.delay, self.jitter, self.loss),
                 storms: self.storms.then_some(storms),
             },
-            token: tokens::Recipe {
-                protocol_id: PROTOCOL_ID,
-                client_id: 0,
-                servers: vec![server],
-                lifetime: Duration::from_secs(30),
-                timeout: Duration::from_secs(10),
-                user_data: UserData::empty(),
-            },
-            key,
+            dialer: Dialer::new(tunnel),
+            token: (self.protocol == Spoken::Yojimbo).then(|| {
+                let recipe = tokens::Recipe {
+                    protocol_id: PROTOCOL_ID,
+                    client_id: 0,
+                    servers: vec![server],
+                    lifetime: Duration::from_secs(30),
+                    timeout: Duration::from_secs(10),
+                    user_data: UserData::empty(),
+                };
+                (recipe, key)
+            }),
             seed: u64::from_le_bytes(tokens::random()?),
         })
     }
@@ -187,27 +237,39 @@ impl Demo {
     }
 
     fn load_config(&self, backend: SocketAddr, key_file: &Path) -> anyhow::Result<Config> {
+        let netcode = match self.protocol {
+            Spoken::Yojimbo => format!(
+                "netcode = {{ key_file = \"{}\", protocol_id = \"{PROTOCOL_ID:#x}\" }}",
+                key_file.display()
+            ),
+            Spoken::Gaffer | Spoken::Rudp => String::new(),
+        };
         let text = format!(
             r#"
             version = 1
             [admin]
             listen = ""
             [listener.demo]
-            protocol = "yojimbo"
+            protocol = "{protocol}"
             bind = ["127.0.0.1:0"]
             backend = "echo"
             max_peers = {players}
-            [listener.demo.netcode]
-            key_file = "{key_file}"
-            protocol_id = "{PROTOCOL_ID:#x}"
+            {netcode}
             [listener.demo.limits]
             ip_handshakes = {{ rate = 5000, burst = 10000 }}
             [backend.echo]
             targets = ["tcp://{backend}"]
             framing = "u16be"
+            # How the players' sessions are set up; no local stream is taken.
+            [tunnel.players]
+            protocol = "{protocol}"
+            listen = ["tcp://127.0.0.1:0"]
+            remote = "127.0.0.1:1"
+            framing = "u16be"
+            {netcode}
             "#,
+            protocol = self.protocol.label(),
             players = self.players + 16,
-            key_file = key_file.display(),
         );
         let file = Some((PathBuf::from("the demo's own configuration"), text));
         let mut config = config::load(&Input {

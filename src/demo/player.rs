@@ -3,13 +3,10 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use mio::net::UdpSocket;
 use tidegate_proto::sim::{Conditions, Link};
-use tidegate_proto::yojimbo::netcode::ConnectToken;
-use tidegate_proto::yojimbo::{Connector, Params};
 use tidegate_proto::{CloseReason, Event, Now, Session, Stats, Timestamp};
 
 /// What a player says: numbered messages of one size at one pace, each echoed by the backend.
@@ -21,7 +18,7 @@ pub(super) struct Habits {
 
 /// A player and its weather.
 pub(super) struct Player {
-    session: Connector,
+    session: Box<dyn Session>,
     pub(super) socket: UdpSocket,
     up: Link<()>,
     down: Link<()>,
@@ -40,8 +37,7 @@ impl Player {
     pub(super) fn new(
         now: Now,
         server: SocketAddr,
-        token: ConnectToken,
-        params: Arc<Params>,
+        session: Box<dyn Session>,
         habits: Habits,
         seed: u64,
     ) -> io::Result<Self> {
@@ -50,7 +46,7 @@ impl Player {
         // Players do not all speak in the same millisecond.
         let nanos = habits.every.as_nanos().max(1) as u64;
         Ok(Self {
-            session: Connector::new(now, params, token, seed),
+            session,
             socket,
             up: Link::new(Conditions::default(), seed.wrapping_mul(2)),
             down: Link::new(Conditions::default(), seed.wrapping_mul(2) + 1),

@@ -7,26 +7,28 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use anyhow::Context;
 use hdrhistogram::Histogram;
 use mio::{Events, Interest, Poll, Token};
 use tidegate_proto::sim::Conditions;
-use tidegate_proto::yojimbo::Params;
+use tidegate_proto::yojimbo::netcode::Key;
 use tidegate_proto::{CloseReason, Timestamp};
 
 use super::player::{Habits, Player};
 use super::weather::Weather;
 use crate::clock::Clock;
+use crate::protocol::Dialer;
 use crate::tokens;
 
 /// What the demo is asked to do, as far as players are concerned.
-#[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) server: SocketAddr,
     pub(super) players: usize,
     pub(super) habits: Habits,
     pub(super) weather: Weather,
-    pub(super) token: tokens::Recipe,
-    pub(super) key: tidegate_proto::yojimbo::netcode::Key,
+    pub(super) dialer: Dialer,
+    /// What tokens are made from, for the protocol that has them.
+    pub(super) token: Option<(tokens::Recipe, Key)>,
     pub(super) seed: u64,
 }
 
@@ -113,12 +115,11 @@ pub(super) fn play(plan: &Plan, window: &Window) -> anyhow::Result<()> {
     let mut round_trips = new_histogram();
     let mut echoed = 0;
     let mut next_report = Timestamp::ZERO;
-    let params = Arc::new(Params::default());
     while !window.stop.load(Ordering::Relaxed) {
         let now = clock.now();
         // They come in small groups, as players do, and not all in one datagram storm.
         for _ in 0..JOINS_PER_TURN.min(plan.players - players.len()) {
-            players.push(join(plan, now, players.len(), params.clone(), &poll)?);
+            players.push(join(plan, now, players.len(), &poll)?);
         }
         let weather = plan.weather.at(now.mono);
         for player in &mut players {
@@ -161,19 +162,23 @@ fn join(
     plan: &Plan,
     now: tidegate_proto::Now,
     index: usize,
-    params: Arc<Params>,
     poll: &Poll,
 ) -> anyhow::Result<Player> {
-    let recipe = tokens::Recipe {
-        client_id: index as u64 + 1,
-        ..plan.token.clone()
+    let mint = |(recipe, key): &(tokens::Recipe, Key)| {
+        let recipe = tokens::Recipe {
+            client_id: index as u64 + 1,
+            ..recipe.clone()
+        };
+        tokens::mint(recipe, key)
     };
-    let token = tokens::mint(recipe, &plan.key)?;
+    let token = plan.token.as_ref().map(mint).transpose()?;
+    let session = plan.dialer.dial(now, token)?;
+    let session = session.context("a player without a token")?;
     let seed = plan
         .seed
         .wrapping_add(index as u64)
         .wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let mut player = Player::new(now, plan.server, token, params, plan.habits, seed)?;
+    let mut player = Player::new(now, plan.server, session, plan.habits, seed)?;
     poll.registry()
         .register(&mut player.socket, Token(index), Interest::READABLE)?;
     Ok(player)

@@ -8,9 +8,17 @@ use super::players::Seen;
 /// The heading is repeated so often that it is always on the screen.
 pub(super) const HEADING_EVERY: u64 = 20;
 
-pub(super) const HEADING: &str = "\
+pub(super) const fn heading(has_modes: bool) -> &'static str {
+    if has_modes {
+        "\
    time   players       messages/s   round trip ms          datagrams   lost   sent again
-          good   bad    said  echoed   p50    p99  worst      a second            (repeated)";
+          good   bad    said  echoed   p50    p99  worst      a second            (repeated)"
+    } else {
+        "\
+   time   players       messages/s   round trip ms          datagrams   lost   sent again
+                        said  echoed   p50    p99  worst      a second            (repeated)"
+    }
+}
 
 pub(super) fn opening(
     demo: &Demo,
@@ -22,10 +30,11 @@ pub(super) fn opening(
         format!("\nA page with everything: http://{page}/\n")
     });
     format!(
-        "{players} players say {rate} messages of {size} bytes a second each, over networks that lose {loss} % each \
+        "{players} {protocol} players say {rate} messages of {size} bytes a second each, over networks that lose {loss} % each \
          way with {delay} ms of delay{storms}.\ntidegate serve on {server} relays them to a TCP echo server on \
          {backend}.\n{page}",
         players = demo.players,
+        protocol = demo.protocol.label(),
         rate = demo.rate,
         size = demo.size,
         loss = demo.loss * 100.0,
@@ -39,7 +48,13 @@ pub(super) fn opening(
 }
 
 /// One second.
-pub(super) fn line(second: u64, before: &Seen, now: &Seen) -> String {
+pub(super) fn line(second: u64, before: &Seen, now: &Seen, has_modes: bool) -> String {
+    let players = if has_modes {
+        let good = now.connected - now.in_bad_mode.min(now.connected);
+        format!("{good:>5} {bad:>5}", bad = now.in_bad_mode)
+    } else {
+        format!("{:>5}      ", now.connected)
+    };
     let trips = &now.round_trips;
     let millis = |micros: u64| micros as f64 / 1000.0;
     let datagrams = now.datagrams - before.datagrams;
@@ -50,11 +65,9 @@ pub(super) fn line(second: u64, before: &Seen, now: &Seen) -> String {
         100.0 * lost as f64 / datagrams as f64
     };
     format!(
-        "{time:>7}  {good:>5} {bad:>5}  {said:>6} {echoed:>7}  {p50:>4.0}  {p99:>5.0}  {worst:>5.0}    {datagrams:>8}  \
+        "{time:>7}  {players}  {said:>6} {echoed:>7}  {p50:>4.0}  {p99:>5.0}  {worst:>5.0}    {datagrams:>8}  \
          {share:>4.1}%  {again:>5} ({repeated}){storm}",
         time = format!("{second} s"),
-        good = now.connected - now.in_bad_mode.min(now.connected),
-        bad = now.in_bad_mode,
         said = now.said - before.said,
         echoed = now.echoed - before.echoed,
         p50 = millis(trips.value_at_quantile(0.5)),
