@@ -205,7 +205,8 @@ pub fn fitting(codec: FrameCodec, protocol: &Protocol) -> FrameCodec {
             params.sender.inline_max.max(params.sender.block_max)
         }
         Protocol::Gaffer(own) => own.max_message,
-        Protocol::Rudp(own) => own.max_message.min(own.mtu),
+        // A record that is larger than the MTU travels alone, with an empty datagram behind it.
+        Protocol::Rudp(own) => (own.max_message).min(own.mtu - rudp::wire::RECORD_OVERHEAD),
     };
     let piece = codec.max_message().min(largest).min(RAW_PIECE_BYTES);
     FrameCodec::new(Framing::Raw, false, false, piece)
