@@ -96,6 +96,34 @@ fn a_small_file_is_enough() {
     assert_eq!(listener.backend.codec.max_message(), 256 * 1024);
 }
 
+/// Protocols that cannot know their peers are for closed networks unless somebody says otherwise.
+#[test]
+fn only_private_networks_may_come_to_protocols_without_authentication() {
+    let directory = Directory::new("sources");
+    let allowed = |protocol: &str, limits: &str| {
+        let backend = "backend = \"game\"";
+        let more = format!("{backend}\nprotocol = \"{protocol}\"\nlimits = {{ {limits} }}");
+        let loaded = directory.load(&GOOD.replace(backend, &more))?;
+        let allowed = loaded.config.listeners[0].limits.allow.iter();
+        Ok::<Vec<String>, Refusal>(allowed.map(ToString::to_string).collect())
+    };
+    for protocol in ["gaffer", "rudp"] {
+        let private = allowed(protocol, "").unwrap();
+        assert!(private.contains(&"127.0.0.0/8".to_owned()), "{private:?}");
+        assert!(
+            private.contains(&"192.168.0.0/16".to_owned()),
+            "{private:?}"
+        );
+        assert!(!private.contains(&"0.0.0.0/0".to_owned()), "{private:?}");
+        let own = allowed(protocol, "allow = [\"203.0.113.0/24\"]").unwrap();
+        assert_eq!(own, ["203.0.113.0/24"]);
+        let any = allowed(protocol, "allow_any_source = true").unwrap();
+        assert!(any.is_empty(), "{any:?}");
+        let both = "allow_any_source = true, allow = [\"203.0.113.0/24\"]";
+        allowed(protocol, both).expect_err("a list and no list");
+    }
+}
+
 #[test]
 fn serve_and_connect_need_no_file() {
     let directory = Directory::new("flags");

@@ -4,7 +4,8 @@
     gaffer_client.py HOST PORT [--protocol-id 0x11223344] [--loss 0.2] TEXT...
 
 Connects, sends each TEXT as a reliable message, prints what the server sends, and says goodbye
-when as many messages came back as went out (or after --seconds).
+when as many messages came back as went out (or --expect, or after --seconds). Ten seconds without a
+packet mean that the server is gone.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import sys
 import time
 
 HEADER = struct.Struct(">IIII")
+TIMEOUT = 10.0
 KEEP_ALIVE, RELIABLE, UNRELIABLE, FRAGMENT, GOODBYE = range(5)
 
 
@@ -121,8 +123,10 @@ def main():
     parser.add_argument("text", nargs="+")
     parser.add_argument("--protocol-id", type=lambda text: int(text, 0), default=0x11223344)
     parser.add_argument("--loss", type=float, default=0.0, help="drop this share, both ways")
+    parser.add_argument("--expect", type=int, help="messages to wait for")
     parser.add_argument("--seconds", type=float, default=10.0)
     arguments = parser.parse_args()
+    expected = arguments.expect or len(arguments.text)
     client = Client((arguments.host, arguments.port), arguments.protocol_id, arguments.loss)
     for text in arguments.text:
         client.send(text.encode())
@@ -136,11 +140,14 @@ def main():
             print(payload.decode(errors="replace"), flush=True)
         came += len(client.inbox)
         client.inbox.clear()
-        if came >= len(arguments.text) and not client.messages:
+        if came >= expected and not client.messages:
             break
+        if now - (client.heard or start) > TIMEOUT:
+            print("the server is gone", file=sys.stderr)
+            return 1
     for _ in range(3):
         client.packet(bytes([GOODBYE]))
-    return 0 if came >= len(arguments.text) and not client.messages else 1
+    return 0 if came >= expected and not client.messages else 1
 
 
 if __name__ == "__main__":

@@ -2,18 +2,18 @@
 
 use std::collections::HashMap;
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tidegate_proto::Timestamp;
-use tidegate_proto::sim::{Conditions, Link};
+use tidegate_proto::sim::{Conditions, Done, Link};
 
 /// Relays datagrams to one server, each client from a socket of its own, and loses some.
 pub struct Lossy {
     pub address: SocketAddr,
-    lost: Arc<AtomicU64>,
+    done: Arc<Mutex<Done>>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -25,7 +25,7 @@ impl Lossy {
             .set_read_timeout(Some(Duration::from_micros(500)))
             .unwrap();
         let address = front.local_addr().unwrap();
-        let lost = Arc::new(AtomicU64::new(0));
+        let done = Arc::new(Mutex::new(Done::default()));
         let stop = Arc::new(AtomicBool::new(false));
         let mut relay = Relay {
             front,
@@ -34,19 +34,19 @@ impl Lossy {
             up: Link::new(conditions, seed),
             down: Link::new(conditions, seed + 1),
         };
-        let (counted, stopped) = (lost.clone(), stop.clone());
+        let (counted, stopped) = (done.clone(), stop.clone());
         let thread = std::thread::spawn(move || {
             #[expect(clippy::disallowed_methods, reason = "a test runs in real time")]
             let start = Instant::now();
             while !stopped.load(Relaxed) {
                 let now = Timestamp::from_nanos(start.elapsed().as_nanos() as u64);
                 relay.turn(now);
-                counted.store(relay.up.done().lost + relay.down.done().lost, Relaxed);
+                *counted.lock().unwrap() = relay.done();
             }
         });
         Self {
             address,
-            lost,
+            done,
             stop,
             thread: Some(thread),
         }
@@ -54,7 +54,12 @@ impl Lossy {
 
     /// Datagrams lost so far.
     pub fn lost(&self) -> u64 {
-        self.lost.load(Relaxed)
+        self.done().lost
+    }
+
+    /// What it did both ways: the proof that it was bad.
+    pub fn done(&self) -> Done {
+        *self.done.lock().unwrap()
     }
 }
 
@@ -76,6 +81,18 @@ struct Relay {
 }
 
 impl Relay {
+    fn done(&self) -> Done {
+        let (up, down) = (self.up.done(), self.down.done());
+        Done {
+            offered: up.offered + down.offered,
+            delivered: up.delivered + down.delivered,
+            lost: up.lost + down.lost,
+            duplicated: up.duplicated + down.duplicated,
+            reordered: up.reordered + down.reordered,
+            ..Done::default()
+        }
+    }
+
     fn turn(&mut self, now: Timestamp) {
         let mut datagram = [0; 2048];
         for _ in 0..256 {

@@ -19,6 +19,11 @@ impl Place {
         Self(path)
     }
 
+    /// Puts a file there.
+    pub fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.0.join(name), text).unwrap();
+    }
+
     /// Starts the program with these arguments.
     pub fn start(&self, arguments: &[&str]) -> Program {
         let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))

@@ -1,0 +1,514 @@
+//! gaffer and rudp as the built program serves them, over real sockets: both bridges through a bad
+//! network, clients that are not ours, silence, strangers, and all three protocols in one process.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot get a socket has failed"
+)]
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use support::lossy::Lossy;
+use support::program::{Place, Program};
+use support::{accept, read_frame, wait_until, write_frame};
+use tidegate_proto::sim::{Conditions, Random};
+
+/// Loses, reorders and repeats.
+fn bad_network() -> Conditions {
+    Conditions {
+        delay: Duration::from_millis(10),
+        loss: 0.1,
+        reorder: (0.1, Duration::from_millis(20)),
+        duplicate: 0.05,
+        ..Conditions::default()
+    }
+}
+
+/// Echoes every stream until its end.
+fn echo_server() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            std::thread::spawn(move || {
+                let mut reader = stream.try_clone().unwrap();
+                std::io::copy(&mut reader, &mut stream).ok();
+            });
+        }
+    });
+    address
+}
+
+/// A port that was free a moment ago, for the page: the log tells all the others.
+fn free_address() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap()
+}
+
+/// `tidegate serve` with a file of its own.
+struct Serve {
+    program: Program,
+    admin: SocketAddr,
+}
+
+impl Serve {
+    fn start(place: &Place, file: &str) -> Self {
+        place.write("serve.toml", file);
+        let admin = free_address();
+        let arguments = ["serve", "-c", "serve.toml", "--admin", &admin.to_string()];
+        Self {
+            program: place.start(&arguments),
+            admin,
+        }
+    }
+
+    /// Where this listener's socket is.
+    fn address(&mut self, listener: &str) -> SocketAddr {
+        let event = format!("\"event\":\"listening\",\"listener\":\"{listener}\"");
+        let line: serde_json::Value = serde_json::from_str(&self.program.wait_for(&event)).unwrap();
+        line["address"].as_str().unwrap().parse().unwrap()
+    }
+
+    /// One series now.
+    fn metric(&self, series: &str) -> u64 {
+        let mut stream = TcpStream::connect(self.admin).unwrap();
+        stream
+            .write_all(b"GET /metrics HTTP/1.1\r\nhost: tidegate\r\nconnection: close\r\n\r\n")
+            .unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix(series));
+        let value = line.unwrap_or_else(|| panic!("no {series} in\n{text}"));
+        value.trim().parse::<f64>().unwrap() as u64
+    }
+
+    /// Waits until a series has this value; figures are published four times a second.
+    fn wait_for_metric(&self, series: &str, value: u64) {
+        let what = format!("{series} {value}");
+        wait_until(&what, Duration::from_secs(20), || {
+            (self.metric(series) >= value).then_some(())
+        });
+        assert_eq!(self.metric(series), value, "{series}");
+    }
+}
+
+/// A listener and its backend, without the checks that would connect to it uninvited.
+fn file(name: &str, protocol: &str, more: &str, backend: SocketAddr) -> String {
+    format!(
+        r#"
+        version = 1
+        [backend.game]
+        targets = ["tcp://{backend}"]
+        framing = "u16be"
+        health = {{ kind = "off" }}
+        [listener.{name}]
+        protocol = "{protocol}"
+        bind = ["127.0.0.1:0"]
+        backend = "game"
+        {more}
+        "#
+    )
+}
+
+/// Frames as an application would write them: small ones, up to `size_max` bytes each.
+fn frames(seed: u64, size_max: u64, total: usize) -> Vec<u8> {
+    let mut random = Random::new(seed);
+    let mut frames = Vec::new();
+    while frames.len() < total {
+        let payload: Vec<u8> = (0..1 + random.below(size_max))
+            .map(|_| random.below(256) as u8)
+            .collect();
+        write_frame(&mut frames, &payload);
+    }
+    frames
+}
+
+/// What a TCP client writes comes back byte for byte, though the network did its worst.
+fn bridge(protocol: &str, framing: &str, bytes: &[u8]) {
+    let place = Place::new(&format!("plain-{protocol}-{framing}"));
+    let backend = format!("tcp://{}", echo_server());
+    let listen = format!("{protocol}://127.0.0.1:0");
+    let common = ["--framing", framing, "--admin", ""];
+    let serve = ["serve", "--listen", &listen, "--backend", &backend];
+    let mut serve = place.start(&[&serve[..], &common].concat());
+    let lossy = Lossy::start(serve.address(), bad_network(), 11);
+    let remote = format!("{protocol}://{}", lossy.address);
+    let connect = ["connect", "--listen", "tcp://127.0.0.1:0"];
+    let connect = [&connect[..], &["--remote", &remote], &common].concat();
+    let mut connect = place.start(&connect);
+
+    let mut stream = TcpStream::connect(connect.address()).unwrap();
+    let patience = Some(Duration::from_secs(60));
+    stream.set_read_timeout(patience).unwrap();
+    stream.set_write_timeout(patience).unwrap();
+    let mut writer = stream.try_clone().unwrap();
+    let mut back = vec![0; bytes.len()];
+    std::thread::scope(|scope| {
+        scope.spawn(move || writer.write_all(bytes).unwrap());
+        stream.read_exact(&mut back).unwrap();
+    });
+    assert!(back == bytes, "the bytes differ");
+    let done = lossy.done();
+    assert!(
+        done.lost > 30 && done.reordered > 30 && done.duplicated > 10,
+        "the network was too kind to prove anything: {done:?}"
+    );
+
+    // The local program leaves, and so does the session at the far side.
+    drop(stream);
+    serve.wait_for("\"event\":\"session_end\"");
+    assert!(serve.has_said("\"event\":\"insecure_listener\""));
+}
+
+#[test]
+fn a_raw_stream_survives_over_gaffer() {
+    bridge("gaffer", "raw", &frames(1, 900, 400_000));
+}
+
+#[test]
+fn frames_survive_over_gaffer() {
+    bridge("gaffer", "u16be", &frames(2, 900, 400_000));
+}
+
+#[test]
+fn a_raw_stream_survives_over_rudp() {
+    bridge("rudp", "raw", &frames(3, 900, 400_000));
+}
+
+#[test]
+fn frames_survive_over_rudp() {
+    bridge("rudp", "u16be", &frames(4, 1_400, 400_000));
+}
+
+/// A gaffer client from the article's packets: four numbers, big-endian, and the payload.
+struct Article {
+    socket: UdpSocket,
+    sequence: u32,
+    /// The newest sequence received, once there is one.
+    heard: u32,
+}
+
+impl Article {
+    fn new(server: SocketAddr) -> Self {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.connect(server).unwrap();
+        socket
+            .set_read_timeout(Some(Duration::from_millis(50)))
+            .unwrap();
+        Self {
+            socket,
+            sequence: 0,
+            heard: 0,
+        }
+    }
+
+    fn send(&mut self, payload: &[u8]) {
+        let mut datagram = Vec::new();
+        for number in [PROTOCOL_ID, self.sequence, self.heard, 0] {
+            datagram.extend_from_slice(&number.to_be_bytes());
+        }
+        datagram.extend_from_slice(payload);
+        self.socket.send(&datagram).unwrap();
+        self.sequence += 1;
+    }
+
+    /// The payload of the next datagram, if one comes in time.
+    fn receive(&mut self) -> Option<Vec<u8>> {
+        let mut datagram = [0; 2048];
+        let length = self.socket.recv(&mut datagram).ok()?;
+        let (header, payload) = datagram[..length].split_at(16);
+        assert_eq!(&header[..4], &PROTOCOL_ID.to_be_bytes());
+        self.heard = u32::from_be_bytes(header[4..8].try_into().unwrap());
+        Some(payload.to_vec())
+    }
+}
+
+const PROTOCOL_ID: u32 = 0x1122_3344;
+
+const RAW: &str = r#"gaffer = { protocol_id = "0x11223344", mode = "raw" }"#;
+
+/// The first packets of a stranger are answered and nothing else; the packet that acknowledges the
+/// answer opens a backend stream, and its payload is the first frame there.
+#[test]
+fn a_gaffer_stranger_must_answer_before_a_backend_hears_of_it() {
+    let place = Place::new("plain-gaffer-stranger");
+    let backend = TcpListener::bind("127.0.0.1:0").unwrap();
+    backend.set_nonblocking(true).unwrap();
+    let file = file("legacy", "gaffer", RAW, backend.local_addr().unwrap());
+    let mut serve = Serve::start(&place, &file);
+    let mut client = Article::new(serve.address("legacy"));
+    for _ in 0..20 {
+        client.heard = 0;
+        client.send(b"not yet");
+        assert_eq!(client.receive(), Some(vec![0]), "a keep-alive");
+    }
+    assert!(backend.accept().is_err(), "a stranger has a backend stream");
+    assert_eq!(
+        serve.metric("tidegate_peer_sessions_total{listener=\"legacy\"}"),
+        0
+    );
+
+    client.send(b"first");
+    let mut stream = accept(&backend);
+    assert_eq!(read_frame(&mut stream), Some(b"first".to_vec()));
+    for number in 0..100u32 {
+        client.send(&number.to_be_bytes());
+        assert_eq!(
+            read_frame(&mut stream),
+            Some(number.to_be_bytes().to_vec()),
+            "one payload is one frame"
+        );
+    }
+    write_frame(&mut stream, b"from the server");
+    wait_until("the server's message", Duration::from_secs(5), || {
+        (client.receive()? == b"from the server").then_some(())
+    });
+}
+
+/// The article's rule: ten seconds without a packet end the virtual connection; another listener of
+/// the same process can have it shorter.
+#[test]
+fn silence_ends_a_gaffer_session() {
+    let place = Place::new("plain-gaffer-silence");
+    let backend = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = backend.local_addr().unwrap();
+    let quick = format!(
+        "{RAW}\n[listener.quick]\nprotocol = \"gaffer\"\nbind = [\"127.0.0.1:0\"]\nbackend = \"game\"\n\
+         idle_timeout = \"1s\"\n{RAW}"
+    );
+    let mut serve = Serve::start(&place, &file("legacy", "gaffer", &quick, address));
+    let mut silent = Vec::new();
+    for (listener, timeout) in [("quick", 1), ("legacy", 10)] {
+        let mut client = Article::new(serve.address(listener));
+        client.send(b"hello");
+        client.receive().expect("a keep-alive");
+        client.send(b"hello");
+        let last = now();
+        silent.push((listener, timeout, last, accept(&backend)));
+    }
+    for (listener, timeout, last, mut stream) in silent {
+        stream
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .unwrap();
+        assert_eq!(read_frame(&mut stream), Some(b"hello".to_vec()));
+        assert_eq!(stream.read(&mut [0; 16]).unwrap(), 0, "the stream ends");
+        let lasted = last.elapsed().as_secs_f64();
+        let expected = timeout as f64 - 0.05..timeout as f64 + 4.0;
+        assert!(expected.contains(&lasted), "{listener}: {lasted} s");
+        let series = format!(
+            "tidegate_peer_disconnects_total{{listener=\"{listener}\",reason=\"peer_timeout\"}}"
+        );
+        serve.wait_for_metric(&series, 1);
+    }
+}
+
+/// Whoever forges a source makes us send that source six bytes five times a second, at most.
+#[test]
+fn a_rudp_stranger_is_answered_little_and_seldom() {
+    let place = Place::new("plain-rudp-stranger");
+    let backend = TcpListener::bind("127.0.0.1:0").unwrap();
+    backend.set_nonblocking(true).unwrap();
+    let file = file("skynet", "rudp", "", backend.local_addr().unwrap());
+    let mut serve = Serve::start(&place, &file);
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.connect(serve.address("skynet")).unwrap();
+    socket
+        .set_read_timeout(Some(Duration::from_millis(5)))
+        .unwrap();
+    let (start, mut sent, mut replies) = (now(), 0, Vec::new());
+    while start.elapsed() < Duration::from_millis(900) {
+        // "Send me your message 0", as the first datagram of a peer may say.
+        socket.send(&[2, 0, 0]).unwrap();
+        sent += 1;
+        let mut datagram = [0; 2048];
+        if let Ok(length) = socket.recv(&mut datagram) {
+            replies.push(length);
+        }
+    }
+    assert!(sent > 50, "{sent} datagrams prove little");
+    let most = 1 + start.elapsed().as_millis() as usize / 200;
+    assert!((1..=most).contains(&replies.len()), "{replies:?}");
+    assert!(replies.iter().all(|length| *length <= 6), "{replies:?}");
+    let unproven = "tidegate_handshakes_total{listener=\"skynet\",result=\"unproven\"}";
+    wait_until("all are counted", Duration::from_secs(5), || {
+        (serve.metric(unproven) as usize + replies.len() >= sent).then_some(())
+    });
+    assert!(backend.accept().is_err(), "a stranger has a backend stream");
+    assert_eq!(
+        serve.metric("tidegate_peer_sessions_total{listener=\"skynet\"}"),
+        0
+    );
+}
+
+/// A rudp peer that says a message is gone: the next ones arrive, and the hole is in the books.
+#[test]
+fn a_message_that_a_rudp_peer_forgot_is_reported() {
+    let place = Place::new("plain-rudp-forgot");
+    let backend = TcpListener::bind("127.0.0.1:0").unwrap();
+    let more = "rudp = { on_missing = \"skip\" }";
+    let file = file("skynet", "rudp", more, backend.local_addr().unwrap());
+    let mut serve = Serve::start(&place, &file);
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.connect(serve.address("skynet")).unwrap();
+    socket
+        .set_read_timeout(Some(Duration::from_millis(100)))
+        .unwrap();
+    // Messages 0 and 2, of one byte each; every request for another one is answered with "gone".
+    let messages = [5, 0, 0, b'a', 5, 0, 2, b'c'];
+    socket.send(&messages).unwrap();
+    let mut stream = None;
+    backend.set_nonblocking(true).unwrap();
+    wait_until("both messages", Duration::from_secs(10), || {
+        let mut datagram = [0; 2048];
+        let length = socket.recv(&mut datagram).unwrap_or(0);
+        let mut answer = Vec::new();
+        for request in datagram[..length].chunks_exact(3) {
+            match *request {
+                [2, 0, 0 | 2] => answer.extend_from_slice(&messages),
+                [2, high, low] => answer.extend_from_slice(&[3, high, low]),
+                _ => {}
+            }
+        }
+        if !answer.is_empty() {
+            socket.send(&answer).unwrap();
+        }
+        stream = stream.take().or_else(|| backend.accept().ok());
+        let (stream, _) = stream.as_mut()?;
+        stream.set_nonblocking(true).unwrap();
+        let mut peeked = [0; 16];
+        (stream.peek(&mut peeked).ok()? == 6).then(|| assert_eq!(peeked[..6], *b"\0\x01a\0\x01c"))
+    });
+    serve.wait_for_metric("tidegate_messages_skipped_total{listener=\"skynet\"}", 1);
+}
+
+/// An allow list is asked before anything is answered.
+#[test]
+fn who_is_not_allowed_hears_nothing() {
+    let place = Place::new("plain-denied");
+    let more = format!("{RAW}\nlimits = {{ allow = [\"10.0.0.0/8\"] }}");
+    let mut serve = Serve::start(&place, &file("legacy", "gaffer", &more, free_address()));
+    let mut client = Article::new(serve.address("legacy"));
+    client.send(b"hello");
+    serve.wait_for_metric(
+        "tidegate_udp_rejected_packets_total{listener=\"legacy\",reason=\"source_denied\"}",
+        1,
+    );
+    assert_eq!(client.receive(), None);
+    let sources = serve.program.wait_for("insecure_listener");
+    assert!(sources.contains("\"sources\":\"10.0.0.0/8\""), "{sources}");
+}
+
+/// One process, one listener of each protocol: each counts its own.
+#[test]
+fn three_protocols_live_side_by_side() {
+    let place = Place::new("plain-three");
+    assert_eq!(
+        place.start(&["keygen", "--out", "netcode.key"]).exit_code(),
+        Some(0)
+    );
+    let protocols = ["yojimbo", "gaffer", "rudp"];
+    let mut config = format!(
+        "version = 1\n[backend.game]\ntargets = [\"tcp://{}\"]\nframing = \"u16be\"\n",
+        echo_server()
+    );
+    for name in protocols {
+        config += &format!(
+            "[listener.{name}-door]\nprotocol = \"{name}\"\nbind = [\"127.0.0.1:0\"]\nbackend = \"game\"\n"
+        );
+    }
+    let mut serve = Serve::start(&place, &config);
+    for (count, name) in (3u64..).zip(protocols) {
+        let remote = format!("{name}://{}", serve.address(&format!("{name}-door")));
+        let mut arguments = vec!["connect", "--listen", "tcp://127.0.0.1:0"];
+        arguments.extend(["--remote", &remote, "--framing", "u16be"]);
+        if name == "yojimbo" {
+            arguments.extend(["--key", "netcode.key"]);
+        }
+        let mut connect = place.start(&arguments);
+        let mut stream = TcpStream::connect(connect.address()).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .unwrap();
+        for number in 0..count {
+            write_frame(&mut stream, name.as_bytes());
+            assert_eq!(
+                read_frame(&mut stream).as_deref(),
+                Some(name.as_bytes()),
+                "message {number}"
+            );
+        }
+    }
+    for (count, name) in (3..).zip(protocols) {
+        for direction in ["to_backend", "to_peer"] {
+            let series = format!(
+                "tidegate_messages_forwarded_total{{listener=\"{name}-door\",direction=\"{direction}\"}}"
+            );
+            serve.wait_for_metric(&series, count);
+        }
+        let left = format!(
+            "tidegate_peer_disconnects_total{{listener=\"{name}-door\",reason=\"peer_disconnect\"}}"
+        );
+        // The connecting program was killed: its peers are missed after a while, not told.
+        assert_eq!(serve.metric(&left), 0);
+        let sessions = format!("tidegate_peer_sessions_total{{listener=\"{name}-door\"}}");
+        assert_eq!(serve.metric(&sessions), 1);
+    }
+}
+
+/// The client that stands in the documentation, written from the wire page alone: its messages come
+/// back in order through loss on both sides, and once it is killed, silence ends its session.
+#[test]
+fn the_documented_gaffer_client_is_served() {
+    if Command::new("python3").arg("--version").output().is_err() {
+        eprintln!("python3 is not here, so docs/examples/gaffer_client.py was NOT run");
+        return;
+    }
+    let place = Place::new("plain-python");
+    let more = "idle_timeout = \"2s\"\ngaffer = { protocol_id = \"0x11223344\" }";
+    let mut serve = Serve::start(&place, &file("legacy", "gaffer", more, echo_server()));
+    let lossy = Lossy::start(serve.address("legacy"), bad_network(), 5);
+    // Long enough to need a hundred packets each way.
+    let words = "again and ".repeat(30);
+    let texts: Vec<String> = (0..200).map(|number| format!("{words} {number}")).collect();
+    let client = |seconds: &str| {
+        let mut command = Command::new("python3");
+        let script = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/docs/examples/gaffer_client.py"
+        );
+        command
+            .args([script, "127.0.0.1", &lossy.address.port().to_string()])
+            .args(["--loss", "0.1", "--seconds", seconds]);
+        command
+    };
+    let output = client("60").args(&texts).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{said}");
+    assert!(said.lines().eq(&texts), "{said}");
+    assert!(lossy.done().lost > 5, "too kind: {:?}", lossy.done());
+    serve.program.wait_for("\"reason\":\"peer_disconnect\"");
+
+    // It is killed while it waits for an answer to a message that is never the last.
+    let endless = ["--expect", "1000", "still here"];
+    let mut killed = client("60").args(endless).spawn().unwrap();
+    serve.wait_for_metric(
+        "tidegate_handshakes_total{listener=\"legacy\",result=\"accepted\"}",
+        2,
+    );
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    let last = now();
+    serve.program.wait_for("\"reason\":\"peer_timeout\"");
+    let lasted = last.elapsed().as_secs_f64();
+    assert!((1.5..6.0).contains(&lasted), "{lasted} s");
+}
+
+#[expect(clippy::disallowed_methods, reason = "a test runs in real time")]
+fn now() -> Instant {
+    Instant::now()
+}
