@@ -189,10 +189,12 @@ impl<S: Subscriber> Layer<S> for Lines {
 
 impl Lines {
     /// What a session says about itself at info is said once a session and replaces per-peer
-    /// metrics; whoever asks for debug wants to see it. Everything else can repeat without end.
+    /// metrics; whoever asks for debug wants to see it; what a start says is said once for each
+    /// address. Everything else can repeat without end.
     fn judge(&self, level: Level, fields: &Fields) -> Verdict {
         let ledger = level == Level::INFO && fields.has("session");
-        if ledger || level > Level::INFO {
+        let start = matches!(fields.event(), "listening" | "insecure_listener");
+        if ledger || start || level > Level::INFO {
             return Verdict::Say { suppressed: 0 };
         }
         match self.shared.repeats.try_lock() {

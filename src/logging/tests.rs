@@ -123,6 +123,18 @@ fn kinds_are_bounded() {
     assert_eq!(said, 256);
 }
 
+/// A second listener must not start in silence, and least of all an insecure one.
+#[test]
+fn listeners_have_their_line_each() {
+    let said = lines(&log("info", LONG), Style::Text, |_| {
+        for listener in ["game", "legacy"] {
+            tracing::info!(event = "listening", listener);
+            tracing::warn!(event = "insecure_listener", listener);
+        }
+    });
+    assert_eq!(said.len(), 4, "{said:?}");
+}
+
 #[test]
 fn sessions_have_their_line_each() {
     let said = lines(&log("info", LONG), Style::Text, |_| {
