@@ -106,6 +106,7 @@ impl Peer {
             packets_sent = stats.packets_sent,
             packets_lost = stats.packets_lost,
             messages_resent = stats.messages_resent,
+            messages_skipped = stats.messages_skipped,
             rtt_ms = stats.rtt.as_secs_f32() * 1e3,
             rtt_min_ms = stats.rtt_min.as_secs_f32() * 1e3,
             bad_mode = stats.mode_to_bad,

@@ -414,6 +414,13 @@ pub const FAMILIES: &[Family] = &[
         read: |source, out| each_listener(source, out, |c| c.sessions.unreliable_dropped),
     },
     Family {
+        name: "tidegate_messages_skipped_total",
+        kind: Counter,
+        labels: LISTENER,
+        help: "Messages that a rudp peer forgot before they arrived, with on_missing = \"skip\".",
+        read: |source, out| each_listener(source, out, |c| c.sessions.messages_skipped),
+    },
+    Family {
         name: "tidegate_forward_duration_seconds",
         kind: Distribution,
         labels: DIRECTION,
