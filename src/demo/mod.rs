@@ -172,7 +172,7 @@ impl Demo {
             let now = window.look();
             let is_watched = std::io::stdout().is_terminal();
             if second == 1 || is_watched && second % screen::HEADING_EVERY == 1 {
-                self.say(screen::heading(self.protocol.has_modes()))?;
+                self.say(&screen::heading(self.protocol.has_modes()))?;
             }
             self.say(&screen::line(
                 second,

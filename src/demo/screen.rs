@@ -8,16 +8,17 @@ use super::players::Seen;
 /// The heading is repeated so often that it is always on the screen.
 pub(super) const HEADING_EVERY: u64 = 20;
 
-pub(super) const fn heading(has_modes: bool) -> &'static str {
-    if has_modes {
-        "\
-   time   players       messages/s   round trip ms          datagrams   lost   sent again
-          good   bad    said  echoed   p50    p99  worst      a second            (repeated)"
+pub(super) fn heading(has_modes: bool) -> String {
+    let players = if has_modes {
+        " good   bad"
     } else {
-        "\
-   time   players       messages/s   round trip ms          datagrams   lost   sent again
-                        said  echoed   p50    p99  worst      a second            (repeated)"
-    }
+        "           "
+    };
+    format!(
+        "{first}players       messages/s   round trip ms          datagrams   lost   sent again\n         \
+         {players}    said  echoed   p50    p99  worst      a second            (repeated)",
+        first = "   time   ",
+    )
 }
 
 pub(super) fn opening(
