@@ -1,0 +1,156 @@
+//! Layout rules that neither the compiler nor clippy can see. Each failure says what to do.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Every file under `directory` whose name ends in `suffix`.
+fn files(directory: &str, suffix: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut open = vec![root().join(directory)];
+    while let Some(directory) = open.pop() {
+        let entries =
+            fs::read_dir(&directory).unwrap_or_else(|e| panic!("{}: {e}", directory.display()));
+        for entry in entries {
+            let path = entry.expect("a directory entry").path();
+            if path.is_dir() {
+                open.push(path);
+            } else if path.to_string_lossy().ends_with(suffix) {
+                found.push(path);
+            }
+        }
+    }
+    assert!(
+        !found.is_empty(),
+        "nothing ends in {suffix} under {directory}"
+    );
+    found.sort();
+    found
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+fn stem(path: &Path) -> String {
+    path.file_stem()
+        .expect("a file name")
+        .to_string_lossy()
+        .into_owned()
+}
+
+#[test]
+fn protocols_do_not_know_each_other() {
+    let protocols = ["gaffer", "rudp", "yojimbo"];
+    for protocol in protocols {
+        for file in files(&format!("proto/src/{protocol}"), ".rs") {
+            let text = read(&file);
+            for other in protocols.iter().filter(|other| **other != protocol) {
+                assert!(
+                    !text.contains(&format!("crate::{other}")),
+                    "{} uses {other}: move what both need up, beside sequence.rs",
+                    file.display()
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn the_endpoint_and_the_sender_know_no_protocol() {
+    let mut shared = files("proto/src/sender", ".rs");
+    shared.extend(
+        ["endpoint", "peer_table", "timers", "inbox"]
+            .map(|f| root().join(format!("proto/src/{f}.rs"))),
+    );
+    for file in shared {
+        for protocol in ["crate::gaffer", "crate::rudp", "crate::yojimbo"] {
+            assert!(
+                !read(&file).contains(protocol),
+                "{} uses {protocol}: it sees traits only",
+                file.display()
+            );
+        }
+    }
+}
+
+#[test]
+fn every_fuzz_target_has_a_bin_and_runs_in_the_smoke_test() {
+    let manifest = read(&root().join("fuzz/Cargo.toml"));
+    let smoke = read(&root().join("proto/tests/fuzz_smoke.rs"))
+        + &read(&root().join("tests/fuzz_smoke.rs"));
+    for target in files("fuzz/targets", ".rs") {
+        let name = stem(&target);
+        assert!(
+            root().join(format!("fuzz/bins/{name}.rs")).exists(),
+            "fuzz/bins/{name}.rs is missing"
+        );
+        assert!(
+            manifest.contains(&format!("name = \"{name}\"")),
+            "fuzz/Cargo.toml has no bin {name}"
+        );
+        assert!(smoke.contains(&name), "{name} is in no fuzz_smoke.rs");
+    }
+}
+
+#[test]
+fn every_wire_format_has_its_page_and_its_fuzz_target() {
+    let targets: String = files("fuzz/targets", ".rs")
+        .iter()
+        .map(|file| read(file))
+        .collect();
+    for wire in files("proto/src", "wire.rs") {
+        let layer = stem(wire.parent().expect("a layer"));
+        let page = match layer.as_str() {
+            "channels" => "yojimbo".to_owned(),
+            other => other.to_owned(),
+        };
+        assert!(
+            root().join(format!("docs/wire/{page}.md")).exists(),
+            "docs/wire/{page}.md is missing"
+        );
+        assert!(
+            targets.contains(&layer),
+            "no fuzz target uses {layer}: write one in fuzz/targets/"
+        );
+    }
+}
+
+#[test]
+fn clocks_are_read_in_one_place() {
+    for file in files("src", ".rs") {
+        let text = read(&file);
+        let reads = text.contains("Instant::now()") || text.contains("SystemTime::now()");
+        assert!(
+            !reads
+                || file.ends_with("clock.rs")
+                || text.contains("#[cfg(test)]")
+                || file.ends_with("tests.rs"),
+            "{} reads a clock: take it from clock.rs",
+            file.display()
+        );
+    }
+}
+
+#[test]
+fn links_between_pages_lead_somewhere() {
+    let mut pages = files("docs", ".md");
+    pages.extend(["README.md", "SECURITY.md", "CHANGELOG.md"].map(|page| root().join(page)));
+    for page in pages {
+        for link in read(&page).split("](").skip(1) {
+            let target = link.split([')', '#']).next().unwrap_or_default();
+            if target.is_empty() || target.contains("://") {
+                continue;
+            }
+            let path = page.parent().expect("a directory").join(target);
+            assert!(
+                path.exists(),
+                "{} links to {target}, which is not there",
+                page.display()
+            );
+        }
+    }
+}
