@@ -3,6 +3,7 @@
 //! Accepting, tokens and names are the control plane's; the session and both of its sockets then go
 //! to a worker.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
@@ -17,8 +18,11 @@ use tokio::time::{sleep, timeout};
 use crate::admin::Admin;
 use crate::backend::{Rules, Socket, SocketOptions};
 use crate::board::{Board, ListenerInfo};
+use crate::capacity::Capacity;
 use crate::clock::Clock;
 use crate::config::{Config, LocalAddress, Protocol, Tunnel, UnreliablePolicy};
+use crate::control::{ControlSocket, Gate};
+use crate::core_dumps;
 use crate::exit::Unavailable;
 use crate::listener::{Dial, Parts};
 use crate::logging::Logging;
@@ -29,24 +33,34 @@ use crate::udp::{Options, UdpSocket};
 use crate::worker::{Command, Handle, Remote};
 
 /// Runs until told to stop.
-pub fn run(config: Config, _logging: Logging) -> anyhow::Result<()> {
+pub fn run(config: Config, logging: Logging) -> anyhow::Result<()> {
+    core_dumps::forbid();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    runtime.block_on(connect(config))
+    runtime.block_on(connect(config, logging))
 }
 
-async fn connect(config: Config) -> anyhow::Result<()> {
+async fn connect(config: Config, logging: Logging) -> anyhow::Result<()> {
     let mut clock = Clock::start();
     let board = Arc::new(Board::new(clock.now(), config.runtime.queue_memory as u64));
-    let workers = config.runtime.workers;
+    let runtime = &config.runtime;
+    let capacity = Arc::new(Capacity::new(
+        runtime.max_peers,
+        runtime.queue_memory as u64,
+    ));
+    let workers = runtime.workers;
+    tokio::spawn(logging.clone().publish(board.clone()));
     let mut doors = Vec::new();
     for tunnel in &config.tunnels {
         doors.push(bind_all(tunnel).with_context(|| format!("tunnel {}", tunnel.name))?);
     }
     let mut shares: Vec<Vec<Parts>> = (0..workers).map(|_| Vec::new()).collect();
     for tunnel in &config.tunnels {
-        for (share, parts) in shares.iter_mut().zip(parts(tunnel, &board, workers)?) {
+        for (share, parts) in shares
+            .iter_mut()
+            .zip(parts(tunnel, &board, &capacity, workers)?)
+        {
             share.push(parts);
         }
     }
@@ -63,7 +77,16 @@ async fn connect(config: Config) -> anyhow::Result<()> {
         let parts = shares.next().unwrap_or_default();
         Handle::spawn(format!("worker {index}"), clock.clone(), parts, alive)
     })?;
-    let remotes: Vec<Remote> = fleet.workers().iter().map(Handle::remote).collect();
+    let remotes: Vec<Remote> = fleet.remotes();
+    let _control = match &config.admin.control_socket {
+        Some(path) => {
+            let socket = ControlSocket::bind(path, config.admin.control_mode)?;
+            let (board, clock) = (board.clone(), clock.clone());
+            let gate = Gate::new(board, clock, remotes.clone(), HashMap::new(), logging);
+            Some(socket.start(Arc::new(gate)))
+        }
+        None => None,
+    };
     for (index, (tunnel, doors)) in config.tunnels.iter().zip(doors).enumerate() {
         let way = Arc::new(Way {
             index,
@@ -142,7 +165,12 @@ fn is_socket(found: &std::fs::Metadata) -> bool {
     found.file_type().is_socket()
 }
 
-fn parts(tunnel: &Tunnel, board: &Board, workers: usize) -> anyhow::Result<Vec<Parts>> {
+fn parts(
+    tunnel: &Tunnel,
+    board: &Board,
+    capacity: &Arc<Capacity>,
+    workers: usize,
+) -> anyhow::Result<Vec<Parts>> {
     let reporters = board.add_listener(
         ListenerInfo {
             name: tunnel.name.clone(),
@@ -171,6 +199,8 @@ fn parts(tunnel: &Tunnel, board: &Board, workers: usize) -> anyhow::Result<Vec<P
                     stall: STREAM_STALL,
                     linger: tunnel.linger,
                 },
+                limits: None,
+                capacity: Arc::clone(capacity),
                 reporter: Some(reporter),
                 seed: u64::from_le_bytes(tokens::random()?),
             })

@@ -230,12 +230,23 @@ fn sender_params(rate: &Rate, queues: Queues) -> sender::Params {
         RateProfile::Adaptive => sender::Params::default(),
         RateProfile::Article => sender::Params::article(),
     };
-    sender::Params {
+    let params = sender::Params {
         good_rate: f64::from(rate.good_rate),
         bad_rate: f64::from(rate.bad_rate),
         burst: f64::from(rate.burst),
+        penalty_min: rate.penalty.min,
+        penalty_max: rate.penalty.max,
         outbox_bytes_max: queues.outbox,
         ..base
+    };
+    if rate.redundancy {
+        return params;
+    }
+    sender::Params {
+        redundancy: 0.0,
+        redundancy_trickle: 0.0,
+        early_probe: std::time::Duration::ZERO,
+        ..params
     }
 }
 

@@ -1,7 +1,7 @@
 //! `tidegate serve`: from a configuration to running listeners.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
@@ -12,10 +12,13 @@ use crate::admin::Admin;
 use crate::admission::{self, Admission};
 use crate::backend::{Pool, Rules, SocketOptions, health};
 use crate::board::{BackendInfo, Board, ListenerInfo, Reporter};
+use crate::capacity::Capacity;
 use crate::clock::Clock;
-use crate::config::{self, Bucket, Config, Drain, Listener, Target};
+use crate::config::{self, Bucket, Config, Drain, Listener};
+use crate::control::{ControlSocket, Gate};
+use crate::core_dumps;
 use crate::exit::Unavailable;
-use crate::listener::{Destination, Parts};
+use crate::listener::{Destination, Parts, PeerLimits};
 use crate::logging::Logging;
 use crate::notify;
 use crate::protocol::{self, Door};
@@ -25,15 +28,25 @@ use crate::udp::{Options, UdpSocket};
 use crate::worker::Handle;
 
 /// Runs until told to stop.
-pub fn run(config: Config, _logging: Logging) -> anyhow::Result<()> {
+pub fn run(config: Config, logging: Logging) -> anyhow::Result<()> {
+    core_dumps::forbid();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    runtime.block_on(serve(config))
+    runtime.block_on(serve(config, logging))
 }
 
-async fn serve(config: Config) -> anyhow::Result<()> {
-    Server::open(&config).await?.run().await
+async fn serve(config: Config, logging: Logging) -> anyhow::Result<()> {
+    let mut server = Server::open(&config).await?;
+    tokio::spawn(logging.clone().publish(server.board.clone()));
+    let _control = match &config.admin.control_socket {
+        Some(path) => {
+            let socket = ControlSocket::bind(path, config.admin.control_mode)?;
+            Some(socket.start(server.gate(logging)))
+        }
+        None => None,
+    };
+    server.run().await
 }
 
 /// Everything that serves, with its sockets bound and its workers running.
@@ -43,6 +56,8 @@ pub struct Server {
     drain: Drain,
     admin: Option<Admin>,
     addresses: Vec<SocketAddr>,
+    clock: Clock,
+    pools: HashMap<String, Arc<Pool>>,
 }
 
 impl Server {
@@ -51,11 +66,15 @@ impl Server {
         let mut clock = Clock::start();
         let board = Arc::new(Board::new(clock.now(), config.runtime.queue_memory as u64));
         let pools = open_pools(config, &board).await;
+        let capacity = Arc::new(Capacity::new(
+            config.runtime.max_peers,
+            config.runtime.queue_memory as u64,
+        ));
         let mut shares: Vec<Vec<Parts>> = (0..config.runtime.workers).map(|_| Vec::new()).collect();
         let mut addresses = Vec::new();
         for listener in &config.listeners {
             let pool = &pools[&listener.backend.name];
-            let (bound, all) = open_listener(config, listener, pool, &board, &mut clock)
+            let (bound, all) = open_listener(config, listener, pool, &board, &capacity, &mut clock)
                 .with_context(|| format!("listener {}", listener.name))?;
             addresses.extend(bound);
             for (share, parts) in shares.iter_mut().zip(all) {
@@ -79,7 +98,20 @@ impl Server {
             drain,
             admin,
             addresses,
+            clock,
+            pools,
         })
+    }
+
+    /// What operators reach it by.
+    fn gate(&mut self, logging: Logging) -> Arc<Gate> {
+        Arc::new(Gate::new(
+            self.board.clone(),
+            self.clock.clone(),
+            self.fleet.remotes(),
+            std::mem::take(&mut self.pools),
+            logging,
+        ))
     }
 
     /// The UDP addresses that were bound, in the order of the configuration.
@@ -115,7 +147,7 @@ async fn open_pools(config: &Config, board: &Arc<Board>) -> HashMap<String, Arc<
         let pool = Arc::new(Pool::new(backend.balance, &backend.targets));
         board.add_backend(BackendInfo {
             name: backend.name.clone(),
-            targets: backend.targets.iter().map(spell).collect(),
+            targets: backend.targets.iter().map(ToString::to_string).collect(),
         });
         health::look_up_all(backend, &pool).await;
         health::watch(backend.clone(), pool.clone(), board.clone());
@@ -130,6 +162,7 @@ fn open_listener(
     listener: &Listener,
     pool: &Arc<Pool>,
     board: &Board,
+    capacity: &Arc<Capacity>,
     clock: &mut Clock,
 ) -> anyhow::Result<(Vec<SocketAddr>, Vec<Vec<Parts>>)> {
     let workers = config.runtime.workers;
@@ -153,7 +186,7 @@ fn open_listener(
         let parts = Parts {
             endpoint,
             admission: Some(Admission::new(&admission)),
-            ..parts(listener, socket, pool, reporter)?
+            ..parts(listener, socket, pool, capacity, reporter)?
         };
         shares[shard % workers].push(parts);
     }
@@ -165,6 +198,7 @@ fn parts(
     listener: &Listener,
     socket: UdpSocket,
     pool: &Arc<Pool>,
+    capacity: &Arc<Capacity>,
     reporter: Reporter,
 ) -> anyhow::Result<Parts> {
     let backend = &listener.backend;
@@ -197,6 +231,12 @@ fn parts(
             stall: backend.stall,
             linger: backend.linger,
         },
+        limits: Some(PeerLimits {
+            packets: listener.limits.peer_packets,
+            bytes: listener.limits.peer_bytes,
+            messages: listener.limits.peer_messages,
+        }),
+        capacity: Arc::clone(capacity),
         reporter: Some(reporter),
         seed: u64::from_le_bytes(random()?),
     })
@@ -237,7 +277,12 @@ fn bind_all(
 }
 
 fn announce(listener: &Listener, bound: &[SocketAddr]) {
-    let targets: Vec<_> = listener.backend.targets.iter().map(spell).collect();
+    let targets: Vec<_> = listener
+        .backend
+        .targets
+        .iter()
+        .map(ToString::to_string)
+        .collect();
     for address in bound {
         tracing::info!(
             event = "listening",
@@ -289,15 +334,5 @@ fn rate(bucket: Bucket) -> admission::Rate {
     admission::Rate {
         per_sec: at_least_one(bucket.rate),
         burst: at_least_one(bucket.burst),
-    }
-}
-
-fn spell(target: &Target) -> String {
-    match target {
-        Target::Tcp { host, port } => match host.parse::<IpAddr>() {
-            Ok(IpAddr::V6(ip)) => format!("tcp://[{ip}]:{port}"),
-            Ok(IpAddr::V4(_)) | Err(_) => format!("tcp://{host}:{port}"),
-        },
-        Target::Unix(path) => format!("unix:{}", path.display()),
     }
 }

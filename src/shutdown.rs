@@ -18,7 +18,7 @@ use crate::clock;
 use crate::config::Drain;
 use crate::exit::Exit;
 use crate::notify;
-use crate::worker::{Command, Handle};
+use crate::worker::{Command, Handle, Remote};
 
 /// The workers, and word of their ends.
 pub struct Fleet {
@@ -52,6 +52,11 @@ impl Fleet {
     /// The workers.
     pub fn workers(&self) -> &[Handle] {
         &self.workers
+    }
+
+    /// Ways to tell the workers from elsewhere.
+    pub fn remotes(&self) -> Vec<Remote> {
+        self.workers.iter().map(Handle::remote).collect()
     }
 
     /// Serves until a signal says otherwise, then ends in order.

@@ -29,6 +29,8 @@ use crate::udp::{Outgoing, Received};
 
 /// What a worker can be told.
 pub enum Command {
+    /// Do this between two turns; it must be short.
+    Visit(Visit),
     /// Begin a session in the listener with this index.
     Dial(usize, Box<Dial>),
     /// Take no new peers, deliver what was accepted, say goodbye, end when everybody is gone.
@@ -39,6 +41,9 @@ pub enum Command {
     /// Say goodbye and end, within a second.
     Stop,
 }
+
+/// What an operator wants of the listeners of a worker.
+pub type Visit = Box<dyn FnOnce(Now, &mut [Listener]) + Send>;
 
 /// A worker, seen from outside.
 pub struct Handle {
@@ -114,6 +119,11 @@ impl Remote {
         {
             tracing::error!(%error, "worker cannot be woken");
         }
+    }
+
+    /// Has it do something between two turns; nothing when it has ended.
+    pub fn visit(&self, visit: impl FnOnce(Now, &mut [Listener]) + Send + 'static) {
+        self.tell(Command::Visit(Box::new(visit)));
     }
 }
 
@@ -231,6 +241,7 @@ impl Worker {
 
     fn handle_command(&mut self, now: Now, command: Command) {
         match command {
+            Command::Visit(visit) => visit(now, &mut self.listeners),
             Command::Dial(index, dial) => self.dial(now, index, *dial),
             Command::Drain { linger } => {
                 for listener in &mut self.listeners {

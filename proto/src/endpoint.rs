@@ -84,7 +84,7 @@ pub struct Endpoint {
     /// Peers that may have datagrams to send. A peer is in it once; a drain costs what is active.
     active: VecDeque<PeerId>,
     events: VecDeque<(PeerId, Event)>,
-    draining: bool,
+    refusing: Option<Reject>,
     /// Counters of sessions that are gone.
     retired: Stats,
     tries: Tries,
@@ -100,7 +100,7 @@ impl Endpoint {
             timers: Timers::default(),
             active: VecDeque::new(),
             events: VecDeque::new(),
-            draining: false,
+            refusing: None,
             retired: Stats::default(),
             tries: Tries {
                 left: params.follow_tries_per_sec,
@@ -109,9 +109,9 @@ impl Endpoint {
         }
     }
 
-    /// Whether this address has a session: such datagrams need no admission.
-    pub fn knows(&self, from: SocketAddr) -> bool {
-        self.peers.find(from).is_some()
+    /// The peer at this address: its datagrams need no admission.
+    pub fn find(&self, from: SocketAddr) -> Option<PeerId> {
+        self.peers.find(from)
     }
 
     /// Routes one datagram. `reply` is cleared; it is not empty when something is to be sent back to
@@ -264,9 +264,9 @@ impl Endpoint {
         Deadline::earlier(timers, self.acceptor.poll_timeout())
     }
 
-    /// Takes no new peers from now on, or again.
-    pub fn set_draining(&mut self, draining: bool) {
-        self.draining = draining;
+    /// Takes no new peers from now on, for this reason; `None` takes them again.
+    pub fn set_refusing(&mut self, reason: Option<Reject>) {
+        self.refusing = reason;
     }
 
     /// Lets go of a peer that has closed and been emptied: it is forgotten, and its counters kept,
@@ -348,9 +348,9 @@ impl Endpoint {
             datagram,
             reply,
         };
-        let verdict = match self.draining {
-            false => self.acceptor.handle_unknown(now, stranger),
-            true => self.acceptor.handle_draining(now, stranger),
+        let verdict = match self.refusing {
+            None => self.acceptor.handle_unknown(now, stranger),
+            Some(reason) => self.acceptor.handle_refused(now, stranger, reason),
         };
         if !Stranger::may_reply(offered, reply.len()) {
             reply.clear();
@@ -358,8 +358,8 @@ impl Endpoint {
         match verdict {
             Verdict::Reject(reject) => {
                 reply.clear();
-                let moved = matches!(reject, Reject::UnknownPeer | Reject::Draining)
-                    .then(|| self.handle_moved(now, from, datagram));
+                let unknown = reject == Reject::UnknownPeer || Some(reject) == self.refusing;
+                let moved = unknown.then(|| self.handle_moved(now, from, datagram));
                 moved.flatten().unwrap_or(Handled::Rejected(reject))
             }
             Verdict::Deny(reject) => Handled::Rejected(reject),

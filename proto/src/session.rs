@@ -109,8 +109,8 @@ pub trait Acceptor: Send {
 
     /// As [`Acceptor::handle_unknown`], while no new peers are taken. A protocol that can tell a
     /// stranger so does.
-    fn handle_draining(&mut self, _now: Now, _stranger: Stranger<'_>) -> Verdict {
-        Verdict::Reject(Reject::Draining)
+    fn handle_refused(&mut self, _now: Now, _stranger: Stranger<'_>, why: Reject) -> Verdict {
+        Verdict::Reject(why)
     }
 
     /// Forgets handshakes that ran out of time.

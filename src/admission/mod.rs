@@ -124,6 +124,24 @@ impl Admission {
         Ok(())
     }
 
+    /// Bans a client id until then, or for good. Its owner is known only once it has proved it, so
+    /// sessions are judged, not datagrams.
+    pub fn ban_client(
+        &mut self,
+        now: Timestamp,
+        client: u64,
+        until: Option<Timestamp>,
+    ) -> Result<(), BanError> {
+        self.bans.ban_client(now, client, until)?;
+        self.bans_by_operator += 1;
+        Ok(())
+    }
+
+    /// Lifts the ban of a client id; false when there is none.
+    pub fn unban_client(&mut self, client: u64) -> bool {
+        self.bans.unban_client(client)
+    }
+
     /// Lifts a ban of exactly this range; false when there is none.
     pub fn unban(&mut self, range: IpNet) -> bool {
         self.bans.unban(range)

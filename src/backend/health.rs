@@ -91,7 +91,7 @@ async fn check(
         if run >= needed {
             (up, run) = (well, 0);
             pool.set_up(index, up);
-            tracing::warn!(event = "target", backend = %backend.name, target = index, up);
+            tracing::warn!(event = "target", backend = %backend.name, target = %pool.target(index), up);
         }
         board.update_target(&backend.name, index, |state| {
             state.up = up;

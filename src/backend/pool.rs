@@ -30,6 +30,8 @@ struct Member {
     streams: AtomicU32,
     /// What the health checks say.
     up: AtomicBool,
+    /// What the operator says: no new streams.
+    draining: AtomicBool,
     /// Connects that failed since the last that did not.
     failures: AtomicU32,
     /// With the breaker open: nobody tries before this (nanoseconds).
@@ -54,6 +56,7 @@ impl Pool {
             addresses: Mutex::new(literal(target).into_iter().collect()),
             streams: AtomicU32::new(0),
             up: AtomicBool::new(true),
+            draining: AtomicBool::new(false),
             failures: AtomicU32::new(0),
             rests_until: AtomicU64::new(0),
         });
@@ -87,6 +90,11 @@ impl Pool {
     /// What the health checks found.
     pub fn set_up(&self, index: usize, up: bool) {
         self.targets[index].up.store(up, Relaxed);
+    }
+
+    /// What the operator decided: a target that drains keeps its streams and gets no new ones.
+    pub fn set_draining(&self, index: usize, draining: bool) {
+        self.targets[index].draining.store(draining, Relaxed);
     }
 
     /// The addresses a target is known under.
@@ -164,7 +172,9 @@ impl Pool {
 
 impl Member {
     fn is_usable(&self, now: Timestamp) -> bool {
-        self.up.load(Relaxed) && self.rests_until.load(Relaxed) <= now.as_nanos()
+        self.up.load(Relaxed)
+            && !self.draining.load(Relaxed)
+            && self.rests_until.load(Relaxed) <= now.as_nanos()
     }
 
     /// With the breaker open, this connect is the probe; the next one waits for its turn.

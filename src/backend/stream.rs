@@ -24,7 +24,7 @@ use tidegate_proto::{CloseReason, Endpoint, Now, PeerId, SendError, Timestamp};
 use super::Socket;
 use crate::config::UnreliablePolicy;
 use crate::counters::{ClosedBy, Direction, DropReason, WorkerCounters};
-use crate::framing::FrameCodec;
+use crate::framing::{FrameCodec, Framing};
 
 /// What all streams of a listener have in common.
 #[derive(Clone, Debug)]
@@ -114,6 +114,8 @@ pub struct Side<'a> {
     pub endpoint: &'a mut Endpoint,
     /// The listener's rules.
     pub rules: &'a Rules,
+    /// Messages that may still be taken from an open session in this turn.
+    pub messages_left: u32,
     /// What is counted.
     pub counters: &'a mut WorkerCounters,
     /// Buffers.
@@ -330,9 +332,20 @@ impl Stream {
     /// `backlogged`: the socket has refused bytes before.
     fn collect(&mut self, side: &mut Side<'_>, frames: &mut Vec<u8>, backlogged: bool) -> bool {
         while frames.len() - self.written < QUEUE_BYTES {
+            // What a closed session accepted is owed to the backend whatever the limits say.
+            if side.messages_left == 0 && self.state == State::Open {
+                return true;
+            }
             let Some(message) = side.endpoint.poll_message(side.id) else {
                 return true;
             };
+            side.messages_left = side.messages_left.saturating_sub(1);
+            if !message.reliable && side.rules.codec.framing() == Framing::Raw {
+                // Without frames it would be read as part of what the reliable channel says.
+                side.counters
+                    .on_drop(Direction::ToBackend, DropReason::TooLarge, 1);
+                continue;
+            }
             if self.broken {
                 side.counters
                     .on_drop(Direction::ToBackend, DropReason::SessionClosed, 1);

@@ -13,6 +13,7 @@ use crate::exit::Exit;
 use crate::{connect, serve};
 
 mod check;
+mod ctl;
 mod demo;
 mod input;
 mod keygen;
@@ -61,6 +62,10 @@ enum Command {
         )]
         admin: SocketAddr,
     },
+    /// Look after a running tidegate: peers, kicks, bans, drains
+    Ctl(ctl::CtlArgs),
+    /// Watch the peers of a running tidegate
+    Top(ctl::TopArgs),
     /// Make a connect token, or find out why a server refuses one
     #[command(subcommand)]
     Token(token::TokenCommand),
@@ -228,6 +233,8 @@ fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Init { kind } => print(kind.text()),
         Command::Keygen { out } => keygen::run(out.as_deref()),
         Command::Health { ready, admin } => health(admin, ready),
+        Command::Ctl(args) => ctl::run(args),
+        Command::Top(args) => ctl::top(args),
         Command::Token(command) => token::run(command),
     }
 }

@@ -256,10 +256,8 @@ pub(super) struct Rate {
     pub(super) good_rate: Option<i64>,
     pub(super) bad_rate: Option<i64>,
     pub(super) burst: Option<i64>,
-    pub(super) rtt_limit: Span,
     pub(super) penalty: Penalty,
-    pub(super) forgive_after: Span,
-    pub(super) redundancy: Option<i64>,
+    pub(super) redundancy: Option<bool>,
 }
 
 impl Default for Rate {
@@ -269,11 +267,7 @@ impl Default for Rate {
             good_rate: None,
             bad_rate: None,
             burst: None,
-            // The article's.
-            rtt_limit: Span::of("250ms"),
             penalty: Penalty::default(),
-            // The article's.
-            forgive_after: Span::of("10s"),
             redundancy: None,
         }
     }
@@ -289,7 +283,6 @@ pub(super) enum RateProfile {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Penalty {
-    pub(super) start: Span,
     pub(super) min: Span,
     pub(super) max: Span,
 }
@@ -297,8 +290,6 @@ pub(super) struct Penalty {
 impl Default for Penalty {
     fn default() -> Self {
         Self {
-            // The article's example program.
-            start: Span::of("4s"),
             // The article's.
             min: Span::of("1s"),
             max: Span::of("60s"),
@@ -658,7 +649,6 @@ pub(super) struct Tunnel {
     pub(super) max_streams: i64,
     pub(super) connect_timeout: Span,
     pub(super) idle_timeout: Span,
-    pub(super) reconnect: [Span; 2],
     pub(super) queue_to_stream: Size,
     pub(super) queue_to_remote: Size,
     pub(super) linger: Span,
@@ -684,7 +674,6 @@ impl Default for Tunnel {
             max_streams: 256,
             connect_timeout: Span::of("5s"),
             idle_timeout: Span::of("10s"),
-            reconnect: [Span::of("250ms"), Span::of("10s")],
             queue_to_stream: backend.queue_to_backend,
             queue_to_remote: backend.queue_to_peer,
             linger: backend.linger,

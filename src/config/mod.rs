@@ -205,21 +205,15 @@ pub struct Rate {
     pub bad_rate: u32,
     /// Packets that may leave at once after a pause.
     pub burst: u32,
-    /// Smoothed RTT above which the article's rule says bad.
-    pub rtt_limit: Duration,
-    /// How long conditions must be good before good mode returns: at start, at least, at most.
+    /// How long conditions must be good before good mode returns.
     pub penalty: Penalty,
-    /// Each such stretch of good mode halves the penalty; a shorter one doubles it.
-    pub forgive_after: Duration,
-    /// Copies of a reliable message at most, before any loss is known; 1 is none but the first.
-    pub redundancy: u32,
+    /// Whether messages are sent again before any loss is known.
+    pub redundancy: bool,
 }
 
 /// How long conditions must be good before good mode returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Penalty {
-    /// The first time.
-    pub start: Duration,
     /// At least.
     pub min: Duration,
     /// At most.
@@ -381,6 +375,17 @@ pub enum Target {
     Unix(PathBuf),
 }
 
+/// As typed: `tcp://host:port` or `unix:/path`.
+impl std::fmt::Display for Target {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Tcp { host, port } if host.contains(':') => write!(f, "tcp://[{host}]:{port}"),
+            Self::Tcp { host, port } => write!(f, "tcp://{host}:{port}"),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
 /// Which target a new session gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Balance {
@@ -446,8 +451,6 @@ pub struct Tunnel {
     pub connect_timeout: Duration,
     /// Silence after which the server is gone.
     pub idle_timeout: Duration,
-    /// Pauses between attempts to reach the server.
-    pub reconnect: Backoff,
     /// Bytes waiting for the local stream: above it the server is no longer acknowledged.
     pub queue_to_stream: usize,
     /// Bytes waiting for the server: above it the local stream is no longer read.

@@ -114,6 +114,13 @@ impl Listener {
         }
     }
 
+    /// The name of a peer's target, as configured.
+    pub(super) fn target_of(&self, id: PeerId) -> Option<String> {
+        let target = self.peers.get(id)?.attempt.target?;
+        let pool = &self.destination.as_ref()?.pool;
+        Some(pool.target(target).to_string())
+    }
+
     fn try_connect(&mut self, turn: &mut Turn<'_>, id: PeerId) {
         let client_id = self.endpoint.identity(id).and_then(|whom| whom.client_id);
         let (Some(peer), Some(destination)) = (self.peers.get_mut(id), &self.destination) else {

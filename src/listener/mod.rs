@@ -12,8 +12,10 @@
 //! from a UDP socket of its own, and their streams were accepted from local programs.
 
 mod attempt;
+mod orders;
 mod peer;
 mod peers;
+mod quota;
 mod steps;
 mod token;
 
@@ -25,18 +27,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mio::Registry;
-use tidegate_proto::{CloseReason, Endpoint, Now, PeerId, Session, Timestamp};
+use tidegate_proto::{CloseReason, Endpoint, Now, PeerId, Reject, Session, Timestamp};
 use tokio::sync::OwnedSemaphorePermit;
 
 use attempt::Attempt;
 pub use attempt::Destination;
+pub use orders::{PeerView, Whom};
 use peer::Peer;
 use peers::Peers;
+pub use quota::PeerLimits;
+use quota::Quota;
 pub use token::{Wakes, meaning, token};
 
 use crate::admission::Admission;
 use crate::backend::{Rules, Scratch, Side, Socket, Stream};
 use crate::board::{PeerRow, Reporter, WorstPeers};
+use crate::capacity::Capacity;
 use crate::counters::{Direction, SendErrorKind, WorkerCounters};
 use crate::udp::{Outgoing, Received, Sent, UdpError, UdpSocket};
 
@@ -74,6 +80,10 @@ pub struct Parts {
     pub destination: Option<Destination>,
     /// How streams work.
     pub rules: Rules,
+    /// What a peer may send; `None` where peers are the servers we dialled.
+    pub limits: Option<PeerLimits>,
+    /// Shared by all listeners of the process.
+    pub capacity: Arc<Capacity>,
     /// Where counters are published.
     pub reporter: Option<Reporter>,
     /// Starts the random session ids.
@@ -93,7 +103,12 @@ pub struct Listener {
     endpoint: Endpoint,
     admission: Option<Admission>,
     destination: Option<Destination>,
-    rules: Rules,
+    /// Of new sessions: each keeps those it began with, since its stream is framed by them.
+    rules: Arc<Rules>,
+    limits: Option<PeerLimits>,
+    capacity: Arc<Capacity>,
+    /// Bytes that `capacity` knows to be in our queues.
+    queued: u64,
     peers: Peers,
     /// Peers that something happened to this turn.
     pending: Vec<PeerId>,
@@ -136,7 +151,10 @@ impl Listener {
             endpoint: parts.endpoint,
             admission: parts.admission,
             destination: parts.destination,
-            rules: parts.rules,
+            rules: Arc::new(parts.rules),
+            limits: parts.limits,
+            capacity: parts.capacity,
+            queued: 0,
             peers: Peers::default(),
             pending: Vec::new(),
             readable_peers: Vec::new(),
@@ -215,13 +233,12 @@ impl Listener {
             self.endpoint.remove(id);
             return Err(error);
         }
-        let mut peer = Peer::new(id, self.new_session(), remote, turn.now.mono);
+        let mut peer = self.new_peer(id, remote, turn.now.mono);
         peer.socket = Some(udp);
         peer.stream = Stream::accepted(stream);
         peer.attempt = Attempt::dialled(turn.now.mono + timeout);
         peer.seat = seat;
         self.peers.insert(peer);
-        self.counters.sessions_opened += 1;
         self.touch(id);
         Ok(())
     }
@@ -229,7 +246,6 @@ impl Listener {
     /// No new peers; those that are here get what was accepted for them, and are told.
     pub fn drain(&mut self, now: Now, linger: Duration) {
         self.draining = true;
-        self.endpoint.set_draining(true);
         for id in self.ids() {
             self.endpoint.finish(now, id, CloseReason::Drain, linger);
             self.touch(id);
@@ -239,7 +255,6 @@ impl Listener {
     /// Everybody is told that it is over, now.
     pub fn stop(&mut self, now: Now) {
         self.draining = true;
-        self.endpoint.set_draining(true);
         for id in self.ids() {
             self.endpoint.close(now, id, CloseReason::Shutdown);
             self.touch(id);
@@ -347,6 +362,9 @@ impl Listener {
             backed_up += u64::from(peer.stream.queued() > 0);
             open += u64::from(peer.closed.is_none());
         }
+        let all = (inbox + queued) as u64 + outbox;
+        self.capacity
+            .on_queued(std::mem::replace(&mut self.queued, all), all);
         counters.sessions = sessions;
         counters.peers_in_bad_mode = bad;
         counters.queued_bytes = [(inbox + queued) as u64, outbox];
@@ -363,6 +381,28 @@ impl Listener {
                 reporter.publish_peers(worst);
             }
             self.close_stalled(now);
+        }
+        if self.capacity.is_exceeded() {
+            self.close_largest(now);
+        }
+    }
+
+    /// All queues together hold more than they may: whoever holds most of it here goes, one in a
+    /// quarter of a second, until they do not.
+    fn close_largest(&mut self, now: Now) {
+        let holds = |peer: &Peer| {
+            let sent = self
+                .endpoint
+                .stats(peer.id)
+                .unwrap_or_default()
+                .outbox_bytes as usize;
+            sent + self.endpoint.inbox_bytes(peer.id) + peer.stream.queued()
+        };
+        let open = self.peers.iter().filter(|peer| peer.closed.is_none());
+        let largest = open.map(|peer| (holds(peer), peer.id)).max();
+        if let Some((1.., id)) = largest {
+            self.endpoint.close(now, id, CloseReason::Overload);
+            self.touch(id);
         }
     }
 
@@ -390,6 +430,23 @@ impl Listener {
         self.peers.iter().map(|peer| peer.id).collect()
     }
 
+    fn new_peer(&mut self, id: PeerId, remote: SocketAddr, now: Timestamp) -> Peer {
+        self.counters.sessions_opened += 1;
+        self.capacity.on_arrival();
+        let mut peer = Peer::new(id, self.new_session(), remote, now, self.rules.clone());
+        peer.quota = self.limits.as_ref().map(|limits| Quota::new(limits, now));
+        peer
+    }
+
+    /// Why newcomers are not taken now, if they are not.
+    fn refusal(&self) -> Option<Reject> {
+        if self.draining {
+            Some(Reject::Draining)
+        } else {
+            self.capacity.is_full().then_some(Reject::Full)
+        }
+    }
+
     fn new_session(&mut self) -> u64 {
         // A bijection of a counter: never the same number twice, and no order to read from it.
         self.next_session = self.next_session.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -413,8 +470,9 @@ impl Listener {
         let Some(peer) = self.peers.get_mut(id) else {
             return;
         };
-        let stream = peer.stream.poll_timeout(&self.rules);
-        let wakes = stream.into_iter().chain(peer.attempt.poll_timeout()).min();
+        let stream = peer.stream.poll_timeout(&peer.rules);
+        let clocks = stream.into_iter().chain(peer.attempt.poll_timeout());
+        let wakes = clocks.chain(peer.paused_until).min();
         if let Some(at) = wakes
             && at < peer.scheduled
         {

@@ -1,13 +1,15 @@
 //! What a listener knows about one peer beside its session.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use tidegate_proto::{CloseReason, Identity, PeerId, Stats, Timestamp};
 
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::attempt::Attempt;
-use crate::backend::Stream;
+use super::quota::Quota;
+use crate::backend::{Rules, Stream};
 use crate::udp::UdpSocket;
 
 /// One peer of a listener.
@@ -17,6 +19,11 @@ pub(super) struct Peer {
     /// Random; the same in the log and in the PROXY header.
     pub(super) session: u64,
     pub(super) stream: Stream,
+    /// Those in force when it came.
+    pub(super) rules: Arc<Rules>,
+    pub(super) quota: Option<Quota>,
+    /// It has used up its messages: no more are taken before this.
+    pub(super) paused_until: Option<Timestamp>,
     /// The connect to the backend under way, or its last one.
     pub(super) attempt: Attempt,
     /// Which of our addresses the peer sends to: where replies leave from.
@@ -46,11 +53,20 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    pub(super) fn new(id: PeerId, session: u64, remote: SocketAddr, now: Timestamp) -> Self {
+    pub(super) fn new(
+        id: PeerId,
+        session: u64,
+        remote: SocketAddr,
+        now: Timestamp,
+        rules: Arc<Rules>,
+    ) -> Self {
         Self {
             id,
             session,
             stream: Stream::default(),
+            rules,
+            quota: None,
+            paused_until: None,
             attempt: Attempt::default(),
             ours: None,
             socket: None,
@@ -76,25 +92,32 @@ impl Peer {
         now.since(self.acked.1) >= PEER_STALL
     }
 
-    pub(super) fn log_start(&self, listener: &str, identity: Identity<'_>) {
+    pub(super) fn log_start(&self, listener: &str, target: Option<&str>, identity: Identity<'_>) {
         tracing::info!(
             event = "session_start",
             listener,
             peer = %self.remote,
             session = format_args!("{:016x}", self.session),
             client_id = identity.client_id,
-            target = self.attempt.target,
+            target,
         );
     }
 
     /// One line with everything: it stands in for metrics per peer.
-    pub(super) fn log_end(&self, listener: &str, now: Timestamp, stats: &Stats) {
+    pub(super) fn log_end(
+        &self,
+        listener: &str,
+        target: Option<&str>,
+        now: Timestamp,
+        stats: &Stats,
+    ) {
         let reason = self.closed.map_or("none", CloseReason::label);
         tracing::info!(
             event = "session_end",
             listener,
             peer = %self.remote,
             session = format_args!("{:016x}", self.session),
+            target,
             reason,
             dur_s = now.since(self.since).as_secs_f32(),
             messages_received = stats.messages_received,

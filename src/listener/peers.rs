@@ -19,6 +19,11 @@ impl Peers {
         self.slots[slot] = Some(Box::new(peer));
     }
 
+    pub(super) fn get(&self, id: PeerId) -> Option<&Peer> {
+        let peer = self.slots.get(id.slot())?.as_deref();
+        peer.filter(|peer| peer.id == id)
+    }
+
     pub(super) fn get_mut(&mut self, id: PeerId) -> Option<&mut Peer> {
         self.in_slot_mut(id.slot()).filter(|peer| peer.id == id)
     }

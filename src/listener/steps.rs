@@ -2,10 +2,10 @@
 
 use std::cmp::Reverse;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use tidegate_proto::{CloseReason, Event, Handled, Now, PeerId, Reject, Timestamp};
 
-use super::peer::Peer;
 use super::{Listener, Side, Turn};
 use crate::udp::{Route, UdpError};
 
@@ -13,6 +13,7 @@ impl Listener {
     /// Datagrams first: they carry the acknowledgements that make room for everything else, and a
     /// packet that waits in the socket must count before its session times out.
     pub fn receive(&mut self, turn: &mut Turn<'_>) {
+        self.endpoint.set_refusing(self.refusal());
         if self.readable {
             self.receive_shared(turn);
         }
@@ -118,13 +119,17 @@ impl Listener {
         }
     }
 
-    /// Whether a datagram goes on to the endpoint. Peers do; strangers need to be admitted.
+    /// Whether a datagram goes on to the endpoint: peers have quotas, strangers need to be admitted.
     fn judge(&mut self, now: Now, from: SocketAddr, length: usize) -> Result<(), Reject> {
-        match &mut self.admission {
-            Some(admission) if !self.endpoint.knows(from) => {
-                admission.allow(now.mono, from, length)
-            }
-            Some(_) | None => Ok(()),
+        let Some(admission) = &mut self.admission else {
+            return Ok(());
+        };
+        match self.endpoint.find(from) {
+            None => admission.allow(now.mono, from, length),
+            Some(id) => match self.peers.get_mut(id).and_then(|peer| peer.quota.as_mut()) {
+                Some(quota) => quota.take_datagram(now.mono, length),
+                None => Ok(()),
+            },
         }
     }
 
@@ -155,10 +160,9 @@ impl Listener {
     }
 
     fn insert(&mut self, now: Timestamp, id: PeerId, route: Route) {
-        let mut peer = Peer::new(id, self.new_session(), route.from, now);
+        let mut peer = self.new_peer(id, route.from, now);
         peer.ours = route.to;
         self.peers.insert(peer);
-        self.counters.sessions_opened += 1;
         self.touch(id);
     }
 
@@ -229,16 +233,20 @@ impl Listener {
 
     fn handle_event(&mut self, turn: &mut Turn<'_>, id: PeerId, event: Event) {
         match event {
+            Event::Authenticated if self.is_banned(turn.now, id) => {
+                self.endpoint.close(turn.now, id, CloseReason::Banned);
+            }
             Event::Authenticated => self.open_backend(turn, id),
             Event::Connected => {
                 self.counters.handshakes_accepted += 1;
+                let target = self.target_of(id);
                 let identity = self.endpoint.identity(id).unwrap_or_default();
                 if let Some(peer) = self.peers.get_mut(id) {
                     peer.connected = true;
                     peer.acked.1 = turn.now.mono;
                     let took = turn.now.mono.since(peer.since);
                     self.counters.handshake_duration.record_duration(took);
-                    peer.log_start(&self.name, identity);
+                    peer.log_start(&self.name, target.as_deref(), identity);
                 }
             }
             Event::Closed(reason) => self.on_session_closed(turn, id, reason),
@@ -253,7 +261,7 @@ impl Listener {
         peer.closed = Some(reason);
         let lasted = turn.now.mono.since(peer.since);
         self.counters.on_close(reason, lasted);
-        peer.stream.on_session_over(turn.now.mono, &self.rules);
+        peer.stream.on_session_over(turn.now.mono, &peer.rules);
         self.schedule(id);
     }
 
@@ -270,6 +278,7 @@ impl Listener {
             return false;
         };
         let connected = peer.connected;
+        peer.paused_until = None;
         let pumped = self
             .with_stream(turn, id, |stream, side| stream.pump(side, connected))
             .unwrap_or_default();
@@ -293,20 +302,28 @@ impl Listener {
         act: impl FnOnce(&mut crate::backend::Stream, &mut Side<'_>) -> R,
     ) -> Option<R> {
         let peer = self.peers.get_mut(id)?;
+        let now = turn.now.mono;
+        let allowed = peer.quota.as_mut().map(|quota| quota.messages(now));
         let mut side = Side {
             now: turn.now,
             id,
             endpoint: &mut self.endpoint,
-            rules: &self.rules,
+            rules: &peer.rules,
+            messages_left: allowed.unwrap_or(u32::MAX),
             counters: &mut self.counters,
             scratch: turn.scratch,
         };
         let outcome = act(&mut peer.stream, &mut side);
+        let left = side.messages_left;
         let moved = peer.stream.take_moved();
         if let Some(target) = peer.attempt.target {
             let target = &mut self.counters.targets[target];
             target.bytes_sent += moved.sent;
             target.bytes_received += moved.received;
+        }
+        if let (Some(allowed), Some(quota)) = (allowed, &mut peer.quota) {
+            quota.take_messages(allowed - left);
+            peer.paused_until = (left == 0).then(|| now + MESSAGES_PAUSE);
         }
         Some(outcome)
     }
@@ -355,12 +372,14 @@ impl Listener {
         let leaving = std::mem::take(&mut self.leaving);
         for id in leaving {
             self.release_target(id);
+            let target = self.target_of(id);
             let stats = self.endpoint.stats(id).unwrap_or_default();
             self.endpoint.remove(id);
             let Some(mut peer) = self.peers.remove(id) else {
                 continue;
             };
-            peer.log_end(&self.name, turn.now.mono, &stats);
+            self.capacity.on_departure();
+            peer.log_end(&self.name, target.as_deref(), turn.now.mono, &stats);
             if let Some(target) = peer.attempt.target {
                 let by = peer.stream.ended_by();
                 self.counters.targets[target].closes[by as usize] += 1;
@@ -373,6 +392,9 @@ impl Listener {
         }
     }
 }
+
+/// How long a peer that used up its messages waits for the next ones.
+const MESSAGES_PAUSE: Duration = Duration::from_millis(10);
 
 fn touched(handled: Handled) -> Option<PeerId> {
     match handled {

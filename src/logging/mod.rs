@@ -27,6 +27,7 @@ use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::registry::Registry;
 use tracing_subscriber::reload;
 
+use crate::board::{Board, LOG_LEVELS};
 use crate::clock;
 use crate::config::{Log, LogFormat};
 
@@ -89,14 +90,25 @@ impl Logging {
             .map_err(|error| error.to_string())
     }
 
-    /// Lines held back because the same was said a moment ago.
-    pub fn lines_suppressed(&self) -> u64 {
-        self.shared.suppressed.load(Ordering::Relaxed)
+    /// Lines held back because the same was said a moment ago, in the order of
+    /// [`LOG_LEVELS`](crate::board::LOG_LEVELS).
+    pub fn lines_suppressed(&self) -> [u64; LOG_LEVELS.len()] {
+        let counters = &self.shared.suppressed;
+        std::array::from_fn(|level| counters[level].load(Ordering::Relaxed))
     }
 
     /// Lines lost because nobody read the old ones fast enough.
     pub fn lines_dropped(&self) -> u64 {
         self.shared.dropped.load(Ordering::Relaxed)
+    }
+
+    /// Keeps the board told of what was held back. Never ends.
+    pub async fn publish(self, board: Arc<Board>) {
+        loop {
+            let suppressed = self.lines_suppressed();
+            board.update_process(|process| process.log_lines_suppressed = suppressed);
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
     }
 
     /// Waits until what was logged is written, but not long: before the process ends.
@@ -121,7 +133,7 @@ enum Job {
 struct Shared {
     style: Style,
     repeats: Mutex<Repeats>,
-    suppressed: AtomicU64,
+    suppressed: [AtomicU64; LOG_LEVELS.len()],
     dropped: AtomicU64,
 }
 
@@ -135,7 +147,7 @@ fn build(
     let shared = Arc::new(Shared {
         style,
         repeats: Mutex::new(Repeats::new(log.repeat_window)),
-        suppressed: AtomicU64::new(0),
+        suppressed: Default::default(),
         dropped: AtomicU64::new(0),
     });
     let writer = Writer {
@@ -159,6 +171,16 @@ fn build(
     Ok((Registry::default().with(lines.with_filter(filter)), logging))
 }
 
+/// The place of a level among [`LOG_LEVELS`]; what is finer than the last counts there.
+fn rank(level: Level) -> usize {
+    match level {
+        Level::ERROR => 0,
+        Level::WARN => 1,
+        Level::INFO => 2,
+        _ => 3,
+    }
+}
+
 /// The layer that turns events into lines, on the thread that logs.
 struct Lines {
     shared: Arc<Shared>,
@@ -173,7 +195,7 @@ impl<S: Subscriber> Layer<S> for Lines {
         let suppressed = match self.judge(level, &fields) {
             Verdict::Say { suppressed } => suppressed,
             Verdict::HoldBack => {
-                self.shared.suppressed.fetch_add(1, Ordering::Relaxed);
+                self.shared.suppressed[rank(level)].fetch_add(1, Ordering::Relaxed);
                 return;
             }
         };
@@ -192,7 +214,7 @@ impl Lines {
     /// metrics; whoever asks for debug wants to see it; what a start says is said once for each
     /// address. Everything else can repeat without end.
     fn judge(&self, level: Level, fields: &Fields) -> Verdict {
-        let ledger = level == Level::INFO && fields.has("session");
+        let ledger = level == Level::INFO && (fields.has("session") || fields.has("uid"));
         let start = matches!(fields.event(), "listening" | "insecure_listener");
         if ledger || start || level > Level::INFO {
             return Verdict::Say { suppressed: 0 };

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use tidegate::backend::{Pool, Rules, SocketOptions};
 use tidegate::board::{Board, ListenerInfo};
+use tidegate::capacity::Capacity;
 use tidegate::clock::Clock;
 use tidegate::config::{Backoff, Balance, Target, UnreliablePolicy};
 use tidegate::counters::WorkerCounters;
@@ -121,6 +122,8 @@ impl Relay {
                 linger: Duration::from_secs(2),
             },
             admission: None,
+            limits: None,
+            capacity: Arc::new(Capacity::new(64, 1 << 28)),
             reporter: Some(reporter),
             seed: 1,
         };

@@ -518,7 +518,7 @@ impl World {
 
     fn server_hears(&mut self, from: SocketAddr, mut datagram: Vec<u8>) -> Handled {
         let mut reply = Vec::new();
-        let is_stranger = !self.server.knows(from);
+        let is_stranger = self.server.find(from).is_none();
         let handled = self
             .server
             .handle_datagram(self.now, from, &mut datagram, &mut reply);

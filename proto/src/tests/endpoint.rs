@@ -189,12 +189,12 @@ fn a_closed_peer_frees_its_address_at_once_and_its_name_for_ever() {
     let mut endpoint = endpoint(None, Params::default());
     let old = accept(&mut endpoint, 1);
     endpoint.close(at(0), old, CloseReason::Kicked);
-    assert!(!endpoint.knows(address(1)));
+    assert_eq!(endpoint.find(address(1)), None);
     let new = accept(&mut endpoint, 1);
     endpoint.remove(old);
     drain(&mut endpoint, at(0));
     assert!(
-        endpoint.knows(address(1)),
+        endpoint.find(address(1)).is_some(),
         "the address belongs to the new peer"
     );
     let third = accept(&mut endpoint, 2);
@@ -286,7 +286,7 @@ fn proofs_of_new_addresses_have_a_budget() {
 fn a_drain_turns_strangers_away_and_keeps_peers() {
     let mut endpoint = endpoint(None, Params::default());
     let peer = accept(&mut endpoint, 1);
-    endpoint.set_draining(true);
+    endpoint.set_refusing(Some(Reject::Draining));
     let mut from = |port: u16, text: &str| {
         endpoint.handle_datagram(
             at(500),

@@ -16,7 +16,7 @@ use std::time::Duration;
 use super::games::{self, Game, Rules, client_address};
 use super::liars::{Garbler, Liar, Lie};
 use super::nonces;
-use crate::session::{AckPolicy, CloseReason};
+use crate::session::{AckPolicy, CloseReason, Reject};
 use crate::sim::{Conditions, Intent, Intruder, Random, Traffic, World};
 use crate::{gaffer, rudp, yojimbo};
 
@@ -316,14 +316,14 @@ impl Run {
         }
         let span = (begin + self.plan.storm).since(self.world.now().mono);
         self.run_for(span);
-        self.world.server().set_draining(false);
+        self.world.server().set_refusing(None);
         self.world.set_backend_up(true);
     }
 
     fn act(&mut self, act: Act) {
         let now = self.world.now();
         match act {
-            Act::Drain => self.world.server().set_draining(true),
+            Act::Drain => self.world.server().set_refusing(Some(Reject::Draining)),
             Act::BackendAway => self.world.set_backend_up(false),
             Act::Pause(span) => self.world.pause_server(span),
             Act::StepCalendar(secs) => self.world.step_calendar(secs),

@@ -27,6 +27,11 @@ impl Acceptor {
         }
     }
 
+    /// Sessions from now on follow these rules.
+    pub fn set_params(&mut self, params: Arc<Params>) {
+        self.params = params;
+    }
+
     /// Takes new keys and addresses; see [`Handshake::set_params`].
     pub fn handshake(&mut self) -> &mut Handshake {
         &mut self.handshake
@@ -52,8 +57,8 @@ impl crate::session::Acceptor for Acceptor {
         }
     }
 
-    fn handle_draining(&mut self, now: Now, stranger: Stranger<'_>) -> Verdict {
-        self.handshake.set_refusing(Some(Reject::Draining));
+    fn handle_refused(&mut self, now: Now, stranger: Stranger<'_>, why: Reject) -> Verdict {
+        self.handshake.set_refusing(Some(why));
         let verdict = self.handle_unknown(now, stranger);
         self.handshake.set_refusing(None);
         verdict

@@ -196,8 +196,8 @@ impl Checker<'_> {
         // is what the queue of a slow uplink drains beside; eight at once are well inside a peer's
         // 32-packet ack window. Article: its own numbers, a fixed tick, nothing sent twice.
         let (profile, good, bad, burst, copies) = match typed.profile {
-            file::RateProfile::Adaptive => (RateProfile::Adaptive, 90, 20, 8, 3),
-            file::RateProfile::Article => (RateProfile::Article, 30, 10, 1, 1),
+            file::RateProfile::Adaptive => (RateProfile::Adaptive, 90, 20, 8, true),
+            file::RateProfile::Article => (RateProfile::Article, 30, 10, 1, false),
         };
         let good_rate = *typed.good_rate.get_or_insert(good);
         let bad_rate = *typed.bad_rate.get_or_insert(bad);
@@ -214,19 +214,14 @@ impl Checker<'_> {
             );
         }
         let penalty = Penalty {
-            start: self.span(
-                &key("penalty.start"),
-                &typed.penalty.start,
-                MILLISECOND..=hour,
-            ),
             min: self.span(&key("penalty.min"), &typed.penalty.min, MILLISECOND..=hour),
             max: self.span(&key("penalty.max"), &typed.penalty.max, MILLISECOND..=hour),
         };
-        if !(penalty.min..=penalty.max).contains(&penalty.start) {
+        if penalty.min > penalty.max {
             self.mistake(
                 &key("penalty"),
-                format!("{} starts outside its own range", key("penalty")),
-                "min <= start <= max".to_owned(),
+                format!("{} has a min above its max", key("penalty")),
+                "min <= max".to_owned(),
             );
         }
         Rate {
@@ -234,18 +229,8 @@ impl Checker<'_> {
             good_rate: self.count(&key("good_rate"), good_rate, 1..=1000) as u32,
             bad_rate: self.count(&key("bad_rate"), bad_rate, 1..=1000) as u32,
             burst: self.count(&key("burst"), burst, 1..=32) as u32,
-            rtt_limit: self.span(
-                &key("rtt_limit"),
-                &typed.rtt_limit,
-                MILLISECOND..=10 * SECOND,
-            ),
             penalty,
-            forgive_after: self.span(
-                &key("forgive_after"),
-                &typed.forgive_after,
-                MILLISECOND..=hour,
-            ),
-            redundancy: self.count(&key("redundancy"), redundancy, 1..=5) as u32,
+            redundancy,
         }
     }
 }

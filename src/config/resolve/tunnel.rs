@@ -34,7 +34,6 @@ impl Checker<'_> {
             &typed.idle_timeout,
             SECOND..=600 * SECOND,
         );
-        let reconnect = self.backoff(&key("reconnect"), &typed.reconnect);
         let queue_to_stream = self.queue(&key("queue_to_stream"), &typed.queue_to_stream);
         let queue_to_remote = self.queue(&key("queue_to_remote"), &typed.queue_to_remote);
         let linger = self.span(&key("linger"), &typed.linger, Duration::ZERO..=60 * SECOND);
@@ -50,7 +49,6 @@ impl Checker<'_> {
             max_streams,
             connect_timeout,
             idle_timeout,
-            reconnect,
             queue_to_stream,
             queue_to_remote,
             linger,

@@ -1,0 +1,312 @@
+//! `tidegate ctl` and `tidegate top`: a question over the control socket, and its answer for people.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use clap::{Args, Subcommand, ValueEnum};
+use serde_json::Value;
+
+use super::print;
+use crate::config::parse_duration;
+use crate::control::Request;
+use crate::exit::{Exit, Unavailable};
+
+#[derive(Args, Debug)]
+pub(super) struct Connection {
+    /// Its control socket
+    #[arg(
+        long,
+        global = true,
+        value_name = "PATH",
+        env = "TIDEGATE_CONTROL",
+        default_value = "/run/tidegate/control.sock"
+    )]
+    control: PathBuf,
+    /// The answer as it came, one JSON object
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct CtlArgs {
+    #[command(flatten)]
+    connection: Connection,
+    #[command(subcommand)]
+    command: CtlCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum CtlCommand {
+    /// List the peers
+    Peers {
+        /// Of this listener only
+        #[arg(long)]
+        listener: Option<String>,
+    },
+    /// Show one peer
+    Peer {
+        /// A session (16 hexadecimal digits, as in the log) or a client id
+        whom: String,
+    },
+    /// End a session, or all sessions of a client
+    Kick {
+        /// A session (16 hexadecimal digits, as in the log) or a client id
+        whom: String,
+    },
+    /// End sessions and refuse new ones, until a restart at most
+    Ban {
+        /// A network, an address or a client id
+        whom: String,
+        /// How long, such as 1h [default: until the restart]
+        #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
+        span: Option<Duration>,
+    },
+    /// Lift a ban
+    Unban {
+        /// As it was banned
+        whom: String,
+    },
+    /// List the bans
+    Bans,
+    /// List the targets of all backends
+    Backends,
+    /// Take a target out of use, or back in
+    #[command(subcommand)]
+    Backend(BackendCommand),
+    /// Take no new peers; those who are here stay
+    Drain {
+        /// Tell them to go after this time
+        #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+        grace: Option<Duration>,
+    },
+    /// Take new peers again
+    Undrain,
+    /// Change what is logged
+    Log {
+        /// A level, or directives such as info,tidegate::listener=debug
+        level: String,
+    },
+    /// Show figures of the process
+    Stats,
+}
+
+#[derive(Debug, Subcommand)]
+enum BackendCommand {
+    /// No new sessions for it; those it has stay
+    Drain {
+        /// As written in the configuration
+        target: String,
+    },
+    /// New sessions for it again
+    Enable {
+        /// As written in the configuration
+        target: String,
+    },
+}
+
+#[derive(Args, Debug)]
+pub(super) struct TopArgs {
+    #[command(flatten)]
+    connection: Connection,
+    /// Worst first
+    #[arg(long, value_enum, default_value = "rtt")]
+    sort: Sort,
+    /// Print once and end
+    #[arg(long)]
+    once: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Sort {
+    /// Round trip
+    Rtt,
+    /// Loss
+    Loss,
+    /// Bytes of messages, both ways
+    Bytes,
+    /// Bytes that wait, both ways
+    Queue,
+}
+
+impl Sort {
+    fn rank(self, peer: &Value) -> f64 {
+        let number = |key: &str| peer[key].as_f64().unwrap_or(0.0);
+        match self {
+            Self::Rtt => number("rtt_ms"),
+            Self::Loss => number("loss"),
+            Self::Bytes => number("bytes_received") + number("bytes_sent"),
+            Self::Queue => number("to_backend_bytes") + number("to_peer_bytes"),
+        }
+    }
+}
+
+pub(super) fn run(args: CtlArgs) -> anyhow::Result<Exit> {
+    let answer = ask(&args.connection.control, &args.command.request())?;
+    if args.connection.json {
+        print(&format!("{answer}\n"))?;
+    } else if answer["ok"] == true {
+        print(&spell(&answer))?;
+    }
+    if answer["ok"] == true {
+        return Ok(Exit::Done);
+    }
+    bail!("{}", answer["error"].as_str().unwrap_or("refused"))
+}
+
+/// Redraws every second until interrupted.
+pub(super) fn top(args: TopArgs) -> anyhow::Result<Exit> {
+    loop {
+        let stats = ask(&args.connection.control, &Request::Stats)?;
+        let mut answer = ask(&args.connection.control, &Request::Peers { listener: None })?;
+        if let Some(peers) = answer["peers"].as_array_mut() {
+            peers.sort_by(|a, b| args.sort.rank(b).total_cmp(&args.sort.rank(a)));
+            if !args.once {
+                peers.truncate(TOP_ROWS);
+            }
+        }
+        if args.connection.json {
+            print(&format!("{answer}\n"))?;
+        } else {
+            let head = format!(
+                "tidegate {}  up {} s  {}  {} peers  {} bytes queued\n",
+                plain(&stats["version"]),
+                plain(&stats["uptime_s"]),
+                plain(&stats["state"]),
+                plain(&stats["peers"]),
+                plain(&stats["queued_bytes"]),
+            );
+            let clear = if args.once { "" } else { "\x1b[H\x1b[2J" };
+            print(&format!("{clear}{head}{}", spell(&answer)))?;
+        }
+        if args.once {
+            return Ok(Exit::Done);
+        }
+        std::thread::sleep(Duration::from_secs(1));
+    }
+}
+
+impl CtlCommand {
+    fn request(&self) -> Request {
+        let seconds = |span: &Option<Duration>| span.map(|span| span.as_secs());
+        match self {
+            Self::Peers { listener } => Request::Peers {
+                listener: listener.clone(),
+            },
+            Self::Peer { whom } => Request::Peer { whom: whom.clone() },
+            Self::Kick { whom } => Request::Kick { whom: whom.clone() },
+            Self::Ban { whom, span } => Request::Ban {
+                whom: whom.clone(),
+                seconds: seconds(span),
+            },
+            Self::Unban { whom } => Request::Unban { whom: whom.clone() },
+            Self::Bans => Request::Bans,
+            Self::Backends => Request::Backends,
+            Self::Backend(BackendCommand::Drain { target }) => Request::BackendDrain {
+                target: target.clone(),
+            },
+            Self::Backend(BackendCommand::Enable { target }) => Request::BackendEnable {
+                target: target.clone(),
+            },
+            Self::Drain { grace } => Request::Drain {
+                seconds: seconds(grace),
+            },
+            Self::Undrain => Request::Undrain,
+            Self::Log { level } => Request::Log {
+                level: level.clone(),
+            },
+            Self::Stats => Request::Stats,
+        }
+    }
+}
+
+fn ask(path: &Path, request: &Request) -> anyhow::Result<Value> {
+    let connected = UnixStream::connect(path).map_err(|error| {
+        Unavailable(format!(
+            "cannot reach {}: {error}\n help: name admin.control_socket of the configuration with \
+             --control or $TIDEGATE_CONTROL",
+            path.display()
+        ))
+    });
+    let mut stream = connected?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    writeln!(stream, "{}", serde_json::to_string(request)?)?;
+    let mut line = String::new();
+    BufReader::new(stream)
+        .read_line(&mut line)
+        .context("no answer in time")?;
+    serde_json::from_str(&line).context("the answer is no JSON")
+}
+
+/// Lists as tables, the rest as `name value` lines.
+fn spell(answer: &Value) -> String {
+    let mut out = String::new();
+    for (name, value) in answer.as_object().into_iter().flatten() {
+        match value {
+            Value::Array(rows) if rows.iter().any(Value::is_object) => out += &table(rows),
+            Value::Array(items) => {
+                let items: Vec<_> = items.iter().map(plain).collect();
+                out += &format!("{name:<16} {}\n", items.join(", "));
+            }
+            Value::Bool(true)
+                if name == "ok" && answer.as_object().is_some_and(|o| o.len() > 1) => {}
+            _ => out += &format!("{name:<16} {}\n", plain(value)),
+        }
+    }
+    out
+}
+
+fn table(rows: &[Value]) -> String {
+    let names: Vec<&String> = rows[0]
+        .as_object()
+        .into_iter()
+        .flat_map(|row| row.keys())
+        .collect();
+    let head: Vec<String> = names.iter().map(|name| name.to_string()).collect();
+    let body = rows.iter().map(|row| {
+        names
+            .iter()
+            .map(|name| plain(&row[name.as_str()]))
+            .collect()
+    });
+    let lines: Vec<Vec<String>> = std::iter::once(head).chain(body).collect();
+    let width = |column: usize| {
+        lines
+            .iter()
+            .map(|line| line[column].len())
+            .max()
+            .unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..names.len()).map(width).collect();
+    let mut out = String::new();
+    for line in &lines {
+        let cells = line
+            .iter()
+            .zip(&widths)
+            .map(|(cell, width)| format!("{cell:<width$}"));
+        out += cells.collect::<Vec<_>>().join("  ").trim_end();
+        out.push('\n');
+    }
+    out
+}
+
+/// Without quotes; nothing for null.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => "-".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Number(number) if number.is_f64() => {
+            format!("{:.3}", number.as_f64().unwrap_or(0.0))
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Beyond what the other side takes to find out that a worker does not answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What fits a screen.
+const TOP_ROWS: usize = 40;

@@ -1,0 +1,311 @@
+//! Who carries requests out: asks the workers, gathers what they answer.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use serde_json::{Value, json};
+use tidegate_proto::{CloseReason, Now};
+use tokio::sync::mpsc::unbounded_channel;
+use tokio::time::{sleep, timeout};
+
+use super::Request;
+use crate::backend::Pool;
+use crate::board::{Board, State};
+use crate::clock::{self, Clock};
+use crate::config::parse_id;
+use crate::listener::{Listener, PeerView, Whom};
+use crate::logging::Logging;
+use crate::worker::Remote;
+use ipnet::IpNet;
+
+/// Everything an operator can reach.
+pub struct Gate {
+    board: Arc<Board>,
+    clock: Clock,
+    workers: Vec<Remote>,
+    /// By the names of their backends.
+    pools: HashMap<String, Arc<Pool>>,
+    logging: Logging,
+    /// Counts drains and their ends, so that the grace of an old one does not end a newer one.
+    drains: AtomicU64,
+}
+
+impl Gate {
+    /// For these workers, and the pools of the backends by name.
+    pub fn new(
+        board: Arc<Board>,
+        clock: Clock,
+        workers: Vec<Remote>,
+        pools: HashMap<String, Arc<Pool>>,
+        logging: Logging,
+    ) -> Self {
+        Self {
+            board,
+            clock,
+            workers,
+            pools,
+            logging,
+            drains: AtomicU64::new(0),
+        }
+    }
+
+    /// Does what is asked.
+    pub(super) async fn handle(self: &Arc<Self>, request: Request) -> anyhow::Result<Value> {
+        match request {
+            Request::Peers { listener } => {
+                let mut peers = self.peers().await?;
+                peers.retain(|peer| listener.as_ref().is_none_or(|name| *name == peer.listener));
+                Ok(json!({ "peers": peers }))
+            }
+            Request::Peer { whom } => {
+                let mut peers = self.peers().await?;
+                peers.retain(|peer| peer.session == whom || peer.client_id.as_ref() == Some(&whom));
+                if peers.is_empty() {
+                    bail!("no peer {whom}");
+                }
+                Ok(json!({ "peers": peers }))
+            }
+            Request::Kick { whom } => {
+                let meant = session_or_client(&whom)?;
+                let ended = self
+                    .sum(move |now, listener| listener.end(now, meant, CloseReason::Kicked))
+                    .await?;
+                if ended == 0 {
+                    bail!("no peer {whom}");
+                }
+                Ok(json!({ "ended": ended }))
+            }
+            Request::Ban { whom, seconds } => self.ban(&whom, seconds).await,
+            Request::Unban { whom } => {
+                let meant = range_or_client(&whom)?;
+                let lifted = self
+                    .sum(move |_, listener| usize::from(listener.unban(meant)))
+                    .await?;
+                if lifted == 0 {
+                    bail!("{whom} is not banned");
+                }
+                Ok(json!({}))
+            }
+            Request::Bans => self.bans().await,
+            Request::Backends => Ok(json!({ "targets": self.targets() })),
+            Request::BackendDrain { target } => self.set_target_draining(&target, true),
+            Request::BackendEnable { target } => self.set_target_draining(&target, false),
+            Request::Drain { seconds } => self.drain(seconds).await,
+            Request::Undrain => self.undrain().await,
+            Request::Log { level } => {
+                self.logging.set_level(&level).map_err(anyhow::Error::msg)?;
+                Ok(json!({}))
+            }
+            Request::Stats => Ok(self.stats()),
+        }
+    }
+
+    async fn peers(&self) -> anyhow::Result<Vec<PeerView>> {
+        let all = self.ask(|now, listener| listener.views(now)).await?;
+        Ok(all.into_iter().flatten().collect())
+    }
+
+    async fn ban(&self, whom: &str, seconds: Option<u64>) -> anyhow::Result<Value> {
+        let meant = range_or_client(whom)?;
+        let span = seconds.map(Duration::from_secs);
+        let answers = self
+            .ask(move |now, listener| listener.ban(now, meant, span))
+            .await?;
+        let mut ended = 0;
+        for answer in answers {
+            ended += answer?;
+        }
+        Ok(json!({ "ended": ended }))
+    }
+
+    async fn bans(&self) -> anyhow::Result<Value> {
+        // Every worker knows the same.
+        let all = self.ask(|now, listener| listener.bans(now)).await?;
+        let mut bans: Vec<_> = all.into_iter().flatten().collect();
+        bans.sort();
+        bans.dedup_by(|a, b| a.0 == b.0);
+        let row =
+            |(whom, seconds): (String, Option<u64>)| json!({"whom": whom, "seconds_left": seconds});
+        Ok(json!({ "bans": bans.into_iter().map(row).collect::<Vec<_>>() }))
+    }
+
+    fn targets(&self) -> Vec<Value> {
+        let snapshot = self.board.snapshot(self.clock.clone().now());
+        let backends = snapshot.backends.iter();
+        let rows = backends.flat_map(|backend| {
+            backend.targets.iter().map(|target| {
+                json!({
+                    "backend": backend.name,
+                    "target": target.name,
+                    "up": target.state.up,
+                    "draining": target.state.draining,
+                    "connections": target.counters.connections,
+                    "connects": target.counters.connects,
+                    "connect_failures": target.counters.connect_failures.iter().sum::<u64>(),
+                })
+            })
+        });
+        rows.collect()
+    }
+
+    fn set_target_draining(&self, target: &str, draining: bool) -> anyhow::Result<Value> {
+        let mut found = 0;
+        for (name, pool) in &self.pools {
+            for index in 0..pool.len() {
+                if pool.target(index).to_string() == target {
+                    found += 1;
+                    pool.set_draining(index, draining);
+                    self.board
+                        .update_target(name, index, |state| state.draining = draining);
+                }
+            }
+        }
+        if found == 0 {
+            bail!("no target {target}; `tidegate ctl backends` lists them");
+        }
+        Ok(json!({}))
+    }
+
+    async fn drain(self: &Arc<Self>, seconds: Option<u64>) -> anyhow::Result<Value> {
+        self.sum(|_, listener| {
+            listener.set_draining(true);
+            0
+        })
+        .await?;
+        let number = self.drains.fetch_add(1, Relaxed) + 1;
+        let ends = seconds.map(|seconds| clock::wall_secs() + seconds);
+        self.board.update_process(|process| {
+            process.state = State::Draining;
+            process.drain_deadline_unix = ends;
+        });
+        if let Some(seconds) = seconds {
+            tokio::spawn(Arc::clone(self).end_drain(number, Duration::from_secs(seconds)));
+        }
+        Ok(json!({}))
+    }
+
+    /// Those who are left are told to go, unless another command came in between.
+    async fn end_drain(self: Arc<Self>, number: u64, grace: Duration) {
+        sleep(grace).await;
+        if self.drains.load(Relaxed) == number {
+            for worker in &self.workers {
+                worker.visit(|now, listeners| {
+                    for listener in listeners {
+                        listener.drain(now, DRAIN_LINGER);
+                    }
+                });
+            }
+        }
+    }
+
+    async fn undrain(&self) -> anyhow::Result<Value> {
+        self.drains.fetch_add(1, Relaxed);
+        self.sum(|_, listener| {
+            listener.set_draining(false);
+            0
+        })
+        .await?;
+        self.board.update_process(|process| {
+            process.state = State::Serving;
+            process.drain_deadline_unix = None;
+        });
+        Ok(json!({}))
+    }
+
+    fn stats(&self) -> Value {
+        let snapshot = self.board.snapshot(self.clock.clone().now());
+        let listeners = snapshot.listeners.iter().map(|listener| {
+            let counters = &listener.counters;
+            json!({
+                "listener": listener.about.name,
+                "protocol": listener.about.protocol,
+                "peers": counters.peers,
+                "peers_max": listener.about.peers_max,
+                "datagrams_received": counters.datagrams_received,
+                "datagrams_sent": counters.datagrams_sent,
+                "messages_to_backend": counters.messages_forwarded[0],
+                "messages_to_peers": counters.messages_forwarded[1],
+                "refused": counters.rejects.iter().sum::<u64>(),
+            })
+        });
+        json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "state": snapshot.process.state.label(),
+            "uptime_s": snapshot.uptime.as_secs(),
+            "peers": snapshot.peers(),
+            "queued_bytes": snapshot.queued_bytes(),
+            "not_ready": snapshot.not_ready(),
+            "listeners": listeners.collect::<Vec<_>>(),
+        })
+    }
+
+    async fn sum(
+        &self,
+        count: impl Fn(Now, &mut Listener) -> usize + Clone + Send + 'static,
+    ) -> anyhow::Result<usize> {
+        Ok(self.ask(count).await?.into_iter().sum())
+    }
+
+    /// What every listener of every worker says; in bounded time, or not at all.
+    async fn ask<T: Send + 'static>(
+        &self,
+        question: impl Fn(Now, &mut Listener) -> T + Clone + Send + 'static,
+    ) -> anyhow::Result<Vec<T>> {
+        let (answers, mut inbox) = unbounded_channel();
+        for worker in &self.workers {
+            let (answers, question) = (answers.clone(), question.clone());
+            worker.visit(move |now, listeners| {
+                for listener in listeners {
+                    // Whoever asked may have stopped waiting.
+                    answers.send(question(now, listener)).ok();
+                }
+            });
+        }
+        drop(answers);
+        let gather = async {
+            let mut all = Vec::new();
+            while let Some(answer) = inbox.recv().await {
+                all.push(answer);
+            }
+            all
+        };
+        timeout(PATIENCE, gather)
+            .await
+            .context("a worker does not answer")
+    }
+}
+
+/// A session by its 16 digits, else a client by its id.
+fn session_or_client(text: &str) -> anyhow::Result<Whom> {
+    if text.len() == 16
+        && let Ok(session) = u64::from_str_radix(text, 16)
+    {
+        return Ok(Whom::Session(session));
+    }
+    let client = parse_id(text).map_err(|_| {
+        anyhow::anyhow!("{text:?} is neither a session (16 hexadecimal digits) nor a client id")
+    })?;
+    Ok(Whom::Client(client))
+}
+
+/// A network or an address, else a client by its id.
+fn range_or_client(text: &str) -> anyhow::Result<Whom> {
+    if let Ok(range) = text.parse::<IpNet>() {
+        return Ok(Whom::Range(range));
+    }
+    if let Ok(ip) = text.parse::<std::net::IpAddr>() {
+        return Ok(Whom::Range(IpNet::from(ip.to_canonical())));
+    }
+    let client = parse_id(text)
+        .map_err(|_| anyhow::anyhow!("{text:?} is no network, no address and no client id"))?;
+    Ok(Whom::Client(client))
+}
+
+/// Workers turn within milliseconds.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// For those who are left after the grace to get what was accepted for them.
+const DRAIN_LINGER: Duration = Duration::from_secs(5);

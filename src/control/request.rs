@@ -1,0 +1,35 @@
+//! What can be asked over the control socket: one JSON object a line, each answered by one.
+
+use serde::{Deserialize, Serialize};
+
+/// A request, as it stands on the line: `{"command":"kick","whom":"7"}`.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(tag = "command", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Request {
+    /// Everybody, or the peers of one listener.
+    Peers { listener: Option<String> },
+    /// One peer: a session (16 hexadecimal digits) or a client id.
+    Peer { whom: String },
+    /// Ends a session, or all of a client.
+    Kick { whom: String },
+    /// Ends sessions and refuses new ones: a network, an address or a client id.
+    Ban { whom: String, seconds: Option<u64> },
+    /// Lifts a ban.
+    Unban { whom: String },
+    /// All bans.
+    Bans,
+    /// All targets.
+    Backends,
+    /// No new sessions for a target, as written in the configuration.
+    BackendDrain { target: String },
+    /// New sessions for it again.
+    BackendEnable { target: String },
+    /// No new peers; with a time, those who are left then are told to go.
+    Drain { seconds: Option<u64> },
+    /// New peers again.
+    Undrain,
+    /// Logs at this level from now on.
+    Log { level: String },
+    /// Figures of the process.
+    Stats,
+}

@@ -1,0 +1,160 @@
+//! What operators ask of a listener, between two turns of its worker.
+
+use std::time::Duration;
+
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+use tidegate_proto::{CloseReason, Now, PeerId};
+
+use super::Listener;
+use crate::admission::BanError;
+
+/// One peer, for people and scripts. Ids are text: JSON numbers lose the low digits of 64 bits.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct PeerView {
+    /// As in the log and in the PROXY header.
+    pub session: String,
+    pub listener: String,
+    pub address: String,
+    pub client_id: Option<String>,
+    pub target: Option<String>,
+    pub age_s: f64,
+    pub mode: String,
+    pub rtt_ms: f64,
+    pub jitter_ms: f64,
+    pub loss: f64,
+    pub messages_received: u64,
+    pub messages_acked: u64,
+    pub messages_resent: u64,
+    pub bytes_received: u64,
+    pub bytes_sent: u64,
+    pub to_backend_bytes: u64,
+    pub to_peer_bytes: u64,
+}
+
+/// Which peers are meant.
+#[derive(Clone, Copy, Debug)]
+pub enum Whom {
+    /// The session of this number.
+    Session(u64),
+    /// The sessions of this client.
+    Client(u64),
+    /// The sessions from these addresses.
+    Range(IpNet),
+}
+
+impl Listener {
+    /// As configured.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// All its peers.
+    pub fn views(&self, now: Now) -> Vec<PeerView> {
+        self.peers.iter().map(|peer| self.view(now, peer)).collect()
+    }
+
+    fn view(&self, now: Now, peer: &super::peer::Peer) -> PeerView {
+        let stats = self.endpoint.stats(peer.id).unwrap_or_default();
+        let client_id = self.client_of(peer.id);
+        let target = self.target_of(peer.id);
+        let inbox = self.endpoint.inbox_bytes(peer.id) + peer.stream.queued();
+        let mode = match (peer.closed, peer.connected, stats.in_bad_mode) {
+            (Some(_), _, _) => "closing",
+            (None, false, _) => "joining",
+            (None, true, true) => "bad",
+            (None, true, false) => "good",
+        };
+        PeerView {
+            session: format!("{:016x}", peer.session),
+            listener: self.name.to_string(),
+            address: peer.remote.to_string(),
+            client_id: client_id.map(|id| id.to_string()),
+            target,
+            age_s: now.mono.since(peer.since).as_secs_f64(),
+            mode: mode.to_owned(),
+            rtt_ms: stats.rtt.as_secs_f64() * 1e3,
+            jitter_ms: stats.rtt_variation.as_secs_f64() * 1e3,
+            loss: f64::from(stats.loss),
+            messages_received: stats.messages_received,
+            messages_acked: stats.messages_acked,
+            messages_resent: stats.messages_resent,
+            bytes_received: stats.message_bytes_received,
+            bytes_sent: stats.message_bytes_sent,
+            to_backend_bytes: inbox as u64,
+            to_peer_bytes: u64::from(stats.outbox_bytes),
+        }
+    }
+
+    /// Ends these sessions; says how many.
+    pub fn end(&mut self, now: Now, whom: Whom, reason: CloseReason) -> usize {
+        let meant = |id: PeerId| match (whom, self.peers.get(id)) {
+            (Whom::Session(session), Some(peer)) => peer.session == session,
+            (Whom::Client(client), Some(_)) => self.client_of(id) == Some(client),
+            (Whom::Range(range), Some(peer)) => range.contains(&peer.remote.ip().to_canonical()),
+            (_, None) => false,
+        };
+        let ids: Vec<_> = self.ids().into_iter().filter(|&id| meant(id)).collect();
+        for &id in &ids {
+            self.endpoint.close(now, id, reason);
+            self.touch(id);
+        }
+        ids.len()
+    }
+
+    /// Bans, and ends the sessions it concerns; says how many.
+    pub fn ban(&mut self, now: Now, whom: Whom, span: Option<Duration>) -> Result<usize, BanError> {
+        let until = span.map(|span| now.mono + span);
+        if let Some(admission) = &mut self.admission {
+            match whom {
+                Whom::Range(range) => admission.ban(now.mono, range, until)?,
+                Whom::Client(client) => admission.ban_client(now.mono, client, until)?,
+                Whom::Session(_) => {}
+            }
+        }
+        Ok(self.end(now, whom, CloseReason::Banned))
+    }
+
+    /// Lifts a ban; false when there is none.
+    pub fn unban(&mut self, whom: Whom) -> bool {
+        match (&mut self.admission, whom) {
+            (Some(admission), Whom::Range(range)) => admission.unban(range),
+            (Some(admission), Whom::Client(client)) => admission.unban_client(client),
+            (Some(_), Whom::Session(_)) | (None, _) => false,
+        }
+    }
+
+    /// Who is banned, and for how many more seconds (`None`: for good).
+    pub fn bans(&self, now: Now) -> Vec<(String, Option<u64>)> {
+        let Some(admission) = &self.admission else {
+            return Vec::new();
+        };
+        let left =
+            |end: Option<tidegate_proto::Timestamp>| end.map(|end| end.since(now.mono).as_secs());
+        let ranges = admission.bans().ranges();
+        let ranges = ranges
+            .into_iter()
+            .map(|(range, end)| (range.to_string(), left(end)));
+        let clients = admission.bans().clients();
+        let clients = clients
+            .into_iter()
+            .map(|(id, end)| (format!("client {id}"), left(end)));
+        ranges.chain(clients).collect()
+    }
+
+    /// Takes no newcomers, or takes them again; those who are here stay.
+    pub fn set_draining(&mut self, draining: bool) {
+        self.draining = draining;
+    }
+
+    pub(super) fn is_banned(&self, now: Now, id: PeerId) -> bool {
+        self.client_of(id).is_some_and(|client| {
+            let admission = self.admission.as_ref();
+            admission.is_some_and(|own| own.bans().covers_client(now.mono, client))
+        })
+    }
+
+    fn client_of(&self, id: PeerId) -> Option<u64> {
+        self.endpoint.identity(id).and_then(|whom| whom.client_id)
+    }
+}

@@ -1,0 +1,126 @@
+//! What one peer may send: integer token buckets, a subtraction per datagram.
+
+use tidegate_proto::{Reject, Timestamp};
+
+use crate::config::Bucket;
+
+/// The limits of every peer of a listener.
+#[derive(Clone, Copy, Debug)]
+pub struct PeerLimits {
+    /// Datagrams; more are dropped before they are decrypted.
+    pub packets: Bucket,
+    /// Their bytes, likewise.
+    pub bytes: Bucket,
+    /// Messages; more wait in the session, which then stops acknowledging.
+    pub messages: Bucket,
+}
+
+/// What one peer has left.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Quota {
+    packets: Tokens,
+    bytes: Tokens,
+    messages: Tokens,
+}
+
+impl Quota {
+    /// Full.
+    pub(super) fn new(limits: &PeerLimits, now: Timestamp) -> Self {
+        Self {
+            packets: Tokens::full(limits.packets, now),
+            bytes: Tokens::full(limits.bytes, now),
+            messages: Tokens::full(limits.messages, now),
+        }
+    }
+
+    /// Pays for a datagram.
+    pub(super) fn take_datagram(&mut self, now: Timestamp, bytes: usize) -> Result<(), Reject> {
+        self.packets.refill(now);
+        self.bytes.refill(now);
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        if self.packets.left() < 1 || self.bytes.left() < bytes {
+            return Err(Reject::PeerLimited);
+        }
+        self.packets.take(1);
+        self.bytes.take(bytes);
+        Ok(())
+    }
+
+    /// Messages that may be taken now.
+    pub(super) fn messages(&mut self, now: Timestamp) -> u32 {
+        self.messages.refill(now);
+        self.messages.left()
+    }
+
+    /// That many were.
+    pub(super) fn take_messages(&mut self, count: u32) {
+        self.messages.take(count);
+    }
+}
+
+/// A bucket that counts in billionths, so that no time is lost to rounding.
+#[derive(Clone, Copy, Debug)]
+struct Tokens {
+    bucket: Bucket,
+    nanos: u64,
+    at: Timestamp,
+}
+
+const TOKEN: u64 = 1_000_000_000;
+
+impl Tokens {
+    fn full(bucket: Bucket, at: Timestamp) -> Self {
+        Self {
+            bucket,
+            nanos: u64::from(bucket.burst) * TOKEN,
+            at,
+        }
+    }
+
+    fn refill(&mut self, now: Timestamp) {
+        let elapsed = now.since(self.at).as_nanos() as u64;
+        self.at = self.at.max(now);
+        let gained = elapsed.saturating_mul(u64::from(self.bucket.rate));
+        let full = u64::from(self.bucket.burst) * TOKEN;
+        self.nanos = self.nanos.saturating_add(gained).min(full);
+    }
+
+    fn left(&self) -> u32 {
+        // At most the burst.
+        (self.nanos / TOKEN) as u32
+    }
+
+    fn take(&mut self, count: u32) {
+        self.nanos = self.nanos.saturating_sub(u64::from(count) * TOKEN);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_gets_its_burst_and_then_its_rate() {
+        let bucket = |rate, burst| Bucket { rate, burst };
+        let limits = PeerLimits {
+            packets: bucket(10, 3),
+            bytes: bucket(1_000, 2_000),
+            messages: bucket(5, 7),
+        };
+        let mut quota = Quota::new(&limits, Timestamp::ZERO);
+        let mut passed = |millis, bytes| {
+            let now = Timestamp::from_millis(millis);
+            quota.take_datagram(now, bytes).is_ok()
+        };
+        assert_eq!([0; 4].map(|at| passed(at, 100)), [true, true, true, false]);
+        assert!(!passed(99, 100), "a token takes 100 ms");
+        assert!(passed(100, 100));
+        assert!(!passed(1_000, 2_001), "more than the bytes that are left");
+        assert!(passed(1_000, 2_000));
+        assert!(!passed(1_100, 200), "bytes run out before packets do");
+        assert_eq!(quota.messages(Timestamp::from_millis(1_100)), 7);
+        quota.take_messages(7);
+        assert_eq!(quota.messages(Timestamp::from_millis(1_299)), 0);
+        assert_eq!(quota.messages(Timestamp::from_millis(1_300)), 1);
+    }
+}
