@@ -78,12 +78,19 @@ async fn connect(config: Config, logging: Logging) -> anyhow::Result<()> {
         Handle::spawn(format!("worker {index}"), clock.clone(), parts, alive)
     })?;
     let remotes: Vec<Remote> = fleet.remotes();
+    let (told, now) = (board.clone(), clock.clone());
+    let gate = Arc::new(Gate::new(
+        told,
+        now,
+        remotes.clone(),
+        HashMap::new(),
+        logging,
+    ));
+    gate.clone().listen_for_signals()?;
     let _control = match &config.admin.control_socket {
         Some(path) => {
             let socket = ControlSocket::bind(path, config.admin.control_mode)?;
-            let (board, clock) = (board.clone(), clock.clone());
-            let gate = Gate::new(board, clock, remotes.clone(), HashMap::new(), logging);
-            Some(socket.start(Arc::new(gate)))
+            Some(socket.start(gate))
         }
         None => None,
     };

@@ -22,6 +22,7 @@ pub mod metrics;
 pub mod notify;
 pub mod protocol;
 pub mod proxy_protocol;
+pub mod reload;
 pub mod serve;
 pub mod shutdown;
 pub mod tokens;

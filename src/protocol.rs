@@ -3,12 +3,15 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 use tidegate_proto::endpoint;
 use tidegate_proto::yojimbo::netcode::{
     self, Handshake, Key, Roster, RosterParams, TimeoutPolicy, global_sequence_start,
 };
-use tidegate_proto::{Acceptor, Now, Session, Stranger, Verdict, gaffer, rudp, sender, yojimbo};
+use tidegate_proto::{
+    Acceptor, Deadline, Now, Reject, Session, Stranger, Verdict, gaffer, rudp, sender, yojimbo,
+};
 
 use crate::config::{
     self, FollowAddress, GafferMode, OnMissing, Protocol, PublicAddresses, Rate, RateProfile,
@@ -21,6 +24,8 @@ pub struct Door {
     shared: Shared,
     peers_max: usize,
     started_unix: u64,
+    /// Ways to the doorkeepers of the endpoints made so far.
+    keepers: Vec<Sender<News>>,
 }
 
 enum Shared {
@@ -83,16 +88,19 @@ impl Door {
             shared,
             peers_max: listener.max_peers,
             started_unix: now.unix_secs,
+            keepers: Vec::new(),
         })
     }
 
     /// One worker's endpoint; `shard` is its number among the listener's endpoints.
     pub fn endpoint(
-        &self,
+        &mut self,
         listener: &config::Listener,
         shard: u16,
     ) -> anyhow::Result<endpoint::Endpoint> {
-        let acceptor: Box<dyn Acceptor> = match &self.shared {
+        let (keeper, news) = channel();
+        self.keepers.push(keeper);
+        let acceptor = match &self.shared {
             Shared::Yojimbo {
                 params,
                 handshake,
@@ -105,15 +113,23 @@ impl Door {
                     global_sequence_start(shard, self.started_unix),
                 );
                 let seed = u64::from_le_bytes(random()?);
-                Box::new(yojimbo::Acceptor::new(handshake, params.clone(), seed))
+                Keeper::Yojimbo(Box::new(yojimbo::Acceptor::new(
+                    handshake,
+                    params.clone(),
+                    seed,
+                )))
             }
             // The probe's secret is shared: the kernel may send a peer's datagrams to another
             // worker once a socket is added or lost.
             Shared::Gaffer { params, secret } => {
-                Box::new(gaffer::Acceptor::new(params.clone(), *secret))
+                Keeper::Gaffer(gaffer::Acceptor::new(params.clone(), *secret))
             }
-            Shared::Rudp { params, secret } => Box::new(rudp::Acceptor::new(*params, *secret)),
+            Shared::Rudp { params, secret } => Keeper::Rudp(rudp::Acceptor::new(*params, *secret)),
         };
+        let acceptor = Box::new(Doorkeeper {
+            keeper: acceptor,
+            news,
+        });
         let params = endpoint::Params {
             peers_max: self.peers_max,
             follow: match listener.follow_address_change {
@@ -123,6 +139,128 @@ impl Door {
             ..endpoint::Params::default()
         };
         Ok(endpoint::Endpoint::new(acceptor, params))
+    }
+}
+
+impl Door {
+    /// Peers are let in by these rules from now on. Handshakes under way go on; keys that are no
+    /// longer listed open no new ones. The protocol must be the one it was made for.
+    pub fn update(
+        &mut self,
+        listener: &config::Listener,
+        bound: &[SocketAddr],
+    ) -> anyhow::Result<()> {
+        let queues = Queues {
+            inbox: listener.backend.queue_to_backend,
+            outbox: listener.backend.queue_to_peer,
+        };
+        match (&mut self.shared, &listener.protocol) {
+            (
+                Shared::Yojimbo {
+                    params, handshake, ..
+                },
+                Protocol::Yojimbo(own),
+            ) => {
+                let mut new = yojimbo_params(own, &listener.rate, queues);
+                new.ack = listener.ack;
+                *params = Arc::new(new);
+                let slots = u32::try_from(listener.max_peers).unwrap_or(u32::MAX);
+                *handshake = handshake_params(listener, &own.netcode, bound, slots);
+                for keeper in &self.keepers {
+                    let news = News::Yojimbo(params.clone(), Box::new(handshake.clone()));
+                    // A worker that has ended lets nobody in.
+                    keeper.send(news).ok();
+                }
+            }
+            (Shared::Gaffer { params, secret }, Protocol::Gaffer(own)) => {
+                let idle = listener.idle_timeout;
+                *params = Arc::new(gaffer_params(own, &listener.rate, idle, queues));
+                for keeper in &self.keepers {
+                    let next = gaffer::Acceptor::new(params.clone(), *secret);
+                    keeper.send(News::Gaffer(next)).ok();
+                }
+            }
+            (Shared::Rudp { params, secret }, Protocol::Rudp(own)) => {
+                *params = rudp_params(own, listener.idle_timeout, queues);
+                for keeper in &self.keepers {
+                    let next = rudp::Acceptor::new(*params, *secret);
+                    keeper.send(News::Rudp(next)).ok();
+                }
+            }
+            _ => anyhow::bail!("a listener's protocol does not change"),
+        }
+        Ok(())
+    }
+}
+
+/// What changed for a doorkeeper.
+enum News {
+    Yojimbo(Arc<yojimbo::Params>, Box<netcode::Params>),
+    Gaffer(gaffer::Acceptor),
+    Rudp(rudp::Acceptor),
+}
+
+/// Judges strangers, and looks for news whenever one knocks: nobody else needs to interrupt it.
+struct Doorkeeper {
+    keeper: Keeper,
+    news: Receiver<News>,
+}
+
+enum Keeper {
+    Yojimbo(Box<yojimbo::Acceptor>),
+    Gaffer(gaffer::Acceptor),
+    Rudp(rudp::Acceptor),
+}
+
+impl Doorkeeper {
+    fn informed(&mut self) -> &mut dyn Acceptor {
+        while let Ok(news) = self.news.try_recv() {
+            match (&mut self.keeper, news) {
+                (Keeper::Yojimbo(keeper), News::Yojimbo(params, handshake)) => {
+                    keeper.set_params(params);
+                    keeper.handshake().set_params(*handshake);
+                }
+                (Keeper::Gaffer(keeper), News::Gaffer(next)) => *keeper = next,
+                (Keeper::Rudp(keeper), News::Rudp(next)) => *keeper = next,
+                // A door has one protocol.
+                (_, News::Yojimbo(..) | News::Gaffer(_) | News::Rudp(_)) => {}
+            }
+        }
+        match &mut self.keeper {
+            Keeper::Yojimbo(keeper) => &mut **keeper,
+            Keeper::Gaffer(keeper) => keeper,
+            Keeper::Rudp(keeper) => keeper,
+        }
+    }
+
+    fn keeper(&self) -> &dyn Acceptor {
+        match &self.keeper {
+            Keeper::Yojimbo(keeper) => &**keeper,
+            Keeper::Gaffer(keeper) => keeper,
+            Keeper::Rudp(keeper) => keeper,
+        }
+    }
+}
+
+impl Acceptor for Doorkeeper {
+    fn handle_unknown(&mut self, now: Now, stranger: Stranger<'_>) -> Verdict {
+        self.informed().handle_unknown(now, stranger)
+    }
+
+    fn handle_refused(&mut self, now: Now, stranger: Stranger<'_>, why: Reject) -> Verdict {
+        self.informed().handle_refused(now, stranger, why)
+    }
+
+    fn handle_timeout(&mut self, now: Now) {
+        self.informed().handle_timeout(now);
+    }
+
+    fn poll_timeout(&self) -> Option<Deadline> {
+        self.keeper().poll_timeout()
+    }
+
+    fn pending(&self) -> usize {
+        self.keeper().pending()
     }
 }
 
@@ -181,7 +319,7 @@ pub struct Closed;
 
 impl Acceptor for Closed {
     fn handle_unknown(&mut self, _now: Now, _stranger: Stranger<'_>) -> Verdict {
-        Verdict::Reject(tidegate_proto::Reject::UnknownPeer)
+        Verdict::Reject(Reject::UnknownPeer)
     }
 }
 

@@ -14,35 +14,43 @@ use crate::backend::{Pool, Rules, SocketOptions, health};
 use crate::board::{BackendInfo, Board, ListenerInfo, Reporter};
 use crate::capacity::Capacity;
 use crate::clock::Clock;
-use crate::config::{self, Bucket, Config, Drain, Listener};
+use crate::config::{self, Bucket, Config, Drain, Listener, Loaded};
 use crate::control::{ControlSocket, Gate};
 use crate::core_dumps;
 use crate::exit::Unavailable;
-use crate::listener::{Destination, Parts, PeerLimits};
+use crate::listener::{Destination, Parts, PeerLimits, Policy};
 use crate::logging::Logging;
 use crate::notify;
 use crate::protocol::{self, Door};
+use crate::reload::{self, Post, Site, Source};
 use crate::shutdown::Fleet;
 use crate::tokens::random;
 use crate::udp::{Options, UdpSocket};
 use crate::worker::Handle;
 
 /// Runs until told to stop.
-pub fn run(config: Config, logging: Logging) -> anyhow::Result<()> {
+///
+/// `source` reads the configuration again, for a reload.
+pub fn run(loaded: &Loaded, logging: Logging, source: Source) -> anyhow::Result<()> {
     core_dumps::forbid();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    runtime.block_on(serve(config, logging))
+    runtime.block_on(serve(loaded, logging, source))
 }
 
-async fn serve(config: Config, logging: Logging) -> anyhow::Result<()> {
-    let mut server = Server::open(&config).await?;
+async fn serve(loaded: &Loaded, logging: Logging, source: Source) -> anyhow::Result<()> {
+    let config = &loaded.config;
+    let mut server = Server::open(config).await?;
     tokio::spawn(logging.clone().publish(server.board.clone()));
+    let posts = std::mem::take(&mut server.posts);
+    let site = Site::new(source, loaded, posts, logging.clone());
+    let gate = Arc::new(server.gate(logging).with_site(site));
+    gate.clone().listen_for_signals()?;
     let _control = match &config.admin.control_socket {
         Some(path) => {
             let socket = ControlSocket::bind(path, config.admin.control_mode)?;
-            Some(socket.start(server.gate(logging)))
+            Some(socket.start(gate))
         }
         None => None,
     };
@@ -58,6 +66,7 @@ pub struct Server {
     addresses: Vec<SocketAddr>,
     clock: Clock,
     pools: HashMap<String, Arc<Pool>>,
+    posts: HashMap<String, Post>,
 }
 
 impl Server {
@@ -72,11 +81,13 @@ impl Server {
         ));
         let mut shares: Vec<Vec<Parts>> = (0..config.runtime.workers).map(|_| Vec::new()).collect();
         let mut addresses = Vec::new();
+        let mut posts = HashMap::new();
         for listener in &config.listeners {
             let pool = &pools[&listener.backend.name];
-            let (bound, all) = open_listener(config, listener, pool, &board, &capacity, &mut clock)
+            let (post, all) = open_listener(config, listener, pool, &board, &capacity, &mut clock)
                 .with_context(|| format!("listener {}", listener.name))?;
-            addresses.extend(bound);
+            addresses.extend(&post.bound);
+            posts.insert(listener.name.clone(), post);
             for (share, parts) in shares.iter_mut().zip(all) {
                 share.extend(parts);
             }
@@ -100,18 +111,19 @@ impl Server {
             addresses,
             clock,
             pools,
+            posts,
         })
     }
 
     /// What operators reach it by.
-    fn gate(&mut self, logging: Logging) -> Arc<Gate> {
-        Arc::new(Gate::new(
+    fn gate(&mut self, logging: Logging) -> Gate {
+        Gate::new(
             self.board.clone(),
             self.clock.clone(),
             self.fleet.remotes(),
             std::mem::take(&mut self.pools),
             logging,
-        ))
+        )
     }
 
     /// The UDP addresses that were bound, in the order of the configuration.
@@ -156,7 +168,7 @@ async fn open_pools(config: &Config, board: &Arc<Board>) -> HashMap<String, Arc<
     pools
 }
 
-/// The listener's addresses, and for each worker a share of it for each address.
+/// What a reload needs of the listener, and for each worker a share of it for each address.
 fn open_listener(
     config: &Config,
     listener: &Listener,
@@ -164,7 +176,7 @@ fn open_listener(
     board: &Board,
     capacity: &Arc<Capacity>,
     clock: &mut Clock,
-) -> anyhow::Result<(Vec<SocketAddr>, Vec<Vec<Parts>>)> {
+) -> anyhow::Result<(Post, Vec<Vec<Parts>>)> {
     let workers = config.runtime.workers;
     let (bound, sockets) = bind_all(config, listener)?;
     let reporters = board.add_listener(
@@ -177,7 +189,7 @@ fn open_listener(
         },
         sockets.len(),
     );
-    let door = Door::new(listener, &bound, clock.now())?;
+    let mut door = Door::new(listener, &bound, clock.now())?;
     let admission = admission_params(listener, &bound, sockets.len());
     let mut shares: Vec<Vec<Parts>> = (0..workers).map(|_| Vec::new()).collect();
     let shards = sockets.into_iter().zip(reporters).enumerate();
@@ -191,7 +203,13 @@ fn open_listener(
         shares[shard % workers].push(parts);
     }
     announce(listener, &bound);
-    Ok((bound, shares))
+    let shards = shares.iter().map(Vec::len).sum();
+    let post = Post {
+        door,
+        bound,
+        shards,
+    };
+    Ok((post, shares))
 }
 
 fn parts(
@@ -201,7 +219,6 @@ fn parts(
     capacity: &Arc<Capacity>,
     reporter: Reporter,
 ) -> anyhow::Result<Parts> {
-    let backend = &listener.backend;
     Ok(Parts {
         name: listener.name.as_str().into(),
         protocol: listener.protocol.label(),
@@ -212,34 +229,63 @@ fn parts(
             tidegate_proto::endpoint::Params::default(),
         ),
         admission: None,
-        destination: Some(Destination {
-            pool: pool.clone(),
-            timeout: backend.connect_timeout,
-            attempts: backend.connect_attempts,
-            backoff: backend.retry_backoff,
-            proxy: backend.proxy,
-            socket: SocketOptions {
-                nodelay: backend.tcp_nodelay,
-                keepalive: backend.tcp_keepalive,
-                user_timeout: backend.stall,
-            },
-        }),
-        rules: Rules {
-            codec: protocol::fitting(backend.codec, &listener.protocol),
-            unreliable: backend.unreliable,
-            acknowledge_written: listener.ack == tidegate_proto::AckPolicy::Written,
-            stall: backend.stall,
-            linger: backend.linger,
-        },
-        limits: Some(PeerLimits {
-            packets: listener.limits.peer_packets,
-            bytes: listener.limits.peer_bytes,
-            messages: listener.limits.peer_messages,
-        }),
+        destination: Some(destination(listener, pool)),
+        rules: rules(listener),
+        limits: Some(peer_limits(listener)),
         capacity: Arc::clone(capacity),
         reporter: Some(reporter),
         seed: u64::from_le_bytes(random()?),
     })
+}
+
+/// What a listener's new sessions get, for one worker.
+pub(crate) fn policy(changed: &reload::Changed, pool: &Arc<Pool>) -> Policy {
+    let reload::Changed {
+        listener,
+        bound,
+        shards,
+    } = changed;
+    Policy {
+        destination: destination(listener, pool),
+        rules: rules(listener),
+        limits: peer_limits(listener),
+        admission: admission_params(listener, bound, *shards),
+    }
+}
+
+fn destination(listener: &Listener, pool: &Arc<Pool>) -> Destination {
+    let backend = &listener.backend;
+    Destination {
+        pool: pool.clone(),
+        timeout: backend.connect_timeout,
+        attempts: backend.connect_attempts,
+        backoff: backend.retry_backoff,
+        proxy: backend.proxy,
+        socket: SocketOptions {
+            nodelay: backend.tcp_nodelay,
+            keepalive: backend.tcp_keepalive,
+            user_timeout: backend.stall,
+        },
+    }
+}
+
+fn rules(listener: &Listener) -> Rules {
+    let backend = &listener.backend;
+    Rules {
+        codec: protocol::fitting(backend.codec, &listener.protocol),
+        unreliable: backend.unreliable,
+        acknowledge_written: listener.ack == tidegate_proto::AckPolicy::Written,
+        stall: backend.stall,
+        linger: backend.linger,
+    }
+}
+
+fn peer_limits(listener: &Listener) -> PeerLimits {
+    PeerLimits {
+        packets: listener.limits.peer_packets,
+        bytes: listener.limits.peer_bytes,
+        messages: listener.limits.peer_messages,
+    }
 }
 
 /// Every address once for each worker. All before any is served: the kernel spreads peers over the

@@ -241,7 +241,12 @@ impl Worker {
 
     fn handle_command(&mut self, now: Now, command: Command) {
         match command {
-            Command::Visit(visit) => visit(now, &mut self.listeners),
+            Command::Visit(visit) => {
+                visit(now, &mut self.listeners);
+                // New rules may allow longer frames.
+                let frames = self.listeners.iter().map(Listener::max_frame);
+                self.scratch.fit(frames.max().unwrap_or(0));
+            }
             Command::Dial(index, dial) => self.dial(now, index, *dial),
             Command::Drain { linger } => {
                 for listener in &mut self.listeners {

@@ -152,9 +152,14 @@ impl Admission {
         &self.bans
     }
 
-    /// Replaces the lists after a reload; buckets and bans stay.
-    pub fn set_rules(&mut self, rules: Rules) {
-        self.rules = rules;
+    /// After a reload: new lists, new buckets, and every ban as it was.
+    pub fn set_params(&mut self, params: &Params) {
+        *self = Self {
+            bans: std::mem::take(&mut self.bans),
+            bans_by_strikes: self.bans_by_strikes,
+            bans_by_operator: self.bans_by_operator,
+            ..Self::new(params)
+        };
     }
 
     /// For the board. Forgets bans that are over, and looks at every bucket: a few times a second,

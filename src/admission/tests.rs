@@ -77,10 +77,12 @@ fn our_own_sockets_are_no_peers() {
 fn low_ports_are_refused_only_on_request() {
     let mut admission = Admission::new(&params());
     assert_eq!(admission.allow(at(0), source("192.0.2.1:53"), 100), Ok(()));
-    admission.set_rules(Rules {
+    let mut stricter = params();
+    stricter.rules = Rules {
         refuse_low_ports: true,
         ..Rules::default()
-    });
+    };
+    admission.set_params(&stricter);
     let mut judge = |text| admission.allow(at(0), source(text), 100);
     assert_eq!(judge("192.0.2.1:1023"), Err(Reject::BadSource));
     assert_eq!(judge("192.0.2.1:1024"), Ok(()));

@@ -137,6 +137,13 @@ impl Scratch {
             frames: Vec::new(),
         }
     }
+
+    /// Makes room for frames up to this size; never less than there was, since sessions that live
+    /// may still have the old size.
+    pub fn fit(&mut self, max_frame: usize) {
+        let room = self.read.len().max(READ_BYTES + max_frame);
+        self.read.resize(room, 0);
+    }
 }
 
 /// What a pump left behind.

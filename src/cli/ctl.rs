@@ -84,6 +84,8 @@ enum CtlCommand {
     },
     /// Take new peers again
     Undrain,
+    /// Read the configuration again; a mistake changes nothing
+    Reload,
     /// Change what is logged
     Log {
         /// A level, or directives such as info,tidegate::listener=debug
@@ -214,6 +216,7 @@ impl CtlCommand {
                 seconds: seconds(grace),
             },
             Self::Undrain => Request::Undrain,
+            Self::Reload => Request::Reload,
             Self::Log { level } => Request::Log {
                 level: level.clone(),
             },

@@ -3,22 +3,30 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 
 use super::{ConnectArgs, RunArgs, ServeArgs, keygen};
-use crate::config::{self, Config, ConnectFlags, Input, Loaded, Override, ServeFlags};
+use crate::config::{self, ConnectFlags, Input, Loaded, Override, ServeFlags};
 use crate::exit::{Misused, Unavailable};
 use crate::logging::{self, Logging};
+use crate::reload::Source;
 
 /// Loads the configuration and starts the log.
 pub(super) fn start(
     args: &RunArgs,
     mut overrides: Vec<Override>,
-) -> anyhow::Result<(Config, Logging)> {
+) -> anyhow::Result<(Loaded, Logging, Source)> {
     overrides.extend(run_overrides(args));
-    let loaded = load(args.config.as_deref(), overrides)?;
+    let loaded = load(args.config.as_deref(), overrides.clone())?;
+    let file = args.config.clone();
+    let source = move || {
+        if file.as_deref() == Some(Path::new("-")) {
+            bail!("standard input can be read only once");
+        }
+        load(file.as_deref(), overrides.clone())
+    };
     let logging = logging::install(&loaded.config.log).map_err(Unavailable)?;
-    Ok((loaded.config, logging))
+    Ok((loaded, logging, Box::new(source)))
 }
 
 /// Reads a file (or nothing) with the environment and `overrides` on top.

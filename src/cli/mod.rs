@@ -217,14 +217,14 @@ fn spell(error: &anyhow::Error) -> String {
 fn run(command: Command) -> anyhow::Result<Exit> {
     match command {
         Command::Serve(args) => {
-            let (config, logging) = input::start(&args.run, input::serve_flags(&args)?)?;
-            let outcome = serve::run(config, logging.clone());
+            let (loaded, logging, source) = input::start(&args.run, input::serve_flags(&args)?)?;
+            let outcome = serve::run(&loaded, logging.clone(), source);
             logging.flush();
             outcome.map(|()| Exit::Done)
         }
         Command::Connect(args) => {
-            let (config, logging) = input::start(&args.run, input::connect_flags(&args)?)?;
-            let outcome = connect::run(config, logging.clone());
+            let (loaded, logging, _) = input::start(&args.run, input::connect_flags(&args)?)?;
+            let outcome = connect::run(loaded.config, logging.clone());
             logging.flush();
             outcome.map(|()| Exit::Done)
         }

@@ -1,6 +1,7 @@
 //! Who carries requests out: asks the workers, gathers what they answer.
 
 use std::collections::HashMap;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -8,6 +9,8 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 use tidegate_proto::{CloseReason, Now};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Mutex;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::{sleep, timeout};
 
@@ -18,6 +21,9 @@ use crate::clock::{self, Clock};
 use crate::config::parse_id;
 use crate::listener::{Listener, PeerView, Whom};
 use crate::logging::Logging;
+use crate::notify;
+use crate::reload::Site;
+use crate::serve;
 use crate::worker::Remote;
 use ipnet::IpNet;
 
@@ -31,6 +37,8 @@ pub struct Gate {
     logging: Logging,
     /// Counts drains and their ends, so that the grace of an old one does not end a newer one.
     drains: AtomicU64,
+    /// What a reload changes; `None` where only a restart does.
+    site: Option<Mutex<Site>>,
 }
 
 impl Gate {
@@ -49,7 +57,71 @@ impl Gate {
             pools,
             logging,
             drains: AtomicU64::new(0),
+            site: None,
         }
+    }
+
+    /// Also for reloads of what is served here.
+    #[must_use]
+    pub fn with_site(self, site: Site) -> Self {
+        Self {
+            site: Some(Mutex::new(site)),
+            ..self
+        }
+    }
+
+    /// SIGHUP reloads, SIGUSR1 drains without an end.
+    pub fn listen_for_signals(self: Arc<Self>) -> io::Result<()> {
+        let mut hangup = signal(SignalKind::hangup())?;
+        let mut drain = signal(SignalKind::user_defined1())?;
+        tokio::spawn(async move {
+            loop {
+                let outcome = tokio::select! {
+                    _ = hangup.recv() => self.reload().await,
+                    _ = drain.recv() => self.drain(None).await,
+                };
+                // A reload has said so itself; its caller is not there to be told.
+                if let Err(error) = outcome {
+                    tracing::debug!(event = "signal", error = format!("{error:#}"));
+                }
+            }
+        });
+        Ok(())
+    }
+
+    async fn reload(&self) -> anyhow::Result<Value> {
+        notify::reloading();
+        let outcome = self.try_reload().await;
+        let now = self.clock.clone().now();
+        self.board
+            .update_process(|process| process.on_reload(now, outcome.is_ok()));
+        match &outcome {
+            Ok(done) => tracing::info!(event = "reload", outcome = %done),
+            Err(error) => tracing::error!(event = "reload_refused", error = format!("{error:#}")),
+        }
+        notify::ready();
+        outcome
+    }
+
+    async fn try_reload(&self) -> anyhow::Result<Value> {
+        let Some(site) = &self.site else {
+            bail!("a tunnel changes with a restart only");
+        };
+        let outcome = site.lock().await.reload()?;
+        for changed in &outcome.changed {
+            let name = changed.listener.name.clone();
+            let Some(pool) = self.pools.get(&changed.listener.backend.name) else {
+                continue;
+            };
+            let policy = serve::policy(changed, pool);
+            self.ask(move |_, listener| {
+                if listener.name() == name {
+                    listener.set_policy(policy.clone());
+                }
+            })
+            .await?;
+        }
+        Ok(json!({ "applied": outcome.applied, "needs_restart": outcome.waiting }))
     }
 
     /// Does what is asked.
@@ -95,6 +167,7 @@ impl Gate {
             Request::BackendEnable { target } => self.set_target_draining(&target, false),
             Request::Drain { seconds } => self.drain(seconds).await,
             Request::Undrain => self.undrain().await,
+            Request::Reload => self.reload().await,
             Request::Log { level } => {
                 self.logging.set_level(&level).map_err(anyhow::Error::msg)?;
                 Ok(json!({}))
@@ -237,6 +310,9 @@ impl Gate {
             "uptime_s": snapshot.uptime.as_secs(),
             "peers": snapshot.peers(),
             "queued_bytes": snapshot.queued_bytes(),
+            "reloads": snapshot.process.reloads_ok,
+            "reloads_refused": snapshot.process.reloads_refused,
+            "last_reload_ok": snapshot.process.last_reload_ok,
             "not_ready": snapshot.not_ready(),
             "listeners": listeners.collect::<Vec<_>>(),
         })

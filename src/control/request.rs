@@ -28,6 +28,8 @@ pub enum Request {
     Drain { seconds: Option<u64> },
     /// New peers again.
     Undrain,
+    /// Reads the configuration again.
+    Reload,
     /// Logs at this level from now on.
     Log { level: String },
     /// Figures of the process.

@@ -32,7 +32,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use attempt::Attempt;
 pub use attempt::Destination;
-pub use orders::{PeerView, Whom};
+pub use orders::{PeerView, Policy, Whom};
 use peer::Peer;
 use peers::Peers;
 pub use quota::PeerLimits;

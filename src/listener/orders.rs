@@ -1,13 +1,15 @@
 //! What operators ask of a listener, between two turns of its worker.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use tidegate_proto::{CloseReason, Now, PeerId};
 
-use super::Listener;
-use crate::admission::BanError;
+use super::{Destination, Listener, PeerLimits};
+use crate::admission::{self, BanError};
+use crate::backend::Rules;
 
 /// One peer, for people and scripts. Ids are text: JSON numbers lose the low digits of 64 bits.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -41,6 +43,15 @@ pub enum Whom {
     Client(u64),
     /// The sessions from these addresses.
     Range(IpNet),
+}
+
+/// What new sessions and strangers of a listener get.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    pub destination: Destination,
+    pub rules: Rules,
+    pub limits: PeerLimits,
+    pub admission: admission::Params,
 }
 
 impl Listener {
@@ -140,6 +151,16 @@ impl Listener {
             .into_iter()
             .map(|(id, end)| (format!("client {id}"), left(end)));
         ranges.chain(clients).collect()
+    }
+
+    /// New sessions get this; those that live keep what they began with.
+    pub fn set_policy(&mut self, policy: Policy) {
+        self.destination = Some(policy.destination);
+        self.rules = Arc::new(policy.rules);
+        self.limits = Some(policy.limits);
+        if let Some(admission) = &mut self.admission {
+            admission.set_params(&policy.admission);
+        }
     }
 
     /// Takes no newcomers, or takes them again; those who are here stay.

@@ -1,0 +1,527 @@
+//! The built program under its operator's hands: a server, a tunnel to it, a backend behind, and
+//! `tidegate ctl` beside.
+
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the answer")]
+
+mod support;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::Value;
+use support::{accept, wait_until};
+
+/// A directory of this test's own, gone with it.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("tidegate-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.0.join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).ok();
+    }
+}
+
+fn program() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command
+        .env_remove("RUNTIME_DIRECTORY")
+        .env_remove("TIDEGATE_CONFIG");
+    command
+}
+
+/// A running tidegate, and what it has logged.
+struct Running {
+    child: Child,
+    log: Arc<Mutex<Vec<Value>>>,
+}
+
+impl Running {
+    fn start(arguments: &[&str]) -> Self {
+        let mut child = program()
+            .args(arguments)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let (lines, kept) = (child.stderr.take().unwrap(), log.clone());
+        std::thread::spawn(move || {
+            for line in BufReader::new(lines).lines().map_while(Result::ok) {
+                let line = serde_json::from_str(&line).unwrap_or(Value::String(line));
+                kept.lock().unwrap().push(line);
+            }
+        });
+        Self { child, log }
+    }
+
+    fn logged(&self, event: &str) -> Value {
+        wait_until(event, Duration::from_secs(20), || {
+            let log = self.log.lock().unwrap();
+            log.iter().find(|line| line["event"] == event).cloned()
+        })
+    }
+
+    fn end(&mut self) -> i32 {
+        wait_until("its end", Duration::from_secs(20), || {
+            self.child.try_wait().unwrap()
+        })
+        .code()
+        .unwrap()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+/// A server in front of a backend, and a tunnel that leads to it.
+struct Scene {
+    directory: Directory,
+    backend: TcpListener,
+    server: Running,
+    tunnel: Running,
+    entrance: SocketAddr,
+}
+
+impl Scene {
+    fn new(name: &str) -> Self {
+        let directory = Directory::new(name);
+        let key = directory.0.join("key");
+        let made = program()
+            .arg("keygen")
+            .arg("--out")
+            .arg(&key)
+            .status()
+            .unwrap();
+        assert!(made.success());
+        let backend = TcpListener::bind("127.0.0.1:0").unwrap();
+        let target = backend.local_addr().unwrap();
+        let control = directory.0.join("control.sock");
+        let config = directory.write(
+            "server.toml",
+            &format!(
+                "version = 1\n\
+                 [runtime]\nworkers = 2\n\
+                 [admin]\nlisten = \"\"\ncontrol_socket = \"{}\"\n\
+                 [listener.game]\nbind = [\"127.0.0.1:0\"]\nbackend = \"game\"\n\
+                 netcode = {{ key_file = \"key\" }}\n\
+                 [backend.game]\ntargets = [\"tcp://{target}\"]\nframing = \"raw\"\n\
+                 health = {{ kind = \"off\" }}\n",
+                control.display()
+            ),
+        );
+        let server = Running::start(&["serve", "--config", config.to_str().unwrap()]);
+        let address = server.logged("listening")["address"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        server.logged("control");
+        let config = directory.write(
+            "tunnel.toml",
+            &format!(
+                "version = 1\n[admin]\nlisten = \"\"\ncontrol_socket = \"\"\n\
+                 [tunnel.home]\nlisten = [\"tcp://127.0.0.1:0\"]\nremote = \"{address}\"\n\
+                 framing = \"raw\"\nnetcode = {{ key_file = \"key\", client_id = \"77\" }}\n"
+            ),
+        );
+        let tunnel = Running::start(&["connect", "--config", config.to_str().unwrap()]);
+        let entrance = tunnel.logged("listening")["address"]
+            .as_str()
+            .unwrap()
+            .parse()
+            .unwrap();
+        Self {
+            directory,
+            backend,
+            server,
+            tunnel,
+            entrance,
+        }
+    }
+
+    /// A player whose stream reaches the backend.
+    fn join(&self) -> (TcpStream, TcpStream) {
+        let mut player = TcpStream::connect(self.entrance).unwrap();
+        player
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .unwrap();
+        player.write_all(b"hello").unwrap();
+        let mut stream = accept(&self.backend);
+        let mut heard = [0; 5];
+        stream.read_exact(&mut heard).unwrap();
+        (player, stream)
+    }
+
+    fn control(&self) -> PathBuf {
+        self.directory.0.join("control.sock")
+    }
+
+    fn ctl(&self, arguments: &[&str]) -> Output {
+        ctl(&self.control(), arguments)
+    }
+
+    fn ask(&self, arguments: &[&str]) -> Value {
+        let output = self.ctl(arguments);
+        let text = String::from_utf8(output.stdout).unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        serde_json::from_str(&text).unwrap_or_else(|_| panic!("{arguments:?}: {text}{error}"))
+    }
+}
+
+fn ctl(control: &Path, arguments: &[&str]) -> Output {
+    let mut command = program();
+    command
+        .arg("ctl")
+        .arg("--control")
+        .arg(control)
+        .arg("--json");
+    command.args(arguments).output().unwrap()
+}
+
+fn is_over(stream: &mut TcpStream) -> bool {
+    matches!(stream.read(&mut [0; 16]), Ok(0) | Err(_))
+}
+
+/// A kick ends the session on both sides, each with its reason.
+#[test]
+fn a_kick_is_seen_on_both_sides() {
+    let scene = Scene::new("kick");
+    let (mut player, mut stream) = scene.join();
+    let peers = scene.ask(&["peers"])["peers"].clone();
+    assert_eq!(peers.as_array().unwrap().len(), 1);
+    assert_eq!(peers[0]["client_id"], "77");
+    assert_eq!(peers[0]["listener"], "game");
+    let target = format!("tcp://{}", scene.backend.local_addr().unwrap());
+    assert_eq!(peers[0]["target"], target);
+    let session = peers[0]["session"].as_str().unwrap();
+    assert_eq!(scene.server.logged("session_start")["session"], session);
+    assert_eq!(scene.server.logged("session_start")["target"], target);
+    assert_eq!(scene.ask(&["peer", "77"])["peers"][0]["session"], session);
+
+    assert_eq!(scene.ask(&["kick", session])["ended"], 1);
+    assert!(is_over(&mut player), "the player's stream ends");
+    assert!(is_over(&mut stream), "the backend's stream ends");
+    assert_eq!(scene.server.logged("session_end")["reason"], "kicked");
+    assert_eq!(
+        scene.tunnel.logged("session_end")["reason"],
+        "peer_disconnect"
+    );
+    let command = scene.server.logged("control_command");
+    assert!(command["uid"].is_u64(), "{command}");
+    let again = scene.ask(&["kick", session]);
+    assert_eq!(again["ok"], false, "nobody is left");
+}
+
+/// A banned client is turned away before a backend is opened, and let in again afterwards.
+#[test]
+fn a_ban_holds_until_it_is_lifted() {
+    let scene = Scene::new("ban");
+    let (mut player, _stream) = scene.join();
+    assert_eq!(scene.ask(&["ban", "77", "--for", "1h"])["ended"], 1);
+    assert!(is_over(&mut player));
+    assert_eq!(scene.server.logged("session_end")["reason"], "banned");
+    let mut refused = TcpStream::connect(scene.entrance).unwrap();
+    refused
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    assert!(is_over(&mut refused), "banned clients get nowhere");
+    let bans = scene.ask(&["bans"])["bans"].clone();
+    assert_eq!(bans[0]["whom"], "client 77");
+    assert!(bans[0]["seconds_left"].as_u64().unwrap() > 3_500);
+    assert_eq!(scene.ask(&["unban", "77"])["ok"], true);
+    let _streams = scene.join();
+    assert_eq!(scene.ask(&["unban", "77"])["ok"], false);
+
+    assert_eq!(scene.ask(&["ban", "127.0.0.0/8"])["ended"], 1);
+    assert_eq!(scene.ask(&["bans"])["bans"][0]["whom"], "127.0.0.0/8");
+    assert_eq!(scene.ask(&["unban", "127.0.0.0/8"])["ok"], true);
+    assert_eq!(scene.ask(&["ban", "nonsense"])["ok"], false);
+}
+
+/// A drain keeps who is here and takes nobody; undone, it takes them again.
+#[test]
+fn a_drain_can_be_undone() {
+    let scene = Scene::new("drain");
+    let (mut player, mut stream) = scene.join();
+    assert_eq!(scene.ask(&["drain"])["ok"], true);
+    assert_eq!(scene.ask(&["stats"])["state"], "draining");
+    let mut late = TcpStream::connect(scene.entrance).unwrap();
+    late.set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    assert!(is_over(&mut late));
+    player.write_all(b"still").unwrap();
+    let mut heard = [0; 5];
+    stream.read_exact(&mut heard).unwrap();
+    assert_eq!(&heard, b"still");
+    assert_eq!(scene.ask(&["undrain"])["ok"], true);
+    assert_eq!(scene.ask(&["stats"])["state"], "serving");
+    scene.ask(&["kick", "77"]);
+    assert!(is_over(&mut player));
+    let (mut player, _stream) = scene.join();
+    assert_eq!(scene.ask(&["drain", "--grace", "1s"])["ok"], true);
+    assert!(is_over(&mut player), "the grace is over");
+}
+
+/// A target out of use gets no new sessions, so with the only one nobody is seated.
+#[test]
+fn a_target_can_be_taken_out() {
+    let scene = Scene::new("target");
+    let target = format!("tcp://{}", scene.backend.local_addr().unwrap());
+    assert_eq!(scene.ask(&["backend", "drain", &target])["ok"], true);
+    assert_eq!(scene.ask(&["backends"])["targets"][0]["draining"], true);
+    let mut refused = TcpStream::connect(scene.entrance).unwrap();
+    refused
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    assert!(is_over(&mut refused));
+    assert_eq!(scene.ask(&["backend", "enable", &target])["ok"], true);
+    scene.join();
+    assert_eq!(
+        scene.ask(&["backend", "drain", "tcp://nobody:1"])["ok"],
+        false
+    );
+}
+
+/// The file mode is the access control, and the file goes with the process.
+#[test]
+fn the_socket_is_its_owners_alone() {
+    let mut scene = Scene::new("owner");
+    let mode = scene.control().metadata().unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    // SAFETY: takes nothing, cannot fail.
+    if unsafe { libc::geteuid() } == 0 {
+        std::fs::set_permissions(&scene.directory.0, PermissionsExt::from_mode(0o755)).unwrap();
+        let refused = std::os::unix::process::CommandExt::uid(&mut Command::new("true"), 65_534)
+            .status()
+            .is_ok();
+        if refused {
+            let mut command = program();
+            std::os::unix::process::CommandExt::uid(&mut command, 65_534);
+            command
+                .arg("ctl")
+                .arg("--control")
+                .arg(scene.control())
+                .arg("stats");
+            if let Ok(output) = command.output() {
+                assert_eq!(output.status.code(), Some(69), "{output:?}");
+            }
+        }
+    }
+    let own = scene.directory.0.join("server.toml");
+    let mut second = Running::start(&["serve", "--config", own.to_str().unwrap()]);
+    assert_eq!(second.end(), 69, "another tidegate answers there");
+    let pid = i32::try_from(scene.server.child.id()).unwrap();
+    // SAFETY: a signal to a child that has not been waited for.
+    unsafe { libc::kill(pid, libc::SIGTERM) };
+    assert_eq!(scene.server.end(), 0);
+    assert!(!scene.control().exists());
+
+    // What a killed process left is taken over; what is no socket is left alone.
+    drop(std::os::unix::net::UnixListener::bind(scene.control()).unwrap());
+    let third = Running::start(&["serve", "--config", own.to_str().unwrap()]);
+    third.logged("control");
+    drop(third);
+    std::fs::remove_file(scene.control()).unwrap();
+    let elsewhere = scene.directory.write("precious", "data");
+    std::os::unix::fs::symlink(&elsewhere, scene.control()).unwrap();
+    let mut fourth = Running::start(&["serve", "--config", own.to_str().unwrap()]);
+    assert_eq!(fourth.end(), 69, "a link is not followed");
+    assert_eq!(std::fs::read_to_string(elsewhere).unwrap(), "data");
+}
+
+/// Garbage gets an error, and the next line an answer.
+#[test]
+fn garbage_is_answered() {
+    let scene = Scene::new("garbage");
+    let mut stream = std::os::unix::net::UnixStream::connect(scene.control()).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(10)))
+        .unwrap();
+    stream
+        .write_all(b"{\"command\":\"destroy\"}\n\xc3\x28\n")
+        .unwrap();
+    let mut lines = BufReader::new(stream).lines();
+    let first = lines.next().unwrap().unwrap();
+    assert!(first.contains("\"ok\":false"), "{first}");
+    assert_eq!(scene.ask(&["stats"])["ok"], true, "others are served");
+}
+
+fn edit(scene: &Scene, from: &str, to: &str) {
+    let path = scene.directory.0.join("server.toml");
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(text.contains(from), "{text}");
+    std::fs::write(path, text.replace(from, to)).unwrap();
+}
+
+/// A pair of streams that answer each other until told to stop: traffic during a reload.
+struct Traffic {
+    stop: Arc<std::sync::atomic::AtomicBool>,
+    player: std::thread::JoinHandle<u32>,
+    echo: std::thread::JoinHandle<()>,
+}
+
+impl Traffic {
+    fn start((mut player, mut stream): (TcpStream, TcpStream)) -> Self {
+        let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let ends = stop.clone();
+        let echo = std::thread::spawn(move || {
+            let mut bytes = [0; 4];
+            while stream.read_exact(&mut bytes).is_ok() {
+                stream.write_all(&bytes).unwrap();
+            }
+        });
+        let player = std::thread::spawn(move || {
+            let mut round = 0u32;
+            while !ends.load(std::sync::atomic::Ordering::Relaxed) {
+                player.write_all(&round.to_be_bytes()).unwrap();
+                let mut answer = [0; 4];
+                player.read_exact(&mut answer).unwrap();
+                assert_eq!(answer, round.to_be_bytes());
+                round += 1;
+            }
+            round
+        });
+        Self { stop, player, echo }
+    }
+
+    fn stop(self) -> u32 {
+        self.stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        let rounds = self.player.join().unwrap();
+        self.echo.join().unwrap();
+        rounds
+    }
+}
+
+/// A broken file changes nothing, says why, and disturbs nobody.
+#[test]
+fn a_broken_file_changes_nothing() {
+    let scene = Scene::new("broken");
+    let traffic = Traffic::start(scene.join());
+    let path = scene.directory.0.join("server.toml");
+    let good = std::fs::read_to_string(&path).unwrap();
+    for broken in [
+        good.replace("raw", "row"),
+        good.replace("[backend.game]", "[backend.gome]"),
+        good.replace("version = 1", ""),
+        format!("{good}\nsurprise = 1\n"),
+        "[".to_owned(),
+    ] {
+        std::fs::write(&path, &broken).unwrap();
+        let answer = scene.ask(&["reload"]);
+        assert_eq!(answer["ok"], false, "{broken}");
+        let why = answer["error"].as_str().unwrap();
+        assert!(why.contains("configuration refused"), "{why}");
+    }
+    let stats = scene.ask(&["stats"]);
+    assert_eq!(
+        (&stats["reloads_refused"], &stats["last_reload_ok"]),
+        (&5.into(), &false.into())
+    );
+    std::fs::write(&path, &good).unwrap();
+    let answer = scene.ask(&["reload"]);
+    assert_eq!(answer["ok"], true);
+    assert_eq!(answer["applied"].as_array().unwrap().len(), 0, "{answer}");
+    assert_eq!(scene.ask(&["peers"])["peers"].as_array().unwrap().len(), 1);
+    assert!(traffic.stop() > 0);
+    assert_eq!(
+        scene.server.logged("session_end")["reason"],
+        "peer_disconnect"
+    );
+}
+
+/// The key changes, twice, while somebody plays: new tokens are taken, old ones while they are
+/// listed, and the session goes on.
+#[test]
+fn a_key_changes_without_an_outage() {
+    let scene = Scene::new("rotation");
+    let traffic = Traffic::start(scene.join());
+    let second = scene.directory.0.join("second");
+    let made = program()
+        .arg("keygen")
+        .arg("--out")
+        .arg(&second)
+        .status()
+        .unwrap();
+    assert!(made.success());
+    edit(
+        &scene,
+        "key_file = \"key\"",
+        "key_file = \"second\", previous_key_files = [\"key\"]",
+    );
+    let answer = scene.ask(&["reload"]);
+    assert_eq!(answer["ok"], true, "{answer}");
+    assert_eq!(
+        answer["needs_restart"].as_array().unwrap().len(),
+        0,
+        "{answer}"
+    );
+    assert!(answer.to_string().contains("netcode.keys"), "{answer}");
+
+    // The tunnel mints with the old key and one fixed client id, so the first player has to go.
+    assert!(traffic.stop() > 0);
+    assert_eq!(
+        scene.server.logged("session_end")["reason"],
+        "peer_disconnect"
+    );
+    let traffic = Traffic::start(scene.join());
+    edit(&scene, ", previous_key_files = [\"key\"]", "");
+    assert_eq!(scene.ask(&["reload"])["ok"], true);
+    assert_eq!(scene.ask(&["peers"])["peers"].as_array().unwrap().len(), 1);
+    assert!(traffic.stop() > 0, "its session outlives its key");
+    let mut refused = TcpStream::connect(scene.entrance).unwrap();
+    refused
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    refused.write_all(b"hello").unwrap();
+    assert!(
+        is_over(&mut refused),
+        "a key that is listed no more opens nothing"
+    );
+}
+
+/// What only a restart can change is left alone, and said; SIGHUP does the same as the command.
+#[test]
+fn what_needs_a_restart_is_said() {
+    let scene = Scene::new("restart");
+    edit(&scene, "workers = 2", "workers = 1");
+    edit(
+        &scene,
+        "backend = \"game\"",
+        "backend = \"game\"\nidle_timeout = \"11s\"",
+    );
+    let answer = scene.ask(&["reload"]);
+    assert_eq!(answer["applied"][0], "listener.game.idle_timeout");
+    assert_eq!(answer["needs_restart"][0], "runtime.workers");
+    edit(
+        &scene,
+        "version = 1",
+        "version = 1\nlog = { level = \"debug\" }",
+    );
+    let pid = i32::try_from(scene.server.child.id()).unwrap();
+    // SAFETY: a signal to a child that has not been waited for.
+    unsafe { libc::kill(pid, libc::SIGHUP) };
+    wait_until("a second reload", Duration::from_secs(10), || {
+        (scene.ask(&["stats"])["reloads"] == 2).then_some(())
+    });
+    scene.join();
+}
