@@ -112,14 +112,19 @@ impl Sender {
         let price = self.purse.price(&self.params);
         let number = self.in_flight.end();
         let before = self.plan.messages.len();
-        for (lane, queue) in self.lanes.iter().enumerate() {
+        // Without an answer to a probe nobody knows which message is missing: take turns.
+        let in_turns = self.probes > 0;
+        for (lane, queue) in self.lanes.iter_mut().enumerate() {
             let Queue::Reliable { outbox, .. } = queue else {
                 continue;
             };
             if outbox.is_bulk(&room.framing) {
                 continue;
             }
-            for index in 0..outbox.started().min(SCAN_MAX) {
+            let count = outbox.started().min(SCAN_MAX);
+            let first = outbox.probe_from(in_turns);
+            for step in 0..count {
+                let index = (first + step) % count;
                 let Some(entry) = outbox.entry(index) else {
                     break;
                 };
@@ -144,6 +149,9 @@ impl Sender {
                     self.plan.messages.push(planned);
                     self.purse.spend(bytes);
                     self.plan.copy_bytes += bytes;
+                    if in_turns {
+                        outbox.on_probed(id);
+                    }
                 }
             }
         }
