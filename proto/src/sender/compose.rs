@@ -320,11 +320,12 @@ impl Room {
             }
             let length = entry.length as usize;
             if entry.sends > 0 && !is_old(entry) {
-                // Blind resends of a far peer's messages would crowd out new ones for ever.
-                if length > again {
+                // Blind resends of a far peer's messages would crowd out new ones for ever. The oldest
+                // goes in any case: everything behind it waits for it.
+                if length > again && index > from {
                     continue;
                 }
-                again -= length;
+                again = again.saturating_sub(length);
             }
             if !self.fits(lane, length) && !self.fits_beyond(lane, length) {
                 return false;

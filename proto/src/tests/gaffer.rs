@@ -97,7 +97,6 @@ fn a_backend_that_sleeps_slows_its_peer_and_loses_nothing() {
 
 /// A lost message of more than half a packet has to be sent again although others wait behind it.
 #[test]
-#[ignore = "the article's profile never finds room for it: a packet's half is all a resend may take"]
 fn a_large_lost_message_is_sent_again_before_fresh_ones() {
     let up = Traffic {
         messages: 1_000,
