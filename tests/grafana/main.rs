@@ -276,6 +276,7 @@ fn the_dashboard_asks_for_metrics_that_exist() {
 
 /// Useful, but not on a picture.
 const ASIDE: &[&str] = &[
+    "tidegate_messages_skipped_total",
     "tidegate_build_info",
     "tidegate_config_last_reload_timestamp_seconds",
     "tidegate_handshakes_pending",
