@@ -194,7 +194,6 @@ fn parts(
             Ok(Parts {
                 name: tunnel.name.as_str().into(),
                 protocol: tunnel.protocol.label(),
-                acknowledges: protocol::acknowledges(&tunnel.protocol),
                 socket: None,
                 endpoint: Endpoint::new(Box::new(protocol::Closed), endpoint::Params::default()),
                 admission: None,

@@ -323,15 +323,6 @@ impl Acceptor for Closed {
     }
 }
 
-/// Whether peers of this protocol tell what they received.
-pub fn acknowledges(protocol: &Protocol) -> bool {
-    match protocol {
-        Protocol::Yojimbo(_) => true,
-        Protocol::Gaffer(own) => own.mode == GafferMode::Reliable,
-        Protocol::Rudp(_) => false,
-    }
-}
-
 /// The codec as configured, but a raw stream is cut into pieces that travel well: one packet each.
 pub fn fitting(codec: FrameCodec, protocol: &Protocol) -> FrameCodec {
     if codec.framing() != Framing::Raw {

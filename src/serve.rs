@@ -222,7 +222,6 @@ fn parts(
     Ok(Parts {
         name: listener.name.as_str().into(),
         protocol: listener.protocol.label(),
-        acknowledges: protocol::acknowledges(&listener.protocol),
         socket: Some(socket),
         endpoint: tidegate_proto::Endpoint::new(
             Box::new(protocol::Closed),

@@ -68,8 +68,6 @@ pub struct Parts {
     pub name: Arc<str>,
     /// The word for its protocol.
     pub protocol: &'static str,
-    /// Whether the protocol tells what was received; without, nobody can stall.
-    pub acknowledges: bool,
     /// The socket of all peers; `None` when each has its own.
     pub socket: Option<UdpSocket>,
     /// Sessions.
@@ -96,7 +94,6 @@ pub struct Listener {
     index: usize,
     name: Arc<str>,
     protocol: &'static str,
-    acknowledges: bool,
     socket: Option<UdpSocket>,
     /// The shared socket may have datagrams.
     readable: bool,
@@ -145,7 +142,6 @@ impl Listener {
             index,
             name: parts.name,
             protocol: parts.protocol,
-            acknowledges: parts.acknowledges,
             socket: parts.socket,
             readable: true,
             endpoint: parts.endpoint,
@@ -380,7 +376,6 @@ impl Listener {
             if let Some(reporter) = &self.reporter {
                 reporter.publish_peers(worst);
             }
-            self.close_stalled(now);
         }
         if self.capacity.is_exceeded() {
             self.close_largest(now);
@@ -402,26 +397,6 @@ impl Listener {
         let largest = open.map(|peer| (holds(peer), peer.id)).max();
         if let Some((1.., id)) = largest {
             self.endpoint.close(now, id, CloseReason::Overload);
-            self.touch(id);
-        }
-    }
-
-    fn close_stalled(&mut self, now: Now) {
-        if !self.acknowledges {
-            return;
-        }
-        let endpoint = &self.endpoint;
-        let stalled: Vec<PeerId> = self
-            .peers
-            .iter_mut()
-            .filter(|peer| peer.connected && peer.closed.is_none())
-            .filter_map(|peer| {
-                let stats = endpoint.stats(peer.id)?;
-                peer.has_stalled(now.mono, &stats).then_some(peer.id)
-            })
-            .collect();
-        for id in stalled {
-            self.endpoint.close(now, id, CloseReason::PeerStalled);
             self.touch(id);
         }
     }
@@ -514,5 +489,5 @@ fn by_kind(sent: &Sent) -> [u64; SendErrorKind::ALL.len()] {
     kinds
 }
 
-/// One sample per peer and second for the distributions, and a look at who has stalled.
+/// One sample per peer and second for the distributions.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);

@@ -48,8 +48,6 @@ pub(super) struct Peer {
     pub(super) scheduled: Timestamp,
     /// Its place among its tunnel's streams.
     pub(super) seat: Option<OwnedSemaphorePermit>,
-    /// Acknowledged so far, and when that last changed or nothing was outstanding.
-    pub(super) acked: (u64, Timestamp),
 }
 
 impl Peer {
@@ -80,16 +78,7 @@ impl Peer {
             since: now,
             scheduled: Timestamp::MAX,
             seat: None,
-            acked: (0, now),
         }
-    }
-
-    /// Whether it has stopped acknowledging what waits for it.
-    pub(super) fn has_stalled(&mut self, now: Timestamp, stats: &Stats) -> bool {
-        if stats.outbox_messages == 0 || stats.messages_acked != self.acked.0 {
-            self.acked = (stats.messages_acked, now);
-        }
-        now.since(self.acked.1) >= PEER_STALL
     }
 
     pub(super) fn log_start(&self, listener: &str, target: Option<&str>, identity: Identity<'_>) {
@@ -136,6 +125,3 @@ impl Peer {
         );
     }
 }
-
-/// A peer that acknowledges nothing for this long while data waits is gone in all but name.
-const PEER_STALL: std::time::Duration = std::time::Duration::from_secs(10);

@@ -40,8 +40,4 @@ impl Peers {
     pub(super) fn iter(&self) -> impl Iterator<Item = &Peer> {
         self.slots.iter().flatten().map(AsRef::as_ref)
     }
-
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Peer> {
-        self.slots.iter_mut().flatten().map(AsMut::as_mut)
-    }
 }

@@ -243,7 +243,6 @@ impl Listener {
                 let identity = self.endpoint.identity(id).unwrap_or_default();
                 if let Some(peer) = self.peers.get_mut(id) {
                     peer.connected = true;
-                    peer.acked.1 = turn.now.mono;
                     let took = turn.now.mono.since(peer.since);
                     self.counters.handshake_duration.record_duration(took);
                     peer.log_start(&self.name, target.as_deref(), identity);

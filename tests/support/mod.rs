@@ -93,7 +93,6 @@ impl Relay {
         let parts = Parts {
             name: "test".into(),
             protocol: "toy",
-            acknowledges: true,
             socket: Some(socket),
             endpoint: Endpoint::new(
                 Box::new(toy::Door),
