@@ -149,13 +149,14 @@ impl Session {
         // From here on the packet is the peer's, whatever becomes of its payload.
         self.last_heard = now;
         self.other_life = OtherLife::default();
+        let in_order = order == Order::Newer { in_order: true };
+        self.sender.on_heard(now, in_order);
         self.on_acks(now, &header);
         if order == Order::Duplicate {
             self.stats.packets_duplicate += 1;
             return Err(Reject::Stale);
         }
         self.stats.packets_out_of_order += u64::from(order == Order::Late);
-        let in_order = order == Order::Newer { in_order: true };
         let brought = match self.params.payload {
             Payload::Raw { late } => self.take_raw(payload, order, late)?,
             Payload::Messages => self.take_messages(payload)?,

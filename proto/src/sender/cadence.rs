@@ -32,6 +32,11 @@ impl Cadence {
         gap
     }
 
+    /// When it last happened.
+    pub(super) fn last(&self) -> Timestamp {
+        self.last
+    }
+
     pub(super) fn every(&self) -> Duration {
         Duration::from_micros(u64::from(self.every_us))
     }

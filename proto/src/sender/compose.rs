@@ -59,7 +59,10 @@ impl Sender {
                 }
             }
         }
-        if !self.plan.is_bulk {
+        // A peer that acknowledges only what it could deliver owes a probe an answer as soon as it has
+        // what the probe begins with: a copy of something later would take the answer back.
+        let is_repeated = probe == Probe::Timeout && self.probes > 0;
+        if !self.plan.is_bulk && !is_repeated {
             self.add_copies(now, &mut room);
         }
         self.sort_plan();
@@ -81,14 +84,19 @@ impl Sender {
                     let last = entry.last_packet().and_then(|n| self.in_flight.get(n));
                     old.is_some_and(|old| last.is_none_or(|sent| sent.at <= old))
                 };
+                // Every other probe in a row begins with the oldest, which what waits at the peer
+                // waits for; those between go on through the others.
+                let in_turn = !self.probes.is_multiple_of(2);
                 let from = match old {
-                    Some(_) => outbox.probe_from(self.probes > 0),
+                    Some(_) if in_turn => outbox.probe_from(),
+                    Some(_) => 0,
                     None => outbox.first_due(),
                 };
                 let before = plan.messages.len();
                 let all = room.take_due(plan, number, outbox, from, is_old);
                 let took = plan.messages.len() > before;
-                if let Some(last) = plan.messages.last().filter(|_| took && old.is_some()) {
+                let moves_on = took && old.is_some() && (in_turn || self.probes == 0);
+                if let Some(last) = plan.messages.last().filter(|_| moves_on) {
                     outbox.on_probed(last.id);
                 }
                 plan.is_bulk |= turn == Turn::Bulk && took;
@@ -122,7 +130,7 @@ impl Sender {
                 continue;
             }
             let count = outbox.started().min(SCAN_MAX);
-            let first = outbox.probe_from(in_turns);
+            let first = if in_turns { outbox.copies_from() } else { 0 };
             for step in 0..count {
                 let index = (first + step) % count;
                 let Some(entry) = outbox.entry(index) else {
@@ -150,7 +158,7 @@ impl Sender {
                     self.purse.spend(bytes);
                     self.plan.copy_bytes += bytes;
                     if in_turns {
-                        outbox.on_probed(id);
+                        outbox.on_copied(id);
                     }
                 }
             }

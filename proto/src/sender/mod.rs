@@ -321,11 +321,16 @@ impl Sender {
         outbox.piece(entry, from, length)
     }
 
-    /// A packet from the peer was accepted: what it brought, and whether it is the one right after
-    /// the newest before it. Call this before [`Sender::on_acked`] for the same packet.
-    pub fn on_received(&mut self, now: Timestamp, what: Received, in_order: bool) {
+    /// A packet of the peer is being handled; `in_order`: none is missing right before it, so its
+    /// acknowledgements are not late. Call this before [`Sender::on_acked`] for the same packet.
+    pub fn on_heard(&mut self, now: Timestamp, in_order: bool) {
         self.heard.on_event(now);
         self.heard_in_order = in_order;
+    }
+
+    /// A packet from the peer was accepted: what it brought, and whether it is the one right after
+    /// the newest before it.
+    pub fn on_received(&mut self, now: Timestamp, what: Received, in_order: bool) {
         self.acks.on_received(now, what, in_order, &self.params);
     }
 

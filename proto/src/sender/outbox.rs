@@ -70,6 +70,10 @@ pub(super) struct Outbox {
     /// Where the next probe in a row goes on: one that always began with the oldest would never say
     /// the others again to a peer that acknowledges only what it could deliver.
     probe_next: u16,
+    /// The same for copies. They have a place of their own: the small ones that a thin purse affords
+    /// would otherwise call each probe back to where it began, and a large one before them would
+    /// never go again.
+    copy_next: u16,
     /// Progress of the block at the front, once its turn came.
     pub(super) block: Option<Box<Block>>,
     /// Blocks among the entries.
@@ -119,19 +123,29 @@ impl Outbox {
         if self.lost > 0 { 0 } else { self.started() }
     }
 
-    /// Where a probe begins; `again` when the one before it had no answer.
-    pub(super) fn probe_from(&self, again: bool) -> usize {
-        let index = usize::from(self.probe_next.wrapping_sub(self.base));
-        if again && index < self.started() {
-            index
-        } else {
-            0
-        }
+    /// Where the next probe in a row begins.
+    pub(super) fn probe_from(&self) -> usize {
+        self.resume(self.probe_next)
     }
 
     /// A probe said everything up to `id`.
     pub(super) fn on_probed(&mut self, id: u16) {
         self.probe_next = id.wrapping_add(1);
+    }
+
+    /// Where copies that take turns begin.
+    pub(super) fn copies_from(&self) -> usize {
+        self.resume(self.copy_next)
+    }
+
+    /// A copy of `id` went in its turn.
+    pub(super) fn on_copied(&mut self, id: u16) {
+        self.copy_next = id.wrapping_add(1);
+    }
+
+    fn resume(&self, next: u16) -> usize {
+        let index = usize::from(next.wrapping_sub(self.base));
+        if index < self.started() { index } else { 0 }
     }
 
     /// Every copy of some started message was lost.

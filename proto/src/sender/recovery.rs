@@ -226,14 +226,21 @@ impl Sender {
     }
 
     /// Nothing was heard of the last packet with messages for this long: ask again. While packets go
-    /// on leaving, the oldest of them that none newer overtook is given twice as long.
+    /// on leaving, the oldest of them that none newer overtook is given twice as long. Each probe
+    /// without an answer waits longer, but a peer that is heard meanwhile is no dead path: it holds
+    /// its acknowledgements back until something that it misses arrives.
     pub(super) fn probe_at(&self) -> Option<Timestamp> {
         if self.unsettled == 0 || self.params.resend_after.is_some() {
             return None;
         }
         let rtt = &self.rtt;
         let wait = rtt.smoothed() + (4 * rtt.variation()).max(Duration::from_millis(10));
-        let wait = wait + wait / 2 * self.probes.min(6);
+        let longest = if self.heard.last() > self.probed_at {
+            2
+        } else {
+            6
+        };
+        let wait = wait + wait / 2 * self.probes.min(longest);
         let next = self.largest_acked.map_or(0, |largest| largest + 1);
         let oldest = self.in_flight.first_open(next).map(|sent| sent.at);
         let oldest = oldest.map(|at| at.max(self.probed_at) + 2 * wait);

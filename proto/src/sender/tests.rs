@@ -417,7 +417,8 @@ fn the_article_resends_after_a_tenth_of_a_second_at_its_own_rate() {
 }
 
 /// A peer may acknowledge a packet only once everything in it was delivered, so probes that always
-/// began with the oldest message would leave the next missing one unsaid for ever.
+/// began with the oldest message would leave the next missing one unsaid for ever. But it may be the
+/// oldest that everything waits for, so every other probe begins there.
 #[test]
 fn probes_without_an_answer_say_every_message_again() {
     let mut pair = Pair::new(Params::default(), lossy(1.0), 43);
@@ -434,7 +435,11 @@ fn probes_without_an_answer_say_every_message_again() {
         }
         pair.now += Duration::from_millis(1);
     }
-    assert!(said.iter().all(|times| *times >= 3), "{said:?}");
+    assert!(said.iter().all(|times| *times >= 2), "{said:?}");
+    assert!(
+        said[1..].iter().all(|times| said[0] > 2 * times),
+        "{said:?}"
+    );
 }
 
 #[test]

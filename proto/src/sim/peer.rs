@@ -130,6 +130,7 @@ impl Peer {
             let news = self.take_fragment(*fragment, payload);
             what = worth(what, news);
         }
+        self.sender.on_heard(now, in_order);
         self.sender.on_received(now, what, in_order);
         if let Some(ack) = packet.ack {
             for back in (0..32).rev() {

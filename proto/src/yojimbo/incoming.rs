@@ -30,8 +30,10 @@ pub(super) struct Incoming {
     pub(super) inbox: Inbox,
     ack: AckPolicy,
     unwritten: Unwritten,
+    /// Newest packet heard, refused ones too: what its successor acknowledges is not late.
+    newest_heard: Option<u16>,
     /// Newest packet taken.
-    newest: Option<u16>,
+    newest_taken: Option<u16>,
     stats: Stats,
 }
 
@@ -62,20 +64,22 @@ impl Incoming {
             inbox: Inbox::new(refuse_above, accept_below),
             ack: params.ack,
             unwritten: Unwritten::default(),
-            newest: None,
+            newest_heard: None,
+            newest_taken: None,
             stats: Stats::default(),
         }
     }
 
     /// Reads one payload. Acks are reported in any case, even when the packet is refused: they are
     /// authentic, and it does no harm to hear them twice. Without `is_taking`, messages are refused.
+    /// `on_acks` is told the header, and whether nothing is missing right before the packet.
     /// `None`: a fragment, and the packet is not complete.
     pub(super) fn handle(
         &mut self,
         now: Now,
         payload: &[u8],
         is_taking: bool,
-        on_acks: impl FnOnce(Header) -> Result<(), FalseAck>,
+        on_acks: impl FnOnce(Header, bool) -> Result<(), FalseAck>,
     ) -> Result<Option<Heard>, Trouble> {
         let stats = &mut self.stats;
         stats.fragments_received += u64::from(reliable::is_fragment(payload));
@@ -87,7 +91,8 @@ impl Incoming {
         let Arrival::Packet { header, payload } = arrival else {
             return Ok(None);
         };
-        on_acks(header).map_err(|FalseAck| Trouble::Broken(Reject::BadAck))?;
+        let is_next = advance(&mut self.newest_heard, header.sequence) == Step::Next;
+        on_acks(header, is_next).map_err(|FalseAck| Trouble::Broken(Reject::BadAck))?;
         let packet = ConnectionPacket::parse(payload, &self.profile)
             .map_err(|_| Trouble::Broken(Reject::ProtocolError))?;
         if !is_taking && packet.is_reliable() {
@@ -169,17 +174,29 @@ impl Incoming {
     /// Counts a packet; whether no other is missing before it.
     fn note_order(&mut self, sequence: u16) -> bool {
         self.stats.packets_received += 1;
-        let expected = self
-            .newest
-            .map_or(sequence, |newest| newest.wrapping_add(1));
-        if self
-            .newest
-            .is_some_and(|newest| sequence::is_newer(newest, sequence))
-        {
-            self.stats.packets_out_of_order += 1;
-            return false;
-        }
-        self.newest = Some(sequence);
-        sequence == expected
+        let step = advance(&mut self.newest_taken, sequence);
+        self.stats.packets_out_of_order += u64::from(step == Step::Late);
+        step == Step::Next
     }
+}
+
+/// Where a packet stands among those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// Right behind the newest, or the first.
+    Next,
+    /// Others are missing before it.
+    Ahead,
+    /// Overtaken.
+    Late,
+}
+
+fn advance(newest: &mut Option<u16>, sequence: u16) -> Step {
+    let step = match *newest {
+        Some(newest) if sequence::is_newer(newest, sequence) => return Step::Late,
+        Some(newest) if sequence != newest.wrapping_add(1) => Step::Ahead,
+        Some(_) | None => Step::Next,
+    };
+    *newest = Some(sequence);
+    step
 }

@@ -88,8 +88,14 @@ impl Outgoing {
         self.sender.push(now.mono, channel, payload)
     }
 
-    /// Takes the acknowledgements of a packet that arrived.
-    pub(super) fn on_acks(&mut self, now: Now, header: Header) -> Result<(), FalseAck> {
+    /// Takes the acknowledgements of a packet that arrived; `in_order`: none is missing before it.
+    pub(super) fn on_acks(
+        &mut self,
+        now: Now,
+        header: Header,
+        in_order: bool,
+    ) -> Result<(), FalseAck> {
+        self.sender.on_heard(now.mono, in_order);
         for acked in header.acked() {
             let number = sequence::nearest(self.next.saturating_sub(1), acked);
             if number >= self.next || self.skipped == Some(number) {

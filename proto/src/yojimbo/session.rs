@@ -108,7 +108,9 @@ impl Session {
         let outgoing = &mut self.outgoing;
         let heard = self
             .incoming
-            .handle(now, reliable, is_taking, |acks| outgoing.on_acks(now, acks));
+            .handle(now, reliable, is_taking, |acks, in_order| {
+                outgoing.on_acks(now, acks, in_order)
+            });
         match heard {
             Ok(None) => Ok(()),
             Ok(Some(Heard { what, in_order })) => {
