@@ -222,6 +222,19 @@ pub enum SendError {
     Closed,
 }
 
+impl std::fmt::Display for SendError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Full => f.write_str("the queue for the peer is full"),
+            Self::TooLarge { size, max } => write!(f, "{size} bytes, where {max} fit"),
+            Self::NoSuchChannel => f.write_str("there is no such channel"),
+            Self::Closed => f.write_str("the session is not open"),
+        }
+    }
+}
+
+impl std::error::Error for SendError {}
+
 /// Why a datagram went no further. One variant, one metric label, one log field, one test name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reject {

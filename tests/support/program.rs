@@ -19,6 +19,11 @@ impl Place {
         Self(path)
     }
 
+    /// A file there, or the place for one.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
     /// Puts a file there.
     pub fn write(&self, name: &str, text: &str) {
         std::fs::write(self.0.join(name), text).unwrap();

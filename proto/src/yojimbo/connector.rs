@@ -5,6 +5,7 @@
 //!      └── denied, never answered, given up ──▶ Over
 //! ```
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +20,8 @@ use crate::time::{Deadline, Now};
 pub struct Connector {
     params: Arc<Params>,
     seed: u64,
+    /// Where a session is that has begun.
+    server: SocketAddr,
     stage: Stage,
     event: Option<Event>,
 }
@@ -37,20 +40,39 @@ enum Stage {
 }
 
 impl Connector {
-    /// Dials the first server of the token. A token may list several; a session has one address, so
-    /// the owner dials the next one with a session of its own.
+    /// Dials the first server of the token, for an owner that gives a session one address. The next
+    /// one needs another token, for the reason given at [`Connector::roaming`].
     pub fn new(now: Now, params: Arc<Params>, mut token: ConnectToken, seed: u64) -> Self {
         token.servers.truncate(1);
+        Self::roaming(now, params, token, seed)
+    }
+
+    /// Dials the token's servers one after the other until one takes us. The owner sends each
+    /// datagram to [`Connector::server`] as it is then, and hands in only what came from there.
+    ///
+    /// One session for all of them, because they share the token's keys: a second one would begin
+    /// its sequences, which are nonces, at zero again.
+    pub fn roaming(now: Now, params: Arc<Params>, token: ConnectToken, seed: u64) -> Self {
+        let server = token.servers[0];
         let client = Box::new(Client::new(now, token));
         Self {
             params,
             seed,
+            server,
             stage: Stage::Dialing {
                 client,
                 closed: false,
                 goodbyes: 0,
             },
             event: None,
+        }
+    }
+
+    /// The server being dialled, or talked to.
+    pub fn server(&self) -> SocketAddr {
+        match &self.stage {
+            Stage::Dialing { client, .. } => client.server(),
+            Stage::Talking(_) | Stage::Changing => self.server,
         }
     }
 
@@ -81,6 +103,7 @@ impl Connector {
         else {
             return;
         };
+        self.server = client.server();
         if let Some(link) = client.into_link() {
             let session = Session::connected(now, self.params.clone(), link, self.seed);
             self.stage = Stage::Talking(Box::new(session));

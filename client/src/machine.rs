@@ -1,0 +1,286 @@
+//! The client without a socket and without a clock.
+//!
+//! ```text
+//!   datagram + where from ──▶ handle_datagram ┐                 ┌▶ poll_transmit ──▶ datagram + where to
+//!                  a time ──▶ handle_timeout  ├──▶ Machine ─────┼▶ poll_message
+//!                 message ──▶ send            ┘                 └▶ poll_timeout ──▶ when to come back
+//!
+//!   Connecting ──▶ Connected ──finish──▶ Closing ──▶ Closed(how)
+//!        └──────────────┴── denied, silence, goodbye ───▲
+//! ```
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tidegate_proto::{
+    Channel, CloseReason, Event, Message, Now, Reject, SendError, Stats, Timestamp,
+};
+
+use crate::dial::{Dial, Dialled};
+use crate::ended::Ended;
+
+/// One attempt to reach a server, and the session that follows.
+///
+/// After any call that changes it, poll [`Machine::poll_transmit`] until it is dry, then read
+/// [`Machine::poll_timeout`]. Messages that are not polled stay where they are, in bounded memory:
+/// the server is then told to wait, and nothing is lost.
+pub struct Machine {
+    dialled: Dialled,
+    state: State,
+    /// We asked for the end.
+    closing: bool,
+    /// The owner's socket failed.
+    failed: bool,
+    reliable: Option<Channel>,
+    unreliable: Option<Channel>,
+}
+
+/// Where a machine is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// The handshake is under way; messages cannot be sent yet.
+    Connecting,
+    /// Messages go both ways.
+    Connected,
+    /// What was sent is being delivered; then it closes.
+    Closing,
+    /// Over. Messages that came before can still be polled, and goodbyes be transmitted.
+    Closed(Ended),
+}
+
+impl Machine {
+    /// Dials. `seed` must be unpredictable: in gaffer, who guesses it can forge acknowledgements.
+    pub fn new(now: Now, dial: Dial, seed: u64) -> Self {
+        let (reliable, unreliable) = dial.channels();
+        Self {
+            dialled: dial.begin(now, seed),
+            state: State::Connecting,
+            closing: false,
+            failed: false,
+            reliable,
+            unreliable,
+        }
+    }
+
+    /// A datagram arrived. What does not come from [`Machine::server`] is refused; the others may be
+    /// decrypted in place. A refusal needs no action: it is normal on a network.
+    pub fn handle_datagram(
+        &mut self,
+        now: Now,
+        from: SocketAddr,
+        datagram: &mut [u8],
+    ) -> Result<(), Reject> {
+        let server = self.server();
+        // An IPv6 address also has a scope and a flow, which a token cannot know.
+        if (from.ip(), from.port()) != (server.ip(), server.port()) {
+            return Err(Reject::UnknownPeer);
+        }
+        let outcome = self.dialled.session_mut().handle_datagram(now, datagram);
+        self.follow_events(now);
+        outcome
+    }
+
+    /// Does what time decides. Harmless when called early or often.
+    pub fn handle_timeout(&mut self, now: Now) {
+        self.dialled.session_mut().handle_timeout(now);
+        self.follow_events(now);
+    }
+
+    /// Queues a message on the protocol's reliable channel: it arrives once and in order, or the
+    /// session ends. [`SendError::Full`] says to try again later.
+    pub fn send(&mut self, now: Now, payload: &[u8]) -> Result<(), SendError> {
+        let channel = self.reliable.ok_or(SendError::NoSuchChannel)?;
+        self.send_on(now, channel, payload)
+    }
+
+    /// Queues a message on the protocol's unreliable channel: it arrives soon, or never.
+    pub fn send_unreliable(&mut self, now: Now, payload: &[u8]) -> Result<(), SendError> {
+        let channel = self.unreliable.ok_or(SendError::NoSuchChannel)?;
+        self.send_on(now, channel, payload)
+    }
+
+    /// Queues a message on a channel of the profile.
+    pub fn send_on(&mut self, now: Now, channel: Channel, payload: &[u8]) -> Result<(), SendError> {
+        if self.state != State::Connected {
+            return Err(SendError::Closed);
+        }
+        let session = self.dialled.session_mut();
+        let outcome = session.send(now, channel, payload);
+        self.follow_events(now);
+        outcome
+    }
+
+    /// Whether the reliable channel takes another message of any legal size.
+    pub fn has_room(&self) -> bool {
+        self.state == State::Connected && self.dialled.session().has_room()
+    }
+
+    /// Delivers what was sent, then says goodbye; gives up after `linger` without any progress.
+    pub fn finish(&mut self, now: Now, linger: Duration) {
+        if matches!(self.state, State::Connecting | State::Connected) {
+            self.closing = true;
+            self.state = State::Closing;
+            let session = self.dialled.session_mut();
+            session.finish(now, CloseReason::Shutdown, linger);
+            self.follow_events(now);
+        }
+    }
+
+    /// Says goodbye at once. Poll [`Machine::poll_transmit`] once more, or the server finds out by
+    /// its timeout.
+    pub fn close(&mut self, now: Now) {
+        self.closing = true;
+        self.dialled.session_mut().close(now, CloseReason::Shutdown);
+        self.follow_events(now);
+    }
+
+    /// The socket failed for good: there is nothing more to say, and nobody to say it to.
+    pub fn fail(&mut self, kind: std::io::ErrorKind) {
+        if !matches!(self.state, State::Closed(_)) {
+            self.state = State::Closed(Ended::Socket(kind));
+        }
+        self.failed = true;
+    }
+
+    /// Appends one datagram to `out` and says where it goes, until there is none.
+    pub fn poll_transmit(&mut self, now: Now, out: &mut Vec<u8>) -> Option<SocketAddr> {
+        if self.failed {
+            return None;
+        }
+        let to = self.server();
+        let transmitted = self.dialled.session_mut().poll_transmit(now, out);
+        // What is sent last may be what ends a session that was finishing.
+        self.follow_events(now);
+        transmitted.then_some(to)
+    }
+
+    /// The next message from the server.
+    pub fn poll_message(&mut self) -> Option<Message<'_>> {
+        self.dialled.session_mut().poll_message()
+    }
+
+    /// When [`Machine::handle_timeout`] has something to do, if nothing happens before; `None` when
+    /// it is over.
+    pub fn poll_timeout(&self) -> Option<Timestamp> {
+        if self.failed {
+            return None;
+        }
+        let deadline = self.dialled.session().poll_timeout();
+        deadline.map(|deadline| deadline.at)
+    }
+
+    /// Where it is in its life.
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// The server that is dialled, or talked to. Moves on to the token's next one when one does not
+    /// answer.
+    pub fn server(&self) -> SocketAddr {
+        self.dialled.server()
+    }
+
+    /// Round trips, loss, mode, counters.
+    pub fn stats(&self) -> Stats {
+        self.dialled.session().stats()
+    }
+
+    fn follow_events(&mut self, now: Now) {
+        while let Some(event) = self.dialled.session_mut().poll_event() {
+            match event {
+                // The server proved that it hears us; there is no backend to wait for.
+                Event::Authenticated => self.dialled.session_mut().admit(now),
+                Event::Connected if self.state == State::Connecting => {
+                    self.state = State::Connected;
+                }
+                Event::Connected => {}
+                Event::Closed(_) if self.failed => {}
+                Event::Closed(reason) => self.state = State::Closed(self.ended(reason)),
+            }
+        }
+    }
+
+    fn ended(&self, reason: CloseReason) -> Ended {
+        match reason {
+            CloseReason::Shutdown if self.closing => Ended::Here {
+                unconfirmed: self.stats().outbox_messages,
+            },
+            other => Ended::Session(other),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn now(millis: u64) -> Now {
+        Now {
+            mono: Timestamp::from_millis(millis),
+            unix_secs: 0,
+        }
+    }
+
+    fn transmitted(machine: &mut Machine, now: Now) -> Vec<Vec<u8>> {
+        let mut all = Vec::new();
+        let mut datagram = Vec::new();
+        while machine.poll_transmit(now, &mut datagram).is_some() {
+            all.push(std::mem::take(&mut datagram));
+        }
+        all
+    }
+
+    #[test]
+    fn only_the_server_is_listened_to() {
+        let server = SocketAddr::from(([10, 0, 0, 7], 40002));
+        let mut machine = Machine::new(now(0), Dial::rudp(server), 1);
+        let due = machine.poll_timeout().expect("it will knock");
+        let due = Now {
+            mono: due,
+            ..now(0)
+        };
+        machine.handle_timeout(due);
+        assert!(!transmitted(&mut machine, due).is_empty(), "it knocks");
+        // A heartbeat of rudp: the least that shows a peer.
+        let other = SocketAddr::from(([10, 0, 0, 8], 40002));
+        let outcome = machine.handle_datagram(due, other, &mut [0]);
+        assert_eq!(outcome, Err(Reject::UnknownPeer));
+        assert_eq!(machine.state(), State::Connecting);
+        machine.handle_datagram(due, server, &mut [0]).unwrap();
+        assert_eq!(machine.state(), State::Connected);
+    }
+
+    #[test]
+    fn what_a_protocol_cannot_do_is_refused() {
+        let server = SocketAddr::from(([10, 0, 0, 7], 40002));
+        let mut machine = Machine::new(now(0), Dial::rudp(server), 1);
+        assert_eq!(machine.send(now(0), b"early"), Err(SendError::Closed));
+        machine.handle_datagram(now(1), server, &mut [0]).unwrap();
+        assert_eq!(machine.send(now(1), b"in time"), Ok(()));
+        let unreliable = machine.send_unreliable(now(1), b"x");
+        assert_eq!(unreliable, Err(SendError::NoSuchChannel));
+    }
+
+    #[test]
+    fn giving_up_before_an_answer_is_our_own_end() {
+        let server = SocketAddr::from(([10, 0, 0, 7], 40001));
+        let mut machine = Machine::new(now(0), Dial::gaffer(server, 7), 1);
+        machine.finish(now(5), Duration::from_secs(1));
+        transmitted(&mut machine, now(5));
+        machine.handle_timeout(now(1_100));
+        let ended = State::Closed(Ended::Here { unconfirmed: 0 });
+        assert_eq!(machine.state(), ended);
+        assert_eq!(machine.poll_timeout(), None);
+    }
+
+    #[test]
+    fn a_failed_socket_ends_it_for_good() {
+        let server = SocketAddr::from(([10, 0, 0, 7], 40001));
+        let mut machine = Machine::new(now(0), Dial::gaffer(server, 7), 1);
+        machine.fail(std::io::ErrorKind::AddrNotAvailable);
+        machine.close(now(1));
+        let ended = Ended::Socket(std::io::ErrorKind::AddrNotAvailable);
+        assert_eq!(machine.state(), State::Closed(ended));
+        assert!(transmitted(&mut machine, now(1)).is_empty());
+    }
+}

@@ -1,0 +1,243 @@
+//! The client for a loop that never waits: a socket and a [`Machine`], moved on by
+//! [`Polled::update`].
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use ring::rand::{SecureRandom, SystemRandom};
+use tidegate_proto::{Channel, Message, Now, SendError, Stats, Timestamp};
+
+use crate::dial::Dial;
+use crate::machine::{Machine, State};
+
+/// A client that does its work inside [`Polled::update`]: call it once a frame, at least ten times a
+/// second. Between two calls nothing is sent and nothing is taken.
+///
+/// ```no_run
+/// # fn frame() {}
+/// use tidegate_client::{Clock, Dial, GAFFER_PROTOCOL_ID, Polled, State};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let clock = Clock::start();
+/// let dial = Dial::gaffer("10.0.0.7:40001".parse()?, GAFFER_PROTOCOL_ID);
+/// let mut client = Polled::connect(clock.now(), dial)?;
+/// loop {
+///     match client.update(clock.now()) {
+///         State::Connected => {
+///             client.send(clock.now(), b"hello").ok(); // full: try again in the next frame
+///         }
+///         State::Closed(ended) => break println!("over: {ended}"),
+///         State::Connecting | State::Closing => {}
+///     }
+///     while let Some(message) = client.poll_message() {
+///         println!("{:?}", message.payload);
+///     }
+///     frame();
+/// }
+/// # Ok(())
+/// # }
+/// ```
+pub struct Polled {
+    machine: Machine,
+    socket: UdpSocket,
+    /// Which kind of addresses the socket reaches.
+    is_ipv4: bool,
+    datagram: Vec<u8>,
+}
+
+impl Polled {
+    /// Opens a socket and begins to dial; nothing is sent before the first update.
+    pub fn connect(now: Now, dial: Dial) -> io::Result<Self> {
+        let is_ipv4 = dial.server().is_ipv4();
+        Ok(Self {
+            socket: bind_for(dial.server())?,
+            is_ipv4,
+            machine: Machine::new(now, dial, random_seed()?),
+            datagram: vec![0; DATAGRAM_BYTES_MAX],
+        })
+    }
+
+    /// Takes what arrived, does what is due, sends what is ready. Never waits.
+    pub fn update(&mut self, now: Now) -> State {
+        if let Err(error) = self.turn(now) {
+            self.machine.fail(error.kind());
+        }
+        self.state()
+    }
+
+    /// Queues a reliable message; it leaves in the next update, or sooner with [`Polled::flush`].
+    pub fn send(&mut self, now: Now, payload: &[u8]) -> Result<(), SendError> {
+        self.machine.send(now, payload)
+    }
+
+    /// Queues an unreliable message; likewise.
+    pub fn send_unreliable(&mut self, now: Now, payload: &[u8]) -> Result<(), SendError> {
+        self.machine.send_unreliable(now, payload)
+    }
+
+    /// Queues a message on a channel of the profile; likewise.
+    pub fn send_on(&mut self, now: Now, channel: Channel, payload: &[u8]) -> Result<(), SendError> {
+        self.machine.send_on(now, channel, payload)
+    }
+
+    /// Sends what is ready, at the end of a frame that queued messages after its update.
+    pub fn flush(&mut self, now: Now) {
+        if let Err(error) = self.transmit(now) {
+            self.machine.fail(error.kind());
+        }
+    }
+
+    /// The next message from the server.
+    pub fn poll_message(&mut self) -> Option<Message<'_>> {
+        self.machine.poll_message()
+    }
+
+    /// Whether the reliable channel takes another message of any legal size.
+    pub fn has_room(&self) -> bool {
+        self.machine.has_room()
+    }
+
+    /// Delivers what was sent, in the updates to come, then says goodbye; gives up after `linger`
+    /// without any progress.
+    pub fn finish(&mut self, now: Now, linger: Duration) {
+        self.machine.finish(now, linger);
+        self.flush(now);
+    }
+
+    /// Says goodbye at once.
+    pub fn close(&mut self, now: Now) {
+        self.machine.close(now);
+        self.flush(now);
+    }
+
+    /// How long until an update has something to do although nothing arrives: the longest useful
+    /// wait on the socket. `None` when it is over.
+    pub fn next_update(&self, now: Now) -> Option<Duration> {
+        let at = self.machine.poll_timeout();
+        at.map(|at: Timestamp| at.since(now.mono))
+    }
+
+    /// Where it is in its life.
+    pub fn state(&self) -> State {
+        self.machine.state()
+    }
+
+    /// Round trips, loss, mode, counters.
+    pub fn stats(&self) -> Stats {
+        self.machine.stats()
+    }
+
+    /// The server that is dialled, or talked to.
+    pub fn server(&self) -> SocketAddr {
+        self.machine.server()
+    }
+
+    /// The socket, to wait on. It is replaced when a token's next server has addresses of another
+    /// kind (IPv4, IPv6), so do not keep it over an update.
+    pub fn socket(&self) -> &UdpSocket {
+        &self.socket
+    }
+
+    fn turn(&mut self, now: Now) -> io::Result<()> {
+        for _ in 0..DATAGRAMS_PER_UPDATE {
+            match self.socket.recv_from(&mut self.datagram) {
+                Ok((length, from)) => {
+                    let datagram = &mut self.datagram[..length];
+                    // What it does not take was not for it, or came twice.
+                    self.machine.handle_datagram(now, from, datagram).ok();
+                }
+                Err(error) if is_end_of_input(&error) => break,
+                Err(error) if is_weather(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if self.machine.poll_timeout().is_some_and(|at| at <= now.mono) {
+            self.machine.handle_timeout(now);
+        }
+        self.transmit(now)
+    }
+
+    fn transmit(&mut self, now: Now) -> io::Result<()> {
+        loop {
+            self.datagram.clear();
+            let to = self.machine.poll_transmit(now, &mut self.datagram);
+            let outcome = match to {
+                None => Ok(()),
+                Some(to) => self.send_datagram(to),
+            };
+            self.datagram.resize(DATAGRAM_BYTES_MAX, 0);
+            outcome?;
+            if to.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn send_datagram(&mut self, to: SocketAddr) -> io::Result<()> {
+        if self.is_ipv4 != to.is_ipv4() {
+            self.socket = bind_for(to)?;
+            self.is_ipv4 = to.is_ipv4();
+        }
+        match self.socket.send_to(&self.datagram, to) {
+            // A full socket buffer is a lost datagram, and loss is what the protocol is for.
+            Err(error) if !is_end_of_input(&error) && !is_weather(&error) => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(unix)]
+impl std::os::fd::AsFd for Polled {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// A socket that reaches `server` and never waits.
+pub(crate) fn bind_for(server: SocketAddr) -> io::Result<UdpSocket> {
+    let any: IpAddr = if server.is_ipv4() {
+        Ipv4Addr::UNSPECIFIED.into()
+    } else {
+        Ipv6Addr::UNSPECIFIED.into()
+    };
+    let socket = UdpSocket::bind((any, 0))?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+/// Eight bytes of the system's randomness.
+pub(crate) fn random_seed() -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    match SystemRandom::new().fill(&mut bytes) {
+        Ok(()) => Ok(u64::from_le_bytes(bytes)),
+        Err(_) => Err(io::Error::other("the system has no random numbers")),
+    }
+}
+
+/// What networks do: a host that is away for now, a message from a router. The session's own timeout
+/// decides when it has been too long.
+pub(crate) fn is_weather(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionRefused
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::HostUnreachable
+            | io::ErrorKind::NetworkUnreachable
+            | io::ErrorKind::NetworkDown
+            | io::ErrorKind::Interrupted
+            // Linux says so when a firewall drops the datagram.
+            | io::ErrorKind::PermissionDenied
+    )
+}
+
+fn is_end_of_input(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::WouldBlock
+}
+
+/// Any UDP payload fits: rudp puts a long message into one datagram.
+pub(crate) const DATAGRAM_BYTES_MAX: usize = 65_535;
+
+/// Datagrams of one update. What is left waits in the socket, so that a frame stays a frame whatever
+/// arrives.
+const DATAGRAMS_PER_UPDATE: usize = 256;

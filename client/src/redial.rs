@@ -1,0 +1,173 @@
+//! Connecting again: a fresh token for each attempt, and pauses that grow.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::client::{Client, ConnectError};
+use crate::clock::Clock;
+use crate::dial::Dial;
+use crate::polled::random_seed;
+
+/// Pauses between attempts: doubling, with jitter, so that a restarted server does not get all its
+/// players back in the same second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Backoff {
+    /// Before the second attempt, on average.
+    pub first: Duration,
+    /// The longest, on average.
+    pub most: Duration,
+    /// Failures in a row until it gives up; at least 1.
+    pub attempts_max: u32,
+}
+
+impl Default for Backoff {
+    /// From half a second to half a minute, for some five minutes.
+    fn default() -> Self {
+        Self {
+            first: Duration::from_millis(500),
+            most: Duration::from_secs(30),
+            attempts_max: 15,
+        }
+    }
+}
+
+impl Backoff {
+    /// The pause after so many failures in a row (1 and up). `random` chooses within half to one and
+    /// a half times the average.
+    pub fn pause(&self, failures: u32, random: u64) -> Duration {
+        let doublings = failures.saturating_sub(1).min(32);
+        let average = self
+            .first
+            .saturating_mul(1 << doublings.min(31))
+            .min(self.most);
+        average.mul_f64(0.5 + (random >> 11) as f64 / (1_u64 << 53) as f64)
+    }
+}
+
+/// Makes one [`Client`] after the other.
+///
+/// ```no_run
+/// # async fn fetch_token() -> std::io::Result<Vec<u8>> { Ok(Vec::new()) }
+/// # async fn play() -> Result<(), Box<dyn std::error::Error>> {
+/// use tidegate_client::{Backoff, Dial, Redial};
+///
+/// let mut redial = Redial::new(Backoff::default(), async || {
+///     let token = fetch_token().await?;      // a token carries one session
+///     Ok::<_, Box<dyn std::error::Error>>(Dial::yojimbo(&token)?)
+/// });
+/// loop {
+///     let client = redial.connect().await?;
+///     while let Ok(message) = client.recv().await {
+///         println!("{:?}", message.payload);
+///     }
+/// }
+/// # }
+/// ```
+///
+/// What was sent and not confirmed in one session is not sent again in the next: the server may have
+/// it, and only the game knows what saying it twice would do.
+pub struct Redial<F> {
+    backoff: Backoff,
+    dial: F,
+    /// In a row.
+    failures: u32,
+    /// When the last client was handed out; a session that ends at once counts as a failure.
+    since: Option<Clock>,
+}
+
+impl<F, E> Redial<F>
+where
+    F: AsyncFnMut() -> Result<Dial, E>,
+{
+    /// Asks `dial` before each attempt for where to and with which token.
+    pub fn new(backoff: Backoff, dial: F) -> Self {
+        Self {
+            backoff,
+            dial,
+            failures: 0,
+            since: None,
+        }
+    }
+
+    /// The next client: at once the first time and after a session that lasted, else after a pause.
+    /// A failing `dial` is tried again like a server that does not answer; drop the future to stop.
+    pub async fn connect(&mut self) -> Result<Client, GaveUp<E>> {
+        if let Some(session) = self.since.take() {
+            let lasted = Duration::from_nanos(session.now().mono.as_nanos());
+            self.failures = if lasted < LASTED {
+                self.failures.max(1)
+            } else {
+                0
+            };
+        }
+        loop {
+            if self.failures > 0 {
+                // Without randomness the pause is still a pause.
+                let random = random_seed().unwrap_or(1 << 63);
+                tokio::time::sleep(self.backoff.pause(self.failures, random)).await;
+            }
+            let cause = match (self.dial)().await {
+                Err(error) => GaveUp::Dial(error),
+                Ok(dial) => match Client::connect(dial).await {
+                    Ok(client) => {
+                        self.since = Some(Clock::start());
+                        return Ok(client);
+                    }
+                    Err(error) => GaveUp::Connect(error),
+                },
+            };
+            self.failures += 1;
+            if self.failures >= self.backoff.attempts_max {
+                self.failures = 0;
+                return Err(cause);
+            }
+        }
+    }
+}
+
+/// What the last attempt failed of.
+#[derive(Debug)]
+pub enum GaveUp<E> {
+    /// There was nothing to dial.
+    Dial(E),
+    /// There was no session.
+    Connect(ConnectError),
+}
+
+impl<E: fmt::Display> fmt::Display for GaveUp<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Dial(error) => write!(f, "gave up: {error}"),
+            Self::Connect(error) => write!(f, "gave up: {error}"),
+        }
+    }
+}
+
+impl<E: fmt::Debug + fmt::Display> std::error::Error for GaveUp<E> {}
+
+/// A session that ends sooner says nothing good about the server.
+const LASTED: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_the_longest_and_are_spread() {
+        let backoff = Backoff {
+            first: Duration::from_millis(100),
+            most: Duration::from_millis(1_500),
+            attempts_max: 9,
+        };
+        let (low, high) = (0, u64::MAX);
+        for (failures, average) in [(1, 100), (2, 200), (4, 800), (5, 1_500), (u32::MAX, 1_500)] {
+            let average = Duration::from_millis(average);
+            assert_eq!(backoff.pause(failures, low), average / 2, "{failures}");
+            let longest = backoff.pause(failures, high);
+            assert!(
+                longest > average && longest <= average * 3 / 2,
+                "{failures}"
+            );
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! The client library against the built program, with a TCP echo server behind it and a bad network
+//! in between.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot get a socket has failed"
+)]
+
+mod support;
+
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::time::Duration;
+
+use support::lossy::Lossy;
+use support::program::{Place, Program};
+use tidegate::config::read_key_file;
+use tidegate::tokens::{self, Recipe};
+use tidegate_client::{
+    Backoff, Client, Clock, CloseReason, ConnectError, Dial, Ended, GAFFER_PROTOCOL_ID, Polled,
+    Redial, SendError, State,
+};
+use tidegate_proto::sim::Conditions;
+use tidegate_proto::yojimbo::netcode::UserData;
+
+/// Echoes every stream until its end.
+fn echo_server() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            std::thread::spawn(move || {
+                let mut stream = stream.unwrap();
+                let mut reader = stream.try_clone().unwrap();
+                std::io::copy(&mut reader, &mut stream).ok();
+            });
+        }
+    });
+    address
+}
+
+fn serve(place: &Place, protocol: &str, port: u16, backend: SocketAddr) -> Program {
+    place.start(&[
+        "serve",
+        "--listen",
+        &format!("{protocol}://127.0.0.1:{port}"),
+        "--backend",
+        &format!("tcp://{backend}"),
+        "--framing",
+        "u16be",
+        "--admin",
+        "",
+    ])
+}
+
+/// A token for these servers, as the place's key makes them.
+fn token(place: &Place, servers: &[SocketAddr], timeout: Duration) -> Dial {
+    let key = read_key_file(&place.path("netcode.key")).unwrap();
+    let recipe = Recipe {
+        protocol_id: u64::from_le_bytes(*b"tidegat1"),
+        client_id: u64::from_le_bytes(tokens::random().unwrap()),
+        servers: servers.to_vec(),
+        lifetime: Duration::from_secs(30),
+        timeout,
+        user_data: UserData::empty(),
+    };
+    let token = tokens::mint(recipe, &key).unwrap();
+    // As a web service would hand it out.
+    Dial::yojimbo(tokens::token_text(&token).as_bytes()).unwrap()
+}
+
+fn dial(place: &Place, protocol: &str, server: SocketAddr) -> Dial {
+    match protocol {
+        "yojimbo" => token(place, &[server], PATIENCE),
+        "gaffer" => Dial::gaffer(server, GAFFER_PROTOCOL_ID),
+        _ => Dial::rudp(server),
+    }
+}
+
+fn bad_network() -> Conditions {
+    Conditions {
+        delay: Duration::from_millis(10),
+        jitter: Duration::from_millis(5),
+        loss: 0.1,
+        ..Conditions::default()
+    }
+}
+
+/// Large enough that there are many datagrams to lose.
+fn numbered(number: u32) -> Vec<u8> {
+    number.to_be_bytes().repeat(100)
+}
+
+/// A place where nobody answers.
+fn nobody() -> (UdpSocket, SocketAddr) {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap();
+    (socket, address)
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let bounded = tokio::time::timeout(Duration::from_secs(60), future);
+        bounded.await.expect("it takes too long")
+    })
+}
+
+/// Numbered messages come back once and in order, through 10 % loss both ways.
+fn messages_survive(protocol: &str) {
+    const MESSAGES: u32 = 300;
+    let place = Place::new(&format!("client-{protocol}"));
+    let mut serve = serve(&place, protocol, 0, echo_server());
+    let lossy = Lossy::start(serve.address(), bad_network(), 11);
+    let dial = dial(&place, protocol, lossy.address);
+    block_on(async {
+        let client = Client::connect(dial).await.unwrap();
+        let send = async {
+            for number in 0..MESSAGES {
+                client.send(&numbered(number)).await.unwrap();
+            }
+        };
+        let receive = async {
+            for number in 0..MESSAGES {
+                let message = client.recv().await.unwrap();
+                assert_eq!(message.payload, numbered(number));
+                assert!(message.reliable && message.channel == 0);
+            }
+        };
+        tokio::join!(send, receive);
+        let stats = client.stats();
+        assert_eq!(stats.messages_received, u64::from(MESSAGES));
+        if protocol != "rudp" {
+            // The network's delay both ways; rudp has nothing to measure it with.
+            assert!(stats.rtt_min >= Duration::from_millis(20), "{stats:?}");
+            assert!(stats.rtt_latest >= stats.rtt_min, "{stats:?}");
+        }
+        assert_eq!(client.close().await, Ended::Here { unconfirmed: 0 });
+        assert_eq!(client.try_send(b"late"), Err(SendError::Closed));
+        assert_eq!(client.recv().await.unwrap_err().label(), "closed_here");
+    });
+    assert!(lossy.lost() > 10, "the network was too kind");
+    let end = serve.wait_for("\"event\":\"session_end\"");
+    if protocol == "yojimbo" {
+        // The only one with enough goodbyes to count on through this network.
+        assert!(end.contains("\"reason\":\"peer_disconnect\""), "{end}");
+    }
+}
+
+#[test]
+fn messages_survive_loss_over_yojimbo() {
+    messages_survive("yojimbo");
+}
+
+#[test]
+fn messages_survive_loss_over_gaffer() {
+    messages_survive("gaffer");
+}
+
+#[test]
+fn messages_survive_loss_over_rudp() {
+    messages_survive("rudp");
+}
+
+/// The client without a runtime, in a loop like a game's; unreliable messages arrive too.
+#[test]
+fn a_polled_client_plays_in_a_loop() {
+    let place = Place::new("client-polled");
+    let mut serve = serve(&place, "yojimbo", 0, echo_server());
+    let lossy = Lossy::start(serve.address(), bad_network(), 12);
+    let clock = Clock::start();
+    let dial = token(&place, &[lossy.address], PATIENCE);
+    let mut client = Polled::connect(clock.now(), dial).unwrap();
+    let (mut said, mut reliable, mut unreliable) = (0_u32, 0_u32, 0);
+    let frames = support::wait_until("200 frames", Duration::from_secs(60), || {
+        let state = client.update(clock.now());
+        if state == State::Connected && said < 200 {
+            let number = said.to_be_bytes();
+            client.send(clock.now(), &number).unwrap();
+            client
+                .send_unreliable(clock.now(), b"now or never")
+                .unwrap();
+            said += 1;
+        }
+        while let Some(message) = client.poll_message() {
+            if message.payload == b"now or never" {
+                unreliable += 1;
+            } else {
+                assert_eq!(message.payload, reliable.to_be_bytes());
+                reliable += 1;
+            }
+        }
+        client.flush(clock.now());
+        assert!(client.next_update(clock.now()).is_some());
+        (reliable == 200).then_some(said)
+    });
+    assert_eq!(frames, 200);
+    assert!(unreliable > 100, "{unreliable} of 200 through 10 % loss");
+    client.finish(clock.now(), Duration::from_secs(5));
+    let ended = support::wait_until("the end", Duration::from_secs(20), || {
+        match client.update(clock.now()) {
+            State::Closed(ended) => Some(ended),
+            _ => None,
+        }
+    });
+    assert_eq!(ended, Ended::Here { unconfirmed: 0 });
+}
+
+/// Every way in which it can fail to begin is told apart.
+#[test]
+fn what_goes_wrong_at_the_start_has_a_name() {
+    let place = Place::new("client-refused");
+    let gone = {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.local_addr().unwrap()
+    };
+    let mut serve = serve(&place, "yojimbo", 0, gone);
+    let server = serve.address();
+    let (_socket, silent) = nobody();
+    let second = Duration::from_secs(1);
+    let refused = |dial| match block_on(Client::connect(dial)) {
+        Err(ConnectError::Refused(ended)) => ended,
+        Err(ConnectError::Socket(error)) => panic!("{error}"),
+        Ok(_) => panic!("connected"),
+    };
+    let denied = refused(token(&place, &[server], PATIENCE));
+    assert_eq!(denied, Ended::Session(CloseReason::Denied));
+    let unanswered = refused(token(&place, &[silent], second));
+    assert_eq!(unanswered, Ended::Session(CloseReason::ConnectTimeout));
+    assert!(unanswered.to_string().contains("no server answered"));
+    assert!(Dial::yojimbo(b"not a token").is_err());
+}
+
+/// A token's servers are tried in order.
+#[test]
+fn a_server_that_is_silent_is_passed_over() {
+    let place = Place::new("client-next");
+    let mut serve = serve(&place, "yojimbo", 0, echo_server());
+    let server = serve.address();
+    let (_socket, silent) = nobody();
+    let dial = token(&place, &[silent, server], Duration::from_secs(2));
+    block_on(async {
+        let client = Client::connect(dial).await.unwrap();
+        assert_eq!(client.server(), server);
+        client.send(b"found you").await.unwrap();
+        assert_eq!(client.recv().await.unwrap().payload, b"found you");
+    });
+}
+
+/// A server that stops says goodbye, one that is killed falls silent; each time the player comes back
+/// with a new token.
+#[test]
+fn a_player_comes_back_after_the_server_was_restarted() {
+    let place = Place::new("client-restart");
+    let echo = echo_server();
+    let mut first = serve(&place, "yojimbo", 0, echo);
+    let server = first.address();
+    let mut tokens = 0;
+    let backoff = Backoff {
+        first: Duration::from_millis(50),
+        most: Duration::from_millis(200),
+        attempts_max: 100,
+    };
+    let mut redial = Redial::new(backoff, async || {
+        tokens += 1;
+        Ok::<_, std::io::Error>(token(&place, &[server], Duration::from_secs(2)))
+    });
+    let hello = async |client: &Client| {
+        client.send(b"here I am").await.unwrap();
+        assert_eq!(client.recv().await.unwrap().payload, b"here I am");
+    };
+    block_on(async {
+        let client = redial.connect().await.unwrap();
+        hello(&client).await;
+        first.signal("TERM");
+        let ended = client.recv().await.unwrap_err();
+        assert_eq!(ended, Ended::Session(CloseReason::PeerDisconnect));
+        assert_eq!(first.exit_code(), Some(0));
+
+        let mut second = serve(&place, "yojimbo", server.port(), echo);
+        second.address();
+        let client = redial.connect().await.unwrap();
+        hello(&client).await;
+        second.signal("KILL");
+        let ended = client.recv().await.unwrap_err();
+        assert_eq!(ended, Ended::Session(CloseReason::PeerTimeout));
+        second.exit_code();
+
+        let mut third = serve(&place, "yojimbo", server.port(), echo);
+        third.address();
+        let client = redial.connect().await.unwrap();
+        hello(&client).await;
+    });
+    assert!(tokens >= 3, "a new token for each session");
+}
+
+/// Silence after which a session ends: longer than this machine is ever busy.
+const PATIENCE: Duration = Duration::from_secs(20);
