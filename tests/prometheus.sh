@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Metrics, alerts and dashboard against a real Prometheus. Not part of `cargo test`, which must work
-# on a machine with only Rust and a C compiler; `just prometheus` and the check run call it.
+# Metrics, alerts and dashboard against a real Prometheus and a tidegate at work. Not part of
+# `cargo test`, which must work on a machine with only Rust and a C compiler; `just operate` and the
+# check run call it. About a minute; each wait is bounded.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,33 +15,57 @@ done
 promtool check rules grafana/alerts.yaml
 promtool test rules grafana/alerts_test.yaml
 
+cargo build --quiet --bin tidegate
+tidegate=${CARGO_TARGET_DIR:-target}/debug/tidegate
+
 work=$(mktemp -d)
 pids=()
 cleanup() {
+    status=$?
     for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null || true; done
     wait 2>/dev/null || true
+    [ "$status" = 0 ] || tail -n 20 "$work"/*.log >&2
     rm -rf "$work"
 }
 trap cleanup EXIT
 
-free_port() {
-    python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
-}
+# Several at once, so that none is handed out twice.
+read -r demo_admin serve_admin prometheus backend udp tunnel < <(python3 -c '
+import socket
+held = [socket.socket() for _ in range(6)]
+for s in held: s.bind(("127.0.0.1", 0))
+print(*(s.getsockname()[1] for s in held))')
 
-# The page's example is an admin server with two listeners, a backend and made-up traffic.
-cargo build --quiet --example page
-admin=127.0.0.1:$(free_port)
-"${CARGO_TARGET_DIR:-target}/debug/examples/page" "$admin" 2>"$work/page.log" &
+"$tidegate" demo --players 60 --rate 10 --for 150s --admin "127.0.0.1:$demo_admin" >"$work/demo.log" 2>&1 &
 pids+=($!)
-curl --silent --fail --retry 50 --retry-connrefused --retry-delay 0 --retry-max-time 20 "http://$admin/metrics" >"$work/metrics"
-promtool check metrics <"$work/metrics"
 
-prometheus=127.0.0.1:$(free_port)
-sed -e "s/tidegate:9477/$admin/" -e 's/_interval: 5s/_interval: 1s/' \
+python3 tests/prometheus_scene.py backend "$backend" >"$work/backend.log" 2>&1 &
+backend_pid=$!
+pids+=("$backend_pid")
+"$tidegate" keygen --out "$work/netcode.key" >/dev/null
+"$tidegate" serve --listen "yojimbo://127.0.0.1:$udp" --backend "tcp://127.0.0.1:$backend" \
+    --key "$work/netcode.key" --admin "127.0.0.1:$serve_admin" >"$work/serve.log" 2>&1 &
+pids+=($!)
+"$tidegate" connect --listen "tcp://127.0.0.1:$tunnel" --remote "yojimbo://127.0.0.1:$udp" \
+    --key "$work/netcode.key" --admin "" >"$work/connect.log" 2>&1 &
+pids+=($!)
+python3 tests/prometheus_scene.py callers "$tunnel" "$udp" >"$work/callers.log" 2>&1 &
+pids+=($!)
+
+for admin in "$demo_admin" "$serve_admin"; do
+    curl --silent --fail --retry 100 --retry-connrefused --retry-delay 0 --retry-max-time 30 \
+        "http://127.0.0.1:$admin/metrics" >"$work/metrics"
+    promtool check metrics <"$work/metrics"
+done
+
+sed -e "s/\"tidegate:9477\"/\"127.0.0.1:$demo_admin\", \"127.0.0.1:$serve_admin\"/" \
+    -e 's/_interval: 5s/_interval: 1s/' \
     -e "s|alerts.yaml|$PWD/grafana/alerts.yaml|" grafana/prometheus.yaml >"$work/prometheus.yaml"
 promtool check config "$work/prometheus.yaml"
 prometheus --config.file="$work/prometheus.yaml" --storage.tsdb.path="$work/data" \
-    --web.listen-address="$prometheus" --log.level=warn 2>"$work/prometheus.log" &
+    --web.listen-address="127.0.0.1:$prometheus" --log.level=warn 2>"$work/prometheus.log" &
 pids+=($!)
 
-python3 tests/prometheus_queries.py "$prometheus" grafana/dashboard.json
+python3 tests/prometheus_queries.py "127.0.0.1:$prometheus" grafana/dashboard.json healthy
+kill "$backend_pid"
+python3 tests/prometheus_queries.py "127.0.0.1:$prometheus" grafana/dashboard.json no-backend

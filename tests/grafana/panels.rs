@@ -18,14 +18,19 @@ pub(crate) enum Look {
     Lines,
     Stacked,
     Heat,
+    /// A row per target; the legend of each query is the name of its column.
     Table,
+    /// A row per alert.
+    Alerts,
+    /// Lines, with a mark where it gets bad.
+    Marked(f64),
     /// One figure, yellow from the first value on and red from the second.
     Figure(Option<(f64, f64)>),
     /// As a figure, but low is bad: red below the first value, yellow below the second.
     Reserve(f64, f64),
 }
 
-use Look::{Figure, Heat, Lines, Reserve, Stacked, Table};
+use Look::{Alerts, Figure, Heat, Lines, Marked, Reserve, Stacked, Table};
 
 pub(crate) const ROWS: &[Row] = &[
     (
@@ -61,7 +66,7 @@ pub(crate) const ROWS: &[Row] = &[
             Panel {
                 title: "Refused handshakes",
                 about: "Handshakes that ended badly, per second. The row below says how.",
-                unit: "ops",
+                unit: "suffix:/s",
                 look: Figure(Some((1.0, 10.0))),
                 queries: &[(
                     "sum(rate(tidegate_handshakes_total{result!=\"accepted\",$l}[$__rate_interval]))",
@@ -105,6 +110,16 @@ pub(crate) const ROWS: &[Row] = &[
                     "forwarding",
                 )],
             },
+            Panel {
+                title: "Alerts",
+                about: "What fires now. The runbook has an entry for each.",
+                unit: "none",
+                look: Alerts,
+                queries: &[(
+                    "ALERTS{alertname=~\"Tidegate.*\",alertstate=\"firing\"}",
+                    "alert",
+                )],
+            },
         ],
     ),
     (
@@ -126,7 +141,7 @@ pub(crate) const ROWS: &[Row] = &[
             Panel {
                 title: "Sessions begun",
                 about: "New sessions per second.",
-                unit: "ops",
+                unit: "suffix:/s",
                 look: Lines,
                 queries: &[(
                     "sum by (listener) (rate(tidegate_peer_sessions_total{$l}[$__rate_interval]))",
@@ -136,7 +151,7 @@ pub(crate) const ROWS: &[Row] = &[
             Panel {
                 title: "Sessions ended",
                 about: "By reason. docs/OPERATIONS.md says what each means.",
-                unit: "ops",
+                unit: "suffix:/s",
                 look: Stacked,
                 queries: &[(
                     "sum by (reason) (rate(tidegate_peer_disconnects_total{$l}[$__rate_interval])) > 0",
@@ -156,7 +171,7 @@ pub(crate) const ROWS: &[Row] = &[
             Panel {
                 title: "Handshakes",
                 about: "By result. Peers repeat a refused request several times a second.",
-                unit: "ops",
+                unit: "suffix:/s",
                 look: Stacked,
                 queries: &[(
                     "sum by (result) (rate(tidegate_handshakes_total{$l}[$__rate_interval])) > 0",
@@ -241,7 +256,7 @@ pub(crate) const ROWS: &[Row] = &[
             Panel {
                 title: "Address changes",
                 about: "Sessions that followed their peer through a NAT.",
-                unit: "ops",
+                unit: "suffix:/s",
                 look: Lines,
                 queries: &[(
                     "sum by (listener) (rate(tidegate_peer_address_changes_total{$l}[$__rate_interval]))",
@@ -263,7 +278,7 @@ pub(crate) const ROWS: &[Row] = &[
             Panel {
                 title: "Mode changes",
                 about: "Switches per second.",
-                unit: "ops",
+                unit: "suffix:/s",
                 look: Lines,
                 queries: &[(
                     "sum by (to) (rate(tidegate_mode_changes_total{$l}[$__rate_interval]))",
@@ -299,7 +314,7 @@ pub(crate) const ROWS: &[Row] = &[
             Panel {
                 title: "Fragments",
                 about: "Fragments read, and packets or blocks that never became whole.",
-                unit: "ops",
+                unit: "suffix:/s",
                 look: Lines,
                 queries: &[
                     (
@@ -319,8 +334,8 @@ pub(crate) const ROWS: &[Row] = &[
         &[
             Panel {
                 title: "Messages",
-                about: "Handed to the other side, per second.",
-                unit: "ops",
+                about: "Handed to the other side, per second. Both directions of an echo lie on each other.",
+                unit: "suffix:/s",
                 look: Lines,
                 queries: &[(
                     "sum by (direction) (rate(tidegate_messages_forwarded_total{$l}[$__rate_interval]))",
@@ -339,8 +354,8 @@ pub(crate) const ROWS: &[Row] = &[
             },
             Panel {
                 title: "Messages dropped",
-                about: "Reliable ones only because their session ended.",
-                unit: "ops",
+                about: "Messages that went no further, by direction and reason; reliable ones only because their session ended. A rudp peer may forget a message before it arrives.",
+                unit: "suffix:/s",
                 look: Stacked,
                 queries: &[
                     (
@@ -350,6 +365,10 @@ pub(crate) const ROWS: &[Row] = &[
                     (
                         "sum(rate(tidegate_unreliable_messages_dropped_total{$l}[$__rate_interval])) > 0",
                         "unreliable, in the protocol's queue",
+                    ),
+                    (
+                        "sum(rate(tidegate_messages_skipped_total{$l}[$__rate_interval])) > 0",
+                        "forgotten by a rudp peer",
                     ),
                 ],
             },
@@ -408,34 +427,38 @@ pub(crate) const ROWS: &[Row] = &[
         &[
             Panel {
                 title: "Targets",
-                about: "1 is up.",
+                about: "Whether each takes connections, whether it is drained by hand, and sessions on it.",
                 unit: "none",
                 look: Table,
-                queries: &[(
-                    "sum by (instance, backend, target) (tidegate_backend_up{$b})",
-                    "up",
-                )],
-            },
-            Panel {
-                title: "Connections",
-                about: "Open now, one per session. Draining targets are marked.",
-                unit: "none",
-                look: Lines,
                 queries: &[
                     (
-                        "sum by (backend, target) (tidegate_backend_connections{$b})",
-                        "{{backend}} {{target}}",
+                        "sum by (instance, backend, target) (tidegate_backend_up{$b})",
+                        "state",
                     ),
                     (
-                        "sum by (backend, target) (tidegate_backend_connections{$b}) and sum by (backend, target) (tidegate_backend_draining{$b}) > 0",
-                        "{{backend}} {{target}} draining",
+                        "sum by (instance, backend, target) (tidegate_backend_draining{$b})",
+                        "rotation",
+                    ),
+                    (
+                        "sum by (instance, backend, target) (tidegate_backend_connections{$b})",
+                        "sessions",
                     ),
                 ],
             },
             Panel {
+                title: "Connections",
+                about: "Open now, one per session.",
+                unit: "none",
+                look: Lines,
+                queries: &[(
+                    "sum by (backend, target) (tidegate_backend_connections{$b})",
+                    "{{backend}} {{target}}",
+                )],
+            },
+            Panel {
                 title: "Connects and failures",
                 about: "Per second, failures by reason.",
-                unit: "ops",
+                unit: "suffix:/s",
                 look: Lines,
                 queries: &[
                     (
@@ -481,7 +504,7 @@ pub(crate) const ROWS: &[Row] = &[
             Panel {
                 title: "Connections ended",
                 about: "By who ended them.",
-                unit: "ops",
+                unit: "suffix:/s",
                 look: Stacked,
                 queries: &[(
                     "sum by (by) (rate(tidegate_backend_closes_total{$b}[$__rate_interval]))",
@@ -497,7 +520,7 @@ pub(crate) const ROWS: &[Row] = &[
                 title: "Workers busy",
                 about: "Share of its time each worker does something. Beyond 85 %: more workers, or more machines.",
                 unit: "percentunit",
-                look: Lines,
+                look: Marked(0.85),
                 queries: &[(
                     "sum by (listener, worker) (rate(tidegate_worker_busy_seconds_total{$l}[$__rate_interval]))",
                     "{{listener}} {{worker}}",
@@ -511,6 +534,16 @@ pub(crate) const ROWS: &[Row] = &[
                 queries: &[(
                     "sum by (listener, worker) (tidegate_worker_peers{$l})",
                     "{{listener}} {{worker}}",
+                )],
+            },
+            Panel {
+                title: "Forwarding, 99 %",
+                about: "From reading a message to writing it on the other side, where no queue is in the way. Beyond 10 ms: workers are late.",
+                unit: "s",
+                look: Marked(0.01),
+                queries: &[(
+                    "histogram_quantile(0.99, sum by (le, direction) (rate(tidegate_forward_duration_seconds_bucket{$l}[$__rate_interval])))",
+                    "{{direction}}",
                 )],
             },
             Panel {
@@ -574,7 +607,7 @@ pub(crate) const ROWS: &[Row] = &[
             },
             Panel {
                 title: "Socket buffers",
-                about: "What the kernel granted.",
+                about: "What the kernel granted, all workers together. Under 1 MiB a worker: set net.core.rmem_max, see the runbook.",
                 unit: "bytes",
                 look: Lines,
                 queries: &[(
@@ -586,7 +619,7 @@ pub(crate) const ROWS: &[Row] = &[
                 title: "Descriptors",
                 about: "Open over the limit; one per session and a few.",
                 unit: "percentunit",
-                look: Lines,
+                look: Marked(0.9),
                 queries: &[("process_open_fds{$i} / process_max_fds{$i}", "{{instance}}")],
             },
             Panel {
@@ -617,7 +650,7 @@ pub(crate) const ROWS: &[Row] = &[
                         "{{instance}} restarts",
                     ),
                     (
-                        "sum by (instance, result) (increase(tidegate_config_reloads_total{$i}[1h]))",
+                        "round(sum by (instance, result) (increase(tidegate_config_reloads_total{$i}[1h])))",
                         "{{instance}} reloads {{result}}",
                     ),
                 ],
@@ -639,19 +672,23 @@ pub(crate) const ROWS: &[Row] = &[
             },
             Panel {
                 title: "Address table",
-                about: "Buckets in use over all, and strangers that met a bucket of somebody else.",
+                about: "Buckets of the handshake limiter in use. A full one is a flood from many addresses.",
                 unit: "percentunit",
+                look: Marked(0.9),
+                queries: &[(
+                    "sum by (listener) (tidegate_limiter_keys{$l}) / sum by (listener) (tidegate_limiter_capacity{$l})",
+                    "{{listener}}",
+                )],
+            },
+            Panel {
+                title: "Shared buckets",
+                about: "Strangers who met a bucket that another address holds: they share its allowance.",
+                unit: "suffix:/s",
                 look: Lines,
-                queries: &[
-                    (
-                        "sum by (listener) (tidegate_limiter_keys{$l}) / sum by (listener) (tidegate_limiter_capacity{$l})",
-                        "{{listener}} used",
-                    ),
-                    (
-                        "sum by (listener) (rate(tidegate_limiter_shared_total{$l}[$__rate_interval]))",
-                        "{{listener}} shared/s",
-                    ),
-                ],
+                queries: &[(
+                    "sum by (listener) (rate(tidegate_limiter_shared_total{$l}[$__rate_interval]))",
+                    "{{listener}}",
+                )],
             },
             Panel {
                 title: "Bans",
@@ -664,7 +701,7 @@ pub(crate) const ROWS: &[Row] = &[
                         "{{listener}} in force",
                     ),
                     (
-                        "sum by (source) (increase(tidegate_bans_total{$l}[1h]))",
+                        "round(sum by (source) (increase(tidegate_bans_total{$l}[1h])))",
                         "issued by {{source}}",
                     ),
                 ],
@@ -672,7 +709,7 @@ pub(crate) const ROWS: &[Row] = &[
             Panel {
                 title: "Log lines held back",
                 about: "Lines that would have repeated.",
-                unit: "ops",
+                unit: "suffix:/s",
                 look: Lines,
                 queries: &[(
                     "sum by (level) (rate(tidegate_log_lines_suppressed_total{$i}[$__rate_interval]))",
