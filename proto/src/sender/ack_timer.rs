@@ -57,6 +57,12 @@ impl AckTimer {
         }
     }
 
+    /// What is owed is due now; false if nothing is.
+    pub(super) fn hurry(&mut self, now: Timestamp) -> bool {
+        self.due = self.due.map(|due| due.min(now));
+        self.due.is_some()
+    }
+
     pub(super) fn on_sent(&mut self) {
         *self = Self::default();
     }

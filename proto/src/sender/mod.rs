@@ -339,6 +339,11 @@ impl Sender {
         self.acks.is_urgent()
     }
 
+    /// Lets an acknowledgement that is owed leave now: nothing will follow. True if one is owed.
+    pub fn hurry_ack(&mut self, now: Timestamp) -> bool {
+        self.acks.hurry(now)
+    }
+
     /// A deadline passed. Poll for packets afterwards.
     pub fn handle_timeout(&mut self, now: Timestamp) {
         if self.loss_at.is_some_and(|at| at <= now) {

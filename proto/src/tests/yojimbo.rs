@@ -375,3 +375,33 @@ fn a_recorded_session_seats_nobody_when_it_is_played_again() {
     }
     assert!(server.is_empty());
 }
+
+/// A netcode goodbye acknowledges nothing, so what was heard just before it is acknowledged first:
+/// otherwise the other end counts messages as lost that were delivered.
+#[test]
+fn what_was_heard_is_acknowledged_before_the_goodbye() {
+    let down = Traffic {
+        messages: 50,
+        ..Traffic::default()
+    };
+    let weather = Conditions {
+        delay: Duration::from_millis(5),
+        ..Conditions::default()
+    };
+    let silent = Traffic::silent();
+    let mut world = world(9, 1, Params::default(), weather, &silent, &down);
+    let told = |_| (silent.clone(), down.clone());
+    assert!(world.run_until(Duration::from_secs(10), told, World::all_delivered));
+    let now = world.now();
+    let (endpoint, peer) = world.client(0);
+    endpoint.finish(
+        now,
+        peer,
+        CloseReason::BackendClosed,
+        Duration::from_secs(5),
+    );
+    world.run_for(Duration::from_millis(100), told);
+    let closed = world.outcome(0).server_closed;
+    assert_eq!(closed, Some(CloseReason::PeerDisconnect));
+    assert_eq!(world.server().retired().messages_acked, 50);
+}

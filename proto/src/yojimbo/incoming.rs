@@ -164,6 +164,7 @@ impl Incoming {
     pub(super) fn fill_stats(&self, stats: &mut Stats) {
         *stats = self.stats;
         stats.reassembly_failures += self.reliable.reassembly_failures();
+        stats.assembly_bytes = (self.channels.held() + self.reliable.held()) as u32;
     }
 
     fn refuse(&mut self) -> Result<Option<Heard>, Trouble> {

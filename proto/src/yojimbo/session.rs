@@ -259,7 +259,11 @@ impl crate::session::Session for Session {
 
     fn finish(&mut self, now: Now, reason: CloseReason, linger: Duration) {
         match self.phase {
-            Phase::Open { .. } if !self.outgoing.sender.is_drained() => {
+            // What was taken is acknowledged before the goodbye, or the peer would count it as lost.
+            Phase::Open { .. }
+                if self.outgoing.sender.hurry_ack(now.mono)
+                    || !self.outgoing.sender.is_drained() =>
+            {
                 self.phase = Phase::Finishing {
                     reason,
                     since: now.mono,
@@ -284,7 +288,10 @@ impl crate::session::Session for Session {
                 self.link.admit(now, self.params.confirm_timeout, out);
                 return true;
             }
-            Phase::Finishing { reason, .. } if self.outgoing.sender.is_drained() => {
+            Phase::Finishing { reason, .. }
+                if self.outgoing.sender.is_drained()
+                    && !self.outgoing.sender.hurry_ack(now.mono) =>
+            {
                 self.end(reason);
                 return self.transmit_goodbye(now, out);
             }
