@@ -364,7 +364,11 @@ fn admission_params(listener: &Listener, bound: &[SocketAddr], shards: usize) ->
         per_prefix: rate(limits.ip_handshakes),
         listener: rate(limits.handshakes).share_of(shards),
         table_size: limits.table_size,
-        strikes: None,
+        strikes: limits.strikes.map(|strikes| admission::StrikeRule {
+            limit: NonZeroU32::new(strikes.limit).unwrap_or(NonZeroU32::MIN),
+            window: strikes.window,
+            ban: strikes.ban,
+        }),
         rules: admission::Rules {
             allow: limits.allow.clone(),
             deny: limits.deny.clone(),

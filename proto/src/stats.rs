@@ -68,6 +68,9 @@ pub struct Stats {
     pub outbox_messages: u32,
     /// Now: their bytes.
     pub outbox_bytes: u32,
+    /// Now: bytes of the peer held until something before or beside them arrives: messages behind
+    /// a gap, blocks and packets that miss fragments.
+    pub assembly_bytes: u32,
 }
 
 impl Stats {

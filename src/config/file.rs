@@ -191,6 +191,7 @@ pub(super) struct Limits {
     pub(super) ip_handshakes: Bucket,
     pub(super) handshakes: Bucket,
     pub(super) table_size: i64,
+    pub(super) strikes: Strikes,
     pub(super) allow: Vec<String>,
     pub(super) allow_any_source: bool,
     pub(super) deny: Vec<String>,
@@ -226,6 +227,7 @@ impl Default for Limits {
             },
             // Half a mebibyte, whatever addresses are forged.
             table_size: 65_536,
+            strikes: Strikes::default(),
             // Empty is everybody with yojimbo, which knows its peers by their tokens; gaffer and
             // rudp get the private networks instead.
             allow: Vec::new(),
@@ -278,6 +280,26 @@ impl Default for Rate {
 pub(super) enum RateProfile {
     Adaptive,
     Article,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Strikes {
+    pub(super) limit: i64,
+    pub(super) window: Span,
+    pub(super) ban: Span,
+}
+
+impl Default for Strikes {
+    fn default() -> Self {
+        Self {
+            // An honest client breaks the protocol never; a broken build, behind one address with
+            // honest ones, once a session.
+            limit: 20,
+            window: Span::of("1m"),
+            ban: Span::of("1m"),
+        }
+    }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -178,11 +178,25 @@ pub struct Limits {
     pub handshakes: Bucket,
     /// Entries of the address table; addresses beyond it share.
     pub table_size: usize,
+    /// How often peers of one address may break the protocol before it is banned; `None` is for ever,
+    /// and where nothing proves who sent a datagram.
+    pub strikes: Option<Strikes>,
     /// When not empty, only these may come. For gaffer and rudp it is empty only when somebody
     /// wrote `allow_any_source`.
     pub allow: Vec<IpNet>,
     /// These may not come.
     pub deny: Vec<IpNet>,
+}
+
+/// So many broken rules in so much time ban an address for so long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Strikes {
+    /// At least 1.
+    pub limit: u32,
+    /// See above.
+    pub window: Duration,
+    /// How long nobody new may come from there.
+    pub ban: Duration,
 }
 
 /// A token bucket.

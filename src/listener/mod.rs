@@ -104,8 +104,9 @@ pub struct Listener {
     rules: Arc<Rules>,
     limits: Option<PeerLimits>,
     capacity: Arc<Capacity>,
-    /// Bytes that `capacity` knows to be in our queues.
+    /// Bytes that `capacity` knows to be in our queues, and those of them that wait to be complete.
     queued: u64,
+    assembling: u64,
     peers: Peers,
     /// Peers that something happened to this turn.
     pending: Vec<PeerId>,
@@ -151,6 +152,7 @@ impl Listener {
             limits: parts.limits,
             capacity: parts.capacity,
             queued: 0,
+            assembling: 0,
             peers: Peers::default(),
             pending: Vec::new(),
             readable_peers: Vec::new(),
@@ -324,7 +326,7 @@ impl Listener {
         let sampling = now.mono.since(self.sampled) >= SAMPLE_INTERVAL;
         let mut sessions = *self.endpoint.retired();
         let (mut bad, mut inbox, mut outbox, mut queued, mut backed_up) = (0, 0, 0, 0, 0);
-        let mut open = 0;
+        let (mut open, mut assembling) = (0, 0);
         let since_last = now
             .mono
             .since(std::mem::replace(&mut self.gathered, now.mono));
@@ -335,6 +337,7 @@ impl Listener {
             bad += u64::from(stats.in_bad_mode);
             inbox += session.inbox_bytes();
             outbox += stats.outbox_bytes as u64;
+            assembling += u64::from(stats.assembly_bytes);
             if sampling {
                 counters.sample_peer(&stats);
                 if let Some(peer) = self.peers.get_mut(id) {
@@ -358,12 +361,17 @@ impl Listener {
             backed_up += u64::from(peer.stream.queued() > 0);
             open += u64::from(peer.closed.is_none());
         }
-        let all = (inbox + queued) as u64 + outbox;
+        let inward = (inbox + queued) as u64 + assembling;
+        let all = inward + outbox;
         self.capacity
             .on_queued(std::mem::replace(&mut self.queued, all), all);
+        self.capacity.on_assembling(
+            std::mem::replace(&mut self.assembling, assembling),
+            assembling,
+        );
         counters.sessions = sessions;
         counters.peers_in_bad_mode = bad;
-        counters.queued_bytes = [(inbox + queued) as u64, outbox];
+        counters.queued_bytes = [inward, outbox];
         counters.peers_blocked[Direction::ToBackend as usize] = backed_up;
         for (spent, blocked) in counters.backpressure.iter_mut().zip(counters.peers_blocked) {
             *spent += since_last * u32::try_from(blocked).unwrap_or(u32::MAX);
@@ -377,25 +385,44 @@ impl Listener {
                 reporter.publish_peers(worst);
             }
         }
-        if self.capacity.is_exceeded() {
-            self.close_largest(now);
-        }
+        self.shed(now);
     }
 
-    /// All queues together hold more than they may: whoever holds most of it here goes, one in a
-    /// quarter of a second, until they do not.
-    fn close_largest(&mut self, now: Now) {
-        let holds = |peer: &Peer| {
-            let sent = self
-                .endpoint
-                .stats(peer.id)
-                .unwrap_or_default()
-                .outbox_bytes as usize;
-            sent + self.endpoint.inbox_bytes(peer.id) + peer.stream.queued()
-        };
+    /// All queues together hold more than they may: those that hold most here go until our share of
+    /// it is free. What they hold is free at once; their streams still get what was accepted.
+    fn shed(&mut self, now: Now) {
+        let stats = |endpoint: &Endpoint, id| endpoint.stats(id).unwrap_or_default();
+        let excess = self.capacity.assembly_excess(self.assembling);
+        self.close_largest(now, excess, |endpoint, peer| {
+            stats(endpoint, peer.id).assembly_bytes as usize
+        });
+        let excess = self.capacity.excess(self.queued);
+        self.close_largest(now, excess, |endpoint, peer| {
+            let stats = stats(endpoint, peer.id);
+            let sent = stats.outbox_bytes as usize + stats.assembly_bytes as usize;
+            sent + endpoint.inbox_bytes(peer.id) + peer.stream.queued()
+        });
+    }
+
+    fn close_largest(
+        &mut self,
+        now: Now,
+        mut excess: u64,
+        holds: impl Fn(&Endpoint, &Peer) -> usize,
+    ) {
+        if excess == 0 {
+            return;
+        }
         let open = self.peers.iter().filter(|peer| peer.closed.is_none());
-        let largest = open.map(|peer| (holds(peer), peer.id)).max();
-        if let Some((1.., id)) = largest {
+        let mut held: Vec<_> = open
+            .map(|peer| (holds(&self.endpoint, peer) as u64, peer.id))
+            .collect();
+        held.sort_unstable_by_key(|&(bytes, _)| Reverse(bytes));
+        for (bytes, id) in held {
+            if excess == 0 || bytes == 0 {
+                break;
+            }
+            excess = excess.saturating_sub(bytes);
             self.endpoint.close(now, id, CloseReason::Overload);
             self.touch(id);
         }

@@ -147,7 +147,7 @@ impl Listener {
             Handled::PeerRejected(id, reject) => {
                 self.counters.on_reject(reject);
                 // Only what was proved to be the peer's own doing may count against its address.
-                if reject == Reject::ProtocolError
+                if matches!(reject, Reject::ProtocolError | Reject::BadAck)
                     && let Some(admission) = &mut self.admission
                 {
                     admission.on_strike(now.mono, route.from);

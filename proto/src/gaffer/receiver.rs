@@ -73,6 +73,11 @@ impl Receiver {
         }
     }
 
+    /// Bytes held for what is still missing.
+    pub(super) fn held(&self) -> usize {
+        self.stored_bytes + self.large.as_ref().map_or(0, |large| large.bytes.len())
+    }
+
     /// Whether every record of a packet can be taken now. Changes nothing.
     pub(super) fn judge(&self, records: Records<'_>, is_taking: bool) -> Result<(), Reject> {
         let mut stored = self.stored_bytes;

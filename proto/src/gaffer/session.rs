@@ -498,6 +498,7 @@ impl Interface for Session {
         self.sender.fill_stats(&mut stats);
         stats.unreliable_dropped += dropped;
         stats.rtt = self.sent.rtt();
+        stats.assembly_bytes = self.receiver.held() as u32;
         stats
     }
 }

@@ -103,6 +103,11 @@ impl Incoming {
         }
     }
 
+    /// Bytes held behind a gap.
+    pub(super) fn held(&self) -> usize {
+        self.stored_bytes
+    }
+
     /// Id of the next message to deliver, as it is written on the wire.
     pub(super) fn next_wire_id(&self) -> u16 {
         self.next as u16

@@ -623,7 +623,10 @@ impl Interface for Session {
     }
 
     fn stats(&self) -> Stats {
-        self.stats
+        Stats {
+            assembly_bytes: self.incoming.held() as u32,
+            ..self.stats
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use tidegate_proto::AckPolicy;
 use super::super::file;
 use super::super::{
     Backend, Bucket, FollowAddress, Limits, Listener, Penalty, PublicAddresses, Rate, RateProfile,
+    Strikes,
 };
 use super::{Checker, GIB, KIB, MILLISECOND, SECOND};
 
@@ -140,9 +141,28 @@ impl Checker<'_> {
             ip_handshakes: self.bucket(&key("ip_handshakes"), &typed.ip_handshakes),
             handshakes: self.bucket(&key("handshakes"), &typed.handshakes),
             table_size: self.count(&key("table_size"), typed.table_size, 64..=1 << 24) as usize,
+            strikes: self.strikes(&key("strikes"), protocol, &typed.strikes),
             allow: self.networks(&key("allow"), &typed.allow),
             deny: self.networks(&key("deny"), &typed.deny),
         }
+    }
+
+    /// Where nothing proves who sent a datagram, anybody could strike for somebody else.
+    fn strikes(
+        &mut self,
+        at: &str,
+        protocol: file::Protocol,
+        typed: &file::Strikes,
+    ) -> Option<Strikes> {
+        let key = |key: &str| format!("{at}.{key}");
+        let day = Duration::from_secs(86_400);
+        let strikes = Strikes {
+            limit: self.count(&key("limit"), typed.limit, 0..=1_000_000) as u32,
+            window: self.span(&key("window"), &typed.window, MILLISECOND..=day),
+            ban: self.span(&key("ban"), &typed.ban, MILLISECOND..=day),
+        };
+        let authenticates = matches!(protocol, file::Protocol::Yojimbo);
+        (authenticates && strikes.limit > 0).then_some(strikes)
     }
 
     /// A protocol without authentication is for closed networks unless somebody says otherwise.
