@@ -16,6 +16,7 @@ pub mod counters;
 pub mod demo;
 pub mod exit;
 pub mod framing;
+pub mod lag;
 pub mod listener;
 pub mod logging;
 pub mod metrics;

@@ -17,6 +17,7 @@ mod ctl;
 mod demo;
 mod input;
 mod keygen;
+mod lag;
 mod token;
 
 /// A gateway: reliable UDP for players, plain streams for servers.
@@ -66,6 +67,8 @@ enum Command {
     Ctl(ctl::CtlArgs),
     /// Watch the peers of a running tidegate
     Top(ctl::TopArgs),
+    /// Be a bad network between clients and a UDP server: delay, loss, bursts, and worse
+    Lag(lag::LagArgs),
     /// Make a connect token, or find out why a server refuses one
     #[command(subcommand)]
     Token(token::TokenCommand),
@@ -235,6 +238,7 @@ fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Health { ready, admin } => health(admin, ready),
         Command::Ctl(args) => ctl::run(args),
         Command::Top(args) => ctl::top(args),
+        Command::Lag(args) => lag::run(args),
         Command::Token(command) => token::run(command),
     }
 }

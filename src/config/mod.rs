@@ -40,7 +40,7 @@ pub use secret::{
     KeyFileError, KeyFiles, fingerprint, generate_key, read_key_file, write_new_secret,
     write_secret,
 };
-pub use units::{parse_duration, parse_id};
+pub use units::{parse_duration, parse_id, parse_size, show_duration, show_size};
 
 /// Everything one process runs.
 #[derive(Clone, Debug)]

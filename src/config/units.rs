@@ -71,6 +71,11 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     Span::of(text).parse()
 }
 
+/// A size on the command line.
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    Size::of(text).parse()
+}
+
 /// An id on the command line or in a file: decimal, or hex after 0x; `_` may separate digits.
 pub fn parse_id(text: &str) -> Result<u64, String> {
     let digits = text.replace('_', "");
@@ -144,12 +149,12 @@ impl<K> Typed<K> {
 }
 
 /// A duration as one would type it.
-pub(super) fn show_duration(duration: Duration) -> String {
+pub fn show_duration(duration: Duration) -> String {
     show(duration.as_nanos() as u64, &DURATION_UNITS, "s")
 }
 
 /// A size as one would type it.
-pub(super) fn show_size(size: u64) -> String {
+pub fn show_size(size: u64) -> String {
     show(size, &SIZE_UNITS, "B")
 }
 

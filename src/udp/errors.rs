@@ -91,6 +91,11 @@ impl UdpErrors {
         self.0[error as usize] += 1;
     }
 
+    /// How many of all kinds.
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
     /// How many of this kind.
     pub fn of(&self, error: UdpError) -> u64 {
         self.0[error as usize]

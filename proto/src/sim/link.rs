@@ -1,10 +1,11 @@
 //! One direction of a bad network: delay, jitter, loss, bursts, reordering, duplicates, bit flips, a
 //! rate with a bounded queue. Takes datagrams and times, gives datagrams and times; reads no clock.
 //!
-//! Simulations drive it in virtual time, `tidegate demo` in real time.
+//! Simulations drive it in virtual time, `tidegate demo` and `tidegate lag` in real time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ops::AddAssign;
 use std::time::Duration;
 
 use super::random::Random;
@@ -63,7 +64,7 @@ pub struct Done {
     pub delivered: u64,
     /// Lost at random or in a burst.
     pub lost: u64,
-    /// Dropped by the full queue.
+    /// Dropped by the full queue, or because too many were under way.
     pub overflowed: u64,
     /// Delivered a second time.
     pub duplicated: u64,
@@ -72,6 +73,24 @@ pub struct Done {
     /// With a flipped bit.
     pub corrupted: u64,
 }
+
+impl AddAssign for Done {
+    fn add_assign(&mut self, other: Self) {
+        self.offered += other.offered;
+        self.offered_bytes += other.offered_bytes;
+        self.delivered += other.delivered;
+        self.lost += other.lost;
+        self.overflowed += other.overflowed;
+        self.duplicated += other.duplicated;
+        self.reordered += other.reordered;
+        self.corrupted += other.corrupted;
+    }
+}
+
+/// Datagrams under way at most, duplicates aside. A long delay stores what arrives meanwhile.
+const UNDER_WAY_MAX: usize = 1 << 16;
+/// Mean spells after which nobody remembers how the last one ended.
+const SPELLS_REMEMBERED: u32 = 1_000;
 
 /// One direction, carrying datagrams tagged with a `T` (an address, say).
 #[derive(Debug)]
@@ -150,7 +169,11 @@ impl<T: Clone> Link<T> {
     pub fn push(&mut self, now: Timestamp, tag: T, datagram: &[u8]) {
         self.done.offered += 1;
         self.done.offered_bytes += (datagram.len() + HEADER_BYTES) as u64;
-        let Some(leaves) = self.pass_queue(now, datagram.len() + HEADER_BYTES) else {
+        let leaves = match self.under_way.len() {
+            UNDER_WAY_MAX.. => None,
+            _ => self.pass_queue(now, datagram.len() + HEADER_BYTES),
+        };
+        let Some(leaves) = leaves else {
             self.done.overflowed += 1;
             return;
         };
@@ -212,6 +235,14 @@ impl<T: Clone> Link<T> {
         let Some((bad, good)) = self.conditions.bursts else {
             return false;
         };
+        // A link that was silent for long, or had no bursts so far, begins anew: walking through
+        // every spell since then would take as long as there were spells.
+        if now.since(self.spell_ends) > (bad + good) * SPELLS_REMEMBERED {
+            // The loop below turns it over once.
+            let share_of_good = good.as_secs_f64() / (bad + good).as_secs_f64();
+            self.in_bad_spell = self.random.share() < share_of_good;
+            self.spell_ends = now;
+        }
         while self.spell_ends <= now {
             self.in_bad_spell = !self.in_bad_spell;
             let mean = if self.in_bad_spell { bad } else { good };

@@ -1,0 +1,172 @@
+//! `tidegate lag`.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Notify;
+
+use super::print;
+use crate::config::parse_duration;
+use crate::exit::{Exit, Misused, Unavailable};
+use crate::lag::control::Control;
+use crate::lag::{Lag, Report, Setup, WORDS, Weather};
+use crate::tokens;
+
+#[derive(Args, Debug)]
+#[command(after_help = words_help())]
+pub(super) struct LagArgs {
+    /// Where clients send to
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:40001")]
+    listen: SocketAddr,
+    /// The UDP server behind
+    #[arg(long, value_name = "HOST:PORT")]
+    to: String,
+    /// What the network is like: delay=25ms loss=5% up.loss=10% ... [default: perfect]
+    #[arg(value_name = "WORD")]
+    words: Vec<String>,
+    /// The same seed does the same to the same datagrams [default: drawn, and shown]
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Clients at a time, each with a UDP socket; others are refused
+    #[arg(long, value_name = "COUNT", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    clients: u32,
+    /// A client that is silent for so long is forgotten
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = parse_duration)]
+    idle: Duration,
+    /// How long [default: until interrupted]
+    #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
+    duration: Option<Duration>,
+    /// Say so often what it does [default: only at the end]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    every: Option<Duration>,
+    /// Take lines over this Unix socket too
+    #[arg(long, value_name = "PATH")]
+    control: Option<PathBuf>,
+    /// One JSON object per line
+    #[arg(long)]
+    json: bool,
+}
+
+fn words_help() -> String {
+    let mut help =
+        "Words, both ways, or one with up. (to the server) or down. in front:\n".to_owned();
+    for (example, meaning) in WORDS {
+        help += &format!("  {example:<18}{meaning}\n");
+    }
+    help += "  perfect           none of all that\n\n\
+             Each client has a network of its own: its own bursts and its own rate.\n\n\
+             While it runs, lines on standard input (and --control) change it: the same words, or\n  \
+             rebind            every client gets a new source port now\n  \
+             stats             what it did so far\n  \
+             quit              the end, with counts";
+    help
+}
+
+pub(super) fn run(args: LagArgs) -> anyhow::Result<Exit> {
+    let mut weather = Weather::default();
+    let words = args.words.iter().flat_map(|words| words.split_whitespace());
+    weather
+        .change(words)
+        .map_err(|error| Misused(error.to_string()))?;
+    let setup = Setup {
+        listen: args.listen,
+        to: resolve(&args.to)?,
+        weather,
+        seed: match args.seed {
+            Some(seed) => seed,
+            None => u64::from(u32::from_le_bytes(tokens::random()?)),
+        },
+        clients_max: args.clients as usize,
+        idle: args.idle,
+    };
+    let lag = Arc::new(Lag::start(setup)?);
+    print(&opening(&args, &setup, lag.address()))?;
+    let quit = Arc::new(Notify::new());
+    let told = quit.clone();
+    let control = Control::new(lag.clone(), args.json, move || told.notify_one());
+    if let Some(path) = &args.control {
+        control.clone().follow_socket(path)?;
+    }
+    control.follow_stdin()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(watch(&args, &lag, &quit))?;
+    let report = lag.report()?;
+    say(&args, "end", &report, &report.table())?;
+    if let Some(path) = &args.control {
+        std::fs::remove_file(path).ok();
+    }
+    Ok(Exit::Done)
+}
+
+/// Until interrupted, told to quit, or over.
+async fn watch(args: &LagArgs, lag: &Lag, quit: &Notify) -> anyhow::Result<()> {
+    let mut interrupted = signal(SignalKind::interrupt())?;
+    let mut terminated = signal(SignalKind::terminate())?;
+    let over = tokio::time::sleep(args.duration.unwrap_or(FOREVER));
+    tokio::pin!(over);
+    let mut next = tokio::time::interval(args.every.unwrap_or(FOREVER).max(EVERY_MIN));
+    next.tick().await;
+    let mut before = Report::default();
+    loop {
+        tokio::select! {
+            _ = interrupted.recv() => return Ok(()),
+            _ = terminated.recv() => return Ok(()),
+            () = quit.notified() => return Ok(()),
+            () = &mut over => return Ok(()),
+            _ = next.tick() => {
+                let report = lag.report()?;
+                say(args, "stats", &report, &format!("{}\n", report.line(&before)))?;
+                before = report;
+            }
+        }
+    }
+}
+
+fn opening(args: &LagArgs, setup: &Setup, address: SocketAddr) -> String {
+    let Setup {
+        to, weather, seed, ..
+    } = setup;
+    if args.json {
+        let object = json!({
+            "event": "listening",
+            "address": address,
+            "to": to,
+            "network": weather.to_string(),
+            "seed": seed,
+        });
+        return format!("{object}\n");
+    }
+    format!("listening on {address}, to {to}, seed {seed}: {weather}\n")
+}
+
+fn say(args: &LagArgs, event: &str, report: &Report, text: &str) -> anyhow::Result<Exit> {
+    if !args.json {
+        return print(text);
+    }
+    let mut object = report.json();
+    object["event"] = event.into();
+    print(&format!("{object}\n"))
+}
+
+fn resolve(to: &str) -> anyhow::Result<SocketAddr> {
+    let found = to
+        .to_socket_addrs()
+        .map_err(|error| match to.contains(':') {
+            true => anyhow::Error::new(Unavailable(format!("cannot find {to}: {error}"))),
+            false => Misused(format!("--to {to}: write HOST:PORT")).into(),
+        })?;
+    let mut found = found.collect::<Vec<_>>().into_iter();
+    let first = found.next();
+    first.ok_or_else(|| Unavailable(format!("{to} has no address")).into())
+}
+
+/// Longer than anybody waits.
+const FOREVER: Duration = Duration::from_secs(10 * 365 * 86_400);
+const EVERY_MIN: Duration = Duration::from_millis(10);

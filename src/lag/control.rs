@@ -1,0 +1,145 @@
+//! Changing a bad network while it runs: one line, one answer, on standard input and over a Unix
+//! socket.
+//!
+//! Lines are the words of the command line (`loss=20% up.delay=50ms`), and:
+//!
+//! ```text
+//!   rebind     every client gets a new source port now
+//!   stats      counts so far
+//!   quit       the end
+//! ```
+//!
+//! Standard input is for a person, and for whatever starts the program and keeps its end of the pipe.
+//! The socket is for scripts that come and go.
+
+use std::io::{self, BufRead, BufReader, IsTerminal, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::Lag;
+use crate::exit::Unavailable;
+
+/// Who takes lines.
+#[derive(Clone)]
+pub struct Control {
+    lag: Arc<Lag>,
+    json: bool,
+    quit: Arc<dyn Fn() + Send + Sync>,
+}
+
+impl Control {
+    /// `quit` is called when a line says so.
+    pub fn new(lag: Arc<Lag>, json: bool, quit: impl Fn() + Send + Sync + 'static) -> Self {
+        Self {
+            lag,
+            json,
+            quit: Arc::new(quit),
+        }
+    }
+
+    /// Does what a line says.
+    pub fn obey(&self, line: &str) -> String {
+        let answer = match line.trim() {
+            "quit" => {
+                (self.quit)();
+                Ok("bye".to_owned())
+            }
+            "rebind" => self.lag.rebind().map(|()| "rebound".to_owned()),
+            "" | "stats" => self.lag.report().map(|report| match self.json {
+                true => report.json().to_string(),
+                false => report.table().trim_end().to_owned(),
+            }),
+            words => self.lag.change(words).map(|weather| weather.to_string()),
+        };
+        match (answer, self.json) {
+            (Ok(answer), true) if answer.starts_with('{') => answer,
+            (Ok(answer), true) => json!({"ok": true, "answer": answer}).to_string(),
+            (Ok(answer), false) => answer,
+            (Err(error), true) => json!({"ok": false, "error": error.to_string()}).to_string(),
+            (Err(error), false) => format!("error: {error}"),
+        }
+    }
+
+    /// Takes lines from standard input until its end, in a thread of its own.
+    pub fn follow_stdin(self) -> io::Result<()> {
+        let follow = move || {
+            let stdin = io::stdin();
+            let mut line = String::new();
+            loop {
+                wait_for_foreground();
+                line.clear();
+                match stdin.lock().read_line(&mut line) {
+                    // An end says nothing about the network: it goes on.
+                    Ok(0) | Err(_) => return,
+                    Ok(_) => {}
+                }
+                // Standard output that is gone ends the program elsewhere.
+                writeln!(io::stdout(), "{}", self.obey(&line)).ok();
+            }
+        };
+        std::thread::Builder::new()
+            .name("stdin".into())
+            .spawn(follow)?;
+        Ok(())
+    }
+
+    /// Takes lines from whoever connects to a socket at `path`, one connection at a time.
+    pub fn follow_socket(self, path: &Path) -> anyhow::Result<()> {
+        // A file left by a process that died is in the way; one that answers is not ours.
+        if UnixStream::connect(path).is_err_and(|e| e.kind() == io::ErrorKind::ConnectionRefused) {
+            std::fs::remove_file(path).ok();
+        }
+        let listener = UnixListener::bind(path)
+            .map_err(|error| Unavailable(format!("cannot bind {}: {error}", path.display())))?;
+        let follow = move || {
+            for stream in listener.incoming().flatten() {
+                // One that breaks off is over.
+                self.serve(stream).ok();
+            }
+        };
+        std::thread::Builder::new()
+            .name("control".into())
+            .spawn(follow)?;
+        Ok(())
+    }
+
+    fn serve(&self, mut stream: UnixStream) -> io::Result<()> {
+        stream.set_read_timeout(Some(SILENCE_MAX))?;
+        stream.set_write_timeout(Some(SILENCE_MAX))?;
+        let lines = BufReader::new(stream.try_clone()?).lines();
+        for line in lines {
+            writeln!(stream, "{}", self.obey(&line?))?;
+        }
+        Ok(())
+    }
+}
+
+/// A program in the background that reads from its terminal is stopped by it, and a stopped link
+/// carries nothing.
+fn wait_for_foreground() {
+    while io::stdin().is_terminal() && !in_foreground() {
+        std::thread::sleep(Duration::from_secs(1));
+    }
+}
+
+/// proc(5), stat: after the name in parentheses come state, parent, process group, session, terminal,
+/// and the terminal's foreground group.
+fn in_foreground() -> bool {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields: Vec<_> = stat
+        .rsplit_once(") ")
+        .map_or("", |(_, rest)| rest)
+        .split_whitespace()
+        .collect();
+    match (fields.get(2), fields.get(5)) {
+        (Some(own), Some(foreground)) => own == foreground,
+        _ => false,
+    }
+}
+
+/// A connection that says nothing for so long makes room for the next one.
+const SILENCE_MAX: Duration = Duration::from_secs(30);

@@ -1,0 +1,367 @@
+//! `tidegate lag` as it is built: what it does to datagrams, what it says it did, and that it does
+//! something else when told to.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot get a socket has failed"
+)]
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, UdpSocket};
+use std::os::unix::net::UnixStream;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use serde_json::Value;
+use support::wait_until;
+use tidegate::lag::{Lag, Setup, Weather};
+
+/// The program between this test and `to`; killed when dropped.
+struct Running {
+    child: Child,
+    stdin: ChildStdin,
+    lines: Receiver<Value>,
+    address: SocketAddr,
+}
+
+impl Running {
+    fn start(to: SocketAddr, arguments: &[&str]) -> Self {
+        let to = to.to_string();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+            .args(["lag", "--listen", "127.0.0.1:0", "--json", "--to", &to])
+            .args(arguments)
+            .env_clear()
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            for line in stdout.lines().map_while(Result::ok) {
+                let object = serde_json::from_str(&line).expect(&line);
+                if sender.send(object).is_err() {
+                    return;
+                }
+            }
+        });
+        let mut running = Self {
+            stdin: child.stdin.take().unwrap(),
+            child,
+            lines,
+            address: SocketAddr::from(([127, 0, 0, 1], 0)),
+        };
+        let listening = running.next();
+        assert_eq!(listening["event"], "listening");
+        running.address = listening["address"].as_str().unwrap().parse().unwrap();
+        running
+    }
+
+    fn next(&self) -> Value {
+        self.lines.recv_timeout(Duration::from_secs(20)).unwrap()
+    }
+
+    fn say(&mut self, line: &str) -> Value {
+        writeln!(self.stdin, "{line}").unwrap();
+        self.next()
+    }
+
+    fn stats(&mut self) -> Value {
+        self.say("stats")
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+fn socket() -> UdpSocket {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    socket
+}
+
+fn count(stats: &Value, path: &str) -> u64 {
+    stats.pointer(path).and_then(Value::as_u64).unwrap()
+}
+
+/// Sends numbered datagrams of 40 bytes, in portions that no socket buffer overflows at.
+fn send_numbers(client: &UdpSocket, to: SocketAddr, numbers: std::ops::Range<u32>) {
+    for number in numbers {
+        let datagram: Vec<u8> = number.to_be_bytes().repeat(10);
+        client.send_to(&datagram, to).unwrap();
+        if number % 64 == 63 {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+/// Takes what comes as it comes: a socket's own buffer would not hold all of it.
+fn receive(server: &UdpSocket) -> Receiver<Vec<u8>> {
+    let server = server.try_clone().unwrap();
+    let (sender, received) = channel();
+    std::thread::spawn(move || {
+        let mut buffer = [0; 2048];
+        while let Ok(length) = server.recv(&mut buffer) {
+            if sender.send(buffer[..length].to_vec()).is_err() {
+                return;
+            }
+        }
+    });
+    received
+}
+
+/// Everything that arrives until the link says that nothing is under way.
+fn receive_all(arrivals: &Receiver<Vec<u8>>, lag: &mut Running, sent: u64) -> Vec<Vec<u8>> {
+    let mut received = Vec::new();
+    wait_until("everything arrives", Duration::from_secs(20), || {
+        let stats = lag.stats();
+        let delivered = count(&stats, "/up/delivered");
+        while (received.len() as u64) < delivered {
+            received.push(arrivals.recv_timeout(Duration::from_secs(20)).unwrap());
+        }
+        let settled = count(&stats, "/up/datagrams") + count(&stats, "/up/duplicated")
+            - count(&stats, "/up/lost")
+            - count(&stats, "/up/dropped_by_queue");
+        (delivered == settled && count(&stats, "/up/datagrams") == sent).then_some(())
+    });
+    received
+}
+
+/// What arrives at the server is what the counts say: no less, no more, and as damaged.
+#[test]
+fn it_does_what_it_says_it_did() {
+    let (client, server) = (socket(), socket());
+    let mut lag = Running::start(
+        server.local_addr().unwrap(),
+        &[
+            "--seed",
+            "7",
+            "delay=20ms",
+            "jitter=5ms",
+            "loss=5%",
+            "burst=5ms/50ms",
+            "reorder=5%/10ms",
+            "duplicate=5%",
+            "corrupt=5%",
+        ],
+    );
+    let arrivals = receive(&server);
+    send_numbers(&client, lag.address, 0..4_000);
+    let received = receive_all(&arrivals, &mut lag, 4_000);
+    let stats = lag.stats();
+    let up = |what: &str| count(&stats, &format!("/up/{what}"));
+    assert!(up("lost") > 150, "too kind: {stats}");
+    assert!(up("reordered") > 100, "too kind: {stats}");
+    assert!(up("duplicated") > 100, "too kind: {stats}");
+    assert!(up("corrupted") > 100, "too kind: {stats}");
+    assert_eq!(count(&stats, "/dropped_before_the_link"), 0);
+    let whole = |datagram: &&Vec<u8>| datagram.chunks(4).all(|chunk| chunk == &datagram[..4]);
+    let numbers: Vec<u32> = received
+        .iter()
+        .filter(whole)
+        .map(|datagram| u32::from_be_bytes(datagram[..4].try_into().unwrap()))
+        .collect();
+    // One bit of 320 is flipped, so a damaged one cannot look whole. A copy is damaged with it.
+    let damaged = (received.len() - numbers.len()) as u64;
+    assert!((up("corrupted")..up("corrupted") * 2).contains(&damaged));
+    let different: BTreeSet<u32> = numbers.iter().copied().collect();
+    let missing = 4_000 - different.len() as u64;
+    assert_eq!(missing, up("lost") + up("corrupted"));
+    assert!(numbers.windows(2).any(|pair| pair[0] > pair[1] + 1));
+    assert_eq!(count(&stats, "/clients"), 1);
+}
+
+/// A datagram takes as long as it says, and comes back to where it came from.
+#[test]
+fn both_ways_take_their_time() {
+    let (client, server) = (socket(), socket());
+    let mut lag = Running::start(
+        server.local_addr().unwrap(),
+        &["up.delay=30ms", "down.delay=60ms"],
+    );
+    #[expect(clippy::disallowed_methods, reason = "a test runs in real time")]
+    let start = std::time::Instant::now();
+    client.send_to(b"there", lag.address).unwrap();
+    let mut buffer = [0; 16];
+    let (length, outer) = server.recv_from(&mut buffer).unwrap();
+    let there = start.elapsed();
+    assert_eq!(&buffer[..length], b"there");
+    server.send_to(b"back", outer).unwrap();
+    let (length, from) = client.recv_from(&mut buffer).unwrap();
+    assert_eq!((&buffer[..length], from), (&b"back"[..], lag.address));
+    assert!(there >= Duration::from_millis(30), "{there:?}");
+    let back = start.elapsed() - there;
+    assert!(back >= Duration::from_millis(60), "{back:?}");
+    assert_eq!(count(&lag.stats(), "/down/delivered"), 1);
+}
+
+/// What a rate lets through in a second, and what its queue holds; the rest is dropped and counted.
+#[test]
+fn a_queue_is_bounded() {
+    let (client, server) = (socket(), socket());
+    // 68 bytes each with headers: 16 KiB hold 240 of them.
+    let mut lag = Running::start(server.local_addr().unwrap(), &["rate=1kbit", "queue=16KiB"]);
+    send_numbers(&client, lag.address, 0..400);
+    let stats = wait_until("all came", Duration::from_secs(20), || {
+        let stats = lag.stats();
+        (count(&stats, "/up/datagrams") == 400).then_some(stats)
+    });
+    let dropped = count(&stats, "/up/dropped_by_queue");
+    assert!((150..=165).contains(&dropped), "{stats}");
+}
+
+/// Standard input and the socket change what happens; mistakes change nothing and say what to write.
+#[test]
+fn it_changes_while_it_runs() {
+    let (client, server) = (socket(), socket());
+    let path = std::env::temp_dir().join(format!("tidegate-lag-{}.sock", std::process::id()));
+    let mut lag = Running::start(
+        server.local_addr().unwrap(),
+        &["loss=100%", "--control", path.to_str().unwrap()],
+    );
+    send_numbers(&client, lag.address, 0..10);
+    wait_until("ten lost", Duration::from_secs(20), || {
+        (count(&lag.stats(), "/up/lost") == 10).then_some(())
+    });
+    let refused = lag.say("loss=none");
+    assert_eq!(refused["ok"], false);
+    assert!(refused["error"].as_str().unwrap().contains("per cent"));
+    assert_eq!(lag.say("loss=0 down.delay=5ms")["answer"], "down.delay=5ms");
+    send_numbers(&client, lag.address, 10..11);
+    let mut buffer = [0; 64];
+    let (_, before) = server.recv_from(&mut buffer).unwrap();
+    assert_eq!(buffer[..4], 10_u32.to_be_bytes(), "the others are lost");
+
+    let mut socket = UnixStream::connect(&path).unwrap();
+    let mut answers = BufReader::new(socket.try_clone().unwrap()).lines();
+    let mut ask = |line: &str| {
+        writeln!(socket, "{line}").unwrap();
+        serde_json::from_str::<Value>(&answers.next().unwrap().unwrap()).unwrap()
+    };
+    assert_eq!(ask("rebind")["ok"], true);
+    send_numbers(&client, lag.address, 11..12);
+    let (_, after) = server.recv_from(&mut buffer).unwrap();
+    assert_eq!(before.ip(), after.ip());
+    assert_ne!(before.port(), after.port(), "a new source port");
+    assert_eq!(count(&ask("stats"), "/rebound"), 1);
+    // The new way leads back to the same client.
+    server.send_to(b"back", after).unwrap();
+    let (_, from) = client.recv_from(&mut buffer).unwrap();
+    assert_eq!((&buffer[..4], from), (&b"back"[..], lag.address));
+    assert_eq!(ask("quit")["ok"], true);
+    let end = wait_until("its last words", Duration::from_secs(20), || {
+        lag.lines.recv().ok().filter(|line| line["event"] == "end")
+    });
+    assert_eq!(count(&end, "/up/datagrams"), 12);
+    let status = lag.child.wait().unwrap();
+    assert_eq!(status.code(), Some(0));
+    assert!(!path.exists());
+}
+
+#[test]
+fn clients_are_bounded() {
+    let server = socket();
+    let mut lag = Running::start(server.local_addr().unwrap(), &["--clients", "3"]);
+    let clients: Vec<_> = (0..5).map(|_| socket()).collect();
+    for client in &clients {
+        client.send_to(b"hello", lag.address).unwrap();
+    }
+    let stats = wait_until("two refused", Duration::from_secs(20), || {
+        let stats = lag.stats();
+        (count(&stats, "/refused") == 2).then_some(stats)
+    });
+    assert_eq!(count(&stats, "/clients"), 3);
+    assert_eq!(count(&stats, "/up/datagrams"), 3);
+}
+
+/// The same seed loses the same datagrams of the same client, whatever others do meanwhile.
+#[test]
+fn a_seed_repeats_itself() {
+    let lost = |seed: u64, others: u32| {
+        let (client, server) = (socket(), socket());
+        let mut weather = Weather::default();
+        weather.change(["up.loss=50%"]).unwrap();
+        let setup = Setup {
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            to: server.local_addr().unwrap(),
+            weather,
+            seed,
+            clients_max: 16,
+            idle: Duration::from_secs(60),
+        };
+        let lag = Lag::start(setup).unwrap();
+        send_numbers(&client, lag.address(), 0..1);
+        wait_until("the first one", Duration::from_secs(20), || {
+            (lag.report().unwrap().up.offered == 1).then_some(())
+        });
+        let other = socket();
+        send_numbers(&other, lag.address(), 1_000..1_000 + others);
+        send_numbers(&client, lag.address(), 1..200);
+        wait_until("all of them", Duration::from_secs(20), || {
+            (lag.report().unwrap().up.offered == 200 + u64::from(others)).then_some(())
+        });
+        let delivered = lag.report().unwrap().up.delivered;
+        let mut buffer = [0; 64];
+        let mut numbers = BTreeSet::new();
+        for _ in 0..delivered {
+            server.recv(&mut buffer).unwrap();
+            numbers.insert(u32::from_be_bytes(buffer[..4].try_into().unwrap()));
+        }
+        numbers.retain(|number| *number < 1_000);
+        numbers
+    };
+    let first = lost(3, 0);
+    assert!((60..140).contains(&first.len()), "half: {}", first.len());
+    assert_eq!(first, lost(3, 40));
+    assert_ne!(first, lost(4, 0));
+}
+
+/// A command line that means nothing says what would; the exit code is 2, or 69 without a socket.
+#[test]
+fn mistakes_on_the_command_line_speak() {
+    let run = |arguments: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+            .arg("lag")
+            .args(arguments)
+            .env_clear()
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        (output.status.code().unwrap(), said)
+    };
+    let to = ["--to", "127.0.0.1:9"];
+    for (words, hint) in [
+        (
+            ["loss=5"],
+            "\"loss=5\": a share is written in per cent, such as 5%",
+        ),
+        (["latency=5ms"], "did you mean delay=25ms?"),
+        (["jitter=5ms"], "more than the delay of 0s"),
+    ] {
+        let (code, said) = run(&[&to[..], &words[..]].concat());
+        assert_eq!(code, 2, "{said}");
+        assert!(said.contains(hint), "{said}");
+    }
+    let (code, said) = run(&["--to", "somewhere"]);
+    assert_eq!(
+        (code, said.contains("write HOST:PORT")),
+        (2, true),
+        "{said}"
+    );
+    let taken = socket();
+    let address = taken.local_addr().unwrap().to_string();
+    let (code, said) = run(&["--to", "127.0.0.1:9", "--listen", &address]);
+    assert_eq!(code, 69, "{said}");
+    assert!(said.contains(&format!("cannot listen on udp {address}")));
+}
