@@ -71,6 +71,11 @@ impl AckTimer {
         self.due
     }
 
+    /// The peer goes on sending and has not heard from us since.
+    pub(super) fn is_waited_for(&self) -> bool {
+        self.any >= 2
+    }
+
     pub(super) fn is_due(&self, now: Timestamp) -> bool {
         self.due.is_some_and(|due| due <= now)
     }

@@ -17,7 +17,7 @@ impl Sender {
     pub fn poll_packet(&mut self, now: Timestamp) -> bool {
         self.refill(now);
         let due = self.due();
-        let ack = self.acks.is_due(now) || now >= self.last_sent + self.params.keep_alive;
+        let ack = self.acks.is_due(now) || self.keep_alive_at().is_some_and(|at| at <= now);
         let token = self.tokens.tokens() >= 1.0;
         let bulk_open = match self.bulk_rate() {
             Some(_) => self.bulk_tokens.tokens() >= 1.0,
@@ -197,7 +197,10 @@ impl Sender {
     pub fn poll_timeout(&self) -> Option<Deadline> {
         let at = |at, why| Some(Deadline { at, why });
         let rate = self.pace.packet_rate(&self.params);
-        let mut first = at(self.last_sent + self.params.keep_alive, Wake::KeepAlive);
+        let mut first = self.keep_alive_at().map(|at| Deadline {
+            at,
+            why: Wake::KeepAlive,
+        });
         if let Some(due) = self.acks.due() {
             first = Deadline::earlier(first, at(due, Wake::Ack));
         }
@@ -224,6 +227,11 @@ impl Sender {
             first = Deadline::earlier(first, at(slot, Wake::SendSlot));
         }
         first
+    }
+
+    fn keep_alive_at(&self) -> Option<Timestamp> {
+        let wanted = self.params.keeps_alive || self.acks.is_waited_for();
+        wanted.then(|| self.last_sent + self.params.keep_alive)
     }
 
     fn early_tokens(&self) -> f64 {

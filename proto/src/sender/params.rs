@@ -35,9 +35,12 @@ pub struct Params {
     /// Packets received after which an acknowledgement is owed at once: a quarter of what the 32
     /// ack bits reach, so that losing three acknowledgements in a row loses no news.
     pub ack_every: u32,
-    /// Something is sent at least this often, so that acknowledgements repeat and the peer's
-    /// estimate of the path stays fresh.
+    /// Packets that brought nothing are acknowledged this long after anything was last sent, if
+    /// there were at least two of them, so that the peer's estimate of the path stays fresh. One
+    /// may itself be such an acknowledgement: two ends would answer each other for ever.
     pub keep_alive: Duration,
+    /// Something is sent that often in any case: nothing below the sender keeps the session alive.
+    pub keeps_alive: bool,
     /// Messages are due again this long after they were sent, whatever was acknowledged (the
     /// article's and the reference's 0.1 s). `None`: by the gaps in acknowledgements and by the
     /// path's own round trip.
@@ -117,6 +120,7 @@ impl Default for Params {
             ack_delay_repeat: Duration::from_millis(40),
             ack_every: 8,
             keep_alive: Duration::from_millis(250),
+            keeps_alive: true,
             resend_after: None,
             redundancy: 1.35,
             redundancy_of_messages: 2.5,

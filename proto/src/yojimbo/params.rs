@@ -51,6 +51,8 @@ impl Params {
             .map(|channel| channel.block_bytes_max as usize)
             .max()
             .unwrap_or(0);
+        // netcode's own keep-alives do.
+        sender.keeps_alive = false;
         Self {
             profile: Arc::new(profile),
             sender: Arc::new(sender),

@@ -26,6 +26,13 @@ pub const DISCONNECT_REPEATS: usize = 10;
 /// Silence after which a keep-alive is due; also the pace of handshake packets.
 pub const SEND_INTERVAL: Duration = Duration::from_millis(100);
 
+/// Keep-alives of a link with nothing to say thin out to this. What they are for bears it: a NAT
+/// forgets a mapping after 30 s at the earliest, and the far end's timeout counts in seconds.
+const QUIET_INTERVAL: Duration = Duration::from_secs(1);
+
+/// But at least so many fall into a timeout, so that losing a few in a row ends nothing.
+const KEEP_ALIVES_PER_TIMEOUT: u32 = 10;
+
 /// The sequence of a denial that comes after the handshake was won (its backend is away).
 ///
 /// It shares a key with the client's packets, which count from 0, and with challenges, which count
@@ -83,6 +90,8 @@ pub struct Link {
     send_sequence: u64,
     replay: Replay,
     last_send: Timestamp,
+    /// Keep-alives sent since anything else was.
+    keep_alives: u32,
     last_receive: Timestamp,
     /// Silence that ends the session; `None` never does.
     timeout: Option<Duration>,
@@ -147,6 +156,7 @@ impl Link {
             send_sequence: 0,
             replay: Replay::default(),
             last_send: now.mono,
+            keep_alives: 0,
             last_receive: now.mono,
             timeout,
             client_index: 0,
@@ -274,6 +284,7 @@ impl Link {
             "a payload of {length} bytes"
         );
         self.is_prefaced = false;
+        self.keep_alives = 0;
         self.finish(now, out, sealing);
     }
 
@@ -292,6 +303,7 @@ impl Link {
     pub fn keep_alive(&mut self, now: Now, out: &mut Vec<u8>) {
         let sealing = self.begin_kind(Kind::KeepAlive, out);
         out.extend_from_slice(&keep_alive_bytes(self.client_index, self.max_clients));
+        self.keep_alives = self.keep_alives.saturating_add(1);
         self.finish(now, out, sealing);
     }
 
@@ -314,9 +326,9 @@ impl Link {
         self.last_send = now.mono;
     }
 
-    /// Whether nothing was sent for 0.1 s.
+    /// Whether nothing was sent for so long that a keep-alive must be.
     pub fn is_keep_alive_due(&self, now: Now) -> bool {
-        matches!(self.state, State::Admitted { .. }) && now.mono >= self.last_send + SEND_INTERVAL
+        matches!(self.state, State::Admitted { .. }) && now.mono >= self.keep_alive_at()
     }
 
     /// Whether the peer was silent for too long. A server's limit is reached exactly at the
@@ -334,7 +346,7 @@ impl Link {
         let keep_alive = match self.state {
             State::Waiting => None,
             State::Admitted { .. } => Some(Deadline {
-                at: self.last_send + SEND_INTERVAL,
+                at: self.keep_alive_at(),
                 why: Wake::KeepAlive,
             }),
         };
@@ -349,6 +361,22 @@ impl Link {
     /// When the peer was last heard.
     pub fn last_receive(&self) -> Timestamp {
         self.last_receive
+    }
+
+    /// After 0.1 s, as the reference, until the peer is known to be there and whenever it has fallen
+    /// silent itself: what keeps its packets from us may keep ours from it. Else each keep-alive in
+    /// a row waits twice as long as the one before it (docs/wire/netcode.md, section 9).
+    fn keep_alive_at(&self) -> Timestamp {
+        let soon = self.last_send + SEND_INTERVAL;
+        if !self.is_confirmed {
+            return soon;
+        }
+        let quiet = self.timeout.map_or(QUIET_INTERVAL, |span| {
+            (span / KEEP_ALIVES_PER_TIMEOUT).clamp(SEND_INTERVAL, QUIET_INTERVAL)
+        });
+        let wait = SEND_INTERVAL * (1 << self.keep_alives.min(4));
+        let silent = self.last_receive + 2 * quiet;
+        (self.last_send + wait.min(quiet)).min(soon.max(silent))
     }
 
     fn silent_until(&self) -> Option<Timestamp> {
