@@ -10,7 +10,7 @@
 
 use super::channels::{Carriage, FragmentPlace, Layout, PacketWriter, Profile};
 use super::params::{BELOW, Params};
-use super::reliable::Header;
+use super::reliable::{Header, acked};
 use crate::sender::{Planned, Sender};
 use crate::sequence;
 use crate::session::{Channel, SendError};
@@ -26,6 +26,8 @@ pub(super) struct Outgoing {
     skipped: Option<u64>,
     skip_at: u64,
     seed: u64,
+    /// The newest acknowledgement taken, and the bits that came with it or before.
+    acked: (u16, u32),
     /// A packet is planned and waits to be written.
     planned: Option<(u16, u32)>,
     /// The packet just written, until it is reported to the sender: its number and bytes.
@@ -59,6 +61,7 @@ impl Outgoing {
             skipped: None,
             skip_at: 0,
             seed,
+            acked: (0, 0),
             planned: None,
             written: None,
             large: None,
@@ -96,7 +99,7 @@ impl Outgoing {
         in_order: bool,
     ) -> Result<(), FalseAck> {
         self.sender.on_heard(now.mono, in_order);
-        for acked in header.acked() {
+        for acked in self.news_of(header) {
             let number = sequence::nearest(self.next.saturating_sub(1), acked);
             if number >= self.next || self.skipped == Some(number) {
                 return Err(FalseAck);
@@ -105,6 +108,22 @@ impl Outgoing {
         }
         self.sender.on_ack_end(now.mono);
         Ok(())
+    }
+
+    /// The packets of `header` that the one before it did not acknowledge already: each of them is
+    /// repeated up to 31 times, and was looked at when it was new.
+    fn news_of(&mut self, header: Header) -> impl Iterator<Item = u16> + use<> {
+        let Header { ack, ack_bits, .. } = header;
+        let ahead = ack.wrapping_sub(self.acked.0);
+        let known = match ahead {
+            0..32 => self.acked.1 << ahead,
+            // Long after it, or late itself: nothing is assumed.
+            _ => 0,
+        };
+        if ahead < 0x8000 {
+            self.acked = (ack, ack_bits | known);
+        }
+        acked(ack, ack_bits & !known)
     }
 
     /// Whether a datagram is to be written now. `ack` is what its packet will acknowledge.

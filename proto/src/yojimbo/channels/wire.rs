@@ -2,7 +2,8 @@
 //!
 //! Layout: docs/wire/yojimbo.md, sections 2 to 5; field widths follow from the [`Profile`]. A packet
 //! is read to its end before anything in it is believed: [`ConnectionPacket::parse`] walks it once
-//! and keeps nothing, [`ConnectionPacket::items`] walks it again and cannot fail.
+//! and keeps the first few items, [`ConnectionPacket::items`] tells those or walks again, and cannot
+//! fail.
 
 use super::profile::{ChannelProfile, FIXED_BITS_MAX, Layout, Profile};
 use crate::session::{Channel, Reject};
@@ -50,7 +51,13 @@ pub struct ConnectionPacket<'a> {
     /// Channels that have something in it, by bit.
     channels: u64,
     reliable: bool,
+    /// What it carries, unless that is more: most packets then need no second walk.
+    few: [Option<Item<'a>>; FEW],
+    is_many: bool,
 }
+
+/// Items kept from the first walk.
+const FEW: usize = 3;
 
 /// One thing a packet carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,9 +170,17 @@ impl<'a> ConnectionPacket<'a> {
             messages: 0,
             channels: 0,
             reliable: false,
+            few: [None; FEW],
+            is_many: false,
         };
         let mut walk = Walk::new(bytes, profile)?;
+        let mut count = 0;
         while let Some(item) = walk.next_item()? {
+            match packet.few.get_mut(count) {
+                Some(place) => *place = Some(item),
+                None => packet.is_many = true,
+            }
+            count += 1;
             let channel = match item {
                 Item::Message(message) => {
                     packet.messages += 1;
@@ -183,9 +198,14 @@ impl<'a> ConnectionPacket<'a> {
     }
 
     /// What the packet carries, in the order of the wire. Ids may be old, far ahead, or repeated.
-    pub fn items(&self) -> impl Iterator<Item = Item<'a>> + use<'a> {
-        let mut walk = Walk::new(self.bytes, self.profile).ok();
-        std::iter::from_fn(move || walk.as_mut()?.next_item().ok().flatten())
+    pub fn items(&self) -> impl Iterator<Item = Item<'a>> + use<'a, '_> {
+        let walk = self.is_many.then(|| Walk::new(self.bytes, self.profile));
+        let mut walk = walk.and_then(Result::ok);
+        let mut few = self.few.iter().flatten();
+        std::iter::from_fn(move || match &mut walk {
+            Some(walk) => walk.next_item().ok().flatten(),
+            None => few.next().copied(),
+        })
     }
 
     /// Messages in it, fragments of blocks not counted.
