@@ -188,7 +188,9 @@ impl Worker {
                 listener.on_turn(took);
             }
         }
-        self.publish(now);
+        for listener in &mut self.listeners {
+            listener.publish_last(now);
+        }
         Ok(())
     }
 

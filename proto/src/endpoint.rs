@@ -87,7 +87,19 @@ pub struct Endpoint {
     refusing: Option<Reject>,
     /// Counters of sessions that are gone.
     retired: Stats,
+    survey: Survey,
+    /// Awaited peers that take messages again.
+    roomy: Vec<PeerId>,
     tries: Tries,
+}
+
+/// A walk over all peers, a part at a time.
+#[derive(Default)]
+struct Survey {
+    /// Peers in slots below were visited.
+    visited: usize,
+    /// What those counted, and whoever was gone before the walk came by.
+    sum: Stats,
 }
 
 impl Endpoint {
@@ -102,6 +114,8 @@ impl Endpoint {
             events: VecDeque::new(),
             refusing: None,
             retired: Stats::default(),
+            survey: Survey::default(),
+            roomy: Vec::new(),
             tries: Tries {
                 left: params.follow_tries_per_sec,
                 second: 0,
@@ -128,6 +142,11 @@ impl Endpoint {
             Some(peer) => self.handle_known(now, peer, datagram),
             None => self.handle_stranger(now, from, datagram, reply),
         }
+    }
+
+    /// As [`Endpoint::handle_datagram`], for a peer that [`Endpoint::find`] has just found.
+    pub fn handle_datagram_of(&mut self, now: Now, peer: PeerId, datagram: &mut [u8]) -> Handled {
+        self.handle_known(now, peer, datagram)
     }
 
     /// Adds a session that we began ourselves.
@@ -320,6 +339,56 @@ impl Endpoint {
         &self.retired
     }
 
+    /// Begins a walk over all peers.
+    pub fn begin_survey(&mut self) {
+        self.survey = Survey {
+            visited: 0,
+            sum: self.retired,
+        };
+    }
+
+    /// Visits the peers of the next `slots` slots. When that were the last ones: the counters of all
+    /// sessions there ever were. However long the walk takes, no session is counted twice or left
+    /// out: one that is gone before the walk comes by is counted when it goes.
+    pub fn survey(
+        &mut self,
+        slots: usize,
+        mut visit: impl FnMut(PeerId, SocketAddr, &dyn Session, &Stats),
+    ) -> Option<Stats> {
+        let Survey { visited, sum } = &mut self.survey;
+        let end = self.peers.slots().min(visited.saturating_add(slots));
+        for (id, peer) in self.peers.in_slots(*visited..end) {
+            let stats = peer.session.stats();
+            sum.absorb(&stats);
+            visit(id, peer.address, &*peer.session, &stats);
+        }
+        *visited = end;
+        (end == self.peers.slots()).then_some(*sum)
+    }
+
+    /// Whether the walk under way has been at this peer.
+    pub fn is_surveyed(&self, id: PeerId) -> bool {
+        id.slot() < self.survey.visited
+    }
+
+    /// Have [`Endpoint::poll_room`] tell when this peer takes messages again.
+    pub fn await_room(&mut self, id: PeerId) {
+        if let Some(peer) = self.peers.get_mut(id) {
+            peer.awaited = true;
+            self.touch(id);
+        }
+    }
+
+    /// A peer that was awaited and takes messages again, or is over.
+    pub fn poll_room(&mut self) -> Option<PeerId> {
+        self.roomy.pop()
+    }
+
+    /// Whether `poll_room` has one.
+    pub fn has_room_news(&self) -> bool {
+        !self.roomy.is_empty()
+    }
+
     fn handle_known(&mut self, now: Now, id: PeerId, datagram: &mut [u8]) -> Handled {
         let Some(peer) = self.peers.get_mut(id) else {
             return Handled::Rejected(Reject::UnknownPeer);
@@ -429,8 +498,15 @@ impl Endpoint {
             return;
         };
         let Peer {
-            session, scheduled, ..
+            session,
+            scheduled,
+            awaited,
+            ..
         } = peer;
+        if *awaited && (session.has_room() || peer.closed) {
+            *awaited = false;
+            self.roomy.push(id);
+        }
         if let Some(deadline) = session.poll_timeout() {
             self.timers.schedule(id, deadline.at, scheduled);
         }
@@ -438,7 +514,11 @@ impl Endpoint {
 
     fn forget(&mut self, id: PeerId) {
         if let Some(peer) = self.peers.remove(id) {
-            self.retired.absorb(&peer.session.stats());
+            let stats = peer.session.stats();
+            self.retired.absorb(&stats);
+            if !self.is_surveyed(id) {
+                self.survey.sum.absorb(&stats);
+            }
         }
     }
 
@@ -478,7 +558,8 @@ impl Tries {
 /// the same second, and the next datagram tries again.
 const FOLLOW_CANDIDATES: usize = 16;
 
-/// A peer that was heard less than this ago has not moved. Clients send at least every 100 ms.
+/// A peer that was heard less than this ago has not moved: one that has something to say, or to
+/// acknowledge, sends more often.
 const FOLLOW_SILENCE: Duration = Duration::from_millis(250);
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
 //! Slots of peers, and the one index from address to slot.
 
 use std::collections::{BTreeSet, HashMap};
+use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
 
 use crate::session::Session;
 use crate::time::Timestamp;
@@ -34,6 +36,8 @@ pub(crate) struct Peer {
     pub(crate) closed: bool,
     /// Its owner has let go of it; only its goodbyes are still to be sent.
     pub(crate) leaving: bool,
+    /// Its owner wants to be told when it takes messages again.
+    pub(crate) awaited: bool,
 }
 
 /// All peers of an endpoint.
@@ -42,10 +46,27 @@ pub(crate) struct PeerTable {
     slots: Vec<Slot>,
     free: Vec<u32>,
     /// Sources are chosen by strangers: the hash is keyed (SipHash), never a fast fixed one.
-    by_address: HashMap<SocketAddr, u32>,
+    by_address: HashMap<Address, u32>,
     /// Touched at arrivals and departures only; finds the peers behind one address after a rebinding.
     by_ip: BTreeSet<(IpAddr, u16, u32)>,
     live: usize,
+}
+
+/// An address as a key that is hashed in one piece: every datagram looks one up.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Address(SocketAddr);
+
+impl Hash for Address {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let port = u64::from(self.0.port());
+        match self.0.ip() {
+            IpAddr::V4(ip) => state.write_u64(u64::from(u32::from(ip)) << 16 | port),
+            IpAddr::V6(ip) => {
+                state.write_u128(u128::from(ip));
+                state.write_u64(port);
+            }
+        }
+    }
 }
 
 #[derive(Default)]
@@ -79,6 +100,7 @@ impl PeerTable {
             heard: now,
             closed: false,
             leaving: false,
+            awaited: false,
         });
         let generation = entry.generation;
         self.live += 1;
@@ -117,7 +139,7 @@ impl PeerTable {
 
     /// The peer that datagrams from `address` belong to.
     pub(crate) fn find(&self, address: SocketAddr) -> Option<PeerId> {
-        let slot = *self.by_address.get(&address)?;
+        let slot = *self.by_address.get(&Address(address))?;
         Some(PeerId {
             slot,
             generation: self.slots[slot as usize].generation,
@@ -153,24 +175,33 @@ impl PeerTable {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (PeerId, &Peer)> {
-        self.slots.iter().enumerate().filter_map(|(slot, entry)| {
-            let id = PeerId {
-                slot: slot as u32,
-                generation: entry.generation,
-            };
-            entry.peer.as_ref().map(|peer| (id, peer))
+        self.in_slots(0..self.slots.len())
+    }
+
+    /// Slots in use or used before.
+    pub(crate) fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// The peers in these slots, which must exist.
+    pub(crate) fn in_slots(&self, slots: Range<usize>) -> impl Iterator<Item = (PeerId, &Peer)> {
+        let numbers = slots.start as u32..;
+        numbers.zip(&self.slots[slots]).filter_map(|(slot, entry)| {
+            let generation = entry.generation;
+            let peer = entry.peer.as_ref()?;
+            Some((PeerId { slot, generation }, peer))
         })
     }
 
     fn index(&mut self, address: SocketAddr, slot: u32) {
-        self.by_address.insert(address, slot);
+        self.by_address.insert(Address(address), slot);
         self.by_ip.insert((address.ip(), address.port(), slot));
     }
 
     /// Leaves the entry alone when another peer has the address by now.
     fn unindex(&mut self, address: SocketAddr, slot: u32) {
-        if self.by_address.get(&address) == Some(&slot) {
-            self.by_address.remove(&address);
+        if self.by_address.get(&Address(address)) == Some(&slot) {
+            self.by_address.remove(&Address(address));
         }
         self.by_ip.remove(&(address.ip(), address.port(), slot));
     }

@@ -12,10 +12,12 @@
 //! from a UDP socket of its own, and their streams were accepted from local programs.
 
 mod attempt;
+mod census;
 mod orders;
 mod peer;
 mod peers;
 mod quota;
+mod shed;
 mod steps;
 mod token;
 
@@ -32,6 +34,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use attempt::Attempt;
 pub use attempt::Destination;
+use census::Census;
 pub use orders::{PeerView, Policy, Whom};
 use peer::Peer;
 use peers::Peers;
@@ -41,7 +44,7 @@ pub use token::{Wakes, meaning, token};
 
 use crate::admission::Admission;
 use crate::backend::{Rules, Scratch, Side, Socket, Stream};
-use crate::board::{PeerRow, Reporter, WorstPeers};
+use crate::board::Reporter;
 use crate::capacity::Capacity;
 use crate::counters::{Direction, SendErrorKind, WorkerCounters};
 use crate::udp::{Outgoing, Received, Sent, UdpError, UdpSocket};
@@ -112,8 +115,8 @@ pub struct Listener {
     pending: Vec<PeerId>,
     /// Peers whose own socket may have datagrams.
     readable_peers: Vec<PeerId>,
-    /// Peers whose backend has more to say than their session takes.
-    blocked: Vec<PeerId>,
+    /// How many peers' backends have more to say than their session takes.
+    blocked: usize,
     /// Peers that are over, once their last datagrams have left.
     leaving: Vec<PeerId>,
     /// Streams' and attempts' clocks; entries that are no longer true are skipped.
@@ -121,8 +124,7 @@ pub struct Listener {
     counters: WorkerCounters,
     sent: Sent,
     reporter: Option<Reporter>,
-    sampled: Timestamp,
-    gathered: Timestamp,
+    census: Census,
     /// Messages forwarded before this turn.
     forwarded: [u64; Direction::ALL.len()],
     next_session: u64,
@@ -156,14 +158,13 @@ impl Listener {
             peers: Peers::default(),
             pending: Vec::new(),
             readable_peers: Vec::new(),
-            blocked: Vec::new(),
+            blocked: 0,
             leaving: Vec::new(),
             deadlines: BinaryHeap::new(),
             counters,
             sent: Sent::default(),
             reporter: parts.reporter,
-            sampled: Timestamp::ZERO,
-            gathered: Timestamp::ZERO,
+            census: Census::default(),
             forwarded: [0; Direction::ALL.len()],
             next_session: parts.seed,
             draining: false,
@@ -275,28 +276,35 @@ impl Listener {
             || self.endpoint.has_events()
             || !self.readable_peers.is_empty()
             || !self.pending.is_empty()
-            || self.blocked.iter().any(|&id| self.endpoint.has_room(id))
+            || self.endpoint.has_room_news()
     }
 
     /// When the next clock rings.
     pub fn poll_timeout(&self) -> Option<Timestamp> {
         let sessions = self.endpoint.poll_timeout().map(|deadline| deadline.at);
         let streams = self.deadlines.peek().map(|Reverse((at, _))| *at);
-        sessions.into_iter().chain(streams).min()
+        let census = self.gathers_at();
+        sessions.into_iter().chain(streams).chain(census).min()
     }
 
     /// Puts the counters on the board.
     pub fn publish(&mut self, now: Now) {
+        self.count(now);
         self.gather(now);
+        self.report(now);
+    }
+
+    /// The same, with every peer counted as of now.
+    pub fn publish_last(&mut self, now: Now) {
+        self.count(now);
+        self.gather_all(now);
+        self.report(now);
+    }
+
+    fn report(&self, now: Now) {
         if let Some(reporter) = &self.reporter {
             reporter.publish(now.mono, &self.counters);
         }
-    }
-
-    /// What was counted so far.
-    pub fn counters(&mut self, now: Now) -> &WorkerCounters {
-        self.gather(now);
-        &self.counters
     }
 
     /// A turn of the worker is over. A message that met no queue took no longer than this.
@@ -311,129 +319,13 @@ impl Listener {
         }
     }
 
-    fn gather(&mut self, now: Now) {
-        let counters = &mut self.counters;
-        counters.datagrams_sent = self.sent.datagrams;
-        counters.datagram_bytes_sent = self.sent.bytes;
-        counters.send_calls = self.sent.calls;
-        counters.send_errors = by_kind(&self.sent);
-        counters.peers = self.endpoint.len() as u64;
-        counters.handshakes_pending = self.endpoint.handshakes_pending() as u64;
-        counters.peers_blocked[Direction::ToPeer as usize] = self.blocked.len() as u64;
-        if let Some(admission) = &mut self.admission {
-            counters.admission = admission.counters(now.mono);
-        }
-        let sampling = now.mono.since(self.sampled) >= SAMPLE_INTERVAL;
-        let mut sessions = *self.endpoint.retired();
-        let (mut bad, mut inbox, mut outbox, mut queued, mut backed_up) = (0, 0, 0, 0, 0);
-        let (mut open, mut assembling) = (0, 0);
-        let since_last = now
-            .mono
-            .since(std::mem::replace(&mut self.gathered, now.mono));
-        let mut worst = WorstPeers::default();
-        for (id, address, session) in self.endpoint.peers() {
-            let stats = session.stats();
-            sessions.absorb(&stats);
-            bad += u64::from(stats.in_bad_mode);
-            inbox += session.inbox_bytes();
-            outbox += stats.outbox_bytes as u64;
-            assembling += u64::from(stats.assembly_bytes);
-            if sampling {
-                counters.sample_peer(&stats);
-                if let Some(peer) = self.peers.get_mut(id) {
-                    worst.offer(PeerRow {
-                        address: if peer.socket.is_some() {
-                            peer.remote
-                        } else {
-                            address
-                        },
-                        client_id: session.identity().client_id,
-                        age: now.mono.since(peer.since),
-                        target: peer.attempt.target,
-                        inbox_bytes: session.inbox_bytes(),
-                        stats,
-                    });
-                }
-            }
-        }
-        for peer in self.peers.iter() {
-            queued += peer.stream.queued();
-            backed_up += u64::from(peer.stream.queued() > 0);
-            open += u64::from(peer.closed.is_none());
-        }
-        let inward = (inbox + queued) as u64 + assembling;
-        let all = inward + outbox;
-        self.capacity
-            .on_queued(std::mem::replace(&mut self.queued, all), all);
-        self.capacity.on_assembling(
-            std::mem::replace(&mut self.assembling, assembling),
-            assembling,
-        );
-        counters.sessions = sessions;
-        counters.peers_in_bad_mode = bad;
-        counters.queued_bytes = [inward, outbox];
-        counters.peers_blocked[Direction::ToBackend as usize] = backed_up;
-        for (spent, blocked) in counters.backpressure.iter_mut().zip(counters.peers_blocked) {
-            *spent += since_last * u32::try_from(blocked).unwrap_or(u32::MAX);
-        }
-        // Every session that began has ended once, or is here.
-        let astray = counters.sessions_opened.abs_diff(counters.closed() + open);
-        counters.invariant_violations = counters.invariant_violations.max(astray);
-        if sampling {
-            self.sampled = now.mono;
-            if let Some(reporter) = &self.reporter {
-                reporter.publish_peers(worst);
-            }
-        }
-        self.shed(now);
-    }
-
-    /// All queues together hold more than they may: those that hold most here go until our share of
-    /// it is free. What they hold is free at once; their streams still get what was accepted.
-    fn shed(&mut self, now: Now) {
-        let stats = |endpoint: &Endpoint, id| endpoint.stats(id).unwrap_or_default();
-        let excess = self.capacity.assembly_excess(self.assembling);
-        self.close_largest(now, excess, |endpoint, peer| {
-            stats(endpoint, peer.id).assembly_bytes as usize
-        });
-        let excess = self.capacity.excess(self.queued);
-        self.close_largest(now, excess, |endpoint, peer| {
-            let stats = stats(endpoint, peer.id);
-            let sent = stats.outbox_bytes as usize + stats.assembly_bytes as usize;
-            sent + endpoint.inbox_bytes(peer.id) + peer.stream.queued()
-        });
-    }
-
-    fn close_largest(
-        &mut self,
-        now: Now,
-        mut excess: u64,
-        holds: impl Fn(&Endpoint, &Peer) -> usize,
-    ) {
-        if excess == 0 {
-            return;
-        }
-        let open = self.peers.iter().filter(|peer| peer.closed.is_none());
-        let mut held: Vec<_> = open
-            .map(|peer| (holds(&self.endpoint, peer) as u64, peer.id))
-            .collect();
-        held.sort_unstable_by_key(|&(bytes, _)| Reverse(bytes));
-        for (bytes, id) in held {
-            if excess == 0 || bytes == 0 {
-                break;
-            }
-            excess = excess.saturating_sub(bytes);
-            self.endpoint.close(now, id, CloseReason::Overload);
-            self.touch(id);
-        }
-    }
-
     fn ids(&self) -> Vec<PeerId> {
         self.peers.iter().map(|peer| peer.id).collect()
     }
 
     fn new_peer(&mut self, id: PeerId, remote: SocketAddr, now: Timestamp) -> Peer {
         self.counters.sessions_opened += 1;
+        self.on_came(id);
         self.capacity.on_arrival();
         let mut peer = Peer::new(id, self.new_session(), remote, now, self.rules.clone());
         peer.quota = self.limits.as_ref().map(|limits| Quota::new(limits, now));
@@ -515,6 +407,3 @@ fn by_kind(sent: &Sent) -> [u64; SendErrorKind::ALL.len()] {
     }
     kinds
 }
-
-/// One sample per peer and second for the distributions.
-const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);

@@ -92,14 +92,18 @@ impl Listener {
             for datagram in datagrams {
                 self.counters.datagrams_received += 1;
                 self.counters.datagram_bytes_received += datagram.len() as u64;
-                if let Err(reject) = self.judge(turn.now, route.from, datagram.len()) {
+                let known = self.endpoint.find(route.from);
+                if let Err(reject) = self.judge(turn.now, route.from, known, datagram.len()) {
                     self.counters.on_reject(reject);
                     continue;
                 }
-                let handled = self
-                    .endpoint
-                    .handle_datagram(turn.now, route.from, datagram, turn.reply);
-                if !turn.reply.is_empty() {
+                let handled = match known {
+                    Some(id) => self.endpoint.handle_datagram_of(turn.now, id, datagram),
+                    None => self
+                        .endpoint
+                        .handle_datagram(turn.now, route.from, datagram, turn.reply),
+                };
+                if known.is_none() && !turn.reply.is_empty() {
                     turn.outgoing.bytes().extend_from_slice(turn.reply);
                     turn.outgoing.push(route.from, route.to);
                 }
@@ -120,11 +124,17 @@ impl Listener {
     }
 
     /// Whether a datagram goes on to the endpoint: peers have quotas, strangers need to be admitted.
-    fn judge(&mut self, now: Now, from: SocketAddr, length: usize) -> Result<(), Reject> {
+    fn judge(
+        &mut self,
+        now: Now,
+        from: SocketAddr,
+        known: Option<PeerId>,
+        length: usize,
+    ) -> Result<(), Reject> {
         let Some(admission) = &mut self.admission else {
             return Ok(());
         };
-        match self.endpoint.find(from) {
+        match known {
             None => admission.allow(now.mono, from, length),
             Some(id) => match self.peers.get_mut(id).and_then(|peer| peer.quota.as_mut()) {
                 Some(quota) => quota.take_datagram(now.mono, length),
@@ -168,6 +178,9 @@ impl Listener {
 
     /// Clocks after datagrams, so that a packet that came in time counts however late we look.
     pub fn handle_timeouts(&mut self, turn: &mut Turn<'_>) {
+        if self.gathers_at().is_some_and(|at| at <= turn.now.mono) {
+            self.gather(turn.now);
+        }
         if let Some(deadline) = self.endpoint.poll_timeout()
             && deadline.at <= turn.now.mono
         {
@@ -216,18 +229,23 @@ impl Listener {
 
     /// Peers whose session has room again.
     fn unblock(&mut self) {
-        let mut index = 0;
-        while index < self.blocked.len() {
-            let id = self.blocked[index];
-            if self.endpoint.has_room(id) || self.endpoint.address(id).is_none() {
-                self.blocked.swap_remove(index);
-                if let Some(peer) = self.peers.get_mut(id) {
-                    peer.blocked = false;
-                }
-                self.touch(id);
-            } else {
-                index += 1;
+        while let Some(id) = self.endpoint.poll_room() {
+            self.set_blocked(id, false);
+            self.touch(id);
+        }
+    }
+
+    fn set_blocked(&mut self, id: PeerId, blocked: bool) {
+        let Some(peer) = self.peers.get_mut(id) else {
+            return;
+        };
+        match (std::mem::replace(&mut peer.blocked, blocked), blocked) {
+            (false, true) => {
+                self.blocked += 1;
+                self.endpoint.await_room(id);
             }
+            (true, false) => self.blocked -= 1,
+            (true, true) | (false, false) => {}
         }
     }
 
@@ -261,6 +279,7 @@ impl Listener {
         let lasted = turn.now.mono.since(peer.since);
         self.counters.on_close(reason, lasted);
         peer.stream.on_session_over(turn.now.mono, &peer.rules);
+        self.on_ended(id);
         self.schedule(id);
     }
 
@@ -283,13 +302,13 @@ impl Listener {
             .unwrap_or_default();
         self.schedule(id);
         if let Some(peer) = self.peers.get_mut(id) {
-            if pumped.blocked && !std::mem::replace(&mut peer.blocked, true) {
-                self.blocked.push(id);
-            }
             let over = peer.closed.is_some() && peer.stream.is_closed();
             if over && !std::mem::replace(&mut peer.leaving, true) {
                 self.leaving.push(id);
             }
+        }
+        if pumped.blocked {
+            self.set_blocked(id, true);
         }
         pumped.again
     }
@@ -370,6 +389,7 @@ impl Listener {
     fn say_farewell(&mut self, turn: &mut Turn<'_>) {
         let leaving = std::mem::take(&mut self.leaving);
         for id in leaving {
+            self.set_blocked(id, false);
             self.release_target(id);
             let target = self.target_of(id);
             let stats = self.endpoint.stats(id).unwrap_or_default();

@@ -1,0 +1,200 @@
+//! What a listener knows of all its peers together, gathered by a walk over them.
+//!
+//! A look at a peer costs a few cache misses, and there may be tens of thousands of them: the walk
+//! goes a part at a time, so that no turn waits for it. Few peers are counted in one go.
+
+use std::time::Duration;
+
+use tidegate_proto::{Now, PeerId, Session, Stats, Timestamp};
+
+use super::peer::Peer;
+use super::{Listener, by_kind};
+use crate::board::{PeerRow, WorstPeers};
+use crate::counters::Direction;
+
+/// One walk.
+#[derive(Debug, Default)]
+pub(super) struct Census {
+    under_way: bool,
+    began: Timestamp,
+    /// When the part before this one was done.
+    moved: Timestamp,
+    sampling: bool,
+    sampled: Timestamp,
+    gathered: Timestamp,
+    in_bad_mode: u64,
+    inbox: usize,
+    outbox: u64,
+    assembling: u64,
+    queued: usize,
+    backed_up: u64,
+    /// Peers that were visited and whose sessions have not ended.
+    open: u64,
+    worst: WorstPeers,
+}
+
+impl Census {
+    fn begin(&mut self, now: Timestamp) {
+        *self = Self {
+            under_way: true,
+            began: now,
+            moved: now,
+            sampling: now.since(self.sampled) >= SAMPLE_INTERVAL,
+            sampled: self.sampled,
+            gathered: self.gathered,
+            ..Self::default()
+        };
+    }
+
+    fn visit(&mut self, session: &dyn Session, stats: &Stats) -> usize {
+        let inbox = session.inbox_bytes();
+        self.in_bad_mode += u64::from(stats.in_bad_mode);
+        self.inbox += inbox;
+        self.outbox += u64::from(stats.outbox_bytes);
+        self.assembling += u64::from(stats.assembly_bytes);
+        inbox
+    }
+
+    fn visit_peer(&mut self, peer: &Peer) {
+        let queued = peer.stream.queued();
+        self.queued += queued;
+        self.backed_up += u64::from(queued > 0);
+        self.open += u64::from(peer.closed.is_none());
+    }
+}
+
+impl Listener {
+    /// The next part of a walk that is under way, or a new walk.
+    pub(super) fn gather(&mut self, now: Now) {
+        if !self.census.under_way {
+            let peers = self.endpoint.len();
+            let every = if peers > MANY {
+                SAMPLE_INTERVAL
+            } else {
+                Duration::ZERO
+            };
+            if now.mono.since(self.census.began) < every {
+                return;
+            }
+            self.census.begin(now.mono);
+            self.endpoint.begin_survey();
+        }
+        self.walk(now, STEP);
+    }
+
+    /// Everything at once.
+    pub(super) fn gather_all(&mut self, now: Now) {
+        self.census.begin(now.mono);
+        self.endpoint.begin_survey();
+        self.walk(now, usize::MAX);
+    }
+
+    /// When the walk under way goes on.
+    pub(super) fn gathers_at(&self) -> Option<Timestamp> {
+        let census = &self.census;
+        census.under_way.then(|| census.moved + STEP_INTERVAL)
+    }
+
+    fn walk(&mut self, now: Now, slots: usize) {
+        let (census, peers, counters) = (&mut self.census, &mut self.peers, &mut self.counters);
+        census.moved = now.mono;
+        let sessions = self.endpoint.survey(slots, |id, address, session, stats| {
+            let inbox = census.visit(session, stats);
+            let Some(peer) = peers.get_mut(id) else {
+                return;
+            };
+            census.visit_peer(peer);
+            if !census.sampling {
+                return;
+            }
+            counters.sample_peer(stats);
+            census.worst.offer(PeerRow {
+                address: if peer.socket.is_some() {
+                    peer.remote
+                } else {
+                    address
+                },
+                client_id: session.identity().client_id,
+                age: now.mono.since(peer.since),
+                target: peer.attempt.target,
+                inbox_bytes: inbox,
+                stats: *stats,
+            });
+        });
+        if let Some(sessions) = sessions {
+            self.counters.sessions = sessions;
+            self.end_walk(now);
+        }
+    }
+
+    fn end_walk(&mut self, now: Now) {
+        let (census, counters) = (&mut self.census, &mut self.counters);
+        census.under_way = false;
+        let inward = (census.inbox + census.queued) as u64 + census.assembling;
+        counters.peers_in_bad_mode = census.in_bad_mode;
+        counters.queued_bytes = [inward, census.outbox];
+        counters.peers_blocked[Direction::ToBackend as usize] = census.backed_up;
+        let since_last = now
+            .mono
+            .since(std::mem::replace(&mut census.gathered, now.mono));
+        for (spent, blocked) in counters.backpressure.iter_mut().zip(counters.peers_blocked) {
+            *spent += since_last * u32::try_from(blocked).unwrap_or(u32::MAX);
+        }
+        // Every session that began has ended once, or is here.
+        let astray = counters
+            .sessions_opened
+            .abs_diff(counters.closed() + census.open);
+        counters.invariant_violations = counters.invariant_violations.max(astray);
+        let (all, assembling) = (inward + census.outbox, census.assembling);
+        self.capacity
+            .on_queued(std::mem::replace(&mut self.queued, all), all);
+        self.capacity.on_assembling(
+            std::mem::replace(&mut self.assembling, assembling),
+            assembling,
+        );
+        if census.sampling {
+            census.sampled = now.mono;
+            if let Some(reporter) = &self.reporter {
+                reporter.publish_peers(std::mem::take(&mut census.worst));
+            }
+        }
+        self.shed(now);
+    }
+
+    /// What is known without a walk.
+    pub(super) fn count(&mut self, now: Now) {
+        let counters = &mut self.counters;
+        counters.datagrams_sent = self.sent.datagrams;
+        counters.datagram_bytes_sent = self.sent.bytes;
+        counters.send_calls = self.sent.calls;
+        counters.send_errors = by_kind(&self.sent);
+        counters.peers = self.endpoint.len() as u64;
+        counters.handshakes_pending = self.endpoint.handshakes_pending() as u64;
+        counters.peers_blocked[Direction::ToPeer as usize] = self.blocked as u64;
+        if let Some(admission) = &mut self.admission {
+            counters.admission = admission.counters(now.mono);
+        }
+    }
+
+    /// A session came, or ended, behind the back of the walk.
+    pub(super) fn on_came(&mut self, id: PeerId) {
+        self.census.open += u64::from(self.endpoint.is_surveyed(id));
+    }
+
+    /// Likewise.
+    pub(super) fn on_ended(&mut self, id: PeerId) {
+        self.census.open -= u64::from(self.endpoint.is_surveyed(id)).min(self.census.open);
+    }
+}
+
+/// Peers visited before the other steps of a turn get theirs: some fifty microseconds.
+const STEP: usize = 128;
+
+/// And the pause after that: 50 000 peers take half a second.
+const STEP_INTERVAL: Duration = Duration::from_millis(1);
+
+/// Above this a walk costs more than what it finds out is worth four times a second.
+const MANY: usize = 4096;
+
+/// One sample per peer and second for the distributions.
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
