@@ -5,10 +5,11 @@ check:
     cargo test --workspace --quiet
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
 
-# What operators load, against the programs that load it: needs prometheus and systemd installed.
+# What operators load, against the programs that load it: needs prometheus, systemd and chromium.
 operate:
     tests/systemd.sh
     tests/prometheus.sh
+    tests/page.sh
 
 # Coverage-guided fuzzing of one target (works on the stable compiler).
 fuzz TARGET SECONDS="60":

@@ -28,10 +28,13 @@ use crate::board::{Board, Snapshot};
 use crate::clock::Clock;
 use crate::metrics::{self, Usage};
 
+mod findings;
 mod history;
 mod page;
 mod probe;
+mod runbook;
 mod status;
+mod units;
 
 use history::History;
 pub use probe::probe;

@@ -1,27 +1,35 @@
-//! The page: one file, nothing from elsewhere. Figures are in it before any script runs; the script
-//! then asks `/status` every second and draws the curves. Units are written the same way in both.
+//! The page: one file, nothing from elsewhere. Everything but the curves is written here, so it is
+//! there without scripts too; the script asks for the page again every second, takes over what
+//! changed, and draws the curves from the figures inside it.
 
-use super::status::{Reason, Status};
+use serde_json::json;
+
+use super::findings::{ALMOST_FULL, BAD_MODE, Level, QUEUES_FULL, WORKERS_BUSY};
+use super::runbook;
+use super::status::{Backend, Listener, Peer, Reason, Status, Target};
+use super::units::{brief, bytes, count, share, span};
 
 /// The page with the figures of this moment.
 pub(super) fn render(status: &Status) -> String {
     let value = |key: &str| match key {
+        "title" => escape(&title(status)),
+        "host" => escape(status.host.unwrap_or_default()),
         "state" => escape(status.state),
         "version" => escape(status.version),
-        "peers" => count(status.peers as f64),
         "uptime" => span(status.uptime),
-        "notice" if status.not_ready.is_empty() => String::new(),
-        "notice" => escape(&format!("Not ready: {}", status.not_ready.join("; "))),
+        "findings" => findings(status),
         "figures" => figures(status),
-        "listeners" => rows(&listeners(status), 10),
-        "backends" => rows(&backends(status), 8),
-        "rejects" => rows(&reasons(&status.rejects), 3),
-        "closes" => rows(&reasons(&status.closes), 3),
-        "worst" => rows(&worst(status), 11),
+        "listeners" => rows(status.listeners.iter().map(listener)),
+        "backends" => rows(status.backends.iter().flat_map(targets)),
+        "rejects" => rows(status.rejects.iter().map(|r| reason(r, runbook::of_reject))),
+        "closes" => rows(status.closes.iter().map(|r| reason(r, runbook::of_close))),
+        "worst" => rows(status.worst.iter().map(peer)),
+        // Inside a script element, only "<" could end it.
+        "curves" => curves(status).replace('<', "\\u003c"),
         other => unreachable!("page.html names {other}"),
     };
     // Once from left to right: a value that looks like a name is not looked up again.
-    let mut page = String::with_capacity(TEMPLATE.len() + 32 * 1024);
+    let mut page = String::with_capacity(TEMPLATE.len() + 64 * 1024);
     let mut rest = TEMPLATE;
     while let Some((before, after)) = rest.split_once("{{") {
         let (key, after) = after.split_once("}}").unwrap_or((after, ""));
@@ -40,167 +48,266 @@ pub(super) const CONTENT_POLICY: &str = "default-src 'none'; style-src 'unsafe-i
     script-src 'unsafe-inline'; connect-src 'self'; img-src data:; base-uri 'none'; \
     form-action 'none'; frame-ancestors 'none'";
 
+fn title(s: &Status) -> String {
+    let wrong = s.findings.iter().filter(|f| f.level != Level::Info).count();
+    let mark = if wrong > 0 { "(!) " } else { "" };
+    let host = s.host.map(|host| format!(" on {host}")).unwrap_or_default();
+    format!(
+        "{mark}tidegate{host}: {} peers, {}",
+        count(s.peers as f64),
+        s.state
+    )
+}
+
+fn curves(s: &Status) -> String {
+    json!({"history": s.history, "rtt": s.rtt, "loss": s.loss}).to_string()
+}
+
+fn findings(s: &Status) -> String {
+    if s.findings.is_empty() {
+        let text = "Nothing needs attention: workers turn, backends are up, peers are welcome.";
+        return format!("<li class=\"good\">{text}</li>");
+    }
+    let item = |f: &super::findings::Finding| {
+        let alert = f
+            .alert
+            .map(|name| format!(" <small>{name}</small>"))
+            .unwrap_or_default();
+        format!(
+            "<li class=\"{}\">{}{alert}</li>",
+            f.level.label(),
+            escape(&f.text)
+        )
+    };
+    s.findings.iter().map(item).collect()
+}
+
+/// A figure: its name, its value, what to compare it with.
+struct Figure {
+    name: &'static str,
+    value: String,
+    more: String,
+    /// How full it is and where that is too much; drawn as a bar.
+    fill: Option<(f64, f64)>,
+}
+
+impl Figure {
+    fn new(name: &'static str, value: String, more: String) -> Self {
+        let fill = None;
+        Self {
+            name,
+            value,
+            more,
+            fill,
+        }
+    }
+
+    fn filled(self, used: f64, limit: f64, too_much: f64) -> Self {
+        let part = if limit > 0.0 { used / limit } else { 0.0 };
+        Self {
+            fill: Some((part, too_much)),
+            ..self
+        }
+    }
+
+    fn html(&self) -> String {
+        let Self {
+            name, value, more, ..
+        } = self;
+        let (tone, bar) = match self.fill {
+            None => ("", String::new()),
+            Some((part, too_much)) => {
+                let tone = if part > too_much {
+                    " class=\"warn\""
+                } else {
+                    ""
+                };
+                let width = (part.clamp(0.0, 1.0) * 100.0).round();
+                (
+                    tone,
+                    format!("<span class=\"bar\"><i style=\"width:{width}%\"></i></span>"),
+                )
+            }
+        };
+        format!("<div{tone}><dt>{name}</dt><dd><b>{value}</b>{bar}<small>{more}</small></dd></div>")
+    }
+}
+
 fn figures(s: &Status) -> String {
     let now = |curve| s.now.get(curve).copied().unwrap_or(0.0);
-    let per_sec = |curve| count(now(curve)) + "/s";
+    let messages = |curve| count(now(curve)) + "/s";
+    let bytes_now = |curve| bytes(now(curve)) + "/s";
     let datagrams = |curve| count(now(curve)) + " datagrams/s";
-    let bad = if now("peers") > 0.0 {
-        now("bad_peers") / now("peers")
-    } else {
-        0.0
-    };
-    let figures = [
+    let below = |text: String| format!("95 % below {text}");
+    let known = |x: Option<f64>| x.map_or("-".into(), share);
+    let (peers, bad) = (now("peers"), now("bad_peers"));
+    let bad_share = if peers > 0.0 { bad / peers } else { 0.0 };
+    let rejected: u64 = s.rejects.iter().map(|reason| reason.last_minute).sum();
+    let (queued, queued_limit) = (s.queued_bytes as f64, s.queued_bytes_limit as f64);
+    let groups = [
         (
-            "peers",
-            count(s.peers as f64),
-            format!("of {}", count(s.peers_limit as f64)),
+            "Players",
+            vec![
+                Figure::new(
+                    "peers",
+                    count(s.peers as f64),
+                    format!("of {}", count(s.peers_limit as f64)),
+                )
+                .filled(s.peers as f64, s.peers_limit as f64, ALMOST_FULL),
+                Figure::new("in bad mode", share(bad_share), count(bad) + " peers")
+                    .filled(bad, peers, BAD_MODE),
+                Figure::new("round trip", brief(s.rtt.p50), below(brief(s.rtt.p95))),
+                Figure::new("loss", known(s.loss.p50), below(known(s.loss.p95))),
+            ],
         ),
         (
-            "in bad mode",
-            share(bad),
-            count(now("bad_peers")) + " peers",
+            "Traffic",
+            vec![
+                Figure::new(
+                    "messages to backends",
+                    messages("messages_to_backend"),
+                    "mean of 5 s".into(),
+                ),
+                Figure::new(
+                    "messages to peers",
+                    messages("messages_to_peer"),
+                    "mean of 5 s".into(),
+                ),
+                Figure::new("UDP in", bytes_now("bytes_in"), datagrams("datagrams_in")),
+                Figure::new(
+                    "UDP out",
+                    bytes_now("bytes_out"),
+                    datagrams("datagrams_out"),
+                ),
+            ],
         ),
         (
-            "round trip",
-            brief(s.rtt.p50),
-            format!("95 %: {}", brief(s.rtt.p95)),
-        ),
-        (
-            "loss, 95 %",
-            s.loss.p95.map_or("-".into(), share),
-            "own packets".into(),
-        ),
-        (
-            "messages in",
-            per_sec("messages_to_backend"),
-            "to backends".into(),
-        ),
-        (
-            "messages out",
-            per_sec("messages_to_peer"),
-            "to peers".into(),
-        ),
-        (
-            "traffic in",
-            bytes(now("bytes_in")) + "/s",
-            datagrams("datagrams_in"),
-        ),
-        (
-            "traffic out",
-            bytes(now("bytes_out")) + "/s",
-            datagrams("datagrams_out"),
-        ),
-        ("rejected", per_sec("rejects"), "datagrams".into()),
-        (
-            "queues",
-            bytes(s.queued_bytes as f64),
-            format!("of {}", bytes(s.queued_bytes_limit as f64)),
-        ),
-        ("workers busy", share(now("busy")), "of their time".into()),
-        (
-            "memory",
-            bytes(s.memory_bytes as f64),
-            format!("{} of {} files", s.open_fds, s.max_fds),
+            "Machine",
+            vec![
+                Figure::new("workers busy", share(now("busy")), "of their time".into()).filled(
+                    now("busy"),
+                    1.0,
+                    WORKERS_BUSY,
+                ),
+                Figure::new(
+                    "queues",
+                    bytes(queued),
+                    format!("of {}", bytes(queued_limit)),
+                )
+                .filled(queued, queued_limit, QUEUES_FULL),
+                Figure::new(
+                    "memory",
+                    bytes(s.memory_bytes as f64),
+                    format!("{} of {} files", s.open_fds, s.max_fds),
+                ),
+                Figure::new(
+                    "rejected",
+                    messages("rejects"),
+                    count(rejected as f64) + " last minute",
+                ),
+            ],
         ),
     ];
-    let boxed = |(name, value, more): &(&str, String, String)| {
-        format!("<div class=\"box\"><small>{name}</small><b>{value}</b><small>{more}</small></div>")
+    let group = |(title, figures): &(&str, Vec<Figure>)| {
+        let figures: String = figures.iter().map(Figure::html).collect();
+        format!("<div class=\"box\"><h2>{title}</h2><dl class=\"figures\">{figures}</dl></div>")
     };
-    figures.iter().map(boxed).collect()
+    groups.iter().map(group).collect()
 }
 
-fn listeners(s: &Status) -> Vec<Vec<String>> {
-    let row = |l: &super::status::Listener| {
-        let bind: Vec<String> = l.bind.iter().map(ToString::to_string).collect();
-        vec![
-            l.name.clone(),
-            l.protocol.into(),
-            bind.join(" "),
-            format!(
-                "{} of {}",
-                count(l.peers as f64),
-                count(l.peers_limit as f64)
-            ),
-            count(l.bad_peers as f64),
-            count(l.handshakes_accepted as f64),
-            count(l.rejects as f64),
-            count(l.kernel_drops as f64),
-            l.workers.to_string(),
-            l.backend.clone(),
-        ]
-    };
-    s.listeners.iter().map(row).collect()
+/// A cell of a table, ready to be shown.
+type Cell = String;
+
+fn plain(text: impl AsRef<str>) -> Cell {
+    format!("<td>{}</td>", escape(text.as_ref()))
 }
 
-fn backends(s: &Status) -> Vec<Vec<String>> {
-    let targets = s
-        .backends
-        .iter()
-        .flat_map(|backend| backend.targets.iter().map(move |target| (backend, target)));
-    let row = |(b, t): (&super::status::Backend, &super::status::Target)| {
+fn toned(tone: &str, text: &str) -> Cell {
+    format!("<td class=\"{tone}\">{}</td>", escape(text))
+}
+
+fn listener(l: &Listener) -> Vec<Cell> {
+    let bind: Vec<String> = l.bind.iter().map(ToString::to_string).collect();
+    vec![
+        plain(&l.name),
+        plain(l.protocol),
+        plain(bind.join(" ")),
+        plain(&l.backend),
+        plain(format!(
+            "{} of {}",
+            count(l.peers as f64),
+            count(l.peers_limit as f64)
+        )),
+        plain(count(l.bad_peers as f64)),
+        plain(count(l.handshakes_accepted as f64)),
+        plain(count(l.rejects as f64)),
+        plain(count(l.kernel_drops as f64)),
+        plain(l.workers.to_string()),
+    ]
+}
+
+fn targets(b: &Backend) -> Vec<Vec<Cell>> {
+    let row = |t: &Target| {
         let state = match (t.draining, t.up) {
-            (true, _) => "draining",
-            (false, true) => "up",
-            (false, false) => "down",
+            (true, _) => toned("info", "drained"),
+            (false, true) => toned("good", "up"),
+            (false, false) => toned("bad", "down"),
         };
         vec![
-            t.name.clone(),
-            b.name.clone(),
-            state.into(),
-            count(t.connections as f64),
-            count(t.connects as f64),
-            count(t.connect_failures as f64),
-            bytes(t.bytes_sent as f64),
-            bytes(t.bytes_received as f64),
+            plain(&t.name),
+            plain(&b.name),
+            state,
+            plain(count(t.connections as f64)),
+            plain(count(t.connects as f64)),
+            plain(count(t.connect_failures as f64)),
+            plain(bytes(t.bytes_sent as f64)),
+            plain(bytes(t.bytes_received as f64)),
         ]
     };
-    targets.map(row).collect()
+    b.targets.iter().map(row).collect()
 }
 
-fn reasons(list: &[Reason]) -> Vec<Vec<String>> {
-    let row = |r: &Reason| {
-        vec![
-            r.reason.into(),
-            count(r.last_minute as f64),
-            count(r.total as f64),
-        ]
-    };
-    list.iter().map(row).collect()
+fn reason(r: &Reason, meaning: fn(&str) -> Option<&'static str>) -> Vec<Cell> {
+    let note = meaning(r.reason).unwrap_or_default();
+    vec![
+        format!(
+            "<td>{}<small>{}</small></td>",
+            escape(r.reason),
+            escape(note)
+        ),
+        plain(count(r.last_minute as f64)),
+        plain(count(r.total as f64)),
+    ]
 }
 
-fn worst(s: &Status) -> Vec<Vec<String>> {
-    let row = |p: &super::status::Peer| {
-        vec![
-            p.address.to_string(),
-            p.listener.clone(),
-            p.client_id.clone().unwrap_or_else(|| "-".into()),
-            span(p.age),
-            if p.bad { "bad" } else { "good" }.into(),
-            brief(Some(p.rtt)),
-            brief(Some(p.jitter)),
-            share(p.loss),
-            count(p.resent as f64),
-            bytes(p.inbox_bytes as f64),
-            bytes(f64::from(p.outbox_bytes)),
-        ]
-    };
-    s.worst.iter().map(row).collect()
+fn peer(p: &Peer) -> Vec<Cell> {
+    vec![
+        plain(p.address.to_string()),
+        if p.bad {
+            toned("warn", "bad")
+        } else {
+            toned("good", "good")
+        },
+        plain(brief(Some(p.rtt))),
+        plain(share(p.loss)),
+        plain(brief(Some(p.jitter))),
+        plain(count(p.resent as f64)),
+        plain(bytes(p.inbox_bytes as f64)),
+        plain(bytes(f64::from(p.outbox_bytes))),
+        plain(span(p.age)),
+        plain(&p.listener),
+        plain(p.client_id.as_deref().unwrap_or("-")),
+    ]
 }
 
-fn rows(table: &[Vec<String>], columns: usize) -> String {
-    if table.is_empty() {
-        return format!("<tr><td>none</td>{}</tr>", "<td></td>".repeat(columns - 1));
+fn rows(table: impl Iterator<Item = Vec<Cell>>) -> String {
+    let rows: String = table
+        .map(|cells| format!("<tr>{}</tr>", cells.concat()))
+        .collect();
+    if rows.is_empty() {
+        return "<tr><td>none</td></tr>".into();
     }
-    let cell = |text: &String| format!("<td>{}</td>", escape(text));
-    let row = |cells: &Vec<String>| {
-        debug_assert_eq!(
-            cells.len(),
-            columns,
-            "as many cells as the table has columns"
-        );
-        format!("<tr>{}</tr>", cells.iter().map(cell).collect::<String>())
-    };
-    table.iter().map(row).collect()
+    rows
 }
 
 fn escape(text: &str) -> String {
@@ -208,46 +315,4 @@ fn escape(text: &str) -> String {
         .replace('<', "&lt;")
         .replace('>', "&gt;")
         .replace('"', "&quot;")
-}
-
-fn count(n: f64) -> String {
-    match n {
-        n if n >= 1e6 => format!("{:.1} M", n / 1e6),
-        n if n >= 1e4 => format!("{:.1} k", n / 1e3),
-        n => format!("{n:.0}"),
-    }
-}
-
-fn bytes(n: f64) -> String {
-    const KIB: f64 = 1024.0;
-    match n {
-        n if n >= KIB * KIB * KIB => format!("{:.1} GiB", n / KIB / KIB / KIB),
-        n if n >= KIB * KIB => format!("{:.1} MiB", n / KIB / KIB),
-        n if n >= KIB => format!("{:.1} KiB", n / KIB),
-        n => format!("{n:.0} B"),
-    }
-}
-
-fn share(x: f64) -> String {
-    format!("{:.1} %", x * 100.0)
-}
-
-fn brief(secs: Option<f64>) -> String {
-    match secs {
-        None => "-".into(),
-        Some(secs) if secs >= 1.0 => format!("{secs:.2} s"),
-        Some(secs) if secs >= 0.1 => format!("{:.0} ms", secs * 1000.0),
-        Some(secs) => format!("{:.1} ms", secs * 1000.0),
-    }
-}
-
-fn span(secs: f64) -> String {
-    let secs = secs as u64;
-    let (days, hours, minutes) = (secs / 86_400, secs / 3_600 % 24, secs / 60 % 60);
-    match (days, hours, minutes) {
-        (0, 0, 0) => format!("{secs} s"),
-        (0, 0, _) => format!("{minutes} min {} s", secs % 60),
-        (0, _, _) => format!("{hours} h {minutes} min"),
-        _ => format!("{days} d {hours} h"),
-    }
 }

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::LazyLock;
 
 use serde::Serialize;
 use tidegate_proto::{CloseReason, Reject};
 
+use super::findings::{Finding, findings};
 use super::history::{History, add_up, round};
 use crate::board::{
     BackendSnapshot, ListenerSnapshot, PeerRow, Snapshot, TargetSnapshot, WorstPeers,
@@ -15,10 +17,14 @@ use crate::metrics::Usage;
 
 #[derive(Debug, Serialize)]
 pub(super) struct Status {
+    /// Which machine this is, where it says so.
+    pub(super) host: Option<&'static str>,
     pub(super) version: &'static str,
     pub(super) state: &'static str,
     /// Empty while peers are welcome.
     pub(super) not_ready: Vec<String>,
+    /// What is not as it should be, worst first.
+    pub(super) findings: Vec<Finding>,
     pub(super) uptime: f64,
     pub(super) peers: u64,
     pub(super) peers_limit: u64,
@@ -120,9 +126,11 @@ impl Status {
             Reason::list(labels, of(&total), of(&before))
         };
         Self {
+            host: host(),
             version: env!("CARGO_PKG_VERSION"),
             state: snapshot.process.state.label(),
             not_ready: snapshot.not_ready(),
+            findings: findings(snapshot, history, usage),
             uptime: round(snapshot.uptime.as_secs_f64()),
             peers: snapshot.peers(),
             peers_limit: listeners.iter().map(|l| l.about.peers_max).sum(),
@@ -144,6 +152,16 @@ impl Status {
             history: history.curves(),
         }
     }
+}
+
+/// The machine's name: whoever has several pages open wants to know whose this is.
+fn host() -> Option<&'static str> {
+    static NAME: LazyLock<Option<String>> = LazyLock::new(|| {
+        let name = std::fs::read_to_string("/etc/hostname").ok()?;
+        let name = name.lines().next()?.trim();
+        (!name.is_empty()).then(|| name.chars().take(64).collect())
+    });
+    NAME.as_deref()
 }
 
 /// The worst of all listeners; each listener's own list is in order already.

@@ -269,7 +269,8 @@ impl Demo {
             {netcode}
             "#,
             protocol = self.protocol.label(),
-            players = self.players + 16,
+            // Room for some more, or the page would say that it is almost full.
+            players = self.players * 5 / 4 + 16,
         );
         let file = Some((PathBuf::from("the demo's own configuration"), text));
         let mut config = config::load(&Input {

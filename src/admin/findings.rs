@@ -1,0 +1,280 @@
+//! What an operator should know first: everything on the page that is not as it should be, worst
+//! first. The same limits as the alert rules, without their patience.
+
+use serde::Serialize;
+use tidegate_proto::Reject;
+
+use super::history::{History, add_up};
+use super::units::{count, share};
+use crate::board::{ListenerSnapshot, Snapshot, State};
+use crate::metrics::Usage;
+
+/// Slots, descriptors.
+pub(super) const ALMOST_FULL: f64 = 0.9;
+pub(super) const QUEUES_FULL: f64 = 0.8;
+pub(super) const WORKERS_BUSY: f64 = 0.85;
+/// A share of the peers, of more than [`A_FEW`].
+pub(super) const BAD_MODE: f64 = 0.3;
+const A_FEW: f64 = 10.0;
+/// Rejected datagrams a second.
+const FLOOD: f64 = 10_000.0;
+
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Finding {
+    pub(super) level: Level,
+    pub(super) text: String,
+    /// The alert that says the same after a while: its entry in the runbook.
+    pub(super) alert: Option<&'static str>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Level {
+    /// Players are hurt, or about to be.
+    Bad,
+    /// Somebody should look.
+    Warn,
+    /// Somebody wanted it so.
+    Info,
+}
+
+impl Level {
+    pub(super) const fn label(self) -> &'static str {
+        match self {
+            Self::Bad => "bad",
+            Self::Warn => "warn",
+            Self::Info => "info",
+        }
+    }
+}
+
+#[derive(Default)]
+struct Findings(Vec<Finding>);
+
+impl Findings {
+    fn add(&mut self, level: Level, alert: Option<&'static str>, text: String) {
+        self.0.push(Finding { level, text, alert });
+    }
+}
+
+pub(super) fn findings(snapshot: &Snapshot, history: &History, usage: &Usage) -> Vec<Finding> {
+    let mut found = Findings::default();
+    process(&mut found, snapshot, usage);
+    backends(&mut found, snapshot);
+    for listener in &snapshot.listeners {
+        slots(&mut found, listener);
+    }
+    load(&mut found, snapshot, history);
+    let mut found = found.0;
+    found.sort_by_key(|finding| finding.level);
+    found
+}
+
+fn process(found: &mut Findings, snapshot: &Snapshot, usage: &Usage) {
+    for worker in snapshot.stuck() {
+        found.add(Level::Bad, None, worker);
+    }
+    let process = &snapshot.process;
+    match process.state {
+        State::Serving => {}
+        State::Starting => found.add(Level::Info, None, "starting".into()),
+        State::Draining => {
+            let left = process
+                .drain_deadline_unix
+                .map(|end| end.saturating_sub(snapshot.now.unix_secs));
+            let text = match left {
+                Some(secs) => {
+                    format!("draining: no new peers, and an end in {secs} s at the latest")
+                }
+                None => "draining: no new peers; those who are here stay".into(),
+            };
+            found.add(Level::Info, None, text);
+        }
+    }
+    if !process.last_reload_ok {
+        let text = "the last reload was refused; the configuration before it is in force";
+        found.add(Level::Warn, Some("TidegateReloadFailed"), text.into());
+    }
+    let violations: u64 = snapshot
+        .listeners
+        .iter()
+        .map(|listener| listener.counters.invariant_violations)
+        .sum();
+    if violations > 0 {
+        let text = "books do not balance: a bug in tidegate, please report it with the log";
+        found.add(Level::Warn, Some("TidegateInvariantViolated"), text.into());
+    }
+    if usage.open_fds as f64 > ALMOST_FULL * usage.max_fds as f64 && usage.max_fds > 0 {
+        let text = format!(
+            "{} of {} descriptors are open",
+            usage.open_fds, usage.max_fds
+        );
+        found.add(Level::Warn, None, text);
+    }
+}
+
+fn backends(found: &mut Findings, snapshot: &Snapshot) {
+    for backend in &snapshot.backends {
+        let name = &backend.name;
+        if !backend.targets.is_empty() && !backend.targets.iter().any(|target| target.state.up) {
+            let text = format!("no target of backend {name} is up: nobody can play");
+            found.add(Level::Bad, Some("TidegateNoBackend"), text);
+            continue;
+        }
+        for target in &backend.targets {
+            if !target.state.up {
+                let text = format!("target {} of backend {name} is down", target.name);
+                found.add(Level::Warn, Some("TidegateBackendDown"), text);
+            } else if target.state.draining {
+                let text = format!(
+                    "target {} of backend {name} is drained by hand",
+                    target.name
+                );
+                found.add(Level::Info, None, text);
+            }
+        }
+    }
+}
+
+fn slots(found: &mut Findings, listener: &ListenerSnapshot) {
+    let (peers, most) = (listener.counters.peers, listener.about.peers_max);
+    if peers as f64 > ALMOST_FULL * most as f64 {
+        let text = format!("{} has {peers} of {most} slots in use", listener.about.name);
+        found.add(Level::Warn, Some("TidegateListenerAlmostFull"), text);
+    }
+}
+
+fn load(found: &mut Findings, snapshot: &Snapshot, history: &History) {
+    let (total, before) = (add_up(snapshot), history.minute_ago());
+    let now = history.recent();
+    let now = |curve| now.get(curve).copied().unwrap_or(0.0);
+    let full = total.rejects[Reject::TokenHistoryFull as usize]
+        - before.rejects[Reject::TokenHistoryFull as usize];
+    if full > 0 {
+        let text = "players are refused because no more connect tokens can be remembered";
+        found.add(Level::Bad, Some("TidegateTokenHistoryFull"), text.into());
+    }
+    let dropped = total.kernel_drops.saturating_sub(before.kernel_drops);
+    if dropped > 60 {
+        let text = format!("the kernel dropped {dropped} datagrams in the last minute");
+        found.add(Level::Warn, Some("TidegateKernelDropsUdp"), text);
+    }
+    if now("peers") > A_FEW && now("bad_peers") > BAD_MODE * now("peers") {
+        let part = share(now("bad_peers") / now("peers"));
+        let text = format!("{part} of the peers are in bad mode: suspect this site's network");
+        found.add(Level::Warn, Some("TidegateBadNetworkWidespread"), text);
+    }
+    if now("busy") > WORKERS_BUSY {
+        let text = format!("workers are busy {} of their time", share(now("busy")));
+        found.add(Level::Warn, Some("TidegateWorkerSaturated"), text);
+    }
+    let limit = snapshot.queue_memory_bytes as f64;
+    if snapshot.queued_bytes() as f64 > QUEUES_FULL * limit {
+        let part = share(snapshot.queued_bytes() as f64 / limit);
+        let text = format!("queues hold {part} of the memory they may have");
+        found.add(Level::Warn, Some("TidegateQueueMemory"), text);
+    }
+    if now("rejects") > FLOOD {
+        let text = format!("{} datagrams a second are rejected", count(now("rejects")));
+        found.add(Level::Warn, Some("TidegateUnderAttack"), text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::board::{BackendInfo, Board, ListenerInfo};
+    use crate::clock::Clock;
+
+    /// What a board shows after `act` made it unwell.
+    fn after(act: impl FnOnce(&Board, &mut crate::counters::WorkerCounters)) -> Vec<Finding> {
+        let mut clock = Clock::start();
+        let start = clock.now();
+        let board = Arc::new(Board::new(start, 1000));
+        let targets = vec!["one".into(), "two".into()];
+        let name = "game".into();
+        board.add_backend(BackendInfo { name, targets });
+        let about = ListenerInfo {
+            name: "udp".into(),
+            protocol: "gaffer",
+            bind: Vec::new(),
+            backend: "game".into(),
+            peers_max: 100,
+        };
+        let reporter = &board.add_listener(about, 1)[0];
+        board.update_process(|process| {
+            process.state = State::Serving;
+            process.last_reload_ok = true;
+        });
+        let mut counters = reporter.counters();
+        let mut history = History::default();
+        reporter.publish(start.mono, &counters);
+        history.push(&board.snapshot(start));
+        act(&board, &mut counters);
+        let now = start.after(Duration::from_secs(1));
+        reporter.publish(now.mono, &counters);
+        let snapshot = board.snapshot(now);
+        history.push(&snapshot);
+        findings(&snapshot, &history, &Usage::default())
+    }
+
+    fn alerts(found: &[Finding]) -> Vec<&'static str> {
+        found.iter().filter_map(|finding| finding.alert).collect()
+    }
+
+    #[test]
+    fn nothing_is_found_where_nothing_is_wrong() {
+        let found = after(|_, counters| {
+            counters.peers = 90;
+            counters.peers_in_bad_mode = 27;
+            counters.kernel_drops = 60;
+            counters.queued_bytes = [400, 400];
+            counters.busy = Duration::from_millis(840);
+        });
+        assert_eq!(found, []);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_alert_worst_first() {
+        let found = after(|board, counters| {
+            board.update_process(|process| process.last_reload_ok = false);
+            board.update_target("game", 0, |target| target.up = false);
+            board.update_target("game", 1, |target| target.up = false);
+            counters.peers = 91;
+            counters.peers_in_bad_mode = 28;
+            counters.kernel_drops = 61;
+            counters.queued_bytes = [400, 401];
+            counters.busy = Duration::from_millis(860);
+            counters.rejects[Reject::Malformed as usize] = 10_001;
+            counters.rejects[Reject::TokenHistoryFull as usize] = 1;
+            counters.invariant_violations = 1;
+        });
+        let expected = [
+            "TidegateNoBackend",
+            "TidegateTokenHistoryFull",
+            "TidegateReloadFailed",
+            "TidegateInvariantViolated",
+            "TidegateListenerAlmostFull",
+            "TidegateKernelDropsUdp",
+            "TidegateBadNetworkWidespread",
+            "TidegateWorkerSaturated",
+            "TidegateQueueMemory",
+            "TidegateUnderAttack",
+        ];
+        assert_eq!(alerts(&found), expected);
+        let runbook = include_str!("../../docs/OPERATIONS.md");
+        for alert in expected {
+            assert!(runbook.contains(&format!("### {alert}\n")), "{alert}");
+        }
+    }
+
+    #[test]
+    fn one_target_down_is_not_all_of_them() {
+        let found = after(|board, _| board.update_target("game", 1, |target| target.up = false));
+        assert_eq!(alerts(&found), ["TidegateBackendDown"]);
+        assert!(found[0].text.contains("two"), "{found:?}");
+    }
+}

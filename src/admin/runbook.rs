@@ -1,0 +1,67 @@
+//! What `docs/OPERATIONS.md` says about each reason, so that the page can say it beside the count.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+const PAGE: &str = include_str!("../../docs/OPERATIONS.md");
+
+/// What a reason of a rejected datagram or handshake means, and what to do.
+pub(super) fn of_reject(label: &str) -> Option<&'static str> {
+    static TABLE: LazyLock<Table> = LazyLock::new(|| table("Runbook: why a datagram was rejected"));
+    TABLE.get(label).map(String::as_str)
+}
+
+/// The same of a session's end.
+pub(super) fn of_close(label: &str) -> Option<&'static str> {
+    static TABLE: LazyLock<Table> = LazyLock::new(|| table("Runbook: why a session ended"));
+    TABLE.get(label).map(String::as_str)
+}
+
+type Table = BTreeMap<&'static str, String>;
+
+/// The rows `| label | meaning | what to do |` of a section.
+fn table(section: &str) -> Table {
+    let text = PAGE.split("\n## ").find(|text| text.starts_with(section));
+    let rows = text.unwrap_or_default().lines().filter_map(|line| {
+        let mut cells = line.strip_prefix("| `")?.split(" | ");
+        let label = cells.next()?.strip_suffix('`')?;
+        let (meaning, remedy) = (cells.next()?, cells.next()?.trim_end_matches(" |"));
+        Some((label, plain(&format!("{meaning} {remedy}"))))
+    });
+    rows.collect()
+}
+
+/// Without the marks of code and links.
+fn plain(text: &str) -> String {
+    let mut plain = String::new();
+    let mut rest = text;
+    while let Some((before, link)) = rest.split_once("](") {
+        plain.push_str(before);
+        rest = link.split_once(')').map_or(link, |(_, after)| after);
+    }
+    (plain + rest).replace(['[', '`'], "")
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_proto::{CloseReason, Reject};
+
+    use super::*;
+
+    #[test]
+    fn every_reason_is_explained_in_plain_words() {
+        let rejects = Reject::ALL.map(|reject| of_reject(reject.label()));
+        let closes = CloseReason::ALL.map(|reason| of_close(reason.label()));
+        for text in rejects.into_iter().chain(closes) {
+            let text = text.expect("docs/OPERATIONS.md has a row for each");
+            assert!(
+                text.ends_with('.') && !text.contains(['[', '`', '#', '|']),
+                "{text}"
+            );
+        }
+        assert_eq!(
+            of_close("backend_refused"),
+            Some("The backend refused the connection. See TidegateNoBackend.")
+        );
+    }
+}

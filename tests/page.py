@@ -1,0 +1,190 @@
+"""Opens the page of a running demo in headless Chromium, through chromedriver: on a desktop, on a
+phone, without scripts, and after tidegate has gone.
+
+    page.py TIDEGATE [FOLDER]    with a folder, leaves a picture of each there
+"""
+
+import base64
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+PLAYERS = 40
+FLAGS = """--headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --disable-quic
+    --no-first-run --disable-background-networking --disable-component-update --disable-sync""".split()
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def wait_for(what, condition, seconds=60):
+    end = time.monotonic() + seconds
+    last = None
+    while time.monotonic() < end:
+        try:
+            last = condition()
+        except OSError as error:
+            last = error
+        if last is True:
+            return
+        time.sleep(0.5)
+    sys.exit(f"not within {seconds} s: {what}: {last}")
+
+
+class Window:
+    """A browser window of its own, by the WebDriver protocol."""
+
+    def __init__(self, driver, width, height, scripts=True, dark=False):
+        self.driver = driver
+        options = {"args": FLAGS, "mobileEmulation": {
+            "deviceMetrics": {"width": width, "height": height, "pixelRatio": 1}}}
+        if not scripts:
+            options["prefs"] = {"profile.managed_default_content_settings.javascript": 2}
+        wanted = {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
+        answer = self.send("POST", "", {"capabilities": {"alwaysMatch": wanted}})
+        self.driver = f"{driver}/{answer['sessionId']}"
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.chrome("Emulation.setEmulatedMedia", features=[scheme])
+
+    def send(self, method, path, body=None):
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.driver + path, data, method=method)
+        with urllib.request.urlopen(request, timeout=120) as answer:
+            return json.load(answer)["value"]
+
+    def chrome(self, command, **arguments):
+        return self.send("POST", "/goog/cdp/execute", {"cmd": command, "params": arguments})
+
+    def open(self, url):
+        self.send("POST", "/url", {"url": url})
+
+    def run(self, script):
+        return self.send("POST", "/execute/sync", {"script": script, "args": []})
+
+    def errors(self):
+        log = self.send("POST", "/se/log", {"type": "browser"})
+        return [line["message"] for line in log if line["level"] in ("SEVERE", "WARNING")]
+
+    def picture(self, name):
+        if folder:
+            shot = self.chrome("Page.captureScreenshot", format="png", captureBeyondViewport=True)
+            (folder / f"{name}.png").write_bytes(base64.b64decode(shot["data"]))
+
+    def close(self):
+        self.send("DELETE", "")
+
+
+# The points of each curve, and the bars that stand above the line.
+DRAWN = """return [[...document.querySelectorAll("polyline")].map(l => l.points.length),
+    ["rtt-bars", "loss-bars"].map(id => [...document.getElementById(id).querySelectorAll("rect")]
+        .filter(r => r.height.baseVal.value > 1).length)]"""
+# Texts that do not fit where they are, and boxes that lie on each other.
+CROWDED = """
+const boxes = [...document.querySelectorAll(".box, .findings li")].filter(b => b.offsetParent);
+const rects = boxes.map(b => b.getBoundingClientRect());
+const apart = (a, b) => a.right <= b.left + 1 || b.right <= a.left + 1 || a.bottom <= b.top + 1 || b.bottom <= a.top + 1;
+const cut = [...document.querySelectorAll(".figures b, .figures small, .key span, h2, .findings li")]
+    .filter(e => e.scrollWidth > e.clientWidth + 1 && e.clientWidth).map(e => e.textContent);
+const labels = [...document.querySelectorAll("svg")].flatMap(svg => {
+    const texts = [...svg.querySelectorAll("text")].map(t => [t.textContent, t.getBoundingClientRect()]);
+    return texts.flatMap(([a, ra], i) => texts.slice(i + 1).filter(([, rb]) => !apart(ra, rb)).map(([b]) => a + " on " + b));
+});
+return [...cut, ...labels, ...boxes.flatMap((a, i) => boxes.slice(i + 1)
+    .filter((b, j) => !apart(rects[i], rects[i + 1 + j])).map(b => a.innerText + " on " + b.innerText))]"""
+TEXT = "return document.getElementById('{}').textContent"
+
+
+def well_drawn(window):
+    """True, or what is missing."""
+    curves, bars = window.run(DRAWN)
+    return len(curves) >= 9 and min(curves) >= 5 and min(bars) >= 1 or f"{curves} {bars}"
+
+
+def desktop(driver, url):
+    for name, dark in [("desktop", False), ("desktop-dark", True)]:
+        window = Window(driver, 1280, 900, dark=dark)
+        window.open(url)
+        wait_for("curves", lambda: well_drawn(window))
+        before = window.run(TEXT.format("figures"))
+        wait_for("other figures", lambda: window.run(TEXT.format("figures")) != before)
+        assert f"peers{PLAYERS}of" in before, before
+        peers = window.run("return document.querySelectorAll('#worst tr td:nth-child(11)').length")
+        assert 10 <= peers <= 50, f"{peers} worst peers"
+        assert not (crowded := window.run(CROWDED)), crowded
+        assert not (errors := window.errors()), errors
+        window.picture(name)
+        window.close()
+
+
+def phone(driver, url):
+    for width in [390, 320]:
+        window = Window(driver, width, 844)
+        window.open(url)
+        wait_for("curves", lambda: well_drawn(window))
+        wide = window.run("return document.documentElement.scrollWidth")
+        assert wide <= width, f"the page is {wide} px wide on a phone of {width} px"
+        assert not (crowded := window.run(CROWDED)), crowded
+        assert not (errors := window.errors()), errors
+        window.picture(f"phone-{width}")
+        window.close()
+
+
+def without_scripts(driver, url):
+    window = Window(driver, 1280, 900, scripts=False)
+    window.open(url)
+    window.picture("without-scripts")
+    assert f"peers{PLAYERS}of" in window.run(TEXT.format("figures"))
+    assert not window.run("return document.querySelector('polyline')"), "scripts are on"
+    shown = window.run("return document.getElementById('charts').offsetParent")
+    assert shown is None, "empty charts"
+    window.close()
+
+
+def after_the_end(driver, url, demo):
+    window = Window(driver, 1280, 900)
+    window.open(url)
+    wait_for("curves", lambda: well_drawn(window))
+    demo.kill()
+    wait_for("a word on it", lambda: "No answer" in window.run(TEXT.format("findings")))
+    window.picture("after-the-end")
+    window.close()
+
+
+def main():
+    admin, port = free_port(), free_port()
+    url = f"http://127.0.0.1:{admin}/"
+    args = ["demo", "--players", str(PLAYERS), "--rate", "10", "--for", "300s", "--admin", f"127.0.0.1:{admin}"]
+    with tempfile.TemporaryFile() as log:
+        demo = subprocess.Popen([program, *args], stdout=log, stderr=log)
+        # In a group of its own, with the browsers it starts.
+        chrome = subprocess.Popen(["chromedriver", f"--port={port}"], stdout=log, stderr=log, start_new_session=True)
+        try:
+            driver = f"http://127.0.0.1:{port}"
+            wait_for("chromedriver", lambda: urllib.request.urlopen(f"{driver}/status").status == 200)
+            wait_for("the demo", lambda: urllib.request.urlopen(f"{url}readyz").status == 200)
+            driver += "/session"
+            desktop(driver, url)
+            phone(driver, url)
+            without_scripts(driver, url)
+            after_the_end(driver, url, demo)
+        finally:
+            os.killpg(chrome.pid, signal.SIGKILL)
+            demo.kill()
+            for process in [demo, chrome]:
+                process.wait()
+    print("the page: curves, figures and tables on a desktop, on phones, without scripts; no error")
+
+
+program = sys.argv[1]
+folder = pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else None
+main()
