@@ -11,6 +11,10 @@ operate:
     tests/prometheus.sh
     tests/page.sh
 
+# Builds the container image without a daemon or a registry, and runs it: needs buildah.
+image *PROGRAM:
+    tests/image.sh {{PROGRAM}}
+
 # Coverage-guided fuzzing of one target (works on the stable compiler).
 fuzz TARGET SECONDS="60":
     cd fuzz && RUSTC_BOOTSTRAP=1 cargo fuzz run --fuzz-dir . {{TARGET}} -- -max_total_time={{SECONDS}}
