@@ -23,7 +23,7 @@ pub struct Board {
     started: Now,
     queue_memory_bytes: u64,
     process: Mutex<Process>,
-    listeners: Mutex<Vec<Arc<ListenerCell>>>,
+    listeners: Mutex<Vec<ListenerCell>>,
     backends: Mutex<Vec<Backend>>,
 }
 
@@ -37,6 +37,7 @@ impl Board {
             process: Mutex::new(Process {
                 state: State::Starting,
                 drain_deadline_unix: None,
+                stopping: false,
                 reloads_ok: 0,
                 reloads_refused: 0,
                 last_reload_ok: true,
@@ -54,34 +55,81 @@ impl Board {
             .iter()
             .find(|backend| backend.about.name == about.backend)
             .map_or(0, |backend| backend.targets.len());
-        let empty = Report {
-            counters: WorkerCounters::new(targets),
-            peers: Vec::new(),
-            at: self.started.mono,
-        };
-        let cell = Arc::new(ListenerCell {
+        let mut cell = ListenerCell {
             about,
-            workers: (0..workers).map(|_| Mutex::new(empty.clone())).collect(),
-        });
-        lock(&self.listeners).push(Arc::clone(&cell));
-        (0..workers)
-            .map(|worker| Reporter {
-                cell: Arc::clone(&cell),
-                worker,
-            })
-            .collect()
+            shards: Vec::new(),
+            past: WorkerCounters::new(targets),
+            leaving: false,
+        };
+        let reporters = cell.add_shards(workers, self.started.mono);
+        lock(&self.listeners).push(cell);
+        reporters
     }
 
-    /// Takes a listener off the board: a reload removed it and its last peer is gone.
-    pub fn remove_listener(&self, name: &str) {
-        lock(&self.listeners).retain(|cell| cell.about.name != name);
+    /// A listener has other sockets: where it is bound now, and reporters for those that are new.
+    pub fn extend_listener(
+        &self,
+        name: &str,
+        bind: Vec<SocketAddr>,
+        workers: usize,
+        now: Timestamp,
+    ) -> Vec<Reporter> {
+        let mut listeners = lock(&self.listeners);
+        let found = listeners.iter_mut().find(|cell| cell.about.name == name);
+        found.map_or_else(Vec::new, |cell| {
+            cell.about.bind = bind;
+            cell.add_shards(workers, now)
+        })
+    }
+
+    /// A listener is being removed: it leaves the board once all its shards are over.
+    pub fn retire_listener(&self, name: &str) {
+        for cell in lock(&self.listeners).iter_mut() {
+            cell.leaving |= cell.about.name == name;
+        }
+    }
+
+    /// A backend is no longer used by new sessions: it leaves the board with its last listener.
+    pub fn retire_backend(&self, name: &str) {
+        for backend in lock(&self.backends).iter_mut() {
+            backend.leaving |= backend.about.name == name;
+        }
+    }
+
+    /// What is being removed and still there: names of listeners and of backends.
+    pub fn leaving(&self) -> (Vec<String>, Vec<String>) {
+        self.sweep();
+        let listeners = lock(&self.listeners);
+        let listeners = listeners.iter().filter(|cell| cell.leaving);
+        let backends = lock(&self.backends);
+        let backends = backends.iter().filter(|backend| backend.leaving);
+        (
+            listeners.map(|cell| cell.about.name.clone()).collect(),
+            backends.map(|backend| backend.about.name.clone()).collect(),
+        )
+    }
+
+    fn sweep(&self) {
+        let mut listeners = lock(&self.listeners);
+        for cell in listeners.iter_mut() {
+            cell.sweep();
+        }
+        listeners.retain(|cell| !(cell.leaving && cell.shards.is_empty()));
+        lock(&self.backends).retain(|backend| {
+            let name = &backend.about.name;
+            !backend.leaving || listeners.iter().any(|cell| cell.about.backend == *name)
+        });
     }
 
     /// Makes a backend visible. Before the listeners that use it. Its targets count as up until a
     /// check says otherwise, so that a backend without checks is never in the way of readiness.
     pub fn add_backend(&self, about: BackendInfo) {
         let targets = vec![TargetState::default(); about.targets.len()];
-        lock(&self.backends).push(Backend { about, targets });
+        lock(&self.backends).push(Backend {
+            about,
+            targets,
+            leaving: false,
+        });
     }
 
     /// Changes what is known about one target; nothing when there is no such target.
@@ -106,8 +154,19 @@ impl Board {
         update(&mut lock(&self.process));
     }
 
+    /// Where in its life the process is.
+    pub fn state(&self) -> State {
+        lock(&self.process).state
+    }
+
+    /// Whether it ends.
+    pub fn is_stopping(&self) -> bool {
+        lock(&self.process).stopping
+    }
+
     /// Everything, added up, as of now.
     pub fn snapshot(&self, now: Now) -> Snapshot {
+        self.sweep();
         let listeners: Vec<ListenerSnapshot> = lock(&self.listeners)
             .iter()
             .map(|cell| cell.snapshot(now.mono))
@@ -131,26 +190,30 @@ impl Board {
 /// One worker's place on the board.
 #[derive(Clone, Debug)]
 pub struct Reporter {
-    cell: Arc<ListenerCell>,
-    worker: usize,
+    report: Arc<Mutex<Report>>,
 }
 
 impl Reporter {
     /// Counters for this worker to count in, sized for its listener's backend.
     pub fn counters(&self) -> WorkerCounters {
-        lock(&self.cell.workers[self.worker]).counters.clone()
+        lock(&self.report).counters.clone()
     }
 
     /// Puts a copy on the board, and with it the sign that this worker still turns.
     pub fn publish(&self, now: Timestamp, counters: &WorkerCounters) {
-        let mut report = lock(&self.cell.workers[self.worker]);
+        let mut report = lock(&self.report);
         report.counters.clone_from(counters);
         report.at = now;
     }
 
+    /// Its socket is closed: what it counted stays, and nothing more is expected from it.
+    pub fn finish(&self) {
+        lock(&self.report).finished = true;
+    }
+
     /// Puts this worker's worst peers on the board, once a second.
     pub fn publish_peers(&self, peers: WorstPeers) {
-        lock(&self.cell.workers[self.worker]).peers = peers.into_rows();
+        lock(&self.report).peers = peers.into_rows();
     }
 }
 
@@ -207,7 +270,7 @@ impl PeerRow {
     }
 }
 
-/// What does not change about a listener.
+/// What does not change about a listener while it serves, but for its sockets.
 #[derive(Clone, Debug)]
 pub struct ListenerInfo {
     pub name: String,
@@ -251,6 +314,8 @@ pub struct Process {
     pub state: State,
     /// When the drain under way ends whatever is left.
     pub drain_deadline_unix: Option<u64>,
+    /// The process ends, and nothing takes that back.
+    pub stopping: bool,
     pub reloads_ok: u64,
     pub reloads_refused: u64,
     pub last_reload_ok: bool,
@@ -312,17 +377,15 @@ impl Snapshot {
     /// Why the process is not alive: workers that stopped turning. Empty means alive.
     pub fn stuck(&self) -> Vec<String> {
         let workers = self.listeners.iter().flat_map(|listener| {
-            listener
-                .workers
-                .iter()
-                .enumerate()
-                .map(move |(index, worker)| (listener, index, worker))
+            let workers = listener.workers.iter();
+            workers.map(move |worker| (listener, worker))
         });
         workers
-            .filter(|(_, _, worker)| worker.silent >= BEAT_OVERDUE)
-            .map(|(listener, index, worker)| {
+            .filter(|(_, worker)| worker.silent >= BEAT_OVERDUE)
+            .map(|(listener, worker)| {
                 format!(
-                    "worker {index} of listener {} has been silent for {} s",
+                    "worker {} of listener {} has been silent for {} s",
+                    worker.number,
                     listener.about.name,
                     worker.silent.as_secs()
                 )
@@ -336,7 +399,7 @@ impl Snapshot {
         if self.process.state != State::Serving {
             reasons.push(format!("state is {}", self.process.state.label()));
         }
-        for backend in &self.backends {
+        for backend in self.backends.iter().filter(|backend| !backend.leaving) {
             if !backend.targets.is_empty() && !backend.targets.iter().any(|target| target.state.up)
             {
                 reasons.push(format!("no target of backend {} is up", backend.name));
@@ -366,6 +429,8 @@ impl Snapshot {
 #[derive(Clone, Debug)]
 pub struct ListenerSnapshot {
     pub about: ListenerInfo,
+    /// A reload removed it, and its peers are told to go.
+    pub leaving: bool,
     pub counters: WorkerCounters,
     pub workers: Vec<WorkerSnapshot>,
     /// The worst of all workers, worst first.
@@ -375,6 +440,8 @@ pub struct ListenerSnapshot {
 /// What is known about one worker by itself.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkerSnapshot {
+    /// Which of the listener's, counted from 0.
+    pub number: usize,
     pub busy: Duration,
     pub peers: u64,
     /// How long ago it published.
@@ -385,6 +452,8 @@ pub struct WorkerSnapshot {
 #[derive(Clone, Debug)]
 pub struct BackendSnapshot {
     pub name: String,
+    /// A reload removed it, and peers of it are still here.
+    pub leaving: bool,
     pub targets: Vec<TargetSnapshot>,
 }
 
@@ -399,7 +468,18 @@ pub struct TargetSnapshot {
 #[derive(Debug)]
 struct ListenerCell {
     about: ListenerInfo,
-    workers: Vec<Mutex<Report>>,
+    shards: Vec<Shard>,
+    /// What shards counted that are over.
+    past: WorkerCounters,
+    leaving: bool,
+}
+
+/// One socket of one worker.
+#[derive(Debug)]
+struct Shard {
+    /// Its label: the lowest number that was free.
+    number: usize,
+    report: Arc<Mutex<Report>>,
 }
 
 #[derive(Clone, Debug)]
@@ -407,17 +487,52 @@ struct Report {
     counters: WorkerCounters,
     peers: Vec<PeerRow>,
     at: Timestamp,
+    finished: bool,
 }
 
 impl ListenerCell {
+    fn add_shards(&mut self, count: usize, now: Timestamp) -> Vec<Reporter> {
+        let empty = Report {
+            counters: WorkerCounters::new(self.past.targets.len()),
+            peers: Vec::new(),
+            at: now,
+            finished: false,
+        };
+        let mut reporters = Vec::with_capacity(count);
+        for _ in 0..count {
+            let taken = |number| self.shards.iter().any(|shard| shard.number == number);
+            let number = (0..).find(|&number| !taken(number)).unwrap_or_default();
+            let report = Arc::new(Mutex::new(empty.clone()));
+            self.shards.push(Shard {
+                number,
+                report: Arc::clone(&report),
+            });
+            reporters.push(Reporter { report });
+        }
+        reporters
+    }
+
+    /// Takes over what finished shards counted.
+    fn sweep(&mut self) {
+        let past = &mut self.past;
+        self.shards.retain(|shard| {
+            let report = lock(&shard.report);
+            if report.finished {
+                past.merge_finished(&report.counters);
+            }
+            !report.finished
+        });
+    }
+
     fn snapshot(&self, now: Timestamp) -> ListenerSnapshot {
-        let mut sum: Option<WorkerCounters> = None;
-        let mut workers = Vec::with_capacity(self.workers.len());
+        let mut counters = self.past.clone();
+        let mut workers = Vec::with_capacity(self.shards.len());
         let mut worst = WorstPeers::default();
-        for cell in &self.workers {
+        for shard in &self.shards {
             // Copied out, so that the worker waits for the copy and not for the addition.
-            let report = lock(cell).clone();
+            let report = lock(&shard.report).clone();
             workers.push(WorkerSnapshot {
+                number: shard.number,
                 busy: report.counters.busy,
                 peers: report.counters.peers,
                 silent: now.since(report.at),
@@ -425,14 +540,12 @@ impl ListenerCell {
             for row in report.peers {
                 worst.offer(row);
             }
-            match &mut sum {
-                Some(sum) => sum.merge(&report.counters),
-                None => sum = Some(report.counters),
-            }
+            counters.merge(&report.counters);
         }
         ListenerSnapshot {
             about: self.about.clone(),
-            counters: sum.unwrap_or_else(|| WorkerCounters::new(0)),
+            leaving: self.leaving,
+            counters,
             workers,
             worst: worst.into_rows(),
         }
@@ -443,6 +556,7 @@ impl ListenerCell {
 struct Backend {
     about: BackendInfo,
     targets: Vec<TargetState>,
+    leaving: bool,
 }
 
 impl Backend {
@@ -455,6 +569,7 @@ impl Backend {
         let targets = self.about.targets.iter().zip(&self.targets).enumerate();
         BackendSnapshot {
             name: self.about.name.clone(),
+            leaving: self.leaving,
             targets: targets
                 .map(|(index, (name, state))| {
                     let mut counters = crate::counters::TargetCounters::default();
@@ -538,6 +653,39 @@ mod tests {
         assert_eq!(snapshot.peers(), 3);
         assert_eq!(snapshot.backends[0].targets[1].counters.connections, 10);
         assert_eq!(snapshot.listeners[0].workers[1].peers, 2);
+    }
+
+    #[test]
+    fn what_leaves_is_counted_until_it_is_gone_and_kept_while_its_listener_stays() {
+        let (board, reporters) = board();
+        let more = board.extend_listener("udp", Vec::new(), 1, at(3).mono);
+        let all = reporters.iter().chain(&more);
+        for reporter in all.clone() {
+            let mut counters = reporter.counters();
+            counters.datagrams_received = 7;
+            counters.receive_buffer_bytes = 1;
+            reporter.publish(at(1).mono, &counters);
+        }
+        reporters[0].finish();
+        let seen = &board.snapshot(at(1)).listeners[0];
+        assert_eq!(seen.counters.datagrams_received, 21, "counters never fall");
+        assert_eq!(seen.counters.receive_buffer_bytes, 2, "gauges say now");
+        assert_eq!(
+            seen.workers.iter().map(|w| w.number).collect::<Vec<_>>(),
+            [1, 2]
+        );
+        let again = board.extend_listener("udp", Vec::new(), 1, at(3).mono);
+        assert_eq!(board.snapshot(at(1)).listeners[0].workers[2].number, 0);
+
+        board.retire_listener("udp");
+        board.retire_backend("game");
+        assert_eq!(board.leaving(), (vec!["udp".into()], vec!["game".into()]));
+        for reporter in all.skip(1).chain(&again) {
+            assert!(board.snapshot(at(1)).listeners[0].leaving);
+            reporter.finish();
+        }
+        assert!(board.snapshot(at(1)).listeners.is_empty());
+        assert!(board.snapshot(at(1)).backends.is_empty());
     }
 
     #[test]

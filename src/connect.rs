@@ -3,7 +3,6 @@
 //! Accepting, tokens and names are the control plane's; the session and both of its sockets then go
 //! to a worker.
 
-use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
@@ -17,12 +16,14 @@ use tokio::time::{sleep, timeout};
 
 use crate::admin::Admin;
 use crate::backend::{Rules, Socket, SocketOptions};
+use crate::backends::Backends;
 use crate::board::{Board, ListenerInfo};
 use crate::capacity::Capacity;
 use crate::clock::Clock;
 use crate::config::{Config, LocalAddress, Protocol, Tunnel, UnreliablePolicy};
 use crate::control::{ControlSocket, Gate};
 use crate::core_dumps;
+use crate::crew::Crew;
 use crate::exit::Unavailable;
 use crate::listener::{Dial, Parts};
 use crate::logging::Logging;
@@ -82,8 +83,8 @@ async fn connect(config: Config, logging: Logging) -> anyhow::Result<()> {
     let gate = Arc::new(Gate::new(
         told,
         now,
-        remotes.clone(),
-        HashMap::new(),
+        Crew::new(remotes.clone()),
+        Arc::new(Backends::new(board.clone())),
         logging,
     ));
     gate.clone().listen_for_signals()?;

@@ -222,6 +222,25 @@ impl WorkerCounters {
             mine.merge(theirs);
         }
     }
+
+    /// Adds a worker whose socket is closed: its peers are gone, and what says "now" with them.
+    pub fn merge_finished(&mut self, other: &Self) {
+        let mut past = other.clone();
+        past.receive_buffer_bytes = 0;
+        past.send_buffer_bytes = 0;
+        past.handshakes_pending = 0;
+        past.peers = 0;
+        past.peers_in_bad_mode = 0;
+        past.queued_bytes = Default::default();
+        past.peers_blocked = Default::default();
+        past.admission.buckets_used = 0;
+        past.admission.buckets = 0;
+        past.admission.bans = 0;
+        for target in &mut past.targets {
+            target.connections = 0;
+        }
+        self.merge(&past);
+    }
 }
 
 /// What one worker counts about one target of its backend.

@@ -24,6 +24,8 @@ pub struct Door {
     shared: Shared,
     peers_max: usize,
     started_unix: u64,
+    /// Endpoints made so far.
+    shards: u16,
     /// Ways to the doorkeepers of the endpoints made so far.
     keepers: Vec<Sender<News>>,
 }
@@ -88,16 +90,20 @@ impl Door {
             shared,
             peers_max: listener.max_peers,
             started_unix: now.unix_secs,
+            shards: 0,
             keepers: Vec::new(),
         })
     }
 
-    /// One worker's endpoint; `shard` is its number among the listener's endpoints.
-    pub fn endpoint(
-        &mut self,
-        listener: &config::Listener,
-        shard: u16,
-    ) -> anyhow::Result<endpoint::Endpoint> {
+    /// An endpoint for one socket of one worker.
+    pub fn endpoint(&mut self, listener: &config::Listener) -> anyhow::Result<endpoint::Endpoint> {
+        let shard = self.shards;
+        if shard >= SHARDS_MAX {
+            anyhow::bail!(
+                "it has had {SHARDS_MAX} sockets since it was started: more need a restart"
+            );
+        }
+        self.shards += 1;
         let (keeper, news) = channel();
         self.keepers.push(keeper);
         let acceptor = match &self.shared {
@@ -166,32 +172,36 @@ impl Door {
                 *params = Arc::new(new);
                 let slots = u32::try_from(listener.max_peers).unwrap_or(u32::MAX);
                 *handshake = handshake_params(listener, &own.netcode, bound, slots);
-                for keeper in &self.keepers {
+                // A socket that is closed lets nobody in.
+                self.keepers.retain(|keeper| {
                     let news = News::Yojimbo(params.clone(), Box::new(handshake.clone()));
-                    // A worker that has ended lets nobody in.
-                    keeper.send(news).ok();
-                }
+                    keeper.send(news).is_ok()
+                });
             }
             (Shared::Gaffer { params, secret }, Protocol::Gaffer(own)) => {
                 let idle = listener.idle_timeout;
                 *params = Arc::new(gaffer_params(own, &listener.rate, idle, queues));
-                for keeper in &self.keepers {
+                self.keepers.retain(|keeper| {
                     let next = gaffer::Acceptor::new(params.clone(), *secret);
-                    keeper.send(News::Gaffer(next)).ok();
-                }
+                    keeper.send(News::Gaffer(next)).is_ok()
+                });
             }
             (Shared::Rudp { params, secret }, Protocol::Rudp(own)) => {
                 *params = rudp_params(own, listener.idle_timeout, queues);
-                for keeper in &self.keepers {
+                self.keepers.retain(|keeper| {
                     let next = rudp::Acceptor::new(*params, *secret);
-                    keeper.send(News::Rudp(next)).ok();
-                }
+                    keeper.send(News::Rudp(next)).is_ok()
+                });
             }
             _ => anyhow::bail!("a listener's protocol does not change"),
         }
         Ok(())
     }
 }
+
+/// Each endpoint draws netcode's sequence numbers from a range of its own, of which there are so
+/// many ([`global_sequence_start`]); two that shared one would use a nonce twice.
+const SHARDS_MAX: u16 = 512;
 
 /// What changed for a doorkeeper.
 enum News {

@@ -72,6 +72,7 @@ impl Fleet {
             // had happened.
             _ = self.ended.recv() => false,
         };
+        board.update_process(|process| process.stopping = true);
         if drains {
             tracing::info!(event = "drain", grace_s = drain.grace.as_secs());
             board.update_process(|process| {

@@ -31,6 +31,8 @@ use crate::udp::{Outgoing, Received};
 pub enum Command {
     /// Do this between two turns; it must be short.
     Visit(Visit),
+    /// Serve this listener too.
+    Add(Box<Parts>),
     /// Begin a session in the listener with this index.
     Dial(usize, Box<Dial>),
     /// Take no new peers, deliver what was accepted, say goodbye, end when everybody is gone.
@@ -133,6 +135,8 @@ struct Worker {
     clock: Clock,
     commands: Receiver<Command>,
     listeners: Vec<Listener>,
+    /// Indices are not used again: the poll may still speak of a listener that is gone.
+    next_index: usize,
     received: Received,
     outgoing: Outgoing,
     scratch: Scratch,
@@ -165,6 +169,7 @@ impl Worker {
             clock,
             commands,
             scratch: Scratch::new(max_frame.unwrap_or(0)),
+            next_index: listeners.len(),
             listeners,
             received: Received::default(),
             outgoing: Outgoing::default(),
@@ -199,7 +204,7 @@ impl Worker {
         for event in &self.events {
             match meaning(event.token()) {
                 Some((index, what)) => {
-                    if let Some(listener) = self.listeners.get_mut(index) {
+                    if let Some(listener) = find(&mut self.listeners, index) {
                         listener.on_event(what, event);
                     }
                 }
@@ -226,6 +231,7 @@ impl Worker {
                 return Err(io::Error::other("a listener lost its socket"));
             }
         }
+        self.let_go(now);
         if now.mono.since(self.published) >= PUBLISH_INTERVAL {
             self.publish(now);
         }
@@ -249,6 +255,7 @@ impl Worker {
                 let frames = self.listeners.iter().map(Listener::max_frame);
                 self.scratch.fit(frames.max().unwrap_or(0));
             }
+            Command::Add(parts) => self.add(now, *parts),
             Command::Dial(index, dial) => self.dial(now, index, *dial),
             Command::Drain { linger } => {
                 for listener in &mut self.listeners {
@@ -265,8 +272,44 @@ impl Worker {
         }
     }
 
+    fn add(&mut self, now: Now, parts: Parts) {
+        if self.ends.is_some() {
+            return;
+        }
+        let mut listener = Listener::new(self.next_index, parts);
+        if let Err(error) = listener.register(self.poll.registry()) {
+            let name = listener.name();
+            tracing::error!(event = "listener_failed", listener = name, %error);
+            // It is not registered; what counts is that nobody waits for its reports.
+            listener.close(now, self.poll.registry()).ok();
+            return;
+        }
+        self.next_index += 1;
+        self.scratch.fit(listener.max_frame());
+        self.listeners.push(listener);
+    }
+
+    /// Closes what a reload took away, once nobody is left in it.
+    fn let_go(&mut self, now: Now) {
+        let registry = self.poll.registry();
+        self.listeners.retain_mut(|listener| {
+            if !listener.has_retired(now) {
+                return true;
+            }
+            if let Err(error) = listener.close(now, registry) {
+                tracing::debug!(%error, "socket was not registered");
+            }
+            tracing::info!(
+                event = "listener_closed",
+                listener = listener.name(),
+                address = listener.held().map(|held| held.address.to_string()),
+            );
+            false
+        });
+    }
+
     fn dial(&mut self, now: Now, index: usize, dial: Dial) {
-        let Some(listener) = self.listeners.get_mut(index) else {
+        let Some(listener) = find(&mut self.listeners, index) else {
             return;
         };
         if self.ends.is_some() {
@@ -306,6 +349,13 @@ impl Worker {
             listener.publish(now);
         }
     }
+}
+
+/// There are a handful at most.
+fn find(listeners: &mut [Listener], index: usize) -> Option<&mut Listener> {
+    listeners
+        .iter_mut()
+        .find(|listener| listener.index() == index)
 }
 
 const WAKER: Token = Token(usize::MAX);

@@ -152,6 +152,11 @@ impl Admission {
         &self.bans
     }
 
+    /// Bans that are in force elsewhere, for one that comes later.
+    pub fn adopt(&mut self, bans: Bans) {
+        self.bans = bans;
+    }
+
     /// After a reload: new lists, new buckets, and every ban as it was.
     pub fn set_params(&mut self, params: &Params) {
         *self = Self {

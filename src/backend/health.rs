@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpStream, UnixStream, lookup_host};
+use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::{Address, Pool};
@@ -19,15 +20,16 @@ pub async fn look_up_all(backend: &Backend, pool: &Pool) {
     }
 }
 
-/// Watches a backend's targets until the process ends.
-pub fn watch(backend: Arc<Backend>, pool: Arc<Pool>, board: Arc<Board>) {
+/// Watches a backend's targets for as long as the answer is kept.
+pub fn watch(backend: &Arc<Backend>, pool: &Arc<Pool>, board: &Arc<Board>) -> JoinSet<()> {
+    let mut tasks = JoinSet::new();
     for index in 0..pool.len() {
         if matches!(pool.target(index), Target::Tcp { host, .. } if host.parse::<std::net::IpAddr>().is_err())
         {
-            tokio::spawn(refresh(backend.clone(), pool.clone(), index));
+            tasks.spawn(refresh(backend.clone(), pool.clone(), index));
         }
         if let Some(health) = backend.health {
-            tokio::spawn(check(
+            tasks.spawn(check(
                 backend.clone(),
                 pool.clone(),
                 board.clone(),
@@ -36,6 +38,7 @@ pub fn watch(backend: Arc<Backend>, pool: Arc<Pool>, board: Arc<Board>) {
             ));
         }
     }
+    tasks
 }
 
 async fn refresh(backend: Arc<Backend>, pool: Arc<Pool>, index: usize) {

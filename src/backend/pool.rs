@@ -11,7 +11,7 @@ use std::time::Duration;
 use tidegate_proto::Timestamp;
 
 use super::Address;
-use crate::config::{Balance, Target};
+use crate::config::{Backend, Balance, Target};
 
 /// A backend's targets.
 #[derive(Debug)]
@@ -48,6 +48,11 @@ pub struct Pick {
 }
 
 impl Pool {
+    /// As configured.
+    pub fn of(backend: &Backend) -> Self {
+        Self::new(backend.balance, &backend.targets)
+    }
+
     /// Targets in the order of the configuration. Names are resolved by somebody else:
     /// [`Pool::set_addresses`].
     pub fn new(balance: Balance, targets: &[Target]) -> Self {

@@ -1,39 +1,35 @@
 //! Who carries requests out: asks the workers, gathers what they answer.
 
-use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use serde_json::{Value, json};
-use tidegate_proto::{CloseReason, Now};
+use tidegate_proto::CloseReason;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Mutex;
-use tokio::sync::mpsc::unbounded_channel;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use super::Request;
-use crate::backend::Pool;
+use crate::backends::Backends;
 use crate::board::{Board, State};
 use crate::clock::{self, Clock};
 use crate::config::parse_id;
-use crate::listener::{Listener, PeerView, Whom};
+use crate::crew::Crew;
+use crate::listener::{PeerView, Whom};
 use crate::logging::Logging;
 use crate::notify;
-use crate::reload::Site;
-use crate::serve;
-use crate::worker::Remote;
+use crate::reload::{Outcome, Site};
 use ipnet::IpNet;
 
 /// Everything an operator can reach.
 pub struct Gate {
     board: Arc<Board>,
     clock: Clock,
-    workers: Vec<Remote>,
-    /// By the names of their backends.
-    pools: HashMap<String, Arc<Pool>>,
+    crew: Crew,
+    backends: Arc<Backends>,
     logging: Logging,
     /// Counts drains and their ends, so that the grace of an old one does not end a newer one.
     drains: AtomicU64,
@@ -42,19 +38,19 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// For these workers, and the pools of the backends by name.
+    /// For these workers and backends.
     pub fn new(
         board: Arc<Board>,
         clock: Clock,
-        workers: Vec<Remote>,
-        pools: HashMap<String, Arc<Pool>>,
+        crew: Crew,
+        backends: Arc<Backends>,
         logging: Logging,
     ) -> Self {
         Self {
             board,
             clock,
-            workers,
-            pools,
+            crew,
+            backends,
             logging,
             drains: AtomicU64::new(0),
             site: None,
@@ -100,28 +96,14 @@ impl Gate {
             Err(error) => tracing::error!(event = "reload_refused", error = format!("{error:#}")),
         }
         notify::ready();
-        outcome
+        Ok(serde_json::to_value(outcome?)?)
     }
 
-    async fn try_reload(&self) -> anyhow::Result<Value> {
+    async fn try_reload(&self) -> anyhow::Result<Outcome> {
         let Some(site) = &self.site else {
             bail!("a tunnel changes with a restart only");
         };
-        let outcome = site.lock().await.reload()?;
-        for changed in &outcome.changed {
-            let name = changed.listener.name.clone();
-            let Some(pool) = self.pools.get(&changed.listener.backend.name) else {
-                continue;
-            };
-            let policy = serve::policy(changed, pool);
-            self.ask(move |_, listener| {
-                if listener.name() == name {
-                    listener.set_policy(policy.clone());
-                }
-            })
-            .await?;
-        }
-        Ok(json!({ "applied": outcome.applied, "needs_restart": outcome.waiting }))
+        site.lock().await.reload().await
     }
 
     /// Does what is asked.
@@ -143,6 +125,7 @@ impl Gate {
             Request::Kick { whom } => {
                 let meant = session_or_client(&whom)?;
                 let ended = self
+                    .crew
                     .sum(move |now, listener| listener.end(now, meant, CloseReason::Kicked))
                     .await?;
                 if ended == 0 {
@@ -154,6 +137,7 @@ impl Gate {
             Request::Unban { whom } => {
                 let meant = range_or_client(&whom)?;
                 let lifted = self
+                    .crew
                     .sum(move |_, listener| usize::from(listener.unban(meant)))
                     .await?;
                 if lifted == 0 {
@@ -177,7 +161,7 @@ impl Gate {
     }
 
     async fn peers(&self) -> anyhow::Result<Vec<PeerView>> {
-        let all = self.ask(|now, listener| listener.views(now)).await?;
+        let all = self.crew.ask(|now, listener| listener.views(now)).await?;
         Ok(all.into_iter().flatten().collect())
     }
 
@@ -185,6 +169,7 @@ impl Gate {
         let meant = range_or_client(whom)?;
         let span = seconds.map(Duration::from_secs);
         let answers = self
+            .crew
             .ask(move |now, listener| listener.ban(now, meant, span))
             .await?;
         let mut ended = 0;
@@ -196,7 +181,7 @@ impl Gate {
 
     async fn bans(&self) -> anyhow::Result<Value> {
         // Every worker knows the same.
-        let all = self.ask(|now, listener| listener.bans(now)).await?;
+        let all = self.crew.ask(|now, listener| listener.bans(now)).await?;
         let mut bans: Vec<_> = all.into_iter().flatten().collect();
         bans.sort();
         bans.dedup_by(|a, b| a.0 == b.0);
@@ -225,29 +210,19 @@ impl Gate {
     }
 
     fn set_target_draining(&self, target: &str, draining: bool) -> anyhow::Result<Value> {
-        let mut found = 0;
-        for (name, pool) in &self.pools {
-            for index in 0..pool.len() {
-                if pool.target(index).to_string() == target {
-                    found += 1;
-                    pool.set_draining(index, draining);
-                    self.board
-                        .update_target(name, index, |state| state.draining = draining);
-                }
-            }
-        }
-        if found == 0 {
+        if !self.backends.set_draining(target, draining) {
             bail!("no target {target}; `tidegate ctl backends` lists them");
         }
         Ok(json!({}))
     }
 
     async fn drain(self: &Arc<Self>, seconds: Option<u64>) -> anyhow::Result<Value> {
-        self.sum(|_, listener| {
-            listener.set_draining(true);
-            0
-        })
-        .await?;
+        self.crew
+            .sum(|_, listener| {
+                listener.set_draining(true);
+                0
+            })
+            .await?;
         let number = self.drains.fetch_add(1, Relaxed) + 1;
         let ends = seconds.map(|seconds| clock::wall_secs() + seconds);
         self.board.update_process(|process| {
@@ -264,23 +239,22 @@ impl Gate {
     async fn end_drain(self: Arc<Self>, number: u64, grace: Duration) {
         sleep(grace).await;
         if self.drains.load(Relaxed) == number {
-            for worker in &self.workers {
-                worker.visit(|now, listeners| {
-                    for listener in listeners {
-                        listener.drain(now, DRAIN_LINGER);
-                    }
-                });
-            }
+            self.crew
+                .each(|now, listener| listener.drain(now, DRAIN_LINGER));
         }
     }
 
     async fn undrain(&self) -> anyhow::Result<Value> {
+        if self.board.is_stopping() {
+            bail!("the process is stopping");
+        }
         self.drains.fetch_add(1, Relaxed);
-        self.sum(|_, listener| {
-            listener.set_draining(false);
-            0
-        })
-        .await?;
+        self.crew
+            .sum(|_, listener| {
+                listener.set_draining(false);
+                0
+            })
+            .await?;
         self.board.update_process(|process| {
             process.state = State::Serving;
             process.drain_deadline_unix = None;
@@ -292,9 +266,17 @@ impl Gate {
         let snapshot = self.board.snapshot(self.clock.clone().now());
         let listeners = snapshot.listeners.iter().map(|listener| {
             let counters = &listener.counters;
+            let bind: Vec<_> = listener
+                .about
+                .bind
+                .iter()
+                .map(ToString::to_string)
+                .collect();
             json!({
                 "listener": listener.about.name,
                 "protocol": listener.about.protocol,
+                "bind": bind.join(" "),
+                "leaving": listener.leaving,
                 "peers": counters.peers,
                 "peers_max": listener.about.peers_max,
                 "datagrams_received": counters.datagrams_received,
@@ -316,41 +298,6 @@ impl Gate {
             "not_ready": snapshot.not_ready(),
             "listeners": listeners.collect::<Vec<_>>(),
         })
-    }
-
-    async fn sum(
-        &self,
-        count: impl Fn(Now, &mut Listener) -> usize + Clone + Send + 'static,
-    ) -> anyhow::Result<usize> {
-        Ok(self.ask(count).await?.into_iter().sum())
-    }
-
-    /// What every listener of every worker says; in bounded time, or not at all.
-    async fn ask<T: Send + 'static>(
-        &self,
-        question: impl Fn(Now, &mut Listener) -> T + Clone + Send + 'static,
-    ) -> anyhow::Result<Vec<T>> {
-        let (answers, mut inbox) = unbounded_channel();
-        for worker in &self.workers {
-            let (answers, question) = (answers.clone(), question.clone());
-            worker.visit(move |now, listeners| {
-                for listener in listeners {
-                    // Whoever asked may have stopped waiting.
-                    answers.send(question(now, listener)).ok();
-                }
-            });
-        }
-        drop(answers);
-        let gather = async {
-            let mut all = Vec::new();
-            while let Some(answer) = inbox.recv().await {
-                all.push(answer);
-            }
-            all
-        };
-        timeout(PATIENCE, gather)
-            .await
-            .context("a worker does not answer")
     }
 }
 
@@ -379,9 +326,6 @@ fn range_or_client(text: &str) -> anyhow::Result<Whom> {
         .map_err(|_| anyhow::anyhow!("{text:?} is no network, no address and no client id"))?;
     Ok(Whom::Client(client))
 }
-
-/// Workers turn within milliseconds.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// For those who are left after the grace to get what was accepted for them.
 const DRAIN_LINGER: Duration = Duration::from_secs(5);

@@ -17,6 +17,7 @@ mod orders;
 mod peer;
 mod peers;
 mod quota;
+mod retire;
 mod shed;
 mod steps;
 mod token;
@@ -40,6 +41,8 @@ use peer::Peer;
 use peers::Peers;
 pub use quota::PeerLimits;
 use quota::Quota;
+pub use retire::Held;
+use retire::Retirement;
 pub use token::{Wakes, meaning, token};
 
 use crate::admission::Admission;
@@ -129,6 +132,8 @@ pub struct Listener {
     forwarded: [u64; Direction::ALL.len()],
     next_session: u64,
     draining: bool,
+    /// Set once it is to go while its worker stays.
+    retirement: Option<Retirement>,
     /// The socket is lost; nothing can be done but stop.
     broken: bool,
 }
@@ -168,8 +173,14 @@ impl Listener {
             forwarded: [0; Direction::ALL.len()],
             next_session: parts.seed,
             draining: false,
+            retirement: None,
             broken: false,
         }
+    }
+
+    /// Its place among its worker's listeners.
+    pub fn index(&self) -> usize {
+        self.index
     }
 
     /// The largest frame of its streams: what the worker's buffers must hold.
@@ -244,6 +255,9 @@ impl Listener {
 
     /// No new peers; those that are here get what was accepted for them, and are told.
     pub fn drain(&mut self, now: Now, linger: Duration) {
+        if self.is_retiring() {
+            return;
+        }
         self.draining = true;
         for id in self.ids() {
             self.endpoint.finish(now, id, CloseReason::Drain, linger);

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_proto::{CloseReason, Now, PeerId};
 
 use super::{Destination, Listener, PeerLimits};
-use crate::admission::{self, BanError};
+use crate::admission::{self, BanError, Bans};
 use crate::backend::Rules;
 
 /// One peer, for people and scripts. Ids are text: JSON numbers lose the low digits of 64 bits.
@@ -153,6 +153,11 @@ impl Listener {
         ranges.chain(clients).collect()
     }
 
+    /// The bans themselves, for a listener that comes later.
+    pub fn bans_in_force(&self) -> Option<Bans> {
+        Some(self.admission.as_ref()?.bans().clone())
+    }
+
     /// New sessions get this; those that live keep what they began with.
     pub fn set_policy(&mut self, policy: Policy) {
         self.destination = Some(policy.destination);
@@ -165,7 +170,8 @@ impl Listener {
 
     /// Takes no newcomers, or takes them again; those who are here stay.
     pub fn set_draining(&mut self, draining: bool) {
-        self.draining = draining;
+        // One that goes does not come back.
+        self.draining = draining || self.is_retiring();
     }
 
     pub(super) fn is_banned(&self, now: Now, id: PeerId) -> bool {

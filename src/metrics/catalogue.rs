@@ -807,9 +807,9 @@ fn each_target_by<const N: usize>(
 
 fn each_worker(source: &Source<'_>, out: &mut Series<'_>, value: impl Fn(&WorkerSnapshot) -> f64) {
     for listener in &source.snapshot.listeners {
-        for (index, worker) in listener.workers.iter().enumerate() {
-            let index = index.to_string();
-            out.add(&[&listener.about.name, &index], value(worker));
+        for worker in &listener.workers {
+            let number = worker.number.to_string();
+            out.add(&[&listener.about.name, &number], value(worker));
         }
     }
 }

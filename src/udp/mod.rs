@@ -116,6 +116,11 @@ impl UdpSocket {
         self.local
     }
 
+    /// Whether IPv4 datagrams come here: a socket of IPv6 may take them as well.
+    pub fn takes_v4(&self) -> bool {
+        self.local.is_ipv4() || !self.io.only_v6().unwrap_or(false)
+    }
+
     /// Bytes of receive and send buffer that the kernel granted.
     pub fn granted(&self) -> io::Result<(usize, usize)> {
         let socket = socket2::SockRef::from(&self.io);

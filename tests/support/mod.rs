@@ -9,6 +9,7 @@
 
 pub mod lossy;
 pub mod program;
+pub mod scene;
 pub mod toy;
 
 use std::io::{Read, Write};

@@ -1,0 +1,84 @@
+//! The backends in use, by name: their pools, and the tasks that watch over them.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::task::JoinSet;
+
+use crate::backend::{Pool, health};
+use crate::board::{BackendInfo, Board};
+use crate::config::Backend;
+
+/// All of them.
+pub struct Backends {
+    board: Arc<Board>,
+    in_use: Mutex<BTreeMap<String, InUse>>,
+}
+
+struct InUse {
+    pool: Arc<Pool>,
+    /// Name look-ups and health checks; they end with this.
+    _watch: JoinSet<()>,
+}
+
+impl Backends {
+    /// None yet.
+    pub fn new(board: Arc<Board>) -> Self {
+        Self {
+            board,
+            in_use: Mutex::default(),
+        }
+    }
+
+    /// The pool of the backend of this name.
+    pub fn pool(&self, name: &str) -> Option<Arc<Pool>> {
+        self.lock().get(name).map(|backend| backend.pool.clone())
+    }
+
+    /// Makes a backend visible and watches over it, with its names looked up once, so that the
+    /// first peer finds it.
+    pub async fn open(&self, backend: &Arc<Backend>, pool: Arc<Pool>) {
+        self.board.add_backend(BackendInfo {
+            name: backend.name.clone(),
+            targets: backend.targets.iter().map(ToString::to_string).collect(),
+        });
+        health::look_up_all(backend, &pool).await;
+        let watch = health::watch(backend, &pool, &self.board);
+        let in_use = InUse {
+            pool,
+            _watch: watch,
+        };
+        self.lock().insert(backend.name.clone(), in_use);
+    }
+
+    /// Keeps only these; says which are gone. Sessions keep the pool they began with.
+    pub fn retain(&self, used: impl Fn(&str) -> bool) -> Vec<String> {
+        let mut in_use = self.lock();
+        let unused: Vec<String> = in_use.keys().filter(|name| !used(name)).cloned().collect();
+        for name in &unused {
+            in_use.remove(name);
+            self.board.retire_backend(name);
+        }
+        unused
+    }
+
+    /// Takes a target out of use, wherever it is one, or back in; false when it is none.
+    pub fn set_draining(&self, target: &str, draining: bool) -> bool {
+        let mut found = false;
+        for (name, backend) in self.lock().iter() {
+            let pool = &backend.pool;
+            let meant = (0..pool.len()).filter(|&index| pool.target(index).to_string() == target);
+            for index in meant {
+                found = true;
+                pool.set_draining(index, draining);
+                self.board
+                    .update_target(name, index, |state| state.draining = draining);
+            }
+        }
+        found
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, InUse>> {
+        self.in_use.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,85 @@
+//! How a listener goes while its worker stays: a reload took its address away.
+//!
+//! ```text
+//!   serving ──retire──▶ everybody is told to go ──grace over──▶ everybody is ended ──empty──▶ closed
+//! ```
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use mio::Registry;
+use tidegate_proto::{Now, Timestamp};
+
+use super::Listener;
+
+/// When a listener that goes loses patience.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Retirement {
+    ends: Timestamp,
+    ended: bool,
+}
+
+/// An address that a listener holds.
+#[derive(Clone, Debug)]
+pub struct Held {
+    /// Whose it is.
+    pub listener: String,
+    /// Where its socket is bound.
+    pub address: SocketAddr,
+    /// It takes IPv4 datagrams, by whichever family it is.
+    pub takes_v4: bool,
+}
+
+impl Listener {
+    /// No newcomers from now on; those who are here are told to go and get `grace` to take what
+    /// was accepted for them.
+    pub fn retire(&mut self, now: Now, grace: Duration) {
+        if self.retirement.is_some() {
+            return;
+        }
+        self.drain(now, grace);
+        self.retirement = Some(Retirement {
+            ends: now.mono + grace,
+            ended: false,
+        });
+    }
+
+    /// Whether [`Listener::retire`] was asked of it.
+    pub fn is_retiring(&self) -> bool {
+        self.retirement.is_some()
+    }
+
+    /// Ends whom the grace did not; true once everybody is gone.
+    pub fn has_retired(&mut self, now: Now) -> bool {
+        let Some(retirement) = &mut self.retirement else {
+            return false;
+        };
+        if now.mono >= retirement.ends && !std::mem::replace(&mut retirement.ended, true) {
+            self.stop(now);
+        }
+        self.is_empty()
+    }
+
+    /// Its last word. The socket closes with it.
+    pub fn close(&mut self, now: Now, registry: &Registry) -> io::Result<()> {
+        self.publish_last(now);
+        if let Some(reporter) = &self.reporter {
+            reporter.finish();
+        }
+        match &mut self.socket {
+            Some(socket) => socket.deregister(registry),
+            None => Ok(()),
+        }
+    }
+
+    /// The address that nobody else can have meanwhile.
+    pub fn held(&self) -> Option<Held> {
+        let socket = self.socket.as_ref()?;
+        Some(Held {
+            listener: self.name.to_string(),
+            address: socket.local_addr(),
+            takes_v4: socket.takes_v4(),
+        })
+    }
+}

@@ -1,0 +1,333 @@
+//! A new configuration while peers play: all of it is read, checked and bound before anything
+//! changes.
+//!
+//! ```text
+//!   read ──▶ check ──▶ compare ──▶ bind new sockets ──▶ serve them, change rules, let old ones go
+//!     └────────┴──────────┴──────────────┴── a mistake: nothing changes, and the answer says which
+//! ```
+//!
+//! New sessions get the new values; sessions that live keep theirs. Listeners that did not change
+//! are not touched; those that are gone tell their peers, and have `drain.grace` for it. What only
+//! a restart can change is left as it is, and said.
+
+mod plan;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use serde::Serialize;
+
+use crate::admission::Bans;
+use crate::backend::Pool;
+use crate::backends::Backends;
+use crate::board::State;
+use crate::config::{Backend, Drain, Listener, Loaded, Protocol, fingerprint};
+use crate::crew::Crew;
+use crate::listener::{Held, Listener as Worked};
+use crate::logging::Logging;
+use crate::post::{self, Means, Place, Post, Shares, Sockets};
+pub use plan::Values;
+use plan::{Change, LEVEL, Plan, Running};
+
+/// Where the configuration comes from, each time it is asked.
+pub type Source = Box<dyn Fn() -> anyhow::Result<Loaded> + Send>;
+
+/// What is in force, and the ways to change it.
+pub struct Site {
+    pub source: Source,
+    pub values: Values,
+    pub means: Means,
+    pub posts: Vec<Post>,
+    pub backends: Arc<Backends>,
+    pub crew: Crew,
+    pub logging: Logging,
+}
+
+/// What a reload did.
+#[derive(Debug, Default, Serialize)]
+pub struct Outcome {
+    /// Tables that are served from now on.
+    pub added: Vec<String>,
+    /// Tables that are not.
+    pub removed: Vec<String>,
+    /// Paths whose new values are in force.
+    pub applied: Vec<String>,
+    /// Paths whose new values wait for a restart.
+    pub needs_restart: Vec<String>,
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts = [
+            ("added", &self.added),
+            ("removed", &self.removed),
+            ("applied", &self.applied),
+            ("needs restart", &self.needs_restart),
+        ];
+        let said = parts.iter().filter(|(_, names)| !names.is_empty());
+        let said: Vec<String> = said
+            .map(|(what, names)| format!("{what}: {}", names.join(" ")))
+            .collect();
+        if said.is_empty() {
+            return f.write_str("nothing has changed");
+        }
+        f.write_str(&said.join("; "))
+    }
+}
+
+/// Backends that come, by name, with the pools that their listeners have already.
+type NewBackends = BTreeMap<String, (Arc<Backend>, Arc<Pool>)>;
+
+/// A listener that comes, with its sockets bound.
+struct Opening {
+    listener: Listener,
+    post: Post,
+    shares: Shares,
+}
+
+/// A listener that changes, with its new sockets bound.
+struct Moving {
+    change: Change,
+    places: Vec<Place>,
+    shares: Shares,
+}
+
+impl Site {
+    /// Reads again; on an error nothing has changed.
+    pub async fn reload(&mut self) -> anyhow::Result<Outcome> {
+        if self.means.board.is_stopping() {
+            bail!("the process is stopping");
+        }
+        let loaded = (self.source)()?;
+        let new = values(&loaded);
+        let running: Vec<Running> = self.posts.iter().map(running).collect();
+        let mut plan = Plan::new(&self.values, &new, loaded.config.listeners, &running);
+        self.check_names(&plan)?;
+        let (held, bans) = survey(&self.crew).await?;
+        plan.check_room(&self.means.runtime, &held)?;
+        let mut pools = BTreeMap::new();
+        let openings = self.open(std::mem::take(&mut plan.added), &mut pools)?;
+        let moves = self.bind_moves(std::mem::take(&mut plan.changed))?;
+
+        // Nothing can fail from here on.
+        let mut outcome = Outcome::default();
+        self.begin(openings, pools, &bans, &mut outcome).await;
+        self.change(moves, &bans, &loaded.config.drain)?;
+        self.end(&plan.removed, &loaded.config.drain, &mut outcome);
+        if plan.applied.contains(LEVEL) {
+            let level = &loaded.config.log.level;
+            let set = self.logging.set_level(level).map_err(anyhow::Error::msg);
+            set.context(LEVEL)?;
+        }
+        self.remember(new, &plan, &outcome);
+        // Whoever asked may count on it that the workers have it.
+        self.crew.ask(|_, _| ()).await.context("in force, but")?;
+        outcome.applied = plan.applied.into_iter().collect();
+        outcome.needs_restart = plan.waiting;
+        Ok(outcome)
+    }
+
+    /// Metrics and logs know listeners and backends by their names, so one that drains keeps its own.
+    fn check_names(&self, plan: &Plan) -> anyhow::Result<()> {
+        let (listeners, backends) = self.means.board.leaving();
+        let mut wanted = plan.added.iter().flat_map(|listener| {
+            let backend = &listener.backend.name;
+            let own = listeners.contains(&listener.name);
+            let behind = backends.contains(backend) && self.backends.pool(backend).is_none();
+            let own = own.then(|| format!("listener.{}", listener.name));
+            own.into_iter()
+                .chain(behind.then(|| format!("backend.{backend}")))
+        });
+        match wanted.next() {
+            Some(name) => bail!(
+                "{name} was removed and is still telling its peers\n help: reload again when \
+                 `tidegate ctl stats` shows it gone, or choose another name"
+            ),
+            None => Ok(()),
+        }
+    }
+
+    /// Listeners that come, and the pools of backends that come with them.
+    fn open(&self, added: Vec<Listener>, pools: &mut NewBackends) -> anyhow::Result<Vec<Opening>> {
+        let mut openings = Vec::new();
+        for listener in added {
+            let backend = &listener.backend;
+            let pool = self.backends.pool(&backend.name).unwrap_or_else(|| {
+                let pool = pools.entry(backend.name.clone());
+                let opened = pool.or_insert_with(|| (backend.clone(), Arc::new(Pool::of(backend))));
+                opened.1.clone()
+            });
+            let open = || {
+                let sockets = post::bind(&self.means.runtime, &listener, &listener.bind)?;
+                Post::open(&self.means, &listener, &pool, sockets)
+            };
+            let (post, shares) = open().with_context(|| format!("listener {}", listener.name))?;
+            openings.push(Opening {
+                listener,
+                post,
+                shares,
+            });
+        }
+        Ok(openings)
+    }
+
+    fn bind_moves(&mut self, changes: Vec<Change>) -> anyhow::Result<Vec<Moving>> {
+        let mut bound: Vec<(Change, Sockets)> = Vec::new();
+        for change in changes {
+            let sockets = post::bind(&self.means.runtime, &change.listener, &change.added)
+                .with_context(|| format!("listener {}", change.listener.name))?;
+            bound.push((change, sockets));
+        }
+        let mut moves = Vec::new();
+        for (change, sockets) in bound {
+            let places = sockets.iter().map(|(place, _)| *place).collect();
+            let name = &change.listener.name;
+            let Some(post) = self.posts.iter_mut().find(|post| post.name() == name) else {
+                continue;
+            };
+            let shares = post
+                .staff(&self.means, &change.listener, sockets)
+                .with_context(|| format!("listener {name}"))?;
+            moves.push(Moving {
+                change,
+                places,
+                shares,
+            });
+        }
+        Ok(moves)
+    }
+
+    async fn begin(
+        &mut self,
+        openings: Vec<Opening>,
+        pools: NewBackends,
+        bans: &Bans,
+        outcome: &mut Outcome,
+    ) {
+        for (name, (backend, pool)) in pools {
+            self.backends.open(&backend, pool).await;
+            outcome.added.push(format!("backend.{name}"));
+        }
+        for mut opening in openings {
+            let listener = &opening.listener;
+            let shares = &mut opening.shares;
+            opening.post.show(&self.means, listener, shares);
+            self.serve(opening.shares, bans);
+            outcome.added.push(format!("listener.{}", listener.name));
+            self.posts.push(opening.post);
+        }
+    }
+
+    fn change(&mut self, moves: Vec<Moving>, bans: &Bans, drain: &Drain) -> anyhow::Result<()> {
+        for mut moving in moves {
+            let Change {
+                listener, removed, ..
+            } = moving.change;
+            let name = listener.name.clone();
+            let Some(post) = self.posts.iter_mut().find(|post| *post.name() == name) else {
+                continue;
+            };
+            post.move_to(
+                &self.means,
+                &listener,
+                &removed,
+                &moving.places,
+                &mut moving.shares,
+            );
+            let policy = post.update(&self.means, &listener)?;
+            self.serve(moving.shares, bans);
+            let grace = drain.grace;
+            self.crew.each(move |now, listener| {
+                let mine = listener.name() == name;
+                let held = listener.held().filter(|_| mine);
+                if held.is_some_and(|held| removed.contains(&held.address)) {
+                    listener.retire(now, grace);
+                } else if mine {
+                    listener.set_policy(policy.clone());
+                }
+            });
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, removed: &[String], drain: &Drain, outcome: &mut Outcome) {
+        for name in removed {
+            let (grace, named) = (drain.grace, name.clone());
+            self.crew.each(move |now, listener| {
+                if listener.name() == named {
+                    listener.retire(now, grace);
+                }
+            });
+            self.means.board.retire_listener(name);
+            outcome.removed.push(format!("listener.{name}"));
+        }
+        self.posts
+            .retain(|post| !removed.iter().any(|name| name == post.name()));
+        let posts = &self.posts;
+        let used = |name: &str| posts.iter().any(|post| post.backend() == name);
+        let unused = self.backends.retain(used);
+        let unused = unused.into_iter().map(|name| format!("backend.{name}"));
+        outcome.removed.extend(unused);
+    }
+
+    /// Gives the workers new sockets, under the bans and the drain that hold for the others.
+    fn serve(&self, mut shares: Shares, bans: &Bans) {
+        let parts = shares.iter_mut().flatten();
+        for admission in parts.filter_map(|parts| parts.admission.as_mut()) {
+            admission.adopt(bans.clone());
+        }
+        self.crew.add(shares);
+        if self.means.board.state() == State::Draining {
+            self.crew.each(|_, listener| listener.set_draining(true));
+        }
+    }
+
+    fn remember(&mut self, mut new: Values, plan: &Plan, outcome: &Outcome) {
+        let under = |path: &str, tables: &[String]| {
+            let mut tables = tables.iter();
+            tables.any(|table| {
+                path.strip_prefix(table.as_str())
+                    .is_some_and(|rest| rest.starts_with('.'))
+            })
+        };
+        self.values
+            .retain(|path, _| !under(path, &outcome.removed) && !plan.applied.contains(path));
+        new.retain(|path, _| under(path, &outcome.added) || plan.applied.contains(path));
+        self.values.append(&mut new);
+    }
+}
+
+/// Which addresses are taken, and who is banned.
+async fn survey(crew: &Crew) -> anyhow::Result<(Vec<Held>, Bans)> {
+    let look = |_, listener: &mut Worked| (listener.held(), listener.bans_in_force());
+    let (held, bans): (Vec<_>, Vec<_>) = crew.ask(look).await?.into_iter().unzip();
+    let bans = bans.into_iter().flatten().next().unwrap_or_default();
+    Ok((held.into_iter().flatten().collect(), bans))
+}
+
+fn running(post: &Post) -> Running {
+    Running {
+        name: post.name().to_owned(),
+        backend: post.backend().to_owned(),
+        places: post.places().to_vec(),
+    }
+}
+
+/// Every value as one would type it; keys by fingerprint, since a file's name says nothing about
+/// what is in it.
+pub fn values(loaded: &Loaded) -> Values {
+    let typed = loaded.effective.iter();
+    let mut values: Values = typed
+        .map(|value| (value.path.clone(), value.value.clone()))
+        .collect();
+    for listener in &loaded.config.listeners {
+        if let Protocol::Yojimbo(own) = &listener.protocol {
+            let keys: Vec<_> = own.netcode.keys.iter().map(fingerprint).collect();
+            let path = format!("listener.{}.netcode.keys", listener.name);
+            values.insert(path, keys.join(" "));
+        }
+    }
+    values
+}

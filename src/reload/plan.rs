@@ -1,0 +1,253 @@
+//! What a new configuration asks for, compared with what runs. Changes nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+
+use anyhow::bail;
+
+use crate::config::{Listener, Runtime};
+use crate::listener::Held;
+use crate::post::{self, Place};
+
+/// Every value in force, by its path.
+pub type Values = BTreeMap<String, String>;
+
+/// A listener that runs, as far as a comparison goes.
+pub(super) struct Running {
+    pub(super) name: String,
+    pub(super) backend: String,
+    pub(super) places: Vec<Place>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    pub(super) added: Vec<Listener>,
+    pub(super) removed: Vec<String>,
+    pub(super) changed: Vec<Change>,
+    /// Paths that take their new values.
+    pub(super) applied: BTreeSet<String>,
+    /// Paths whose new values wait for a restart.
+    pub(super) waiting: Vec<String>,
+}
+
+/// A listener that stays, with other rules or other addresses.
+#[derive(Debug)]
+pub(super) struct Change {
+    /// As configured now.
+    pub(super) listener: Listener,
+    /// To be bound.
+    pub(super) added: Vec<SocketAddr>,
+    /// As bound; to be let go.
+    pub(super) removed: Vec<SocketAddr>,
+}
+
+impl Plan {
+    pub(super) fn new(
+        old: &Values,
+        new: &Values,
+        listeners: Vec<Listener>,
+        running: &[Running],
+    ) -> Self {
+        let mut plan = Self::default();
+        let wanted: BTreeSet<&str> = listeners.iter().map(|l| l.name.as_str()).collect();
+        let (stay, go): (Vec<&Running>, Vec<&Running>) = running
+            .iter()
+            .partition(|post| wanted.contains(post.name.as_str()));
+        plan.removed = go.iter().map(|post| post.name.clone()).collect();
+        let differ = differences(old, new, &stay);
+        for listener in listeners {
+            let Some(post) = stay.iter().find(|post| post.name == listener.name) else {
+                plan.added.push(listener);
+                continue;
+            };
+            let own = format!("listener.{}.", post.name);
+            let behind = format!("backend.{}.", post.backend);
+            let mine = |path: &&String| path.starts_with(&own) || path.starts_with(&behind);
+            let mine: Vec<&String> = differ.iter().filter(mine).collect();
+            // A part of the new rules could contradict what has to stay.
+            if mine.is_empty() || !mine.iter().all(|path| can_change(path)) {
+                continue;
+            }
+            plan.applied.extend(mine.into_iter().cloned());
+            plan.changed.push(Change::new(listener, &post.places));
+        }
+        plan.applied
+            .extend(differ.iter().filter(|path| *path == LEVEL).cloned());
+        let waits = |path: &String| !plan.applied.contains(path);
+        plan.waiting = differ.into_iter().filter(waits).collect();
+        plan
+    }
+
+    /// Whether an address is wanted that a socket of ours still has: the kernel would refuse it, or
+    /// worse, share it.
+    pub(super) fn check_room(&self, runtime: &Runtime, held: &[Held]) -> anyhow::Result<()> {
+        let added = self.added.iter().map(|listener| (listener, &listener.bind));
+        let moved = self
+            .changed
+            .iter()
+            .map(|change| (&change.listener, &change.added));
+        for (listener, addresses) in added.chain(moved) {
+            for &address in addresses {
+                let takes_v4 =
+                    address.is_ipv4() || !post::options(runtime, listener, address).only_v6;
+                let Some(other) = held.iter().find(|held| overlap(address, takes_v4, held)) else {
+                    continue;
+                };
+                bail!(
+                    "listener.{} cannot have {address}: listener.{} has {} until its last peer there \
+                     is gone\n help: take it away in one reload, wait until `tidegate ctl stats` shows \
+                     it gone, and give it to the other in a second one",
+                    listener.name,
+                    other.listener,
+                    other.address
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Change {
+    fn new(listener: Listener, places: &[Place]) -> Self {
+        let had = |asked: &SocketAddr| places.iter().any(|place| place.asked == *asked);
+        let added = listener.bind.iter().filter(|asked| !had(asked));
+        let gone = places
+            .iter()
+            .filter(|place| !listener.bind.contains(&place.asked));
+        Self {
+            added: added.copied().collect(),
+            removed: gone.map(|place| place.bound).collect(),
+            listener,
+        }
+    }
+}
+
+/// Paths whose values are not the same, but for those of tables that come, go or are not in use:
+/// these are named as a whole.
+fn differences(old: &Values, new: &Values, stay: &[&Running]) -> Vec<String> {
+    let concerns = |path: &&String| match path.splitn(3, '.').collect::<Vec<_>>()[..] {
+        ["listener", name, _] => stay.iter().any(|post| post.name == name),
+        ["backend", name, _] => stay.iter().any(|post| post.backend == name),
+        ["tunnel", ..] => false,
+        _ => true,
+    };
+    let paths: BTreeSet<&String> = old.keys().chain(new.keys()).filter(concerns).collect();
+    let differ = paths
+        .into_iter()
+        .filter(|path| old.get(*path) != new.get(*path));
+    differ.cloned().collect()
+}
+
+/// Whether one datagram could go to either of two sockets.
+fn overlap(address: SocketAddr, takes_v4: bool, held: &Held) -> bool {
+    let (one, other) = (address.ip(), held.address.ip());
+    let families = one.is_ipv4() == other.is_ipv4() || (takes_v4 && held.takes_v4);
+    let ips = one == other || one.is_unspecified() || other.is_unspecified();
+    address.port() != 0 && address.port() == held.address.port() && families && ips
+}
+
+/// Whether a listener's or backend's value can change while it serves: not where its seats and
+/// counters are laid out by it.
+fn can_change(path: &str) -> bool {
+    let key = path.splitn(3, '.').nth(2).unwrap_or_default();
+    let fixed = if path.starts_with("listener.") {
+        &["protocol", "backend", "max_peers", "follow_address_change"][..]
+    } else {
+        &["targets", "balance", "dns_refresh", "health"][..]
+    };
+    !fixed.iter().any(|fixed| {
+        key.strip_prefix(fixed)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    })
+}
+
+pub(super) const LEVEL: &str = "log.level";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lays_out_a_listener_stays() {
+        for path in [
+            "listener.game.protocol",
+            "listener.game.max_peers",
+            "backend.game.targets",
+            "backend.game.health.interval",
+        ] {
+            assert!(!can_change(path), "{path}");
+        }
+        for path in [
+            "listener.game.bind",
+            "listener.game.limits.peer_packets.rate",
+            "listener.game.netcode.keys",
+            "listener.game.netcode.protocol_id",
+            "backend.game.connect_timeout",
+        ] {
+            assert!(can_change(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn sockets_overlap_where_a_datagram_could_go_to_either() {
+        for (wanted, takes_v4, has, has_v4, expected) in [
+            ("127.0.0.1:7", true, "127.0.0.1:7", true, true),
+            ("127.0.0.1:7", true, "127.0.0.1:8", true, false),
+            ("127.0.0.1:7", true, "127.0.0.2:7", true, false),
+            ("127.0.0.1:7", true, "0.0.0.0:7", true, true),
+            ("0.0.0.0:7", true, "127.0.0.1:7", true, true),
+            ("0.0.0.0:7", true, "[::]:7", true, true),
+            ("0.0.0.0:7", true, "[::]:7", false, false),
+            ("[::]:7", false, "0.0.0.0:7", true, false),
+            ("[::]:7", true, "0.0.0.0:7", true, true),
+            ("[::1]:7", true, "[::]:7", false, true),
+            ("127.0.0.1:0", true, "127.0.0.1:7", true, false),
+        ] {
+            let held = Held {
+                listener: String::new(),
+                address: has.parse().unwrap(),
+                takes_v4: has_v4,
+            };
+            let found = overlap(wanted.parse().unwrap(), takes_v4, &held);
+            assert_eq!(found, expected, "{wanted} beside {has}");
+        }
+    }
+
+    #[test]
+    fn only_what_is_in_use_differs() {
+        let values = |pairs: &[(&str, &str)]| -> Values {
+            let pairs = pairs.iter().map(|(path, value)| (path, value));
+            pairs
+                .map(|(path, value)| ((*path).to_owned(), (*value).to_owned()))
+                .collect()
+        };
+        let old = values(&[
+            ("runtime.workers", "1"),
+            ("listener.game.max_peers", "1"),
+            ("listener.old.max_peers", "1"),
+            ("backend.game.stall", "1"),
+            ("backend.spare.stall", "1"),
+            ("tunnel.home.framing", "1"),
+        ]);
+        let new = values(&[
+            ("runtime.workers", "2"),
+            ("listener.game.max_peers", "2"),
+            ("listener.new.max_peers", "2"),
+            ("backend.game.stall", "2"),
+            ("backend.spare.stall", "2"),
+        ]);
+        let game = Running {
+            name: "game".into(),
+            backend: "game".into(),
+            places: Vec::new(),
+        };
+        assert_eq!(
+            differences(&old, &new, &[&game]),
+            [
+                "backend.game.stall",
+                "listener.game.max_peers",
+                "runtime.workers"
+            ]
+        );
+    }
+}

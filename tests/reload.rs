@@ -1,0 +1,299 @@
+//! The built program gets another configuration while peers play.
+
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the answer")]
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::time::Duration;
+
+use serde_json::Value;
+use support::scene::{Running, Scene, Traffic, is_over};
+use support::{accept, wait_until};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A UDP port that was free a moment ago.
+fn free_address() -> SocketAddr {
+    UdpSocket::bind("127.0.0.1:0")
+        .and_then(|socket| socket.local_addr())
+        .unwrap()
+}
+
+/// Adds this text to the server's file.
+fn append(scene: &Scene, text: &str) {
+    scene.edit("version = 1\n", &format!("version = 1\n{text}\n"));
+}
+
+/// A second tunnel, to this address of the server, as another client.
+fn tunnel(scene: &Scene, remote: &str, protocol: &str, more: &str) -> (Running, SocketAddr) {
+    let text = format!(
+        "version = 1\n[admin]\nlisten = \"\"\ncontrol_socket = \"\"\n\
+         [tunnel.second]\nlisten = [\"tcp://127.0.0.1:0\"]\nremote = \"{remote}\"\n\
+         protocol = \"{protocol}\"\nframing = \"raw\"\n{more}\n"
+    );
+    let path = scene.directory.write("second.toml", &text);
+    let running = Running::start(&["connect", "--config", path.to_str().unwrap()]);
+    let entrance = running.logged("listening")["address"].clone();
+    (running, entrance.as_str().unwrap().parse().unwrap())
+}
+
+fn join(entrance: SocketAddr, backend: &TcpListener) -> (TcpStream, TcpStream) {
+    let mut player = TcpStream::connect(entrance).unwrap();
+    player.set_read_timeout(Some(PATIENCE)).unwrap();
+    player.write_all(b"hello").unwrap();
+    let mut stream = accept(backend);
+    let mut heard = [0; 5];
+    stream.read_exact(&mut heard).unwrap();
+    (player, stream)
+}
+
+fn names(list: &Value) -> Vec<&str> {
+    let list = list.as_array().unwrap().iter();
+    list.map(|name| name.as_str().unwrap()).collect()
+}
+
+/// The listeners that `ctl stats` shows, with their peers.
+fn listeners(scene: &Scene) -> Vec<(String, u64)> {
+    let stats = scene.ask(&["stats"]);
+    let rows = stats["listeners"].as_array().unwrap().iter();
+    let rows = rows.map(|row| {
+        let name = row["listener"].as_str().unwrap().to_owned();
+        (name, row["peers"].as_u64().unwrap())
+    });
+    rows.collect()
+}
+
+fn wait_for_listeners(scene: &Scene, expected: &[(&str, u64)]) {
+    wait_until(&format!("{expected:?}"), PATIENCE, || {
+        let found = listeners(scene);
+        let found: Vec<_> = found.iter().map(|(name, n)| (name.as_str(), *n)).collect();
+        (found == expected).then_some(())
+    });
+}
+
+/// One comes and goes, with a backend of its own, while peers of another play on.
+#[test]
+fn a_listener_comes_and_goes() {
+    let scene = Scene::new("comes");
+    let traffic = Traffic::start(scene.join());
+    let backend = TcpListener::bind("127.0.0.1:0").unwrap();
+    let arena = format!(
+        "[listener.arena]\nprotocol = \"gaffer\"\nbind = [\"127.0.0.1:0\"]\nbackend = \"arena\"\n\
+         [backend.arena]\ntargets = [\"tcp://{}\"]\nframing = \"raw\"\n\
+         health = {{ kind = \"off\" }}\n",
+        backend.local_addr().unwrap()
+    );
+    append(&scene, &arena);
+    let answer = scene.ask(&["reload"]);
+    assert_eq!(answer["ok"], true, "{answer}");
+    assert_eq!(names(&answer["added"]), ["backend.arena", "listener.arena"]);
+    assert_eq!(answer["applied"], Value::Array(Vec::new()), "{answer}");
+    let address = wait_until("its address", PATIENCE, || {
+        scene
+            .server
+            .all_logged("listening")
+            .into_iter()
+            .find(|line| line["listener"] == "arena")
+    });
+    let address = address["address"].as_str().unwrap().to_owned();
+    let (_tunnel, entrance) = tunnel(&scene, &address, "gaffer", "");
+    let (mut player, mut stream) = join(entrance, &backend);
+    wait_for_listeners(&scene, &[("game", 1), ("arena", 1)]);
+    assert_eq!(
+        scene.ask(&["backends"])["targets"]
+            .as_array()
+            .unwrap()
+            .len(),
+        2
+    );
+    assert!(
+        UdpSocket::bind(&address).is_err(),
+        "the port is taken, or what follows proves nothing"
+    );
+
+    scene.edit(&arena, "");
+    let answer = scene.ask(&["reload"]);
+    assert_eq!(
+        names(&answer["removed"]),
+        ["listener.arena", "backend.arena"]
+    );
+    assert!(is_over(&mut player), "its peers are told to go");
+    assert!(is_over(&mut stream));
+    let ended = scene.server.logged("session_end");
+    assert_eq!(
+        (&ended["listener"], &ended["reason"]),
+        (&"arena".into(), &"drain".into())
+    );
+    wait_for_listeners(&scene, &[("game", 1)]);
+    assert_eq!(
+        scene.ask(&["backends"])["targets"]
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
+    UdpSocket::bind(&address).unwrap();
+    assert_eq!(scene.ask(&["stats"])["not_ready"], Value::Array(Vec::new()));
+
+    // It can come back under its old name.
+    append(&scene, &arena);
+    let answer = scene.ask(&["reload"]);
+    assert_eq!(answer["ok"], true, "{answer}");
+    assert!(traffic.stop() > 0);
+}
+
+/// A listener moves from one address to another: both serve for as long as both are listed, who is
+/// at the old one is told, and who is at the new one stays.
+#[test]
+fn an_address_changes() {
+    let scene = Scene::new("moves");
+    let old = scene.server.logged("listening")["address"].clone();
+    let old = old.as_str().unwrap();
+    let new = free_address().to_string();
+    let (mut player, _stream) = scene.join();
+    assert_eq!(scene.ask(&["ban", "198.51.100.7"])["ok"], true);
+
+    scene.edit(
+        "bind = [\"127.0.0.1:0\"]",
+        &format!("bind = [\"127.0.0.1:0\", \"{new}\"]"),
+    );
+    let answer = scene.ask(&["reload"]);
+    assert_eq!(
+        names(&answer["applied"]),
+        ["listener.game.bind"],
+        "{answer}"
+    );
+    let key = "netcode = { key_file = \"key\", client_id = \"78\" }";
+    let (_tunnel, entrance) = tunnel(&scene, &new, "yojimbo", key);
+    let traffic = Traffic::start(join(entrance, &scene.backend));
+    wait_for_listeners(&scene, &[("game", 2)]);
+    let received = |stats: Value| {
+        stats["listeners"][0]["datagrams_received"]
+            .as_u64()
+            .unwrap()
+    };
+    let before = received(scene.ask(&["stats"]));
+
+    scene.edit("\"127.0.0.1:0\", ", "");
+    let answer = scene.ask(&["reload"]);
+    assert_eq!(
+        names(&answer["applied"]),
+        ["listener.game.bind"],
+        "{answer}"
+    );
+    assert!(is_over(&mut player), "its address is gone");
+    assert_eq!(scene.server.logged("session_end")["reason"], "drain");
+    wait_for_listeners(&scene, &[("game", 1)]);
+    wait_until("the old port", PATIENCE, || UdpSocket::bind(old).ok());
+    assert!(
+        received(scene.ask(&["stats"])) >= before,
+        "counters do not fall"
+    );
+    assert_eq!(scene.ask(&["bans"])["bans"][0]["whom"], "198.51.100.7/32");
+    assert!(
+        traffic.stop() > 0,
+        "who is at the address that stayed has noticed nothing"
+    );
+    join(entrance, &scene.backend);
+}
+
+/// A port that is taken, by somebody else or by a listener that goes, changes nothing, even where
+/// other parts of the file could be put into force.
+#[test]
+fn a_taken_port_changes_nothing() {
+    let scene = Scene::new("taken");
+    let traffic = Traffic::start(scene.join());
+    let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let two = format!(
+        "[listener.free]\nprotocol = \"gaffer\"\nbind = [\"127.0.0.1:0\"]\nbackend = \"game\"\n\
+         [listener.taken]\nprotocol = \"gaffer\"\nbind = [\"{}\"]\nbackend = \"game\"\n",
+        taken.local_addr().unwrap()
+    );
+    append(&scene, &two);
+    let answer = scene.ask(&["reload"]);
+    let error = answer["error"].as_str().unwrap();
+    assert!(
+        error.starts_with("listener taken: cannot bind 127.0.0.1:"),
+        "{error}"
+    );
+    assert!(
+        error.contains("help: another program has it; `ss -ulpn"),
+        "{error}"
+    );
+    wait_for_listeners(&scene, &[("game", 1)]);
+
+    // The same file is good once the port is free.
+    drop(taken);
+    let answer = scene.ask(&["reload"]);
+    assert_eq!(
+        names(&answer["added"]),
+        ["listener.free", "listener.taken"],
+        "{answer}"
+    );
+    scene.edit(&two, "");
+    assert_eq!(scene.ask(&["reload"])["ok"], true);
+    wait_for_listeners(&scene, &[("game", 1)]);
+
+    // Another name for the same address: it has to become free first.
+    let game = scene.server.logged("listening")["address"].clone();
+    scene.edit(
+        "[listener.game]\nbind = [\"127.0.0.1:0\"]",
+        &format!("[listener.renamed]\nbind = [{game}]"),
+    );
+    let answer = scene.ask(&["reload"]);
+    let error = answer["error"].as_str().unwrap();
+    assert!(error.contains("listener.game has 127.0.0.1:"), "{error}");
+    assert!(error.contains("in a second one"), "{error}");
+    wait_for_listeners(&scene, &[("game", 1)]);
+    let stats = scene.ask(&["stats"]);
+    assert_eq!(
+        (&stats["reloads_refused"], &stats["last_reload_ok"]),
+        (&2.into(), &false.into())
+    );
+    assert!(traffic.stop() > 0);
+}
+
+/// An operator's ban and drain hold for listeners that come later.
+#[test]
+fn a_newcomer_obeys_what_was_ordered_before() {
+    let scene = Scene::new("obeys");
+    assert_eq!(scene.ask(&["ban", "127.0.0.0/8"])["ok"], true);
+    let arena =
+        "[listener.arena]\nprotocol = \"gaffer\"\nbind = [\"127.0.0.1:0\"]\nbackend = \"game\"\n";
+    append(&scene, arena);
+    assert_eq!(scene.ask(&["reload"])["ok"], true);
+    let address = wait_until("its address", PATIENCE, || {
+        scene
+            .server
+            .all_logged("listening")
+            .into_iter()
+            .find(|line| line["listener"] == "arena")
+    });
+    let address = address["address"].as_str().unwrap().to_owned();
+    let (_tunnel, entrance) = tunnel(&scene, &address, "gaffer", "connect_timeout = \"1s\"");
+    let mut refused = TcpStream::connect(entrance).unwrap();
+    refused.set_read_timeout(Some(PATIENCE)).unwrap();
+    assert!(is_over(&mut refused), "banned");
+    assert_eq!(scene.ask(&["unban", "127.0.0.0/8"])["ok"], true);
+    let (mut player, _stream) = join(entrance, &scene.backend);
+
+    assert_eq!(scene.ask(&["drain"])["ok"], true);
+    let later = arena.replace("arena", "later");
+    append(&scene, &later);
+    assert_eq!(scene.ask(&["reload"])["ok"], true);
+    let address = wait_until("its address", PATIENCE, || {
+        scene
+            .server
+            .all_logged("listening")
+            .into_iter()
+            .find(|line| line["listener"] == "later")
+    });
+    let address = address["address"].as_str().unwrap().to_owned();
+    let (_other, entrance) = tunnel(&scene, &address, "gaffer", "connect_timeout = \"1s\"");
+    let mut refused = TcpStream::connect(entrance).unwrap();
+    refused.set_read_timeout(Some(PATIENCE)).unwrap();
+    assert!(is_over(&mut refused), "draining");
+    player.write_all(b"still here").unwrap();
+}
