@@ -366,15 +366,27 @@ const ACCEPT_BELOW: usize = 4;
 
 fn sender_params(rate: &Rate, queues: Queues) -> sender::Params {
     let base = match rate.profile {
-        RateProfile::Adaptive => sender::Params::default(),
-        RateProfile::Article => sender::Params::article(),
+        RateProfile::Adaptive(own) => sender::Params {
+            queue_max: own.queue_max,
+            queue_max_messages: own.queue_max_messages,
+            base_window: own.base_window,
+            loss_max: own.loss_max,
+            bulk_start: own.bulk_start,
+            bulk_min: own.bulk_min,
+            bulk_max: own.bulk_max,
+            ..sender::Params::default()
+        },
+        RateProfile::Article(own) => sender::Params {
+            rtt_max: own.rtt_max,
+            resend_after: Some(own.resend_after),
+            ..sender::Params::article()
+        },
     };
     let params = sender::Params {
         good_rate: f64::from(rate.good_rate),
         bad_rate: f64::from(rate.bad_rate),
         burst: f64::from(rate.burst),
-        penalty_min: rate.penalty.min,
-        penalty_max: rate.penalty.max,
+        penalty: rate.penalty,
         outbox_bytes_max: queues.outbox,
         ..base
     };

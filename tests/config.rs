@@ -6,8 +6,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use tidegate::config::{
-    self, ConnectFlags, Effective, Input, Loaded, Protocol, Refusal, ServeFlags, Source,
+    self, ConnectFlags, Effective, Input, Loaded, Protocol, RateProfile, Refusal, ServeFlags,
+    Source,
 };
+use tidegate_proto::sender::Params;
 use tidegate_proto::yojimbo::channels::Profile;
 
 /// A directory with keys in it, good and bad ones; gone when dropped.
@@ -268,6 +270,8 @@ fn the_reference_is_complete() {
         ("[listener.x.limits]", "[listener.game.limits]"),
         ("[listener.x.rate]", "[listener.game.rate]"),
         ("[listener.x.rate.penalty]", "penalty "),
+        ("[listener.x.rate.queue_max]", "queue_max "),
+        ("[listener.x.rate.bulk]", "bulk "),
         ("[listener.x.netcode]", "[listener.game.netcode]"),
         ("[listener.x.yojimbo]", "[listener.game.yojimbo]"),
         (
@@ -312,6 +316,43 @@ fn the_reference_is_complete() {
                         || line.split(['{', ',']).any(|part| named(part.trim_start()))
                 });
             assert!(typed, "{key} of {table} is missing in config/tidegate.toml");
+        }
+    }
+}
+
+/// What stands here as the default of the rate is what the sender does by default.
+#[test]
+fn rate_defaults_are_the_senders() {
+    let directory = Directory::new("rate");
+    for (profile, params) in [
+        ("adaptive", Params::default()),
+        ("article", Params::article()),
+    ] {
+        let text = format!(
+            "version = 1\n[backend.game]\ntargets = [\"tcp://127.0.0.1:7000\"]\nframing = \"raw\"\n\
+             [listener.game]\nprotocol = \"gaffer\"\nbind = [\"127.0.0.1:40000\"]\n\
+             backend = \"game\"\nrate = {{ profile = \"{profile}\" }}\n"
+        );
+        let rate = directory.load(&text).unwrap().config.listeners[0].rate;
+        assert_eq!(f64::from(rate.good_rate), params.good_rate, "{profile}");
+        assert_eq!(f64::from(rate.bad_rate), params.bad_rate, "{profile}");
+        assert_eq!(f64::from(rate.burst), params.burst, "{profile}");
+        assert_eq!(rate.penalty, params.penalty, "{profile}");
+        assert_eq!(rate.redundancy, params.redundancy > 0.0, "{profile}");
+        match rate.profile {
+            RateProfile::Adaptive(own) => {
+                assert_eq!(own.queue_max, params.queue_max);
+                assert_eq!(own.queue_max_messages, params.queue_max_messages);
+                assert_eq!(own.base_window, params.base_window);
+                assert_eq!(own.loss_max, params.loss_max);
+                assert_eq!(own.bulk_start, params.bulk_start);
+                assert_eq!(own.bulk_min, params.bulk_min);
+                assert_eq!(own.bulk_max, params.bulk_max);
+            }
+            RateProfile::Article(own) => {
+                assert_eq!(own.rtt_max, params.rtt_max);
+                assert_eq!(Some(own.resend_after), params.resend_after);
+            }
         }
     }
 }

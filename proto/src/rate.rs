@@ -22,6 +22,28 @@ pub enum Mode {
     Bad,
 }
 
+/// How long conditions must be good before the mode is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Penalty {
+    /// At least: the article's 1 s.
+    pub min: Duration,
+    /// And at most, after relapse upon relapse: its 60 s.
+    pub max: Duration,
+    /// Bad again within this time of good mode is a relapse and doubles the penalty; each such time
+    /// of good mode halves it: its 10 s.
+    pub relapse: Duration,
+}
+
+impl Default for Penalty {
+    fn default() -> Self {
+        Self {
+            min: Duration::from_secs(1),
+            max: Duration::from_secs(60),
+            relapse: Duration::from_secs(10),
+        }
+    }
+}
+
 /// The article's switch between the modes, in seconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Switch {
@@ -31,30 +53,30 @@ pub struct Switch {
     reduction: f64,
     shortest: f64,
     longest: f64,
+    relapse: f64,
 }
 
 impl Switch {
     /// The article's: starts bad, and has to be good for more than 4 s first.
-    pub fn article() -> Self {
+    pub fn article(penalty: Penalty) -> Self {
+        let first = 4.0_f64.min(penalty.max.as_secs_f64());
         Self {
             mode: Mode::Bad,
-            penalty: 4.0,
-            good_time: 0.0,
-            reduction: 0.0,
-            shortest: 1.0,
-            longest: 60.0,
+            penalty: first,
+            ..Self::trusting(penalty)
         }
     }
 
     /// Starts good, with the shortest penalty.
-    pub fn trusting(shortest: Duration, longest: Duration) -> Self {
+    pub fn trusting(penalty: Penalty) -> Self {
         Self {
             mode: Mode::Good,
-            penalty: shortest.as_secs_f64(),
+            penalty: penalty.min.as_secs_f64(),
             good_time: 0.0,
             reduction: 0.0,
-            shortest: shortest.as_secs_f64(),
-            longest: longest.as_secs_f64(),
+            shortest: penalty.min.as_secs_f64(),
+            longest: penalty.max.as_secs_f64(),
+            relapse: penalty.relapse.as_secs_f64(),
         }
     }
 
@@ -65,7 +87,7 @@ impl Switch {
         match (self.mode, conditions) {
             (Mode::Good, Mode::Bad) => {
                 self.mode = Mode::Bad;
-                if self.good_time < RELAPSE && self.penalty < self.longest {
+                if self.good_time < self.relapse && self.penalty < self.longest {
                     self.penalty = (self.penalty * 2.0).min(self.longest);
                 }
                 self.good_time = 0.0;
@@ -74,7 +96,7 @@ impl Switch {
             (Mode::Good, Mode::Good) => {
                 self.good_time += dt;
                 self.reduction += dt;
-                if self.reduction > RELAPSE && self.penalty > self.shortest {
+                if self.reduction > self.relapse && self.penalty > self.shortest {
                     self.penalty = (self.penalty / 2.0).max(self.shortest);
                     self.reduction = 0.0;
                 }
@@ -120,18 +142,26 @@ pub struct ArticleRate {
     switch: Switch,
     /// Smoothed by 10 % a sample from zero, in milliseconds: it hides a bad link for about a second.
     rtt_ms: f64,
+    rtt_max_ms: f64,
 }
 
 impl Default for ArticleRate {
+    /// With the article's own numbers.
     fn default() -> Self {
-        Self {
-            switch: Switch::article(),
-            rtt_ms: 0.0,
-        }
+        Self::new(Penalty::default(), Duration::from_millis(250))
     }
 }
 
 impl ArticleRate {
+    /// Bad above the smoothed round trip `rtt_max`, and only above it.
+    pub fn new(penalty: Penalty, rtt_max: Duration) -> Self {
+        Self {
+            switch: Switch::article(penalty),
+            rtt_ms: 0.0,
+            rtt_max_ms: rtt_max.as_secs_f64() * 1e3,
+        }
+    }
+
     /// A round trip was sampled.
     pub fn on_rtt(&mut self, sample: Duration) {
         self.rtt_ms += (sample.as_secs_f64() * 1e3 - self.rtt_ms) * 0.1;
@@ -144,7 +174,7 @@ impl ArticleRate {
 
     /// The article's function: `dt` seconds passed at this smoothed round trip.
     pub fn update_with(&mut self, dt: f64, rtt_ms: f64) {
-        let conditions = if rtt_ms > RTT_MAX_MS {
+        let conditions = if rtt_ms > self.rtt_max_ms {
             Mode::Bad
         } else {
             Mode::Good
@@ -162,9 +192,3 @@ impl ArticleRate {
         Duration::from_secs_f64(self.rtt_ms / 1e3)
     }
 }
-
-/// Bad again within this many seconds is a relapse; good for this long is a reward.
-const RELAPSE: f64 = 10.0;
-
-/// The article's threshold; bad only above it.
-const RTT_MAX_MS: f64 = 250.0;

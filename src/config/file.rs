@@ -260,6 +260,12 @@ pub(super) struct Rate {
     pub(super) burst: Option<i64>,
     pub(super) penalty: Penalty,
     pub(super) redundancy: Option<bool>,
+    pub(super) queue_max: Option<QueueMax>,
+    pub(super) base_window: Option<Span>,
+    pub(super) loss_max: Option<f64>,
+    pub(super) bulk: Option<Bulk>,
+    pub(super) rtt_max: Option<Span>,
+    pub(super) resend_after: Option<Span>,
 }
 
 impl Default for Rate {
@@ -271,6 +277,49 @@ impl Default for Rate {
             burst: None,
             penalty: Penalty::default(),
             redundancy: None,
+            queue_max: None,
+            base_window: None,
+            loss_max: None,
+            bulk: None,
+            rtt_max: None,
+            resend_after: None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct QueueMax {
+    pub(super) bulk: Span,
+    pub(super) messages: Span,
+}
+
+impl Default for QueueMax {
+    fn default() -> Self {
+        Self {
+            // What a player does not notice.
+            bulk: Span::of("20ms"),
+            // Messages are not what fills a queue: doubt is in their favour.
+            messages: Span::of("40ms"),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Bulk {
+    pub(super) start: Size,
+    pub(super) min: Size,
+    pub(super) max: Size,
+}
+
+impl Default for Bulk {
+    fn default() -> Self {
+        Self {
+            // Half a megabit until the path is known, never nothing, 100 Mbit/s for one peer.
+            start: Size::of("64KiB"),
+            min: Size::of("8KiB"),
+            max: Size::of("12MiB"),
         }
     }
 }
@@ -307,6 +356,7 @@ impl Default for Strikes {
 pub(super) struct Penalty {
     pub(super) min: Span,
     pub(super) max: Span,
+    pub(super) relapse: Span,
 }
 
 impl Default for Penalty {
@@ -315,6 +365,7 @@ impl Default for Penalty {
             // The article's.
             min: Span::of("1s"),
             max: Span::of("60s"),
+            relapse: Span::of("10s"),
         }
     }
 }

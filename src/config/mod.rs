@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use tidegate_proto::AckPolicy;
+use tidegate_proto::rate::Penalty;
 use tidegate_proto::yojimbo::channels::Profile;
 use tidegate_proto::yojimbo::netcode::Key;
 
@@ -225,22 +226,41 @@ pub struct Rate {
     pub redundancy: bool,
 }
 
-/// How long conditions must be good before good mode returns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Penalty {
-    /// At least.
-    pub min: Duration,
-    /// At most.
-    pub max: Duration,
-}
-
-/// The rule that tells good from bad.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The rule that tells good from bad, with what only it has.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum RateProfile {
     /// By the rise over the peer's own base RTT, and by loss.
-    Adaptive,
+    Adaptive(Adaptive),
     /// By a fixed RTT, as the 2008 article says.
-    Article,
+    Article(Article),
+}
+
+/// When a path is bad by its own measure, and what bulk may take. Bytes are a second's.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Adaptive {
+    /// Rise over the base that is a queue while bulk is sent.
+    pub queue_max: Duration,
+    /// And while only messages are.
+    pub queue_max_messages: Duration,
+    /// How long the base is believed.
+    pub base_window: Duration,
+    /// Share of the packets above which loss may be bad.
+    pub loss_max: f64,
+    /// Bulk on a path that was not measured yet.
+    pub bulk_start: f64,
+    /// Bulk at least.
+    pub bulk_min: f64,
+    /// Bulk at most.
+    pub bulk_max: f64,
+}
+
+/// The 2008 article's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Article {
+    /// Bad above this smoothed round trip.
+    pub rtt_max: Duration,
+    /// A message is due again after this.
+    pub resend_after: Duration,
 }
 
 /// What a listener or tunnel speaks.

@@ -11,7 +11,7 @@ use crate::time::Timestamp;
 use super::bulk::Bulk;
 use super::pace::Copies;
 use super::params::Params;
-use super::queueing::{Queue, Queueing};
+use super::queueing::{Limits, Queue, Queueing};
 
 /// What is known of one path, and the rates that follow.
 #[derive(Clone, Copy, Debug)]
@@ -99,7 +99,7 @@ impl Adaptive {
 
     pub(super) fn new(now: Timestamp, params: &Params) -> Self {
         Self {
-            switch: Switch::trusting(params.penalty_min, params.penalty_max),
+            switch: Switch::trusting(params.penalty),
             judged_at: now,
             queueing: Queueing::new(now),
             bulk: Bulk::new(now, params),
@@ -146,7 +146,13 @@ impl Adaptive {
             (params.queue_max_messages, Duration::from_millis(300))
         };
         let (limit, packet) = (limit.as_secs_f64(), self.bulk.packet_time());
-        let queue = self.queueing.on_rtt(now, rtt, limit, stands, packet);
+        let limits = Limits {
+            queue: limit,
+            stands,
+            packet,
+            base_window: params.base_window,
+        };
+        let queue = self.queueing.on_rtt(now, rtt, &limits);
         self.close_loss_window(now);
         let step = Duration::from_secs_f64(self.queueing.rtt()).max(Duration::from_millis(20));
         if self.loss_smoothed > params.loss_max {

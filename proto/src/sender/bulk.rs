@@ -139,8 +139,8 @@ impl Bulk {
             }
         } else {
             self.calm = if queue < low { self.calm + 1 } else { 0 };
-            let haste = (1.0 + f64::from(self.calm) / 5.0).min(8.0);
-            let step = (0.1 * self.rate).clamp(400.0, params.bulk_step);
+            let haste = (1.0 + f64::from(self.calm) / 10.0).min(8.0);
+            let step = (0.06 * self.rate).clamp(400.0, params.bulk_step);
             self.rate += haste * (step + params.bulk_growth * self.rate);
         }
         if best > 0.0 {

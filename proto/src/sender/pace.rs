@@ -38,7 +38,9 @@ enum Rule {
 impl Pace {
     pub(super) fn new(now: Timestamp, params: &Params) -> Self {
         let rule = match params.profile {
-            Profile::Article => Rule::Article(Box::default()),
+            Profile::Article => {
+                Rule::Article(Box::new(ArticleRate::new(params.penalty, params.rtt_max)))
+            }
             Profile::Adaptive => Rule::Untried,
         };
         Self {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::rate::Penalty;
+
 /// Which rule judges the path, and with it everything that hangs on that rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Profile {
@@ -69,12 +71,14 @@ pub struct Params {
     /// The same while only messages are sent: they are not what fills a queue, so doubt is in
     /// their favour.
     pub queue_max_messages: Duration,
+    /// How long a smallest round trip is believed to be the path's own: routes change.
+    pub base_window: Duration,
     /// Loss above this, and clearly above what is usual on the path, is bad too.
     pub loss_max: f64,
-    /// How long conditions must be good before the mode is good again: at least (the article's 1 s).
-    pub penalty_min: Duration,
-    /// And at most, after relapse upon relapse (the article's 60 s).
-    pub penalty_max: Duration,
+    /// The article's rule instead of the three above: bad is a smoothed round trip above this.
+    pub rtt_max: Duration,
+    /// How long conditions must be good before the mode is good again.
+    pub penalty: Penalty,
     /// Bytes a second for bulk on a path that was not measured: half a megabit.
     pub bulk_start: f64,
     /// And at least, however bad the path.
@@ -88,7 +92,8 @@ pub struct Params {
     /// What is kept of it on return to good.
     pub bulk_return: f64,
     /// Bytes a second gained per round trip: the same for fast and slow flows, which makes them
-    /// fair to each other. Up to 8 times that, the longer no queue shows.
+    /// fair to each other; 2000 keeps the queue of sixteen flows under 50 ms. Up to 8 times that,
+    /// the longer no queue shows.
     pub bulk_step: f64,
     /// Share of the rate gained beside it, so that a wide path is found within seconds; small,
     /// because it keeps unequal flows unequal.
@@ -130,16 +135,17 @@ impl Default for Params {
             early_probe: Duration::from_millis(10),
             queue_max: Duration::from_millis(20),
             queue_max_messages: Duration::from_millis(40),
+            base_window: Duration::from_secs(30),
             loss_max: 0.15,
-            penalty_min: Duration::from_secs(1),
-            penalty_max: Duration::from_secs(60),
-            bulk_start: 64_000.0,
-            bulk_min: 8_000.0,
-            bulk_max: 12_500_000.0,
+            rtt_max: Duration::from_millis(250),
+            penalty: Penalty::default(),
+            bulk_start: 65_536.0,
+            bulk_min: 8_192.0,
+            bulk_max: 12_582_912.0,
             bulk_burst: 3_000.0,
             bulk_cut: 0.7,
             bulk_return: 0.85,
-            bulk_step: 4_000.0,
+            bulk_step: 2_000.0,
             bulk_growth: 0.003,
             inline_max: 7000,
             block_max: 262_144,

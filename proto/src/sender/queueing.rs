@@ -31,6 +31,19 @@ pub(super) struct Queue {
     pub(super) stands: bool,
 }
 
+/// What counts as a queue.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// More delay than this is one, in seconds.
+    pub(super) queue: f64,
+    /// It stands once it has been one for this long.
+    pub(super) stands: Duration,
+    /// How long one packet of ours takes at the present rate, in seconds: no queue yet.
+    pub(super) packet: f64,
+    /// How long a base is believed.
+    pub(super) base_window: Duration,
+}
+
 impl Queueing {
     pub(super) fn new(now: Timestamp) -> Self {
         Self {
@@ -53,24 +66,16 @@ impl Queueing {
         self.variation
     }
 
-    /// A round trip was sampled. More than `limit` is a queue, which stands once it
-    /// has been one for the time `stands`; `packet` is how long one packet of
-    /// ours takes at the present rate, and no queue yet.
-    pub(super) fn on_rtt(
-        &mut self,
-        now: Timestamp,
-        rtt: Duration,
-        limit: f64,
-        stands: Duration,
-        packet: f64,
-    ) -> Queue {
+    /// A round trip was sampled.
+    pub(super) fn on_rtt(&mut self, now: Timestamp, rtt: Duration, limits: &Limits) -> Queue {
+        let packet = limits.packet;
         let rtt = rtt.as_secs_f64();
         if self.fast == 0.0 {
             (self.fast, self.variation) = (rtt, rtt / 8.0);
         }
         self.fast += 0.25 * (rtt - self.fast);
         self.samples = self.samples.saturating_add(1);
-        if now.since(self.slice_began) > BASE_WINDOW / 3 {
+        if now.since(self.slice_began) > limits.base_window / 3 {
             self.slice_began = now;
             self.minima = [self.minima[1], self.minima[2], f64::INFINITY];
         }
@@ -84,7 +89,7 @@ impl Queueing {
         } else {
             0.0
         };
-        let limit = limit.max(4.0 * self.variation).max(1.5 * packet);
+        let limit = (limits.queue).max(4.0 * self.variation).max(1.5 * packet);
         let over = delay > limit;
         if over {
             self.over_since.get_or_insert(now);
@@ -98,10 +103,7 @@ impl Queueing {
             over,
             stands: self
                 .over_since
-                .is_some_and(|since| now.since(since) >= stands),
+                .is_some_and(|since| now.since(since) >= limits.stands),
         }
     }
 }
-
-/// How long a base is believed: routes change.
-const BASE_WINDOW: Duration = Duration::from_secs(30);

@@ -9,10 +9,7 @@ use ipnet::IpNet;
 use tidegate_proto::AckPolicy;
 
 use super::super::file;
-use super::super::{
-    Backend, Bucket, FollowAddress, Limits, Listener, Penalty, PublicAddresses, Rate, RateProfile,
-    Strikes,
-};
+use super::super::{Backend, Bucket, FollowAddress, Limits, Listener, PublicAddresses, Strikes};
 use super::{Checker, GIB, KIB, MILLISECOND, SECOND};
 
 impl Checker<'_> {
@@ -206,52 +203,6 @@ impl Checker<'_> {
             }
         }
         networks
-    }
-
-    /// Also for tunnels. The two profiles have different defaults.
-    pub(super) fn rate(&mut self, at: &str, typed: &mut file::Rate) -> Rate {
-        let key = |key: &str| format!("{at}.rate.{key}");
-        let hour = Duration::from_secs(3600);
-        // Adaptive: 90 leaves a 60 Hz game room for acks and repairs between its own packets, 20
-        // is what the queue of a slow uplink drains beside; eight at once are well inside a peer's
-        // 32-packet ack window. Article: its own numbers, a fixed tick, nothing sent twice.
-        let (profile, good, bad, burst, copies) = match typed.profile {
-            file::RateProfile::Adaptive => (RateProfile::Adaptive, 90, 20, 8, true),
-            file::RateProfile::Article => (RateProfile::Article, 30, 10, 1, false),
-        };
-        let good_rate = *typed.good_rate.get_or_insert(good);
-        let bad_rate = *typed.bad_rate.get_or_insert(bad);
-        let burst = *typed.burst.get_or_insert(burst);
-        let redundancy = *typed.redundancy.get_or_insert(copies);
-        if bad_rate > good_rate {
-            self.mistake(
-                &key("bad_rate"),
-                format!(
-                    "{} = {bad_rate} is more than good_rate = {good_rate}",
-                    key("bad_rate")
-                ),
-                "bad mode is the slower one".to_owned(),
-            );
-        }
-        let penalty = Penalty {
-            min: self.span(&key("penalty.min"), &typed.penalty.min, MILLISECOND..=hour),
-            max: self.span(&key("penalty.max"), &typed.penalty.max, MILLISECOND..=hour),
-        };
-        if penalty.min > penalty.max {
-            self.mistake(
-                &key("penalty"),
-                format!("{} has a min above its max", key("penalty")),
-                "min <= max".to_owned(),
-            );
-        }
-        Rate {
-            profile,
-            good_rate: self.count(&key("good_rate"), good_rate, 1..=1000) as u32,
-            bad_rate: self.count(&key("bad_rate"), bad_rate, 1..=1000) as u32,
-            burst: self.count(&key("burst"), burst, 1..=32) as u32,
-            penalty,
-            redundancy,
-        }
     }
 }
 

@@ -22,6 +22,7 @@ use super::{Admin, Backoff, Config, Drain, Log, LogFormat, Runtime};
 mod backend;
 mod listener;
 mod protocol;
+mod rate;
 mod tunnel;
 
 /// What the process was started in.
