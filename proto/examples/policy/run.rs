@@ -53,8 +53,9 @@ pub(crate) struct Outcome {
     pub(crate) useful_bytes: u64,
     /// Bulk bytes delivered at end 1, by flow.
     pub(crate) bulk_bytes: Vec<u64>,
-    /// Queueing delay that packets met at the forward bottleneck, in ms.
-    pub(crate) queue_ms: Vec<f64>,
+    /// Seconds since the start, and the queueing delay that a packet met then at the forward
+    /// bottleneck, in ms.
+    pub(crate) queue: Vec<(f64, f64)>,
     pub(crate) forward_bytes: u64,
     pub(crate) drops: u64,
     pub(crate) offered: u64,
@@ -62,6 +63,13 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
+    /// Queueing delays alone, sorted.
+    pub(crate) fn queue_ms(&self) -> Vec<f64> {
+        let mut delays: Vec<f64> = self.queue.iter().map(|(_, delay)| *delay).collect();
+        delays.sort_by(f64::total_cmp);
+        delays
+    }
+
     /// The latencies and bytes of another run of the same.
     pub(crate) fn add(&mut self, other: Self) {
         self.extra_ms.extend(other.extra_ms);
@@ -227,7 +235,8 @@ fn transmit(
         if forward && rate > 0 {
             let waits = busy_until.since(now);
             if (from..to).contains(&now) {
-                outcome.queue_ms.push(waits.as_secs_f64() * 1e3);
+                let at = now.since(START).as_secs_f64();
+                outcome.queue.push((at, waits.as_secs_f64() * 1e3));
             }
             let overflowed = link.done().overflowed;
             link.push(now, (flow, packet), &vec![0; bytes - HEADER_BYTES]);

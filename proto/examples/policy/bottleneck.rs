@@ -1,0 +1,199 @@
+//! The tables of bulk: one sender, many, and beside a stranger, at a bottleneck with a queue.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_proto::sender::Params;
+use tidegate_proto::sim::Conditions;
+
+use crate::end::{BULK, MESSAGES};
+use crate::paths::{input60, narrow};
+use crate::run::{App, Flow, Setup, quantile, run};
+use crate::{Options, Policy};
+
+/// Messages and bulk from one sender through a bottleneck.
+pub(crate) fn one_sender(options: &Options) {
+    if !options.wants("bottleneck") {
+        return;
+    }
+    println!(
+        "\n**bulk and 60 messages a second from one sender, RTT 60 ms, 1 % loss, drop-tail queue**\n"
+    );
+    println!(
+        "| policy | link | queue | queue mean / p95 ms | message extra p50 / p99 ms | use |\n|---|---|---|---|---|---|"
+    );
+    for (mbit, queue_ms) in [
+        (0.2, 1000.0),
+        (1.0, 200.0),
+        (1.0, 1000.0),
+        (5.0, 100.0),
+        (20.0, 100.0),
+    ] {
+        for (label, policy, bulk) in contenders() {
+            if !options.shows(label) {
+                continue;
+            }
+            let setup = Setup {
+                forward: narrow(60, mbit, queue_ms, 0.01),
+                back: Conditions {
+                    rate: 0,
+                    ..narrow(60, mbit, queue_ms, 0.01)
+                },
+                warm_up: Duration::from_secs(20),
+                measured: Duration::from_secs(if options.quick { 40 } else { 100 }),
+                seed: 7,
+            };
+            let messages = vec![(0, MESSAGES, input60()), (1, MESSAGES, input60())];
+            let bulk = (0, BULK, App::Saturate { size: bulk });
+            let flows = if matches!(policy, Policy::Tide(_)) {
+                let apps = [messages, vec![bulk]].concat();
+                vec![Flow {
+                    ends: policy.ends(0),
+                    apps,
+                }]
+            } else {
+                // One ordered stream each: bulk gets a connection of its own.
+                vec![
+                    Flow {
+                        ends: policy.ends(0),
+                        apps: messages,
+                    },
+                    Flow {
+                        ends: policy.ends(1),
+                        apps: vec![bulk],
+                    },
+                ]
+            };
+            let mut outcome = run(&setup, flows);
+            outcome.extra_ms.sort_by(f64::total_cmp);
+            let queue = outcome.queue_ms();
+            let mean = mean(&queue);
+            let bytes: u64 = outcome.bulk_bytes.iter().sum();
+            let used = bytes as f64 * 8.0 / setup.measured.as_secs_f64() / (mbit * 1e6);
+            println!(
+                "| {label} | {mbit} Mbit/s | {queue_ms:.0} ms | {mean:.1} / {:.1} | {:.1} / {:.1} | {:.1} % |",
+                quantile(&queue, 0.95),
+                quantile(&outcome.extra_ms, 0.5),
+                quantile(&outcome.extra_ms, 0.99),
+                used * 100.0
+            );
+        }
+    }
+}
+
+/// Who meets at a bottleneck, and the size of their bulk messages.
+fn contenders() -> Vec<(&'static str, Policy, usize)> {
+    let tide = Arc::new(Params::default());
+    vec![
+        ("tidegate", Policy::Tide(tide.clone()), 1000),
+        ("tidegate, blocks", Policy::Tide(tide), 262_144),
+        ("quic-9002", Policy::Quic, 1000),
+        ("kcp-fast3", Policy::Kcp, 1000),
+    ]
+}
+
+/// Equal bulk flows on one bottleneck.
+pub(crate) fn fairness(options: &Options) {
+    if !options.wants("fairness") {
+        return;
+    }
+    println!("\n**N equal bulk flows on 10 Mbit/s, queue 100 ms, RTT 50 ms**\n");
+    println!(
+        "| policy | N | use | fairness (Jain) | queue mean / p95 ms | drops |\n|---|---|---|---|---|---|"
+    );
+    for (label, policy, size) in contenders() {
+        if !options.shows(label) {
+            continue;
+        }
+        for count in [1, 2, 4, 8, 16] {
+            let setup = Setup {
+                forward: narrow(50, 10.0, 100.0, 0.0),
+                back: Conditions {
+                    rate: 0,
+                    ..narrow(50, 10.0, 100.0, 0.0)
+                },
+                warm_up: Duration::from_secs(if options.quick { 20 } else { 60 }),
+                measured: Duration::from_secs(if options.quick { 20 } else { 120 }),
+                seed: 13,
+            };
+            let flow = |n| Flow {
+                ends: policy.ends(n),
+                apps: vec![(0, BULK, App::Saturate { size })],
+            };
+            let outcome = run(&setup, (0..count).map(flow).collect());
+            let queue = outcome.queue_ms();
+            let mean = mean(&queue);
+            let shares: Vec<f64> = outcome
+                .bulk_bytes
+                .iter()
+                .map(|bytes| *bytes as f64)
+                .collect();
+            let sum: f64 = shares.iter().sum();
+            let squares: f64 = shares.iter().map(|share| share * share).sum();
+            println!(
+                "| {label} | {count} | {:.1} % | {:.3} | {mean:.1} / {:.1} | {:.2} % |",
+                sum * 8.0 / setup.measured.as_secs_f64() / 1e7 * 100.0,
+                sum * sum / (count as f64 * squares),
+                quantile(&queue, 0.95),
+                100.0 * outcome.drops as f64 / outcome.offered.max(1) as f64
+            );
+        }
+    }
+}
+
+/// Bulk and messages of ours beside somebody else's bulk, which fills the queue and goes by loss
+/// alone, as a TCP does.
+pub(crate) fn beside(options: &Options) {
+    if !options.wants("beside") {
+        return;
+    }
+    println!(
+        "\n**beside one NewReno flow on 10 Mbit/s, RTT 50 ms: our bulk and 60 messages a second**\n"
+    );
+    println!(
+        "| policy | queue | use of ours | of NewReno | message extra p50 / p99 ms |\n|---|---|---|---|---|"
+    );
+    for (label, policy, size) in contenders() {
+        if !options.shows(label) {
+            continue;
+        }
+        for queue_ms in [30.0, 100.0, 300.0] {
+            let setup = Setup {
+                forward: narrow(50, 10.0, queue_ms, 0.0),
+                back: Conditions {
+                    rate: 0,
+                    ..narrow(50, 10.0, queue_ms, 0.0)
+                },
+                warm_up: Duration::from_secs(if options.quick { 20 } else { 60 }),
+                measured: Duration::from_secs(if options.quick { 20 } else { 120 }),
+                seed: 17,
+            };
+            let bulk = |size| (0, BULK, App::Saturate { size });
+            let ours = Flow {
+                ends: policy.ends(0),
+                apps: vec![(0, MESSAGES, input60()), bulk(size)],
+            };
+            let theirs = Flow {
+                ends: Policy::Quic.ends(1),
+                apps: vec![bulk(1000)],
+            };
+            let mut outcome = run(&setup, vec![ours, theirs]);
+            outcome.extra_ms.sort_by(f64::total_cmp);
+            let share = |flow: usize| {
+                let bits = outcome.bulk_bytes[flow] as f64 * 8.0;
+                bits / setup.measured.as_secs_f64() / 1e7 * 100.0
+            };
+            println!(
+                "| {label} | {queue_ms:.0} ms | {:.1} % | {:.1} % | {:.0} / {:.0} |",
+                share(0),
+                share(1),
+                quantile(&outcome.extra_ms, 0.5),
+                quantile(&outcome.extra_ms, 0.99)
+            );
+        }
+    }
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
