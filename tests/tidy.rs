@@ -135,6 +135,34 @@ fn clocks_are_read_in_one_place() {
     }
 }
 
+/// `unsafe` where the outside world is pointers, and nowhere else: system calls that std does not
+/// have, and the C interface.
+#[test]
+fn unsafe_code_stays_in_its_places() {
+    let places = [
+        "src/udp/mmsg.rs",
+        "src/core_dumps.rs",
+        "src/control/mod.rs",
+        "capi/src/border.rs",
+        "capi/src/client.rs",
+    ];
+    let mut all = files("src", ".rs");
+    all.extend(
+        ["proto/src", "client/src", "capi/src"]
+            .map(|d| files(d, ".rs"))
+            .concat(),
+    );
+    for file in all {
+        let is_place = places.iter().any(|place| file == root().join(place));
+        let is_unsafe = read(&file).contains("unsafe {");
+        assert!(
+            is_place || !is_unsafe,
+            "{} has an unsafe block: those live in {places:?}",
+            file.display()
+        );
+    }
+}
+
 #[test]
 fn links_between_pages_lead_somewhere() {
     let mut pages = files("docs", ".md");

@@ -45,7 +45,7 @@ pub use clock::Clock;
 pub use dial::{Dial, DialError, GAFFER_PROTOCOL_ID};
 pub use ended::Ended;
 pub use machine::{Machine, State};
-pub use polled::Polled;
+pub use polled::{Polled, random_seed};
 
 #[cfg(feature = "tokio")]
 pub use client::{Client, ConnectError, Message};

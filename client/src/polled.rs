@@ -139,6 +139,16 @@ impl Polled {
         &self.socket
     }
 
+    /// The machine inside. What is queued there leaves with the next update or flush.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// The machine inside, to be changed.
+    pub fn machine_mut(&mut self) -> &mut Machine {
+        &mut self.machine
+    }
+
     fn turn(&mut self, now: Now) -> io::Result<()> {
         for _ in 0..DATAGRAMS_PER_UPDATE {
             match self.socket.recv_from(&mut self.datagram) {
@@ -206,8 +216,8 @@ pub(crate) fn bind_for(server: SocketAddr) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Eight bytes of the system's randomness.
-pub(crate) fn random_seed() -> io::Result<u64> {
+/// Eight bytes of the system's randomness: a seed for [`Machine::new`].
+pub fn random_seed() -> io::Result<u64> {
     let mut bytes = [0; 8];
     match SystemRandom::new().fill(&mut bytes) {
         Ok(()) => Ok(u64::from_le_bytes(bytes)),

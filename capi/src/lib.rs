@@ -1,0 +1,80 @@
+//! The tidegate client behind a C interface: `include/tidegate.h`, made from this crate by cbindgen.
+//!
+//! ```text
+//!   client.rs   the functions          border.rs   pointers, panics, one call at a time
+//!   ended.rs    how it ended
+//! ```
+//!
+//! The unsafe code is here because a C interface is pointers; `border.rs` is where they turn into
+//! values, so that the functions read like safe ones.
+
+mod border;
+pub mod client;
+pub mod ended;
+
+use std::ffi::{CStr, c_char};
+use std::sync::OnceLock;
+
+use tidegate_client::{Clock, SendError};
+
+pub use border::Client;
+
+/// Done.
+pub const TIDEGATE_OK: i32 = 0;
+/// A null pointer, an impossible value, or a function of the other flavour.
+pub const TIDEGATE_ERROR_INVALID: i32 = -1;
+/// The queue for the server is full: try again in a later frame.
+pub const TIDEGATE_ERROR_FULL: i32 = -2;
+/// The message is longer than the channel takes.
+pub const TIDEGATE_ERROR_TOO_LARGE: i32 = -3;
+/// The protocol has no such channel: rudp has no unreliable one.
+pub const TIDEGATE_ERROR_NO_CHANNEL: i32 = -4;
+/// Not connected (yet, or any more).
+pub const TIDEGATE_ERROR_CLOSED: i32 = -5;
+/// These bytes are no connect token.
+pub const TIDEGATE_ERROR_TOKEN: i32 = -6;
+/// No socket could be had.
+pub const TIDEGATE_ERROR_SOCKET: i32 = -7;
+/// The datagram was not for this session, came twice, or is damaged: nothing to do.
+pub const TIDEGATE_ERROR_REFUSED: i32 = -8;
+/// Another call is using this handle at this moment.
+pub const TIDEGATE_ERROR_BUSY: i32 = -9;
+/// A bug in tidegate. The handle is of no more use; free it and report the text on stderr.
+pub const TIDEGATE_ERROR_PANIC: i32 = -10;
+
+/// A sentence for a TIDEGATE_ERROR_*; static, never null.
+#[unsafe(no_mangle)]
+pub extern "C" fn tidegate_error_text(error: i32) -> *const c_char {
+    let sentence: &'static CStr = match error {
+        TIDEGATE_OK => c"done",
+        TIDEGATE_ERROR_INVALID => c"a null pointer, an impossible value, or the other flavour",
+        TIDEGATE_ERROR_FULL => c"the queue for the server is full",
+        TIDEGATE_ERROR_TOO_LARGE => c"the message is longer than the channel takes",
+        TIDEGATE_ERROR_NO_CHANNEL => c"the protocol has no such channel",
+        TIDEGATE_ERROR_CLOSED => c"not connected",
+        TIDEGATE_ERROR_TOKEN => c"no connect token",
+        TIDEGATE_ERROR_SOCKET => c"no socket could be had",
+        TIDEGATE_ERROR_REFUSED => c"the datagram was not taken",
+        TIDEGATE_ERROR_BUSY => c"another call is using this handle",
+        TIDEGATE_ERROR_PANIC => c"a bug in tidegate",
+        _ => c"no such error",
+    };
+    sentence.as_ptr()
+}
+
+/// Nanoseconds on a clock that does not step back, since its first use in this process: for `now`.
+#[unsafe(no_mangle)]
+pub extern "C" fn tidegate_now() -> u64 {
+    static CLOCK: OnceLock<Clock> = OnceLock::new();
+    CLOCK.get_or_init(Clock::start).now().mono.as_nanos()
+}
+
+pub(crate) fn send_code(outcome: Result<(), SendError>) -> i32 {
+    match outcome {
+        Ok(()) => TIDEGATE_OK,
+        Err(SendError::Full) => TIDEGATE_ERROR_FULL,
+        Err(SendError::TooLarge { .. }) => TIDEGATE_ERROR_TOO_LARGE,
+        Err(SendError::NoSuchChannel) => TIDEGATE_ERROR_NO_CHANNEL,
+        Err(SendError::Closed) => TIDEGATE_ERROR_CLOSED,
+    }
+}

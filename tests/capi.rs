@@ -1,0 +1,210 @@
+//! The C library as its users meet it: real programs in C, C++, Python and C#, compiled and run here
+//! against the built `serve` with a TCP echo server behind it and 10 % loss in between.
+//!
+//! C and C++ run under AddressSanitizer. What this machine has no compiler for is skipped, loudly.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot get a socket has failed"
+)]
+
+mod support;
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use support::lossy::Lossy;
+use support::program::{Place, Program};
+use tidegate::config::read_key_file;
+use tidegate::tokens::{self, Recipe};
+use tidegate_proto::sim::Conditions;
+use tidegate_proto::yojimbo::netcode::UserData;
+
+/// Echoes every stream until its end.
+fn echo_server() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            std::thread::spawn(move || {
+                let mut stream = stream.unwrap();
+                let mut reader = stream.try_clone().unwrap();
+                std::io::copy(&mut reader, &mut stream).ok();
+            });
+        }
+    });
+    address
+}
+
+/// A server behind a bad network, and a token for it.
+struct Game {
+    _serve: Program,
+    lossy: Lossy,
+    token: PathBuf,
+}
+
+impl Game {
+    fn start(place: &Place) -> Self {
+        let mut serve = place.start(&[
+            "serve",
+            "--listen",
+            "yojimbo://127.0.0.1:0",
+            "--backend",
+            &format!("tcp://{}", echo_server()),
+            "--framing",
+            "u16be",
+            "--admin",
+            "",
+        ]);
+        let bad = Conditions {
+            delay: Duration::from_millis(5),
+            jitter: Duration::from_millis(5),
+            loss: 0.1,
+            ..Conditions::default()
+        };
+        let lossy = Lossy::start(serve.address(), bad, 5);
+        let recipe = Recipe {
+            protocol_id: u64::from_le_bytes(*b"tidegat1"),
+            client_id: 7,
+            servers: vec![lossy.address],
+            lifetime: Duration::from_secs(30),
+            timeout: Duration::from_secs(20),
+            user_data: UserData::empty(),
+        };
+        let key = read_key_file(&place.path("netcode.key")).unwrap();
+        let minted = tokens::mint(recipe, &key).unwrap();
+        let token = place.path("token.bin");
+        std::fs::write(&token, &*minted.to_bytes()).unwrap();
+        Self {
+            _serve: serve,
+            lossy,
+            token,
+        }
+    }
+}
+
+/// Where cargo put the library: beside this test.
+fn library(name: &str) -> PathBuf {
+    let path = std::env::current_exe().unwrap().with_file_name(name);
+    assert!(path.exists(), "{} was not built", path.display());
+    path
+}
+
+fn example(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("examples/clients")
+        .join(name)
+}
+
+fn has(program: &str) -> bool {
+    let found = Command::new(program).arg("--version").output().is_ok();
+    if !found {
+        eprintln!("SKIPPED: there is no {program} here, so this binding is not tested");
+    }
+    found
+}
+
+/// Compiles an example against the static library, with the sanitizer where there is one.
+fn compile(place: &Place, compiler: &str, arguments: &[&str], source: &str) -> PathBuf {
+    let out = place.path("program");
+    let build = |more: &[&str]| {
+        Command::new(compiler)
+            .args(arguments)
+            .args(["-Wall", "-Wextra", "-Werror", "-g", "-o"])
+            .arg(&out)
+            .arg(example(source))
+            .args(more)
+            .args(["-I", concat!(env!("CARGO_MANIFEST_DIR"), "/capi/include")])
+            .arg(library("libtidegate_c.a"))
+            .args(["-lpthread", "-ldl", "-lm"])
+            .output()
+            .unwrap()
+    };
+    if build(&["-fsanitize=address,undefined"]).status.success() {
+        return out;
+    }
+    eprintln!("SKIPPED: {compiler} has no AddressSanitizer here; {source} runs without it");
+    let built = build(&[]);
+    let said = String::from_utf8_lossy(&built.stderr);
+    assert!(built.status.success(), "{compiler} {source}:\n{said}");
+    out
+}
+
+fn run(command: &mut Command) {
+    let output = command.output().unwrap();
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+/// Runs a program that plays a game, and proves that the network was bad.
+fn play(place: &Place, command: &mut Command) {
+    let game = Game::start(place);
+    run(command.arg(&game.token));
+    assert!(game.lossy.lost() > 5, "the network was too kind");
+}
+
+const C: [&str; 2] = ["-std=c99", "-D_DEFAULT_SOURCE"];
+
+#[test]
+fn a_c_program_plays() {
+    let place = Place::new("capi-c");
+    let program = compile(&place, "cc", &C, "echo.c");
+    play(&place, &mut Command::new(program));
+}
+
+#[test]
+fn a_c_program_plays_over_a_transport_of_its_own() {
+    let place = Place::new("capi-transport");
+    let program = compile(&place, "cc", &C, "transport.c");
+    play(&place, &mut Command::new(program));
+}
+
+#[test]
+fn misuse_is_an_error_and_not_a_crash() {
+    let place = Place::new("capi-misuse");
+    let program = compile(&place, "cc", &C, "misuse.c");
+    run(&mut Command::new(program));
+}
+
+#[test]
+fn a_cpp_program_plays() {
+    if has("c++") {
+        let place = Place::new("capi-cpp");
+        let program = compile(&place, "c++", &["-std=c++17"], "echo.cpp");
+        play(&place, &mut Command::new(program));
+    }
+}
+
+#[test]
+fn a_python_program_plays() {
+    if has("python3") {
+        let place = Place::new("capi-python");
+        let mut command = Command::new("python3");
+        command
+            .arg(example("echo.py"))
+            .arg(library("libtidegate_c.so"));
+        play(&place, &mut command);
+    }
+}
+
+#[test]
+fn a_csharp_program_plays() {
+    if has("mcs") && has("mono") {
+        let place = Place::new("capi-csharp");
+        let program = place.path("Echo.exe");
+        run(Command::new("mcs")
+            .arg(format!("-out:{}", program.display()))
+            .arg(example("Echo.cs")));
+        let directory = library("libtidegate_c.so").parent().unwrap().to_owned();
+        let mut command = Command::new("mono");
+        command.arg(program).env("LD_LIBRARY_PATH", directory);
+        play(&place, &mut command);
+    }
+}
