@@ -25,7 +25,7 @@ use crate::control::{ControlSocket, Gate};
 use crate::core_dumps;
 use crate::crew::Crew;
 use crate::exit::Unavailable;
-use crate::listener::{Dial, Parts};
+use crate::listener::{Dial, Parts, Siblings};
 use crate::logging::Logging;
 use crate::protocol::{self, Dialer};
 use crate::shutdown::Fleet;
@@ -209,6 +209,7 @@ fn parts(
                 limits: None,
                 capacity: Arc::clone(capacity),
                 reporter: Some(reporter),
+                siblings: Siblings::default(),
                 seed: u64::from_le_bytes(tokens::random()?),
             })
         })

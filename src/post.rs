@@ -20,7 +20,7 @@ use crate::capacity::Capacity;
 use crate::clock::Clock;
 use crate::config::{self, Bucket, Listener, Runtime};
 use crate::exit::Unavailable;
-use crate::listener::{Destination, Parts, PeerLimits, Policy};
+use crate::listener::{Destination, Parts, PeerLimits, Policy, Siblings};
 use crate::protocol::{self, Door};
 use crate::tokens::random;
 use crate::udp::{Options, UdpSocket};
@@ -106,8 +106,12 @@ impl Post {
     ) -> anyhow::Result<Shares> {
         let mut shares: Shares = (0..means.runtime.workers).map(|_| Vec::new()).collect();
         for (_, sockets) in sockets {
-            for (share, socket) in shares.iter_mut().zip(sockets) {
-                share.push(self.parts(means, listener, socket)?);
+            let siblings = Siblings::new(sockets.len());
+            for ((share, socket), siblings) in shares.iter_mut().zip(sockets).zip(siblings) {
+                share.push(Parts {
+                    siblings,
+                    ..self.parts(means, listener, socket)?
+                });
             }
         }
         Ok(shares)
@@ -188,6 +192,7 @@ impl Post {
             limits: Some(peer_limits(listener)),
             capacity: Arc::clone(&means.capacity),
             reporter: None,
+            siblings: Siblings::default(),
             seed: u64::from_le_bytes(random()?),
         })
     }

@@ -67,9 +67,10 @@ impl Handle {
         let poll = Poll::new()?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
         let (commands, inbox) = channel();
+        let own_waker = Arc::clone(&waker);
         let thread = std::thread::Builder::new().name(name).spawn(move || {
             let _alive = alive;
-            Worker::new(poll, clock, inbox, listeners)?.run()
+            Worker::new(poll, own_waker, clock, inbox, listeners)?.run()
         })?;
         Ok(Self {
             commands,
@@ -131,6 +132,7 @@ impl Remote {
 
 struct Worker {
     poll: Poll,
+    waker: Arc<Waker>,
     events: Events,
     clock: Clock,
     commands: Receiver<Command>,
@@ -149,6 +151,7 @@ struct Worker {
 impl Worker {
     fn new(
         poll: Poll,
+        waker: Arc<Waker>,
         mut clock: Clock,
         commands: Receiver<Command>,
         listeners: Vec<Parts>,
@@ -159,12 +162,13 @@ impl Worker {
             .map(|(index, parts)| Listener::new(index, parts))
             .collect();
         for listener in &mut listeners {
-            listener.register(poll.registry())?;
+            listener.register(poll.registry(), &waker)?;
         }
         let max_frame = listeners.iter().map(Listener::max_frame).max();
         Ok(Self {
             published: clock.now().mono,
             poll,
+            waker,
             events: Events::with_capacity(EVENTS_PER_TURN),
             clock,
             commands,
@@ -277,7 +281,7 @@ impl Worker {
             return;
         }
         let mut listener = Listener::new(self.next_index, parts);
-        if let Err(error) = listener.register(self.poll.registry()) {
+        if let Err(error) = listener.register(self.poll.registry(), &self.waker) {
             let name = listener.name();
             tracing::error!(event = "listener_failed", listener = name, %error);
             // It is not registered; what counts is that nobody waits for its reports.

@@ -91,6 +91,8 @@ pub struct Endpoint {
     /// Awaited peers that take messages again.
     roomy: Vec<PeerId>,
     tries: Tries,
+    /// Port from which on a moved peer is looked for next.
+    follow_from: u16,
 }
 
 /// A walk over all peers, a part at a time.
@@ -116,6 +118,7 @@ impl Endpoint {
             retired: Stats::default(),
             survey: Survey::default(),
             roomy: Vec::new(),
+            follow_from: 0,
             tries: Tries {
                 left: params.follow_tries_per_sec,
                 second: 0,
@@ -297,6 +300,35 @@ impl Endpoint {
         }
     }
 
+    /// The peer that made this datagram, which came to another endpoint of the same listener from an
+    /// address that nobody has there; see [`Endpoint::take_out`].
+    pub fn claim(&mut self, now: Now, from: SocketAddr, datagram: &[u8]) -> Option<PeerId> {
+        self.moved_peer(now, from, datagram)
+    }
+
+    /// Gives a peer's session away, with what it counted so far, which stays counted here.
+    pub fn take_out(&mut self, id: PeerId) -> Option<(Box<dyn Session>, Stats)> {
+        let session = self.remove_counted(id)?;
+        let stats = session.stats();
+        Some((session, stats))
+    }
+
+    /// Takes a session that another endpoint gave away; `before` is counted there.
+    pub fn adopt(
+        &mut self,
+        now: Now,
+        from: SocketAddr,
+        session: Box<dyn Session>,
+        before: Stats,
+    ) -> PeerId {
+        let id = self.peers.insert(now.mono, from, session);
+        if let Some(peer) = self.peers.get_mut(id) {
+            peer.before = Some(Box::new(before));
+        }
+        self.touch(id);
+        id
+    }
+
     /// Peers, closing ones included.
     pub fn len(&self) -> usize {
         self.peers.len()
@@ -359,7 +391,7 @@ impl Endpoint {
         let end = self.peers.slots().min(visited.saturating_add(slots));
         for (id, peer) in self.peers.in_slots(*visited..end) {
             let stats = peer.session.stats();
-            sum.absorb(&stats);
+            sum.absorb(&peer.counted(&stats));
             visit(id, peer.address, &*peer.session, &stats);
         }
         *visited = end;
@@ -461,16 +493,23 @@ impl Endpoint {
             return None;
         }
         let tries = &mut self.tries;
-        let candidates = self.peers.behind(from.ip(), FOLLOW_CANDIDATES);
-        candidates
-            .filter_map(|id| Some((id, self.peers.get(id)?)))
-            .find_map(|(id, peer)| {
-                let silent = !peer.closed && now.mono.since(peer.heard) >= FOLLOW_SILENCE;
-                let vouched = silent
-                    && tries.take(now, self.params.follow_tries_per_sec)
-                    && peer.session.vouches_for(datagram);
-                vouched.then_some(id)
-            })
+        // Where the last search ended: however many peers are behind one address, each is tried.
+        let behind = self.peers.behind(from.ip(), self.follow_from);
+        let known = behind
+            .take(FOLLOW_LOOKS)
+            .filter_map(|id| Some((id, self.peers.get(id)?)));
+        let silent =
+            known.filter(|(_, peer)| !peer.closed && now.mono.since(peer.heard) >= FOLLOW_SILENCE);
+        for (id, peer) in silent.take(FOLLOW_CANDIDATES) {
+            if !tries.take(now, self.params.follow_tries_per_sec) {
+                return None;
+            }
+            if peer.session.vouches_for(datagram) {
+                return Some(id);
+            }
+            self.follow_from = peer.address.port().wrapping_add(1);
+        }
+        None
     }
 
     fn with<R>(&mut self, id: PeerId, act: impl FnOnce(&mut dyn Session) -> R) -> Option<R> {
@@ -513,13 +552,17 @@ impl Endpoint {
     }
 
     fn forget(&mut self, id: PeerId) {
-        if let Some(peer) = self.peers.remove(id) {
-            let stats = peer.session.stats();
-            self.retired.absorb(&stats);
-            if !self.is_surveyed(id) {
-                self.survey.sum.absorb(&stats);
-            }
+        self.remove_counted(id);
+    }
+
+    fn remove_counted(&mut self, id: PeerId) -> Option<Box<dyn Session>> {
+        let peer = self.peers.remove(id)?;
+        let stats = peer.counted(&peer.session.stats());
+        self.retired.absorb(&stats);
+        if !self.is_surveyed(id) {
+            self.survey.sum.absorb(&stats);
         }
+        Some(peer.session)
     }
 
     fn collect_events(&mut self, id: PeerId) {
@@ -554,9 +597,11 @@ impl Tries {
     }
 }
 
-/// Peers behind one IP that are tried for one datagram: players behind one NAT rarely all move in
-/// the same second, and the next datagram tries again.
+/// Silent peers behind one IP that are tried for one datagram; the next datagram tries the next ones.
 const FOLLOW_CANDIDATES: usize = 16;
+
+/// Peers behind one IP that are looked at for that.
+const FOLLOW_LOOKS: usize = 256;
 
 /// A peer that was heard less than this ago has not moved: one that has something to say, or to
 /// acknowledge, sends more often.

@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
 use crate::session::Session;
+use crate::stats::Stats;
 use crate::time::Timestamp;
 
 /// A peer's slot and which of its tenants is meant: a late word for a peer that is gone finds nobody.
@@ -38,6 +39,18 @@ pub(crate) struct Peer {
     pub(crate) leaving: bool,
     /// Its owner wants to be told when it takes messages again.
     pub(crate) awaited: bool,
+    /// What the session had counted when it came from another endpoint, which keeps that.
+    pub(crate) before: Option<Box<Stats>>,
+}
+
+impl Peer {
+    /// What of its counters is ours to count.
+    pub(crate) fn counted(&self, stats: &Stats) -> Stats {
+        match &self.before {
+            None => *stats,
+            Some(before) => stats.since(before),
+        }
+    }
 }
 
 /// All peers of an endpoint.
@@ -101,6 +114,7 @@ impl PeerTable {
             closed: false,
             leaving: false,
             awaited: false,
+            before: None,
         });
         let generation = entry.generation;
         self.live += 1;
@@ -163,15 +177,15 @@ impl PeerTable {
         self.index(address, id.slot);
     }
 
-    /// Peers whose address has this IP: at most `limit` of them.
-    pub(crate) fn behind(&self, ip: IpAddr, limit: usize) -> impl Iterator<Item = PeerId> {
-        self.by_ip
-            .range((ip, 0, 0)..=(ip, u16::MAX, u32::MAX))
-            .take(limit)
-            .map(|&(_, _, slot)| PeerId {
-                slot,
-                generation: self.slots[slot as usize].generation,
-            })
+    /// Peers whose address has this IP: from this port on, then those below it.
+    pub(crate) fn behind(&self, ip: IpAddr, port: u16) -> impl Iterator<Item = PeerId> {
+        let from = (ip, port, 0);
+        let above = self.by_ip.range(from..=(ip, u16::MAX, u32::MAX));
+        let below = self.by_ip.range((ip, 0, 0)..from);
+        above.chain(below).map(|&(_, _, slot)| PeerId {
+            slot,
+            generation: self.slots[slot as usize].generation,
+        })
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (PeerId, &Peer)> {
@@ -193,8 +207,9 @@ impl PeerTable {
         })
     }
 
+    /// Leaves the entry alone when another peer has the address.
     fn index(&mut self, address: SocketAddr, slot: u32) {
-        self.by_address.insert(Address(address), slot);
+        self.by_address.entry(Address(address)).or_insert(slot);
         self.by_ip.insert((address.ip(), address.port(), slot));
     }
 

@@ -74,6 +74,62 @@ pub struct Stats {
 }
 
 impl Stats {
+    /// What the same session counted since `before`; present values are the present ones.
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            packets_sent: self.packets_sent.saturating_sub(before.packets_sent),
+            packets_received: self
+                .packets_received
+                .saturating_sub(before.packets_received),
+            packets_acked: self.packets_acked.saturating_sub(before.packets_acked),
+            packets_lost: self.packets_lost.saturating_sub(before.packets_lost),
+            packets_duplicate: self
+                .packets_duplicate
+                .saturating_sub(before.packets_duplicate),
+            packets_out_of_order: self
+                .packets_out_of_order
+                .saturating_sub(before.packets_out_of_order),
+            packets_refused: self.packets_refused.saturating_sub(before.packets_refused),
+            fragments_received: self
+                .fragments_received
+                .saturating_sub(before.fragments_received),
+            reassembly_failures: self
+                .reassembly_failures
+                .saturating_sub(before.reassembly_failures),
+            messages_duplicate: self
+                .messages_duplicate
+                .saturating_sub(before.messages_duplicate),
+            messages_sent_reliable: self
+                .messages_sent_reliable
+                .saturating_sub(before.messages_sent_reliable),
+            messages_sent_unreliable: self.messages_sent_unreliable
+                - before.messages_sent_unreliable,
+            messages_resent: self.messages_resent.saturating_sub(before.messages_resent),
+            messages_repeated: self
+                .messages_repeated
+                .saturating_sub(before.messages_repeated),
+            messages_acked: self.messages_acked.saturating_sub(before.messages_acked),
+            messages_skipped: self
+                .messages_skipped
+                .saturating_sub(before.messages_skipped),
+            messages_received: self
+                .messages_received
+                .saturating_sub(before.messages_received),
+            message_bytes_received: self
+                .message_bytes_received
+                .saturating_sub(before.message_bytes_received),
+            message_bytes_sent: self
+                .message_bytes_sent
+                .saturating_sub(before.message_bytes_sent),
+            unreliable_dropped: self
+                .unreliable_dropped
+                .saturating_sub(before.unreliable_dropped),
+            mode_to_bad: self.mode_to_bad.saturating_sub(before.mode_to_bad),
+            mode_to_good: self.mode_to_good.saturating_sub(before.mode_to_good),
+            ..*self
+        }
+    }
+
     /// Adds another session's counters. Present values are left alone: they do not add up.
     pub fn absorb(&mut self, other: &Self) {
         self.packets_sent += other.packets_sent;

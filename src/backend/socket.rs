@@ -125,6 +125,16 @@ impl Socket {
     }
 }
 
+impl Socket {
+    /// Asks no more.
+    pub fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => registry.deregister(stream),
+            Self::Unix(stream) => registry.deregister(stream),
+        }
+    }
+}
+
 impl Read for Socket {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {

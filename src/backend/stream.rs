@@ -19,6 +19,7 @@ use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::time::Duration;
 
+use mio::{Registry, Token};
 use tidegate_proto::{CloseReason, Endpoint, Now, PeerId, SendError, Timestamp};
 
 use super::Socket;
@@ -181,6 +182,23 @@ impl Stream {
     pub fn on_connected(&mut self, greeting: &[u8]) {
         self.state = State::Open;
         self.out.extend_from_slice(greeting);
+    }
+
+    /// Another poll tells about it from now on: until it does, anything may be possible.
+    pub fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        (self.readable, self.writable) = (true, true);
+        match &mut self.socket {
+            Some(socket) => socket.register(registry, token),
+            None => Ok(()),
+        }
+    }
+
+    /// This poll tells about it no more.
+    pub fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
+        match &mut self.socket {
+            Some(socket) => socket.deregister(registry),
+            None => Ok(()),
+        }
     }
 
     /// The kernel reports a change.

@@ -36,9 +36,8 @@ pub(super) struct Runtime {
 impl Default for Runtime {
     fn default() -> Self {
         Self {
-            // One loop carries tens of thousands of messages a second. With more, the kernel gives a
-            // peer whose NAT changes its port to any of them, and only its own one knows the session.
-            workers: 1,
+            // One loop per usable core; sessions follow their peers from one to another.
+            workers: 0,
             // At most 2 MiB a peer in the worst case, and a few KiB in the usual one.
             max_peers: 4096,
             // What that worst case may really use, all peers together.

@@ -140,10 +140,10 @@ impl Listener {
         for (spent, blocked) in counters.backpressure.iter_mut().zip(counters.peers_blocked) {
             *spent += since_last * u32::try_from(blocked).unwrap_or(u32::MAX);
         }
-        // Every session that began has ended once, or is here.
-        let astray = counters
-            .sessions_opened
-            .abs_diff(counters.closed() + census.open);
+        // Every session that began, or came from a sibling, has ended once, went to one, or is here.
+        let began = counters.sessions_opened + self.handovers.arrived;
+        let ended = counters.closed() + self.handovers.departed;
+        let astray = began.abs_diff(ended + census.open);
         counters.invariant_violations = counters.invariant_violations.max(astray);
         let (all, assembling) = (inward + census.outbox, census.assembling);
         self.capacity

@@ -13,12 +13,14 @@
 
 mod attempt;
 mod census;
+mod handover;
 mod orders;
 mod peer;
 mod peers;
 mod quota;
 mod retire;
 mod shed;
+mod siblings;
 mod steps;
 mod token;
 
@@ -29,13 +31,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mio::Registry;
+use mio::{Registry, Waker};
 use tidegate_proto::{CloseReason, Endpoint, Now, PeerId, Reject, Session, Timestamp};
 use tokio::sync::OwnedSemaphorePermit;
 
 use attempt::Attempt;
 pub use attempt::Destination;
 use census::Census;
+use handover::Handovers;
 pub use orders::{PeerView, Policy, Whom};
 use peer::Peer;
 use peers::Peers;
@@ -43,6 +46,7 @@ pub use quota::PeerLimits;
 use quota::Quota;
 pub use retire::Held;
 use retire::Retirement;
+pub use siblings::Siblings;
 pub use token::{Wakes, meaning, token};
 
 use crate::admission::Admission;
@@ -90,6 +94,8 @@ pub struct Parts {
     pub capacity: Arc<Capacity>,
     /// Where counters are published.
     pub reporter: Option<Reporter>,
+    /// The other workers behind the same port.
+    pub siblings: Siblings,
     /// Starts the random session ids.
     pub seed: u64,
 }
@@ -128,6 +134,10 @@ pub struct Listener {
     sent: Sent,
     reporter: Option<Reporter>,
     census: Census,
+    siblings: Siblings,
+    handovers: Handovers,
+    /// Siblings wrote more than was read in a turn.
+    has_letters: bool,
     /// Messages forwarded before this turn.
     forwarded: [u64; Direction::ALL.len()],
     next_session: u64,
@@ -170,6 +180,9 @@ impl Listener {
             sent: Sent::default(),
             reporter: parts.reporter,
             census: Census::default(),
+            siblings: parts.siblings,
+            handovers: Handovers::default(),
+            has_letters: false,
             forwarded: [0; Direction::ALL.len()],
             next_session: parts.seed,
             draining: false,
@@ -188,8 +201,9 @@ impl Listener {
         self.rules.codec.max_frame()
     }
 
-    /// Asks the poll for news of the shared socket.
-    pub fn register(&mut self, registry: &Registry) -> io::Result<()> {
+    /// Asks the poll for news of the shared socket, and siblings to use this waker.
+    pub fn register(&mut self, registry: &Registry, waker: &Arc<Waker>) -> io::Result<()> {
+        self.siblings.set_waker(waker);
         let token = token(self.index, Wakes::Socket);
         match &mut self.socket {
             Some(socket) => {
@@ -287,6 +301,7 @@ impl Listener {
     /// Whether there is work that no event will announce.
     pub fn has_work(&self) -> bool {
         self.readable
+            || self.has_letters
             || self.endpoint.has_events()
             || !self.readable_peers.is_empty()
             || !self.pending.is_empty()

@@ -10,7 +10,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::attempt::Attempt;
 use super::quota::Quota;
 use crate::backend::{Rules, Stream};
-use crate::udp::UdpSocket;
+use crate::udp::{Route, UdpSocket};
 
 /// One peer of a listener.
 #[derive(Debug)]
@@ -79,6 +79,14 @@ impl Peer {
             scheduled: Timestamp::MAX,
             seat: None,
         }
+    }
+
+    /// It comes from another worker's tables into ours.
+    pub(super) fn settle_in(&mut self, id: PeerId, route: Route) {
+        self.id = id;
+        (self.remote, self.ours) = (route.from, route.to);
+        (self.queued, self.blocked) = (false, false);
+        self.scheduled = Timestamp::MAX;
     }
 
     pub(super) fn log_start(&self, listener: &str, target: Option<&str>, identity: Identity<'_>) {

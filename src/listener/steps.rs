@@ -14,6 +14,8 @@ impl Listener {
     /// packet that waits in the socket must count before its session times out.
     pub fn receive(&mut self, turn: &mut Turn<'_>) {
         self.endpoint.set_refusing(self.refusal());
+        self.has_letters = false;
+        self.read_letters(turn);
         if self.readable {
             self.receive_shared(turn);
         }
@@ -103,6 +105,9 @@ impl Listener {
                         .endpoint
                         .handle_datagram(turn.now, route.from, datagram, turn.reply),
                 };
+                if let Handled::Rejected(why) = handled {
+                    self.ask_siblings(turn.now, route, why, datagram);
+                }
                 if known.is_none() && !turn.reply.is_empty() {
                     turn.outgoing.bytes().extend_from_slice(turn.reply);
                     turn.outgoing.push(route.from, route.to);
@@ -143,7 +148,7 @@ impl Listener {
         }
     }
 
-    fn on_handled(&mut self, now: Now, route: Route, handled: Handled) {
+    pub(super) fn on_handled(&mut self, now: Now, route: Route, handled: Handled) {
         match handled {
             Handled::Accepted(id) => self.insert(now.mono, id, route),
             Handled::Moved(id) => {
@@ -235,7 +240,7 @@ impl Listener {
         }
     }
 
-    fn set_blocked(&mut self, id: PeerId, blocked: bool) {
+    pub(super) fn set_blocked(&mut self, id: PeerId, blocked: bool) {
         let Some(peer) = self.peers.get_mut(id) else {
             return;
         };

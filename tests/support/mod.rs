@@ -125,6 +125,7 @@ impl Relay {
             limits: None,
             capacity: Arc::new(Capacity::new(64, 1 << 28)),
             reporter: Some(reporter),
+            siblings: tidegate::listener::Siblings::default(),
             seed: 1,
         };
         let worker = Handle::spawn("test".into(), clock.clone(), vec![parts], ()).unwrap();

@@ -1,0 +1,154 @@
+//! A session goes to the worker that its peer's datagrams go to.
+//!
+//! ```text
+//!   this worker                                       another worker
+//!   datagram, nobody's ──▶ ask (bounded per second) ──▶ a silent session behind that IP whose key
+//!                                                        opens it?  (bounded per second as well)
+//!   adopt session and stream, ◀── found ◀─────────────── deregister, take out of all tables
+//!   handle the datagram
+//! ```
+//!
+//! Nothing is sent to anybody for it, so forged datagrams amplify nothing. While a session is on its
+//! way, datagrams for it are lost as on any network.
+
+use tidegate_proto::{CloseReason, Handled, Now, PeerId, Reject};
+
+use super::siblings::{Found, Letter};
+use super::{Listener, Turn, Wakes, token};
+use crate::udp::Route;
+
+/// Questions asked, and sessions that came and went that way.
+#[derive(Debug, Default)]
+pub(super) struct Handovers {
+    second: u64,
+    asked: u32,
+    pub(super) arrived: u64,
+    pub(super) departed: u64,
+}
+
+impl Listener {
+    /// A datagram of nobody here: maybe it is for a session of another worker.
+    pub(super) fn ask_siblings(&mut self, now: Now, route: Route, why: Reject, datagram: &[u8]) {
+        let is_worth_it = match why {
+            // Who is here already may move, however full it is.
+            Reject::UnknownPeer | Reject::Full => !self.draining && self.siblings.len() > 0,
+            _ => false,
+        };
+        if is_worth_it && self.handovers.may_ask(now, self.siblings.len() as u32) {
+            self.siblings.ask(route, datagram);
+        }
+    }
+
+    /// Questions and answers of other workers.
+    pub(super) fn read_letters(&mut self, turn: &mut Turn<'_>) {
+        for _ in 0..LETTERS_PER_TURN {
+            match self.siblings.next() {
+                None => return,
+                Some(Letter::Lost {
+                    asker,
+                    route,
+                    datagram,
+                }) => self.look_for(turn, asker, route, datagram),
+                Some(Letter::Found(found)) => self.adopt(turn, *found),
+            }
+        }
+        // More of them come first in the next turn.
+        self.has_letters = true;
+    }
+
+    fn look_for(&mut self, turn: &mut Turn<'_>, asker: usize, route: Route, datagram: Box<[u8]>) {
+        if self.draining {
+            return;
+        }
+        let Some(id) = self.endpoint.claim(turn.now, route.from, &datagram) else {
+            return;
+        };
+        // One that is still joining, or over, stays: its next datagrams ask again.
+        let is_settled = |id: PeerId| {
+            let peer = self.peers.get(id)?;
+            Some(peer.connected && peer.closed.is_none() && peer.stream.is_open())
+        };
+        if is_settled(id) != Some(true) {
+            return;
+        }
+        self.set_blocked(id, false);
+        self.on_ended(id);
+        let Some(mut peer) = self.peers.remove(id) else {
+            return;
+        };
+        let Some((session, before)) = self.endpoint.take_out(id) else {
+            return;
+        };
+        if let Err(error) = peer.stream.deregister(turn.registry) {
+            tracing::debug!(%error, "stream was not registered");
+        }
+        if let Some(target) = peer.attempt.target {
+            let connections = &mut self.counters.targets[target].connections;
+            *connections = connections.saturating_sub(1);
+        }
+        self.handovers.departed += 1;
+        let found = Found {
+            peer,
+            session,
+            before,
+            route,
+            datagram,
+        };
+        self.siblings.answer(asker, found);
+    }
+
+    fn adopt(&mut self, turn: &mut Turn<'_>, found: Found) {
+        let Found {
+            mut peer,
+            session,
+            before,
+            route,
+            mut datagram,
+        } = found;
+        let now = turn.now;
+        let is_taken = self.endpoint.find(route.from).is_some();
+        let id = self.endpoint.adopt(now, route.from, session, before);
+        peer.settle_in(id, route);
+        let token = token(self.index, Wakes::Stream(id.slot()));
+        let registered = peer.stream.register(turn.registry, token);
+        if let Some(target) = peer.attempt.target {
+            self.counters.targets[target].connections += 1;
+        }
+        self.handovers.arrived += 1;
+        self.peers.insert(*peer);
+        self.on_came(id);
+        self.touch(id);
+        if let Err(error) = registered {
+            tracing::warn!(%error, "a stream could not be handed over");
+            self.endpoint.close(now, id, CloseReason::Overload);
+        } else if is_taken {
+            self.endpoint.close(now, id, CloseReason::Replaced);
+        } else if self.draining {
+            self.endpoint.close(now, id, CloseReason::Drain);
+        } else {
+            let handled = match self.endpoint.handle_datagram_of(now, id, &mut datagram) {
+                Handled::Peer(id) => Handled::Moved(id),
+                other => other,
+            };
+            self.on_handled(now, route, handled);
+        }
+    }
+}
+
+impl Handovers {
+    /// Each question goes to all `others`, and they ask as well.
+    fn may_ask(&mut self, now: Now, others: u32) -> bool {
+        let second = now.mono.as_nanos() / 1_000_000_000;
+        if second != self.second {
+            (self.second, self.asked) = (second, 0);
+        }
+        self.asked = self.asked.saturating_add(1);
+        self.asked <= (QUESTIONS_PER_SEC / others.max(1)).max(1)
+    }
+}
+
+/// Questions that reach one worker. What a flood of datagrams from unknown addresses may cost it: for
+/// each a lookup, and a decryption where a session behind the same IP is silent.
+const QUESTIONS_PER_SEC: u32 = 1_000;
+
+const LETTERS_PER_TURN: usize = 64;

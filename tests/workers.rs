@@ -1,0 +1,257 @@
+//! Several workers behind one port: a session follows its peer's new port, whichever worker the
+//! kernel then gives its datagrams to.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot get a socket has failed"
+)]
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use support::program::{Place, Program};
+use support::wait_until;
+use tidegate::clock::Clock;
+use tidegate::config::read_key_file;
+use tidegate::tokens::{Recipe, mint};
+use tidegate_proto::yojimbo::netcode::UserData;
+use tidegate_proto::yojimbo::{Connector, Params};
+use tidegate_proto::{Event, Session};
+
+/// Echoes every stream until its end.
+fn echo_server() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            std::thread::spawn(move || {
+                let mut reader = stream.try_clone().unwrap();
+                std::io::copy(&mut reader, &mut stream).ok();
+            });
+        }
+    });
+    address
+}
+
+/// `tidegate serve` with four workers.
+struct Serve {
+    program: Program,
+    admin: SocketAddr,
+}
+
+impl Serve {
+    fn start(place: &Place, backend: SocketAddr) -> Self {
+        let admin = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap();
+        place.write("netcode.key", &"42".repeat(32));
+        let key = place.path("netcode.key");
+        std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
+        place.write(
+            "tidegate.toml",
+            &format!(
+                r#"
+                version = 1
+                [runtime]
+                workers = 4
+                [admin]
+                listen = "{admin}"
+                [log]
+                format = "json"
+                [listener.game]
+                bind = ["127.0.0.1:0"]
+                public_addresses = ["any"]
+                backend = "game"
+                [listener.game.netcode]
+                key_file = "netcode.key"
+                [backend.game]
+                targets = ["tcp://{backend}"]
+                framing = "u16be"
+                health = {{ kind = "off" }}
+                "#
+            ),
+        );
+        let program = place.start(&["serve", "--config", "tidegate.toml"]);
+        Self { program, admin }
+    }
+
+    fn metrics(&self) -> String {
+        let mut stream = TcpStream::connect(self.admin).unwrap();
+        write!(
+            stream,
+            "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        )
+        .unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
+    }
+
+    /// Which worker has all peers, once one of them does.
+    fn worker(&self) -> String {
+        wait_until("one worker with a peer", Duration::from_secs(20), || {
+            let metrics = self.metrics();
+            let peers = metrics
+                .lines()
+                .filter(|line| line.starts_with("tidegate_worker_peers{") && !line.ends_with(" 0"));
+            let workers: Vec<_> = peers.collect();
+            (workers.len() == 1).then(|| workers[0].to_owned())
+        })
+    }
+
+    /// The sum of all series of a metric.
+    fn sum(&self, name: &str) -> f64 {
+        let metrics = self.metrics();
+        let series = metrics.lines().filter(|line| {
+            let rest = line.strip_prefix(name);
+            rest.is_some_and(|rest| rest.starts_with(['{', ' ']))
+        });
+        series
+            .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
+            .sum()
+    }
+}
+
+/// A client that can change its port.
+struct Player {
+    server: SocketAddr,
+    socket: UdpSocket,
+    session: Connector,
+    clock: Clock,
+    connected: bool,
+    heard: Vec<Vec<u8>>,
+}
+
+impl Player {
+    fn new(place: &Place, server: SocketAddr, client_id: u64) -> Self {
+        let key = read_key_file(&place.path("netcode.key")).unwrap();
+        let recipe = Recipe {
+            protocol_id: u64::from_le_bytes(*b"tidegat1"),
+            client_id,
+            servers: vec![server],
+            lifetime: Duration::from_secs(30),
+            timeout: Duration::from_secs(10),
+            user_data: UserData::empty(),
+        };
+        let token = mint(recipe, &key).unwrap();
+        let mut clock = Clock::start();
+        let now = clock.now();
+        let session = Connector::new(now, Arc::new(Params::default()), token, client_id);
+        Self {
+            server,
+            socket: Self::socket(server),
+            session,
+            clock,
+            connected: false,
+            heard: Vec::new(),
+        }
+    }
+
+    fn socket(server: SocketAddr) -> UdpSocket {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.connect(server).unwrap();
+        socket
+            .set_read_timeout(Some(Duration::from_millis(5)))
+            .unwrap();
+        socket
+    }
+
+    /// What a NAT does to a client.
+    fn change_port(&mut self) {
+        let old = self.socket.local_addr().unwrap();
+        self.socket = Self::socket(self.server);
+        assert_ne!(old, self.socket.local_addr().unwrap());
+    }
+
+    fn turn(&mut self) {
+        let mut datagram = [0; 2048];
+        if let Ok(length) = self.socket.recv(&mut datagram) {
+            let now = self.clock.now();
+            self.session
+                .handle_datagram(now, &mut datagram[..length])
+                .ok();
+        }
+        let now = self.clock.now();
+        if self
+            .session
+            .poll_timeout()
+            .is_some_and(|next| next.at <= now.mono)
+        {
+            self.session.handle_timeout(now);
+        }
+        while let Some(event) = self.session.poll_event() {
+            match event {
+                Event::Authenticated => {}
+                Event::Connected => self.connected = true,
+                Event::Closed(reason) => panic!("closed: {reason:?}"),
+            }
+        }
+        while let Some(message) = self.session.poll_message() {
+            self.heard.push(message.payload.to_vec());
+        }
+        let mut datagram = Vec::new();
+        while self.session.poll_transmit(now, &mut datagram) {
+            self.socket.send(&datagram).ok();
+            datagram.clear();
+        }
+    }
+
+    fn turn_until(&mut self, what: &str, is: impl Fn(&Self) -> bool) {
+        wait_until(what, Duration::from_secs(20), || {
+            self.turn();
+            is(self).then_some(())
+        });
+    }
+
+    /// Says something and waits for its echo.
+    fn echo(&mut self, message: &[u8]) {
+        let heard = self.heard.len();
+        let now = self.clock.now();
+        self.session.send(now, 0, message).unwrap();
+        self.turn_until("an echo", |player| player.heard.len() > heard);
+        assert_eq!(self.heard[heard], message);
+    }
+}
+
+#[test]
+fn a_session_follows_its_peer_to_another_worker() {
+    let place = Place::new("workers");
+    let mut serve = Serve::start(&place, echo_server());
+    let address = serve.program.address();
+    let mut player = Player::new(&place, address, 7);
+    player.turn_until("connected", |player| player.connected);
+    player.echo(b"before");
+    let first = serve.worker();
+    let mut said = 1;
+    let moves = (1..=20).find(|number: &u32| {
+        player.change_port();
+        for word in 0..5 {
+            player.echo(format!("{word} after {number} moves").as_bytes());
+            said += 1;
+        }
+        serve.worker() != first
+    });
+    let moves = moves.expect("each move has three chances in four to meet another worker");
+    assert_eq!(player.heard.len(), said, "nothing was said twice or lost");
+    // The books balance over both workers: one session, all its messages, nothing counted twice.
+    let forwarded = 2.0 * said as f64;
+    wait_until("the counters", Duration::from_secs(20), || {
+        (serve.sum("tidegate_messages_forwarded_total") >= forwarded).then_some(())
+    });
+    let after = format!("after {moves} moves");
+    for (name, value) in [
+        ("tidegate_messages_forwarded_total", forwarded),
+        ("tidegate_messages_sent_total", said as f64),
+        ("tidegate_invariant_violations_total", 0.0),
+        ("tidegate_backend_connections", 1.0),
+        ("tidegate_backend_connections_total", 1.0),
+    ] {
+        assert_eq!(serve.sum(name), value, "{name} {after}");
+    }
+}
