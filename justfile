@@ -27,3 +27,42 @@ bench-policy *ARGS:
 # found, to proto/src/tests/kept_seeds.txt.
 sim SEEDS="20000" FIRST="1":
     TIDEGATE_SEEDS={{SEEDS}} TIDEGATE_SEED={{FIRST}} nice cargo test --release -p tidegate-proto --lib every_world -- --nocapture
+
+# What a relayed message costs, beside a relay that speaks no protocol.
+bench-relay *ARGS:
+    cargo bench --quiet --bench relay -- {{ARGS}}
+
+# The same over peers, message sizes and rates.
+bench-growth:
+    cargo bench --quiet --bench relay -- --curve peers
+    cargo bench --quiet --bench relay -- --curve size
+    cargo bench --quiet --bench relay -- --curve rate
+
+# System calls for a relayed message; needs strace.
+bench-syscalls:
+    benches/syscalls.sh
+
+# The protocol alone: nanoseconds for 1000 packets, each way.
+bench-packet:
+    cargo bench --quiet --bench packet
+
+# The protocol alone, in instructions; fails when they grew by more than a tenth. Needs valgrind.
+bench-instructions *ARGS:
+    benches/instructions.sh {{ARGS}}
+
+# Peers that say nothing.
+bench-idle *ARGS:
+    cargo bench --quiet --bench idle -- {{ARGS}}
+
+# What a join costs, and what those who play notice of it.
+bench-joins *ARGS:
+    cargo bench --quiet --bench joins -- {{ARGS}}
+
+# One fast connection, over loopback and over a bad link.
+bench-bulk *ARGS:
+    cargo bench --quiet --bench bulk -- {{ARGS}}
+    cargo bench --quiet --bench bulk -- --link --size 7000 {{ARGS}}
+    cargo bench --quiet --bench bulk -- --link --size 60000 {{ARGS}}
+
+# Every table of docs/PERFORMANCE.md, in its order: a quarter of an hour on a quiet machine.
+bench-all: bench-instructions bench-packet bench-relay bench-growth bench-syscalls bench-idle bench-joins bench-bulk

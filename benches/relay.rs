@@ -1,0 +1,236 @@
+//! What does a relayed message cost, beside a relay that speaks no protocol?
+//!
+//! Players say messages at a fixed rate, the backend echoes them; each way counts as one message.
+//! Processor time is that of the relay alone (the whole process; on loopback that includes much of
+//! the kernel's receive path). Times run from the moment a message was said to the moment the other
+//! end read it, wake-ups of players and backend included.
+//!
+//! `--peers 1000 --rate 30 --size 64 --seconds 8`; `--only plain|tidegate`; `--curve peers|size|rate`
+
+mod stand;
+
+use std::time::Duration;
+
+use stand::backend::{Backend, Habit};
+use stand::plain::{Plain, PlainPlayers};
+use stand::players::Players;
+use stand::program::{Place, Program};
+use stand::spread::Spread;
+use stand::{STAMPS, flag, nanos, option, table};
+use tidegate_proto::yojimbo::Params;
+
+/// One cell.
+#[derive(Clone, Copy)]
+struct Load {
+    peers: usize,
+    rate: f64,
+    size: usize,
+    seconds: f64,
+}
+
+struct Outcome {
+    messages: u64,
+    cpu_nanos: u64,
+    sleeps: Option<u64>,
+    resident: Option<u64>,
+    up: Spread,
+    down: Spread,
+}
+
+fn main() {
+    if flag("test") {
+        return; // `cargo test --benches` only wants to know that it builds.
+    }
+    let load = Load {
+        peers: option("peers", 1000.0) as usize,
+        rate: option("rate", 30.0),
+        size: option("size", 64.0) as usize,
+        seconds: option("seconds", 8.0),
+    };
+    table::circumstances();
+    table::head(&[
+        "relay",
+        "peers",
+        "Hz",
+        "bytes",
+        "messages/s",
+        "CPU us/message",
+        "of a core",
+        "wake-ups/message",
+        "KiB/peer",
+        "up us p50/p99/p99.9",
+        "down us p50/p99/p99.9",
+    ]);
+    let loads = match std::env::args()
+        .skip_while(|flag| flag != "--curve")
+        .nth(1)
+        .as_deref()
+    {
+        None => vec![load],
+        Some("peers") => [10, 100, 1000, 3000]
+            .map(|peers| Load {
+                peers,
+                rate: 30_000.0 / peers.max(1000) as f64,
+                ..load
+            })
+            .into(),
+        Some("size") => [16, 64, 256, 1024, 4096, 16_384]
+            .map(|size| Load {
+                peers: 100,
+                size,
+                ..load
+            })
+            .into(),
+        Some("rate") => [1.0, 10.0, 30.0, 60.0]
+            .map(|rate| Load { rate, ..load })
+            .into(),
+        Some(other) => panic!("no curve over {other}"),
+    };
+    let only = std::env::args().skip_while(|flag| flag != "--only").nth(1);
+    for load in loads {
+        for (name, run) in [
+            ("plain", plain as fn(Load) -> Outcome),
+            ("tidegate", tidegate),
+        ] {
+            if only.as_deref().is_none_or(|only| only == name) {
+                print(name, load, &run(load));
+            }
+        }
+    }
+}
+
+fn print(name: &str, load: Load, outcome: &Outcome) {
+    let messages = outcome.messages.max(1) as f64;
+    let dash = || "-".to_owned();
+    let per_peer = |bytes: u64| bytes as f64 / 1024.0 / load.peers as f64;
+    table::row(&[
+        name.to_owned(),
+        load.peers.to_string(),
+        load.rate.to_string(),
+        load.size.to_string(),
+        format!("{:.0}", messages / load.seconds),
+        format!("{:.2}", outcome.cpu_nanos as f64 / 1e3 / messages),
+        format!("{:.0} %", outcome.cpu_nanos as f64 / 1e7 / load.seconds),
+        outcome
+            .sleeps
+            .map_or_else(dash, |sleeps| format!("{:.3}", sleeps as f64 / messages)),
+        outcome
+            .resident
+            .map_or_else(dash, |bytes| format!("{:.1}", per_peer(bytes))),
+        outcome.up.text(),
+        outcome.down.text(),
+    ]);
+}
+
+/// When which message is due: evenly spread over peers and time.
+struct Schedule {
+    start: u64,
+    every: f64,
+    next: u64,
+    peers: usize,
+    message: Vec<u8>,
+}
+
+impl Schedule {
+    fn new(load: Load) -> Self {
+        Self {
+            start: nanos(),
+            every: 1e9 / (load.rate * load.peers as f64),
+            next: 0,
+            peers: load.peers,
+            message: vec![0x5a; load.size.max(STAMPS)],
+        }
+    }
+
+    /// The messages due by now, each stamped with the time it was due: a late player counts.
+    fn due(&mut self, mut say: impl FnMut(usize, &[u8])) {
+        let now = nanos();
+        loop {
+            let at = self.start + (self.next as f64 * self.every) as u64;
+            if at > now {
+                return;
+            }
+            self.message[..8].copy_from_slice(&at.to_le_bytes());
+            say(self.next as usize % self.peers, &self.message);
+            self.next += 1;
+        }
+    }
+}
+
+fn way_down(message: &[u8], down: &mut Spread) {
+    let mut had = [0; 8];
+    had.copy_from_slice(&message[8..STAMPS]);
+    down.record(nanos().saturating_sub(u64::from_le_bytes(had)));
+}
+
+/// Before figures are taken: streams connect, buffers grow, paths are measured.
+const WARM_UP: Duration = Duration::from_secs(2);
+
+fn tidegate(load: Load) -> Outcome {
+    let backend = Backend::start(Habit::Echo);
+    let place = Place::new();
+    let server = Program::serve(&place, &backend.target(), 1, "");
+    let before = server.usage();
+    let mut players = Players::new(server.address, Params::default());
+    players.join(load.peers, 256, Duration::from_secs(60));
+    let mut down = Spread::default();
+    let mut heard = 0;
+    let mut schedule = Schedule::new(load);
+    let mut round = |span: Duration, down: &mut Spread, heard: &mut u64| {
+        let until = nanos() + span.as_nanos() as u64;
+        while nanos() < until {
+            schedule.due(|player, message| {
+                players.say(player, message);
+            });
+            players.turn(Duration::from_micros(500), |_, message| {
+                *heard += 1;
+                way_down(message, down);
+            });
+        }
+    };
+    round(WARM_UP, &mut down, &mut heard);
+    backend.take_way_up();
+    (down, heard) = (Spread::default(), 0);
+    let start = server.usage();
+    round(Duration::from_secs_f64(load.seconds), &mut down, &mut heard);
+    let end = server.usage();
+    Outcome {
+        messages: 2 * heard,
+        cpu_nanos: end.cpu_nanos - start.cpu_nanos,
+        sleeps: Some(end.sleeps - start.sleeps),
+        resident: Some(end.resident.saturating_sub(before.resident)),
+        up: backend.take_way_up(),
+        down,
+    }
+}
+
+fn plain(load: Load) -> Outcome {
+    let backend = Backend::start(Habit::Echo);
+    let relay = Plain::start(backend.address);
+    let mut players = PlainPlayers::new(relay.address);
+    let mut down = Spread::default();
+    let mut schedule = Schedule::new(load);
+    let mut round = |span: Duration, down: &mut Spread| {
+        let until = nanos() + span.as_nanos() as u64;
+        while nanos() < until {
+            schedule.due(|player, message| players.say(player, message));
+            players.turn(Duration::from_micros(500), |message| {
+                way_down(message, down)
+            });
+        }
+    };
+    round(WARM_UP, &mut down);
+    backend.take_way_up();
+    down.clear();
+    let start = relay.done();
+    round(Duration::from_secs_f64(load.seconds), &mut down);
+    let end = relay.done();
+    Outcome {
+        messages: end.0 - start.0,
+        cpu_nanos: end.1 - start.1,
+        sleeps: None,
+        resident: None,
+        up: backend.take_way_up(),
+        down,
+    }
+}

@@ -1,0 +1,202 @@
+//! A game server that only echoes, or swallows: one thread over all its streams, like a real one.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use mio::net::{TcpListener, TcpStream};
+use mio::{Events, Interest, Poll, Token};
+
+use super::spread::Spread;
+use super::{STAMPS, nanos};
+
+/// What it does with what it reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Habit {
+    /// Notes how long each frame was under way, stamps it, and sends it back.
+    Echo,
+    /// Counts bytes.
+    Swallow,
+}
+
+/// A backend; it ends when dropped.
+pub struct Backend {
+    pub address: SocketAddr,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    stop: AtomicBool,
+    bytes: AtomicU64,
+    streams: AtomicU64,
+    /// From the player's stamp to our reading it.
+    way_up: Mutex<Spread>,
+}
+
+impl Backend {
+    pub fn start(habit: Habit) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = listener.local_addr().unwrap();
+        let shared = Arc::new(Shared::default());
+        let own = shared.clone();
+        let thread = std::thread::spawn(move || Work::new(listener, own, habit).run());
+        Self {
+            address,
+            shared,
+            thread: Some(thread),
+        }
+    }
+
+    pub fn target(&self) -> String {
+        format!("tcp://{}", self.address)
+    }
+
+    /// Bytes read so far, frame headers included.
+    pub fn bytes(&self) -> u64 {
+        self.shared.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Streams accepted so far.
+    pub fn streams(&self) -> u64 {
+        self.shared.streams.load(Ordering::Relaxed)
+    }
+
+    /// Takes what was noted of the way up.
+    pub fn take_way_up(&self) -> Spread {
+        std::mem::take(&mut self.shared.way_up.lock().unwrap())
+    }
+}
+
+impl Drop for Backend {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.join().ok();
+        }
+    }
+}
+
+struct Work {
+    listener: TcpListener,
+    shared: Arc<Shared>,
+    habit: Habit,
+    poll: Poll,
+    streams: Vec<(TcpStream, Vec<u8>)>,
+    buffer: Vec<u8>,
+    way_up: Spread,
+}
+
+impl Work {
+    fn new(mut listener: TcpListener, shared: Arc<Shared>, habit: Habit) -> Self {
+        let poll = Poll::new().unwrap();
+        let token = Token(usize::MAX);
+        poll.registry()
+            .register(&mut listener, token, Interest::READABLE)
+            .unwrap();
+        Self {
+            listener,
+            shared,
+            habit,
+            poll,
+            streams: Vec::new(),
+            buffer: vec![0; 1 << 18],
+            way_up: Spread::default(),
+        }
+    }
+
+    fn run(&mut self) {
+        let mut events = Events::with_capacity(1024);
+        while !self.shared.stop.load(Ordering::Relaxed) {
+            let wait = Duration::from_millis(50);
+            self.poll.poll(&mut events, Some(wait)).ok();
+            for event in &events {
+                match event.token().0 {
+                    usize::MAX => self.accept(),
+                    stream => self.read(stream),
+                }
+            }
+            if self.way_up.len() > 0
+                && let Ok(mut noted) = self.shared.way_up.try_lock()
+            {
+                noted.add(&self.way_up);
+                self.way_up.clear();
+            }
+        }
+    }
+
+    fn accept(&mut self) {
+        while let Ok((mut stream, _)) = self.listener.accept() {
+            stream.set_nodelay(true).unwrap();
+            let token = Token(self.streams.len());
+            self.poll
+                .registry()
+                .register(&mut stream, token, Interest::READABLE)
+                .unwrap();
+            self.streams.push((stream, Vec::new()));
+            self.shared.streams.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn read(&mut self, index: usize) {
+        loop {
+            let (stream, rest) = &mut self.streams[index];
+            let held = rest.len();
+            self.buffer[..held].copy_from_slice(rest);
+            rest.clear();
+            let count = match stream.read(&mut self.buffer[held..]) {
+                Ok(0) => return,
+                Ok(count) => count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    rest.extend_from_slice(&self.buffer[..held]);
+                    return;
+                }
+                Err(_) => return,
+            };
+            self.shared.bytes.fetch_add(count as u64, Ordering::Relaxed);
+            let end = held + count;
+            if self.habit == Habit::Echo {
+                let whole = stamp(&mut self.buffer[..end], &mut self.way_up);
+                // A backend that cannot write has a reader that is behind: it waits for it.
+                let mut at = 0;
+                while at < whole {
+                    match stream.write(&self.buffer[at..whole]) {
+                        Ok(count) => at += count,
+                        Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                            std::thread::yield_now();
+                        }
+                        Err(_) => return,
+                    }
+                }
+                rest.extend_from_slice(&self.buffer[whole..end]);
+            }
+            if end < self.buffer.len() {
+                return;
+            }
+        }
+    }
+}
+
+/// Notes and stamps the whole frames in `bytes`; returns where they end.
+fn stamp(bytes: &mut [u8], way_up: &mut Spread) -> usize {
+    let mut at = 0;
+    while let Some(head) = bytes.get(at..at + 2) {
+        let length = usize::from(u16::from_be_bytes([head[0], head[1]]));
+        let Some(frame) = bytes.get_mut(at + 2..at + 2 + length) else {
+            break;
+        };
+        if let Some(stamps) = frame.get_mut(..STAMPS) {
+            let now = nanos();
+            let (sent, had) = stamps.split_at_mut(8);
+            let sent = u64::from_le_bytes([0, 1, 2, 3, 4, 5, 6, 7].map(|index| sent[index]));
+            way_up.record(now.saturating_sub(sent));
+            had.copy_from_slice(&now.to_le_bytes());
+        }
+        at += 2 + length;
+    }
+    at
+}

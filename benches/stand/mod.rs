@@ -1,0 +1,47 @@
+//! What the benches of the running program stand on: players that cost little, backends that echo or
+//! swallow, the program as a child process, and a relay without any protocol to compare it with.
+
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    clippy::let_underscore_must_use,
+    reason = "each bench uses its own part of it; one that cannot get a socket or a clock has failed"
+)]
+
+pub mod backend;
+pub mod in_memory;
+pub mod plain;
+pub mod players;
+pub mod program;
+pub mod spread;
+pub mod table;
+
+use std::sync::OnceLock;
+use std::time::Instant;
+
+/// Nanoseconds since the bench began; the same clock for players and backends.
+pub fn nanos() -> u64 {
+    static START: OnceLock<Instant> = OnceLock::new();
+    START.get_or_init(Instant::now).elapsed().as_nanos() as u64
+}
+
+/// The number behind `--NAME` on the command line.
+pub fn option(name: &str, default: f64) -> f64 {
+    let mut arguments = std::env::args();
+    let flag = format!("--{name}");
+    match arguments.by_ref().find(|argument| *argument == flag) {
+        Some(_) => arguments.next().unwrap().parse().unwrap(),
+        None => default,
+    }
+}
+
+/// Whether `--NAME` is on the command line.
+pub fn flag(name: &str) -> bool {
+    let flag = format!("--{name}");
+    std::env::args().any(|argument| argument == flag)
+}
+
+/// Bytes at the start of every message: when it was sent, and when the backend had it.
+pub const STAMPS: usize = 16;
