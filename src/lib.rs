@@ -3,6 +3,7 @@
 
 pub mod admin;
 pub mod admission;
+pub mod alarms;
 pub mod backend;
 pub mod backends;
 pub mod board;
@@ -20,6 +21,7 @@ pub mod exit;
 pub mod framing;
 pub mod lag;
 pub mod listener;
+pub mod load;
 pub mod logging;
 pub mod metrics;
 pub mod notify;

@@ -123,7 +123,7 @@ fn need_file(config: &Option<PathBuf>, or: &str) -> anyhow::Result<Vec<Override>
 }
 
 /// Paths of flags are seen from where they are typed, not from a credentials directory.
-fn absolute(path: &Path) -> anyhow::Result<String> {
+pub(super) fn absolute(path: &Path) -> anyhow::Result<String> {
     let path = std::path::absolute(path).with_context(|| path.display().to_string())?;
     let text = path.to_str().map(str::to_owned);
     text.ok_or_else(|| Misused(format!("{} is not UTF-8", path.display())).into())

@@ -18,6 +18,7 @@ mod demo;
 mod input;
 mod keygen;
 mod lag;
+mod load;
 mod token;
 
 /// A gateway: reliable UDP for players, plain streams for servers.
@@ -67,6 +68,8 @@ enum Command {
     Ctl(ctl::CtlArgs),
     /// Watch the peers of a running tidegate
     Top(ctl::TopArgs),
+    /// Be many clients of a server, check every byte that comes back, and say how long it took
+    Load(load::LoadArgs),
     /// Be a bad network between clients and a UDP server: delay, loss, bursts, and worse
     Lag(lag::LagArgs),
     /// Make a connect token, or find out why a server refuses one
@@ -238,6 +241,7 @@ fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Health { ready, admin } => health(admin, ready),
         Command::Ctl(args) => ctl::run(args),
         Command::Top(args) => ctl::top(args),
+        Command::Load(args) => load::run(args),
         Command::Lag(args) => lag::run(args),
         Command::Token(command) => token::run(command),
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   players ──▶ a bad network each ──▶ UDP ──▶ tidegate serve ──▶ TCP ──▶ echo server
-//!    player.rs     weather.rs, sim::Link          the real one               echo.rs
+//!    player.rs     weather.rs, sim::Link          the real one               load/echo.rs
 //! ```
 //!
 //! Sockets, handshakes, encryption and streams are real; only the badness of the network is made here.
@@ -17,11 +17,11 @@ use clap::ValueEnum;
 use tidegate_proto::yojimbo::netcode::{Key, UserData};
 
 use crate::config::{self, Config, Input};
+use crate::load;
 use crate::protocol::Dialer;
 use crate::serve::Server;
 use crate::tokens;
 
-mod echo;
 mod player;
 mod players;
 mod screen;
@@ -116,7 +116,8 @@ impl Demo {
     }
 
     async fn play(&self) -> anyhow::Result<Verdict> {
-        let backend = echo::start().context("the echo server")?;
+        let backend =
+            load::echo::start(SocketAddr::from(([127, 0, 0, 1], 0))).context("the echo server")?;
         let key = Key::new(tokens::random()?);
         let mut config = self.config(backend, &key)?;
         let server = match Server::open(&config).await {

@@ -1,8 +1,7 @@
 //! The clients of a bad network: a socket to the server for each, a link each way, and when which of
 //! them has something due.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -12,6 +11,7 @@ use tidegate_proto::Timestamp;
 use tidegate_proto::sim::{Done, Link, Random};
 
 use super::weather::Weather;
+use crate::alarms::Alarms;
 use crate::udp::{Options, Route, UdpSocket};
 
 /// One client.
@@ -23,7 +23,7 @@ pub(super) struct Client {
     pub(super) up: Link<()>,
     pub(super) down: Link<()>,
     heard: Timestamp,
-    /// Its live entry among the timers.
+    /// Its live alarm.
     wakes: Timestamp,
 }
 
@@ -34,8 +34,7 @@ pub(super) struct Clients {
     slots: Vec<Option<Client>>,
     free: Vec<usize>,
     by_address: HashMap<SocketAddr, usize>,
-    /// Entries may be early or stale: an early look does no harm.
-    timers: BinaryHeap<Reverse<(Timestamp, usize)>>,
+    alarms: Alarms,
     /// Clients that ever came.
     came: u64,
     /// What the links of those did who are gone.
@@ -51,7 +50,7 @@ impl Clients {
             slots: Vec::new(),
             free: Vec::new(),
             by_address: HashMap::new(),
-            timers: BinaryHeap::new(),
+            alarms: Alarms::default(),
             came: 0,
             gone: (Done::default(), Done::default()),
             weather,
@@ -166,13 +165,12 @@ impl Clients {
 
     /// The earliest arrival.
     pub(super) fn next(&self) -> Option<Timestamp> {
-        self.timers.peek().map(|Reverse((at, _))| *at)
+        self.alarms.next()
     }
 
     /// A client with something due.
     pub(super) fn pop_due(&mut self, now: Timestamp) -> Option<usize> {
-        while self.next()? <= now {
-            let Reverse((at, slot)) = self.timers.pop()?;
+        while let Some((at, slot)) = self.alarms.pop_due(now) {
             if let Some(client) = self.get_mut(slot)
                 && client.wakes == at
             {
@@ -183,17 +181,14 @@ impl Clients {
         None
     }
 
-    /// Puts a client on the timers, unless it is there for an earlier time.
+    /// Sets the alarm of a client that has something under way.
     pub(super) fn schedule(&mut self, slot: usize) {
         let Some(Some(client)) = self.slots.get_mut(slot) else {
             return;
         };
         let arrivals = [client.up.next_arrival(), client.down.next_arrival()];
-        if let Some(at) = arrivals.into_iter().flatten().min()
-            && at < client.wakes
-        {
-            client.wakes = at;
-            self.timers.push(Reverse((at, slot)));
+        if let Some(at) = arrivals.into_iter().flatten().min() {
+            self.alarms.schedule(slot, at, &mut client.wakes);
         }
     }
 }

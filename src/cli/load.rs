@@ -1,0 +1,289 @@
+//! `tidegate load`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::{input, print};
+use crate::clock;
+use crate::config::{self, ConnectFlags, Tunnel, parse_duration};
+use crate::exit::{Exit, Misused, Unavailable};
+use crate::load::{Load, Pacing, Running, echo, report};
+
+#[derive(Args, Debug)]
+pub(super) struct LoadArgs {
+    /// The server, such as yojimbo://game.example.net:40000
+    #[arg(long, value_name = "URL", conflicts_with = "config")]
+    remote: Option<String>,
+    /// The server's key: tokens are made here
+    #[arg(long, value_name = "FILE", requires = "remote", group = "tokens")]
+    key: Option<PathBuf>,
+    /// A file with a connect token: lets one client in
+    #[arg(long, value_name = "FILE", requires = "remote", group = "tokens")]
+    token_file: Option<PathBuf>,
+    /// A shell command that prints a fresh token for each client
+    #[arg(long, value_name = "COMMAND", requires = "remote", group = "tokens")]
+    token_command: Option<String>,
+    /// What tokens made here name, where clients do not dial the server itself (`tidegate lag`, say)
+    #[arg(long, value_name = "ADDRESS")]
+    token_address: Option<SocketAddr>,
+    /// Instead of --remote: a file with a [tunnel.NAME] that says how to get in
+    #[arg(short, long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Which tunnel [default: the only one]
+    #[arg(long, value_name = "NAME", requires = "config")]
+    tunnel: Option<String>,
+    /// Be the backend too: a TCP server here that sends back what it reads. Alone: until interrupted
+    #[arg(long, value_name = "ADDRESS")]
+    echo: Option<SocketAddr>,
+    /// What is sent does not come back: send only
+    #[arg(long, conflicts_with = "echo")]
+    no_echo: bool,
+    /// Clients, each with a UDP socket of its own
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    clients: u32,
+    /// Messages a second of each, on a fixed timetable
+    #[arg(long, default_value_t = 10.0, value_name = "RATE")]
+    rate: f64,
+    /// Instead of --rate: each has so many messages under way, and sends the next when one is back
+    #[arg(long, value_name = "COUNT", conflicts_with = "rate", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    window: Option<u32>,
+    /// Bytes of a message, or a range such as 32-1000
+    #[arg(long, default_value = "64", value_name = "BYTES", value_parser = parse_sizes)]
+    size: (usize, usize),
+    /// Share of the messages that goes unreliably, in per cent
+    #[arg(long, default_value_t = 0.0, value_name = "PERCENT")]
+    unreliable: f64,
+    /// Clients begin one by one over this time [default: 200 of them a second]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    ramp: Option<Duration>,
+    /// A client that is not in after this time has failed
+    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = parse_duration)]
+    connect_timeout: Duration,
+    /// How long messages are sent, once all clients are in
+    #[arg(long = "for", value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
+    duration: Duration,
+    /// How long the last messages may take to come back
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
+    settle: Duration,
+    /// Threads that clients are spread over
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
+    threads: u32,
+    /// Say so often how it goes
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = parse_duration)]
+    every: Duration,
+    /// One JSON object per line; the last one is the result
+    #[arg(long)]
+    json: bool,
+}
+
+fn parse_sizes(text: &str) -> Result<(usize, usize), String> {
+    let (from, to) = text.split_once('-').unwrap_or((text, text));
+    let number = |text: &str| {
+        text.parse()
+            .map_err(|_| format!("{text:?} is no number of bytes"))
+    };
+    let (from, to) = (number(from)?, number(to)?);
+    if from > to {
+        return Err("the smaller one comes first".to_owned());
+    }
+    Ok((from, to))
+}
+
+pub(super) fn run(args: LoadArgs) -> anyhow::Result<Exit> {
+    if let Some(address) = args.echo {
+        let address = echo::start(address)
+            .map_err(|error| Unavailable(format!("cannot listen on tcp {address}: {error}")))?;
+        let line = match args.json {
+            true => json!({"event": "echo", "address": address}).to_string(),
+            false => format!("echo server on tcp://{address}"),
+        };
+        print(&format!("{line}\n"))?;
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    if args.remote.is_none() && args.config.is_none() {
+        return match args.echo {
+            Some(_) => runtime.block_on(interrupted()).map(|()| Exit::Done),
+            None => Err(Misused(
+                "nothing to do: give --remote URL, --config FILE or --echo ADDRESS".to_owned(),
+            )
+            .into()),
+        };
+    }
+    let load = plan(&args)?;
+    runtime.block_on(drive(&args, load))
+}
+
+async fn interrupted() -> anyhow::Result<()> {
+    let mut interrupted = signal(SignalKind::interrupt())?;
+    let mut terminated = signal(SignalKind::terminate())?;
+    tokio::select! {
+        _ = interrupted.recv() => Ok(()),
+        _ = terminated.recv() => Ok(()),
+    }
+}
+
+fn plan(args: &LoadArgs) -> anyhow::Result<Load> {
+    if !(args.rate > 0.0 && args.rate <= RATE_MAX) {
+        return Err(Misused(format!("--rate {}: above 0, up to {RATE_MAX}", args.rate)).into());
+    }
+    if !(0.0..=100.0).contains(&args.unreliable) {
+        return Err(Misused(format!("--unreliable {}: 0 to 100", args.unreliable)).into());
+    }
+    if args.no_echo && args.window.is_some() {
+        return Err(
+            Misused("--window waits for what --no-echo says does not come".to_owned()).into(),
+        );
+    }
+    let clients = args.clients as usize;
+    Ok(Load {
+        tunnel: tunnel(args)?,
+        token_address: args.token_address,
+        clients,
+        ramp: args
+            .ramp
+            .unwrap_or_else(|| Duration::from_secs_f64(clients as f64 / JOINS_PER_SECOND)),
+        patience: args.connect_timeout,
+        pace: match args.window {
+            Some(window) => Pacing::Window(window as usize),
+            None => Pacing::Rate(args.rate),
+        },
+        size: args.size,
+        unreliable: args.unreliable / 100.0,
+        echoed: !args.no_echo,
+        duration: args.duration,
+        settle: args.settle,
+        threads: args.threads as usize,
+    })
+}
+
+/// How to get in, as `connect` would be told.
+fn tunnel(args: &LoadArgs) -> anyhow::Result<Tunnel> {
+    let loaded = match &args.remote {
+        Some(remote) => {
+            let flags = ConnectFlags {
+                // Nothing is bound there.
+                listen: "tcp://127.0.0.1:0".to_owned(),
+                remote: remote.clone(),
+                framing: None,
+                key: args.key.as_deref().map(input::absolute).transpose()?,
+                token_file: args
+                    .token_file
+                    .as_deref()
+                    .map(input::absolute)
+                    .transpose()?,
+                token_command: args.token_command.clone(),
+            };
+            let overrides = flags
+                .overrides()
+                .map_err(|error| Misused(error.to_string()))?;
+            input::load(None, overrides)?
+        }
+        None => input::load(args.config.as_deref(), Vec::new())?,
+    };
+    choose(loaded.config.tunnels, args.tunnel.as_deref())
+}
+
+fn choose(tunnels: Vec<Tunnel>, name: Option<&str>) -> anyhow::Result<Tunnel> {
+    let names: Vec<_> = tunnels.iter().map(|tunnel| tunnel.name.clone()).collect();
+    let is_it = |tunnel: &Tunnel| match name {
+        Some(name) => tunnel.name == name,
+        None => names.len() == 1,
+    };
+    let found = tunnels.into_iter().find(is_it);
+    found.ok_or_else(|| match names.as_slice() {
+        [] => {
+            Misused("the file has no [tunnel.NAME]: load gets in as connect does".to_owned()).into()
+        }
+        names => Misused(format!("choose one with --tunnel: {}", names.join(", "))).into(),
+    })
+}
+
+async fn drive(args: &LoadArgs, load: Load) -> anyhow::Result<Exit> {
+    let (protocol, echoed) = (load.tunnel.protocol.label(), load.echoed);
+    let (clients, duration) = (load.clients, load.duration);
+    let mut running = load.start().await?;
+    if !args.json {
+        print(&format!(
+            "{clients} {protocol} clients to {}, {}\n{}\n",
+            running.remote(),
+            habits(args),
+            report::heading()
+        ))?;
+    }
+    tokio::select! {
+        watched = watch(args, &mut running) => watched?,
+        stopped = interrupted() => {
+            stopped?;
+            running.stop();
+        }
+    }
+    let (tally, cost) = running.finish().context("a client")?;
+    let summary = report::Summary {
+        tally: &tally,
+        cost,
+        clients,
+        duration,
+        echoed,
+    };
+    match args.json {
+        true => print(&format!("{}\n", summary.json()))?,
+        false => print(&summary.text())?,
+    };
+    Ok(match (summary.is_content_good(), summary.is_connected()) {
+        (true, true) => Exit::Done,
+        (false, _) => Exit::Failure,
+        (true, false) => Exit::Unavailable,
+    })
+}
+
+fn habits(args: &LoadArgs) -> String {
+    let (least, most) = args.size;
+    let size = if least == most {
+        format!("{least} bytes")
+    } else {
+        format!("{least} to {most} bytes")
+    };
+    let pace = match args.window {
+        Some(window) => format!("{window} messages of {size} under way for each"),
+        None => format!("{} messages of {size} a second for each", args.rate),
+    };
+    format!("{pace}, for {}", config::show_duration(args.duration))
+}
+
+async fn watch(args: &LoadArgs, running: &mut Running) -> anyhow::Result<()> {
+    let mut look = tokio::time::interval(LOOK_EVERY);
+    let every = args.every.max(LOOK_EVERY);
+    let (mut before, _) = running.look();
+    let mut said = clock::now();
+    while !running.is_over() {
+        look.tick().await;
+        running.keep_going();
+        let span = said.elapsed();
+        if span < every {
+            continue;
+        }
+        said = clock::now();
+        let (now, phase) = running.look();
+        let elapsed = running.elapsed();
+        let line = match args.json {
+            true => report::line_json(elapsed, phase, &now).to_string(),
+            false => report::line(elapsed, span, phase, &before, &now),
+        };
+        print(&format!("{line}\n"))?;
+        before = now;
+    }
+    Ok(())
+}
+
+/// Below what a server lets in from one address by default.
+const JOINS_PER_SECOND: f64 = 200.0;
+const RATE_MAX: f64 = 10_000.0;
+const LOOK_EVERY: Duration = Duration::from_millis(50);

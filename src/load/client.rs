@@ -1,0 +1,524 @@
+//! One client: its session, its socket, its timetable.
+//!
+//! ```text
+//!   Waiting ──dial──▶ Dialing ──Connected──▶ In ──end of the run, or put out──▶ Out
+//!      ▲                 │ denied, and patience left                             ▲
+//!      └─────a second────┴───────────── no answer, denied for good ──────────────┘
+//! ```
+
+use std::io;
+use std::time::Duration;
+
+use mio::{Registry, Token};
+use tidegate_proto::{CloseReason, Event, Message, Now, SendError, Session, Timestamp};
+
+use super::Lanes;
+use super::content::{Judgement, Kind, Shape};
+use super::crew::{Desk, Plan};
+use super::lane::{Lane, Return};
+use super::tally::{Tally, micros};
+use crate::udp::{Options, Received, UdpError, UdpSocket};
+
+/// What all clients do alike.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Habits {
+    pub(super) lanes: Lanes,
+    pub(super) shape: Shape,
+    /// Share of the messages.
+    pub(super) unreliable: f64,
+    pub(super) pace: Pace,
+    /// Whether what is sent comes back.
+    pub(super) echoed: bool,
+}
+
+/// When the next message is due.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Pace {
+    Every(Duration),
+    Window(usize),
+}
+
+/// The time of the measurement.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Timetable {
+    pub(super) begin: Timestamp,
+    pub(super) end: Timestamp,
+}
+
+enum Stage {
+    /// Dials at that time.
+    Waiting(Timestamp),
+    Dialing,
+    In,
+    Out,
+}
+
+pub(super) struct Client {
+    stage: Stage,
+    /// When it first dialled, or will.
+    first_dial: Timestamp,
+    line: Option<Line>,
+    ears: Ears,
+    /// Messages by the timetable so far.
+    asked: u64,
+    next_due: Timestamp,
+    table: Option<Timetable>,
+    /// A message is due that the session did not take.
+    blocked: bool,
+    /// Its live alarm.
+    pub(super) wakes: Timestamp,
+}
+
+/// A session and the way to its far end.
+struct Line {
+    session: Box<dyn Session>,
+    socket: UdpSocket,
+}
+
+/// What a client listens with.
+struct Ears {
+    number: u32,
+    reliable: Lane,
+    unreliable: Lane,
+    /// The start of a message whose rest has not come: a backend behind raw framing cuts as it likes.
+    stream: Vec<u8>,
+}
+
+impl Client {
+    pub(super) fn new(number: u32, first_dial: Timestamp) -> Self {
+        Self {
+            stage: Stage::Waiting(first_dial),
+            first_dial,
+            line: None,
+            ears: Ears {
+                number,
+                reliable: Lane::default(),
+                unreliable: Lane::default(),
+                stream: Vec::new(),
+            },
+            asked: 0,
+            next_due: Timestamp::MAX,
+            table: None,
+            blocked: false,
+            wakes: Timestamp::MAX,
+        }
+    }
+
+    /// The measurement is fixed: clients speak in turn, not all in the same millisecond.
+    pub(super) fn begin(&mut self, table: Timetable, plan: &Plan) {
+        let place = f64::from(self.ears.number) / plan.clients.max(1) as f64;
+        let phase = match plan.habits.pace {
+            Pace::Every(interval) => interval.mul_f64(place),
+            Pace::Window(_) => Duration::ZERO,
+        };
+        self.table = Some(table);
+        // Who is not in by then has no messages to send.
+        if matches!(self.stage, Stage::In) {
+            self.next_due = table.begin + phase;
+        }
+    }
+
+    /// Takes what the socket has; true when there may be more.
+    pub(super) fn receive(
+        &mut self,
+        now: Now,
+        received: &mut Received,
+        desk: &mut Desk,
+    ) -> io::Result<bool> {
+        let Some(Line { session, socket }) = &mut self.line else {
+            return Ok(false);
+        };
+        match socket.receive(received) {
+            Ok(()) => {}
+            Err(UdpError::Broken) => return Err(io::Error::other("a socket is broken")),
+            // Nobody listens there (yet): the session tries again, or gives up.
+            Err(UdpError::Refused) => return Ok(true),
+            Err(_) => return Ok(false),
+        }
+        desk.tally.overrun += socket.new_drops(received);
+        for index in 0..received.len() {
+            for datagram in received.take(index).1 {
+                desk.tally.datagrams_received += 1;
+                // What the session refuses it has counted.
+                session.handle_datagram(now, datagram).ok();
+                if session.is_urgent() {
+                    desk.transmit(now, session.as_mut(), socket);
+                }
+            }
+        }
+        Ok(received.may_have_left())
+    }
+
+    /// Does what is due.
+    pub(super) fn turn(
+        &mut self,
+        now: Now,
+        plan: &Plan,
+        desk: &mut Desk,
+        registry: &Registry,
+        token: Token,
+    ) -> anyhow::Result<()> {
+        if let Stage::Waiting(at) = self.stage
+            && at <= now.mono
+        {
+            self.dial(now, plan, registry, token)?;
+        }
+        if let Some(Line { session, .. }) = &mut self.line
+            && session
+                .poll_timeout()
+                .is_some_and(|deadline| deadline.at <= now.mono)
+        {
+            session.handle_timeout(now);
+        }
+        self.follow(now, plan, desk);
+        if matches!(self.stage, Stage::Dialing) && now.mono >= self.first_dial + plan.patience {
+            self.leave(now, desk, CloseReason::ConnectTimeout);
+            self.put_out(now, CloseReason::ConnectTimeout, plan, desk);
+        }
+        self.speak(now, plan, desk);
+        self.listen(now, plan, desk);
+        if let Some(Line { session, socket }) = &mut self.line {
+            desk.transmit(now, session.as_mut(), socket);
+        }
+        if matches!(self.stage, Stage::Out | Stage::Waiting(_)) {
+            self.hang_up(registry);
+        }
+        Ok(())
+    }
+
+    /// When to look again, if nothing arrives.
+    pub(super) fn next_turn(&self, now: Timestamp, plan: &Plan) -> Option<Timestamp> {
+        let session = self
+            .line
+            .as_ref()
+            .and_then(|line| line.session.poll_timeout());
+        let session = session.map(|deadline| deadline.at);
+        let own = match self.stage {
+            Stage::Waiting(at) => Some(at),
+            Stage::Dialing => Some(self.first_dial + plan.patience),
+            Stage::In if self.blocked => Some(now + BLOCKED_LOOK),
+            Stage::In => match (self.table, plan.habits.pace) {
+                (Some(table), Pace::Every(_)) => Some(self.next_due).filter(|at| *at < table.end),
+                (Some(table), Pace::Window(_)) if now < table.begin => Some(table.begin),
+                (_, Pace::Every(_) | Pace::Window(_)) => None,
+            },
+            Stage::Out => None,
+        };
+        [session, own].into_iter().flatten().min()
+    }
+
+    /// Whether nothing more is expected of it.
+    pub(super) fn is_settled(&self, now: Timestamp, plan: &Plan) -> bool {
+        let Some(table) = self.table else {
+            return false;
+        };
+        if matches!(self.stage, Stage::Out) {
+            return true;
+        }
+        if now < table.end {
+            return false;
+        }
+        // What got lost on the unreliable lane will not come.
+        let waits = self.ears.unreliable.open() > 0 && now < table.end + STRAGGLERS;
+        let under_way = match (&self.line, plan.habits.echoed) {
+            (Some(line), false) => line.session.stats().outbox_messages > 0,
+            (_, _) => self.ears.reliable.open() > 0,
+        };
+        !waits && !under_way
+    }
+
+    /// Says goodbye, and adds up what is left to add.
+    pub(super) fn finish(&mut self, now: Now, plan: &Plan, desk: &mut Desk) {
+        if matches!(self.stage, Stage::Dialing | Stage::Waiting(_)) {
+            *desk
+                .tally
+                .refused
+                .entry(CloseReason::ConnectTimeout)
+                .or_default() += 1;
+        }
+        self.leave(now, desk, CloseReason::Shutdown);
+        if let Some(line) = &self.line {
+            desk.tally.stats.absorb(&line.session.stats());
+        }
+        let tally = &mut desk.tally;
+        tally.reliable.missing += self.ears.reliable.open() as u64;
+        tally.unreliable.missing += self.ears.unreliable.open() as u64;
+        tally.wrong += u64::from(!self.ears.stream.is_empty());
+        tally.due += match (self.table, plan.habits.pace) {
+            (Some(table), Pace::Every(interval)) if self.next_due < Timestamp::MAX => {
+                let end = table.end.min(now.mono);
+                let left = end.since(self.next_due).as_nanos();
+                self.asked + left.div_ceil(interval.as_nanos().max(1)) as u64
+            }
+            (_, Pace::Every(_) | Pace::Window(_)) => self.asked,
+        };
+    }
+
+    fn dial(
+        &mut self,
+        now: Now,
+        plan: &Plan,
+        registry: &Registry,
+        token: Token,
+    ) -> anyhow::Result<()> {
+        let ticket = plan.tickets.ticket(self.ears.number as usize)?;
+        let Some(session) = plan.dialer.dial(now, ticket)? else {
+            anyhow::bail!("no connect token for client {}", self.ears.number);
+        };
+        let options = Options {
+            receive_buffer: CLIENT_BUFFER,
+            ..Options::default()
+        };
+        let mut socket = UdpSocket::connect(plan.remote, options)?;
+        socket.register(registry, token)?;
+        self.line = Some(Line { session, socket });
+        self.stage = Stage::Dialing;
+        Ok(())
+    }
+
+    fn follow(&mut self, now: Now, plan: &Plan, desk: &mut Desk) {
+        while let Some(event) = self
+            .line
+            .as_mut()
+            .and_then(|line| line.session.poll_event())
+        {
+            match event {
+                Event::Authenticated => {
+                    if let Some(line) = &mut self.line {
+                        line.session.admit(now);
+                    }
+                }
+                Event::Connected => {
+                    self.stage = Stage::In;
+                    desk.tally.connected += 1;
+                    desk.tally.ever_connected += 1;
+                    let took = now.mono.since(self.first_dial);
+                    desk.tally.handshake.saturating_record(micros(took));
+                }
+                Event::Closed(reason) => self.put_out(now, reason, plan, desk),
+            }
+        }
+    }
+
+    /// It is out, or tries again if it was only denied.
+    fn put_out(&mut self, now: Now, reason: CloseReason, plan: &Plan, desk: &mut Desk) {
+        let tally = &mut desk.tally;
+        match self.stage {
+            Stage::Dialing
+                if reason == CloseReason::Denied
+                    && plan.tickets.are_endless()
+                    && now.mono + REDIAL_AFTER < self.first_dial + plan.patience =>
+            {
+                tally.redials += 1;
+                self.stage = Stage::Waiting(now.mono + REDIAL_AFTER);
+            }
+            Stage::Dialing => {
+                *tally.refused.entry(reason).or_default() += 1;
+                self.stage = Stage::Out;
+            }
+            Stage::In => {
+                tally.connected -= 1;
+                *tally.ended.entry(reason).or_default() += 1;
+                if let Some(line) = &self.line {
+                    tally.stats.absorb(&line.session.stats());
+                }
+                self.stage = Stage::Out;
+            }
+            Stage::Waiting(_) | Stage::Out => {}
+        }
+    }
+
+    fn leave(&mut self, now: Now, desk: &mut Desk, reason: CloseReason) {
+        if let Some(Line { session, socket }) = &mut self.line {
+            session.close(now, reason);
+            desk.transmit(now, session.as_mut(), socket);
+        }
+    }
+
+    fn hang_up(&mut self, registry: &Registry) {
+        if let Some(mut line) = self.line.take() {
+            // The socket closes anyway.
+            line.socket.deregister(registry).ok();
+        }
+    }
+
+    fn speak(&mut self, now: Now, plan: &Plan, desk: &mut Desk) {
+        let (Stage::In, Some(table)) = (&self.stage, self.table) else {
+            return;
+        };
+        match plan.habits.pace {
+            Pace::Every(interval) => {
+                while self.next_due <= now.mono && self.next_due < table.end {
+                    if !self.say(now, self.next_due, plan, desk) {
+                        self.blocked = true;
+                        return;
+                    }
+                    if !self.blocked {
+                        let late = now.mono.since(self.next_due);
+                        desk.tally.lateness.saturating_record(micros(late));
+                    }
+                    self.next_due += interval;
+                }
+                self.blocked = false;
+            }
+            Pace::Window(count) => {
+                let open = |ears: &Ears| ears.reliable.open() + ears.unreliable.open();
+                while (table.begin..table.end).contains(&now.mono) && open(&self.ears) < count {
+                    if !self.say(now, now.mono, plan, desk) {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sends the next message; false when the session takes none now.
+    fn say(&mut self, now: Now, due: Timestamp, plan: &Plan, desk: &mut Desk) -> bool {
+        let Some(Line { session, .. }) = &mut self.line else {
+            return false;
+        };
+        let habits = &plan.habits;
+        let number = self.ears.number;
+        // The share is kept to a message at every moment, not only on average.
+        let share = |asked: u64| (asked as f64 * habits.unreliable) as u64;
+        let wanted = share(self.asked + 1) > share(self.asked);
+        let (kind, lane, channel) = match (wanted, habits.lanes.reliable, habits.lanes.unreliable) {
+            (false, Some(channel), _) => (Kind::Reliable, &mut self.ears.reliable, channel),
+            (_, _, Some(channel)) => (Kind::Unreliable, &mut self.ears.unreliable, channel),
+            (_, _, None) => return false,
+        };
+        if kind == Kind::Reliable && !session.has_room() {
+            return false;
+        }
+        habits
+            .shape
+            .write(number, kind, lane.next(), &mut desk.scratch);
+        match session.send(now, channel, &desk.scratch) {
+            Ok(()) => {}
+            Err(
+                SendError::Full
+                | SendError::Closed
+                | SendError::TooLarge { .. }
+                | SendError::NoSuchChannel,
+            ) => return false,
+        }
+        lane.on_sent(due);
+        let messages = match kind {
+            Kind::Reliable => &mut desk.tally.reliable,
+            Kind::Unreliable => &mut desk.tally.unreliable,
+        };
+        messages.sent += 1;
+        if !habits.echoed {
+            lane.give_up_beyond(0);
+        } else if kind == Kind::Unreliable {
+            messages.missing += lane.give_up_beyond(UNRELIABLE_REMEMBERED);
+        }
+        self.asked += 1;
+        true
+    }
+
+    fn listen(&mut self, now: Now, plan: &Plan, desk: &mut Desk) {
+        let Some(Line { session, .. }) = &mut self.line else {
+            return;
+        };
+        while let Some(message) = session.poll_message() {
+            if plan.habits.echoed {
+                self.ears.take(
+                    now,
+                    message,
+                    plan.habits.shape,
+                    &mut desk.tally,
+                    &mut desk.scratch,
+                );
+            } else {
+                desk.tally.unasked += 1;
+            }
+        }
+        session.confirm_written(now);
+    }
+}
+
+impl Ears {
+    /// A message, or on the reliable lane a piece of a stream of them.
+    fn take(
+        &mut self,
+        now: Now,
+        message: Message<'_>,
+        shape: Shape,
+        tally: &mut Tally,
+        scratch: &mut Vec<u8>,
+    ) {
+        if self.stream.is_empty() || !message.reliable {
+            match shape.judge(self.number, message.payload, scratch) {
+                Judgement::Whole(kind, number) => return self.on_return(now, kind, number, tally),
+                Judgement::Wrong if !message.reliable => {
+                    tally.wrong += 1;
+                    return;
+                }
+                Judgement::Wrong => {}
+            }
+            let awaited = self.reliable.oldest();
+            let length = awaited.map(|number| shape.size(self.number, Kind::Reliable, number));
+            if length == Some(message.payload.len()) {
+                return self.on_damaged(tally);
+            }
+        }
+        self.stream.extend_from_slice(message.payload);
+        self.cut(now, shape, tally, scratch);
+    }
+
+    /// Takes whole messages from the front of the stream.
+    fn cut(&mut self, now: Now, shape: Shape, tally: &mut Tally, scratch: &mut Vec<u8>) {
+        let mut at = 0;
+        while self.stream.len() - at >= 4 {
+            let Some(length) = shape.announced(&self.stream[at..]) else {
+                // Where the next message begins is anybody's guess.
+                self.on_damaged(tally);
+                at = self.stream.len();
+                break;
+            };
+            let Some(message) = self.stream.get(at..at + length) else {
+                break;
+            };
+            match shape.judge(self.number, message, scratch) {
+                Judgement::Whole(kind, number) => self.on_return(now, kind, number, tally),
+                Judgement::Wrong => self.on_damaged(tally),
+            }
+            at += length;
+        }
+        self.stream.drain(..at);
+    }
+
+    fn on_damaged(&mut self, tally: &mut Tally) {
+        tally.wrong += 1;
+        self.reliable.on_damaged();
+    }
+
+    fn on_return(&mut self, now: Now, kind: Kind, number: u32, tally: &mut Tally) {
+        let (lane, messages) = match kind {
+            Kind::Reliable => (&mut self.reliable, &mut tally.reliable),
+            Kind::Unreliable => (&mut self.unreliable, &mut tally.unreliable),
+        };
+        match lane.on_return(number) {
+            Return::New { due, late } => {
+                messages.back += 1;
+                messages.out_of_order += u64::from(late);
+                let took = micros(now.mono.since(due));
+                tally.round_trip.saturating_record(took);
+            }
+            Return::Again => messages.duplicated += 1,
+            Return::Never => tally.wrong += 1,
+        }
+    }
+}
+
+/// One client's share of what the server sends between two turns.
+const CLIENT_BUFFER: usize = 256 * 1024;
+/// A denied player who tries again at once would be an attack.
+const REDIAL_AFTER: Duration = Duration::from_secs(1);
+/// A session without room says so by what arrives; this is for those that do not.
+const BLOCKED_LOOK: Duration = Duration::from_millis(20);
+/// For unreliable messages under way when the time is over.
+const STRAGGLERS: Duration = Duration::from_secs(1);
+/// Unreliable messages of a client that may still come back.
+const UNRELIABLE_REMEMBERED: usize = 4_096;

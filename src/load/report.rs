@@ -1,0 +1,330 @@
+//! What came of it, for people and for programs.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use serde_json::{Map, Value, json};
+use tidegate_proto::CloseReason;
+
+use super::tally::Messages;
+use super::{Cost, Phase, Tally};
+
+/// Above the lines of progress.
+pub fn heading() -> &'static str {
+    "  time  phase    clients    sent/s    back/s    p50 ms    p99 ms    max ms    wrong"
+}
+
+/// A line of progress: what happened in `span` since `before`.
+pub fn line(
+    elapsed: Duration,
+    span: Duration,
+    phase: Phase,
+    before: &Tally,
+    now: &Tally,
+) -> String {
+    let per_second = |now: u64, before: u64| (now - before) as f64 / span.as_secs_f64().max(1e-3);
+    let sent = |tally: &Tally| tally.reliable.sent + tally.unreliable.sent;
+    let back = |tally: &Tally| tally.reliable.back + tally.unreliable.back;
+    format!(
+        "{:>4} s  {:<7}{:>9}{:>10.0}{:>10.0}{:>10.1}{:>10.1}{:>10.1}{:>9}",
+        elapsed.as_secs(),
+        phase.label(),
+        now.connected,
+        per_second(sent(now), sent(before)),
+        per_second(back(now), back(before)),
+        millis(&now.round_trip, 0.5),
+        millis(&now.round_trip, 0.99),
+        millis(&now.round_trip, 1.0),
+        now.wrong + now.reliable.out_of_order + now.reliable.duplicated,
+    )
+}
+
+/// The same as an object.
+pub fn line_json(elapsed: Duration, phase: Phase, now: &Tally) -> Value {
+    json!({
+        "event": "progress",
+        "elapsed_s": elapsed.as_secs_f64(),
+        "phase": phase.label(),
+        "connected": now.connected,
+        "sent": now.reliable.sent + now.unreliable.sent,
+        "back": now.reliable.back + now.unreliable.back,
+        "wrong": now.wrong,
+        "round_trip_ms": quantiles(&now.round_trip),
+    })
+}
+
+/// Everything, at the end.
+#[derive(Clone, Copy, Debug)]
+pub struct Summary<'a> {
+    /// What was counted.
+    pub tally: &'a Tally,
+    /// What it cost here.
+    pub cost: Cost,
+    /// Clients that were wanted.
+    pub clients: usize,
+    /// How long messages were sent.
+    pub duration: Duration,
+    /// Whether what was sent should have come back.
+    pub echoed: bool,
+}
+
+impl Summary<'_> {
+    /// Everybody was in until the end.
+    pub fn is_connected(&self) -> bool {
+        self.tally.failed() == 0 && self.tally.ever_connected == self.clients as u64
+    }
+
+    /// What came back is what was sent, and all of it.
+    pub fn is_content_good(&self) -> bool {
+        self.tally.is_content_good() && (self.tally.ever_connected == 0 || self.says_something())
+    }
+
+    /// A run in which nothing came back proves nothing.
+    fn says_something(&self) -> bool {
+        !self.echoed || self.tally.reliable.back + self.tally.unreliable.back > 0
+    }
+
+    /// For people.
+    pub fn text(&self) -> String {
+        let tally = self.tally;
+        let mut out = String::new();
+        let mut say = |name: &str, text: String| {
+            // Writing to a String cannot fail.
+            writeln!(out, "{name:<13}{text}").ok();
+        };
+        say(
+            "clients",
+            format!(
+                "{} of {} connected; handshakes took {}",
+                tally.ever_connected,
+                self.clients,
+                spread(&tally.handshake)
+            ),
+        );
+        for (count, reason, words) in self.failures() {
+            say("", format!("{count} {words} ({})", reason.label()));
+        }
+        if tally.redials > 0 {
+            say(
+                "",
+                format!(
+                    "{} times a client was denied and tried again",
+                    tally.redials
+                ),
+            );
+        }
+        for (name, messages) in [
+            ("reliable", tally.reliable),
+            ("unreliable", tally.unreliable),
+        ] {
+            if messages.sent > 0 {
+                say(name, self.messages(messages));
+            }
+        }
+        let unsent = tally.unsent();
+        if unsent > 0 {
+            say(
+                "",
+                format!(
+                    "{unsent} of {} that were due were not sent: sessions took no more, or had ended",
+                    tally.due
+                ),
+            );
+        }
+        if self.echoed {
+            say(
+                "content",
+                match (tally.wrong, self.says_something()) {
+                    (0, true) => "every byte that came back is right".to_owned(),
+                    (0, false) => "nothing came back: does the backend echo?".to_owned(),
+                    (wrong, _) => format!("{wrong} messages came back damaged, or were never sent"),
+                },
+            );
+            say(
+                "round trip",
+                format!(
+                    "{}, from the time a message was due",
+                    spread(&tally.round_trip)
+                ),
+            );
+        } else if tally.unasked > 0 {
+            say(
+                "",
+                format!("{} messages came, and were not looked at", tally.unasked),
+            );
+        }
+        say("datagrams", self.datagrams());
+        say("load itself", self.itself());
+        out
+    }
+
+    fn messages(&self, messages: Messages) -> String {
+        let Messages {
+            sent,
+            back,
+            missing,
+            out_of_order,
+            duplicated,
+        } = messages;
+        let rate = sent as f64 / self.duration.as_secs_f64().max(1e-3);
+        if !self.echoed {
+            return format!("{sent} sent, {rate:.0} a second");
+        }
+        format!(
+            "{sent} sent, {rate:.0} a second; {back} back, {missing} missing, {out_of_order} out of \
+             order, {duplicated} twice"
+        )
+    }
+
+    fn datagrams(&self) -> String {
+        let tally = self.tally;
+        let overrun = match tally.overrun {
+            0 => String::new(),
+            count => format!(
+                "; {count} more were dropped here by the kernel, because load itself was too slow"
+            ),
+        };
+        format!(
+            "{} sent, {} received{overrun}; {} messages sent again, {} ahead of a loss",
+            tally.datagrams_sent,
+            tally.datagrams_received,
+            tally.stats.messages_resent,
+            tally.stats.messages_repeated,
+        )
+    }
+
+    fn itself(&self) -> String {
+        let late = millis(&self.tally.lateness, 0.99);
+        let advice = if late > LATE_MS {
+            ": round trips above are partly its own, so use more --threads, fewer clients or a quieter machine"
+        } else {
+            ""
+        };
+        format!(
+            "{:.2} cores, {} MiB; 99 % of the messages left within {late:.1} ms of their time{advice}",
+            self.cost.cores,
+            self.cost.resident_bytes >> 20,
+        )
+    }
+
+    fn failures(&self) -> impl Iterator<Item = (u64, CloseReason, &'static str)> {
+        let refused = self.tally.refused.iter();
+        let ended = self.tally.ended.iter();
+        let refused = refused.map(|(reason, count)| (*count, *reason, why_refused(*reason)));
+        refused.chain(ended.map(|(reason, count)| (*count, *reason, why_ended(*reason))))
+    }
+
+    /// For programs.
+    pub fn json(&self) -> Value {
+        let tally = self.tally;
+        let messages = |messages: Messages| {
+            json!({
+                "sent": messages.sent,
+                "back": messages.back,
+                "missing": messages.missing,
+                "out_of_order": messages.out_of_order,
+                "duplicated": messages.duplicated,
+            })
+        };
+        let by_reason = |reasons: &std::collections::BTreeMap<CloseReason, u64>| {
+            let pairs = reasons.iter();
+            let pairs = pairs.map(|(reason, count)| (reason.label().to_owned(), json!(count)));
+            pairs.collect::<Map<_, _>>()
+        };
+        json!({
+            "event": "result",
+            "ok": self.is_connected() && self.is_content_good(),
+            "clients": self.clients,
+            "connected": tally.ever_connected,
+            "refused": by_reason(&tally.refused),
+            "ended": by_reason(&tally.ended),
+            "redials": tally.redials,
+            "duration_s": self.duration.as_secs_f64(),
+            "due": tally.due,
+            "unsent": tally.unsent(),
+            "reliable": messages(tally.reliable),
+            "unreliable": messages(tally.unreliable),
+            "wrong": tally.wrong,
+            "unasked": tally.unasked,
+            "round_trip_ms": quantiles(&tally.round_trip),
+            "handshake_ms": quantiles(&tally.handshake),
+            "own_lateness_ms": quantiles(&tally.lateness),
+            "datagrams_sent": tally.datagrams_sent,
+            "datagrams_received": tally.datagrams_received,
+            "datagrams_overrun": tally.overrun,
+            "messages_resent": tally.stats.messages_resent,
+            "messages_repeated": tally.stats.messages_repeated,
+            "cores": self.cost.cores,
+            "resident_bytes": self.cost.resident_bytes,
+        })
+    }
+}
+
+/// What a client that did not get in can know about it, and where to look.
+const fn why_refused(reason: CloseReason) -> &'static str {
+    match reason {
+        CloseReason::Denied => {
+            "were denied: the server is full or draining, or its backend cannot be reached"
+        }
+        CloseReason::TokenExpired => "had a token that ran out before the server answered",
+        CloseReason::ConnectTimeout => {
+            "had no answer: nobody is there, or it is silent on purpose (a token of another key, \
+             protocol id or public address, see `tidegate token inspect`; more handshakes from one \
+             address than limits.ip_handshakes; a source that is not allowed)"
+        }
+        _ => "did not get in",
+    }
+}
+
+/// Likewise for one that was in.
+const fn why_ended(reason: CloseReason) -> &'static str {
+    match reason {
+        CloseReason::PeerDisconnect => "were put out by the server, whose log says why",
+        CloseReason::PeerTimeout => "heard nothing from the server any more",
+        CloseReason::PeerStalled | CloseReason::PeerGapStall => {
+            "had a session that no longer moved: the server stopped taking, or sending"
+        }
+        CloseReason::ProtocolViolation => {
+            "could not read what the server sent: compare the layouts, `tidegate check` prints them"
+        }
+        _ => "were out before the end",
+    }
+}
+
+/// Above this, round trips are not the server's alone.
+const LATE_MS: f64 = 5.0;
+
+fn millis(histogram: &Histogram<u64>, quantile: f64) -> f64 {
+    histogram.value_at_quantile(quantile) as f64 / 1000.0
+}
+
+const QUANTILES: [(&str, f64); 6] = [
+    ("p50", 0.5),
+    ("p90", 0.9),
+    ("p99", 0.99),
+    ("p99.9", 0.999),
+    ("p99.99", 0.9999),
+    ("max", 1.0),
+];
+
+fn spread(histogram: &Histogram<u64>) -> String {
+    if histogram.is_empty() {
+        return "no time that could be measured".to_owned();
+    }
+    let parts: Vec<_> = QUANTILES
+        .iter()
+        .map(|(name, quantile)| format!("{name} {:.1}", millis(histogram, *quantile)))
+        .collect();
+    format!("{} ms", parts.join("  "))
+}
+
+fn quantiles(histogram: &Histogram<u64>) -> Value {
+    if histogram.is_empty() {
+        return Value::Null;
+    }
+    let pairs = QUANTILES.iter();
+    let pairs =
+        pairs.map(|(name, quantile)| ((*name).to_owned(), json!(millis(histogram, *quantile))));
+    Value::Object(pairs.collect())
+}

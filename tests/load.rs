@@ -1,0 +1,410 @@
+//! `tidegate load` as it is built, against `tidegate serve` as it is built: over bad networks all is
+//! well, and when something is not, it says so.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot get a socket has failed"
+)]
+
+mod support;
+
+use std::fs::Permissions;
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+use support::lossy::Lossy;
+use support::program::{Place, Program};
+use support::{read_frame, write_frame};
+use tidegate_proto::sim::Conditions;
+
+/// Where one test's programs run.
+struct Bench {
+    place: Place,
+    directory: PathBuf,
+}
+
+impl Bench {
+    fn new(name: &str) -> Self {
+        let name = format!("load-{name}");
+        let directory =
+            std::env::temp_dir().join(format!("tidegate-{}-{name}", std::process::id()));
+        let place = Place::new(&name);
+        Self { place, directory }
+    }
+
+    fn serve(&self, protocol: &str, framing: &str, backend: SocketAddr) -> (Program, SocketAddr) {
+        let listen = format!("{protocol}://127.0.0.1:0");
+        let backend = format!("tcp://{backend}");
+        let mut serve = self.place.start(&[
+            "serve",
+            "--listen",
+            &listen,
+            "--backend",
+            &backend,
+            "--framing",
+            framing,
+            "--admin",
+            "",
+        ]);
+        let address = serve.address();
+        (serve, address)
+    }
+
+    /// Exit code, the result, and what it complained about.
+    fn load(&self, arguments: &[&str]) -> (i32, Value, String) {
+        let output = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+            .args(["load", "--json"])
+            .args(arguments)
+            .current_dir(&self.directory)
+            .env_clear()
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        let result = said
+            .lines()
+            .last()
+            .map_or(Value::Null, |line| serde_json::from_str(line).expect(line));
+        let complaint = String::from_utf8(output.stderr).unwrap();
+        (output.status.code().unwrap(), result, complaint)
+    }
+}
+
+fn make_private(path: &Path) {
+    std::fs::set_permissions(path, Permissions::from_mode(0o600)).unwrap();
+}
+
+fn count(result: &Value, path: &str) -> u64 {
+    let value = result.pointer(path).and_then(Value::as_u64);
+    value.unwrap_or_else(|| panic!("no {path} in {result}"))
+}
+
+fn bad_network() -> Conditions {
+    Conditions {
+        delay: Duration::from_millis(10),
+        jitter: Duration::from_millis(5),
+        loss: 0.05,
+        reorder: (0.02, Duration::from_millis(20)),
+        duplicate: 0.02,
+        ..Conditions::default()
+    }
+}
+
+fn key(protocol: &str) -> &'static [&'static str] {
+    match protocol {
+        "yojimbo" => &["--key", "netcode.key"],
+        _ => &[],
+    }
+}
+
+/// Every protocol, frames and a raw stream, through a network that loses, repeats and reorders.
+#[test]
+fn all_of_it_comes_back_over_a_bad_network() {
+    for (protocol, framing) in [
+        ("yojimbo", "u16be"),
+        ("yojimbo", "raw"),
+        ("gaffer", "u16be"),
+        ("rudp", "u16be"),
+    ] {
+        let bench = Bench::new(&format!("good-{protocol}-{framing}"));
+        let echo = tidegate::load::echo::start(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        let (_serve, server) = bench.serve(protocol, framing, echo);
+        let lossy = Lossy::start(server, bad_network(), 13);
+        let remote = format!("{protocol}://{}", lossy.address);
+        let mut arguments = vec!["--remote", &remote, "--clients", "20", "--rate", "20"];
+        arguments.extend(["--size", "12-700", "--ramp", "200ms", "--for", "3s"]);
+        arguments.extend(key(protocol));
+        let (code, result, complaint) = bench.load(&arguments);
+        let what = format!("{protocol} {framing}: {result} {complaint}");
+        assert_eq!(code, 0, "{what}");
+        assert_eq!(count(&result, "/connected"), 20, "{what}");
+        let (sent, back) = (
+            count(&result, "/reliable/sent"),
+            count(&result, "/reliable/back"),
+        );
+        assert_eq!(sent, count(&result, "/due") - count(&result, "/unsent"));
+        assert_eq!(
+            (sent, count(&result, "/reliable/missing")),
+            (back, 0),
+            "{what}"
+        );
+        assert!(sent > 600, "{what}");
+        assert_eq!(count(&result, "/wrong"), 0, "{what}");
+        let fastest = result["round_trip_ms"]["p50"].as_f64().unwrap();
+        assert!(fastest >= 20.0, "the way is longer than that: {what}");
+        let done = lossy.done();
+        assert!(done.lost > 50 && done.duplicated > 10, "too kind: {done:?}");
+    }
+}
+
+/// Unreliable messages go and come on a channel of their own; some get lost, and that is no mistake.
+#[test]
+fn unreliable_messages_are_counted_apart() {
+    let bench = Bench::new("unreliable");
+    let echo = tidegate::load::echo::start(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let key = "11".repeat(32);
+    bench.place.write("netcode.key", &key);
+    let path = bench.directory.join("netcode.key");
+    make_private(&path);
+    let config = format!(
+        r#"
+        version = 1
+        [admin]
+        listen = ""
+        [listener.game]
+        protocol = "yojimbo"
+        bind = ["127.0.0.1:0"]
+        public_addresses = ["any"]
+        backend = "echo"
+        netcode = {{ key_file = "netcode.key" }}
+        [backend.echo]
+        targets = ["tcp://{echo}"]
+        framing = "u16be"
+        channel_byte = true
+        "#
+    );
+    bench.place.write("serve.toml", &config);
+    let mut serve = bench.place.start(&["serve", "--config", "serve.toml"]);
+    let lossy = Lossy::start(serve.address(), bad_network(), 17);
+    let remote = format!("yojimbo://{}", lossy.address);
+    let (code, result, complaint) = bench.load(&[
+        "--remote",
+        &remote,
+        "--key",
+        "netcode.key",
+        "--clients",
+        "10",
+        "--rate",
+        "40",
+        "--unreliable",
+        "50",
+        "--ramp",
+        "100ms",
+        "--for",
+        "3s",
+    ]);
+    assert_eq!(code, 0, "{result} {complaint}");
+    let (sent, back) = (
+        count(&result, "/unreliable/sent"),
+        count(&result, "/unreliable/back"),
+    );
+    assert!(sent > 300 && back > sent / 2, "{result}");
+    assert!(back < sent, "the network loses some: {result}");
+    assert_eq!(sent - back, count(&result, "/unreliable/missing"));
+    let reliable = count(&result, "/reliable/sent");
+    assert!(reliable.abs_diff(sent) <= 10, "half and half: {result}");
+    assert_eq!(count(&result, "/reliable/missing"), 0, "{result}");
+}
+
+/// A backend that echoes frames, but does this to every tenth of each stream.
+fn bad_backend(harm: fn(Vec<u8>) -> Vec<Vec<u8>>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            std::thread::spawn(move || echo_badly(stream, harm));
+        }
+    });
+    address
+}
+
+fn echo_badly(mut stream: TcpStream, harm: fn(Vec<u8>) -> Vec<Vec<u8>>) {
+    let mut frames = 0;
+    while let Some(frame) = read_frame(&mut stream) {
+        frames += 1;
+        let answers = if frames % 10 == 0 {
+            harm(frame)
+        } else {
+            vec![frame]
+        };
+        for answer in answers {
+            let length = (answer.len() as u16).to_be_bytes();
+            // Where the other end has gone, this one goes too.
+            if stream.write_all(&[&length[..], &answer].concat()).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// The checks can fail: each kind of harm is found, and named.
+#[test]
+fn a_backend_that_does_harm_is_found_out() {
+    let flip: fn(Vec<u8>) -> Vec<Vec<u8>> = |mut frame| {
+        let last = frame.len() - 1;
+        frame[last] ^= 1;
+        vec![frame]
+    };
+    let cut: fn(Vec<u8>) -> Vec<Vec<u8>> = |mut frame| {
+        frame.pop();
+        vec![frame]
+    };
+    let swallow: fn(Vec<u8>) -> Vec<Vec<u8>> = |_| Vec::new();
+    let repeat: fn(Vec<u8>) -> Vec<Vec<u8>> = |frame| vec![frame.clone(), frame];
+    for (name, harm, counter) in [
+        ("flip", flip, "/wrong"),
+        ("cut", cut, "/wrong"),
+        ("swallow", swallow, "/reliable/missing"),
+        ("repeat", repeat, "/reliable/duplicated"),
+    ] {
+        let bench = Bench::new(name);
+        let (_serve, server) = bench.serve("yojimbo", "u16be", bad_backend(harm));
+        let remote = format!("yojimbo://{server}");
+        let (code, result, complaint) = bench.load(&[
+            "--remote",
+            &remote,
+            "--key",
+            "netcode.key",
+            "--clients",
+            "4",
+            "--rate",
+            "50",
+            "--ramp",
+            "50ms",
+            "--for",
+            "1s",
+            "--settle",
+            "2s",
+        ]);
+        assert_eq!(code, 1, "{name}: {result} {complaint}");
+        assert_eq!(result["ok"], false);
+        assert_eq!(count(&result, "/connected"), 4, "{name}: {result}");
+        // Four streams of some fifty messages, of which every tenth is harmed.
+        let found = count(&result, counter);
+        assert!((12..=40).contains(&found), "{name}: {found}: {result}");
+        let back = count(&result, "/reliable/back");
+        assert!(back > 100, "{name}: the others are right: {result}");
+    }
+}
+
+/// A backend that turns two messages round: both come, one too late.
+#[test]
+fn the_wrong_order_is_found_out() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let backend = listener.local_addr().unwrap();
+    let turn_round = |mut stream: TcpStream| {
+        while let (Some(first), Some(second)) = (read_frame(&mut stream), read_frame(&mut stream)) {
+            write_frame(&mut stream, &second);
+            write_frame(&mut stream, &first);
+        }
+    };
+    std::thread::spawn(move || {
+        // The health check connects too.
+        for stream in listener.incoming().map_while(Result::ok) {
+            std::thread::spawn(move || turn_round(stream));
+        }
+    });
+    let bench = Bench::new("order");
+    let (_serve, server) = bench.serve("gaffer", "u16be", backend);
+    let remote = format!("gaffer://{server}");
+    let (code, result, _) = bench.load(&[
+        "--remote",
+        &remote,
+        "--clients",
+        "1",
+        "--window",
+        "8",
+        "--for",
+        "1s",
+    ]);
+    assert_eq!(code, 1, "{result}");
+    assert!(count(&result, "/reliable/out_of_order") > 5, "{result}");
+    assert_eq!(count(&result, "/wrong"), 0, "{result}");
+}
+
+/// Nobody there, the wrong key, no backend: the code says "not available", and a sentence says why.
+#[test]
+fn clients_that_do_not_get_in_say_why() {
+    let bench = Bench::new("outside");
+    let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let few = [
+        "--clients",
+        "3",
+        "--ramp",
+        "0s",
+        "--for",
+        "1s",
+        "--connect-timeout",
+        "2s",
+    ];
+    let remote = format!("rudp://{}", nobody.local_addr().unwrap());
+    let (code, result, _) = bench.load(&[&["--remote", &remote][..], &few].concat());
+    assert_eq!(code, 69, "{result}");
+    assert_eq!(count(&result, "/refused/connect_timeout"), 3, "{result}");
+
+    // A port that nobody has, most likely.
+    let closed = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let (_serve, server) = bench.serve("yojimbo", "u16be", closed);
+    let remote = format!("yojimbo://{server}");
+    let right = ["--remote", &remote, "--key", "netcode.key"];
+    let (code, result, _) = bench.load(&[&right[..], &few].concat());
+    assert_eq!(code, 69, "{result}");
+    let refused = count(&result, "/refused/denied");
+    assert_eq!(refused, 3, "{result}");
+    assert!(count(&result, "/redials") >= 1, "they try again: {result}");
+
+    bench.place.write("other.key", &"22".repeat(32));
+    make_private(&bench.directory.join("other.key"));
+    let wrong = ["--remote", &remote, "--key", "other.key"];
+    let (code, result, _) = bench.load(&[&wrong[..], &few].concat());
+    assert_eq!(code, 69, "{result}");
+    assert_eq!(count(&result, "/refused/connect_timeout"), 3, "{result}");
+}
+
+#[test]
+fn mistakes_on_the_command_line_speak() {
+    let bench = Bench::new("mistakes");
+    let remote = ["--remote", "gaffer://127.0.0.1:9"];
+    for (arguments, code, hint) in [
+        (
+            &[][..],
+            2,
+            "give --remote URL, --config FILE or --echo ADDRESS",
+        ),
+        (&["--remote", "127.0.0.1:9"], 2, "write yojimbo://HOST:PORT"),
+        (&["--remote", "yojimbo://127.0.0.1:9"], 78, "--key"),
+        (
+            &["--remote", "rudp://127.0.0.1:9", "--size", "5000"],
+            2,
+            "has 1468 bytes",
+        ),
+        (
+            &[&remote[..], &["--size", "4"]].concat(),
+            2,
+            "12 bytes at least",
+        ),
+        (
+            &[&remote[..], &["--size", "9-3"]].concat(),
+            2,
+            "the smaller one comes first",
+        ),
+        (&[&remote[..], &["--rate", "0"]].concat(), 2, "above 0"),
+        (
+            &[&remote[..], &["--unreliable", "10"]].concat(),
+            2,
+            "gaffer has reliable messages only",
+        ),
+        (
+            &[&remote[..], &["--clients", "60000"]].concat(),
+            69,
+            "run `ulimit -n 60",
+        ),
+        (
+            &["--remote", "gaffer://nowhere.invalid:9"],
+            69,
+            "cannot find nowhere.invalid",
+        ),
+    ] {
+        let (got, result, complaint) = bench.load(arguments);
+        assert_eq!(got, code, "{arguments:?}: {result} {complaint}");
+        assert!(complaint.contains(hint), "{arguments:?}: {complaint}");
+    }
+}
