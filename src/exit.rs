@@ -5,7 +5,7 @@
 //! | 0 | done, also after a drained SIGTERM |
 //! | 1 | something failed while running, or the answer is no |
 //! | 2 | the command line is wrong |
-//! | 69 | a socket or file could not be had |
+//! | 69 | a socket or file could not be had, or (`load`) a server |
 //! | 70 | a bug: panic |
 //! | 78 | the configuration was refused; nothing was started |
 //!

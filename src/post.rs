@@ -310,11 +310,16 @@ fn announce(listener: &Listener, bound: &[SocketAddr]) {
         .iter()
         .map(ToString::to_string)
         .collect();
+    let layout = match &listener.protocol {
+        config::Protocol::Yojimbo(own) => Some(format!("{:016x}", own.profile.fingerprint())),
+        config::Protocol::Gaffer(_) | config::Protocol::Rudp(_) => None,
+    };
     for address in bound {
         tracing::info!(
             event = "listening",
             listener = %listener.name,
             protocol = listener.protocol.label(),
+            layout,
             address = %address,
             backend = %listener.backend.name,
             targets = targets.join(" "),

@@ -86,6 +86,16 @@ fn check_says_good_or_what_is_wrong() {
         out.starts_with("good.toml: good\n  listener game: yojimbo on "),
         "{out}"
     );
+    // What the page for yojimbo users shows is what is printed, save for names and keys.
+    let page = include_str!("../docs/YOJIMBO.md");
+    for line in out.lines().skip_while(|line| !line.contains("protocol id")) {
+        assert!(page.contains(line), "docs/YOJIMBO.md does not show: {line}");
+    }
+    let (json, _) = place.expect(0, &["check", "-c", "good.toml", "--json"]);
+    let object: serde_json::Value = serde_json::from_str(json.lines().next().unwrap()).unwrap();
+    assert_eq!(object["listener"], "game");
+    let layout = format!("layout {}", object["layout"].as_str().unwrap());
+    assert!(out.contains(&layout), "{out}");
     let (out, _) = place.expect(0, &["check", "-c", "good.toml", "--print"]);
     assert!(out.contains("listener.game.max_peers = 256"), "{out}");
     assert!(out.lines().any(|line| line.contains("# default")), "{out}");
@@ -120,6 +130,16 @@ fn check_says_good_or_what_is_wrong() {
             "game:40000",
         ],
     );
+}
+
+/// The page for yojimbo users quotes the client that was built and tried, not another one.
+#[test]
+fn the_page_quotes_the_client() {
+    let page = include_str!("../docs/YOJIMBO.md");
+    let client = include_str!("../docs/examples/yojimbo_client.cpp");
+    let (_, rest) = page.split_once("```cpp\n").unwrap();
+    let (quoted, _) = rest.split_once("```").unwrap();
+    assert!(quoted.contains("serialize_int") && client.contains(quoted));
 }
 
 /// Every starting file that `init` prints is good as it is.

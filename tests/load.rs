@@ -359,6 +359,90 @@ fn clients_that_do_not_get_in_say_why() {
     assert_eq!(count(&result, "/refused/connect_timeout"), 3, "{result}");
 }
 
+/// Two sides with different layouts, or with different ideas of where the server is: the log says so.
+#[test]
+fn settings_that_differ_are_named_in_the_servers_log() {
+    let bench = Bench::new("differ");
+    bench.place.write("netcode.key", &"33".repeat(32));
+    make_private(&bench.directory.join("netcode.key"));
+    let echo = tidegate::load::echo::start(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let serve = |public: &str, name: &str| {
+        let config = format!(
+            r#"
+            version = 1
+            [admin]
+            listen = ""
+            [listener.game]
+            protocol = "yojimbo"
+            bind = ["127.0.0.1:0"]
+            public_addresses = ["{public}"]
+            backend = "echo"
+            netcode = {{ key_file = "netcode.key" }}
+            [backend.echo]
+            targets = ["tcp://{echo}"]
+            framing = "u16be"
+            "#
+        );
+        bench.place.write(name, &config);
+        bench.place.start(&["serve", "--config", name])
+    };
+    let few = [
+        "--clients",
+        "2",
+        "--ramp",
+        "0s",
+        "--for",
+        "1s",
+        "--connect-timeout",
+        "2s",
+    ];
+
+    let mut elsewhere = serve("203.0.113.7:40000", "elsewhere.toml");
+    let remote = format!("yojimbo://{}", elsewhere.address());
+    let dial = ["--remote", &remote, "--key", "netcode.key"];
+    let (code, result, _) = bench.load(&[&dial[..], &few].concat());
+    assert_eq!(code, 69, "{result}");
+    let line = elsewhere.wait_for("token_refused");
+    assert!(
+        line.contains("token_address") && line.contains("public_addresses"),
+        "{line}"
+    );
+
+    let mut other = serve("any", "other.toml");
+    let tunnel = format!(
+        r#"
+        version = 1
+        [tunnel.home]
+        listen = ["tcp://127.0.0.1:0"]
+        remote = "{}"
+        framing = "u16be"
+        netcode = {{ key_file = "netcode.key" }}
+        [[tunnel.home.yojimbo.channel]]
+        type = "reliable-ordered"
+        [[tunnel.home.yojimbo.channel]]
+        type = "unreliable-unordered"
+        disable_blocks = true
+        [[tunnel.home.yojimbo.message]]
+        name = "Frame"
+        body = "bytes"
+        length = [0, 1000]
+        [[tunnel.home.yojimbo.message]]
+        name = "BlockFrame"
+        body = "block"
+        "#,
+        other.address()
+    );
+    bench.place.write("tunnel.toml", &tunnel);
+    let (code, result, complaint) = bench.load(&[&["--config", "tunnel.toml"][..], &few].concat());
+    assert_eq!(code, 1, "{result} {complaint}");
+    assert_eq!(count(&result, "/ended/peer_disconnect"), 2, "{result}");
+    let line = other.wait_for("unreadable_peer");
+    assert!(
+        line.contains("first_message") && line.contains("tidegate check"),
+        "{line}"
+    );
+}
+
 #[test]
 fn mistakes_on_the_command_line_speak() {
     let bench = Bench::new("mistakes");

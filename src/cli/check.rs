@@ -36,6 +36,12 @@ fn accepted(args: &CheckArgs, loaded: &Loaded) -> anyhow::Result<String> {
         }
     }
     if args.json {
+        for listener in &loaded.config.listeners {
+            layout_json(&mut out, "listener", &listener.name, &listener.protocol)?;
+        }
+        for tunnel in &loaded.config.tunnels {
+            layout_json(&mut out, "tunnel", &tunnel.name, &tunnel.protocol)?;
+        }
         writeln!(out, "{}", json!({"ok": true, "config": args.config}))?;
     } else {
         writeln!(out, "{}: good", args.config.display())?;
@@ -81,6 +87,20 @@ fn summary(out: &mut String, config: &Config) -> std::fmt::Result {
     Ok(())
 }
 
+/// What a client must share, for programs that compare it.
+fn layout_json(out: &mut String, kind: &str, name: &str, protocol: &Protocol) -> std::fmt::Result {
+    let Protocol::Yojimbo(yojimbo) = protocol else {
+        return Ok(());
+    };
+    let object = json!({
+        kind: name,
+        "protocol_id": format!("{:#018x}", yojimbo.netcode.protocol_id),
+        "layout": format!("{:016x}", yojimbo.profile.fingerprint()),
+        "lines": yojimbo.profile.describe().lines().collect::<Vec<_>>(),
+    });
+    writeln!(out, "{object}")
+}
+
 /// Keys by fingerprint, and the layout that clients must share.
 fn secrets(out: &mut String, protocol: &Protocol) -> std::fmt::Result {
     match protocol {
@@ -94,6 +114,7 @@ fn secrets(out: &mut String, protocol: &Protocol) -> std::fmt::Result {
                     "    INSECURE: the all-zero key is accepted, anybody can make tokens"
                 )?;
             }
+            writeln!(out, "    protocol id {:#018x}", yojimbo.netcode.protocol_id)?;
             writeln!(out, "    layout {:016x}", yojimbo.profile.fingerprint())?;
             for line in yojimbo.profile.describe().lines() {
                 writeln!(out, "      {line}")?;

@@ -100,6 +100,32 @@ impl Peer {
         );
     }
 
+    /// It is who it says, and wrote what cannot be read: most likely two sides with different settings.
+    pub(super) fn log_misfit(&self, listener: &str, stats: &Stats) {
+        let (reason, help) = if stats.messages_received == 0 {
+            (
+                "first_message",
+                "channels, message types or sizes differ from the first message on: compare the client's \
+                 with the layout that `tidegate check` prints",
+            )
+        } else {
+            (
+                "later_message",
+                "what was sent first could be read: look at blocks, the largest sizes, and who changed the \
+                 client",
+            )
+        };
+        tracing::warn!(
+            event = "unreadable_peer",
+            reason,
+            listener,
+            peer = %self.remote,
+            session = format_args!("{:016x}", self.session),
+            messages_received = stats.messages_received,
+            help,
+        );
+    }
+
     /// One line with everything: it stands in for metrics per peer.
     pub(super) fn log_end(
         &self,

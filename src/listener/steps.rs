@@ -169,8 +169,25 @@ impl Listener {
                 }
                 self.touch(id);
             }
-            Handled::Rejected(reject) => self.counters.on_reject(reject),
+            Handled::Rejected(reject) => {
+                self.counters.on_reject(reject);
+                self.explain(reject);
+            }
             Handled::Replied => {}
+        }
+    }
+
+    /// Silence for strangers, in the log too. This one had a token that was sealed with our key, so the
+    /// mistake is on our side, and nobody would find it on the player's.
+    fn explain(&self, reject: Reject) {
+        if reject == Reject::TokenAddress {
+            tracing::warn!(
+                event = "token_refused",
+                reason = reject.label(),
+                listener = %self.name,
+                help = "a connect token made with our key names another address: public_addresses must \
+                        list what players dial",
+            );
         }
     }
 
@@ -398,12 +415,18 @@ impl Listener {
             self.release_target(id);
             let target = self.target_of(id);
             let stats = self.endpoint.stats(id).unwrap_or_default();
+            let identity = self.endpoint.identity(id).unwrap_or_default();
+            let proved = identity.client_id.is_some();
             self.endpoint.remove(id);
             let Some(mut peer) = self.peers.remove(id) else {
                 continue;
             };
             self.capacity.on_departure();
             peer.log_end(&self.name, target.as_deref(), turn.now.mono, &stats);
+            // Elsewhere anybody can write nonsense in a peer's name.
+            if proved && peer.closed == Some(CloseReason::ProtocolViolation) {
+                peer.log_misfit(&self.name, &stats);
+            }
             if let Some(target) = peer.attempt.target {
                 let by = peer.stream.ended_by();
                 self.counters.targets[target].closes[by as usize] += 1;
