@@ -306,6 +306,51 @@ fn acknowledgements_of_nothing_change_nothing() {
 }
 
 #[test]
+fn a_second_late_is_neither_a_round_trip_nor_a_flood() {
+    let late = Conditions {
+        reorder: (0.05, Duration::from_secs(1)),
+        ..lossy(0.0)
+    };
+    let mut pair = Pair::new(Params::default(), late, 29);
+    play(&mut pair, 0..600);
+    let reordered = pair.links[0].done().reordered;
+    assert!(reordered > 20, "a good network: {reordered} packets late");
+    pair.run_for(3_000);
+    assert!(pair.got[1] == expected(600));
+    let stats = stats(&pair, 0);
+    let rtt = stats.rtt;
+    assert!(rtt < Duration::from_millis(120), "{rtt:?}, of 50 ms");
+    assert!(!stats.in_bad_mode, "late is not a queue");
+    // 600 packets of news in 9.6 s, probes and repairs beside them at most at the good rate.
+    assert!(pair.packets[0] < 13 * 90, "{} packets", pair.packets[0]);
+}
+
+#[test]
+fn round_trips_of_nothing_and_of_minutes_are_survived() {
+    let second = Duration::from_secs(1);
+    for (delay, least, most) in [
+        (Duration::from_nanos(1), Duration::ZERO, second / 20),
+        (20 * second, 40 * second, 41 * second),
+        // Longer than a minute is no round trip to go by.
+        (40 * second, Duration::ZERO, Duration::ZERO),
+    ] {
+        let path = Conditions {
+            delay,
+            ..Conditions::default()
+        };
+        let mut pair = Pair::new(Params::default(), path, 31);
+        play(&mut pair, 0..60);
+        pair.run_for(200_000);
+        assert!(pair.got[1] == expected(60), "after {delay:?}");
+        let rtt = stats(&pair, 0).rtt;
+        assert!((least..=most).contains(&rtt), "{rtt:?} at {delay:?}");
+        // A second of news, then keep-alives and, over the long paths, probes that back off.
+        let packets = pair.packets[0];
+        assert!(packets < 90 + 5 * 200, "{packets} packets at {delay:?}");
+    }
+}
+
+#[test]
 fn ids_wrap_and_silence_lasts() {
     let fast = Conditions {
         delay: Duration::from_millis(2),
