@@ -144,7 +144,7 @@ impl InMemory {
 
     /// Time passes; what is due on both sides is done.
     pub fn wait(&mut self, span: Duration) {
-        self.now.mono = self.now.mono + span;
+        self.now.mono += span;
         self.clients.handle_timeout(self.now);
         self.server.handle_timeout(self.now);
     }
