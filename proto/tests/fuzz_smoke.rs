@@ -1,7 +1,11 @@
 //! Every fuzz target, for a moment, on the stable compiler: `cargo test --test fuzz_smoke`.
 //!
 //! Each body in `fuzz/targets/` gets random bytes and mutated seeds. The seed of the run is printed
-//! and can be given again with `TIDEGATE_SEED=N`; `just fuzz TARGET SECONDS` goes deeper.
+//! and can be given again with `TIDEGATE_SEED=N`; `just fuzz-all SECONDS` gives every target so long,
+//! `just fuzz TARGET SECONDS` goes deeper.
+//!
+//! What an input may cost is bounded too: memory in proportion to its length, and time. A number in a
+//! packet that sizes an allocation or a loop shows here, whether or not anything panics.
 
 #![expect(
     clippy::disallowed_methods,
@@ -12,10 +16,18 @@
     reason = "the bodies are shared with fuzz/bins, where they are public"
 )]
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Inputs per target.
 const RUNS: u64 = 20_000;
+
+/// Bytes that a run may hold at once beside what its input pays for: the state machines that targets
+/// set up.
+const HELD_BASE: usize = 128 * 1024;
+/// Bytes held for each byte of input.
+const HELD_PER_BYTE: usize = 64;
+/// No input takes so long, on any machine that is not stopped.
+const LONGEST: Duration = Duration::from_secs(5);
 
 /// One line per target: its module by path, and its name.
 macro_rules! targets {
@@ -51,10 +63,14 @@ targets!(
 
 fn smoke(name: &str, seeds: &[Vec<u8>], run: fn(&[u8])) {
     let mut random = Random::for_run(name);
+    let mut costs = Costs::new(name);
     for seed in seeds {
-        run(seed);
+        costs.run(run, seed);
     }
-    for _ in 0..RUNS {
+    let began = Instant::now();
+    let span = std::env::var("TIDEGATE_FUZZ_SECONDS").ok();
+    let span = span.map(|text| Duration::from_secs(text.parse().expect("a number of seconds")));
+    while span.map_or(costs.runs < RUNS, |span| began.elapsed() < span) {
         let mut input = match random.below(4) {
             0 => (0..random.below(1500))
                 .map(|_| random.next() as u8)
@@ -65,7 +81,45 @@ fn smoke(name: &str, seeds: &[Vec<u8>], run: fn(&[u8])) {
         for _ in 0..random.below(6) {
             mutate(&mut input, &mut random);
         }
-        run(&input);
+        costs.run(run, &input);
+    }
+    eprintln!(
+        "{name}: {} executions in {:.1} s, at most {} bytes held",
+        costs.runs,
+        began.elapsed().as_secs_f64(),
+        costs.held_most
+    );
+}
+
+/// What inputs cost.
+struct Costs<'a> {
+    name: &'a str,
+    runs: u64,
+    held_most: usize,
+}
+
+impl<'a> Costs<'a> {
+    fn new(name: &'a str) -> Self {
+        Self {
+            name,
+            runs: 0,
+            held_most: 0,
+        }
+    }
+
+    fn run(&mut self, run: fn(&[u8]), input: &[u8]) {
+        let began = Instant::now();
+        let held = allocation_counter::measure(|| run(input)).bytes_max as usize;
+        let took = began.elapsed();
+        self.runs += 1;
+        self.held_most = self.held_most.max(held);
+        let name = self.name;
+        assert!(
+            held <= HELD_BASE + HELD_PER_BYTE * input.len(),
+            "{name}: {held} bytes held for {} bytes: {input:?}",
+            input.len()
+        );
+        assert!(took < LONGEST, "{name}: {took:?} for {input:?}");
     }
 }
 
