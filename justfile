@@ -19,6 +19,15 @@ image *PROGRAM:
 fuzz TARGET SECONDS="60":
     cd fuzz && RUSTC_BOOTSTRAP=1 cargo fuzz run --fuzz-dir . {{TARGET}} -- -max_total_time={{SECONDS}}
 
+# Every target of the protocols for so long, on the stable compiler, with bounds on memory and time
+# for each input; says how many executions each got.
+fuzz-all SECONDS="60":
+    TIDEGATE_FUZZ_SECONDS={{SECONDS}} cargo test --release -p tidegate-proto --test fuzz_smoke -- --nocapture --test-threads=2 | grep -a executions
+
+# Faults and attacks on the built program in network namespaces, long forms; needs root. Some minutes.
+chaos *NAMES:
+    TIDEGATE_CHAOS_LONG=1 cargo test --release --test chaos -- {{NAMES}}
+
 # What the send policy is worth beside reference senders: the tables of docs/POLICY.md (`--quick` for a look).
 bench-policy *ARGS:
     cargo run --release -p tidegate-proto --features sim --example policy -- {{ARGS}}

@@ -1,0 +1,164 @@
+//! Faults and attacks on the built program, in network namespaces of their own: real processes, real
+//! sockets, real errors of the kernel.
+//!
+//! ```text
+//!   namespace "play" (this process)              namespace "gate"
+//!   players, floods, backends  ── a veth pair ──  tidegate serve
+//!         └────────────── a Unix socket: backends ──────┘
+//! ```
+//!
+//! Needs root and the kernel's namespaces; where they cannot be made it says so, loudly, and passes.
+//! `just chaos` runs the long forms; names on the command line choose scenarios. Everything ends with
+//! the process: the namespaces have no other holder.
+
+#![allow(
+    clippy::unwrap_used,
+    unreachable_pub,
+    reason = "a test that cannot get a socket has failed; modules of a test share what they like"
+)]
+
+mod backend;
+mod errors;
+mod faults;
+mod flood;
+mod gate;
+mod players;
+mod pressure;
+
+use std::process::{Command, ExitCode};
+use std::sync::Mutex;
+use std::time::Duration;
+
+/// How long and how heavy a scenario is.
+#[derive(Clone, Copy, Debug)]
+pub struct Scale {
+    /// The form for a quiet machine and patient people.
+    pub long: bool,
+}
+
+impl Scale {
+    /// One of two values.
+    pub fn pick<T>(self, short: T, long: T) -> T {
+        if self.long { long } else { short }
+    }
+}
+
+type Scenario = fn(Scale);
+
+/// Names are what docs/RELIABILITY.md and docs/THREAT-MODEL.md refer to.
+const SCENARIOS: [(&str, Scenario); 13] = [
+    ("backend_killed", faults::backend_killed),
+    ("backend_hung", faults::backend_hung),
+    ("backend_refusing", faults::backend_refusing),
+    ("backend_half_closing", faults::backend_half_closing),
+    ("backend_flooding", faults::backend_flooding),
+    ("partition_short", faults::partition_short),
+    ("partition_long", faults::partition_long),
+    ("nat_rebinding", faults::nat_rebinding),
+    ("stopped_process", faults::stopped_process),
+    ("udp_errors", errors::udp_errors),
+    ("descriptors_used_up", pressure::descriptors_used_up),
+    ("log_disk_full", pressure::log_disk_full),
+    ("spoofed_flood", flood::spoofed_flood),
+];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.iter().any(|argument| argument == "--list") {
+        SCENARIOS
+            .iter()
+            .for_each(|(name, _)| println!("{name}: test"));
+        return ExitCode::SUCCESS;
+    }
+    if let Ok(name) = std::env::var(INSIDE) {
+        let (_, scenario) = SCENARIOS.iter().find(|(known, _)| *known == name).unwrap();
+        scenario(Scale {
+            long: std::env::var_os("TIDEGATE_CHAOS_LONG").is_some(),
+        });
+        return ExitCode::SUCCESS;
+    }
+    let can = Command::new("unshare")
+        .args(["-n", "-m", "ip", "link", "set", "lo", "up"])
+        .output();
+    if !can.is_ok_and(|can| can.status.success()) {
+        eprintln!(
+            "chaos: SKIPPED, ALL OF IT. Network namespaces cannot be made here: that needs root, \
+             unshare and ip."
+        );
+        return ExitCode::SUCCESS;
+    }
+    let wanted: Vec<_> = arguments.iter().filter(|it| !it.starts_with('-')).collect();
+    let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|it| name.contains(*it));
+    let names = SCENARIOS.iter().map(|(name, _)| *name);
+    let (alone, together): (Vec<_>, Vec<_>) = names
+        .filter(|name| is_wanted(name))
+        .partition(|name| *name == "spoofed_flood");
+    // Most of them mostly wait. What is measured under load has the machine to itself.
+    let failed = [run_all(together, 4), run_all(alone, 1)].concat();
+    if failed.is_empty() {
+        return ExitCode::SUCCESS;
+    }
+    println!("chaos failed: {failed:?}");
+    ExitCode::FAILURE
+}
+
+/// Runs scenarios, so many at a time; those that failed.
+fn run_all(names: Vec<&'static str>, at_once: usize) -> Vec<&'static str> {
+    let left = Mutex::new(names.into_iter());
+    let failed = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..at_once {
+            scope.spawn(|| {
+                loop {
+                    let next = left.lock().unwrap().next();
+                    let Some(name) = next else { break };
+                    if !run(name) {
+                        failed.lock().unwrap().push(name);
+                    }
+                }
+            });
+        }
+    });
+    failed.into_inner().unwrap()
+}
+
+/// Runs one scenario as a program of its own, in a network namespace that nobody else sees.
+fn run(name: &str) -> bool {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "how long it took, for who reads it"
+    )]
+    let began = std::time::Instant::now();
+    let output = Command::new("timeout")
+        .args(["-k", "5", "900", "unshare", "-n", "-m"])
+        .arg(std::env::current_exe().unwrap())
+        .env(INSIDE, name)
+        .output()
+        .unwrap();
+    let passed = output.status.success();
+    let verdict = if passed { "ok" } else { "FAILED" };
+    println!(
+        "chaos {name} ... {verdict} ({:.1} s)",
+        began.elapsed().as_secs_f64()
+    );
+    print!("{}", String::from_utf8_lossy(&output.stdout));
+    if !passed {
+        print!("{}", String::from_utf8_lossy(&output.stderr));
+    }
+    passed
+}
+
+/// Asks again and again, for a bounded time.
+pub fn wait_until<T>(what: &str, patience: Duration, mut ask: impl FnMut() -> Option<T>) -> T {
+    #[expect(clippy::disallowed_methods, reason = "a test waits in real time")]
+    let start = std::time::Instant::now();
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        assert!(start.elapsed() < patience, "waited too long: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+const INSIDE: &str = "TIDEGATE_CHAOS_INSIDE";
