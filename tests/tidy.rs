@@ -182,3 +182,31 @@ fn links_between_pages_lead_somewhere() {
         }
     }
 }
+
+/// Every test that docs/EVIDENCE.md names is there, and every row of it names one.
+#[test]
+fn the_evidence_exists() {
+    let mut code = String::new();
+    for directory in ["proto/src", "proto/tests", "src", "tests", "client"] {
+        for file in files(directory, ".rs") {
+            code.push_str(&read(&file));
+        }
+    }
+    let page = read(&root().join("docs/EVIDENCE.md"));
+    let mut rows = 0;
+    let is_row = |line: &&str| line.starts_with("| ") && !line.starts_with("| |");
+    for row in page.lines().filter(is_row) {
+        let names: Vec<_> = row.split('`').skip(1).step_by(2).collect();
+        assert!(!names.is_empty(), "no test in {row}");
+        rows += 1;
+        for name in names {
+            let is_there = match name.split_once(' ') {
+                Some(("chaos", scenario)) => code.contains(&format!("(\"{scenario}\", ")),
+                Some(("fuzz", target)) => root().join(format!("fuzz/targets/{target}.rs")).exists(),
+                _ => code.contains(&format!("fn {name}(")),
+            };
+            assert!(is_there, "there is no {name}, which stands in {row}");
+        }
+    }
+    assert!(rows > 100, "{rows} rows");
+}
