@@ -235,15 +235,16 @@ impl Sender {
         }
         let rtt = &self.rtt;
         let wait = rtt.smoothed() + (4 * rtt.variation()).max(Duration::from_millis(10));
-        let longest = if self.heard.last() > self.probed_at {
-            2
+        // Its late acknowledgements make the round trip look long: the least of them says more.
+        let (longest, patience) = if self.heard.last() > self.probed_at && rtt.is_known() {
+            (2, 4 * rtt.min() + Duration::from_millis(200))
         } else {
-            6
+            (6, Duration::MAX)
         };
         let wait = wait + wait / 2 * self.probes.min(longest);
         let next = self.largest_acked.map_or(0, |largest| largest + 1);
         let oldest = self.in_flight.first_open(next).map(|sent| sent.at);
-        let oldest = oldest.map(|at| at.max(self.probed_at) + 2 * wait);
+        let oldest = oldest.map(|at| at.max(self.probed_at) + (2 * wait).min(patience));
         let last = self.probe_from + wait;
         Some(oldest.map_or(last, |oldest| oldest.min(last)))
     }
