@@ -43,6 +43,7 @@ impl Board {
                 last_reload_ok: true,
                 loaded_unix: started.unix_secs,
                 log_lines_suppressed: [0; LOG_LEVELS.len()],
+                log_lines_dropped: 0,
             }),
             listeners: Mutex::default(),
             backends: Mutex::default(),
@@ -323,6 +324,8 @@ pub struct Process {
     pub loaded_unix: u64,
     /// Log lines held back because they repeat, in the order of [`LOG_LEVELS`].
     pub log_lines_suppressed: [u64; LOG_LEVELS.len()],
+    /// Log lines that could not be written.
+    pub log_lines_dropped: u64,
 }
 
 impl Process {

@@ -69,7 +69,8 @@ pub struct WorkerCounters {
     pub loss: Histogram,
     pub session_duration: Histogram,
     pub handshake_duration: Histogram,
-    /// Of turns that forwarded messages: from reading to having written what no queue held back.
+    /// Of messages: the turn in which each was written, from reading to having written what no queue
+    /// held back.
     pub forward_duration: [Histogram; Direction::ALL.len()],
     /// How late timers fire.
     pub tick_lag: Histogram,
@@ -342,6 +343,17 @@ impl Histogram {
     /// Counts one span, in seconds.
     pub fn record_duration(&mut self, span: Duration) {
         self.record(span.as_secs_f64());
+    }
+
+    /// Counts one span as often as something took it.
+    pub fn record_many(&mut self, span: Duration, count: u64) {
+        if count == 0 {
+            return;
+        }
+        let value = span.as_secs_f64();
+        let bucket = self.bounds.partition_point(|bound| *bound < value);
+        self.counts[bucket] += count;
+        self.sum += value * count as f64;
     }
 
     /// Adds another distribution over the same bounds.

@@ -43,6 +43,35 @@ fn a_kick_is_seen_on_both_sides() {
     assert_eq!(again["ok"], false, "nobody is left");
 }
 
+/// `top` shows who plays, for people and for scripts, in any order that can be asked for.
+#[test]
+fn top_shows_who_plays() {
+    let scene = Scene::new("top");
+    let _streams = scene.join();
+    let top = |more: &[&str]| {
+        let mut command = program();
+        command.args(["top", "--once", "--control"]);
+        let output = command.arg(scene.control()).args(more).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{more:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    for sort in ["rtt", "loss", "bytes", "queue"] {
+        let text = top(&["--json", "--sort", sort]);
+        let answer: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(answer["peers"].as_array().unwrap().len(), 1, "{text}");
+        assert_eq!(answer["peers"][0]["client_id"], "77");
+    }
+    let text = top(&[]);
+    let mut lines = text.lines();
+    assert!(lines.next().unwrap().starts_with("tidegate "), "{text}");
+    assert!(lines.next().unwrap().contains("client_id"), "{text}");
+    assert!(lines.next().unwrap().contains(" 77 "), "{text}");
+    assert!(
+        !text.contains('\x1b'),
+        "no control codes where nothing is redrawn"
+    );
+}
+
 /// A banned client is turned away before a backend is opened, and let in again afterwards.
 #[test]
 fn a_ban_holds_until_it_is_lifted() {

@@ -134,6 +134,10 @@ enum Sort {
 }
 
 impl Sort {
+    fn worst_first(self, peers: &mut [Value]) {
+        peers.sort_by(|a, b| self.rank(b).total_cmp(&self.rank(a)));
+    }
+
     fn rank(self, peer: &Value) -> f64 {
         let number = |key: &str| peer[key].as_f64().unwrap_or(0.0);
         match self {
@@ -164,7 +168,7 @@ pub(super) fn top(args: TopArgs) -> anyhow::Result<Exit> {
         let stats = ask(&args.connection.control, &Request::Stats)?;
         let mut answer = ask(&args.connection.control, &Request::Peers { listener: None })?;
         if let Some(peers) = answer["peers"].as_array_mut() {
-            peers.sort_by(|a, b| args.sort.rank(b).total_cmp(&args.sort.rank(a)));
+            args.sort.worst_first(peers);
             if !args.once {
                 peers.truncate(TOP_ROWS);
             }
@@ -225,7 +229,7 @@ impl CtlCommand {
     }
 }
 
-fn ask(path: &Path, request: &Request) -> anyhow::Result<Value> {
+pub(super) fn ask(path: &Path, request: &Request) -> anyhow::Result<Value> {
     let connected = UnixStream::connect(path).map_err(|error| {
         Unavailable(format!(
             "cannot reach {}: {error}\n help: name admin.control_socket of the configuration with \
@@ -313,3 +317,29 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What fits a screen.
 const TOP_ROWS: usize = 40;
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn top_sorts_by_what_is_asked_for() {
+        let mut peers = [
+            json!({"session": "far", "rtt_ms": 300.0, "loss": 0.0, "bytes_received": 1, "bytes_sent": 2}),
+            json!({"session": "lossy", "rtt_ms": 20.0, "loss": 0.3, "bytes_received": 1, "bytes_sent": 1}),
+            json!({"session": "busy", "rtt_ms": 10.0, "loss": 0.1, "bytes_received": 0, "bytes_sent": 9}),
+            json!({"session": "slow", "rtt_ms": 5.0, "loss": 0.0, "to_backend_bytes": 1, "to_peer_bytes": 7}),
+        ];
+        for (sort, first) in [
+            (Sort::Rtt, "far"),
+            (Sort::Loss, "lossy"),
+            (Sort::Bytes, "busy"),
+            (Sort::Queue, "slow"),
+        ] {
+            sort.worst_first(&mut peers);
+            assert_eq!(peers[0]["session"], first, "{sort:?}");
+        }
+    }
+}

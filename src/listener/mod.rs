@@ -342,9 +342,8 @@ impl Listener {
         counters.busy += took;
         for direction in Direction::ALL.map(|direction| direction as usize) {
             let forwarded = counters.messages_forwarded[direction];
-            if std::mem::replace(&mut self.forwarded[direction], forwarded) != forwarded {
-                counters.forward_duration[direction].record_duration(took);
-            }
+            let before = std::mem::replace(&mut self.forwarded[direction], forwarded);
+            counters.forward_duration[direction].record_many(took, forwarded - before);
         }
     }
 

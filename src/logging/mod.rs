@@ -102,11 +102,14 @@ impl Logging {
         self.shared.dropped.load(Ordering::Relaxed)
     }
 
-    /// Keeps the board told of what was held back. Never ends.
+    /// Keeps the board told of what was held back and what was lost. Never ends.
     pub async fn publish(self, board: Arc<Board>) {
         loop {
-            let suppressed = self.lines_suppressed();
-            board.update_process(|process| process.log_lines_suppressed = suppressed);
+            let (suppressed, dropped) = (self.lines_suppressed(), self.lines_dropped());
+            board.update_process(|process| {
+                process.log_lines_suppressed = suppressed;
+                process.log_lines_dropped = dropped;
+            });
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
     }
@@ -121,6 +124,16 @@ impl Logging {
         }
     }
 }
+
+/// Events whose lines differ in what no window looks at: an address, a target, an answer.
+const EACH_TIME: [&str; 6] = [
+    "listening",
+    "insecure_listener",
+    "listener_closed",
+    "reload",
+    "reload_refused",
+    "target",
+];
 
 /// Lines that may wait for the writer. With at most 4 KiB each this is 4 MiB.
 const QUEUE_LINES: usize = 1024;
@@ -211,12 +224,13 @@ impl<S: Subscriber> Layer<S> for Lines {
 
 impl Lines {
     /// What a session says about itself at info is said once a session and replaces per-peer
-    /// metrics; whoever asks for debug wants to see it; what a start says is said once for each
-    /// address. Everything else can repeat without end.
+    /// metrics; whoever asks for debug wants to see it; what a start or a reload says, and of the
+    /// targets' health, is said once for each address or target, as often as somebody made it
+    /// happen. Everything else can repeat without end.
     fn judge(&self, level: Level, fields: &Fields) -> Verdict {
         let ledger = level == Level::INFO && (fields.has("session") || fields.has("uid"));
-        let start = matches!(fields.event(), "listening" | "insecure_listener");
-        if ledger || start || level > Level::INFO {
+        let each = EACH_TIME.contains(&fields.event());
+        if ledger || each || level > Level::INFO {
             return Verdict::Say { suppressed: 0 };
         }
         match self.shared.repeats.try_lock() {

@@ -80,6 +80,13 @@ pub const FAMILIES: &[Family] = &[
         },
     },
     Family {
+        name: "tidegate_log_lines_dropped_total",
+        kind: Counter,
+        labels: &[],
+        help: "Log lines lost because standard error took them too slowly, or not at all.",
+        read: |source, out| out.add(&[], source.snapshot.process.log_lines_dropped as f64),
+    },
+    Family {
         name: "tidegate_invariant_violations_total",
         kind: Counter,
         labels: &[],
@@ -424,7 +431,7 @@ pub const FAMILIES: &[Family] = &[
         name: "tidegate_forward_duration_seconds",
         kind: Distribution,
         labels: DIRECTION,
-        help: "From reading a message to writing it on the other side, where no queue was in the way; one sample per turn of a worker.",
+        help: "How long messages were in here, where no queue was in the way: one sample per message, of the whole turn of the worker that read and wrote it, so none took longer.",
         read: |source, out| {
             for listener in &source.snapshot.listeners {
                 for direction in Direction::ALL {

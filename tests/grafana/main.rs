@@ -142,6 +142,7 @@ const ASIDE: &[&str] = &[
     "tidegate_build_info",
     "tidegate_config_last_reload_timestamp_seconds",
     "tidegate_handshakes_pending",
+    "tidegate_log_lines_dropped_total",
     "process_threads",
 ];
 
