@@ -104,6 +104,20 @@ async fn check(
     }
 }
 
+/// One connect to a target that no pool knows yet; where it went.
+pub async fn try_out(backend: &Backend, target: &Target) -> io::Result<String> {
+    let pool = Pool::new(backend.balance, std::slice::from_ref(target));
+    if let Target::Tcp { host, port } = target {
+        let found: Vec<_> = lookup_host((host.as_str(), *port)).await?.collect();
+        pool.set_addresses(0, found);
+    }
+    try_connect(backend, &pool, 0).await?;
+    Ok(match pool.addresses(0).first() {
+        Some(Address::Tcp(address)) => address.to_string(),
+        Some(Address::Unix(_)) | None => String::new(),
+    })
+}
+
 async fn try_connect(backend: &Backend, pool: &Pool, index: usize) -> io::Result<()> {
     let mut greeting = Vec::new();
     if let Some(header) = &backend.proxy {

@@ -1,16 +1,24 @@
-//! `tidegate check`: everything `serve` and `connect` do before they touch the network.
+//! `tidegate check`: everything `serve` and `connect` do before they touch the network, and with
+//! `--probe` what they need of it.
 
 use std::fmt::Write;
 
 use serde_json::json;
 
-use super::{CheckArgs, input, print};
+use super::{CheckArgs, input, print, probe};
 use crate::config::{Config, Listener, Loaded, Place, Protocol, Refusal, Tunnel, fingerprint};
 use crate::exit::Exit;
 
 pub(super) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
     match input::load(Some(&args.config), Vec::new()) {
-        Ok(loaded) => print(&accepted(args, &loaded)?),
+        Ok(loaded) => {
+            let findings = match args.probe {
+                true => probe::run(&loaded.config)?,
+                false => Vec::new(),
+            };
+            print(&accepted(args, &loaded, &findings)?)?;
+            Ok(probe::exit(&findings))
+        }
         Err(error) => match error.downcast::<Refusal>() {
             Ok(refusal) if args.json => {
                 print(&refused(&refusal))?;
@@ -22,7 +30,11 @@ pub(super) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
     }
 }
 
-fn accepted(args: &CheckArgs, loaded: &Loaded) -> anyhow::Result<String> {
+fn accepted(
+    args: &CheckArgs,
+    loaded: &Loaded,
+    findings: &[probe::Finding],
+) -> anyhow::Result<String> {
     let mut out = String::new();
     if args.print {
         for value in &loaded.effective {
@@ -35,6 +47,7 @@ fn accepted(args: &CheckArgs, loaded: &Loaded) -> anyhow::Result<String> {
             }
         }
     }
+    let failed = findings.iter().filter(|finding| !finding.is_good()).count();
     if args.json {
         for listener in &loaded.config.listeners {
             layout_json(&mut out, "listener", &listener.name, &listener.protocol)?;
@@ -42,10 +55,19 @@ fn accepted(args: &CheckArgs, loaded: &Loaded) -> anyhow::Result<String> {
         for tunnel in &loaded.config.tunnels {
             layout_json(&mut out, "tunnel", &tunnel.name, &tunnel.protocol)?;
         }
-        writeln!(out, "{}", json!({"ok": true, "config": args.config}))?;
-    } else {
-        writeln!(out, "{}: good", args.config.display())?;
-        summary(&mut out, &loaded.config)?;
+        for finding in findings {
+            writeln!(out, "{}", finding.json())?;
+        }
+        writeln!(out, "{}", json!({"ok": failed == 0, "config": args.config}))?;
+        return Ok(out);
+    }
+    writeln!(out, "{}: good", args.config.display())?;
+    summary(&mut out, &loaded.config)?;
+    for finding in findings {
+        writeln!(out, "  {finding}")?;
+    }
+    if failed > 0 {
+        writeln!(out, "{failed} of {} probes failed", findings.len())?;
     }
     Ok(out)
 }

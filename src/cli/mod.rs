@@ -10,7 +10,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::admin::probe;
 use crate::exit::Exit;
-use crate::{connect, serve};
+use crate::{config, connect, serve};
 
 mod check;
 mod ctl;
@@ -19,6 +19,8 @@ mod input;
 mod keygen;
 mod lag;
 mod load;
+mod package;
+mod probe;
 mod token;
 
 /// A gateway: reliable UDP for players, plain streams for servers.
@@ -37,13 +39,15 @@ enum Command {
     Serve(ServeArgs),
     /// Take local streams here and carry each over UDP to a tidegate elsewhere
     Connect(ConnectArgs),
-    /// Read a configuration and say everything that is wrong with it; needs no network
+    /// Read a configuration and say everything that is wrong with it; needs no network without --probe
     Check(CheckArgs),
     /// Print a commented file to start from
     Init {
         /// What it is for
         kind: InitKind,
     },
+    /// Print the JSON Schema of the file, for editors
+    Schema,
     /// Make a key for connect tokens
     Keygen {
         /// Where to (mode 0600, never overwritten) [default: standard output]
@@ -75,6 +79,18 @@ enum Command {
     /// Make a connect token, or find out why a server refuses one
     #[command(subcommand)]
     Token(token::TokenCommand),
+    /// Print completions for a shell
+    #[command(hide = true)]
+    Completions {
+        /// Which one
+        shell: clap_complete::Shell,
+    },
+    /// Write manual pages, one for each command
+    #[command(hide = true)]
+    Man {
+        /// Where to
+        directory: PathBuf,
+    },
 }
 
 /// Options of everything that runs for long.
@@ -166,6 +182,9 @@ struct CheckArgs {
     /// Print every value in force and who set it
     #[arg(long)]
     print: bool,
+    /// Also bind the addresses, look names up and connect to the backends: exit code 69 when one fails
+    #[arg(long)]
+    probe: bool,
     /// One JSON object per line
     #[arg(long)]
     json: bool,
@@ -237,6 +256,7 @@ fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Check(args) => check::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Init { kind } => print(kind.text()),
+        Command::Schema => print(&format!("{:#}\n", config::schema())),
         Command::Keygen { out } => keygen::run(out.as_deref()),
         Command::Health { ready, admin } => health(admin, ready),
         Command::Ctl(args) => ctl::run(args),
@@ -244,6 +264,8 @@ fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Load(args) => load::run(args),
         Command::Lag(args) => lag::run(args),
         Command::Token(command) => token::run(command),
+        Command::Completions { shell } => package::completions(shell),
+        Command::Man { directory } => package::man(&directory),
     }
 }
 

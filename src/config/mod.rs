@@ -31,12 +31,14 @@ mod flags;
 mod load;
 mod mistake;
 mod resolve;
+mod schema;
 mod secret;
 mod units;
 
 pub use flags::{BadUrl, ConnectFlags, ServeFlags};
 pub use load::{Effective, Input, Loaded, Override, Source, load};
 pub use mistake::{Excerpt, Mistake, Place, Refusal};
+pub use schema::schema;
 pub use secret::{
     KeyFileError, KeyFiles, fingerprint, generate_key, read_key_file, write_new_secret,
     write_secret,

@@ -4,10 +4,12 @@
 //! Bare numbers are refused: 250 what? So are units that readers take for different things: "M" is
 //! a month to some libraries and a million to others.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 use std::time::Duration;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -64,6 +66,31 @@ impl Size {
             format!("write \"{number}B\" or \"{number}KiB\"")
         })
     }
+}
+
+impl JsonSchema for Span {
+    fn schema_name() -> Cow<'static, str> {
+        "Duration".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        quantity(&DURATION_UNITS)
+    }
+}
+
+impl JsonSchema for Size {
+    fn schema_name() -> Cow<'static, str> {
+        "Size".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        quantity(&SIZE_UNITS)
+    }
+}
+
+fn quantity(units: &[(&str, u64)]) -> Schema {
+    let units: Vec<&str> = units.iter().map(|(name, _)| *name).collect();
+    json_schema!({"type": "string", "pattern": format!("^[0-9]+({})$", units.join("|"))})
 }
 
 /// A duration on the command line.

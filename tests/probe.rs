@@ -1,0 +1,170 @@
+//! What an operator asks before and beside a running tidegate: `check --probe` and `health`.
+
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the answer")]
+
+mod support;
+
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::Value;
+use support::scene::{Directory, Running, ctl, program};
+use support::wait_until;
+
+struct Site {
+    directory: Directory,
+    config: PathBuf,
+    udp: SocketAddr,
+    admin: SocketAddr,
+    backend: TcpListener,
+}
+
+impl Site {
+    fn new(name: &str) -> Self {
+        let directory = Directory::new(&format!("probe-{name}"));
+        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        let admin = free.local_addr().unwrap();
+        let udp = UdpSocket::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap();
+        let backend = TcpListener::bind("127.0.0.1:0").unwrap();
+        let text = format!(
+            "version = 1\n[admin]\nlisten = \"{admin}\"\ncontrol_socket = \"{}\"\n\
+             [listener.game]\nprotocol = \"gaffer\"\nbind = [\"{udp}\"]\nbackend = \"game\"\n\
+             [backend.game]\ntargets = [\"tcp://{}\"]\nframing = \"raw\"\n\
+             health = {{ kind = \"off\" }}\n",
+            directory.0.join("control.sock").display(),
+            backend.local_addr().unwrap()
+        );
+        let config = directory.write("tidegate.toml", &text);
+        Self {
+            directory,
+            config,
+            udp,
+            admin,
+            backend,
+        }
+    }
+
+    fn check(&self, more: &[&str]) -> (Option<i32>, String) {
+        let mut command = program();
+        command.args(["check", "--probe", "--config"]);
+        let output = command.arg(&self.config).args(more).output().unwrap();
+        (
+            output.status.code(),
+            String::from_utf8(output.stdout).unwrap(),
+        )
+    }
+
+    fn health(&self, more: &[&str]) -> (Option<i32>, String) {
+        let admin = self.admin.to_string();
+        let mut command = program();
+        let output = command.args(["health", "--admin", &admin]).args(more);
+        let output = output.output().unwrap();
+        (
+            output.status.code(),
+            String::from_utf8(output.stdout).unwrap(),
+        )
+    }
+
+    fn start(&self) -> Running {
+        let server = Running::start(&["serve", "--config", self.config.to_str().unwrap()]);
+        server.logged("control");
+        server
+    }
+}
+
+/// Free ports and a backend that answers; then the same with tidegate itself on the ports, which
+/// notices nothing.
+#[test]
+fn what_is_there_is_said_to_be_good() {
+    let site = Site::new("good");
+    let (code, text) = site.check(&[]);
+    assert_eq!(code, Some(0), "{text}");
+    let backend = site.backend.local_addr().unwrap();
+    for line in [
+        format!("ok      listener.game: bind udp {}", site.udp),
+        format!("ok      admin: bind tcp {}", site.admin),
+        format!("ok      backend.game: connect tcp://{backend}: {backend}"),
+    ] {
+        assert!(text.contains(&line), "{line}\n{text}");
+    }
+
+    let server = site.start();
+    let (code, text) = site.check(&[]);
+    assert_eq!(code, Some(0), "{text}");
+    let held = text
+        .lines()
+        .filter(|line| line.ends_with("held by the tidegate that runs here"));
+    assert_eq!(held.count(), 3, "{text}");
+    assert_eq!(site.health(&["--ready"]).0, Some(0));
+    drop(server);
+
+    // What the killed process left is no obstacle.
+    let (code, text) = site.check(&["--json"]);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("left over by a dead process"), "{text}");
+}
+
+/// Each thing that is missing is named, with what to do about it.
+#[test]
+fn what_is_missing_is_said() {
+    let site = Site::new("missing");
+    let _taken = UdpSocket::bind(site.udp).unwrap();
+    let dead = site.backend.local_addr().unwrap();
+    let text = std::fs::read_to_string(&site.config).unwrap();
+    let nobody = UdpSocket::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let text = text.replace(&dead.to_string(), &nobody.to_string());
+    let control = site.directory.0.join("control.sock").display().to_string();
+    let nowhere = site
+        .directory
+        .0
+        .join("no/control.sock")
+        .display()
+        .to_string();
+    site.directory
+        .write("tidegate.toml", &text.replace(&control, &nowhere));
+    let (code, text) = site.check(&[]);
+    assert_eq!(code, Some(69), "{text}");
+    for line in [
+        format!("FAILED  listener.game: bind udp {}: cannot bind", site.udp),
+        "help: another program has it; `ss -ulpn".to_owned(),
+        format!("FAILED  backend.game: connect tcp://{nobody}: Connection refused"),
+        "help: nothing listens there".to_owned(),
+        "help: make it, or let systemd do so".to_owned(),
+        "3 of 4 probes failed".to_owned(),
+    ] {
+        assert!(text.contains(&line), "{line}\n{text}");
+    }
+    let (code, text) = site.check(&["--json"]);
+    assert_eq!(code, Some(69));
+    let objects = text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let objects: Vec<Value> = objects.collect();
+    let failed = objects.iter().filter(|object| object["ok"] == false);
+    assert_eq!(failed.count(), 4, "three probes, and the sum: {text}");
+}
+
+/// Alive is not ready: a drain is not a reason to restart.
+#[test]
+fn health_tells_alive_from_ready() {
+    let site = Site::new("health");
+    let server = site.start();
+    wait_until("ready", Duration::from_secs(20), || {
+        (site.health(&["--ready"]).0 == Some(0)).then_some(())
+    });
+    let drained = ctl(&site.directory.0.join("control.sock"), &["drain"]);
+    assert!(drained.status.success(), "{drained:?}");
+    assert_eq!(site.health(&[]).0, Some(0));
+    let (code, text) = site.health(&["--ready"]);
+    assert_eq!(code, Some(1));
+    assert!(text.contains("state is draining"), "{text}");
+    drop(server);
+    assert_eq!(site.health(&[]).0, Some(1));
+}
