@@ -187,7 +187,7 @@ fn another_user_is_refused(scene: &Scene) {
     std::os::unix::process::CommandExt::gid(&mut command, NOBODY);
     let control = scene.control();
     let output = command.arg("ctl").arg("--control").arg(&control);
-    let output = output.args(["stats", "--json"]).output().unwrap();
+    let output = output.args(["log", "info"]).output().unwrap();
     assert_eq!(output.status.code(), Some(69), "{output:?}");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("Permission denied"), "{said}");

@@ -1,6 +1,6 @@
 //! `tidegate ctl` and `tidegate top`: a question over the control socket, and its answer for people.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -159,7 +159,9 @@ pub(super) fn run(args: CtlArgs) -> anyhow::Result<Exit> {
     if answer["ok"] == true {
         return Ok(Exit::Done);
     }
-    bail!("{}", answer["error"].as_str().unwrap_or("refused"))
+    let error = answer["error"].as_str().unwrap_or("refused");
+    // It gets its own "error:" like everything else.
+    bail!("{}", error.strip_prefix("error: ").unwrap_or(error))
 }
 
 /// Redraws every second until interrupted.
@@ -231,11 +233,17 @@ impl CtlCommand {
 
 pub(super) fn ask(path: &Path, request: &Request) -> anyhow::Result<Value> {
     let connected = UnixStream::connect(path).map_err(|error| {
-        Unavailable(format!(
-            "cannot reach {}: {error}\n help: name admin.control_socket of the configuration with \
-             --control or $TIDEGATE_CONTROL",
-            path.display()
-        ))
+        let help = match error.kind() {
+            io::ErrorKind::ConnectionRefused => "the process that made it is dead; start tidegate",
+            io::ErrorKind::PermissionDenied => {
+                "admin.control_mode lets only some users in; be one of them"
+            }
+            _ => {
+                "name admin.control_socket of the configuration with --control or $TIDEGATE_CONTROL"
+            }
+        };
+        let path = path.display();
+        Unavailable(format!("cannot reach {path}: {error}\n help: {help}"))
     });
     let mut stream = connected?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -254,6 +262,7 @@ fn spell(answer: &Value) -> String {
     for (name, value) in answer.as_object().into_iter().flatten() {
         match value {
             Value::Array(rows) if rows.iter().any(Value::is_object) => out += &table(rows),
+            Value::Array(items) if items.is_empty() => out += &format!("{name:<16} -\n"),
             Value::Array(items) => {
                 let items: Vec<_> = items.iter().map(plain).collect();
                 out += &format!("{name:<16} {}\n", items.join(", "));
@@ -267,11 +276,13 @@ fn spell(answer: &Value) -> String {
 }
 
 fn table(rows: &[Value]) -> String {
-    let names: Vec<&String> = rows[0]
+    let mut names: Vec<&String> = rows[0]
         .as_object()
         .into_iter()
         .flat_map(|row| row.keys())
         .collect();
+    let place = |name: &String| FIRST.iter().position(|first| first == name);
+    names.sort_by_key(|name| place(name).unwrap_or(FIRST.len()));
     let head: Vec<String> = names.iter().map(|name| name.to_string()).collect();
     let body = rows.iter().map(|row| {
         names
@@ -311,6 +322,23 @@ fn plain(value: &Value) -> String {
         other => other.to_string(),
     }
 }
+
+/// What one looks for first; the rest follows in the order of the alphabet.
+const FIRST: [&str; 13] = [
+    "session",
+    "listener",
+    "backend",
+    "target",
+    "whom",
+    "client_id",
+    "address",
+    "protocol",
+    "bind",
+    "age_s",
+    "mode",
+    "rtt_ms",
+    "loss",
+];
 
 /// Beyond what the other side takes to find out that a worker does not answer.
 const PATIENCE: Duration = Duration::from_secs(10);

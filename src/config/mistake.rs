@@ -110,6 +110,25 @@ pub struct Refusal {
     pub mistakes: Vec<Mistake>,
 }
 
+impl Refusal {
+    /// All of it on one line, for the log.
+    pub fn brief(&self) -> String {
+        let mistakes = self.mistakes.iter().map(|mistake| {
+            let place = match &mistake.place {
+                Place::File(excerpt) => {
+                    let (file, line, column) = excerpt.position();
+                    format!("{file}:{line}:{column}: ")
+                }
+                Place::Environment(variable) => format!("{variable}: "),
+                Place::Flag(flag) => format!("{flag}: "),
+                Place::Nowhere => String::new(),
+            };
+            format!("{place}{}; help: {}", mistake.what, mistake.help)
+        });
+        mistakes.collect::<Vec<_>>().join("; ").replace('\n', " ")
+    }
+}
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for mistake in &self.mistakes {

@@ -16,7 +16,7 @@ use super::Request;
 use crate::backends::Backends;
 use crate::board::{Board, State};
 use crate::clock::{self, Clock};
-use crate::config::parse_id;
+use crate::config::{Refusal, parse_id};
 use crate::crew::Crew;
 use crate::listener::{PeerView, Whom};
 use crate::logging::Logging;
@@ -93,7 +93,7 @@ impl Gate {
             .update_process(|process| process.on_reload(now, outcome.is_ok()));
         match &outcome {
             Ok(done) => tracing::info!(event = "reload", outcome = %done),
-            Err(error) => tracing::error!(event = "reload_refused", error = format!("{error:#}")),
+            Err(error) => tracing::error!(event = "reload_refused", error = on_one_line(error)),
         }
         notify::ready();
         Ok(serde_json::to_value(outcome?)?)
@@ -298,6 +298,14 @@ impl Gate {
             "not_ready": snapshot.not_ready(),
             "listeners": listeners.collect::<Vec<_>>(),
         })
+    }
+}
+
+/// For the log: mistakes of a file come with its lines and carets, which belong on a terminal.
+fn on_one_line(error: &anyhow::Error) -> String {
+    match error.downcast_ref::<Refusal>() {
+        Some(refusal) => refusal.brief(),
+        None => format!("{error:#}").replace('\n', ";"),
     }
 }
 

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The file mode is the whole access control, and each command is logged with the uid of its
-//! caller. A caller that does not read its answers waits in a task of its own; no worker waits for
+//! caller, those that change nothing at debug. A caller that does not read its answers waits in a task of its own; no worker waits for
 //! anybody.
 
 use std::fs::Permissions;
@@ -161,6 +161,7 @@ async fn converse(stream: UnixStream, gate: &Arc<Gate>) -> io::Result<()> {
 
 async fn answer(gate: &Arc<Gate>, uid: u32, request: Request) -> Value {
     let told = serde_json::to_string(&request).unwrap_or_default();
+    let is_query = request.is_query();
     let (ok, answer) = match gate.handle(request).await {
         Ok(Value::Object(mut object)) => {
             object.insert("ok".into(), true.into());
@@ -169,7 +170,12 @@ async fn answer(gate: &Arc<Gate>, uid: u32, request: Request) -> Value {
         Ok(other) => (true, json!({"ok": true, "answer": other})),
         Err(error) => (false, json!({"ok": false, "error": format!("{error:#}")})),
     };
-    tracing::info!(event = "control_command", uid, command = told, ok);
+    // Whoever watches asks every second; who changes something is worth a line.
+    if is_query {
+        tracing::debug!(event = "control_query", uid, command = told, ok);
+    } else {
+        tracing::info!(event = "control_command", uid, command = told, ok);
+    }
     answer
 }
 

@@ -35,3 +35,23 @@ pub enum Request {
     /// Figures of the process.
     Stats,
 }
+
+impl Request {
+    /// Whether it changes nothing.
+    pub fn is_query(&self) -> bool {
+        match self {
+            Self::Peers { .. } | Self::Peer { .. } | Self::Bans | Self::Backends | Self::Stats => {
+                true
+            }
+            Self::Kick { .. }
+            | Self::Ban { .. }
+            | Self::Unban { .. }
+            | Self::BackendDrain { .. }
+            | Self::BackendEnable { .. }
+            | Self::Drain { .. }
+            | Self::Undrain
+            | Self::Reload
+            | Self::Log { .. } => false,
+        }
+    }
+}
