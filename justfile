@@ -28,6 +28,10 @@ fuzz-all SECONDS="60":
 chaos *NAMES:
     TIDEGATE_CHAOS_LONG=1 cargo test --release --test chaos -- {{NAMES}}
 
+# Eighteen bad networks, so many seconds each, on one process: prints what was lost and what grew.
+soak SECONDS="60":
+    TIDEGATE_SOAK_SECONDS={{SECONDS}} TIDEGATE_CHAOS_LONG=1 cargo test --release --test chaos -- soak
+
 # What the send policy is worth beside reference senders: the tables of docs/POLICY.md (`--quick` for a look).
 bench-policy *ARGS:
     cargo run --release -p tidegate-proto --features sim --example policy -- {{ARGS}}

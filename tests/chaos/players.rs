@@ -5,11 +5,14 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use tidegate_client::{Clock, Dial, Ended, Machine, Now, State, Timestamp};
+use tidegate_proto::sim::{Conditions, Link};
 
 /// One player, who says numbered messages and hears them back.
 pub struct Player {
     machine: Machine,
     socket: UdpSocket,
+    up: Link<()>,
+    down: Link<()>,
     born: Timestamp,
     every: Option<Duration>,
     next_message: Timestamp,
@@ -42,10 +45,13 @@ impl Player {
     fn turn(&mut self, now: Now, round_trips: &mut Vec<Duration>, is_echoed: bool) {
         let mut datagram = [0; 2048];
         while let Ok(length) = self.socket.recv(&mut datagram) {
+            self.down.push(now.mono, (), &datagram[..length]);
+        }
+        while let Some(((), mut datagram)) = self.down.pop(now.mono) {
             let server = self.machine.server();
             // What the session refuses is its business.
             self.machine
-                .handle_datagram(now, server, &mut datagram[..length])
+                .handle_datagram(now, server, &mut datagram)
                 .ok();
         }
         if self.machine.poll_timeout().is_some_and(|at| at <= now.mono) {
@@ -63,9 +69,12 @@ impl Player {
         }
         self.speak(now);
         while self.machine.poll_transmit(now, &mut self.scratch).is_some() {
-            // What cannot be sent is lost, as on the network.
-            self.socket.send(&self.scratch).ok();
+            self.up.push(now.mono, (), &self.scratch);
             self.scratch.clear();
+        }
+        while let Some(((), datagram)) = self.up.pop(now.mono) {
+            // What cannot be sent is lost, as on the network.
+            self.socket.send(&datagram).ok();
         }
     }
 
@@ -115,6 +124,8 @@ impl Players {
         self.all.push(Player {
             socket: socket(machine.server()),
             machine,
+            up: Link::new(Conditions::default(), 2 * seed),
+            down: Link::new(Conditions::default(), 2 * seed + 1),
             born: now.mono,
             every,
             next_message: now.mono,
@@ -132,6 +143,41 @@ impl Players {
 
     pub fn player(&mut self, index: usize) -> &mut Player {
         &mut self.all[index]
+    }
+
+    /// A bad network for everybody, each way.
+    pub fn set_weather(&mut self, weather: Conditions) {
+        for player in &mut self.all {
+            player.up.set_conditions(weather);
+            player.down.set_conditions(weather);
+        }
+    }
+
+    /// Datagrams that the bad network lost, of those it got.
+    pub fn lost(&self) -> (u64, u64) {
+        let ways = self
+            .all
+            .iter()
+            .flat_map(|player| [&player.up, &player.down]);
+        let done = ways.map(Link::done);
+        done.fold((0, 0), |(lost, offered), done| {
+            (lost + done.lost + done.overflowed, offered + done.offered)
+        })
+    }
+
+    /// Everybody says goodbye.
+    pub fn leave(&mut self) {
+        let now = self.clock.now();
+        for player in &mut self.all {
+            player.machine.finish(now, Duration::from_secs(5));
+        }
+        let gone = |all: &[Player]| all.iter().all(|player| player.ended().is_some());
+        assert!(
+            self.play(Duration::from_secs(10), gone),
+            "somebody does not leave"
+        );
+        // The last goodbyes are still to be sent.
+        self.play(Duration::from_millis(50), |_| false);
     }
 
     /// Plays for so long, or until it is enough; whether it was.
