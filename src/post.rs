@@ -218,10 +218,20 @@ pub fn bind(
     let mut sockets = Vec::new();
     for &address in addresses {
         let options = options(runtime, listener, address);
-        let bind = |address| {
+        let bind_with = |address, options| {
             UdpSocket::bind(address, options)
                 .map_err(|error| Unavailable(cannot_bind(address, &error)))
         };
+        let bind = |address| bind_with(address, options);
+        if options.reuse_port {
+            // Sharing is for our own workers: another process that shares would take a part of the
+            // players, and nobody would notice.
+            let alone = Options {
+                reuse_port: false,
+                ..options
+            };
+            bind_with(address, alone)?;
+        }
         let first = bind(address)?;
         let bound = first.local_addr();
         let mut of_address = vec![first];

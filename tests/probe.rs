@@ -168,3 +168,19 @@ fn health_tells_alive_from_ready() {
     drop(server);
     assert_eq!(site.health(&[]).0, Some(1));
 }
+
+/// Workers share a port with each other, and with nobody else: a second process would take a part
+/// of the players.
+#[test]
+fn a_second_process_does_not_share_the_port() {
+    let site = Site::new("second");
+    let text = std::fs::read_to_string(&site.config).unwrap();
+    let text = text.replace("version = 1\n", "version = 1\n[runtime]\nworkers = 2\n");
+    site.directory.write("tidegate.toml", &text);
+    let _server = site.start();
+    let text = text.replace(&site.admin.to_string(), "");
+    let text = text.replace("control.sock", "second.sock");
+    let config = site.directory.write("second.toml", &text);
+    let mut second = Running::start(&["serve", "--config", config.to_str().unwrap()]);
+    assert_eq!(second.end(), 69);
+}
