@@ -11,6 +11,11 @@ operate:
     tests/prometheus.sh
     tests/page.sh
 
+# Kubernetes manifests and the compose file; CRDS are files with custom resource definitions.
+cluster *CRDS:
+    python3 -m venv target/schemas && target/schemas/bin/pip install --quiet kubernetes-validate
+    PYTHON=target/schemas/bin/python tests/cluster.sh {{CRDS}}
+
 # Builds the container image without a daemon or a registry, and runs it: needs buildah.
 image *PROGRAM:
     tests/image.sh {{PROGRAM}}
