@@ -24,7 +24,7 @@ cleanup() {
     status=$?
     for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null || true; done
     wait 2>/dev/null || true
-    [ "$status" = 0 ] || tail -n 20 "$work"/*.log >&2
+    [ "$status" = 0 ] || tail -n 5 "$work"/*.log | cut -c1-300 >&2
     rm -rf "$work"
 }
 trap cleanup EXIT
