@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpStream, UnixStream, lookup_host};
 use tokio::task::JoinSet;
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use super::{Address, Pool};
 use crate::board::Board;
@@ -68,7 +68,9 @@ async fn look_up(backend: &Backend, pool: &Pool, index: usize) {
     }
 }
 
-/// A target is down after some failures in a row, and up again after some successes.
+/// A target is down after some failures in a row, and up again after some successes. Until it has
+/// been reached once, a single answer decides: nobody is ready in front of a server that never was
+/// there, and nobody waits for one that has just started.
 async fn check(
     backend: Arc<Backend>,
     pool: Arc<Pool>,
@@ -76,31 +78,40 @@ async fn check(
     index: usize,
     health: Health,
 ) {
-    let mut ticks = interval(health.interval);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let (mut up, mut run) = (true, 0);
+    let (mut up, mut reached, mut run) = (true, false, 0);
     loop {
-        ticks.tick().await;
-        let well = matches!(
-            timeout(health.timeout, try_connect(&backend, &pool, index)).await,
-            Ok(Ok(()))
-        );
-        run = if well == up { 0 } else { run + 1 };
-        let needed = if up {
-            health.down_after
-        } else {
-            health.up_after
+        let answer = match timeout(health.timeout, try_connect(&backend, &pool, index)).await {
+            Ok(answer) => answer,
+            Err(_) => Err(io::ErrorKind::TimedOut.into()),
         };
+        let well = answer.is_ok();
+        run = if well == up { 0 } else { run + 1 };
+        let needed = match (reached, up) {
+            (false, _) => 1,
+            (true, true) => health.down_after,
+            (true, false) => health.up_after,
+        };
+        reached |= well;
         if run >= needed {
             (up, run) = (well, 0);
             pool.set_up(index, up);
-            tracing::warn!(event = "target", backend = %backend.name, target = %pool.target(index), up);
+            let (backend, target) = (&backend.name, pool.target(index));
+            match answer {
+                Ok(()) => tracing::info!(event = "target_up", %backend, %target),
+                Err(error) => tracing::warn!(event = "target_down", %backend, %target, %error),
+            }
         }
         board.update_target(&backend.name, index, |state| {
             state.up = up;
             state.checks_ok += u64::from(well);
             state.checks_failed += u64::from(!well);
         });
+        let pause = if reached {
+            health.interval
+        } else {
+            health.interval.min(WAITING)
+        };
+        sleep(pause).await;
     }
 }
 
@@ -117,6 +128,9 @@ pub async fn try_out(backend: &Backend, target: &Target) -> io::Result<String> {
         Some(Address::Unix(_)) | None => String::new(),
     })
 }
+
+/// How often a target is asked for that has not been there yet.
+const WAITING: Duration = Duration::from_secs(1);
 
 async fn try_connect(backend: &Backend, pool: &Pool, index: usize) -> io::Result<()> {
     let mut greeting = Vec::new();
