@@ -12,6 +12,12 @@ command -v systemd-analyze >/dev/null || {
 # In tenths: 1.2 of 10.
 systemd-analyze security --offline=true --threshold=12 --no-pager systemd/tidegate.service | tail -n 1
 
+others=$(grep -E '^Exec[A-Za-z]*=' systemd/tidegate.service | grep -v '=/usr/bin/tidegate ' || true)
+[ -z "$others" ] || {
+    echo "needs more than tidegate: $others" >&2
+    exit 1
+}
+
 # verify wants the programs to exist, so it looks at a copy that names one that does.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -7,6 +7,7 @@ use tidegate_proto::Reject;
 use super::history::{History, add_up};
 use super::units::{count, share};
 use crate::board::{ListenerSnapshot, Snapshot, State};
+use crate::counters::WorkerCounters;
 use crate::metrics::Usage;
 
 /// Slots, descriptors.
@@ -154,6 +155,7 @@ fn load(found: &mut Findings, snapshot: &Snapshot, history: &History) {
         let text = "players are refused because no more connect tokens can be remembered";
         found.add(Level::Bad, Some("TidegateTokenHistoryFull"), text.into());
     }
+    handshakes(found, &total, &before);
     let dropped = total.kernel_drops.saturating_sub(before.kernel_drops);
     if dropped > 60 {
         let text = format!("the kernel dropped {dropped} datagrams in the last minute");
@@ -180,6 +182,45 @@ fn load(found: &mut Findings, snapshot: &Snapshot, history: &History) {
     }
 }
 
+/// Players who come with a token and are refused for it see nothing at all, so somebody must say it.
+fn handshakes(found: &mut Findings, total: &WorkerCounters, before: &WorkerCounters) {
+    let minute = |reject: Reject| {
+        total.rejects[reject as usize].saturating_sub(before.rejects[reject as usize])
+    };
+    let early = minute(Reject::TokenBeforeStart);
+    if early > 0 {
+        let text = format!(
+            "{early} handshakes in the last minute had tokens from before this start: \
+             clients get in with a new token, at the latest after max_token_lifetime"
+        );
+        found.add(Level::Info, None, text);
+    }
+    let accepted = total.handshakes_accepted - before.handshakes_accepted;
+    let refused = REFUSALS.into_iter().map(|reject| (minute(reject), reject));
+    let (most, why) = refused
+        .max_by_key(|(count, _)| *count)
+        .unwrap_or((0, Reject::TokenKey));
+    if most > accepted.max(30) {
+        let text = format!(
+            "{most} handshakes in the last minute were refused as {}, {accepted} accepted",
+            why.label()
+        );
+        found.add(Level::Warn, Some("TidegateHandshakesFailing"), text);
+    }
+}
+
+/// Refusals that have a cause on this side, or of the token service.
+const REFUSALS: [Reject; 8] = [
+    Reject::TokenExpired,
+    Reject::TokenFuture,
+    Reject::TokenKey,
+    Reject::TokenAddress,
+    Reject::TokenReused,
+    Reject::TokenOtherAddress,
+    Reject::TokenInvalid,
+    Reject::ChallengeFailed,
+];
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -190,7 +231,7 @@ mod tests {
     use crate::clock::Clock;
 
     /// What a board shows after `act` made it unwell.
-    fn after(act: impl FnOnce(&Board, &mut crate::counters::WorkerCounters)) -> Vec<Finding> {
+    fn after(act: impl FnOnce(&Board, &mut WorkerCounters)) -> Vec<Finding> {
         let mut clock = Clock::start();
         let start = clock.now();
         let board = Arc::new(Board::new(start, 1000));
@@ -269,6 +310,22 @@ mod tests {
         for alert in expected {
             assert!(runbook.contains(&format!("### {alert}\n")), "{alert}");
         }
+    }
+
+    /// A client repeats a refused request ten times a second.
+    #[test]
+    fn tokens_that_nobody_takes_are_told_from_a_start() {
+        let refused = |reject: Reject, times| {
+            after(|_, counters| {
+                counters.handshakes_accepted = 40;
+                counters.rejects[reject as usize] = times;
+            })
+        };
+        assert_eq!(refused(Reject::TokenKey, 40), []);
+        let found = refused(Reject::TokenKey, 41);
+        assert_eq!(alerts(&found), ["TidegateHandshakesFailing"]);
+        assert!(found[0].text.contains("token_key"), "{found:?}");
+        assert_eq!(refused(Reject::TokenBeforeStart, 500)[0].level, Level::Info);
     }
 
     #[test]

@@ -104,7 +104,7 @@ pub(super) struct Target {
 pub(super) struct Peer {
     pub(super) listener: String,
     pub(super) address: SocketAddr,
-    /// In hexadecimal: JSON numbers lose the low digits of 64 bits.
+    /// As `tidegate ctl` takes it. Text, because JSON numbers lose the low digits of 64 bits.
     pub(super) client_id: Option<String>,
     pub(super) age: f64,
     pub(super) bad: bool,
@@ -256,7 +256,7 @@ impl Peer {
         Self {
             listener: listener.about.name.clone(),
             address: row.address,
-            client_id: row.client_id.map(|id| format!("{id:#x}")),
+            client_id: row.client_id.map(|id| id.to_string()),
             age: round(row.age.as_secs_f64()),
             bad: stats.in_bad_mode,
             rtt: round(stats.rtt.as_secs_f64()),

@@ -138,7 +138,7 @@ fn the_page_shows_figures_and_escapes_names() {
         "<td>token_key<small>The token was not made with our key",
         "<td>peer_timeout<small>",
         "<td>198.51.100.9:4242</td>",
-        "<td>0xffffffffffffffff</td>",
+        "<td>18446744073709551615</td>",
         "<td>1 min 1 s</td>",
         "<td>23.4 ms</td>",
         "<td>25.0 %</td>",

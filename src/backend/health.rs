@@ -115,6 +115,9 @@ async fn check(
     }
 }
 
+/// How often a target is asked for that has not been there yet.
+const WAITING: Duration = Duration::from_secs(1);
+
 /// One connect to a target that no pool knows yet; where it went.
 pub async fn try_out(backend: &Backend, target: &Target) -> io::Result<String> {
     let pool = Pool::new(backend.balance, std::slice::from_ref(target));
@@ -128,9 +131,6 @@ pub async fn try_out(backend: &Backend, target: &Target) -> io::Result<String> {
         Some(Address::Unix(_)) | None => String::new(),
     })
 }
-
-/// How often a target is asked for that has not been there yet.
-const WAITING: Duration = Duration::from_secs(1);
 
 async fn try_connect(backend: &Backend, pool: &Pool, index: usize) -> io::Result<()> {
     let mut greeting = Vec::new();

@@ -126,13 +126,15 @@ impl Logging {
 }
 
 /// Events whose lines differ in what no window looks at: an address, a target, an answer.
-const EACH_TIME: [&str; 6] = [
+const EACH_TIME: [&str; 8] = [
     "listening",
     "insecure_listener",
     "listener_closed",
     "reload",
     "reload_refused",
-    "target",
+    "drain",
+    "target_up",
+    "target_down",
 ];
 
 /// Lines that may wait for the writer. With at most 4 KiB each this is 4 MiB.
