@@ -138,7 +138,10 @@ fn figures(s: &Status) -> String {
     let messages = |curve| count(now(curve)) + "/s";
     let bytes_now = |curve| bytes(now(curve)) + "/s";
     let datagrams = |curve| count(now(curve)) + " datagrams/s";
-    let below = |text: String| format!("95 % below {text}");
+    let below = |text: String| match text.as_str() {
+        "-" => "no samples".into(),
+        _ => format!("95 % below {text}"),
+    };
     let known = |x: Option<f64>| x.map_or("-".into(), share);
     let (peers, bad) = (now("peers"), now("bad_peers"));
     let bad_share = if peers > 0.0 { bad / peers } else { 0.0 };

@@ -26,7 +26,13 @@ fn table(section: &str) -> Table {
         let mut cells = line.strip_prefix("| `")?.split(" | ");
         let label = cells.next()?.strip_suffix('`')?;
         let (meaning, remedy) = (cells.next()?, cells.next()?.trim_end_matches(" |"));
-        Some((label, plain(&format!("{meaning} {remedy}"))))
+        // To be told to do nothing helps on a page of instructions, not beside a figure.
+        let remedy = if remedy.starts_with("Nothing") {
+            ""
+        } else {
+            remedy
+        };
+        Some((label, plain(format!("{meaning} {remedy}").trim_end())))
     });
     rows.collect()
 }
