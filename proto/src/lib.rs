@@ -27,8 +27,8 @@ mod tests;
 
 pub use endpoint::{Endpoint, Handled, PeerId};
 pub use session::{
-    Acceptor, AckPolicy, Channel, CloseReason, Event, Identity, Message, Reject, SendError,
-    Session, Stranger, Verdict,
+    Acceptor, AckPolicy, Channel, CloseReason, Event, Identity, Message, Origin, Reject, SendError,
+    Session, Stranger, Verdict, Way,
 };
 pub use stats::Stats;
 pub use time::{Deadline, Now, Timestamp, Wake};

@@ -100,7 +100,40 @@ pub trait Session: Send {
 
     /// Plain counters and present values, gathered when asked for.
     fn stats(&self) -> Stats;
+
+    /// What it began with, for a recording.
+    fn origin(&self) -> Origin {
+        Origin::default()
+    }
+
+    /// For a recording: appends what a datagram of this session says, without its encryption and
+    /// as long as it is; false for one that it cannot open. Changes nothing.
+    fn reveal(&self, _way: Way, datagram: &[u8], clear: &mut Vec<u8>) -> bool {
+        clear.extend_from_slice(datagram);
+        true
+    }
+
+    /// For a replay: appends the datagram by which this session's peer would say what was revealed;
+    /// false when no peer would. Changes nothing.
+    fn conceal(&self, clear: &[u8], datagram: &mut Vec<u8>) -> bool {
+        datagram.extend_from_slice(clear);
+        true
+    }
 }
+
+/// Which way a datagram goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// It arrived.
+    FromPeer,
+    /// It leaves.
+    ToPeer,
+}
+
+/// What an accepted session began with, besides its rules and the time: numbers that only its
+/// protocol reads. There are no keys among them: with them and its rules, a session under keys of its
+/// own repeats what the recorded one did.
+pub type Origin = [u64; 5];
 
 /// Decides what a datagram from an address without a session is worth.
 pub trait Acceptor: Send {

@@ -12,7 +12,7 @@ use crate::gaffer::{Late, Params, Payload};
 use crate::inbox::Inbox;
 use crate::sender::{Planned, Sender};
 use crate::session::{
-    Channel, CloseReason, Event, Identity, Message, Reject, SendError, Session as Interface,
+    Channel, CloseReason, Event, Identity, Message, Origin, Reject, SendError, Session as Interface,
 };
 use crate::stats::Stats;
 use crate::time::{Deadline, Now, Timestamp, Wake};
@@ -61,6 +61,8 @@ pub struct Session {
     traps: Traps,
     bad_acks: BadAcks,
     other_life: OtherLife,
+    /// What an accepted session was seeded with.
+    seed: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,8 +108,15 @@ impl Session {
     pub(super) fn accept(params: &Params, first_sequence: u32, seed: u64, now: Now) -> Self {
         let traps = Traps::new(seed);
         let mut session = Self::new(params, first_sequence, traps, now, State::Waiting);
+        session.seed = seed;
         session.events.push_back(Event::Authenticated);
         session
+    }
+
+    /// An accepted session that repeats another one, from its [`Origin`].
+    pub fn replayed(params: &Params, origin: Origin, now: Now) -> Self {
+        let [first_sequence, seed, ..] = origin;
+        Self::accept(params, first_sequence as u32, seed, now)
     }
 
     fn new(params: &Params, first_sequence: u32, traps: Traps, now: Now, state: State) -> Self {
@@ -131,6 +140,7 @@ impl Session {
             traps,
             bad_acks: BadAcks::default(),
             other_life: OtherLife::default(),
+            seed: 0,
             params: params.clone(),
         }
     }
@@ -500,6 +510,10 @@ impl Interface for Session {
         stats.rtt = self.sent.rtt();
         stats.assembly_bytes = self.receiver.held() as u32;
         stats
+    }
+
+    fn origin(&self) -> Origin {
+        [self.first_sequence.into(), self.seed, 0, 0, 0]
     }
 }
 

@@ -174,6 +174,11 @@ impl Session {
         session
     }
 
+    /// An accepted session that repeats another one: it begins with nothing but its rules.
+    pub fn replayed(params: Params, now: Now) -> Self {
+        Self::accept(params, now)
+    }
+
     fn new(params: Params, now: Now, state: State) -> Self {
         let params = params.sane();
         let now = now.mono;

@@ -19,7 +19,9 @@ use super::netcode::{DISCONNECT_REPEATS, Link, Received, Seat, Seated};
 use super::outgoing::Outgoing;
 use super::params::Params;
 use crate::sender;
-use crate::session::{Channel, CloseReason, Event, Identity, Message, Reject, SendError};
+use crate::session::{
+    Channel, CloseReason, Event, Identity, Message, Origin, Reject, SendError, Way,
+};
 use crate::stats::Stats;
 use crate::time::{Deadline, Now, Timestamp, Wake};
 
@@ -35,6 +37,9 @@ pub struct Session {
     identity: Who,
     /// Slot and client id of a server's peer, given back when the session closes.
     seat: Option<Seat>,
+    /// What it began with.
+    seed: u64,
+    link_origin: [u64; 4],
 }
 
 /// Where the session is in its life.
@@ -81,6 +86,17 @@ impl Session {
         }
     }
 
+    /// A server's session that repeats another one, from its [`Origin`]: under keys of its own and
+    /// without a seat.
+    pub fn replayed(now: Now, params: Arc<Params>, origin: Origin) -> Self {
+        let [seed, link @ ..] = origin;
+        let link = Link::replayed(now, link);
+        Self {
+            events: [Event::Authenticated].into(),
+            ..Self::new(now, params, link, Phase::Waiting, seed)
+        }
+    }
+
     /// A client's session, which its server has just admitted.
     pub fn connected(now: Now, params: Arc<Params>, link: Link, seed: u64) -> Self {
         Self {
@@ -90,6 +106,7 @@ impl Session {
     }
 
     fn new(now: Now, params: Arc<Params>, link: Link, phase: Phase, seed: u64) -> Self {
+        let link_origin = link.origin();
         Self {
             link,
             phase,
@@ -98,6 +115,8 @@ impl Session {
             events: VecDeque::new(),
             identity: Who::default(),
             seat: None,
+            seed,
+            link_origin,
             params,
         }
     }
@@ -377,5 +396,18 @@ impl crate::session::Session for Session {
         self.incoming.fill_stats(&mut stats);
         self.outgoing.sender.fill_stats(&mut stats);
         stats
+    }
+
+    fn origin(&self) -> Origin {
+        let [protocol_id, timeout, client_index, max_clients] = self.link_origin;
+        [self.seed, protocol_id, timeout, client_index, max_clients]
+    }
+
+    fn reveal(&self, way: Way, datagram: &[u8], clear: &mut Vec<u8>) -> bool {
+        self.link.reveal(way, datagram, clear)
+    }
+
+    fn conceal(&self, clear: &[u8], datagram: &mut Vec<u8>) -> bool {
+        self.link.conceal(clear, datagram)
     }
 }

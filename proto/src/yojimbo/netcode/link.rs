@@ -17,8 +17,8 @@ use std::time::Duration;
 use super::crypto::{self, Key};
 use super::packet::{self, Packet, Role, keep_alive_bytes};
 use super::replay::Replay;
-use super::wire::{Kind, MAX_DATAGRAM_BYTES, MAX_PAYLOAD_BYTES, Prefix};
-use crate::session::Reject;
+use super::wire::{Kind, MAX_DATAGRAM_BYTES, MAX_PAYLOAD_BYTES, Prefix, TAG_BYTES};
+use crate::session::{Reject, Way};
 use crate::time::{Deadline, Now, Timestamp, Wake};
 
 /// How often a goodbye is said, back to back, since none of them is acknowledged.
@@ -39,6 +39,9 @@ const KEEP_ALIVES_PER_TIMEOUT: u32 = 10;
 /// from 2^63; one number of its own is enough, since a token is seated once and a denial says
 /// nothing: under one key this nonce only ever seals these same bytes.
 pub(super) const DENIAL_SEQUENCE: u64 = 3 << 62;
+
+/// In an origin: a timeout that never comes.
+const NEVER: u64 = u64::MAX;
 
 /// What a packet said to its link.
 #[derive(Debug, PartialEq, Eq)]
@@ -162,6 +165,72 @@ impl Link {
             client_index: 0,
             max_clients: 0,
         }
+    }
+
+    /// A server's link for a replay: made again from [`Link::origin`], under keys that are all
+    /// zeros. What it seals is for nobody else.
+    pub(in crate::yojimbo) fn replayed(now: Now, origin: [u64; 4]) -> Self {
+        let [protocol_id, timeout, client_index, max_clients] = origin;
+        let params = LinkParams {
+            role: Role::Server,
+            protocol_id,
+            receive_key: Key::new([0; 32]),
+            send_key: Key::new([0; 32]),
+            timeout: (timeout != NEVER).then(|| Duration::from_nanos(timeout)),
+        };
+        Self::waiting(now, params, client_index as u32, max_clients as u32)
+    }
+
+    /// What a server's link is made of, but for its keys.
+    pub(in crate::yojimbo) fn origin(&self) -> [u64; 4] {
+        let nanos = |span: Duration| u64::try_from(span.as_nanos()).unwrap_or(NEVER);
+        [
+            self.protocol_id,
+            self.timeout.map_or(NEVER, nanos),
+            self.client_index.into(),
+            self.max_clients.into(),
+        ]
+    }
+
+    /// Appends a packet as it would be without encryption: prefix, plaintext, and zeros for the
+    /// tag. False when its tag is wrong. Changes nothing.
+    pub(in crate::yojimbo) fn reveal(
+        &self,
+        way: Way,
+        datagram: &[u8],
+        clear: &mut Vec<u8>,
+    ) -> bool {
+        let Ok(prefix) = Prefix::parse(datagram) else {
+            return false;
+        };
+        let key = match way {
+            Way::FromPeer => &self.receive_key,
+            Way::ToPeer => &self.send_key,
+        };
+        let data = prefix.associated_data(self.protocol_id);
+        let from = clear.len();
+        clear.extend_from_slice(datagram);
+        let sealed = &mut clear[from + prefix.size()..];
+        let tag = sealed.len() - TAG_BYTES;
+        let opened = crypto::open(key, prefix.sequence, &data, sealed).is_ok();
+        if opened {
+            sealed[tag..].fill(0);
+        } else {
+            clear.truncate(from);
+        }
+        opened
+    }
+
+    /// Appends the packet that [`Link::reveal`] reads as `clear`, as the peer would seal it.
+    pub(in crate::yojimbo) fn conceal(&self, clear: &[u8], datagram: &mut Vec<u8>) -> bool {
+        let Ok(prefix) = Prefix::parse(clear) else {
+            return false;
+        };
+        let from = datagram.len() + prefix.size();
+        datagram.extend_from_slice(&clear[..clear.len() - TAG_BYTES]);
+        let data = prefix.associated_data(self.protocol_id);
+        crypto::seal(&self.receive_key, prefix.sequence, &data, datagram, from);
+        true
     }
 
     /// Takes a datagram from the peer's address, decrypting it in place.
@@ -411,5 +480,50 @@ impl Link {
         let data = prefix.associated_data(self.protocol_id);
         crypto::seal(&self.send_key, prefix.sequence, &data, out, from);
         self.last_send = now.mono;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a peer said can be written down without its seal, and said again under another key.
+    #[test]
+    fn what_is_revealed_can_be_concealed_again() {
+        let now = Now::default();
+        let origin = [7, 5_000_000_000, 3, 64];
+        let replayed = Link::replayed(now, origin);
+        assert_eq!(replayed.origin(), origin);
+        let params = |key: u8, role| LinkParams {
+            role,
+            protocol_id: 7,
+            receive_key: Key::new([key; 32]),
+            send_key: Key::new([key; 32]),
+            timeout: None,
+        };
+        let recorded = Link::waiting(now, params(9, Role::Server), 3, 64);
+        let mut client = Link::dialing(now, params(9, Role::Client));
+        let mut datagram = Vec::new();
+        let sealing = client.begin(&mut datagram);
+        datagram.extend_from_slice(b"in secret");
+        client.seal(now, &mut datagram, sealing);
+
+        let mut clear = Vec::new();
+        assert!(recorded.reveal(Way::FromPeer, &datagram, &mut clear));
+        assert_eq!(clear.len(), datagram.len());
+        assert!(clear[2..].starts_with(b"in secret"));
+        assert_eq!(clear[clear.len() - TAG_BYTES..], [0; TAG_BYTES]);
+
+        let (mut again, mut clear_again) = (Vec::new(), Vec::new());
+        assert!(replayed.conceal(&clear, &mut again));
+        assert_ne!(again, datagram, "another key");
+        assert!(replayed.reveal(Way::FromPeer, &again, &mut clear_again));
+        assert_eq!(clear_again, clear);
+
+        // The nearest datagram that is not the peer's.
+        datagram[5] ^= 1;
+        clear.clear();
+        assert!(!recorded.reveal(Way::FromPeer, &datagram, &mut clear));
+        assert!(clear.is_empty());
     }
 }
