@@ -17,6 +17,7 @@ use crate::admission::{self, Admission};
 use crate::backend::{Pool, Rules, SocketOptions};
 use crate::board::{Board, ListenerInfo};
 use crate::capacity::Capacity;
+use crate::capture::Tap;
 use crate::clock::Clock;
 use crate::config::{self, Bucket, Listener, Runtime};
 use crate::exit::Unavailable;
@@ -32,6 +33,7 @@ pub struct Means {
     pub board: Arc<Board>,
     pub capacity: Arc<Capacity>,
     pub clock: Clock,
+    pub tap: Tap,
 }
 
 /// A listener that runs.
@@ -72,7 +74,12 @@ impl Post {
             name: listener.name.clone(),
             backend: listener.backend.name.clone(),
             pool: pool.clone(),
-            door: Door::new(listener, &bound, means.clock.clone().now())?,
+            door: Door::new(
+                listener,
+                &bound,
+                means.clock.clone().now(),
+                means.tap.clone(),
+            )?,
             places,
         };
         let shares = post.staff(means, listener, sockets)?;

@@ -10,9 +10,11 @@ use tidegate_proto::yojimbo::netcode::{
     self, Handshake, Key, Roster, RosterParams, TimeoutPolicy, global_sequence_start,
 };
 use tidegate_proto::{
-    Acceptor, Deadline, Now, Reject, Session, Stranger, Verdict, gaffer, rudp, sender, yojimbo,
+    Acceptor, Deadline, Now, Origin, Reject, Session, Stranger, Verdict, gaffer, rudp, sender,
+    yojimbo,
 };
 
+use crate::capture::{Joining, Tap};
 use crate::config::{
     self, FollowAddress, GafferMode, OnMissing, Protocol, PublicAddresses, Rate, RateProfile,
 };
@@ -26,6 +28,11 @@ pub struct Door {
     started_unix: u64,
     /// Endpoints made so far.
     shards: u16,
+    name: Arc<str>,
+    tap: Tap,
+    /// For recordings: the rules in force, and where the listener is.
+    recorded: Arc<str>,
+    bound: Arc<[SocketAddr]>,
     /// Ways to the doorkeepers of the endpoints made so far.
     keepers: Vec<Sender<News>>,
 }
@@ -52,6 +59,7 @@ impl Door {
         listener: &config::Listener,
         bound: &[SocketAddr],
         now: Now,
+        tap: Tap,
     ) -> anyhow::Result<Self> {
         let queues = Queues {
             inbox: listener.backend.queue_to_backend,
@@ -91,6 +99,10 @@ impl Door {
             peers_max: listener.max_peers,
             started_unix: now.unix_secs,
             shards: 0,
+            name: listener.name.as_str().into(),
+            tap,
+            recorded: listener.recorded.clone(),
+            bound: bound.into(),
             keepers: Vec::new(),
         })
     }
@@ -135,6 +147,10 @@ impl Door {
         let acceptor = Box::new(Doorkeeper {
             keeper: acceptor,
             news,
+            name: self.name.clone(),
+            tap: self.tap.clone(),
+            recorded: self.recorded.clone(),
+            bound: self.bound.clone(),
         });
         let params = endpoint::Params {
             peers_max: self.peers_max,
@@ -195,6 +211,10 @@ impl Door {
             }
             _ => anyhow::bail!("a listener's protocol does not change"),
         }
+        self.recorded = listener.recorded.clone();
+        for keeper in &self.keepers {
+            keeper.send(News::Rules(self.recorded.clone())).ok();
+        }
         Ok(())
     }
 }
@@ -208,12 +228,18 @@ enum News {
     Yojimbo(Arc<yojimbo::Params>, Box<netcode::Params>),
     Gaffer(gaffer::Acceptor),
     Rudp(rudp::Acceptor),
+    /// As a recording has them.
+    Rules(Arc<str>),
 }
 
 /// Judges strangers, and looks for news whenever one knocks: nobody else needs to interrupt it.
 struct Doorkeeper {
     keeper: Keeper,
     news: Receiver<News>,
+    name: Arc<str>,
+    tap: Tap,
+    recorded: Arc<str>,
+    bound: Arc<[SocketAddr]>,
 }
 
 enum Keeper {
@@ -232,6 +258,7 @@ impl Doorkeeper {
                 }
                 (Keeper::Gaffer(keeper), News::Gaffer(next)) => *keeper = next,
                 (Keeper::Rudp(keeper), News::Rudp(next)) => *keeper = next,
+                (_, News::Rules(rules)) => self.recorded = rules,
                 // A door has one protocol.
                 (_, News::Yojimbo(..) | News::Gaffer(_) | News::Rudp(_)) => {}
             }
@@ -252,8 +279,38 @@ impl Doorkeeper {
     }
 }
 
+impl Doorkeeper {
+    /// As its protocol judges, with a recording around the session if somebody asked for one.
+    fn judge_recorded(&mut self, now: Now, stranger: Stranger<'_>) -> Verdict {
+        let peer = stranger.from;
+        // gaffer and rudp take the stranger's datagram into the session at once.
+        let first = match self.keeper {
+            Keeper::Yojimbo(_) => None,
+            Keeper::Gaffer(_) | Keeper::Rudp(_) => Some(stranger.datagram.to_vec()),
+        };
+        let verdict = self.informed().handle_unknown(now, stranger);
+        let Verdict::Accept(session) = verdict else {
+            return verdict;
+        };
+        let same_kind = |local: &&SocketAddr| local.is_ipv4() == peer.is_ipv4();
+        let local = self.bound.iter().find(same_kind).or(self.bound.first());
+        let joining = Joining {
+            now,
+            listener: &self.name,
+            rules: &self.recorded,
+            peer,
+            local: local.copied().unwrap_or(peer),
+            first: first.as_deref(),
+        };
+        Verdict::Accept(self.tap.join(session, joining))
+    }
+}
+
 impl Acceptor for Doorkeeper {
     fn handle_unknown(&mut self, now: Now, stranger: Stranger<'_>) -> Verdict {
+        if self.tap.wants(&self.name, stranger.from) {
+            return self.judge_recorded(now, stranger);
+        }
         self.informed().handle_unknown(now, stranger)
     }
 
@@ -321,6 +378,29 @@ impl Dialer {
             (Self::Gaffer(params), _) => Some(Box::new(gaffer::Session::dial(params, seed, now))),
             (Self::Rudp(params), _) => Some(Box::new(rudp::Session::dial(*params, now))),
         })
+    }
+}
+
+/// A session of this listener that repeats a recorded one.
+pub fn replayed(listener: &config::Listener, origin: Origin, now: Now) -> Box<dyn Session> {
+    let queues = Queues {
+        inbox: listener.backend.queue_to_backend,
+        outbox: listener.backend.queue_to_peer,
+    };
+    match &listener.protocol {
+        Protocol::Yojimbo(own) => {
+            let mut params = yojimbo_params(own, &listener.rate, queues);
+            params.ack = listener.ack;
+            Box::new(yojimbo::Session::replayed(now, Arc::new(params), origin))
+        }
+        Protocol::Gaffer(own) => {
+            let params = gaffer_params(own, &listener.rate, listener.idle_timeout, queues);
+            Box::new(gaffer::Session::replayed(&params, origin, now))
+        }
+        Protocol::Rudp(own) => {
+            let params = rudp_params(own, listener.idle_timeout, queues);
+            Box::new(rudp::Session::replayed(params, now))
+        }
     }
 }
 

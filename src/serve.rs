@@ -10,6 +10,7 @@ use crate::backend::Pool;
 use crate::backends::Backends;
 use crate::board::Board;
 use crate::capacity::Capacity;
+use crate::capture::{Order, Tap};
 use crate::clock::Clock;
 use crate::config::{Config, Drain, Loaded};
 use crate::control::{ControlSocket, Gate};
@@ -26,17 +27,27 @@ use crate::worker::Handle;
 /// Runs until told to stop.
 ///
 /// `source` reads the configuration again, for a reload.
-pub fn run(loaded: &Loaded, logging: Logging, source: Source) -> anyhow::Result<()> {
+pub fn run(
+    loaded: &Loaded,
+    logging: Logging,
+    source: Source,
+    capture: Option<Order>,
+) -> anyhow::Result<()> {
     core_dumps::forbid();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    runtime.block_on(serve(loaded, logging, source))
+    runtime.block_on(serve(loaded, logging, source, capture))
 }
 
-async fn serve(loaded: &Loaded, logging: Logging, source: Source) -> anyhow::Result<()> {
+async fn serve(
+    loaded: &Loaded,
+    logging: Logging,
+    source: Source,
+    capture: Option<Order>,
+) -> anyhow::Result<()> {
     let config = &loaded.config;
-    let mut server = Server::open(config).await?;
+    let mut server = Server::open_recorded(config, capture).await?;
     tokio::spawn(logging.clone().publish(server.means.board.clone()));
     let crew = Crew::new(server.fleet.remotes());
     let gate = Gate::new(
@@ -55,6 +66,7 @@ async fn serve(loaded: &Loaded, logging: Logging, source: Source) -> anyhow::Res
         crew,
         logging,
     };
+    let gate = gate.with_tap(server.means.tap.clone());
     let gate = Arc::new(gate.with_site(site));
     gate.clone().listen_for_signals()?;
     let _control = match &config.admin.control_socket {
@@ -81,13 +93,23 @@ pub struct Server {
 impl Server {
     /// Binds the sockets, looks the backends up and starts the workers.
     pub async fn open(config: &Config) -> anyhow::Result<Self> {
+        Self::open_recorded(config, None).await
+    }
+
+    /// The same, with a recording from the first session on.
+    async fn open_recorded(config: &Config, capture: Option<Order>) -> anyhow::Result<Self> {
         let mut clock = Clock::start();
+        let tap = Tap::default();
+        if let Some(order) = capture {
+            tap.start(order, clock.now())?;
+        }
         let queue_memory = config.runtime.queue_memory as u64;
         let means = Means {
             runtime: config.runtime.clone(),
             board: Arc::new(Board::new(clock.now(), queue_memory)),
             capacity: Arc::new(Capacity::new(config.runtime.max_peers, queue_memory)),
             clock,
+            tap,
         };
         let backends = Arc::new(Backends::new(means.board.clone()));
         let workers = config.runtime.workers;
@@ -146,7 +168,9 @@ impl Server {
 
     /// Serves until a signal says otherwise, then ends in order.
     pub async fn run(self) -> anyhow::Result<()> {
-        self.fleet.run(&self.means.board, &self.drain).await
+        let outcome = self.fleet.run(&self.means.board, &self.drain).await;
+        self.means.tap.stop();
+        outcome
     }
 }
 

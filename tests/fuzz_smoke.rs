@@ -12,6 +12,10 @@ mod framing {
     include!("../fuzz/targets/framing.rs");
 }
 
+mod capture_file {
+    include!("../fuzz/targets/capture_file.rs");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4000))]
 
@@ -28,5 +32,20 @@ proptest! {
         }
         framing::run(&input);
         framing::run(&noise);
+    }
+
+    #[test]
+    fn a_capture_file_may_hold_any_bytes(
+        seed in prop::sample::select(capture_file::seeds()),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
+        noise in prop::collection::vec(any::<u8>(), 0..200),
+    ) {
+        let mut input = seed;
+        for (at, byte) in changes {
+            let at = at.index(input.len());
+            input[at] = byte;
+        }
+        capture_file::run(&input);
+        capture_file::run(&noise);
     }
 }

@@ -1,6 +1,7 @@
 //! `tidegate ctl` and `tidegate top`: a question over the control socket, and its answer for people.
 
 use std::io::{self, BufRead, BufReader, Write};
+use std::net::IpAddr;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,7 +11,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::Value;
 
 use super::print;
-use crate::config::parse_duration;
+use crate::config::{parse_duration, parse_size};
 use crate::control::Request;
 use crate::exit::{Exit, Unavailable};
 
@@ -91,8 +92,34 @@ enum CtlCommand {
         /// A level, or directives such as info,tidegate::listener=debug
         level: String,
     },
+    /// Record sessions into a file that tshark opens
+    #[command(subcommand)]
+    Capture(CaptureCommand),
     /// Show figures of the process
     Stats,
+}
+
+#[derive(Debug, Subcommand)]
+enum CaptureCommand {
+    /// Record sessions that begin from now on
+    Start {
+        /// Where to, as the daemon sees the path; must not exist
+        file: PathBuf,
+        /// Of this listener only
+        #[arg(long)]
+        listener: Option<String>,
+        /// From this address only
+        #[arg(long, value_name = "ADDRESS")]
+        peer: Option<IpAddr>,
+        /// Also the decrypted messages, which `tidegate replay` needs
+        #[arg(long)]
+        content: bool,
+        /// Where the file ends
+        #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "64MiB")]
+        size: u64,
+    },
+    /// End the recording
+    Stop,
 }
 
 #[derive(Debug, Subcommand)]
@@ -226,6 +253,20 @@ impl CtlCommand {
             Self::Log { level } => Request::Log {
                 level: level.clone(),
             },
+            Self::Capture(CaptureCommand::Start {
+                file,
+                listener,
+                peer,
+                content,
+                size,
+            }) => Request::CaptureStart {
+                file: file.clone(),
+                listener: listener.clone(),
+                peer: *peer,
+                content: *content,
+                bytes_max: *size,
+            },
+            Self::Capture(CaptureCommand::Stop) => Request::CaptureStop,
             Self::Stats => Request::Stats,
         }
     }

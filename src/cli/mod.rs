@@ -1,7 +1,7 @@
 //! The command line: what can be typed, and which function answers.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -9,6 +9,8 @@ use anyhow::Context;
 use clap::{Args, Parser, Subcommand};
 
 use crate::admin::probe;
+use crate::capture::Order;
+use crate::config::parse_size;
 use crate::exit::Exit;
 use crate::{config, connect, serve};
 
@@ -76,6 +78,11 @@ enum Command {
     Load(load::LoadArgs),
     /// Be a bad network between clients and a UDP server: delay, loss, bursts, and worse
     Lag(lag::LagArgs),
+    /// Run recorded sessions again and say where they go another way
+    Replay {
+        /// As written by `serve --capture --capture-content` or `ctl capture start --content`
+        file: PathBuf,
+    },
     /// Make a connect token, or find out why a server refuses one
     #[command(subcommand)]
     Token(token::TokenCommand),
@@ -138,6 +145,33 @@ struct ServeArgs {
     /// Key of the connect tokens [default: netcode.key in $STATE_DIRECTORY or here; made if missing]
     #[arg(long, value_name = "FILE", requires = "backend")]
     key: Option<PathBuf>,
+    /// Record all sessions into a new file that tshark opens; see also `tidegate ctl capture`
+    #[arg(long, value_name = "FILE")]
+    capture: Option<PathBuf>,
+    /// Record the decrypted messages too, which `tidegate replay` needs
+    #[arg(long, requires = "capture")]
+    capture_content: bool,
+    /// Where the recording ends
+    #[arg(
+        long,
+        value_name = "SIZE",
+        requires = "capture",
+        value_parser = parse_size,
+        default_value = "64MiB"
+    )]
+    capture_size: u64,
+}
+
+impl ServeArgs {
+    fn capture(&self) -> Option<Order> {
+        Some(Order {
+            file: self.capture.clone()?,
+            listener: None,
+            peer: None,
+            content: self.capture_content,
+            bytes_max: self.capture_size,
+        })
+    }
 }
 
 #[derive(Args, Debug)]
@@ -243,7 +277,7 @@ fn run(command: Command) -> anyhow::Result<Exit> {
     match command {
         Command::Serve(args) => {
             let (loaded, logging, source) = input::start(&args.run, input::serve_flags(&args)?)?;
-            let outcome = serve::run(&loaded, logging.clone(), source);
+            let outcome = serve::run(&loaded, logging.clone(), source, args.capture());
             logging.flush();
             outcome.map(|()| Exit::Done)
         }
@@ -263,10 +297,26 @@ fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Top(args) => ctl::top(args),
         Command::Load(args) => load::run(args),
         Command::Lag(args) => lag::run(args),
+        Command::Replay { file } => replay(&file),
         Command::Token(command) => token::run(command),
         Command::Completions { shell } => package::completions(shell),
         Command::Man { directory } => package::man(&directory),
     }
+}
+
+fn replay(file: &Path) -> anyhow::Result<Exit> {
+    let bytes = std::fs::read(file).with_context(|| format!("reading {}", file.display()))?;
+    let report = crate::replay::replay(&bytes)?;
+    if let Some(difference) = report.difference {
+        print(&format!("first difference: {difference}\n"))?;
+        return Ok(Exit::Failure);
+    }
+    print(&format!(
+        "the same result: {} sessions, {} calls, {:.1} s\n",
+        report.sessions,
+        report.calls,
+        report.span.as_secs_f64()
+    ))
 }
 
 /// For images without a shell: `HEALTHCHECK CMD ["/tidegate", "health"]`.

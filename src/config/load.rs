@@ -8,11 +8,11 @@ use serde::Deserialize;
 use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
-use super::Config;
 use super::file::File;
 use super::mistake::{Excerpt, Mistake, Place, Refusal};
 use super::resolve;
 use super::secret::KeyFiles;
+use super::{Config, Listener};
 
 /// Everything that can say something about the configuration, weakest first.
 #[derive(Clone, Debug, Default)]
@@ -131,12 +131,18 @@ pub fn load(input: &Input) -> Result<Loaded, Refusal> {
             beside: directory_of(input.file.as_ref().map(|(name, _)| name.as_path())),
         },
         runtime_directory: input.runtime_directory.clone(),
+        is_recording: false,
     };
     match resolve::resolve(&mut file, &origins, &surroundings) {
-        Ok(config) if mistakes.is_empty() => Ok(Loaded {
-            config,
-            effective: origins.effective(&file),
-        }),
+        Ok(mut config) if mistakes.is_empty() => {
+            for listener in &mut config.listeners {
+                listener.recorded = recorded(&file, &listener.name).into();
+            }
+            Ok(Loaded {
+                config,
+                effective: origins.effective(&file),
+            })
+        }
         Ok(_) => Err(Refusal { mistakes }),
         Err(more) => {
             mistakes.extend(more);
@@ -144,6 +150,44 @@ pub fn load(input: &Input) -> Result<Loaded, Refusal> {
             mistakes.sort_by_key(|mistake| mistake.place.line());
             Err(Refusal { mistakes })
         }
+    }
+}
+
+/// A listener and its backend as a file; see [`Listener::recorded`].
+fn recorded(file: &File, name: &str) -> String {
+    let mut alone = File {
+        version: Some(1),
+        ..File::default()
+    };
+    if let Some(listener) = file.listener.get(name) {
+        let behind = listener.backend.clone().unwrap_or_default();
+        let backend = file.backend.get(&behind).cloned();
+        alone.listener.insert(name.to_owned(), listener.clone());
+        alone
+            .backend
+            .extend(backend.map(|backend| (behind, backend)));
+    }
+    toml::to_string(&alone).unwrap_or_default()
+}
+
+/// The listener of a recording, from [`Listener::recorded`]. It has no keys: a replay needs none.
+pub fn load_recorded(text: &str) -> Result<Listener, Refusal> {
+    let origins = Origins::of_file(Path::new("recording"), text)?;
+    let mut file: File = toml::from_str(text).map_err(|error| origins.refuse(&error))?;
+    let surroundings = resolve::Surroundings {
+        is_recording: true,
+        ..resolve::Surroundings::default()
+    };
+    match resolve::resolve(&mut file, &origins, &surroundings) {
+        Ok(mut config) if config.listeners.len() == 1 => Ok(config.listeners.remove(0)),
+        Ok(_) => Err(Refusal {
+            mistakes: vec![Mistake {
+                what: "a recording has the rules of one listener".to_owned(),
+                help: "was it made by tidegate?".to_owned(),
+                place: Place::Nowhere,
+            }],
+        }),
+        Err(mistakes) => Err(Refusal { mistakes }),
     }
 }
 

@@ -36,7 +36,7 @@ mod secret;
 mod units;
 
 pub use flags::{BadUrl, ConnectFlags, ServeFlags};
-pub use load::{Effective, Input, Loaded, Override, Source, load};
+pub use load::{Effective, Input, Loaded, Override, Source, load, load_recorded};
 pub use mistake::{Excerpt, Mistake, Place, Refusal};
 pub use schema::schema;
 pub use secret::{
@@ -144,6 +144,9 @@ pub struct Listener {
     pub rate: Rate,
     /// What it speaks.
     pub protocol: Protocol,
+    /// It and its backend as a configuration file of their own, every value in force and no key:
+    /// what a recording of its sessions begins with.
+    pub recorded: Arc<str>,
 }
 
 /// The addresses a connect token may name for a server to take it.

@@ -25,7 +25,7 @@ pub fn fingerprint(key: &Key) -> String {
 }
 
 /// Where key files are looked up.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct KeyFiles {
     /// `$CREDENTIALS_DIRECTORY`.
     pub credentials: Option<PathBuf>,

@@ -15,6 +15,7 @@ use tokio::time::sleep;
 use super::Request;
 use crate::backends::Backends;
 use crate::board::{Board, State};
+use crate::capture::{Order, Tap};
 use crate::clock::{self, Clock};
 use crate::config::{Refusal, parse_id};
 use crate::crew::Crew;
@@ -35,6 +36,8 @@ pub struct Gate {
     drains: AtomicU64,
     /// What a reload changes; `None` where only a restart does.
     site: Option<Mutex<Site>>,
+    /// Where sessions are recorded; `None` where none are accepted.
+    tap: Option<Tap>,
 }
 
 impl Gate {
@@ -54,6 +57,16 @@ impl Gate {
             logging,
             drains: AtomicU64::new(0),
             site: None,
+            tap: None,
+        }
+    }
+
+    /// Also for recordings.
+    #[must_use]
+    pub fn with_tap(self, tap: Tap) -> Self {
+        Self {
+            tap: Some(tap),
+            ..self
         }
     }
 
@@ -156,8 +169,41 @@ impl Gate {
                 self.logging.set_level(&level).map_err(anyhow::Error::msg)?;
                 Ok(json!({}))
             }
+            Request::CaptureStart {
+                file,
+                listener,
+                peer,
+                content,
+                bytes_max,
+            } => self.start_capture(Order {
+                file,
+                listener,
+                peer,
+                content,
+                bytes_max,
+            }),
+            Request::CaptureStop => self.stop_capture(),
             Request::Stats => Ok(self.stats()),
         }
+    }
+
+    fn start_capture(&self, order: Order) -> anyhow::Result<Value> {
+        let Some(tap) = &self.tap else {
+            bail!("sessions are recorded where they are accepted, by serve");
+        };
+        tap.start(order, self.clock.clone().now())?;
+        Ok(json!({}))
+    }
+
+    fn stop_capture(&self) -> anyhow::Result<Value> {
+        let Some(taken) = self.tap.as_ref().and_then(Tap::stop) else {
+            bail!("there is no recording");
+        };
+        Ok(json!({
+            "sessions": taken.sessions,
+            "cut": taken.cut,
+            "bytes": taken.bytes,
+        }))
     }
 
     async fn peers(&self) -> anyhow::Result<Vec<PeerView>> {

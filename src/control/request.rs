@@ -1,5 +1,8 @@
 //! What can be asked over the control socket: one JSON object a line, each answered by one.
 
+use std::net::IpAddr;
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
 /// A request, as it stands on the line: `{"command":"kick","whom":"7"}`.
@@ -32,6 +35,21 @@ pub enum Request {
     Reload,
     /// Logs at this level from now on.
     Log { level: String },
+    /// Records sessions that begin from now on.
+    CaptureStart {
+        /// Where to, as the daemon sees the path; must not exist.
+        file: PathBuf,
+        /// Of this listener only.
+        listener: Option<String>,
+        /// From this address only.
+        peer: Option<IpAddr>,
+        /// Also decrypted messages, for a replay.
+        content: bool,
+        /// Where the file ends.
+        bytes_max: u64,
+    },
+    /// Ends the recording.
+    CaptureStop,
     /// Figures of the process.
     Stats,
 }
@@ -51,7 +69,9 @@ impl Request {
             | Self::Drain { .. }
             | Self::Undrain
             | Self::Reload
-            | Self::Log { .. } => false,
+            | Self::Log { .. }
+            | Self::CaptureStart { .. }
+            | Self::CaptureStop => false,
         }
     }
 }

@@ -61,6 +61,8 @@ impl Checker<'_> {
             limits,
             rate,
             protocol: protocol?,
+            // Known once the whole file is.
+            recorded: "".into(),
         })
     }
 

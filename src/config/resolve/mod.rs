@@ -26,9 +26,12 @@ mod rate;
 mod tunnel;
 
 /// What the process was started in.
+#[derive(Default)]
 pub(super) struct Surroundings {
     pub(super) key_files: KeyFiles,
     pub(super) runtime_directory: Option<PathBuf>,
+    /// The file is a recording's, so there are no key files, and no key is needed.
+    pub(super) is_recording: bool,
 }
 
 pub(super) fn resolve(
@@ -414,6 +417,9 @@ impl Checker<'_> {
     }
 
     fn key(&mut self, path: &str, name: &str, insecure: bool) -> Option<Key> {
+        if self.surroundings.is_recording {
+            return Some(Key::new([0; 32]));
+        }
         let file = self.surroundings.key_files.locate(name);
         match read_key_file(&file) {
             Ok(key) if key.is_zero() && !insecure => {

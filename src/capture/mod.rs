@@ -1,0 +1,374 @@
+//! Recordings of sessions, for bugs from the field: what came, what was decided, what left.
+//!
+//! ```text
+//!   Acceptor ── accepts ──▶ Tap::join ──▶ Recorded (a Session around the session)
+//!                                             │ records, bounded
+//!                                             ▼
+//!                                        writer thread ──▶ file (pcapng)
+//! ```
+//!
+//! Somebody has to ask for it, by flag or over the control socket. A session is recorded from its
+//! beginning or not at all: a replay needs the whole of it. Keys are never written; the messages are,
+//! when the order says so. The data path does not wait for the disk: a session whose records do not
+//! fit the queue is cut there, and what was written of it is still good.
+
+mod headers;
+pub mod pcapng;
+pub mod record;
+mod recorded;
+
+use std::fs::{File, OpenOptions};
+use std::io::{BufWriter, Write};
+use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use tidegate_proto::{Now, Session, Timestamp, Way};
+
+use crate::clock;
+use record::{Record, What};
+use recorded::Recorded;
+
+/// What is to be recorded.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// Where to; must not exist.
+    pub file: PathBuf,
+    /// Only sessions of this listener.
+    pub listener: Option<String>,
+    /// Only sessions from this address.
+    pub peer: Option<IpAddr>,
+    /// Also the decrypted messages and decisions, which a replay needs.
+    pub content: bool,
+    /// Where the file ends.
+    pub bytes_max: u64,
+}
+
+/// What was recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// Sessions.
+    pub sessions: u64,
+    /// Sessions whose end is missing, because they were faster than the disk.
+    pub cut: u64,
+    /// Bytes of the file.
+    pub bytes: u64,
+}
+
+/// A process's one recording, if there is one. Looked at whenever a session is accepted.
+#[derive(Clone, Debug, Default)]
+pub struct Tap {
+    running: Arc<Mutex<Option<Running>>>,
+    /// Whether there is one, so that a flood of strangers takes no lock while there is none.
+    is_on: Arc<AtomicBool>,
+}
+
+#[derive(Debug)]
+struct Running {
+    order: Order,
+    records: Sender<Vec<u8>>,
+    shared: Arc<Shared>,
+    writer: JoinHandle<()>,
+}
+
+/// What a recording's tracks and its writer share.
+#[derive(Debug, Default)]
+struct Shared {
+    /// What to add to the owner's clock to get the calendar's, for the times that people see.
+    epoch_nanos: u64,
+    over: AtomicBool,
+    /// Bytes on their way to the writer.
+    queued: AtomicUsize,
+    sessions: AtomicU64,
+    cut: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Tap {
+    /// Begins a recording of sessions that begin from now on. `now` says how the owner's clock and
+    /// the calendar belong together.
+    pub fn start(&self, order: Order, now: Now) -> anyhow::Result<()> {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if running
+            .as_ref()
+            .is_some_and(|running| !running.shared.over.load(Relaxed))
+        {
+            bail!("a recording is under way: stop it first");
+        }
+        let mut options = OpenOptions::new();
+        // It may hold what players said.
+        let file = options
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&order.file)
+            .with_context(|| format!("cannot make {}", order.file.display()))?;
+        let mut head = Vec::new();
+        pcapng::begin(&mut head);
+        let shared = Arc::new(Shared {
+            epoch_nanos: clock::wall_nanos().saturating_sub(now.mono.as_nanos()),
+            ..Shared::default()
+        });
+        let (records, inbox) = channel();
+        shared.queued.fetch_add(head.len(), Relaxed);
+        records.send(head).ok();
+        let writer = Writer {
+            file: BufWriter::new(file),
+            left: order.bytes_max,
+            shared: shared.clone(),
+        };
+        let writer = std::thread::Builder::new()
+            .name("capture".to_owned())
+            .spawn(move || writer.run(&inbox))?;
+        tracing::info!(event = "capture_started", file = %order.file.display());
+        *running = Some(Running {
+            order,
+            records,
+            shared,
+            writer,
+        });
+        self.is_on.store(true, Relaxed);
+        Ok(())
+    }
+
+    /// Ends the recording, once everything told so far is in the file; `None` when there was none.
+    pub fn stop(&self) -> Option<Taken> {
+        let running = {
+            let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+            self.is_on.store(false, Relaxed);
+            running.take()?
+        };
+        // An empty record is the last one.
+        running.records.send(Vec::new()).ok();
+        running.writer.join().ok();
+        let taken = running.shared.taken();
+        tracing::info!(
+            event = "capture_ended",
+            file = %running.order.file.display(),
+            sessions = taken.sessions,
+            cut = taken.cut,
+            bytes = taken.bytes,
+        );
+        Some(taken)
+    }
+
+    /// Whether sessions of this listener and address are to be recorded.
+    pub(crate) fn wants(&self, listener: &str, peer: SocketAddr) -> bool {
+        if !self.is_on.load(Relaxed) {
+            return false;
+        }
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running
+            .as_ref()
+            .is_some_and(|running| running.wants(listener, peer))
+    }
+
+    /// The session, recorded from here if it is to be.
+    pub(crate) fn join(&self, session: Box<dyn Session>, joining: Joining<'_>) -> Box<dyn Session> {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(running) = running
+            .as_ref()
+            .filter(|running| running.wants(joining.listener, joining.peer))
+        else {
+            return session;
+        };
+        let track = Track {
+            session: running.shared.sessions.fetch_add(1, Relaxed) as u32,
+            peer: joining.peer,
+            local: joining.local,
+            content: running.order.content,
+            is_live: true,
+            records: running.records.clone(),
+            shared: running.shared.clone(),
+        };
+        let Joining {
+            now, rules, first, ..
+        } = joining;
+        Box::new(Recorded::new(session, track, now, rules, first))
+    }
+}
+
+/// A session at its beginning.
+pub(crate) struct Joining<'a> {
+    pub(crate) now: Now,
+    pub(crate) listener: &'a str,
+    /// The listener as a configuration file.
+    pub(crate) rules: &'a str,
+    pub(crate) peer: SocketAddr,
+    pub(crate) local: SocketAddr,
+    /// The datagram that came with the acceptance and that the session has already taken.
+    pub(crate) first: Option<&'a [u8]>,
+}
+
+impl Running {
+    fn wants(&self, listener: &str, peer: SocketAddr) -> bool {
+        let Order {
+            listener: only,
+            peer: from,
+            ..
+        } = &self.order;
+        !self.shared.over.load(Relaxed)
+            && only.as_ref().is_none_or(|only| only == listener)
+            && from.is_none_or(|from| from.to_canonical() == peer.ip().to_canonical())
+    }
+}
+
+impl Shared {
+    fn taken(&self) -> Taken {
+        Taken {
+            sessions: self.sessions.load(Relaxed),
+            cut: self.cut.load(Relaxed),
+            bytes: self.bytes.load(Relaxed),
+        }
+    }
+}
+
+/// One session's way to the file.
+struct Track {
+    session: u32,
+    peer: SocketAddr,
+    local: SocketAddr,
+    content: bool,
+    is_live: bool,
+    records: Sender<Vec<u8>>,
+    shared: Arc<Shared>,
+}
+
+impl Track {
+    /// Whether anything is still written.
+    fn is_live(&mut self) -> bool {
+        self.is_live &= !self.shared.over.load(Relaxed);
+        self.is_live
+    }
+
+    /// Writes a datagram as it was on the wire.
+    fn wire(&mut self, at: Timestamp, way: Way, datagram: &[u8]) {
+        if !self.is_live() {
+            return;
+        }
+        let (from, to) = match way {
+            Way::FromPeer => (self.peer, self.local),
+            Way::ToPeer => (self.local, self.peer),
+        };
+        let mut packet = Vec::with_capacity(datagram.len() + 48);
+        headers::datagram(&mut packet, from, to, datagram);
+        self.write(pcapng::DATAGRAMS, at, &packet, "");
+    }
+
+    /// Writes a record.
+    fn tell(&mut self, at: Timestamp, what: What<'_>) {
+        if !self.content || !self.is_live() {
+            return;
+        }
+        let mut bytes = Vec::with_capacity(64);
+        let session = self.session;
+        Record { session, at, what }.emit(&mut bytes);
+        let comment = match what.comment() {
+            empty if empty.is_empty() => empty,
+            said => format!("session {session}: {said}"),
+        };
+        self.write(pcapng::RECORDS, at, &bytes, &comment);
+    }
+
+    /// Writes nothing more of this session.
+    fn cut(&mut self) {
+        if std::mem::replace(&mut self.is_live, false) {
+            self.shared.cut.fetch_add(1, Relaxed);
+        }
+    }
+
+    fn write(&mut self, interface: u32, at: Timestamp, bytes: &[u8], comment: &str) {
+        let unix_nanos = self.shared.epoch_nanos.saturating_add(at.as_nanos());
+        let mut block = Vec::with_capacity(bytes.len() + comment.len() + 64);
+        pcapng::packet(&mut block, interface, unix_nanos, bytes, comment);
+        let length = block.len();
+        if self.shared.queued.fetch_add(length, Relaxed) > QUEUE_BYTES_MAX {
+            self.shared.queued.fetch_sub(length, Relaxed);
+            self.cut();
+        } else if self.records.send(block).is_err() {
+            // The file is full, or the recording was stopped.
+            self.is_live = false;
+        }
+    }
+}
+
+struct Writer {
+    file: BufWriter<File>,
+    /// Bytes until the file is full.
+    left: u64,
+    shared: Arc<Shared>,
+}
+
+impl Writer {
+    fn run(mut self, inbox: &Receiver<Vec<u8>>) {
+        loop {
+            let outcome = match inbox.recv_timeout(FLUSH_INTERVAL) {
+                Ok(block) if block.is_empty() => break,
+                Ok(block) => {
+                    self.shared.queued.fetch_sub(block.len(), Relaxed);
+                    let length = block.len() as u64;
+                    if length > self.left {
+                        tracing::warn!(event = "capture_full", "the file has its full size");
+                        break;
+                    }
+                    self.left -= length;
+                    self.shared.bytes.fetch_add(length, Relaxed);
+                    self.file.write_all(&block)
+                }
+                // So that a process that is killed leaves a file that can be read.
+                Err(RecvTimeoutError::Timeout) => self.file.flush(),
+                Err(RecvTimeoutError::Disconnected) => break,
+            };
+            if let Err(error) = outcome {
+                tracing::error!(event = "capture_failed", %error);
+                break;
+            }
+        }
+        self.shared.over.store(true, Relaxed);
+        if let Err(error) = self.file.flush() {
+            tracing::error!(event = "capture_failed", %error);
+        }
+    }
+}
+
+/// Bytes that may wait for the disk.
+const QUEUE_BYTES_MAX: usize = 16 << 20;
+
+const FLUSH_INTERVAL: Duration = Duration::from_millis(200);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_says_whose_sessions_are_recorded() {
+        let place = std::env::temp_dir().join(format!("tidegate-tap-{}", std::process::id()));
+        let tap = Tap::default();
+        let order = Order {
+            file: place.clone(),
+            listener: Some("game".to_owned()),
+            peer: Some([10, 0, 0, 7].into()),
+            content: true,
+            bytes_max: 1 << 20,
+        };
+        let peer = SocketAddr::from(([10, 0, 0, 7], 5));
+        assert!(!tap.wants("game", peer), "nobody asked");
+        tap.start(order.clone(), Now::default()).unwrap();
+        assert!(tap.start(order, Now::default()).is_err(), "one at a time");
+        assert!(tap.wants("game", peer));
+        assert!(!tap.wants("lobby", peer));
+        assert!(!tap.wants("game", SocketAddr::from(([10, 0, 0, 8], 5))));
+        let taken = tap.stop().unwrap();
+        assert_eq!(taken.sessions, 0);
+        assert_eq!(taken.bytes, std::fs::metadata(&place).unwrap().len());
+        assert!(!tap.wants("game", peer));
+        assert_eq!(tap.stop(), None);
+        std::fs::remove_file(place).unwrap();
+    }
+}
