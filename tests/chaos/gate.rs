@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::net::SocketAddr;
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -127,6 +128,11 @@ impl Gate {
         )
         .unwrap();
         run_in(&directory, &["keygen", "--out", "netcode.key"]);
+        // The first check alone decides whether a target is up: it finds somebody, in whose place
+        // the scenario's own backend comes.
+        let socket = directory.join("backend.sock");
+        let somebody = UnixListener::bind(&socket).unwrap();
+        somebody.set_nonblocking(true).unwrap();
         let log = setup.log.map_or(directory.join("log"), Path::to_owned);
         let pid = space.pid();
         let mut arguments = vec!["-t", &pid, "-n", "--"];
@@ -147,6 +153,9 @@ impl Gate {
             log,
         };
         gate.wait_for("\"event\":\"listening\"");
+        let checked = || somebody.accept().ok();
+        wait_until("a first check", Duration::from_secs(20), checked);
+        std::fs::remove_file(&socket).unwrap();
         gate
     }
 
