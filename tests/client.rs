@@ -134,8 +134,8 @@ fn messages_survive(protocol: &str) {
         let stats = client.stats();
         assert_eq!(stats.messages_received, u64::from(MESSAGES));
         if protocol != "rudp" {
-            // The network's delay both ways; rudp has nothing to measure it with.
-            assert!(stats.rtt_min >= Duration::from_millis(20), "{stats:?}");
+            // The network's delay less its jitter, both ways; rudp has nothing to measure it with.
+            assert!(stats.rtt_min >= Duration::from_millis(10), "{stats:?}");
             assert!(stats.rtt_latest >= stats.rtt_min, "{stats:?}");
         }
         assert_eq!(client.close().await, Ended::Here { unconfirmed: 0 });

@@ -89,9 +89,9 @@ impl Relay {
                 return Ok(());
             }
             if front_readable {
-                front_readable = self.receive_front(now)?;
+                front_readable = self.receive_front()?;
             }
-            self.receive_back(now)?;
+            self.receive_back()?;
             self.deliver(now);
             self.keep_time(now)?;
             let busy = front_readable || !self.readable.is_empty();
@@ -154,13 +154,15 @@ impl Relay {
     }
 
     /// Clients' datagrams. True when there may be more.
-    fn receive_front(&mut self, now: Timestamp) -> io::Result<bool> {
+    fn receive_front(&mut self) -> io::Result<bool> {
         for _ in 0..BATCHES_PER_TURN {
             match self.front.receive(&mut self.received) {
                 Ok(()) => {}
                 Err(UdpError::Broken) => return Err(io::Error::other("the socket is broken")),
                 Err(_) => return Ok(false),
             }
+            // Read after they came: a link may be late and must not be early.
+            let now = self.clock.now().mono;
             self.report.overrun += self.front.new_drops(&self.received);
             for index in 0..self.received.len() {
                 let (route, datagrams) = self.received.take(index);
@@ -198,7 +200,7 @@ impl Relay {
     }
 
     /// The server's datagrams, one batch of each client that has any.
-    fn receive_back(&mut self, now: Timestamp) -> io::Result<()> {
+    fn receive_back(&mut self) -> io::Result<()> {
         for _ in 0..self.readable.len() {
             let Some(slot) = self.readable.pop_front() else {
                 break;
@@ -217,6 +219,7 @@ impl Relay {
                 }
                 Err(_) => continue,
             }
+            let now = self.clock.now().mono;
             self.report.overrun += client.socket.new_drops(&self.received);
             for index in 0..self.received.len() {
                 for datagram in self.received.take(index).1 {
