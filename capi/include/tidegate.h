@@ -196,7 +196,7 @@ int32_t tidegate_client_yojimbo(const uint8_t *token,
                                 uint64_t now,
                                 struct tidegate_client **client);
 
-// Begins to connect without authentication: `server` is "10.0.0.7:40001" or "[fd00::7]:40001",
+// Begins to connect without authentication: `server` is `10.0.0.7:40001` or `[fd00::7]:40001`,
 // `protocol_id` the server's, or 0 for tidegate's default. Closed networks only.
 int32_t tidegate_client_gaffer(const char *server,
                                uint32_t protocol_id,

@@ -220,7 +220,7 @@ pub unsafe extern "C" fn tidegate_client_yojimbo(
     }
 }
 
-/// Begins to connect without authentication: `server` is "10.0.0.7:40001" or "[fd00::7]:40001",
+/// Begins to connect without authentication: `server` is `10.0.0.7:40001` or `[fd00::7]:40001`,
 /// `protocol_id` the server's, or 0 for tidegate's default. Closed networks only.
 ///
 /// # Safety

@@ -91,7 +91,7 @@ impl Logging {
     }
 
     /// Lines held back because the same was said a moment ago, in the order of
-    /// [`LOG_LEVELS`](crate::board::LOG_LEVELS).
+    /// [`LOG_LEVELS`].
     pub fn lines_suppressed(&self) -> [u64; LOG_LEVELS.len()] {
         let counters = &self.shared.suppressed;
         std::array::from_fn(|level| counters[level].load(Ordering::Relaxed))
