@@ -64,7 +64,7 @@ bench-syscalls:
 bench-packet:
     cargo bench --quiet --bench packet
 
-# The protocol alone, in instructions; fails when they grew by more than a tenth. Needs valgrind.
+# The protocol alone, in instructions; fails when they grew by more than a fifth. Needs valgrind.
 bench-instructions *ARGS:
     benches/instructions.sh {{ARGS}}
 
