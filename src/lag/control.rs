@@ -12,7 +12,7 @@
 //! Standard input is for a person, and for whatever starts the program and keeps its end of the pipe.
 //! The socket is for scripts that come and go.
 
-use std::io::{self, BufRead, BufReader, IsTerminal, Write};
+use std::io::{self, BufRead, BufReader, IsTerminal, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
@@ -72,7 +72,7 @@ impl Control {
             loop {
                 wait_for_foreground();
                 line.clear();
-                match stdin.lock().read_line(&mut line) {
+                match read_line(&mut stdin.lock(), &mut line) {
                     // An end says nothing about the network: it goes on.
                     Ok(0) | Err(_) => return,
                     Ok(_) => {}
@@ -110,12 +110,20 @@ impl Control {
     fn serve(&self, mut stream: UnixStream) -> io::Result<()> {
         stream.set_read_timeout(Some(SILENCE_MAX))?;
         stream.set_write_timeout(Some(SILENCE_MAX))?;
-        let lines = BufReader::new(stream.try_clone()?).lines();
-        for line in lines {
-            writeln!(stream, "{}", self.obey(&line?))?;
+        let mut reader = BufReader::new(stream.try_clone()?);
+        let mut line = String::new();
+        while read_line(&mut reader, &mut line)? > 0 {
+            writeln!(stream, "{}", self.obey(&line))?;
+            line.clear();
         }
         Ok(())
     }
+}
+
+/// The next line, or as much of it as any could need: whoever sends no line ends must not fill the
+/// memory.
+fn read_line(reader: &mut impl BufRead, line: &mut String) -> io::Result<usize> {
+    reader.take(LINE_MAX).read_line(line)
 }
 
 /// A program in the background that reads from its terminal is stopped by it, and a stopped link
@@ -141,5 +149,32 @@ fn in_foreground() -> bool {
     }
 }
 
+/// Bytes of a line: all the words of both directions take a tenth of it.
+const LINE_MAX: u64 = 4096;
+
 /// A connection that says nothing for so long makes room for the next one.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_without_an_end_is_cut() {
+        let mut endless = BufReader::new(io::repeat(b'x'));
+        let mut line = String::new();
+        assert_eq!(read_line(&mut endless, &mut line).unwrap(), 4096);
+        let mut short = BufReader::new(&b"loss=5%\nstats"[..]);
+        line.clear();
+        assert_eq!(read_line(&mut short, &mut line).unwrap(), 8);
+        line.clear();
+        assert_eq!(read_line(&mut short, &mut line).unwrap(), 5);
+        assert_eq!(
+            (
+                line.as_str(),
+                read_line(&mut short, &mut String::new()).unwrap()
+            ),
+            ("stats", 0)
+        );
+    }
+}
