@@ -1,0 +1,135 @@
+//! What can be typed: every key, and its default with the reason for it.
+//!
+//! Only `resolve/` looks at these types. Whole numbers are `i64` so that a negative one gets an
+//! answer with the accepted range; quantities stay text until then for the same reason. An
+//! `Option` here is a key whose default depends on others, or that has none.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::units::{Size, Span};
+
+mod backend;
+mod listener;
+mod protocol;
+mod rate;
+mod tunnel;
+
+pub(crate) use backend::{
+    Backend, Balance, Framing, Health, HealthKind, ProxyTlv, ProxyTransport, ProxyVersion,
+    Unreliable,
+};
+pub(crate) use listener::{Ack, Bucket, FollowAddress, Limits, Listener, Strikes};
+pub(crate) use protocol::{
+    ChannelKind, Gaffer, GafferMode, MessageBody, Netcode, OnMissing, Protocol, Rudp, Yojimbo,
+    YojimboChannel, YojimboMessage,
+};
+pub(crate) use rate::{Penalty, Rate, RateProfile};
+pub(crate) use tunnel::{Tunnel, TunnelNetcode};
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct File {
+    pub(crate) version: Option<i64>,
+    pub(crate) runtime: Runtime,
+    pub(crate) admin: Admin,
+    pub(crate) log: Log,
+    pub(crate) drain: Drain,
+    pub(crate) listener: BTreeMap<String, Listener>,
+    pub(crate) backend: BTreeMap<String, Backend>,
+    pub(crate) tunnel: BTreeMap<String, Tunnel>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Runtime {
+    pub(crate) workers: i64,
+    pub(crate) max_peers: i64,
+    pub(crate) queue_memory: Size,
+    pub(crate) udp_recv_buffer: Size,
+    pub(crate) udp_send_buffer: Size,
+}
+
+impl Default for Runtime {
+    fn default() -> Self {
+        Self {
+            // One loop per usable core; sessions follow their peers from one to another.
+            workers: 0,
+            // At most 2 MiB a peer in the worst case, and a few KiB in the usual one.
+            max_peers: 4096,
+            // What that worst case may really use, all peers together.
+            queue_memory: Size::of("256MiB"),
+            // The kernel's 208 KiB hold 92 datagrams: one late wake-up. 4 MiB hold 1 800.
+            udp_recv_buffer: Size::of("4MiB"),
+            udp_send_buffer: Size::of("4MiB"),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Admin {
+    pub(crate) listen: String,
+    pub(crate) control_socket: String,
+    pub(crate) control_mode: String,
+}
+
+impl Default for Admin {
+    fn default() -> Self {
+        Self {
+            // Loopback: what is read there is nobody else's business.
+            listen: "127.0.0.1:9477".to_owned(),
+            // control.sock in $RUNTIME_DIRECTORY, which systemd makes; off where there is none.
+            control_socket: "auto".to_owned(),
+            // The file mode is the whole access control, so it starts with the owner alone.
+            control_mode: "0600".to_owned(),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Log {
+    pub(crate) format: LogFormat,
+    pub(crate) level: String,
+    pub(crate) repeat_window: Span,
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self {
+            format: LogFormat::Auto,
+            level: "info".to_owned(),
+            // Six lines a minute of one kind are enough to see that it goes on.
+            repeat_window: Span::of("10s"),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum LogFormat {
+    Auto,
+    Text,
+    Json,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Drain {
+    pub(crate) grace: Span,
+    pub(crate) ready_delay: Span,
+}
+
+impl Default for Drain {
+    fn default() -> Self {
+        Self {
+            // Below the 30 s after which Kubernetes kills, and systemd's 90 s.
+            grace: Span::of("25s"),
+            // Load balancers that need time to notice get it here.
+            ready_delay: Span::of("0s"),
+        }
+    }
+}

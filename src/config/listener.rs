@@ -1,0 +1,105 @@
+//! What `tidegate serve` listens on.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ipnet::IpNet;
+use tidegate_proto::AckPolicy;
+
+use super::{Backend, Protocol, Rate};
+
+/// One UDP port (or several) in front of one backend.
+#[derive(Clone, Debug)]
+pub struct Listener {
+    /// Its name: metric label, log field, PROXY TLV.
+    pub name: String,
+    /// Sockets. Port 0 only on loopback.
+    pub bind: Vec<SocketAddr>,
+    /// The addresses a connect token may name.
+    pub public_addresses: PublicAddresses,
+    /// Where its peers' messages go.
+    pub backend: Arc<Backend>,
+    /// Seats.
+    pub max_peers: usize,
+    /// Silence after which a peer is gone (yojimbo: unless its token says otherwise).
+    pub idle_timeout: Duration,
+    /// When a packet counts as received.
+    pub ack: AckPolicy,
+    /// Whether a session follows its peer to a new port.
+    pub follow_address_change: FollowAddress,
+    /// What peers and strangers may use.
+    pub limits: Limits,
+    /// When to send what.
+    pub rate: Rate,
+    /// What it speaks.
+    pub protocol: Protocol,
+    /// It and its backend as a configuration file of their own, every value in force and no key:
+    /// what a recording of its sessions begins with.
+    pub recorded: Arc<str>,
+}
+
+/// The addresses a connect token may name for a server to take it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PublicAddresses {
+    /// The addresses the sockets are bound to (none of them a wildcard).
+    Bound,
+    /// These.
+    Listed(Vec<SocketAddr>),
+    /// Any: the key alone decides. For a server that shares its key with no other.
+    Any,
+}
+
+/// Whether a session follows its peer when a NAT gives it another address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FollowAddress {
+    /// No.
+    Off,
+    /// To another port of the same IP.
+    Port,
+}
+
+/// What peers and strangers of one listener may use.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Datagrams of one peer.
+    pub peer_packets: Bucket,
+    /// Bytes of one peer.
+    pub peer_bytes: Bucket,
+    /// Messages of one peer.
+    pub peer_messages: Bucket,
+    /// Handshake datagrams of one address, before any cryptography.
+    pub ip_handshakes: Bucket,
+    /// Handshake datagrams of the whole listener.
+    pub handshakes: Bucket,
+    /// Entries of the address table; addresses beyond it share.
+    pub table_size: usize,
+    /// How often peers of one address may break the protocol before it is banned; `None` is for ever,
+    /// and where nothing proves who sent a datagram.
+    pub strikes: Option<Strikes>,
+    /// When not empty, only these may come. For gaffer and rudp it is empty only when somebody
+    /// wrote `allow_any_source`.
+    pub allow: Vec<IpNet>,
+    /// These may not come.
+    pub deny: Vec<IpNet>,
+}
+
+/// So many broken rules in so much time ban an address for so long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Strikes {
+    /// At least 1.
+    pub limit: u32,
+    /// See above.
+    pub window: Duration,
+    /// How long nobody new may come from there.
+    pub ban: Duration,
+}
+
+/// A token bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bucket {
+    /// Tokens a second, at least 1.
+    pub rate: u32,
+    /// Tokens it holds, at least 1.
+    pub burst: u32,
+}

@@ -1,0 +1,99 @@
+//! What is spoken, with what each protocol needs to know.
+
+use std::time::Duration;
+
+use tidegate_proto::yojimbo::channels::Profile;
+use tidegate_proto::yojimbo::netcode::Key;
+
+/// What a listener or tunnel speaks.
+#[derive(Clone, Debug)]
+pub enum Protocol {
+    /// netcode, reliable, yojimbo.
+    Yojimbo(Yojimbo),
+    /// The 2008 article's packets.
+    Gaffer(Gaffer),
+    /// cloudwu/rudp.
+    Rudp(Rudp),
+}
+
+impl Protocol {
+    /// The word for it in configuration, logs, metrics and PROXY headers.
+    pub const fn label(&self) -> &'static str {
+        match self {
+            Self::Yojimbo(_) => "yojimbo",
+            Self::Gaffer(_) => "gaffer",
+            Self::Rudp(_) => "rudp",
+        }
+    }
+}
+
+/// The yojimbo stack.
+#[derive(Clone, Debug)]
+pub struct Yojimbo {
+    /// Keys and tokens.
+    pub netcode: Netcode,
+    /// What both ends must have in common.
+    pub profile: Profile,
+}
+
+/// Keys and tokens of a listener.
+#[derive(Clone, Debug)]
+pub struct Netcode {
+    /// Both ends must have the same.
+    pub protocol_id: u64,
+    /// Connect tokens are sealed with the first; the others are still accepted. Empty for a tunnel
+    /// that is given its tokens.
+    pub keys: Vec<Key>,
+    /// The longest lifetime that a genuine token can have.
+    pub max_token_lifetime: Duration,
+    /// By how much the clocks of token service and server may differ.
+    pub clock_skew: Duration,
+    /// Whether the all-zero key was asked for.
+    pub insecure: bool,
+}
+
+/// The 2008 article's packets.
+#[derive(Clone, Debug)]
+pub struct Gaffer {
+    /// First four bytes of every datagram.
+    pub protocol_id: u32,
+    /// What a payload is.
+    pub mode: GafferMode,
+    /// The longest message.
+    pub max_message: usize,
+}
+
+/// What the payload of a gaffer packet is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GafferMode {
+    /// One message, at most once, as in the article.
+    Raw,
+    /// Reliable ordered messages.
+    Reliable,
+}
+
+/// cloudwu/rudp.
+#[derive(Clone, Debug)]
+pub struct Rudp {
+    /// Records are gathered into datagrams up to this size.
+    pub mtu: usize,
+    /// The longest message.
+    pub max_message: usize,
+    /// Output is built this often at most.
+    pub send_delay: Duration,
+    /// A sent message can be asked for again for this long.
+    pub expired_time: Duration,
+    /// What to do about a message the peer has forgotten.
+    pub on_missing: OnMissing,
+    /// Whether a new address must answer a request before it becomes a peer.
+    pub probe: bool,
+}
+
+/// What to do about a message the peer has forgotten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnMissing {
+    /// The stream is broken: close.
+    Close,
+    /// Go on with the next one.
+    Skip,
+}
