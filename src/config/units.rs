@@ -1,5 +1,5 @@
 //! Quantities as typed: durations like "250ms", sizes like "64KiB". What is wrong with one is said
-//! by `resolve.rs`, together with everything else that is wrong.
+//! by `resolve/`, together with everything else that is wrong.
 //!
 //! Bare numbers are refused: 250 what? So are units that readers take for different things: "M" is
 //! a month to some libraries and a million to others.
