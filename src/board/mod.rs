@@ -1,0 +1,190 @@
+//! Where workers put what they counted, and where readers find it.
+//!
+//! ```text
+//!   worker ── publish, 4 times a second ──▶ ┌───────┐
+//!   worker ── publish ────────────────────▶ │ Board │ ── snapshot ──▶ metrics/, admin/
+//!   health checks, signals, reload ───────▶ └───────┘
+//! ```
+//!
+//! Each worker has its own cell behind its own lock, held for one copy of plain data. A reader never
+//! makes a worker wait for longer than that, and no reader at all costs nothing but the copy.
+
+mod backend;
+mod listener;
+mod process;
+mod snapshot;
+mod worst;
+
+use std::net::SocketAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tidegate_proto::{Now, Timestamp};
+
+pub use backend::{BackendInfo, TargetState};
+pub use listener::{ListenerInfo, Reporter};
+pub use process::{LOG_LEVELS, Process, State};
+pub use snapshot::{BackendSnapshot, ListenerSnapshot, Snapshot, TargetSnapshot, WorkerSnapshot};
+pub use worst::{PeerRow, WorstPeers};
+
+use backend::Backend;
+use listener::ListenerCell;
+
+/// What the process is doing, for everybody who asks.
+#[derive(Debug)]
+pub struct Board {
+    started: Now,
+    queue_memory_bytes: u64,
+    process: Mutex<Process>,
+    listeners: Mutex<Vec<ListenerCell>>,
+    backends: Mutex<Vec<Backend>>,
+}
+
+impl Board {
+    /// A board without listeners, of a process that is starting. `queue_memory_bytes` is the limit
+    /// over all queues.
+    pub fn new(started: Now, queue_memory_bytes: u64) -> Self {
+        Self {
+            started,
+            queue_memory_bytes,
+            process: Mutex::new(Process::starting(started)),
+            listeners: Mutex::default(),
+            backends: Mutex::default(),
+        }
+    }
+
+    /// Makes a listener visible, and says where its workers report: one reporter for each.
+    pub fn add_listener(&self, about: ListenerInfo, workers: usize) -> Vec<Reporter> {
+        let targets = lock(&self.backends)
+            .iter()
+            .find(|backend| backend.about.name == about.backend)
+            .map_or(0, |backend| backend.targets.len());
+        let mut cell = ListenerCell::new(about, targets);
+        let reporters = cell.add_shards(workers, self.started.mono);
+        lock(&self.listeners).push(cell);
+        reporters
+    }
+
+    /// A listener has other sockets: where it is bound now, and reporters for those that are new.
+    pub fn extend_listener(
+        &self,
+        name: &str,
+        bind: Vec<SocketAddr>,
+        workers: usize,
+        now: Timestamp,
+    ) -> Vec<Reporter> {
+        let mut listeners = lock(&self.listeners);
+        let found = listeners.iter_mut().find(|cell| cell.about.name == name);
+        found.map_or_else(Vec::new, |cell| {
+            cell.about.bind = bind;
+            cell.add_shards(workers, now)
+        })
+    }
+
+    /// A listener is being removed: it leaves the board once all its shards are over.
+    pub fn retire_listener(&self, name: &str) {
+        for cell in lock(&self.listeners).iter_mut() {
+            cell.leaving |= cell.about.name == name;
+        }
+    }
+
+    /// A backend is no longer used by new sessions: it leaves the board with its last listener.
+    pub fn retire_backend(&self, name: &str) {
+        for backend in lock(&self.backends).iter_mut() {
+            backend.leaving |= backend.about.name == name;
+        }
+    }
+
+    /// What is being removed and still there: names of listeners and of backends.
+    pub fn leaving(&self) -> (Vec<String>, Vec<String>) {
+        self.sweep();
+        let listeners = lock(&self.listeners);
+        let listeners = listeners.iter().filter(|cell| cell.leaving);
+        let backends = lock(&self.backends);
+        let backends = backends.iter().filter(|backend| backend.leaving);
+        (
+            listeners.map(|cell| cell.about.name.clone()).collect(),
+            backends.map(|backend| backend.about.name.clone()).collect(),
+        )
+    }
+
+    fn sweep(&self) {
+        let mut listeners = lock(&self.listeners);
+        for cell in listeners.iter_mut() {
+            cell.sweep();
+        }
+        listeners.retain(|cell| !cell.is_over());
+        lock(&self.backends).retain(|backend| {
+            let name = &backend.about.name;
+            !backend.leaving || listeners.iter().any(|cell| cell.about.backend == *name)
+        });
+    }
+
+    /// Makes a backend visible. Before the listeners that use it. Its targets count as up until a
+    /// check says otherwise, so that a backend without checks is never in the way of readiness.
+    pub fn add_backend(&self, about: BackendInfo) {
+        lock(&self.backends).push(Backend::new(about));
+    }
+
+    /// Changes what is known about one target; nothing when there is no such target.
+    pub fn update_target(
+        &self,
+        backend: &str,
+        target: usize,
+        update: impl FnOnce(&mut TargetState),
+    ) {
+        let mut backends = lock(&self.backends);
+        let found = backends
+            .iter_mut()
+            .find(|candidate| candidate.about.name == backend)
+            .and_then(|backend| backend.targets.get_mut(target));
+        if let Some(target) = found {
+            update(target);
+        }
+    }
+
+    /// Changes what is known about the process: state, reloads, the drain's end.
+    pub fn update_process(&self, update: impl FnOnce(&mut Process)) {
+        update(&mut lock(&self.process));
+    }
+
+    /// Where in its life the process is.
+    pub fn state(&self) -> State {
+        lock(&self.process).state
+    }
+
+    /// Whether it ends.
+    pub fn is_stopping(&self) -> bool {
+        lock(&self.process).stopping
+    }
+
+    /// Everything, added up, as of now.
+    pub fn snapshot(&self, now: Now) -> Snapshot {
+        self.sweep();
+        let listeners: Vec<ListenerSnapshot> = lock(&self.listeners)
+            .iter()
+            .map(|cell| cell.snapshot(now.mono))
+            .collect();
+        let backends = lock(&self.backends)
+            .iter()
+            .map(|backend| backend.snapshot(&listeners))
+            .collect();
+        Snapshot {
+            now,
+            started_unix: self.started.unix_secs,
+            uptime: now.mono.since(self.started.mono),
+            process: lock(&self.process).clone(),
+            queue_memory_bytes: self.queue_memory_bytes,
+            listeners,
+            backends,
+        }
+    }
+}
+
+/// A worker that panicked while it held its lock ends the process anyway; until then its last word
+/// is still worth reading.
+fn lock<T>(cell: &Mutex<T>) -> MutexGuard<'_, T> {
+    cell.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

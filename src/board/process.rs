@@ -1,0 +1,73 @@
+//! What concerns the process as a whole.
+
+use tidegate_proto::Now;
+
+/// What concerns the process as a whole.
+#[derive(Clone, Debug)]
+pub struct Process {
+    pub state: State,
+    /// When the drain under way ends whatever is left.
+    pub drain_deadline_unix: Option<u64>,
+    /// The process ends, and nothing takes that back.
+    pub stopping: bool,
+    pub reloads_ok: u64,
+    pub reloads_refused: u64,
+    pub last_reload_ok: bool,
+    /// When the configuration in force was loaded.
+    pub loaded_unix: u64,
+    /// Log lines held back because they repeat, in the order of [`LOG_LEVELS`].
+    pub log_lines_suppressed: [u64; LOG_LEVELS.len()],
+    /// Log lines that could not be written.
+    pub log_lines_dropped: u64,
+}
+
+impl Process {
+    /// Of a process that is starting.
+    pub(super) fn starting(started: Now) -> Self {
+        Self {
+            state: State::Starting,
+            drain_deadline_unix: None,
+            stopping: false,
+            reloads_ok: 0,
+            reloads_refused: 0,
+            last_reload_ok: true,
+            loaded_unix: started.unix_secs,
+            log_lines_suppressed: [0; LOG_LEVELS.len()],
+            log_lines_dropped: 0,
+        }
+    }
+
+    /// A reload was tried.
+    pub fn on_reload(&mut self, now: Now, ok: bool) {
+        self.last_reload_ok = ok;
+        if ok {
+            self.reloads_ok += 1;
+            self.loaded_unix = now.unix_secs;
+        } else {
+            self.reloads_refused += 1;
+        }
+    }
+}
+
+/// The levels whose lines may be held back.
+pub const LOG_LEVELS: [&str; 4] = ["error", "warn", "info", "debug"];
+
+/// Where in its life the process is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    Starting,
+    Serving,
+    Draining,
+}
+
+impl State {
+    pub const ALL: [Self; 3] = [Self::Starting, Self::Serving, Self::Draining];
+
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Serving => "serving",
+            Self::Draining => "draining",
+        }
+    }
+}

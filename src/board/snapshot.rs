@@ -1,0 +1,115 @@
+//! The board at one moment. Plain data: what metrics and pages are made of.
+
+use std::time::Duration;
+
+use tidegate_proto::Now;
+
+use super::{ListenerInfo, PeerRow, Process, State, TargetState};
+use crate::counters::{TargetCounters, WorkerCounters};
+
+/// Everything, added up.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    pub now: Now,
+    pub started_unix: u64,
+    pub uptime: Duration,
+    pub process: Process,
+    pub queue_memory_bytes: u64,
+    pub listeners: Vec<ListenerSnapshot>,
+    pub backends: Vec<BackendSnapshot>,
+}
+
+impl Snapshot {
+    /// Why the process is not alive: workers that stopped turning. Empty means alive.
+    pub fn stuck(&self) -> Vec<String> {
+        let workers = self.listeners.iter().flat_map(|listener| {
+            let workers = listener.workers.iter();
+            workers.map(move |worker| (listener, worker))
+        });
+        workers
+            .filter(|(_, worker)| worker.silent >= BEAT_OVERDUE)
+            .map(|(listener, worker)| {
+                format!(
+                    "worker {} of listener {} has been silent for {} s",
+                    worker.number,
+                    listener.about.name,
+                    worker.silent.as_secs()
+                )
+            })
+            .collect()
+    }
+
+    /// Why nobody should be sent here. Empty means ready.
+    pub fn not_ready(&self) -> Vec<String> {
+        let mut reasons = self.stuck();
+        if self.process.state != State::Serving {
+            reasons.push(format!("state is {}", self.process.state.label()));
+        }
+        for backend in self.backends.iter().filter(|backend| !backend.leaving) {
+            if !backend.targets.is_empty() && !backend.targets.iter().any(|target| target.state.up)
+            {
+                reasons.push(format!("no target of backend {} is up", backend.name));
+            }
+        }
+        reasons
+    }
+
+    /// Connected peers of all listeners.
+    pub fn peers(&self) -> u64 {
+        self.listeners
+            .iter()
+            .map(|listener| listener.counters.peers)
+            .sum()
+    }
+
+    /// Bytes in all queues.
+    pub fn queued_bytes(&self) -> u64 {
+        self.listeners
+            .iter()
+            .flat_map(|listener| listener.counters.queued_bytes)
+            .sum()
+    }
+}
+
+/// One listener, its workers added up.
+#[derive(Clone, Debug)]
+pub struct ListenerSnapshot {
+    pub about: ListenerInfo,
+    /// A reload removed it, and its peers are told to go.
+    pub leaving: bool,
+    pub counters: WorkerCounters,
+    pub workers: Vec<WorkerSnapshot>,
+    /// The worst of all workers, worst first.
+    pub worst: Vec<PeerRow>,
+}
+
+/// What is known about one worker by itself.
+#[derive(Clone, Copy, Debug)]
+pub struct WorkerSnapshot {
+    /// Which of the listener's, counted from 0.
+    pub number: usize,
+    pub busy: Duration,
+    pub peers: u64,
+    /// How long ago it published.
+    pub silent: Duration,
+}
+
+/// One backend, over all listeners that use it.
+#[derive(Clone, Debug)]
+pub struct BackendSnapshot {
+    pub name: String,
+    /// A reload removed it, and peers of it are still here.
+    pub leaving: bool,
+    pub targets: Vec<TargetSnapshot>,
+}
+
+/// One target, over all workers.
+#[derive(Clone, Debug)]
+pub struct TargetSnapshot {
+    pub name: String,
+    pub state: TargetState,
+    pub counters: TargetCounters,
+}
+
+/// A worker that published less often than this is stuck: it should four times a second.
+const BEAT_OVERDUE: Duration = Duration::from_secs(5);

@@ -1,0 +1,145 @@
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tidegate_proto::{Now, Stats};
+
+use super::*;
+
+fn at(secs: u64) -> Now {
+    Now::default().after(Duration::from_secs(secs))
+}
+
+fn board() -> (Board, Vec<Reporter>) {
+    let board = Board::new(at(0), 1 << 20);
+    board.add_backend(BackendInfo {
+        name: "game".into(),
+        targets: vec!["tcp://127.0.0.1:7000".into(), "unix:/run/game.sock".into()],
+    });
+    let reporters = board.add_listener(
+        ListenerInfo {
+            name: "udp".into(),
+            protocol: "gaffer",
+            bind: vec!["127.0.0.1:40000".parse().unwrap()],
+            backend: "game".into(),
+            peers_max: 64,
+        },
+        2,
+    );
+    (board, reporters)
+}
+
+fn row(port: u16, loss: f32, in_bad_mode: bool) -> PeerRow {
+    PeerRow {
+        address: SocketAddr::from(([127, 0, 0, 1], port)),
+        client_id: None,
+        age: Duration::ZERO,
+        target: None,
+        inbox_bytes: 0,
+        stats: Stats {
+            loss,
+            in_bad_mode,
+            ..Stats::default()
+        },
+    }
+}
+
+#[test]
+fn workers_and_listeners_add_up_to_their_backend() {
+    let (board, reporters) = board();
+    for (index, reporter) in reporters.iter().enumerate() {
+        let mut counters = reporter.counters();
+        counters.peers = 1 + index as u64;
+        counters.targets[1].connections = 5;
+        reporter.publish(at(1).mono, &counters);
+    }
+    let snapshot = board.snapshot(at(1));
+    assert_eq!(snapshot.peers(), 3);
+    assert_eq!(snapshot.backends[0].targets[1].counters.connections, 10);
+    assert_eq!(snapshot.listeners[0].workers[1].peers, 2);
+}
+
+#[test]
+fn what_leaves_is_counted_until_it_is_gone_and_kept_while_its_listener_stays() {
+    let (board, reporters) = board();
+    let more = board.extend_listener("udp", Vec::new(), 1, at(3).mono);
+    let all = reporters.iter().chain(&more);
+    for reporter in all.clone() {
+        let mut counters = reporter.counters();
+        counters.datagrams_received = 7;
+        counters.receive_buffer_bytes = 1;
+        reporter.publish(at(1).mono, &counters);
+    }
+    reporters[0].finish();
+    let seen = &board.snapshot(at(1)).listeners[0];
+    assert_eq!(seen.counters.datagrams_received, 21, "counters never fall");
+    assert_eq!(seen.counters.receive_buffer_bytes, 2, "gauges say now");
+    assert_eq!(
+        seen.workers.iter().map(|w| w.number).collect::<Vec<_>>(),
+        [1, 2]
+    );
+    let again = board.extend_listener("udp", Vec::new(), 1, at(3).mono);
+    assert_eq!(board.snapshot(at(1)).listeners[0].workers[2].number, 0);
+
+    board.retire_listener("udp");
+    board.retire_backend("game");
+    assert_eq!(board.leaving(), (vec!["udp".into()], vec!["game".into()]));
+    for reporter in all.skip(1).chain(&again) {
+        assert!(board.snapshot(at(1)).listeners[0].leaving);
+        reporter.finish();
+    }
+    assert!(board.snapshot(at(1)).listeners.is_empty());
+    assert!(board.snapshot(at(1)).backends.is_empty());
+}
+
+#[test]
+fn a_silent_worker_is_named() {
+    let (board, reporters) = board();
+    board.update_process(|process| process.state = State::Serving);
+    let counters = reporters[0].counters();
+    reporters[0].publish(at(9).mono, &counters);
+    reporters[1].publish(at(5).mono, &counters);
+    assert_eq!(board.snapshot(at(9)).not_ready(), Vec::<String>::new());
+    let stuck = board.snapshot(at(10)).stuck();
+    assert_eq!(stuck, ["worker 1 of listener udp has been silent for 5 s"]);
+}
+
+#[test]
+fn ready_needs_the_state_and_a_target() {
+    let (board, _) = board();
+    assert_eq!(board.snapshot(at(0)).not_ready(), ["state is starting"]);
+    board.update_process(|process| process.state = State::Serving);
+    board.update_target("game", 0, |target| target.up = false);
+    assert!(board.snapshot(at(0)).not_ready().is_empty());
+    board.update_target("game", 1, |target| target.up = false);
+    assert_eq!(
+        board.snapshot(at(0)).not_ready(),
+        ["no target of backend game is up"]
+    );
+}
+
+#[test]
+fn the_worst_peers_are_few_and_worst_first() {
+    let (board, reporters) = board();
+    let mut worst = WorstPeers::default();
+    for port in 1..=10_000 {
+        worst.offer(row(port, f32::from(port % 100) / 100.0, port == 777));
+    }
+    reporters[0].publish_peers(worst);
+    let mut worst = WorstPeers::default();
+    worst.offer(row(20_000, 1.0, false));
+    reporters[1].publish_peers(worst);
+    let rows = &board.snapshot(at(0)).listeners[0].worst;
+    assert_eq!(rows.len(), WorstPeers::MAX);
+    assert_eq!(rows[0].address.port(), 777, "bad mode first");
+    assert_eq!(rows[1].address.port(), 20_000, "then loss, over workers");
+}
+
+#[test]
+fn a_refused_reload_keeps_the_date_of_the_configuration_in_force() {
+    let (board, _) = board();
+    board.update_process(|process| process.on_reload(at(50), true));
+    board.update_process(|process| process.on_reload(at(60), false));
+    let process = board.snapshot(at(60)).process;
+    assert_eq!((process.loaded_unix, process.last_reload_ok), (50, false));
+    assert_eq!((process.reloads_ok, process.reloads_refused), (1, 1));
+}
