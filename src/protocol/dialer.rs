@@ -1,0 +1,66 @@
+//! How sessions begin that we ask for.
+
+use std::sync::Arc;
+
+use tidegate_proto::yojimbo::netcode;
+use tidegate_proto::{Acceptor, Now, Reject, Session, Stranger, Verdict, gaffer, rudp, yojimbo};
+
+use super::params::{Queues, gaffer_params, rudp_params, yojimbo_params};
+use crate::config::{self, Protocol};
+use crate::tokens::random;
+
+/// How a tunnel begins its sessions.
+pub enum Dialer {
+    /// Each needs a token of its own.
+    Yojimbo(Arc<yojimbo::Params>),
+    /// Nothing but the rules.
+    Gaffer(Box<gaffer::Params>),
+    /// Likewise.
+    Rudp(rudp::Params),
+}
+
+impl Dialer {
+    /// As configured.
+    pub fn new(tunnel: &config::Tunnel) -> Self {
+        let queues = Queues::of_tunnel(tunnel);
+        match &tunnel.protocol {
+            Protocol::Yojimbo(own) => {
+                Self::Yojimbo(Arc::new(yojimbo_params(own, &tunnel.rate, queues)))
+            }
+            Protocol::Gaffer(own) => {
+                let params = gaffer_params(own, &tunnel.rate, tunnel.idle_timeout, queues);
+                Self::Gaffer(Box::new(params))
+            }
+            Protocol::Rudp(own) => Self::Rudp(rudp_params(own, tunnel.idle_timeout, queues)),
+        }
+    }
+
+    /// A session that begins now. `None` when it needs a token and got none.
+    pub fn dial(
+        &self,
+        now: Now,
+        token: Option<netcode::ConnectToken>,
+    ) -> anyhow::Result<Option<Box<dyn Session>>> {
+        let seed = u64::from_le_bytes(random()?);
+        Ok(match (self, token) {
+            (Self::Yojimbo(params), Some(token)) => Some(Box::new(yojimbo::Connector::new(
+                now,
+                params.clone(),
+                token,
+                seed,
+            ))),
+            (Self::Yojimbo(_), None) => None,
+            (Self::Gaffer(params), _) => Some(Box::new(gaffer::Session::dial(params, seed, now))),
+            (Self::Rudp(params), _) => Some(Box::new(rudp::Session::dial(*params, now))),
+        })
+    }
+}
+
+/// The door of an endpoint that only dials.
+pub struct Closed;
+
+impl Acceptor for Closed {
+    fn handle_unknown(&mut self, _now: Now, _stranger: Stranger<'_>) -> Verdict {
+        Verdict::Reject(Reject::UnknownPeer)
+    }
+}

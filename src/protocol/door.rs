@@ -1,0 +1,211 @@
+//! What all workers of a listener share to let peers in.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+
+use tidegate_proto::endpoint;
+use tidegate_proto::yojimbo::netcode::{
+    self, Handshake, Key, Roster, RosterParams, global_sequence_start,
+};
+use tidegate_proto::{Now, gaffer, rudp, yojimbo};
+
+use super::doorkeeper::{Doorkeeper, Keeper, News};
+use super::params::{Queues, gaffer_params, handshake_params, rudp_params, yojimbo_params};
+use crate::capture::Tap;
+use crate::config::{self, FollowAddress, Protocol};
+use crate::tokens::random;
+
+/// A listener's way in: sessions' rules, keys and slots.
+pub struct Door {
+    shared: Shared,
+    peers_max: usize,
+    started_unix: u64,
+    /// Endpoints made so far.
+    shards: u16,
+    name: Arc<str>,
+    tap: Tap,
+    /// For recordings: the rules in force, and where the listener is.
+    recorded: Arc<str>,
+    bound: Arc<[SocketAddr]>,
+    /// Ways to the doorkeepers of the endpoints made so far.
+    keepers: Vec<Sender<News>>,
+}
+
+enum Shared {
+    Yojimbo {
+        params: Arc<yojimbo::Params>,
+        handshake: netcode::Params,
+        roster: Roster,
+    },
+    Gaffer {
+        params: Arc<gaffer::Params>,
+        secret: [u8; 16],
+    },
+    Rudp {
+        params: rudp::Params,
+        secret: [u8; 16],
+    },
+}
+
+impl Door {
+    /// For a listener whose sockets are bound to these addresses.
+    pub fn new(
+        listener: &config::Listener,
+        bound: &[SocketAddr],
+        now: Now,
+        tap: Tap,
+    ) -> anyhow::Result<Self> {
+        let queues = Queues::of_listener(listener);
+        let shared = match &listener.protocol {
+            Protocol::Yojimbo(own) => {
+                let slots = u32::try_from(listener.max_peers).unwrap_or(u32::MAX);
+                let roster = RosterParams {
+                    slots,
+                    ..RosterParams::default()
+                };
+                let mut params = yojimbo_params(own, &listener.rate, queues);
+                params.ack = listener.ack;
+                Shared::Yojimbo {
+                    params: Arc::new(params),
+                    handshake: handshake_params(listener, &own.netcode, bound, slots),
+                    roster: Roster::new(roster, now.unix_secs),
+                }
+            }
+            Protocol::Gaffer(own) => Shared::Gaffer {
+                params: Arc::new(gaffer_params(
+                    own,
+                    &listener.rate,
+                    listener.idle_timeout,
+                    queues,
+                )),
+                secret: random()?,
+            },
+            Protocol::Rudp(own) => Shared::Rudp {
+                params: rudp_params(own, listener.idle_timeout, queues),
+                secret: random()?,
+            },
+        };
+        Ok(Self {
+            shared,
+            peers_max: listener.max_peers,
+            started_unix: now.unix_secs,
+            shards: 0,
+            name: listener.name.as_str().into(),
+            tap,
+            recorded: listener.recorded.clone(),
+            bound: bound.into(),
+            keepers: Vec::new(),
+        })
+    }
+
+    /// An endpoint for one socket of one worker.
+    pub fn endpoint(&mut self, listener: &config::Listener) -> anyhow::Result<endpoint::Endpoint> {
+        let shard = self.shards;
+        if shard >= SHARDS_MAX {
+            anyhow::bail!(
+                "it has had {SHARDS_MAX} sockets since it was started: more need a restart"
+            );
+        }
+        self.shards += 1;
+        let (keeper, news) = channel();
+        self.keepers.push(keeper);
+        let acceptor = match &self.shared {
+            Shared::Yojimbo {
+                params,
+                handshake,
+                roster,
+            } => {
+                let handshake = Handshake::new(
+                    handshake.clone(),
+                    roster.clone(),
+                    Key::new(random()?),
+                    global_sequence_start(shard, self.started_unix),
+                );
+                let seed = u64::from_le_bytes(random()?);
+                Keeper::Yojimbo(Box::new(yojimbo::Acceptor::new(
+                    handshake,
+                    params.clone(),
+                    seed,
+                )))
+            }
+            // The probe's secret is shared: the kernel may send a peer's datagrams to another
+            // worker once a socket is added or lost.
+            Shared::Gaffer { params, secret } => {
+                Keeper::Gaffer(gaffer::Acceptor::new(params.clone(), *secret))
+            }
+            Shared::Rudp { params, secret } => Keeper::Rudp(rudp::Acceptor::new(*params, *secret)),
+        };
+        let acceptor = Box::new(Doorkeeper {
+            keeper: acceptor,
+            news,
+            name: self.name.clone(),
+            tap: self.tap.clone(),
+            recorded: self.recorded.clone(),
+            bound: self.bound.clone(),
+        });
+        let params = endpoint::Params {
+            peers_max: self.peers_max,
+            follow: match listener.follow_address_change {
+                FollowAddress::Off => endpoint::Follow::Off,
+                FollowAddress::Port => endpoint::Follow::Port,
+            },
+            ..endpoint::Params::default()
+        };
+        Ok(endpoint::Endpoint::new(acceptor, params))
+    }
+
+    /// Peers are let in by these rules from now on. Handshakes under way go on; keys that are no
+    /// longer listed open no new ones. The protocol must be the one it was made for.
+    pub fn update(
+        &mut self,
+        listener: &config::Listener,
+        bound: &[SocketAddr],
+    ) -> anyhow::Result<()> {
+        let queues = Queues::of_listener(listener);
+        match (&mut self.shared, &listener.protocol) {
+            (
+                Shared::Yojimbo {
+                    params, handshake, ..
+                },
+                Protocol::Yojimbo(own),
+            ) => {
+                let mut new = yojimbo_params(own, &listener.rate, queues);
+                new.ack = listener.ack;
+                *params = Arc::new(new);
+                let slots = u32::try_from(listener.max_peers).unwrap_or(u32::MAX);
+                *handshake = handshake_params(listener, &own.netcode, bound, slots);
+                // A socket that is closed lets nobody in.
+                self.keepers.retain(|keeper| {
+                    let news = News::Yojimbo(params.clone(), Box::new(handshake.clone()));
+                    keeper.send(news).is_ok()
+                });
+            }
+            (Shared::Gaffer { params, secret }, Protocol::Gaffer(own)) => {
+                let idle = listener.idle_timeout;
+                *params = Arc::new(gaffer_params(own, &listener.rate, idle, queues));
+                self.keepers.retain(|keeper| {
+                    let next = gaffer::Acceptor::new(params.clone(), *secret);
+                    keeper.send(News::Gaffer(next)).is_ok()
+                });
+            }
+            (Shared::Rudp { params, secret }, Protocol::Rudp(own)) => {
+                *params = rudp_params(own, listener.idle_timeout, queues);
+                self.keepers.retain(|keeper| {
+                    let next = rudp::Acceptor::new(*params, *secret);
+                    keeper.send(News::Rudp(next)).is_ok()
+                });
+            }
+            _ => anyhow::bail!("a listener's protocol does not change"),
+        }
+        self.recorded = listener.recorded.clone();
+        for keeper in &self.keepers {
+            keeper.send(News::Rules(self.recorded.clone())).ok();
+        }
+        Ok(())
+    }
+}
+
+/// Each endpoint draws netcode's sequence numbers from a range of its own, of which there are so
+/// many ([`global_sequence_start`]); two that shared one would use a nonce twice.
+const SHARDS_MAX: u16 = 512;

@@ -1,0 +1,116 @@
+//! Judges the strangers of one endpoint by the rules that its door last sent.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+
+use tidegate_proto::yojimbo::netcode;
+use tidegate_proto::{Acceptor, Deadline, Now, Reject, Stranger, Verdict, gaffer, rudp, yojimbo};
+
+use crate::capture::{Joining, Tap};
+
+/// Judges strangers, and looks for news whenever one knocks: nobody else needs to interrupt it.
+pub(super) struct Doorkeeper {
+    pub(super) keeper: Keeper,
+    pub(super) news: Receiver<News>,
+    pub(super) name: Arc<str>,
+    pub(super) tap: Tap,
+    pub(super) recorded: Arc<str>,
+    pub(super) bound: Arc<[SocketAddr]>,
+}
+
+/// What changed for a doorkeeper.
+pub(super) enum News {
+    Yojimbo(Arc<yojimbo::Params>, Box<netcode::Params>),
+    Gaffer(gaffer::Acceptor),
+    Rudp(rudp::Acceptor),
+    /// As a recording has them.
+    Rules(Arc<str>),
+}
+
+pub(super) enum Keeper {
+    Yojimbo(Box<yojimbo::Acceptor>),
+    Gaffer(gaffer::Acceptor),
+    Rudp(rudp::Acceptor),
+}
+
+impl Doorkeeper {
+    fn informed(&mut self) -> &mut dyn Acceptor {
+        while let Ok(news) = self.news.try_recv() {
+            match (&mut self.keeper, news) {
+                (Keeper::Yojimbo(keeper), News::Yojimbo(params, handshake)) => {
+                    keeper.set_params(params);
+                    keeper.handshake().set_params(*handshake);
+                }
+                (Keeper::Gaffer(keeper), News::Gaffer(next)) => *keeper = next,
+                (Keeper::Rudp(keeper), News::Rudp(next)) => *keeper = next,
+                (_, News::Rules(rules)) => self.recorded = rules,
+                // A door has one protocol.
+                (_, News::Yojimbo(..) | News::Gaffer(_) | News::Rudp(_)) => {}
+            }
+        }
+        match &mut self.keeper {
+            Keeper::Yojimbo(keeper) => &mut **keeper,
+            Keeper::Gaffer(keeper) => keeper,
+            Keeper::Rudp(keeper) => keeper,
+        }
+    }
+
+    fn keeper(&self) -> &dyn Acceptor {
+        match &self.keeper {
+            Keeper::Yojimbo(keeper) => &**keeper,
+            Keeper::Gaffer(keeper) => keeper,
+            Keeper::Rudp(keeper) => keeper,
+        }
+    }
+
+    /// As its protocol judges, with a recording around the session if somebody asked for one.
+    fn judge_recorded(&mut self, now: Now, stranger: Stranger<'_>) -> Verdict {
+        let peer = stranger.from;
+        // gaffer and rudp take the stranger's datagram into the session at once.
+        let first = match self.keeper {
+            Keeper::Yojimbo(_) => None,
+            Keeper::Gaffer(_) | Keeper::Rudp(_) => Some(stranger.datagram.to_vec()),
+        };
+        let verdict = self.informed().handle_unknown(now, stranger);
+        let Verdict::Accept(session) = verdict else {
+            return verdict;
+        };
+        let same_kind = |local: &&SocketAddr| local.is_ipv4() == peer.is_ipv4();
+        let local = self.bound.iter().find(same_kind).or(self.bound.first());
+        let joining = Joining {
+            now,
+            listener: &self.name,
+            rules: &self.recorded,
+            peer,
+            local: local.copied().unwrap_or(peer),
+            first: first.as_deref(),
+        };
+        Verdict::Accept(self.tap.join(session, joining))
+    }
+}
+
+impl Acceptor for Doorkeeper {
+    fn handle_unknown(&mut self, now: Now, stranger: Stranger<'_>) -> Verdict {
+        if self.tap.wants(&self.name, stranger.from) {
+            return self.judge_recorded(now, stranger);
+        }
+        self.informed().handle_unknown(now, stranger)
+    }
+
+    fn handle_refused(&mut self, now: Now, stranger: Stranger<'_>, why: Reject) -> Verdict {
+        self.informed().handle_refused(now, stranger, why)
+    }
+
+    fn handle_timeout(&mut self, now: Now) {
+        self.informed().handle_timeout(now);
+    }
+
+    fn poll_timeout(&self) -> Option<Deadline> {
+        self.keeper().poll_timeout()
+    }
+
+    fn pending(&self) -> usize {
+        self.keeper().pending()
+    }
+}

@@ -1,0 +1,66 @@
+//! From a listener's or tunnel's configuration to the protocol that speaks there. The only place that
+//! knows protocols by name.
+//!
+//! ```text
+//!   a stranger's datagram ──▶ Doorkeeper, one an endpoint ◀── news ── Door, one a listener ◀── reload
+//!   a local connection ─────▶ Dialer
+//!   a recording ────────────▶ replayed()                  params.rs: what each session is told
+//! ```
+
+mod dialer;
+mod door;
+mod doorkeeper;
+mod params;
+
+use std::sync::Arc;
+
+use tidegate_proto::{Now, Origin, Session, gaffer, rudp, sender, yojimbo};
+
+use crate::config::{self, Protocol};
+use crate::framing::{FrameCodec, Framing};
+
+pub use dialer::{Closed, Dialer};
+pub use door::Door;
+
+use params::{Queues, gaffer_params, rudp_params, yojimbo_params};
+
+/// A session of this listener that repeats a recorded one.
+pub fn replayed(listener: &config::Listener, origin: Origin, now: Now) -> Box<dyn Session> {
+    let queues = Queues::of_listener(listener);
+    match &listener.protocol {
+        Protocol::Yojimbo(own) => {
+            let mut params = yojimbo_params(own, &listener.rate, queues);
+            params.ack = listener.ack;
+            Box::new(yojimbo::Session::replayed(now, Arc::new(params), origin))
+        }
+        Protocol::Gaffer(own) => {
+            let params = gaffer_params(own, &listener.rate, listener.idle_timeout, queues);
+            Box::new(gaffer::Session::replayed(&params, origin, now))
+        }
+        Protocol::Rudp(own) => {
+            let params = rudp_params(own, listener.idle_timeout, queues);
+            Box::new(rudp::Session::replayed(params, now))
+        }
+    }
+}
+
+/// The codec as configured, but a raw stream is cut into pieces that travel well: one packet each.
+pub fn fitting(codec: FrameCodec, protocol: &Protocol) -> FrameCodec {
+    if codec.framing() != Framing::Raw {
+        return codec;
+    }
+    let largest = match protocol {
+        Protocol::Yojimbo(own) => {
+            let params = yojimbo::Params::new(own.profile.clone(), sender::Params::default());
+            params.sender.inline_max.max(params.sender.block_max)
+        }
+        Protocol::Gaffer(own) => own.max_message,
+        // A record that is larger than the MTU travels alone, with an empty datagram behind it.
+        Protocol::Rudp(own) => (own.max_message).min(own.mtu - rudp::wire::RECORD_OVERHEAD),
+    };
+    let piece = codec.max_message().min(largest).min(RAW_PIECE_BYTES);
+    FrameCodec::new(Framing::Raw, false, false, piece)
+}
+
+/// Fits one datagram of every protocol, with room for acknowledgements beside it.
+const RAW_PIECE_BYTES: usize = 1_000;

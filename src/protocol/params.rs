@@ -1,0 +1,154 @@
+//! From what an operator wrote to what a session is told.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tidegate_proto::yojimbo::netcode::{self, TimeoutPolicy};
+use tidegate_proto::{gaffer, rudp, sender, yojimbo};
+
+use crate::config::{self, GafferMode, OnMissing, PublicAddresses, Rate, RateProfile};
+
+/// Bytes a session may hold each way.
+#[derive(Clone, Copy)]
+pub(super) struct Queues {
+    inbox: usize,
+    outbox: usize,
+}
+
+impl Queues {
+    pub(super) fn of_listener(listener: &config::Listener) -> Self {
+        Self {
+            inbox: listener.backend.queue_to_backend,
+            outbox: listener.backend.queue_to_peer,
+        }
+    }
+
+    pub(super) fn of_tunnel(tunnel: &config::Tunnel) -> Self {
+        Self {
+            inbox: tunnel.queue_to_stream,
+            outbox: tunnel.queue_to_remote,
+        }
+    }
+}
+
+pub(super) fn yojimbo_params(
+    own: &config::Yojimbo,
+    rate: &Rate,
+    queues: Queues,
+) -> yojimbo::Params {
+    let mut params = yojimbo::Params::new(own.profile.clone(), sender_params(rate, queues));
+    params.inbox_marks = (queues.inbox, queues.inbox / ACCEPT_BELOW);
+    params
+}
+
+pub(super) fn gaffer_params(
+    own: &config::Gaffer,
+    rate: &Rate,
+    idle_timeout: Duration,
+    queues: Queues,
+) -> gaffer::Params {
+    gaffer::Params {
+        protocol_id: own.protocol_id,
+        payload: match own.mode {
+            GafferMode::Raw => gaffer::Payload::Raw {
+                late: gaffer::Late::default(),
+            },
+            GafferMode::Reliable => gaffer::Payload::Messages,
+        },
+        message_bytes_max: own.max_message,
+        idle_timeout,
+        sender: sender_params(rate, queues),
+        inbox_refuse_above: queues.inbox,
+        inbox_accept_below: queues.inbox / ACCEPT_BELOW,
+        ..gaffer::Params::default()
+    }
+}
+
+pub(super) fn rudp_params(
+    own: &config::Rudp,
+    idle_timeout: Duration,
+    queues: Queues,
+) -> rudp::Params {
+    let base = rudp::Params::default();
+    let ticks = |span: Duration| {
+        u32::try_from(span.as_nanos() / base.tick.as_nanos().max(1)).unwrap_or(u32::MAX)
+    };
+    rudp::Params {
+        send_delay: ticks(own.send_delay).max(1),
+        expired_time: ticks(own.expired_time).max(1),
+        mtu: own.mtu,
+        message_bytes_max: own.max_message,
+        on_missing: match own.on_missing {
+            OnMissing::Close => rudp::OnMissing::Close,
+            OnMissing::Skip => rudp::OnMissing::Skip,
+        },
+        idle_timeout,
+        probe: own.probe,
+        send_queue_bytes_max: queues.outbox,
+        inbox_refuse_above: queues.inbox,
+        inbox_accept_below: queues.inbox / ACCEPT_BELOW,
+        ..base
+    }
+}
+
+pub(super) fn handshake_params(
+    listener: &config::Listener,
+    own: &config::Netcode,
+    bound: &[SocketAddr],
+    slots: u32,
+) -> netcode::Params {
+    let (public, any_address) = match &listener.public_addresses {
+        PublicAddresses::Bound => (bound.to_vec(), false),
+        PublicAddresses::Listed(listed) => (listed.clone(), false),
+        PublicAddresses::Any => (bound.to_vec(), true),
+    };
+    netcode::Params {
+        any_address,
+        private_keys: own.keys.clone(),
+        max_token_lifetime: Some(own.max_token_lifetime.as_secs()),
+        clock_skew: own.clock_skew.as_secs(),
+        timeout: TimeoutPolicy::Clamp(1..=60),
+        ..netcode::Params::new(own.protocol_id, public, slots)
+    }
+}
+
+fn sender_params(rate: &Rate, queues: Queues) -> sender::Params {
+    let base = match rate.profile {
+        RateProfile::Adaptive(own) => sender::Params {
+            queue_max: own.queue_max,
+            queue_max_messages: own.queue_max_messages,
+            base_window: own.base_window,
+            loss_max: own.loss_max,
+            bulk_start: own.bulk_start,
+            bulk_min: own.bulk_min,
+            bulk_max: own.bulk_max,
+            ..sender::Params::default()
+        },
+        RateProfile::Article(own) => sender::Params {
+            rtt_max: own.rtt_max,
+            resend_after: Some(own.resend_after),
+            ..sender::Params::article()
+        },
+    };
+    let params = sender::Params {
+        good_rate: f64::from(rate.good_rate),
+        bad_rate: f64::from(rate.bad_rate),
+        burst: f64::from(rate.burst),
+        penalty: rate.penalty,
+        outbox_bytes_max: queues.outbox,
+        ..base
+    };
+    if rate.redundancy {
+        return params;
+    }
+    sender::Params {
+        redundancy: 0.0,
+        redundancy_trickle: 0.0,
+        early_probe: Duration::ZERO,
+        ..params
+    }
+}
+
+/// A queue that was full is taken from again when three quarters of it are gone: the distance keeps
+/// a peer from being refused and taken packet by packet.
+const ACCEPT_BELOW: usize = 4;
