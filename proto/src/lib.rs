@@ -8,6 +8,7 @@ pub mod endpoint;
 pub mod gaffer;
 pub mod inbox;
 mod peer_table;
+mod presence;
 pub mod rate;
 pub mod rtt;
 pub mod rudp;

@@ -10,6 +10,7 @@ use crate::gaffer::receiver::{self, Brought, Receiver};
 use crate::gaffer::wire::{self, Header, Record, is_more_recent};
 use crate::gaffer::{Late, Params, Payload};
 use crate::inbox::Inbox;
+use crate::presence::Owing;
 use crate::sender::{Planned, Sender};
 use crate::session::{
     Channel, CloseReason, Event, Identity, Message, Origin, Reject, SendError, Session as Interface,
@@ -53,6 +54,7 @@ pub struct Session {
     events: VecDeque<Event>,
     stats: Stats,
     last_heard: Timestamp,
+    owing: Owing,
     last_progress: Timestamp,
     /// While dialling: when to knock next. Once after that: at once, because the peer waits for
     /// the acknowledgement of its first packet.
@@ -134,6 +136,7 @@ impl Session {
             events: VecDeque::new(),
             stats: Stats::default(),
             last_heard: now,
+            owing: Owing::new(now),
             last_progress: now,
             hello_at: (state == State::Dialing).then_some(now),
             goodbyes: 0,
@@ -278,9 +281,6 @@ impl Session {
                 State::Waiting | State::Open | State::Closed => CloseReason::PeerTimeout,
             });
         }
-        if self.stalled_at().is_some_and(|at| now >= at) {
-            return self.close_with(CloseReason::PeerStalled);
-        }
         if let Some((reason, deadline)) = self.finishing
             && (now >= deadline || self.sender.is_drained())
         {
@@ -288,9 +288,14 @@ impl Session {
         }
     }
 
-    fn stalled_at(&self) -> Option<Timestamp> {
-        let since = self.sender.oldest_unacked_since()?;
-        Some(since.max(self.last_progress) + self.params.stall_timeout)
+    /// A peer that is heard and acknowledges nothing is given up.
+    fn check_owing(&mut self, now: Timestamp) {
+        let oldest = self.sender.oldest_unacked_since();
+        self.owing
+            .on_heard(now, oldest.map(|since| since.max(self.last_progress)));
+        if self.owing.lasted() >= self.params.stall_timeout {
+            self.close_with(CloseReason::PeerStalled);
+        }
     }
 
     fn close_with(&mut self, reason: CloseReason) {
@@ -383,6 +388,9 @@ impl Interface for Session {
             }
             None => Err(Reject::Malformed),
         };
+        if self.last_heard == now.mono && self.state != State::Closed {
+            self.check_owing(now.mono);
+        }
         self.handle_timeout(now);
         result
     }
@@ -488,7 +496,6 @@ impl Interface for Session {
             at(idle, Wake::Idle),
             self.hello_at.and_then(|by| at(by, Wake::Handshake)),
             self.finishing.and_then(|(_, by)| at(by, Wake::Linger)),
-            self.stalled_at().and_then(|by| at(by, Wake::Idle)),
         ]
         .into_iter()
         .fold(sending, Deadline::earlier)

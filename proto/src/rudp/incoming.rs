@@ -288,9 +288,9 @@ impl Incoming {
         self.gap_since = now;
     }
 
-    /// When a gap has been open for `timeout`.
-    pub(super) fn stalled_at(&self, timeout: Duration) -> Option<Timestamp> {
-        (!self.window.is_empty()).then(|| self.gap_since + timeout)
+    /// Since when a gap is open.
+    pub(super) fn gap_since(&self) -> Option<Timestamp> {
+        (!self.window.is_empty()).then_some(self.gap_since)
     }
 
     /// When the next message, which the peer says is gone, counts as gone.

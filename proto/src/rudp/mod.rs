@@ -48,7 +48,8 @@ pub struct Params {
     pub request_interval_max: Duration,
     /// The peer is gone after more than this silence.
     pub idle_timeout: Duration,
-    /// A gap that stays open so long ends the session: some reference peers never close it.
+    /// A gap that stays open so long while the peer is heard ends the session: some reference peers
+    /// never close it.
     pub gap_timeout: Duration,
     /// Strangers must answer a probe before they get a session. Off only for peers that do not
     /// echo, and then only behind an allow list.

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::inbox::Inbox;
+use crate::presence::Owing;
 use crate::rudp::incoming::{Incoming, Taken};
 use crate::rudp::outgoing::{Answer, Outgoing, Requested};
 use crate::rudp::wire::{self, Record};
@@ -65,6 +66,7 @@ pub struct Session {
     echoes_left: u8,
     goodbyes: u8,
     last_heard: Timestamp,
+    owing: Owing,
     corrupt_at: Option<Timestamp>,
     other_life: u8,
     /// Messages are being refused because the inbox is full.
@@ -204,6 +206,7 @@ impl Session {
             echoes_left: 0,
             goodbyes: 0,
             last_heard: now,
+            owing: Owing::new(now),
             corrupt_at: None,
             other_life: 0,
             refusing: false,
@@ -238,6 +241,7 @@ impl Session {
         }
         self.stats.packets_refused += u64::from(result.is_err());
         self.deliver(now);
+        self.check_owing(now);
         if self.opening_until.is_some() && self.incoming.has_all_from_the_start(records) {
             self.opening_until = None;
         }
@@ -330,6 +334,15 @@ impl Session {
         }
     }
 
+    /// A peer that is heard and does not send what is missing is given up, unless we refuse it.
+    fn check_owing(&mut self, now: Timestamp) {
+        let gap = self.incoming.gap_since().filter(|_| !self.refusing);
+        self.owing.on_heard(now, gap);
+        if self.owing.lasted() >= self.params.gap_timeout {
+            self.close_with(CloseReason::PeerGapStall);
+        }
+    }
+
     /// Closes and tells the peer in the only way there is.
     fn close_with(&mut self, reason: CloseReason) {
         if matches!(self.state, State::Waiting | State::Open) && self.params.goodbye {
@@ -353,12 +366,6 @@ impl Session {
                 CloseReason::PeerTimeout
             };
             return self.end(reason);
-        }
-        if !self.refusing
-            && let Some(at) = self.incoming.stalled_at(self.params.gap_timeout)
-            && now >= at
-        {
-            return self.close_with(CloseReason::PeerGapStall);
         }
         if let Some((reason, deadline)) = self.finishing
             && (now >= deadline || self.outgoing.is_settled())
@@ -605,16 +612,11 @@ impl Interface for Session {
         // Silence must last longer than the timeout.
         let idle = self.last_heard + self.params.idle_timeout + Duration::from_nanos(1);
         let grace = self.incoming.grace_ends_at(self.params.missing_grace);
-        let stalled = self
-            .incoming
-            .stalled_at(self.params.gap_timeout)
-            .filter(|_| !self.refusing);
         [
             at(idle, Wake::Idle),
             self.finishing.and_then(|(_, by)| at(by, Wake::Linger)),
             grace.and_then(|by| at(by, Wake::Resend)),
             self.opening_until.and_then(|by| at(by, Wake::SendSlot)),
-            stalled.and_then(|by| at(by, Wake::Idle)),
             self.outgoing
                 .expiry_due()
                 .and_then(|by| at(by, Wake::Resend)),

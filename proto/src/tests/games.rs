@@ -31,6 +31,8 @@ pub(super) enum Rules {
 pub(super) struct Game {
     rules: Rules,
     random: Random,
+    /// What tokens say of it, in seconds.
+    timeout: i32,
 }
 
 /// Refuses everybody: the door of an endpoint that dials.
@@ -47,6 +49,15 @@ impl Game {
         Self {
             rules,
             random: Random::new(seed),
+            timeout: 5,
+        }
+    }
+
+    /// The same with tokens that let a session be silent for so long.
+    pub(super) fn with_timeout(self, secs: i32) -> Self {
+        Self {
+            timeout: secs,
+            ..self
         }
     }
 
@@ -89,7 +100,7 @@ impl Game {
         let random = &mut self.random;
         let private = PrivateToken {
             client_id: 1000 + client as u64,
-            timeout_seconds: 5,
+            timeout_seconds: self.timeout,
             servers: vec![server_address()],
             client_to_server: Key::new(bytes(random)),
             server_to_client: Key::new(bytes(random)),

@@ -7,4 +7,5 @@ mod liars;
 mod nonces;
 mod rudp;
 mod seeds;
+mod stalls;
 mod yojimbo;

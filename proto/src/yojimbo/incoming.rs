@@ -8,6 +8,7 @@
 //! ```
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::channels::{self, ConnectionPacket, Profile};
 use super::outgoing::FalseAck;
@@ -15,6 +16,7 @@ use super::params::Params;
 use super::reliable::{self, Arrival, DatagramError, Header};
 use super::unwritten::Unwritten;
 use crate::inbox::Inbox;
+use crate::presence::Presence;
 use crate::sender::Received;
 use crate::sequence;
 use crate::session::{AckPolicy, Reject};
@@ -30,6 +32,8 @@ pub(super) struct Incoming {
     pub(super) inbox: Inbox,
     ack: AckPolicy,
     unwritten: Unwritten,
+    /// The time that counts against gaps.
+    presence: Presence,
     /// Newest packet heard, refused ones too: what its successor acknowledges is not late.
     newest_heard: Option<u16>,
     /// Newest packet taken.
@@ -55,7 +59,7 @@ pub(super) enum Trouble {
 }
 
 impl Incoming {
-    pub(super) fn new(params: &Params) -> Self {
+    pub(super) fn new(now: Now, params: &Params) -> Self {
         let (refuse_above, accept_below) = params.inbox_marks;
         Self {
             profile: params.profile.clone(),
@@ -64,6 +68,7 @@ impl Incoming {
             inbox: Inbox::new(refuse_above, accept_below),
             ack: params.ack,
             unwritten: Unwritten::default(),
+            presence: Presence::new(now.mono),
             newest_heard: None,
             newest_taken: None,
             stats: Stats::default(),
@@ -88,6 +93,7 @@ impl Incoming {
             stats.packets_duplicate += u64::from(late);
             Trouble::Reject(error.into())
         })?;
+        self.presence.on_heard(now.mono, PACKET_EVERY_MAX);
         let Arrival::Packet { header, payload } = arrival else {
             return Ok(None);
         };
@@ -98,7 +104,8 @@ impl Incoming {
         if !is_taking && packet.is_reliable() {
             return self.refuse();
         }
-        match self.channels.check(now.mono, &packet, &mut self.inbox) {
+        let heard = self.presence.now();
+        match self.channels.check(heard, &packet, &mut self.inbox) {
             Err(objection) if objection.is_violation() => {
                 return Err(Trouble::Broken(Reject::ProtocolError));
             }
@@ -108,7 +115,7 @@ impl Incoming {
         let known = self.stats.messages_duplicate;
         if is_taking {
             self.channels
-                .apply(now.mono, &packet, &mut self.inbox, &mut self.stats);
+                .apply(heard, &packet, &mut self.inbox, &mut self.stats);
         }
         let what = match packet.is_empty() {
             true => Received::Nothing,
@@ -156,9 +163,9 @@ impl Incoming {
         self.reliable.next_expiry()
     }
 
-    /// When the peer has left a gap open for too long.
-    pub(super) fn gives_up_at(&self) -> Option<Timestamp> {
-        self.channels.next_stall()
+    /// Whether the peer has left a gap open for too long, although its packets arrive.
+    pub(super) fn is_stalled(&self) -> bool {
+        self.channels.stall(self.presence.now()).is_some()
     }
 
     pub(super) fn fill_stats(&self, stats: &mut Stats) {
@@ -180,6 +187,10 @@ impl Incoming {
         step == Step::Next
     }
 }
+
+/// Packets further apart than this count as if they were not: ten seconds against a gap are at least
+/// forty packets that could have closed it, however many were lost on the way.
+const PACKET_EVERY_MAX: Duration = Duration::from_millis(250);
 
 /// Where a packet stands among those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -21,10 +21,9 @@ pub struct Params {
     /// A server's peer that says nothing for so long after it was seated is given up; `None` leaves
     /// it to the token's timeout.
     pub confirm_timeout: Option<Duration>,
-    /// No acknowledgement of anything outstanding for so long ends the session.
+    /// No acknowledgement of anything outstanding for so long, while the peer is heard, ends the
+    /// session.
     pub peer_stall_timeout: Duration,
-    /// A gap in the peer's messages that stays open for so long ends the session.
-    pub gap_stall_timeout: Duration,
 }
 
 impl Default for Params {
@@ -62,7 +61,6 @@ impl Params {
             inbox_marks: (256 * 1024, 64 * 1024),
             confirm_timeout: Some(Duration::from_secs(5)),
             peer_stall_timeout: Duration::from_secs(10),
-            gap_stall_timeout: Duration::from_secs(10),
         }
     }
 

@@ -18,6 +18,7 @@ use super::incoming::{Heard, Incoming, Trouble};
 use super::netcode::{DISCONNECT_REPEATS, Link, Received, Seat, Seated};
 use super::outgoing::Outgoing;
 use super::params::Params;
+use crate::presence::Owing;
 use crate::sender;
 use crate::session::{
     Channel, CloseReason, Event, Identity, Message, Origin, Reject, SendError, Way,
@@ -33,6 +34,7 @@ pub struct Session {
     phase: Phase,
     incoming: Incoming,
     outgoing: Outgoing,
+    owing: Owing,
     events: VecDeque<Event>,
     identity: Who,
     /// Slot and client id of a server's peer, given back when the session closes.
@@ -110,8 +112,9 @@ impl Session {
         Self {
             link,
             phase,
-            incoming: Incoming::new(&params),
+            incoming: Incoming::new(now, &params),
             outgoing: Outgoing::new(now, &params, seed),
+            owing: Owing::new(now.mono),
             events: VecDeque::new(),
             identity: Who::default(),
             seat: None,
@@ -144,24 +147,30 @@ impl Session {
         }
     }
 
-    /// What time alone decides: silence, a peer that no longer acknowledges, a gap that stays.
+    /// What a peer that is heard does not do: acknowledge, or send what others wait for.
+    fn judge_peer(&mut self, now: Now) {
+        self.owing
+            .on_heard(now.mono, self.outgoing.sender.waits_since());
+        let is_open = matches!(self.phase, Phase::Open { .. });
+        let is_waited_for = is_open || matches!(self.phase, Phase::Finishing { .. });
+        if is_waited_for && self.owing.lasted() >= self.params.peer_stall_timeout {
+            self.end(CloseReason::PeerStalled);
+        } else if is_open && self.incoming.is_stalled() {
+            self.end(CloseReason::PeerGapStall);
+        }
+    }
+
+    /// What time alone decides: silence, and how long a session lingers.
     fn overdue(&self, now: Now) -> Option<CloseReason> {
         if self.link.is_timed_out(now) {
             return Some(CloseReason::PeerTimeout);
         }
-        let is_past = |at: Option<Timestamp>| at.is_some_and(|at| at <= now.mono);
         match self.phase {
-            Phase::Finishing { reason, .. } if is_past(self.lingers_until()) => Some(reason),
-            Phase::Finishing { .. } | Phase::Open { .. } if is_past(self.stalls_at()) => {
-                Some(CloseReason::PeerStalled)
+            Phase::Finishing { reason, .. } => {
+                let until = self.lingers_until();
+                until.is_some_and(|at| at <= now.mono).then_some(reason)
             }
-            Phase::Open { .. } if is_past(self.incoming.gives_up_at()) => {
-                Some(CloseReason::PeerGapStall)
-            }
-            Phase::Waiting
-            | Phase::Open { .. }
-            | Phase::Finishing { .. }
-            | Phase::Closed { .. } => None,
+            Phase::Waiting | Phase::Open { .. } | Phase::Closed { .. } => None,
         }
     }
 
@@ -173,13 +182,6 @@ impl Session {
         };
         let heard = self.outgoing.sender.waits_since().unwrap_or(since);
         Some(since.max(heard) + linger)
-    }
-
-    fn stalls_at(&self) -> Option<Timestamp> {
-        self.outgoing
-            .sender
-            .waits_since()
-            .map(|since| since + self.params.peer_stall_timeout)
     }
 
     /// Ends the session. A peer that is gone gets no goodbye: nobody would hear it.
@@ -239,14 +241,16 @@ impl crate::session::Session for Session {
         if matches!(self.phase, Phase::Closed { .. }) {
             return Err(Reject::UnknownPeer);
         }
-        match self.link.open(now, datagram)? {
+        let result = match self.link.open(now, datagram)? {
             Received::Payload { bytes, .. } => self.handle_payload(now, bytes),
             Received::KeepAlive { .. } | Received::Handshake => Ok(()),
             Received::Disconnect => {
                 self.end(CloseReason::PeerDisconnect);
                 Ok(())
             }
-        }
+        };
+        self.judge_peer(now);
+        result
     }
 
     fn handle_timeout(&mut self, now: Now) {
@@ -357,13 +361,12 @@ impl crate::session::Session for Session {
         let until = match self.phase {
             Phase::Closed { .. } => return None,
             Phase::Waiting => return link,
-            Phase::Open { .. } => at(self.incoming.gives_up_at(), Wake::Idle),
+            Phase::Open { .. } => None,
             Phase::Finishing { .. } => at(self.lingers_until(), Wake::Linger),
         };
         [
             link,
             until,
-            at(self.stalls_at(), Wake::Idle),
             at(self.incoming.wakes_at(), Wake::Resend),
             self.outgoing.sender.poll_timeout(),
         ]

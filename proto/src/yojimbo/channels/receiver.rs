@@ -263,20 +263,12 @@ impl Receiver {
         channel.is_none_or(|channel| channel.as_ref().is_none_or(|c| c.is_delivered(id)))
     }
 
-    /// What the peer has stopped sending for too long, if anything: the session should end.
+    /// What the peer has stopped sending for too long, if anything: the session should end. Time is
+    /// what passes here as elsewhere, or less: whatever the caller counts against the peer.
     pub fn stall(&self, now: Timestamp) -> Option<Stall> {
-        let mut stalls = self.stalls();
-        stalls.find_map(|(at, stall)| (at <= now).then_some(stall))
-    }
-
-    /// When [`Receiver::stall`] will have something to say, if nothing comes.
-    pub fn next_stall(&self) -> Option<Timestamp> {
-        self.stalls().map(|(at, _)| at).min()
-    }
-
-    fn stalls(&self) -> impl Iterator<Item = (Timestamp, Stall)> {
         let channels = self.channels.iter().flatten();
-        channels.filter_map(ReliableOrdered::stall)
+        let mut stalls = channels.filter_map(ReliableOrdered::stall);
+        stalls.find_map(|(at, stall)| (at <= now).then_some(stall))
     }
 
     /// Bytes held for messages behind gaps and for blocks in assembly.

@@ -219,7 +219,7 @@ proptest! {
         out.extend(far.pop_all());
         prop_assert_eq!(out, near.messages);
         prop_assert_eq!(far.receiver.held(), 0);
-        prop_assert_eq!(far.receiver.next_stall(), None);
+        prop_assert_eq!(far.receiver.stall(Timestamp::MAX), None);
     }
 }
 
@@ -345,10 +345,9 @@ fn a_full_inbox_refuses_what_is_reliable_and_drops_what_is_not() {
 fn stalls_are_the_peers_only() {
     let mut far = Far::new(Profile::default());
     let profile = far.profile.clone();
-    assert_eq!(far.receiver.next_stall(), None);
-    assert_eq!(far.receive(&frames(&profile, 0, &[(1, b"early")])), Ok(()));
     let after = |secs| NOW + Duration::from_secs(secs);
-    assert_eq!(far.receiver.next_stall(), Some(after(10)));
+    assert_eq!(far.receiver.stall(after(100)), None);
+    assert_eq!(far.receive(&frames(&profile, 0, &[(1, b"early")])), Ok(()));
     assert_eq!(far.receiver.stall(after(9)), None);
     assert_eq!(far.receiver.stall(after(10)), Some(Stall::Gap));
     // While our own inbox is full, the peer cannot close the gap.
@@ -357,13 +356,14 @@ fn stalls_are_the_peers_only() {
     far.inbox.push(0, true, b"not polled");
     let missing = frames(&profile, 0, &[(0, b"first")]);
     assert_eq!(far.receive(&missing), Err(Objection::InboxFull));
-    assert_eq!(far.receiver.next_stall(), Some(after(19)));
+    assert_eq!(far.receiver.stall(after(18)), None);
+    assert_eq!(far.receiver.stall(after(19)), Some(Stall::Gap));
     far.inbox.pop();
     assert_eq!(far.receive(&missing), Ok(()));
-    assert_eq!(far.receiver.next_stall(), None);
+    assert_eq!(far.receiver.stall(after(100)), None);
     assert_eq!(far.pop_all(), [b"first", b"early"]);
     assert_eq!(far.receive(&piece(&profile, 2, &[3; 2000], 1)), Ok(()));
-    assert_eq!(far.receiver.next_stall(), Some(after(39)));
+    assert_eq!(far.receiver.stall(after(38)), None);
     assert_eq!(far.receiver.stall(after(39)), Some(Stall::Block));
 }
 
