@@ -235,13 +235,17 @@ impl Sender {
         }
         let rtt = &self.rtt;
         let wait = rtt.smoothed() + (4 * rtt.variation()).max(Duration::from_millis(10));
+        // A storm that is over leaves an estimate that only a sample can mend, and a sender that waits
+        // for it takes none.
+        let wait = wait.min(8 * rtt.min() + PROBE_WAIT_MAX);
         // Its late acknowledgements make the round trip look long: the least of them says more.
         let (longest, patience) = if self.heard.last() > self.probed_at && rtt.is_known() {
             (2, 4 * rtt.min() + Duration::from_millis(200))
         } else {
             (6, Duration::MAX)
         };
-        let wait = wait + wait / 2 * self.probes.min(longest);
+        let backed_off = wait + wait / 2 * self.probes.min(longest);
+        let wait = backed_off.min(wait.max(PROBE_EVERY_MAX));
         let next = self.largest_acked.map_or(0, |largest| largest + 1);
         let oldest = self.in_flight.first_open(next).map(|sent| sent.at);
         let oldest = oldest.map(|at| at.max(self.probed_at) + (2 * wait).min(patience));
@@ -281,6 +285,13 @@ impl Sender {
 fn earlier(a: Option<Timestamp>, b: Timestamp) -> Option<Timestamp> {
     Some(a.map_or(b, |a| a.min(b)))
 }
+
+/// The first probe waits no longer than this and some of the shortest round trips: peers that wait for
+/// a gap to close do so for ten seconds, and each probe may be lost.
+const PROBE_WAIT_MAX: Duration = Duration::from_millis(500);
+
+/// Nor are probes further apart than this for want of an answer: a packet a second disturbs no path.
+const PROBE_EVERY_MAX: Duration = Duration::from_secs(1);
 
 /// The article gives a packet up after this long; later acknowledgements are the exception.
 const ARTICLE_LOST: Duration = Duration::from_secs(1);
