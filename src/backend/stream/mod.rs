@@ -1,0 +1,374 @@
+//! One peer's stream: frames out as messages come, messages out as frames come.
+//!
+//! ```text
+//!   idle ──open()──▶ connecting ──connected──▶ open ──session over──▶ flushing ──all written──▶ draining ──▶ closed
+//!                        │  ▲                   │                        │       shutdown(WR)     │  EOF, or
+//!                 failed │  │ another target,   │ backend EOF or error:  │ stalled,               │  `linger`
+//!                        ▼  │ or later          │ finish() the session   ▼ or broken              ▼
+//!                      waiting                  └▶ still open for       closed                  closed
+//!                        │ no attempts left        what the peer sent
+//!                        ▼
+//!                      close() the session: nobody is seated in front of a dead backend
+//! ```
+//!
+//! A stream is never closed while it holds input that was not read: the kernel would answer with a
+//! reset, and that destroys what is still on its way to the backend. Hence flush, shutdown, drain,
+//! close. Rule: docs/RELIABILITY.md, "Close in order".
+//!
+//! This file is the stream's life; `to_backend.rs` and `to_peer.rs` are what flows in it.
+
+mod to_backend;
+mod to_peer;
+
+use std::collections::VecDeque;
+use std::io;
+use std::time::Duration;
+
+use mio::{Registry, Token};
+use tidegate_proto::{CloseReason, Endpoint, Now, PeerId, Timestamp};
+
+use to_peer::READ_BYTES;
+
+use super::Socket;
+use crate::config::UnreliablePolicy;
+use crate::counters::{ClosedBy, Direction, DropReason, WorkerCounters};
+use crate::framing::FrameCodec;
+
+/// What all streams of a listener have in common.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    /// Frames.
+    pub codec: FrameCodec,
+    /// What becomes of unreliable messages that meet a queue.
+    pub unreliable: UnreliablePolicy,
+    /// Whether the session waits for the write before it acknowledges.
+    pub acknowledge_written: bool,
+    /// A backend that takes nothing for this long is given up.
+    pub stall: Duration,
+    /// How long the backend may take to close after we have.
+    pub linger: Duration,
+}
+
+/// One peer's stream.
+#[derive(Debug, Default)]
+pub struct Stream {
+    state: State,
+    socket: Option<Socket>,
+    /// Edge-triggered readiness: true until the kernel has said otherwise.
+    readable: bool,
+    writable: bool,
+    /// The other side has closed: the end of the stream is behind what can be read.
+    hung_up: bool,
+    /// Everything it wrote was read.
+    ended: bool,
+    /// Writing failed: what comes for the backend is lost, and counted.
+    broken: bool,
+    /// The session was told that the backend is gone.
+    finished: bool,
+    /// Messages were taken from the session since it was last told that all is written.
+    unconfirmed: bool,
+    /// Frames that the socket did not take; `out[..written]` left already. Empty while the backend
+    /// keeps up, so that an idle peer holds no buffer.
+    out: Vec<u8>,
+    written: usize,
+    /// Messages in `out`, to be counted as forwarded or dropped.
+    waiting: Waiting,
+    /// Unreliable frames behind a queue, newest last.
+    late: VecDeque<Vec<u8>>,
+    /// Bytes read that are not a whole frame yet, or that met a full session; `rest[..taken]` went.
+    rest: Vec<u8>,
+    taken: usize,
+    stuck_since: Option<Timestamp>,
+    ended_by: ClosedBy,
+    moved: Moved,
+}
+
+/// Bytes on the socket, frames and greeting included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moved {
+    pub sent: u64,
+    pub received: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    /// Not asked for yet, or between two attempts.
+    #[default]
+    Idle,
+    Connecting,
+    Open,
+    Flushing {
+        until: Timestamp,
+    },
+    Draining {
+        until: Timestamp,
+    },
+    Closed,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Waiting {
+    messages: u64,
+    bytes: u64,
+}
+
+/// The peer's side of a stream for the time of one call, and what the worker lends it.
+pub struct Side<'a> {
+    /// This turn.
+    pub now: Now,
+    /// Whose stream it is.
+    pub id: PeerId,
+    /// Where its session is.
+    pub endpoint: &'a mut Endpoint,
+    /// The listener's rules.
+    pub rules: &'a Rules,
+    /// Messages that may still be taken from an open session in this turn.
+    pub messages_left: u32,
+    /// What is counted.
+    pub counters: &'a mut WorkerCounters,
+    /// Buffers.
+    pub scratch: &'a mut Scratch,
+}
+
+/// Buffers that all streams of a worker share, so that a peer owns memory only while it waits.
+#[derive(Debug)]
+pub struct Scratch {
+    read: Vec<u8>,
+    frames: Vec<u8>,
+}
+
+impl Scratch {
+    /// For frames up to this size.
+    pub fn new(max_frame: usize) -> Self {
+        Self {
+            read: vec![0; READ_BYTES + max_frame],
+            frames: Vec::new(),
+        }
+    }
+
+    /// Makes room for frames up to this size; never less than there was, since sessions that live
+    /// may still have the old size.
+    pub fn fit(&mut self, max_frame: usize) {
+        let room = self.read.len().max(READ_BYTES + max_frame);
+        self.read.resize(room, 0);
+    }
+}
+
+/// What a pump left behind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pumped {
+    /// There is more to read, and this peer has had its share of the turn.
+    pub again: bool,
+    /// There may be more to read, and the session has no room for it.
+    pub blocked: bool,
+}
+
+impl Stream {
+    /// A stream that begins connected: a local program's, accepted by `tidegate connect`.
+    pub fn accepted(socket: Socket) -> Self {
+        let mut stream = Self::default();
+        stream.begin_connect(socket);
+        stream.state = State::Open;
+        stream
+    }
+
+    /// A connect is under way on this registered socket.
+    pub fn begin_connect(&mut self, socket: Socket) {
+        self.socket = Some(socket);
+        self.state = State::Connecting;
+        (self.readable, self.writable, self.hung_up) = (true, true, false);
+    }
+
+    /// The attempt failed; the socket goes.
+    pub fn abandon_connect(&mut self) {
+        self.socket = None;
+        self.state = State::Idle;
+    }
+
+    /// The connect succeeded. `greeting` goes in front of everything else.
+    pub fn on_connected(&mut self, greeting: &[u8]) {
+        self.state = State::Open;
+        self.out.extend_from_slice(greeting);
+    }
+
+    /// Another poll tells about it from now on: until it does, anything may be possible.
+    pub fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        (self.readable, self.writable) = (true, true);
+        match &mut self.socket {
+            Some(socket) => socket.register(registry, token),
+            None => Ok(()),
+        }
+    }
+
+    /// This poll tells about it no more.
+    pub fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
+        match &mut self.socket {
+            Some(socket) => socket.deregister(registry),
+            None => Ok(()),
+        }
+    }
+
+    /// The kernel reports a change.
+    pub fn on_ready(&mut self, event: &mio::event::Event) {
+        self.readable |= event.is_readable() || event.is_read_closed() || event.is_error();
+        self.writable |= event.is_writable() || event.is_write_closed() || event.is_error();
+        self.hung_up |= event.is_read_closed() || event.is_error();
+    }
+
+    /// Whether a connect is under way.
+    pub fn is_connecting(&self) -> bool {
+        self.state == State::Connecting
+    }
+
+    /// Whether the connect under way has succeeded; an error when it has failed.
+    pub fn check_connect(&self) -> io::Result<bool> {
+        match &self.socket {
+            Some(socket) => socket.connected(),
+            None => Ok(false),
+        }
+    }
+
+    /// Whether there is a connection.
+    pub fn is_open(&self) -> bool {
+        self.state == State::Open
+    }
+
+    /// Whether nothing is left to do: not even a socket.
+    pub fn is_closed(&self) -> bool {
+        self.state == State::Closed
+    }
+
+    /// Who ended the stream: the backend, when it did before the session was over.
+    pub fn ended_by(&self) -> ClosedBy {
+        self.ended_by
+    }
+
+    /// Bytes that went through the socket since this was last asked.
+    pub fn take_moved(&mut self) -> Moved {
+        std::mem::take(&mut self.moved)
+    }
+
+    /// Bytes that wait for the backend here.
+    pub fn queued(&self) -> usize {
+        self.out.len() - self.written
+    }
+
+    /// The session is over: what it accepted is still written, then the stream closes in order.
+    pub fn on_session_over(&mut self, now: Timestamp, rules: &Rules) {
+        self.ended_by = match (self.broken, self.ended) {
+            (true, _) => ClosedBy::Error,
+            (false, true) => ClosedBy::Backend,
+            (false, false) => ClosedBy::Tidegate,
+        };
+        self.state = match self.state {
+            State::Idle | State::Connecting | State::Closed => State::Closed,
+            // A backend that is stuck already gets no second patience.
+            State::Open => State::Flushing {
+                until: self.stuck_since.unwrap_or(now) + rules.stall,
+            },
+            closing @ (State::Flushing { .. } | State::Draining { .. }) => closing,
+        };
+        if self.state == State::Closed {
+            self.socket = None;
+        }
+    }
+
+    /// When [`Stream::handle_timeout`] has something to do.
+    pub fn poll_timeout(&self, rules: &Rules) -> Option<Timestamp> {
+        match self.state {
+            State::Idle | State::Connecting | State::Closed => None,
+            State::Open => self.stuck_since.map(|since| since + rules.stall),
+            State::Flushing { until } | State::Draining { until } => Some(until),
+        }
+    }
+
+    /// Patience may be over.
+    pub fn handle_timeout(&mut self, side: &mut Side<'_>) {
+        if self
+            .poll_timeout(side.rules)
+            .is_none_or(|at| at > side.now.mono)
+        {
+            return;
+        }
+        match self.state {
+            State::Open => side
+                .endpoint
+                .close(side.now, side.id, CloseReason::BackendStalled),
+            State::Flushing { .. } => self.give_up(side),
+            State::Draining { .. } => self.close(),
+            State::Idle | State::Connecting | State::Closed => {}
+        }
+    }
+
+    /// Moves what can be moved, both ways. `connected` says that the peer may be sent messages.
+    pub fn pump(&mut self, side: &mut Side<'_>, connected: bool) -> Pumped {
+        match self.state {
+            State::Idle | State::Connecting | State::Closed => Pumped::default(),
+            State::Open => {
+                self.deliver(side);
+                if connected {
+                    self.read(side)
+                } else {
+                    Pumped::default()
+                }
+            }
+            State::Flushing { .. } => {
+                let drained = self.deliver(side);
+                // A backend that echoes would otherwise wait for us to read, and we for it.
+                let again = self.discard(side);
+                if drained && self.queued() == 0 {
+                    self.say_goodbye(side);
+                }
+                Pumped {
+                    again,
+                    blocked: false,
+                }
+            }
+            State::Draining { .. } => {
+                let again = self.discard(side);
+                if self.ended {
+                    self.close();
+                }
+                Pumped {
+                    again,
+                    blocked: false,
+                }
+            }
+        }
+    }
+
+    fn say_goodbye(&mut self, side: &mut Side<'_>) {
+        let shut = match &self.socket {
+            Some(socket) if !self.broken => socket.shutdown_write(),
+            Some(_) | None => Ok(()),
+        };
+        if self.ended || self.broken || shut.is_err() {
+            self.close();
+        } else {
+            self.state = State::Draining {
+                until: side.now.mono + side.rules.linger,
+            };
+            // The end may be there already, read or reported.
+            self.readable = true;
+        }
+    }
+
+    fn give_up(&mut self, side: &mut Side<'_>) {
+        let mut lost = self.waiting.messages + self.late.len() as u64;
+        while side.endpoint.poll_message(side.id).is_some() {
+            lost += 1;
+        }
+        side.counters
+            .on_drop(Direction::ToBackend, DropReason::SessionClosed, lost);
+        self.close();
+    }
+
+    fn close(&mut self) {
+        self.state = State::Closed;
+        self.socket = None;
+        self.out = Vec::new();
+        self.rest = Vec::new();
+        (self.written, self.taken) = (0, 0);
+        self.late.clear();
+    }
+}

@@ -1,0 +1,191 @@
+//! Towards the backend: messages leave the session as fast as the socket takes their frames.
+
+use std::io::{self, Write};
+
+use tidegate_proto::CloseReason;
+
+use super::{Side, State, Stream, Waiting};
+use crate::config::UnreliablePolicy;
+use crate::counters::{Direction, DropReason};
+use crate::framing::Framing;
+
+impl Stream {
+    /// Takes messages from the session and writes them. Returns whether the session holds none.
+    pub(super) fn deliver(&mut self, side: &mut Side<'_>) -> bool {
+        let lent = self.out.is_empty();
+        let mut frames = if lent {
+            std::mem::take(&mut side.scratch.frames)
+        } else {
+            std::mem::take(&mut self.out)
+        };
+        let drained = loop {
+            let drained = self.collect(side, &mut frames, !lent);
+            self.write(side, &frames);
+            if self.written == frames.len() {
+                self.on_all_written(side, &mut frames);
+            }
+            let nothing_left = drained && frames.len() == self.written;
+            if nothing_left || !self.writable || self.broken {
+                break drained;
+            }
+        };
+        self.keep(side, frames, lent);
+        drained
+    }
+
+    /// Encodes messages until the queue is long enough; true when the session holds no more.
+    /// `backlogged`: the socket has refused bytes before.
+    fn collect(&mut self, side: &mut Side<'_>, frames: &mut Vec<u8>, backlogged: bool) -> bool {
+        while frames.len() - self.written < QUEUE_BYTES {
+            // What a closed session accepted is owed to the backend whatever the limits say.
+            if side.messages_left == 0 && self.state == State::Open {
+                return true;
+            }
+            let Some(message) = side.endpoint.poll_message(side.id) else {
+                return true;
+            };
+            side.messages_left = side.messages_left.saturating_sub(1);
+            if !message.reliable && side.rules.codec.framing() == Framing::Raw {
+                // Without frames it would be read as part of what the reliable channel says.
+                side.counters
+                    .on_drop(Direction::ToBackend, DropReason::TooLarge, 1);
+                continue;
+            }
+            if self.broken {
+                side.counters
+                    .on_drop(Direction::ToBackend, DropReason::SessionClosed, 1);
+                continue;
+            }
+            let (channel, size) = (message.channel, message.payload.len());
+            let late = backlogged && !message.reliable;
+            let encoded = match side.rules.unreliable {
+                UnreliablePolicy::DropNewest if late => {
+                    side.counters
+                        .on_drop(Direction::ToBackend, DropReason::QueueFull, 1);
+                    continue;
+                }
+                UnreliablePolicy::DropOldest if late => {
+                    let mut frame = Vec::new();
+                    let encoded = side
+                        .rules
+                        .codec
+                        .encode(channel, message.payload, &mut frame);
+                    self.late.push_back(frame);
+                    if self.late.len() > LATE_FRAMES {
+                        self.late.pop_front();
+                        side.counters
+                            .on_drop(Direction::ToBackend, DropReason::QueueFull, 1);
+                    }
+                    encoded.map(|()| 0)
+                }
+                UnreliablePolicy::DropNewest
+                | UnreliablePolicy::DropOldest
+                | UnreliablePolicy::Refuse => side
+                    .rules
+                    .codec
+                    .encode(channel, message.payload, frames)
+                    .map(|()| 1),
+            };
+            self.unconfirmed = true;
+            match encoded {
+                Ok(queued) => {
+                    self.waiting.messages += queued;
+                    self.waiting.bytes += queued * size as u64;
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "message does not fit a frame");
+                    side.counters
+                        .on_drop(Direction::ToBackend, DropReason::TooLarge, 1);
+                    side.endpoint
+                        .close(side.now, side.id, CloseReason::MessageTooLarge);
+                }
+            }
+        }
+        false
+    }
+
+    fn write(&mut self, side: &Side<'_>, frames: &[u8]) {
+        let before = self.written;
+        let Some(socket) = &mut self.socket else {
+            return;
+        };
+        while self.written < frames.len() && self.writable && !self.broken {
+            let left = &frames[self.written..];
+            match socket.write(left) {
+                Ok(count) => {
+                    // A short write means that the buffer is full: the kernel will say when not.
+                    self.writable = count == left.len();
+                    self.written += count;
+                    self.moved.sent += count as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.writable = false,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    tracing::debug!(%error, "backend takes no more");
+                    self.broken = true;
+                    // What it wrote before it went is still to be read, up to the error.
+                    self.readable = true;
+                }
+            }
+        }
+        if self.written == frames.len() {
+            self.stuck_since = None;
+        } else if self.written > before || self.stuck_since.is_none() {
+            self.stuck_since = Some(side.now.mono);
+        }
+    }
+
+    fn on_all_written(&mut self, side: &mut Side<'_>, frames: &mut Vec<u8>) {
+        frames.clear();
+        self.written = 0;
+        let done = std::mem::take(&mut self.waiting);
+        side.counters.messages_forwarded[Direction::ToBackend as usize] += done.messages;
+        side.counters.message_bytes_forwarded[Direction::ToBackend as usize] += done.bytes;
+        for frame in self.late.drain(..) {
+            frames.extend_from_slice(&frame);
+            self.waiting.messages += 1;
+        }
+        if self.unconfirmed && frames.is_empty() && side.rules.acknowledge_written {
+            self.unconfirmed = false;
+            side.endpoint.confirm_written(side.now, side.id);
+        }
+    }
+
+    /// The shared buffer goes back; a peer keeps a buffer of its own only while bytes wait in it.
+    fn keep(&mut self, side: &mut Side<'_>, mut frames: Vec<u8>, lent: bool) {
+        if self.broken {
+            side.counters.on_drop(
+                Direction::ToBackend,
+                DropReason::SessionClosed,
+                self.waiting.messages + self.late.len() as u64,
+            );
+            (self.waiting, self.written) = (Waiting::default(), 0);
+            self.stuck_since = None;
+            self.late.clear();
+            frames.clear();
+        }
+        if frames.len() > self.written && !lent {
+            if self.written > frames.len() / 2 {
+                frames.drain(..self.written);
+                self.written = 0;
+            }
+            self.out = frames;
+            return;
+        }
+        if frames.len() > self.written {
+            self.out = frames[self.written..].to_vec();
+        }
+        self.written = 0;
+        if lent {
+            frames.clear();
+            side.scratch.frames = frames;
+        }
+    }
+}
+
+/// Frames wait here at most, beyond which messages stay in the session's inbox, which then stops
+/// acknowledging. One frame may pass the mark.
+const QUEUE_BYTES: usize = 64 * 1024;
+
+/// Unreliable frames kept for a backend that is behind: more would only be older.
+const LATE_FRAMES: usize = 32;

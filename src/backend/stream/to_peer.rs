@@ -1,0 +1,229 @@
+//! Towards the peer: frames are read as far as the session has room for their messages.
+
+use std::io::{self, Read};
+use std::time::Duration;
+
+use tidegate_proto::{CloseReason, SendError};
+
+use super::{Pumped, Side, Stream};
+use crate::counters::{Direction, DropReason};
+
+impl Stream {
+    /// Reads frames and sends them, while the session has room.
+    pub(super) fn read(&mut self, side: &mut Side<'_>) -> Pumped {
+        // What was read before comes first; no system call while it meets a full session.
+        let mut rest = std::mem::take(&mut self.rest);
+        let mut at = std::mem::take(&mut self.taken);
+        let mut forwarded = self.forward(side, &rest, &mut at);
+        if forwarded == Forwarded::NoRoom {
+            (self.rest, self.taken) = (rest, at);
+            return self.blocked();
+        }
+        let mut buffer = std::mem::take(&mut side.scratch.read);
+        let mut end = rest.len() - at;
+        buffer[..end].copy_from_slice(&rest[at..]);
+        rest.clear();
+        at = 0;
+        let mut budget = READ_BUDGET;
+        while forwarded == Forwarded::NeedsMore && self.readable && budget > 0 {
+            if at > 0 {
+                buffer.copy_within(at..end, 0);
+                (at, end) = (0, end - at);
+            }
+            let room = (end + READ_BYTES).min(buffer.len());
+            let count = self.fill(&mut buffer[end..room]);
+            end += count;
+            budget = budget.saturating_sub(count);
+            forwarded = self.forward(side, &buffer[..end], &mut at);
+        }
+        if end > at {
+            rest.extend_from_slice(&buffer[at..end]);
+            self.rest = rest;
+        }
+        side.scratch.read = buffer;
+        self.after_read(side, forwarded)
+    }
+
+    fn after_read(&mut self, side: &mut Side<'_>, forwarded: Forwarded) -> Pumped {
+        match forwarded {
+            Forwarded::Broken(reason) => {
+                self.finish(side, reason);
+                (self.rest, self.taken) = (Vec::new(), 0);
+                // Whatever it still writes has lost its meaning.
+                Pumped::default()
+            }
+            Forwarded::NoRoom => self.blocked(),
+            Forwarded::NeedsMore if self.ended || self.broken => {
+                let whole = self.rest.is_empty() && !self.broken;
+                let reason = if whole {
+                    CloseReason::BackendClosed
+                } else {
+                    CloseReason::BackendReset
+                };
+                self.finish(side, reason);
+                Pumped::default()
+            }
+            Forwarded::NeedsMore => Pumped {
+                again: self.readable,
+                blocked: false,
+            },
+        }
+    }
+
+    fn blocked(&self) -> Pumped {
+        let more = !self.rest.is_empty() || self.readable || self.ended;
+        Pumped {
+            again: false,
+            blocked: more,
+        }
+    }
+
+    /// Sends the whole frames of `bytes[*at..]`.
+    fn forward(&mut self, side: &mut Side<'_>, bytes: &[u8], at: &mut usize) -> Forwarded {
+        if self.finished {
+            *at = bytes.len();
+            return Forwarded::NeedsMore;
+        }
+        loop {
+            if !side.endpoint.has_room(side.id) {
+                return Forwarded::NoRoom;
+            }
+            let frame = match side.rules.codec.decode(&bytes[*at..]) {
+                Ok(Some(frame)) => frame,
+                Ok(None) => return Forwarded::NeedsMore,
+                Err(error) => {
+                    tracing::debug!(%error, "backend wrote what is not a frame");
+                    return Forwarded::Broken(CloseReason::BackendProtocolError);
+                }
+            };
+            let payload = &bytes[*at..][frame.payload.clone()];
+            *at += frame.consumed;
+            let sent = side
+                .endpoint
+                .send(side.now, side.id, frame.channel, payload);
+            let dropped = match sent {
+                Ok(()) => {
+                    side.counters.on_forward(Direction::ToPeer, payload.len());
+                    continue;
+                }
+                // Only an unreliable channel can be full where the reliable one has room.
+                Err(SendError::Full) => DropReason::QueueFull,
+                Err(SendError::Closed) => DropReason::SessionClosed,
+                Err(SendError::TooLarge { .. }) => DropReason::TooLarge,
+                Err(SendError::NoSuchChannel) => {
+                    return Forwarded::Broken(CloseReason::BackendProtocolError);
+                }
+            };
+            side.counters.on_drop(Direction::ToPeer, dropped, 1);
+            if dropped == DropReason::TooLarge {
+                return Forwarded::Broken(CloseReason::MessageTooLarge);
+            }
+        }
+    }
+
+    /// One read; 0 when there is nothing now, or nothing ever again.
+    fn fill(&mut self, buffer: &mut [u8]) -> usize {
+        let Some(socket) = &mut self.socket else {
+            self.readable = false;
+            return 0;
+        };
+        match socket.read(buffer) {
+            Ok(0) => {
+                (self.ended, self.readable) = (true, false);
+                0
+            }
+            Ok(count) => {
+                // A short read empties the socket, unless the end is behind it.
+                self.readable = count == buffer.len() || self.hung_up;
+                self.moved.received += count as u64;
+                count
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.readable = false;
+                0
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
+            Err(error) => {
+                tracing::debug!(%error, "backend broke the connection");
+                (self.ended, self.broken, self.readable) = (true, true, false);
+                0
+            }
+        }
+    }
+
+    /// Nothing more comes from the backend: the session delivers what it has, then says why.
+    fn finish(&mut self, side: &mut Side<'_>, reason: CloseReason) {
+        if !self.finished {
+            self.finished = true;
+            side.endpoint
+                .finish(side.now, side.id, reason, FINISH_LINGER);
+        }
+    }
+
+    /// Reads and drops, so that closing does not destroy what the backend has not read yet. Returns
+    /// whether there is more.
+    pub(super) fn discard(&mut self, side: &mut Side<'_>) -> bool {
+        let mut buffer = std::mem::take(&mut side.scratch.read);
+        let mut rest = std::mem::take(&mut self.rest);
+        let mut at = std::mem::take(&mut self.taken);
+        let mut budget = READ_BUDGET;
+        let mut end = rest.len() - at;
+        buffer[..end].copy_from_slice(&rest[at..]);
+        at = 0;
+        loop {
+            at += self.count_dropped(side, &buffer[at..end]);
+            buffer.copy_within(at..end, 0);
+            (at, end) = (0, end - at);
+            if !self.readable || budget == 0 {
+                break;
+            }
+            let room = (end + READ_BYTES).min(buffer.len());
+            let count = self.fill(&mut buffer[end..room]);
+            end += count;
+            budget = budget.saturating_sub(count);
+        }
+        rest.clear();
+        rest.extend_from_slice(&buffer[..end]);
+        if end > 0 {
+            self.rest = rest;
+        }
+        side.scratch.read = buffer;
+        self.readable
+    }
+
+    /// Counts the frames in bytes that go nowhere; bytes that are no frames count for nothing.
+    fn count_dropped(&mut self, side: &mut Side<'_>, bytes: &[u8]) -> usize {
+        let mut at = 0;
+        loop {
+            match side.rules.codec.decode(&bytes[at..]) {
+                Ok(Some(frame)) => {
+                    at += frame.consumed;
+                    side.counters
+                        .on_drop(Direction::ToPeer, DropReason::SessionClosed, 1);
+                }
+                Ok(None) => return at,
+                Err(_) => return bytes.len(),
+            }
+        }
+    }
+}
+
+/// Why a pass over bytes from the backend stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Forwarded {
+    /// No whole frame is left.
+    NeedsMore,
+    /// The session takes no more.
+    NoRoom,
+    /// These bytes end the session.
+    Broken(CloseReason),
+}
+
+/// One read. Small enough that what a full session leaves over is not much.
+pub(super) const READ_BYTES: usize = 16 * 1024;
+
+/// Bytes that one peer's backend may write per turn before others get theirs.
+const READ_BUDGET: usize = 64 * 1024;
+
+/// How long a session may take to deliver what a backend wrote before it closed.
+const FINISH_LINGER: Duration = Duration::from_secs(5);
