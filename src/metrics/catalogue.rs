@@ -2,12 +2,15 @@
 
 use tidegate_proto::{CloseReason, Reject};
 
+use super::Family;
 use super::Kind::{Counter, Gauge, Histogram as Distribution};
-use super::{Family, Series, Source};
-use crate::board::{LOG_LEVELS, State, TargetSnapshot, WorkerSnapshot};
+use super::series::{
+    each_direction, each_distribution, each_listener, each_listener_by, each_target,
+    each_target_by, each_worker, flag,
+};
+use crate::board::{LOG_LEVELS, State};
 use crate::counters::{
-    ClosedBy, ConnectFailure, Direction, DropReason, Histogram, SendErrorKind, WorkerCounters,
-    buckets,
+    ClosedBy, ConnectFailure, Direction, DropReason, Histogram, SendErrorKind, buckets,
 };
 
 /// The whole catalogue.
@@ -742,81 +745,4 @@ pub(super) const fn is_for_dialers(reason: CloseReason) -> bool {
         reason,
         CloseReason::Denied | CloseReason::ConnectTimeout | CloseReason::TokenExpired
     )
-}
-
-fn flag(set: bool) -> f64 {
-    if set { 1.0 } else { 0.0 }
-}
-
-fn each_listener(
-    source: &Source<'_>,
-    out: &mut Series<'_>,
-    value: impl Fn(&WorkerCounters) -> u64,
-) {
-    for listener in &source.snapshot.listeners {
-        out.add(&[&listener.about.name], value(&listener.counters) as f64);
-    }
-}
-
-fn each_listener_by<const N: usize>(
-    source: &Source<'_>,
-    out: &mut Series<'_>,
-    labels: &[&str],
-    values: impl Fn(&WorkerCounters) -> [u64; N],
-) {
-    for listener in &source.snapshot.listeners {
-        for (label, value) in labels.iter().zip(values(&listener.counters)) {
-            out.add(&[&listener.about.name, label], value as f64);
-        }
-    }
-}
-
-fn each_direction(
-    source: &Source<'_>,
-    out: &mut Series<'_>,
-    values: impl Fn(&WorkerCounters) -> [u64; 2],
-) {
-    each_listener_by(source, out, &Direction::ALL.map(Direction::label), values);
-}
-
-fn each_distribution(
-    source: &Source<'_>,
-    out: &mut Series<'_>,
-    distribution: impl Fn(&WorkerCounters) -> &Histogram,
-) {
-    for listener in &source.snapshot.listeners {
-        out.add_histogram(&[&listener.about.name], distribution(&listener.counters));
-    }
-}
-
-fn each_target(source: &Source<'_>, out: &mut Series<'_>, value: impl Fn(&TargetSnapshot) -> u64) {
-    for backend in &source.snapshot.backends {
-        for target in &backend.targets {
-            out.add(&[&backend.name, &target.name], value(target) as f64);
-        }
-    }
-}
-
-fn each_target_by<const N: usize>(
-    source: &Source<'_>,
-    out: &mut Series<'_>,
-    labels: &[&str],
-    values: impl Fn(&TargetSnapshot) -> [u64; N],
-) {
-    for backend in &source.snapshot.backends {
-        for target in &backend.targets {
-            for (label, value) in labels.iter().zip(values(target)) {
-                out.add(&[&backend.name, &target.name, label], value as f64);
-            }
-        }
-    }
-}
-
-fn each_worker(source: &Source<'_>, out: &mut Series<'_>, value: impl Fn(&WorkerSnapshot) -> f64) {
-    for listener in &source.snapshot.listeners {
-        for worker in &listener.workers {
-            let number = worker.number.to_string();
-            out.add(&[&listener.about.name, &number], value(worker));
-        }
-    }
 }
