@@ -143,8 +143,7 @@ fn unsafe_code_stays_in_its_places() {
         "src/udp/mmsg.rs",
         "src/core_dumps.rs",
         "src/control/mod.rs",
-        "capi/src/border.rs",
-        "capi/src/client.rs",
+        "capi/src",
     ];
     let mut all = files("src", ".rs");
     all.extend(
@@ -153,7 +152,9 @@ fn unsafe_code_stays_in_its_places() {
             .concat(),
     );
     for file in all {
-        let is_place = places.iter().any(|place| file == root().join(place));
+        let is_place = places
+            .iter()
+            .any(|place| file.starts_with(root().join(place)));
         let is_unsafe = read(&file).contains("unsafe {");
         assert!(
             is_place || !is_unsafe,

@@ -210,10 +210,6 @@ int32_t tidegate_client_rudp(const char *server,
                              uint64_t now,
                              struct tidegate_client **client);
 
-// Says goodbye, if it is not over, and frees the handle. Null is fine. Without a socket, the goodbye
-// is yours to send: tidegate_client_close() and tidegate_client_poll_transmit() before this.
-void tidegate_client_free(struct tidegate_client *client);
-
 // With a socket: takes what arrived, does what is due, sends what is ready, and returns the state,
 // a TIDEGATE_CONNECTING to TIDEGATE_CLOSED. Call it once a frame, at least ten times a second.
 int32_t tidegate_client_update(struct tidegate_client *client, uint64_t now);
@@ -225,11 +221,6 @@ int32_t tidegate_client_flush(struct tidegate_client *client, uint64_t now);
 // not read, write or close it. It may change in an update when a token's servers have addresses of
 // both kinds. Negative is an error.
 int64_t tidegate_client_socket(const struct tidegate_client *client);
-
-// Nanoseconds until tidegate_client_update() or tidegate_client_handle_timeout() has something to do
-// although nothing arrives: the longest useful wait. INT64_MAX when it is over; negative is an error.
-int64_t tidegate_client_next_update(const struct tidegate_client *client,
-                                    uint64_t now);
 
 // Without a socket: a datagram arrived. TIDEGATE_ERROR_REFUSED is normal on a network and needs no
 // action. Afterwards poll tidegate_client_poll_transmit() until it is dry.
@@ -271,15 +262,13 @@ int32_t tidegate_client_has_room(const struct tidegate_client *client);
 int32_t tidegate_client_poll_message(struct tidegate_client *client,
                                      struct tidegate_message *message);
 
-// Delivers what was sent, then says goodbye; gives up after `linger` nanoseconds without any
-// progress. Go on calling update (or your three functions) until the state is TIDEGATE_CLOSED.
-int32_t tidegate_client_finish(struct tidegate_client *client, uint64_t now, uint64_t linger);
-
-// Says goodbye at once.
-int32_t tidegate_client_close(struct tidegate_client *client, uint64_t now);
-
 // TIDEGATE_CONNECTING to TIDEGATE_CLOSED; negative is an error.
 int32_t tidegate_client_state(const struct tidegate_client *client);
+
+// Nanoseconds until tidegate_client_update() or tidegate_client_handle_timeout() has something to do
+// although nothing arrives: the longest useful wait. INT64_MAX when it is over; negative is an error.
+int64_t tidegate_client_next_update(const struct tidegate_client *client,
+                                    uint64_t now);
 
 // How it ended, a TIDEGATE_ENDED_*; negative is an error.
 int32_t tidegate_client_ended(const struct tidegate_client *client);
@@ -294,6 +283,17 @@ int32_t tidegate_client_server(const struct tidegate_client *client,
 
 // How the session is doing.
 int32_t tidegate_client_stats(const struct tidegate_client *client, struct tidegate_stats *stats);
+
+// Delivers what was sent, then says goodbye; gives up after `linger` nanoseconds without any
+// progress. Go on calling update (or your three functions) until the state is TIDEGATE_CLOSED.
+int32_t tidegate_client_finish(struct tidegate_client *client, uint64_t now, uint64_t linger);
+
+// Says goodbye at once.
+int32_t tidegate_client_close(struct tidegate_client *client, uint64_t now);
+
+// Says goodbye, if it is not over, and frees the handle. Null is fine. Without a socket, the goodbye
+// is yours to send: tidegate_client_close() and tidegate_client_poll_transmit() before this.
+void tidegate_client_free(struct tidegate_client *client);
 
 // A sentence for a TIDEGATE_ENDED_*; static, never null.
 const char *tidegate_ended_text(int32_t ended);

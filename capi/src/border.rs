@@ -6,7 +6,7 @@ use std::ffi::{CStr, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::client::Inner;
+use crate::handle::Inner;
 use crate::{TIDEGATE_ERROR_BUSY, TIDEGATE_ERROR_INVALID, TIDEGATE_ERROR_PANIC};
 
 /// A connection to a server; opaque.

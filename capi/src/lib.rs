@@ -1,21 +1,43 @@
 //! The tidegate client behind a C interface: `include/tidegate.h`, made from this crate by cbindgen.
 //!
 //! ```text
-//!   client.rs   the functions          border.rs   pointers, panics, one call at a time
-//!   ended.rs    how it ended
+//!   the functions                                  what they share
+//!   dial.rs      how a session begins              border.rs   pointers, panics, one call at a time
+//!   socket.rs    the flavour with a socket         handle.rs   what a handle holds
+//!   datagram.rs  the flavour without one           address.rs  IP addresses
+//!   message.rs   messages, both ways               ended.rs    how it ended
+//!   state.rs     how it is doing
+//!   goodbye.rs   how it ends
 //! ```
 //!
 //! The unsafe code is here because a C interface is pointers; `border.rs` is where they turn into
 //! values, so that the functions read like safe ones.
 
 mod border;
-pub mod client;
+
+// In the order of the header, which the empty lines keep.
+pub mod address;
+
+pub mod handle;
+
+pub mod dial;
+
+pub mod socket;
+
+pub mod datagram;
+
+pub mod message;
+
+pub mod state;
+
+pub mod goodbye;
+
 pub mod ended;
 
 use std::ffi::{CStr, c_char};
 use std::sync::OnceLock;
 
-use tidegate_client::{Clock, SendError};
+use tidegate_client::Clock;
 
 pub use border::Client;
 
@@ -67,14 +89,4 @@ pub extern "C" fn tidegate_error_text(error: i32) -> *const c_char {
 pub extern "C" fn tidegate_now() -> u64 {
     static CLOCK: OnceLock<Clock> = OnceLock::new();
     CLOCK.get_or_init(Clock::start).now().mono.as_nanos()
-}
-
-pub(crate) fn send_code(outcome: Result<(), SendError>) -> i32 {
-    match outcome {
-        Ok(()) => TIDEGATE_OK,
-        Err(SendError::Full) => TIDEGATE_ERROR_FULL,
-        Err(SendError::TooLarge { .. }) => TIDEGATE_ERROR_TOO_LARGE,
-        Err(SendError::NoSuchChannel) => TIDEGATE_ERROR_NO_CHANNEL,
-        Err(SendError::Closed) => TIDEGATE_ERROR_CLOSED,
-    }
 }
