@@ -33,6 +33,7 @@ pub mod reload;
 pub mod replay;
 pub mod serve;
 pub mod shutdown;
+pub mod token_history;
 pub mod tokens;
 pub mod udp;
 pub mod worker;

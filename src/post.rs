@@ -23,6 +23,7 @@ use crate::config::{self, Bucket, Listener, Runtime};
 use crate::exit::Unavailable;
 use crate::listener::{Destination, Parts, PeerLimits, Policy, Siblings};
 use crate::protocol::{self, Door};
+use crate::token_history::StateDirectory;
 use crate::tokens::random;
 use crate::udp::{Options, UdpSocket};
 
@@ -34,6 +35,7 @@ pub struct Means {
     pub capacity: Arc<Capacity>,
     pub clock: Clock,
     pub tap: Tap,
+    pub state: Option<StateDirectory>,
 }
 
 /// A listener that runs.
@@ -74,12 +76,7 @@ impl Post {
             name: listener.name.clone(),
             backend: listener.backend.name.clone(),
             pool: pool.clone(),
-            door: Door::new(
-                listener,
-                &bound,
-                means.clock.clone().now(),
-                means.tap.clone(),
-            )?,
+            door: Door::new(means, listener, &bound)?,
             places,
         };
         let shares = post.staff(means, listener, sockets)?;

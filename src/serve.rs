@@ -22,6 +22,7 @@ use crate::notify;
 use crate::post::{self, Means, Post, Shares};
 use crate::reload::{Site, Source, values};
 use crate::shutdown::Fleet;
+use crate::token_history::StateDirectory;
 use crate::worker::Handle;
 
 /// Runs until told to stop.
@@ -103,6 +104,8 @@ impl Server {
         if let Some(order) = capture {
             tap.start(order, clock.now())?;
         }
+        let state = config.runtime.state_directory.as_deref();
+        let state = state.map(StateDirectory::new);
         let queue_memory = config.runtime.queue_memory as u64;
         let means = Means {
             runtime: config.runtime.clone(),
@@ -110,6 +113,7 @@ impl Server {
             capacity: Arc::new(Capacity::new(config.runtime.max_peers, queue_memory)),
             clock,
             tap,
+            state,
         };
         let backends = Arc::new(Backends::new(means.board.clone()));
         let workers = config.runtime.workers;

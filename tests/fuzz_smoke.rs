@@ -16,36 +16,43 @@ mod capture_file {
     include!("../fuzz/targets/capture_file.rs");
 }
 
+mod token_history {
+    include!("../fuzz/targets/token_history.rs");
+}
+
+/// A seed with some bytes changed, and noise.
+type Bytes = (Vec<u8>, Vec<u8>);
+
+fn bytes(seeds: Vec<Vec<u8>>) -> impl Strategy<Value = Bytes> {
+    let changes = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6);
+    let noise = prop::collection::vec(any::<u8>(), 0..200);
+    (prop::sample::select(seeds), changes, noise).prop_map(|(mut seed, changes, noise)| {
+        for (at, byte) in changes {
+            let at = at.index(seed.len());
+            seed[at] = byte;
+        }
+        (seed, noise)
+    })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4000))]
 
     #[test]
-    fn framing_takes_any_bytes(
-        seed in prop::sample::select(framing::seeds()),
-        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
-        noise in prop::collection::vec(any::<u8>(), 0..200),
-    ) {
-        let mut input = seed;
-        for (at, byte) in changes {
-            let at = at.index(input.len());
-            input[at] = byte;
-        }
-        framing::run(&input);
+    fn framing_takes_any_bytes((seed, noise) in bytes(framing::seeds())) {
+        framing::run(&seed);
         framing::run(&noise);
     }
 
     #[test]
-    fn a_capture_file_may_hold_any_bytes(
-        seed in prop::sample::select(capture_file::seeds()),
-        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
-        noise in prop::collection::vec(any::<u8>(), 0..200),
-    ) {
-        let mut input = seed;
-        for (at, byte) in changes {
-            let at = at.index(input.len());
-            input[at] = byte;
-        }
-        capture_file::run(&input);
+    fn a_capture_file_may_hold_any_bytes((seed, noise) in bytes(capture_file::seeds())) {
+        capture_file::run(&seed);
         capture_file::run(&noise);
+    }
+
+    #[test]
+    fn a_token_history_may_hold_any_bytes((seed, noise) in bytes(token_history::seeds())) {
+        token_history::run(&seed);
+        token_history::run(&noise);
     }
 }

@@ -86,6 +86,7 @@ impl World {
             RosterParams {
                 slots: SLOTS,
                 history: 5,
+                ..RosterParams::default()
             },
             0,
         );

@@ -19,6 +19,8 @@ pub struct Process {
     pub log_lines_suppressed: [u64; LOG_LEVELS.len()],
     /// Log lines that could not be written.
     pub log_lines_dropped: u64,
+    /// Token histories that could not be read or written.
+    pub token_history_failures: u64,
 }
 
 impl Process {
@@ -34,6 +36,7 @@ impl Process {
             loaded_unix: started.unix_secs,
             log_lines_suppressed: [0; LOG_LEVELS.len()],
             log_lines_dropped: 0,
+            token_history_failures: 0,
         }
     }
 

@@ -78,6 +78,8 @@ pub struct Runtime {
     pub udp_recv_buffer: usize,
     /// Send buffer, likewise.
     pub udp_send_buffer: usize,
+    /// Where a start finds what an earlier process knew; `None` is nowhere.
+    pub state_directory: Option<PathBuf>,
 }
 
 /// What operators talk to.

@@ -90,6 +90,13 @@ pub const FAMILIES: &[Family] = &[
         read: |source, out| out.add(&[], source.snapshot.process.log_lines_dropped as f64),
     },
     Family {
+        name: "tidegate_token_history_failures_total",
+        kind: Counter,
+        labels: &[],
+        help: "Times the file of used tokens could not be read, or was given up because it could not be written.",
+        read: |source, out| out.add(&[], source.snapshot.process.token_history_failures as f64),
+    },
+    Family {
         name: "tidegate_invariant_violations_total",
         kind: Counter,
         labels: &[],

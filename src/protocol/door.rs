@@ -1,19 +1,21 @@
 //! What all workers of a listener share to let peers in.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
 
 use tidegate_proto::endpoint;
 use tidegate_proto::yojimbo::netcode::{
     self, Handshake, Key, Roster, RosterParams, global_sequence_start,
 };
-use tidegate_proto::{Now, gaffer, rudp, yojimbo};
+use tidegate_proto::{gaffer, rudp, yojimbo};
 
-use super::doorkeeper::{Doorkeeper, Keeper, News};
+use super::doorkeeper::{Doorkeeper, Keeper, News, Saved};
 use super::params::{Queues, gaffer_params, handshake_params, rudp_params, yojimbo_params};
 use crate::capture::Tap;
 use crate::config::{self, FollowAddress, Protocol};
+use crate::post::Means;
+use crate::token_history::{Past, TokenHistory};
 use crate::tokens::random;
 
 /// A listener's way in: sessions' rules, keys and slots.
@@ -37,6 +39,7 @@ enum Shared {
         params: Arc<yojimbo::Params>,
         handshake: netcode::Params,
         roster: Roster,
+        saved: Option<Saved>,
     },
     Gaffer {
         params: Arc<gaffer::Params>,
@@ -49,27 +52,42 @@ enum Shared {
 }
 
 impl Door {
-    /// For a listener whose sockets are bound to these addresses.
+    /// For a listener whose sockets are bound to these addresses. Takes over what an earlier process
+    /// knew of its tokens.
     pub fn new(
+        means: &Means,
         listener: &config::Listener,
         bound: &[SocketAddr],
-        now: Now,
-        tap: Tap,
     ) -> anyhow::Result<Self> {
+        let now = means.clock.clone().now();
+        let mut started_unix = now.unix_secs;
         let queues = Queues::of_listener(listener);
         let shared = match &listener.protocol {
             Protocol::Yojimbo(own) => {
                 let slots = u32::try_from(listener.max_peers).unwrap_or(u32::MAX);
+                let (saved, past) = match &means.state {
+                    Some(state) => {
+                        let board = means.board.clone();
+                        let (history, past) = TokenHistory::open(state, &listener.name, now, board);
+                        (Some(Saved::from(Mutex::new(history))), past)
+                    }
+                    None => (None, Past::unknown(now.unix_secs)),
+                };
+                started_unix = past.started;
                 let roster = RosterParams {
                     slots,
+                    tells_used: saved.is_some(),
                     ..RosterParams::default()
                 };
+                let roster = Roster::new(roster, past.since);
+                roster.restore(&past.used);
                 let mut params = yojimbo_params(own, &listener.rate, queues);
                 params.ack = listener.ack;
                 Shared::Yojimbo {
                     params: Arc::new(params),
                     handshake: handshake_params(listener, &own.netcode, bound, slots),
-                    roster: Roster::new(roster, now.unix_secs),
+                    roster,
+                    saved,
                 }
             }
             Protocol::Gaffer(own) => Shared::Gaffer {
@@ -89,10 +107,10 @@ impl Door {
         Ok(Self {
             shared,
             peers_max: listener.max_peers,
-            started_unix: now.unix_secs,
+            started_unix,
             shards: 0,
             name: listener.name.as_str().into(),
-            tap,
+            tap: means.tap.clone(),
             recorded: listener.recorded.clone(),
             bound: bound.into(),
             keepers: Vec::new(),
@@ -110,12 +128,15 @@ impl Door {
         self.shards += 1;
         let (keeper, news) = channel();
         self.keepers.push(keeper);
+        let mut used = None;
         let acceptor = match &self.shared {
             Shared::Yojimbo {
                 params,
                 handshake,
                 roster,
+                saved,
             } => {
+                used = saved.clone().map(|saved| (roster.clone(), saved));
                 let handshake = Handshake::new(
                     handshake.clone(),
                     roster.clone(),
@@ -138,6 +159,7 @@ impl Door {
         };
         let acceptor = Box::new(Doorkeeper {
             keeper: acceptor,
+            used,
             news,
             name: self.name.clone(),
             tap: self.tap.clone(),

@@ -1,17 +1,23 @@
 //! Judges the strangers of one endpoint by the rules that its door last sent.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use tidegate_proto::yojimbo::netcode;
+use tidegate_proto::yojimbo::netcode::{self, Roster};
 use tidegate_proto::{Acceptor, Deadline, Now, Reject, Stranger, Verdict, gaffer, rudp, yojimbo};
 
 use crate::capture::{Joining, Tap};
+use crate::token_history::TokenHistory;
+
+/// Shared by the workers, and touched when somebody is let in.
+pub(super) type Saved = Arc<Mutex<TokenHistory>>;
 
 /// Judges strangers, and looks for news whenever one knocks: nobody else needs to interrupt it.
 pub(super) struct Doorkeeper {
     pub(super) keeper: Keeper,
+    /// Where used tokens come from, and where they are written down.
+    pub(super) used: Option<(Roster, Saved)>,
     pub(super) news: Receiver<News>,
     pub(super) name: Arc<str>,
     pub(super) tap: Tap,
@@ -64,6 +70,20 @@ impl Doorkeeper {
         }
     }
 
+    /// As its protocol judges. Returns when the token of whoever was let in is written down.
+    fn judge(&mut self, now: Now, stranger: Stranger<'_>) -> Verdict {
+        let verdict = self.informed().handle_unknown(now, stranger);
+        if let (Verdict::Accept(_), Some((roster, saved))) = (&verdict, &self.used) {
+            // Asked under the lock: another worker may have taken our token from the roster, and
+            // then it has also written it.
+            let mut saved = saved.lock().unwrap_or_else(PoisonError::into_inner);
+            while let Some(token) = roster.poll_used() {
+                saved.record(now, token);
+            }
+        }
+        verdict
+    }
+
     /// As its protocol judges, with a recording around the session if somebody asked for one.
     fn judge_recorded(&mut self, now: Now, stranger: Stranger<'_>) -> Verdict {
         let peer = stranger.from;
@@ -72,7 +92,7 @@ impl Doorkeeper {
             Keeper::Yojimbo(_) => None,
             Keeper::Gaffer(_) | Keeper::Rudp(_) => Some(stranger.datagram.to_vec()),
         };
-        let verdict = self.informed().handle_unknown(now, stranger);
+        let verdict = self.judge(now, stranger);
         let Verdict::Accept(session) = verdict else {
             return verdict;
         };
@@ -95,7 +115,7 @@ impl Acceptor for Doorkeeper {
         if self.tap.wants(&self.name, stranger.from) {
             return self.judge_recorded(now, stranger);
         }
-        self.informed().handle_unknown(now, stranger)
+        self.judge(now, stranger)
     }
 
     fn handle_refused(&mut self, now: Now, stranger: Stranger<'_>, why: Reject) -> Verdict {

@@ -539,6 +539,7 @@ fn workers_share_one_roster() {
         RosterParams {
             slots: 2,
             history: 100,
+            ..RosterParams::default()
         },
         EPOCH - 3600,
     );

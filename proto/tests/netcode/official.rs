@@ -95,6 +95,7 @@ impl Listener {
         let roster = RosterParams {
             slots: 1,
             history: 16,
+            ..RosterParams::default()
         };
         let roster = Roster::new(roster, started_unix);
         let challenge_key = Key::new([8; 32]);

@@ -164,6 +164,7 @@ fn a_full_history_refuses_until_tokens_expire() {
     let roster = tidegate_proto::yojimbo::netcode::RosterParams {
         slots: 16,
         history: 2,
+        tells_used: false,
     };
     let roster = tidegate_proto::yojimbo::netcode::Roster::new(roster, EPOCH - 3600);
     let params = Params {

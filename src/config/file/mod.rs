@@ -50,6 +50,7 @@ pub(crate) struct Runtime {
     pub(crate) queue_memory: Size,
     pub(crate) udp_recv_buffer: Size,
     pub(crate) udp_send_buffer: Size,
+    pub(crate) state_directory: String,
 }
 
 impl Default for Runtime {
@@ -64,6 +65,9 @@ impl Default for Runtime {
             // The kernel's 208 KiB hold 92 datagrams: one late wake-up. 4 MiB hold 1 800.
             udp_recv_buffer: Size::of("4MiB"),
             udp_send_buffer: Size::of("4MiB"),
+            // What is kept there is worth nothing after a boot, so memory is the place for it:
+            // $RUNTIME_DIRECTORY, which systemd makes; off where there is none.
+            state_directory: "auto".to_owned(),
         }
     }
 }

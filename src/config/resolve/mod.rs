@@ -134,17 +134,23 @@ impl Checker<'_> {
                 &typed.udp_send_buffer,
                 64 * KIB..=GIB,
             ),
+            state_directory: self.directory(&typed.state_directory),
+        }
+    }
+
+    /// `auto` is what systemd made for the process, if it did.
+    fn directory(&self, typed: &str) -> Option<PathBuf> {
+        match typed {
+            "" => None,
+            "auto" => self.surroundings.runtime_directory.clone(),
+            path => Some(PathBuf::from(path)),
         }
     }
 
     fn admin(&mut self, typed: &file::Admin) -> Admin {
         let control_socket = match typed.control_socket.as_str() {
-            "" => None,
-            "auto" => {
-                let directory = self.surroundings.runtime_directory.as_ref();
-                directory.map(|directory| directory.join("control.sock"))
-            }
-            path => Some(PathBuf::from(path)),
+            "auto" => self.directory("auto").map(|it| it.join("control.sock")),
+            other => self.directory(other),
         };
         let mode = u32::from_str_radix(&typed.control_mode, 8).ok();
         let control_mode = mode.filter(|mode| *mode <= 0o777).unwrap_or_else(|| {

@@ -13,6 +13,15 @@ use crate::session::Reject;
 /// A token's name: the authentication tag of its private part.
 pub(super) type TokenTag = [u8; TAG_BYTES];
 
+/// A connect token that opened its session: what another process must know to refuse it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UsedToken {
+    /// The authentication tag of its private part: 16 bytes that no two genuine tokens share.
+    pub tag: [u8; TAG_BYTES],
+    /// The unix second from which it is refused for its age anyway.
+    pub end: u64,
+}
+
 /// The bounded list of tokens seen. Ordered maps on purpose: tags are chosen by strangers, and an
 /// ordered map has no collisions to aim at, needs no secret and behaves the same in every run.
 #[derive(Debug)]
@@ -28,6 +37,7 @@ struct Entry {
     /// The first address that presented the token.
     from: SocketAddr,
     is_consumed: bool,
+    end: u64,
 }
 
 impl History {
@@ -67,10 +77,28 @@ impl History {
         let entry = Entry {
             from,
             is_consumed: false,
+            end,
         };
         self.entries.insert(tag, entry);
         self.by_end.insert((end, tag));
         Ok(())
+    }
+
+    /// Remembers a token that another process saw used. What is beyond the capacity is not taken.
+    pub(super) fn restore(&mut self, used: UsedToken) {
+        if self.entries.len() >= self.capacity && !self.entries.contains_key(&used.tag) {
+            return;
+        }
+        let entry = Entry {
+            // Nobody may present it, so nobody's address matters.
+            from: SocketAddr::from(([0; 4], 0)),
+            is_consumed: true,
+            end: used.end,
+        };
+        if let Some(before) = self.entries.insert(used.tag, entry) {
+            self.by_end.remove(&(before.end, used.tag));
+        }
+        self.by_end.insert((used.end, used.tag));
     }
 
     /// Whether [`History::consume`] would succeed.
@@ -85,11 +113,14 @@ impl History {
         }
     }
 
-    /// The token's one session begins.
-    pub(super) fn consume(&mut self, tag: &TokenTag) {
-        if let Some(entry) = self.entries.get_mut(tag) {
-            entry.is_consumed = true;
-        }
+    /// The token's one session begins; the token, if its entry was there.
+    pub(super) fn consume(&mut self, tag: &TokenTag) -> Option<UsedToken> {
+        let entry = self.entries.get_mut(tag)?;
+        entry.is_consumed = true;
+        Some(UsedToken {
+            tag: *tag,
+            end: entry.end,
+        })
     }
 
     pub(super) fn len(&self) -> usize {
@@ -138,6 +169,25 @@ mod tests {
             assert_eq!(refused, Err(Reject::TokenReused));
         }
         assert_eq!(history.check_pending(&[1; 16]), Err(Reject::TokenReused));
+    }
+
+    #[test]
+    fn a_token_used_before_a_restart_is_refused_until_it_expires() {
+        let mut before = History::new(4);
+        before.present([1; 16], address(HOME), 100, 50).unwrap();
+        let used = before.consume(&[1; 16]).unwrap();
+        let mut after = History::new(2);
+        after.restore(used);
+        after.restore(used);
+        assert_eq!(after.len(), 1);
+        assert_eq!(
+            after.present([1; 16], address(HOME), 100, 99),
+            Err(Reject::TokenReused)
+        );
+        after.present([2; 16], address(HOME), 120, 99).unwrap();
+        let refused = after.present([3; 16], address(HOME), 120, 99);
+        assert_eq!(refused, Err(Reject::TokenHistoryFull));
+        assert_eq!(after.present([3; 16], address(HOME), 120, 100), Ok(()));
     }
 
     #[test]

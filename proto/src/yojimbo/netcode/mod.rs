@@ -30,6 +30,7 @@ pub mod wire;
 pub use client::{Client, ClientState};
 pub use crypto::Key;
 pub use handshake::{Handshake, Outcome, Params, Seated, TimeoutPolicy, global_sequence_start};
+pub use history::UsedToken;
 pub use link::{DISCONNECT_REPEATS, Link, Received, Sealing};
 pub use packet::Role;
 pub use roster::{Roster, RosterParams, Seat};

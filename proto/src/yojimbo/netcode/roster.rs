@@ -3,12 +3,12 @@
 //! Touched by handshakes only, never by a packet of a session. Rule: docs/wire/netcode.md,
 //! sections 7 and 8.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 
-use super::history::{History, TokenTag};
+use super::history::{History, TokenTag, UsedToken};
 use crate::session::Reject;
 
 /// How large a roster is.
@@ -19,6 +19,8 @@ pub struct RosterParams {
     /// Connect tokens remembered; one more is refused, not one forgotten. 65,536 last for 1,456
     /// new tokens a second that live 45 seconds.
     pub history: usize,
+    /// Whether somebody asks [`Roster::poll_used`] which tokens were used, after each seat.
+    pub tells_used: bool,
 }
 
 impl Default for RosterParams {
@@ -26,6 +28,7 @@ impl Default for RosterParams {
         Self {
             slots: 1024,
             history: 65_536,
+            tells_used: false,
         }
     }
 }
@@ -37,6 +40,7 @@ pub struct Roster(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     slots: u32,
+    tells_used: bool,
     started_unix: u64,
     /// Latest unix second any worker saw. Time for tokens never runs backwards: a clock that is set
     /// back must not bring tokens back whose history entry is gone.
@@ -52,6 +56,8 @@ struct Shared {
 #[derive(Debug)]
 struct State {
     history: History,
+    /// For [`Roster::poll_used`].
+    used: VecDeque<UsedToken>,
     /// Slots given back, all below `untouched`.
     freed: BTreeSet<u32>,
     /// Every slot from here up was never taken.
@@ -62,7 +68,8 @@ struct State {
 }
 
 impl Roster {
-    /// An empty roster; `started_unix` is when the process (or the one it took over from) began.
+    /// An empty roster. `started_unix` is since when every used token is known: the start of the
+    /// process, or of the first one whose tokens come in through [`Roster::restore`].
     pub fn new(params: RosterParams, started_unix: u64) -> Self {
         assert!(
             (1..=65_536).contains(&params.slots),
@@ -71,12 +78,14 @@ impl Roster {
         );
         let state = State {
             history: History::new(params.history),
+            used: VecDeque::new(),
             freed: BTreeSet::new(),
             untouched: 0,
             connected: BTreeMap::new(),
         };
         Self(Arc::new(Shared {
             slots: params.slots,
+            tells_used: params.tells_used,
             started_unix,
             latest_unix: AtomicU64::new(started_unix),
             state: state.into(),
@@ -98,7 +107,17 @@ impl Roster {
         self.with(|state| state.history.len())
     }
 
-    /// When the listener began, unix seconds.
+    /// Refuses tokens that were used before this process began. At most [`RosterParams::history`].
+    pub fn restore(&self, used: &[UsedToken]) {
+        self.with(|state| used.iter().for_each(|used| state.history.restore(*used)));
+    }
+
+    /// The next token that was used and not told yet; see [`RosterParams::tells_used`].
+    pub fn poll_used(&self) -> Option<UsedToken> {
+        self.with(|state| state.used.pop_front())
+    }
+
+    /// Since when every used token is known, unix seconds.
     pub(super) fn started_unix(&self) -> u64 {
         self.0.started_unix
     }
@@ -152,7 +171,8 @@ impl Roster {
                 }
                 None => return Err(Reject::Full),
             };
-            state.history.consume(tag);
+            let used = state.history.consume(tag);
+            state.used.extend(used.filter(|_| self.0.tells_used));
             state.connected.insert(client_id, slot);
             Ok(Seat {
                 roster: self.clone(),
@@ -243,6 +263,23 @@ mod tests {
         assert_eq!(seat(&roster, 9).unwrap_err(), Reject::ClientIdInUse);
         drop(first);
         assert!(seat(&roster, 9).is_ok());
+    }
+
+    #[test]
+    fn used_tokens_are_told_once_and_only_on_request() {
+        for tells_used in [false, true] {
+            let params = RosterParams {
+                tells_used,
+                ..RosterParams::default()
+            };
+            let roster = Roster::new(params, 0);
+            let _seat = seat(&roster, 5).unwrap();
+            assert_eq!(
+                roster.poll_used().map(|used| used.end),
+                tells_used.then_some(1000)
+            );
+            assert_eq!(roster.poll_used(), None);
+        }
     }
 
     #[test]

@@ -1,0 +1,329 @@
+//! Which connect tokens opened a session, in a file: what a restart must not forget.
+//!
+//! Rule: docs/wire/netcode.md, section 8, "Restart". A start without this file refuses every token that
+//! could have been used before it; a start with it, those that were.
+//!
+//! ```text
+//!   response ──▶ seat taken ──▶ record written ──▶ backend dialled ──▶ the client hears it is seated
+//! ```
+//!
+//! Written and not synced: the kernel has it, so the end of this process does not lose it. The end of
+//! the machine may, so a file from before another boot admits nobody. A write that fails, or is slow,
+//! costs the file and not the players: it is removed, because one with a hole would be believed, and
+//! written anew later from memory.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_proto::yojimbo::netcode::{RosterParams, UsedToken};
+use tidegate_proto::{Now, Timestamp};
+
+use crate::board::Board;
+use crate::clock;
+
+pub mod file;
+
+use file::{Contents, HEADER_BYTES, Header, RECORD_BYTES};
+
+/// Where files are kept that outlive the process, and since when the machine has run.
+#[derive(Clone, Debug)]
+pub struct StateDirectory {
+    path: PathBuf,
+    booted: u64,
+}
+
+impl StateDirectory {
+    /// Early in the life of the process: when the machine began is told from the age of the process.
+    pub fn new(path: &Path) -> Self {
+        Self {
+            path: path.to_owned(),
+            booted: clock::boot_unix(),
+        }
+    }
+}
+
+/// The file of one listener.
+pub struct TokenHistory {
+    listener: String,
+    path: PathBuf,
+    header: Header,
+    /// `None` after a failure, until a rewrite succeeds.
+    file: Option<File>,
+    /// What is in the file, or would be.
+    records: Vec<UsedToken>,
+    /// So many records are worth writing the file anew without those whose tokens have expired.
+    rewrite_at: usize,
+    retry_at: Timestamp,
+    has_failed: bool,
+    board: Arc<Board>,
+}
+
+/// What earlier processes left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Past {
+    /// Every token used from this unix second on is known.
+    pub since: u64,
+    /// When this process began, unix seconds, and later than every earlier one says it did.
+    pub started: u64,
+    /// The tokens used whose time is not over.
+    pub used: Vec<UsedToken>,
+}
+
+impl Past {
+    /// Of a process that begins without a file.
+    pub fn unknown(now_unix: u64) -> Self {
+        Self {
+            since: now_unix,
+            started: now_unix,
+            used: Vec::new(),
+        }
+    }
+}
+
+impl TokenHistory {
+    /// Reads what is there, and begins a file of our own with it. Nothing that is found, and nothing
+    /// that is missing, is in the way of a start.
+    pub fn open(
+        directory: &StateDirectory,
+        listener: &str,
+        now: Now,
+        board: Arc<Board>,
+    ) -> (Self, Past) {
+        let path = directory.path.join(format!("{listener}.tokens"));
+        let (mut past, verdict) = judge(read(&path), now, directory.booted);
+        let mut history = Self {
+            listener: listener.to_owned(),
+            header: Header {
+                since: past.since,
+                started: past.started,
+                booted: directory.booted,
+            },
+            file: None,
+            records: past.used.clone(),
+            rewrite_at: 0,
+            retry_at: Timestamp::ZERO,
+            has_failed: false,
+            path,
+            board,
+        };
+        if let Verdict::Unreadable(why) = &verdict {
+            history.count_failure();
+            tracing::warn!(
+                event = "token_history_unreadable",
+                %listener,
+                path = %history.path.display(),
+                error = %why,
+                "tokens from before this start are refused for max_token_lifetime, as without the file"
+            );
+        }
+        // A file that cannot be written may be old: another process could not write it either.
+        if let Err(error) = history.rewrite(now) {
+            past.since = now.unix_secs;
+            history.header.since = past.since;
+            history.give_up(now, &error);
+        }
+        tracing::info!(
+            event = "token_history",
+            %listener,
+            path = %history.path.display(),
+            since = past.since,
+            tokens = past.used.len(),
+            found = verdict.label(),
+        );
+        (history, past)
+    }
+
+    /// A token opened its session. Returns when the kernel has the record, or the file is given up.
+    pub fn record(&mut self, now: Now, used: UsedToken) {
+        self.records.push(used);
+        let is_full = self.records.len() >= self.rewrite_at;
+        if self.file.is_none() && now.mono < self.retry_at {
+            if is_full {
+                self.forget_expired(now);
+            }
+            return;
+        }
+        let began = clock::now();
+        let outcome = if is_full || self.file.is_none() {
+            self.rewrite(now)
+        } else {
+            self.append(&used)
+        };
+        match outcome.and_then(|()| check_pace(began.elapsed())) {
+            Err(error) => self.give_up(now, &error),
+            Ok(()) if self.has_failed => {
+                self.has_failed = false;
+                tracing::info!(event = "token_history_again", listener = %self.listener);
+            }
+            Ok(()) => {}
+        }
+    }
+
+    fn append(&mut self, used: &UsedToken) -> io::Result<()> {
+        let Some(file) = &mut self.file else {
+            return Ok(());
+        };
+        // Two processes with one directory would each lose what the other wrote.
+        let here = fs::symlink_metadata(&self.path)?;
+        if here.ino() != file.metadata()?.ino() {
+            return Err(io::Error::other("somebody else writes a file in its place"));
+        }
+        let mut record = Vec::with_capacity(RECORD_BYTES);
+        file::emit_record(used, &mut record);
+        file.write_all(&record)
+    }
+
+    /// The whole file, complete before it has its name.
+    fn rewrite(&mut self, now: Now) -> io::Result<()> {
+        self.forget_expired(now);
+        let mut bytes = Vec::with_capacity(HEADER_BYTES + RECORD_BYTES * self.records.len());
+        self.header.emit(&mut bytes);
+        for used in &self.records {
+            file::emit_record(used, &mut bytes);
+        }
+        let unfinished = self.path.with_extension("tokens.new");
+        match fs::remove_file(&unfinished) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+        let mut file = OpenOptions::new()
+            .append(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&unfinished)?;
+        file.write_all(&bytes)?;
+        fs::rename(&unfinished, &self.path)?;
+        self.file = Some(file);
+        Ok(())
+    }
+
+    fn forget_expired(&mut self, now: Now) {
+        self.records.retain(|used| used.end > now.unix_secs);
+        self.rewrite_at = self.records.len() * 2 + RECORDS_SPARE;
+    }
+
+    /// What is in the file now has a hole, and must not be believed.
+    fn give_up(&mut self, now: Now, error: &io::Error) {
+        self.file = None;
+        self.retry_at = now.mono + RETRY;
+        // Where even that is refused, nothing was written after the start either.
+        fs::remove_file(&self.path).ok();
+        self.count_failure();
+        if !self.has_failed {
+            tracing::warn!(
+                event = "token_history_failed",
+                listener = %self.listener,
+                path = %self.path.display(),
+                %error,
+                "players notice nothing; without the file, a restart refuses tokens from before it"
+            );
+        }
+        self.has_failed = true;
+    }
+
+    fn count_failure(&self) {
+        self.board
+            .update_process(|process| process.token_history_failures += 1);
+    }
+}
+
+/// A write that takes long holds up everybody's packets: as bad as one that fails.
+fn check_pace(took: Duration) -> io::Result<()> {
+    if took <= SLOW {
+        return Ok(());
+    }
+    let took = took.as_millis();
+    Err(io::Error::other(format!(
+        "a write took {took} ms: use a directory in memory"
+    )))
+}
+
+/// A slow disk may hold up a worker this long, once in [`RETRY`].
+const SLOW: Duration = Duration::from_millis(50);
+const RETRY: Duration = Duration::from_secs(10);
+/// Expired records that are not worth a rewrite: 32 KiB.
+const RECORDS_SPARE: usize = 1024;
+/// Twice what a roster remembers, and some: more was not written by us.
+const FILE_BYTES_MAX: u64 = 8 << 20;
+/// Clocks that are slewed, and processes that are slow to start, move the boot by less.
+const BOOT_TOLERANCE_SECS: u64 = 2;
+
+/// What was found.
+enum Verdict {
+    Believed,
+    Absent,
+    /// The machine was started since, or its clock was set.
+    OtherBoot,
+    TooMany,
+    Unreadable(io::Error),
+}
+
+impl Verdict {
+    fn label(&self) -> &'static str {
+        match self {
+            Self::Believed => "complete",
+            Self::Absent => "nothing",
+            Self::OtherBoot => "another boot's",
+            Self::TooMany => "more than fits",
+            Self::Unreadable(_) => "damage",
+        }
+    }
+}
+
+fn judge(found: io::Result<Contents>, now: Now, booted: u64) -> (Past, Verdict) {
+    let unknown = Past::unknown(now.unix_secs);
+    let contents = match found {
+        Ok(contents) => contents,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return (unknown, Verdict::Absent),
+        Err(error) => return (unknown, Verdict::Unreadable(error)),
+    };
+    let Header {
+        since,
+        started,
+        booted: then,
+    } = contents.header;
+    let mut used = contents.used;
+    used.retain(|used| used.end > now.unix_secs);
+    let verdict = if contents.damaged > 0 {
+        let what = format!("{} records are damaged", contents.damaged);
+        Verdict::Unreadable(io::Error::new(io::ErrorKind::InvalidData, what))
+    } else if then.abs_diff(booted) > BOOT_TOLERANCE_SECS || since > now.unix_secs {
+        Verdict::OtherBoot
+    } else if used.len() > RosterParams::default().history {
+        Verdict::TooMany
+    } else {
+        Verdict::Believed
+    };
+    // What is certain to have been used is refused whatever else the file is worth.
+    let past = match verdict {
+        Verdict::Believed => Past {
+            since,
+            started: now.unix_secs.max(started.saturating_add(1)),
+            used,
+        },
+        _ => Past { used, ..unknown },
+    };
+    (past, verdict)
+}
+
+fn read(path: &Path) -> io::Result<Contents> {
+    let damage = |what| io::Error::new(io::ErrorKind::InvalidData, what);
+    // Not followed and not waited for: a link or a pipe is nothing of ours.
+    if !fs::symlink_metadata(path)?.is_file() {
+        return Err(damage("it is not a plain file"));
+    }
+    let mut bytes = Vec::new();
+    let file = File::open(path)?;
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err(damage("it is larger than it can be"));
+    }
+    Contents::parse(&bytes).ok_or_else(|| damage("it does not begin as it should"))
+}
+
+#[cfg(test)]
+mod tests;

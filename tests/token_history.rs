@@ -1,0 +1,163 @@
+//! What a restart remembers of connect tokens: the built program, killed and started again.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot get a socket has failed"
+)]
+
+mod support;
+
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::time::Duration;
+
+use support::program::{Place, Program};
+use support::wait_until;
+use tidegate::config::read_key_file;
+use tidegate::tokens::{self, Recipe};
+use tidegate_client::{Clock, Dial, Polled, State};
+use tidegate_proto::yojimbo::netcode::UserData;
+
+struct Scene {
+    place: Place,
+    server: SocketAddr,
+    _backend: TcpListener,
+}
+
+impl Scene {
+    /// A place for servers that follow each other on one port; `state` is where they keep things.
+    fn new(name: &str, state: &str) -> Self {
+        let place = Place::new(name);
+        let backend = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let server = port.local_addr().unwrap();
+        let mut keygen = place.start(&["keygen", "--out", "netcode.key"]);
+        assert_eq!(keygen.exit_code(), Some(0));
+        std::fs::create_dir(place.path("state")).unwrap();
+        place.write(
+            "tidegate.toml",
+            &format!(
+                "version = 1\n\
+                 [runtime]\nworkers = 2\nstate_directory = \"{state}\"\n\
+                 [admin]\nlisten = \"\"\n\
+                 [listener.game]\nbind = [\"{server}\"]\nbackend = \"game\"\n\
+                 [backend.game]\ntargets = [\"tcp://{}\"]\nframing = \"u16be\"\n\
+                 health = {{ kind = \"off\" }}\n",
+                backend.local_addr().unwrap()
+            ),
+        );
+        Self {
+            place,
+            server,
+            _backend: backend,
+        }
+    }
+
+    fn start(&self) -> Program {
+        let mut program = self.place.start(&["serve", "--config", "tidegate.toml"]);
+        program.address();
+        program
+    }
+
+    fn token(&self) -> Vec<u8> {
+        let recipe = Recipe {
+            protocol_id: u64::from_le_bytes(*b"tidegat1"),
+            client_id: u64::from_le_bytes(tokens::random().unwrap()),
+            servers: vec![self.server],
+            lifetime: Duration::from_secs(30),
+            timeout: Duration::from_secs(20),
+            user_data: UserData::empty(),
+        };
+        let key = read_key_file(&self.place.path("netcode.key")).unwrap();
+        let token = tokens::mint(recipe, &key).unwrap();
+        tokens::token_text(&token).as_bytes().to_vec()
+    }
+
+    fn file(&self) -> std::path::PathBuf {
+        self.place.path("state/game.tokens")
+    }
+}
+
+/// Dials until it is decided, or for so long.
+fn dial(token: &[u8], patience: Duration) -> (Polled, State) {
+    let clock = Clock::start();
+    let mut client = Polled::connect(clock.now(), Dial::yojimbo(token).unwrap()).unwrap();
+    let end = clock.now().mono + patience;
+    let state = wait_until("a decision", patience * 2, || {
+        match client.update(clock.now()) {
+            State::Connecting if clock.now().mono < end => None,
+            decided => Some(decided),
+        }
+    });
+    (client, state)
+}
+
+/// Long enough for twenty requests to a server that answers the first one it wants to.
+const REFUSED: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(20);
+
+#[test]
+fn a_killed_server_remembers_who_was_there_and_nobody_else_waits() {
+    let scene = Scene::new("history", "state");
+    let (used, unused) = (scene.token(), scene.token());
+    let mut first = scene.start();
+    assert_eq!(dial(&used, PATIENCE).1, State::Connected);
+    first.signal("KILL");
+    first.exit_code();
+
+    let mut second = scene.start();
+    let said = second.wait_for("\"event\":\"token_history\"");
+    assert!(said.contains("\"tokens\":1"), "{said}");
+    assert_eq!(
+        dial(&unused, PATIENCE).1,
+        State::Connected,
+        "issued before the restart"
+    );
+    assert_eq!(
+        dial(&scene.token(), PATIENCE).1,
+        State::Connected,
+        "issued after it"
+    );
+    assert_eq!(
+        dial(&used, REFUSED).1,
+        State::Connecting,
+        "it opened a session already"
+    );
+    second.signal("KILL");
+    second.exit_code();
+
+    let mut third = scene.start();
+    let said = third.wait_for("\"event\":\"token_history\"");
+    assert!(said.contains("\"tokens\":3"), "{said}");
+    for token in [&used, &unused] {
+        assert_eq!(dial(token, REFUSED).1, State::Connecting);
+    }
+}
+
+/// The other side of it: without the file, nothing from before the start gets in.
+#[test]
+fn a_server_without_memory_refuses_what_may_have_been_used() {
+    let scene = Scene::new("no-history", "");
+    let unused = scene.token();
+    // The rule counts in whole seconds, and so does a token's age.
+    std::thread::sleep(Duration::from_millis(1_100));
+    let _server = scene.start();
+    assert_eq!(dial(&unused, REFUSED).1, State::Connecting);
+    assert_eq!(dial(&scene.token(), PATIENCE).1, State::Connected);
+    assert!(!scene.file().exists());
+}
+
+#[test]
+fn a_broken_file_is_said_and_stops_nothing() {
+    let scene = Scene::new("broken-history", "state");
+    let unused = scene.token();
+    std::thread::sleep(Duration::from_millis(1_100));
+    std::fs::write(scene.file(), "this is no token history").unwrap();
+    let mut server = scene.start();
+    server.wait_for("\"event\":\"token_history_unreadable\"");
+    assert_eq!(
+        dial(&unused, REFUSED).1,
+        State::Connecting,
+        "who knows what it said"
+    );
+    assert_eq!(dial(&scene.token(), PATIENCE).1, State::Connected);
+}
