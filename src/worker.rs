@@ -8,8 +8,9 @@
 //!           4. datagrams  ─┐
 //!           5. timeouts    │  listener/steps.rs, for each listener,
 //!           6. streams     │  each step bounded
-//!           7. datagrams  ─┘
-//!           8. publish, four times a second
+//!           7. datagrams   │
+//!           8. strangers  ─┘
+//!           9. publish, four times a second
 //!   }
 //! ```
 
@@ -231,6 +232,7 @@ impl Worker {
             listener.handle_timeouts(&mut turn);
             listener.pump(&mut turn);
             listener.transmit(&mut turn);
+            listener.welcome(&mut turn);
             if listener.is_broken() {
                 return Err(io::Error::other("a listener lost its socket"));
             }

@@ -4,8 +4,8 @@
 //! The worker calls the steps in order, each of them every turn and each of them bounded:
 //!
 //! ```text
-//!   receive ──▶ handle_timeouts ──▶ pump ──▶ transmit ──▶ (publish)
-//!   datagrams    clocks              events, streams    datagrams
+//!   receive ──▶ handle_timeouts ──▶ pump ──▶ transmit ──▶ welcome ──▶ (publish)
+//!   datagrams    clocks         events, streams  datagrams   strangers
 //! ```
 //!
 //! A listener of `tidegate connect` is the same thing the other way round: peers are dialled, each
@@ -14,6 +14,7 @@
 mod attempt;
 mod census;
 mod handover;
+mod lobby;
 mod orders;
 mod peer;
 mod peers;
@@ -39,6 +40,7 @@ use attempt::Attempt;
 pub use attempt::Destination;
 use census::Census;
 use handover::Handovers;
+use lobby::Lobby;
 pub use orders::{PeerView, Policy, Whom};
 use peer::Peer;
 use peers::Peers;
@@ -120,12 +122,15 @@ pub struct Listener {
     queued: u64,
     assembling: u64,
     peers: Peers,
+    lobby: Lobby,
     /// Peers that something happened to this turn.
     pending: Vec<PeerId>,
     /// Peers whose own socket may have datagrams.
     readable_peers: Vec<PeerId>,
     /// How many peers' backends have more to say than their session takes.
     blocked: usize,
+    /// Sessions had more to say than leaves in a turn.
+    unsent: bool,
     /// Peers that are over, once their last datagrams have left.
     leaving: Vec<PeerId>,
     /// Streams' and attempts' clocks; entries that are no longer true are skipped.
@@ -171,9 +176,11 @@ impl Listener {
             queued: 0,
             assembling: 0,
             peers: Peers::default(),
+            lobby: Lobby::default(),
             pending: Vec::new(),
             readable_peers: Vec::new(),
             blocked: 0,
+            unsent: false,
             leaving: Vec::new(),
             deadlines: BinaryHeap::new(),
             counters,
@@ -302,6 +309,8 @@ impl Listener {
     pub fn has_work(&self) -> bool {
         self.readable
             || self.has_letters
+            || !self.lobby.is_empty()
+            || self.unsent
             || self.endpoint.has_events()
             || !self.readable_peers.is_empty()
             || !self.pending.is_empty()

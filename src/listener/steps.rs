@@ -7,7 +7,7 @@ use std::time::Duration;
 use tidegate_proto::{CloseReason, Event, Handled, Now, PeerId, Reject, Timestamp};
 
 use super::{Listener, Side, Turn};
-use crate::udp::{Route, UdpError};
+use crate::udp::{Outgoing, Route, UdpError};
 
 impl Listener {
     /// Datagrams first: they carry the acknowledgements that make room for everything else, and a
@@ -99,26 +99,13 @@ impl Listener {
                     self.counters.on_reject(reject);
                     continue;
                 }
-                let handled = match known {
-                    Some(id) => self.endpoint.handle_datagram_of(turn.now, id, datagram),
-                    None => self
-                        .endpoint
-                        .handle_datagram(turn.now, route.from, datagram, turn.reply),
-                };
-                if let Handled::Rejected(why) = handled {
-                    self.ask_siblings(turn.now, route, why, datagram);
-                }
-                if known.is_none() && !turn.reply.is_empty() {
-                    turn.outgoing.bytes().extend_from_slice(turn.reply);
-                    turn.outgoing.push(route.from, route.to);
-                }
-                self.on_handled(turn.now, route, handled);
-                while let Some(id) = touched(handled)
-                    && let Some(to) = self
-                        .endpoint
-                        .poll_urgent(turn.now, id, turn.outgoing.bytes())
-                {
-                    turn.outgoing.push(to, route.to);
+                match known {
+                    Some(id) => {
+                        let handled = self.endpoint.handle_datagram_of(turn.now, id, datagram);
+                        self.after_datagram(turn.now, turn.outgoing, route, handled);
+                    }
+                    None if self.lobby.take_in(route, datagram) => {}
+                    None => self.counters.on_reject(Reject::ListenerLimited),
                 }
             }
         }
@@ -126,6 +113,57 @@ impl Listener {
         if dialled.is_none() && turn.outgoing.is_full() {
             self.flush(turn, None);
         }
+    }
+
+    /// What a datagram changed, and the packets that cannot wait for the end of the turn.
+    fn after_datagram(
+        &mut self,
+        now: Now,
+        outgoing: &mut Outgoing,
+        route: Route,
+        handled: Handled,
+    ) {
+        self.on_handled(now, route, handled);
+        while let Some(id) = touched(handled)
+            && let Some(to) = self.endpoint.poll_urgent(now, id, outgoing.bytes())
+        {
+            outgoing.push(to, route.to);
+        }
+    }
+
+    /// Strangers, after everybody who plays has had their share of the turn. A handshake costs as much
+    /// as a dozen packets, and a stream to the backend as much again: only so many in a turn, so that a
+    /// storm of joins is not felt by those who are in.
+    pub fn welcome(&mut self, turn: &mut Turn<'_>) {
+        if self.lobby.is_empty() {
+            return;
+        }
+        let mut lobby = std::mem::take(&mut self.lobby);
+        let mut answers = ANSWERS_PER_TURN;
+        for _ in 0..STRANGERS_PER_TURN {
+            if answers == 0 {
+                break;
+            }
+            let Some((route, datagram)) = lobby.next() else {
+                break;
+            };
+            let handled = self
+                .endpoint
+                .handle_datagram(turn.now, route.from, datagram, turn.reply);
+            match handled {
+                Handled::Rejected(why) => self.ask_siblings(turn.now, route, why, datagram),
+                _ => answers -= 1,
+            }
+            if !turn.reply.is_empty() {
+                turn.outgoing.bytes().extend_from_slice(turn.reply);
+                turn.outgoing.push(route.from, route.to);
+            }
+            self.after_datagram(turn.now, turn.outgoing, route, handled);
+        }
+        self.lobby = lobby;
+        // Those who were let in ask for a backend at once, and what was answered leaves.
+        self.pump(turn);
+        self.transmit(turn);
     }
 
     /// Whether a datagram goes on to the endpoint: peers have quotas, strangers need to be admitted.
@@ -371,10 +409,12 @@ impl Listener {
     /// Everything the sessions have to say, then goodbye to those that are over.
     pub fn transmit(&mut self, turn: &mut Turn<'_>) {
         let mut whose: Option<PeerId> = None;
+        self.unsent = true;
         for _ in 0..DATAGRAMS_PER_TURN {
             let start = turn.outgoing.bytes().len();
             let Some((id, to)) = self.endpoint.poll_transmit(turn.now, turn.outgoing.bytes())
             else {
+                self.unsent = false;
                 break;
             };
             if self.socket.is_some() {
@@ -455,6 +495,12 @@ fn touched(handled: Handled) -> Option<PeerId> {
 
 /// Batches received before the other steps get their turn: 8 of up to 32 buffers.
 const BATCHES_PER_TURN: usize = 8;
+
+/// Handshake packets answered in a turn, each some 20 microseconds, and as much again for a stream.
+const ANSWERS_PER_TURN: usize = 8;
+
+/// Strangers' datagrams looked at in a turn. Most are refused for their first bytes.
+const STRANGERS_PER_TURN: usize = 256;
 
 /// Datagrams sent before the other steps get their turn; the rest is first in the next one.
 const DATAGRAMS_PER_TURN: usize = 2048;

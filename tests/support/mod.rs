@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidegate::backend::{Pool, Rules, SocketOptions};
-use tidegate::board::{Board, ListenerInfo};
+use tidegate::board::{Board, ListenerInfo, Reporter};
 use tidegate::capacity::Capacity;
 use tidegate::clock::Clock;
 use tidegate::config::{Backoff, Balance, Target, UnreliablePolicy};
@@ -91,43 +91,7 @@ impl Relay {
                 1,
             )
             .remove(0);
-        let parts = Parts {
-            name: "test".into(),
-            protocol: "toy",
-            socket: Some(socket),
-            endpoint: Endpoint::new(
-                Box::new(toy::Door),
-                tidegate_proto::endpoint::Params::default(),
-            ),
-            destination: Some(Destination {
-                pool: Arc::new(Pool::new(Balance::First, targets)),
-                timeout: setup.connect_timeout,
-                attempts: setup.attempts,
-                backoff: Backoff {
-                    first: Duration::from_millis(20),
-                    most: Duration::from_millis(100),
-                },
-                proxy: None,
-                socket: SocketOptions {
-                    nodelay: true,
-                    keepalive: None,
-                    user_timeout: Duration::from_secs(10),
-                },
-            }),
-            rules: Rules {
-                codec: FrameCodec::new(setup.framing, false, false, setup.max_message),
-                unreliable: setup.unreliable,
-                acknowledge_written: false,
-                stall: setup.stall,
-                linger: Duration::from_secs(2),
-            },
-            admission: None,
-            limits: None,
-            capacity: Arc::new(Capacity::new(64, 1 << 28)),
-            reporter: Some(reporter),
-            siblings: tidegate::listener::Siblings::default(),
-            seed: 1,
-        };
+        let parts = toy_parts(socket, targets, &setup, Some(reporter));
         let worker = Handle::spawn("test".into(), clock.clone(), vec![parts], ()).unwrap();
         Self {
             address,
@@ -167,6 +131,52 @@ impl Relay {
         });
         worker.join().unwrap().unwrap();
         self.counters()
+    }
+}
+
+/// A listener that speaks the toy protocol, in front of these targets.
+pub fn toy_parts(
+    socket: UdpSocket,
+    targets: &[Target],
+    setup: &Setup,
+    reporter: Option<Reporter>,
+) -> Parts {
+    Parts {
+        name: "test".into(),
+        protocol: "toy",
+        socket: Some(socket),
+        endpoint: Endpoint::new(
+            Box::new(toy::Door),
+            tidegate_proto::endpoint::Params::default(),
+        ),
+        destination: Some(Destination {
+            pool: Arc::new(Pool::new(Balance::First, targets)),
+            timeout: setup.connect_timeout,
+            attempts: setup.attempts,
+            backoff: Backoff {
+                first: Duration::from_millis(20),
+                most: Duration::from_millis(100),
+            },
+            proxy: None,
+            socket: SocketOptions {
+                nodelay: true,
+                keepalive: None,
+                user_timeout: Duration::from_secs(10),
+            },
+        }),
+        rules: Rules {
+            codec: FrameCodec::new(setup.framing, false, false, setup.max_message),
+            unreliable: setup.unreliable,
+            acknowledge_written: false,
+            stall: setup.stall,
+            linger: Duration::from_secs(2),
+        },
+        admission: None,
+        limits: None,
+        capacity: Arc::new(Capacity::new(64, 1 << 28)),
+        reporter,
+        siblings: tidegate::listener::Siblings::default(),
+        seed: 1,
     }
 }
 

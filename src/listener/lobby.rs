@@ -1,0 +1,102 @@
+//! Strangers' datagrams, from when they were received until those who play have had their turn.
+//!
+//! What waits is bounded in number and bytes: what finds no room is refused, and its sender tries again.
+//! First come, first served, so that the datagrams of one stranger stay in order.
+
+use std::collections::VecDeque;
+
+use crate::udp::Route;
+
+/// Datagrams that wait.
+#[derive(Debug, Default)]
+pub(super) struct Lobby {
+    /// Whose, and how long.
+    entries: VecDeque<(Route, usize)>,
+    /// One after the other; those before `taken` are gone.
+    bytes: Vec<u8>,
+    taken: usize,
+}
+
+impl Lobby {
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Keeps a copy for later; false when there is no room for it.
+    pub(super) fn take_in(&mut self, route: Route, datagram: &[u8]) -> bool {
+        let waiting = self.bytes.len() - self.taken;
+        if self.entries.len() >= DATAGRAMS_MAX || waiting + datagram.len() > BYTES_MAX {
+            return false;
+        }
+        if waiting == 0 || self.taken >= BYTES_MAX {
+            self.bytes.drain(..self.taken);
+            self.taken = 0;
+        }
+        self.bytes.extend_from_slice(datagram);
+        self.entries.push_back((route, datagram.len()));
+        true
+    }
+
+    /// The one that has waited longest.
+    pub(super) fn next(&mut self) -> Option<(Route, &mut [u8])> {
+        let (route, length) = self.entries.pop_front()?;
+        let start = self.taken;
+        self.taken += length;
+        Some((route, &mut self.bytes[start..self.taken]))
+    }
+}
+
+/// Enough for the requests of a thousand clients that come at once, 1,078 bytes each.
+const DATAGRAMS_MAX: usize = 1024;
+const BYTES_MAX: usize = 1280 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn from(port: u16) -> Route {
+        Route {
+            from: ([192, 0, 2, 1], port).into(),
+            to: None,
+        }
+    }
+
+    /// Through many fillings and emptyings, so that places are used again.
+    #[test]
+    fn strangers_leave_in_the_order_they_came() {
+        let mut lobby = Lobby::default();
+        let (mut came, mut left) = (0u16, 0u16);
+        for _ in 0..40 {
+            while lobby.take_in(from(came), &[came as u8; 2_000]) {
+                came += 1;
+            }
+            assert!(lobby.bytes.len() <= 2 * BYTES_MAX, "places are used again");
+            for _ in 0..100 {
+                let (route, datagram) = lobby.next().unwrap();
+                assert_eq!((route, &*datagram), (from(left), &[left as u8; 2_000][..]));
+                left += 1;
+            }
+        }
+        while let Some((route, _)) = lobby.next() {
+            assert_eq!(route, from(left));
+            left += 1;
+        }
+        assert_eq!(came, left);
+        assert!(lobby.is_empty());
+    }
+
+    #[test]
+    fn no_more_wait_than_there_is_room_for() {
+        let mut lobby = Lobby::default();
+        let mut fill = |length: usize| {
+            while lobby.next().is_some() {}
+            let datagram = vec![0; length];
+            (0..2_000)
+                .take_while(|_| lobby.take_in(from(1), &datagram))
+                .count()
+        };
+        assert_eq!(fill(0), DATAGRAMS_MAX, "an empty one takes a place too");
+        assert_eq!(fill(1_078), DATAGRAMS_MAX);
+        assert_eq!(fill(65_507), BYTES_MAX / 65_507);
+    }
+}

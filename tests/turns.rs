@@ -1,0 +1,174 @@
+//! The order of work within a turn, by single steps over real sockets: nothing here depends on how
+//! fast the machine is.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot get a socket has failed"
+)]
+
+mod support;
+
+use std::io::{ErrorKind, Read};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::time::Duration;
+
+use mio::{Events, Poll, Token, Waker};
+use support::{Setup, tcp_backend, toy_parts, wait_until};
+use tidegate::backend::Scratch;
+use tidegate::clock::Clock;
+use tidegate::listener::{Listener, Turn, meaning};
+use tidegate::udp::{self, Outgoing, Received};
+
+/// A listener whose turns are taken by hand.
+struct Table {
+    address: SocketAddr,
+    backend: TcpListener,
+    poll: Poll,
+    events: Events,
+    clock: Clock,
+    listener: Listener,
+    received: Received,
+    outgoing: Outgoing,
+    scratch: Scratch,
+    reply: Vec<u8>,
+}
+
+impl Table {
+    fn new() -> Self {
+        let (backend, target) = tcp_backend();
+        backend.set_nonblocking(true).unwrap();
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let socket = udp::UdpSocket::bind(any, udp::Options::default()).unwrap();
+        let address = socket.local_addr();
+        let parts = toy_parts(socket, &[target], &Setup::default(), None);
+        let mut listener = Listener::new(0, parts);
+        let poll = Poll::new().unwrap();
+        let waker = Arc::new(Waker::new(poll.registry(), Token(usize::MAX)).unwrap());
+        listener.register(poll.registry(), &waker).unwrap();
+        Self {
+            address,
+            backend,
+            poll,
+            events: Events::with_capacity(1024),
+            clock: Clock::start(),
+            scratch: Scratch::new(listener.max_frame()),
+            listener,
+            received: Received::default(),
+            outgoing: Outgoing::default(),
+            reply: Vec::new(),
+        }
+    }
+
+    /// News of the sockets, and then these steps.
+    fn steps(&mut self, steps: &[fn(&mut Listener, &mut Turn<'_>)]) {
+        self.poll
+            .poll(&mut self.events, Some(Duration::ZERO))
+            .unwrap();
+        for event in &self.events {
+            if let Some((_, what)) = meaning(event.token()) {
+                self.listener.on_event(what, event);
+            }
+        }
+        let mut turn = Turn {
+            now: self.clock.now(),
+            registry: self.poll.registry(),
+            received: &mut self.received,
+            outgoing: &mut self.outgoing,
+            scratch: &mut self.scratch,
+            reply: &mut self.reply,
+        };
+        for step in steps {
+            step(&mut self.listener, &mut turn);
+        }
+    }
+
+    /// The part of a turn that is for those who play.
+    fn play(&mut self) {
+        self.steps(&[
+            Listener::receive,
+            Listener::handle_timeouts,
+            Listener::pump,
+            Listener::transmit,
+        ]);
+    }
+
+    fn welcome(&mut self) {
+        self.steps(&[Listener::welcome]);
+    }
+
+    /// Streams that came to the backend and were not taken before.
+    fn streams(&self) -> Vec<TcpStream> {
+        std::iter::from_fn(|| Some(self.backend.accept().ok()?.0)).collect()
+    }
+
+    fn stranger(&self, datagram: &[u8]) -> UdpSocket {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.connect(self.address).unwrap();
+        socket.send(datagram).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        socket
+    }
+
+    /// Someone who is let in, and its stream.
+    fn player(&mut self) -> (UdpSocket, TcpStream) {
+        let socket = self.stranger(b"H");
+        let mut streams = Vec::new();
+        wait_until("welcome", Duration::from_secs(20), || {
+            self.play();
+            self.welcome();
+            streams.extend(self.streams());
+            matches!(socket.recv(&mut [0; 16]), Ok(1)).then_some(())
+        });
+        (socket, streams.pop().unwrap())
+    }
+}
+
+/// Forty strangers were first, and yet the player's message is with the backend before one of them is
+/// looked at; then they are let in, all of them, a few in a turn.
+#[test]
+fn those_who_play_go_before_those_who_join() {
+    let mut table = Table::new();
+    let (player, mut stream) = table.player();
+    stream.set_nonblocking(true).unwrap();
+
+    let strangers: Vec<_> = (0..40).map(|_| table.stranger(b"H")).collect();
+    player.send(b"M\0\0\0\0hello").unwrap();
+    table.play();
+    let mut frame = [0; 16];
+    assert_eq!(stream.read(&mut frame).unwrap(), 7, "length and message");
+    assert_eq!(&frame[2..7], b"hello");
+    assert!(table.streams().is_empty(), "nobody was let in so far");
+    assert!(table.listener.has_work(), "strangers wait");
+
+    let (mut turns, mut welcome, mut streams) = (0, 0, Vec::new());
+    wait_until("everybody is in", Duration::from_secs(20), || {
+        table.welcome();
+        let came = table.streams();
+        assert!(came.len() <= 8, "{} in one turn", came.len());
+        turns += 1;
+        streams.extend(came);
+        table.play();
+        let told = |socket: &&UdpSocket| matches!(socket.recv(&mut [0; 16]), Ok(1));
+        welcome += strangers.iter().filter(told).count();
+        (welcome == strangers.len()).then_some(())
+    });
+    assert!(turns >= 5, "40 strangers in {turns} turns");
+    assert_eq!(streams.len(), 40);
+    assert_eq!(
+        stream.read(&mut frame).unwrap_err().kind(),
+        ErrorKind::WouldBlock,
+        "the player is still in"
+    );
+}
+
+/// Nonsense costs little, so it keeps nobody waiting: it is refused as fast as it comes.
+#[test]
+fn nonsense_does_not_stand_in_the_way_of_a_stranger() {
+    let mut table = Table::new();
+    let _noise: Vec<_> = (0..50).map(|_| table.stranger(b"?")).collect();
+    let _genuine = table.stranger(b"H");
+    table.play();
+    table.welcome();
+    assert_eq!(table.streams().len(), 1, "in the very first turn");
+}
