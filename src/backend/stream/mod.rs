@@ -166,17 +166,20 @@ pub struct Pumped {
 impl Stream {
     /// A stream that begins connected: a local program's, accepted by `tidegate connect`.
     pub fn accepted(socket: Socket) -> Self {
-        let mut stream = Self::default();
-        stream.begin_connect(socket);
-        stream.state = State::Open;
-        stream
+        Self {
+            socket: Some(socket),
+            state: State::Open,
+            readable: true,
+            writable: true,
+            ..Self::default()
+        }
     }
 
-    /// A connect is under way on this registered socket.
+    /// A connect is under way on this registered socket. The poll will tell when it is over.
     pub fn begin_connect(&mut self, socket: Socket) {
         self.socket = Some(socket);
         self.state = State::Connecting;
-        (self.readable, self.writable, self.hung_up) = (true, true, false);
+        (self.readable, self.writable, self.hung_up) = (false, false, false);
     }
 
     /// The attempt failed; the socket goes.
@@ -223,8 +226,10 @@ impl Stream {
     /// Whether the connect under way has succeeded; an error when it has failed.
     pub fn check_connect(&self) -> io::Result<bool> {
         match &self.socket {
-            Some(socket) => socket.connected(),
-            None => Ok(false),
+            // A stream that can be written and has not failed is connected: no need to ask.
+            Some(_) if self.writable && !self.hung_up => Ok(true),
+            Some(socket) if self.hung_up => socket.connected(),
+            Some(_) | None => Ok(false),
         }
     }
 
