@@ -346,7 +346,7 @@ impl Worker {
 
     fn is_done(&self, now: Now) -> bool {
         self.ends
-            .is_some_and(|at| now.mono >= at || self.listeners.iter().all(Listener::is_empty))
+            .is_some_and(|at| now.mono >= at || self.listeners.iter().all(Listener::is_over))
     }
 
     fn publish(&mut self, now: Now) {

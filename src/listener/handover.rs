@@ -94,7 +94,10 @@ impl Listener {
             route,
             datagram,
         };
-        self.siblings.answer(asker, found);
+        // A worker that closed since it asked takes nobody; its socket is gone, ours is not.
+        if let Err(found) = self.siblings.answer(asker, found) {
+            self.adopt(turn, *found);
+        }
     }
 
     fn adopt(&mut self, turn: &mut Turn<'_>, found: Found) {

@@ -58,7 +58,12 @@ impl Listener {
         if now.mono >= retirement.ends && !std::mem::replace(&mut retirement.ended, true) {
             self.stop(now);
         }
-        self.is_empty()
+        self.is_over()
+    }
+
+    /// Whether nobody is left, and nobody is on the way from another worker. Nobody comes then.
+    pub fn is_over(&self) -> bool {
+        self.is_empty() && self.siblings.close()
     }
 
     /// Its last word. The socket closes with it.

@@ -22,10 +22,11 @@ pub struct Siblings {
     own: usize,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Mailbox {
     has_letters: AtomicBool,
-    letters: Mutex<VecDeque<Letter>>,
+    /// `None` once nobody will read them any more.
+    letters: Mutex<Option<VecDeque<Letter>>>,
     waker: OnceLock<Arc<Waker>>,
 }
 
@@ -62,7 +63,7 @@ impl std::fmt::Debug for Found {
 impl Siblings {
     /// So many that share a port.
     pub fn new(count: usize) -> Vec<Self> {
-        let mailboxes: Arc<[Mailbox]> = (0..count).map(|_| Mailbox::default()).collect();
+        let mailboxes: Arc<[Mailbox]> = (0..count).map(|_| Mailbox::new()).collect();
         let one = |own| Self {
             mailboxes: mailboxes.clone(),
             own,
@@ -87,20 +88,42 @@ impl Siblings {
     pub(super) fn ask(&self, route: Route, datagram: &[u8]) {
         for (index, mailbox) in self.mailboxes.iter().enumerate() {
             if index != self.own {
-                mailbox.put(Letter::Lost {
-                    asker: self.own,
-                    route,
-                    datagram: datagram.into(),
-                });
+                // Who does not read any more has no peers either.
+                mailbox
+                    .put(Letter::Lost {
+                        asker: self.own,
+                        route,
+                        datagram: datagram.into(),
+                    })
+                    .ok();
             }
         }
     }
 
-    /// Answers one of them.
-    pub(super) fn answer(&self, asker: usize, found: Found) {
-        if let Some(mailbox) = self.mailboxes.get(asker) {
-            mailbox.put(Letter::Found(Box::new(found)));
+    /// Answers one of them; the peer comes back when that one is gone meanwhile.
+    pub(super) fn answer(&self, asker: usize, found: Found) -> Result<(), Box<Found>> {
+        let found = Box::new(found);
+        let Some(mailbox) = self.mailboxes.get(asker) else {
+            return Err(found);
+        };
+        match mailbox.put(Letter::Found(found)) {
+            Err(Letter::Found(found)) => Err(found),
+            Ok(()) | Err(Letter::Lost { .. }) => Ok(()),
         }
+    }
+
+    /// Takes no more letters, unless a peer is in one of them: then it has to be read first.
+    pub(super) fn close(&self) -> bool {
+        let Some(mailbox) = self.mailboxes.get(self.own) else {
+            return true;
+        };
+        let mut letters = mailbox.lock();
+        let brings_a_peer = |letter: &Letter| matches!(letter, Letter::Found(_));
+        if letters.iter().flatten().any(brings_a_peer) {
+            return false;
+        }
+        *letters = None;
+        true
     }
 
     /// The next letter for us. Costs a glance when there is none.
@@ -110,33 +133,45 @@ impl Siblings {
             return None;
         }
         let mut letters = mailbox.lock();
-        let letter = letters.pop_front();
-        mailbox
-            .has_letters
-            .store(!letters.is_empty(), Ordering::Release);
+        let letter = letters.as_mut().and_then(VecDeque::pop_front);
+        let more = letters.as_ref().is_some_and(|letters| !letters.is_empty());
+        mailbox.has_letters.store(more, Ordering::Release);
         letter
     }
 }
 
 impl Mailbox {
-    fn put(&self, letter: Letter) {
-        let mut letters = self.lock();
+    fn new() -> Self {
+        Self {
+            has_letters: AtomicBool::new(false),
+            letters: Mutex::new(Some(VecDeque::new())),
+            waker: OnceLock::new(),
+        }
+    }
+
+    /// Gives it back when nobody would read it.
+    fn put(&self, letter: Letter) -> Result<(), Letter> {
+        let mut guard = self.lock();
+        let Some(letters) = guard.as_mut() else {
+            return Err(letter);
+        };
         // A question can be asked again; an answer is somebody's session, and there are no more of
         // those than questions.
         if letters.len() >= QUESTIONS_MAX && matches!(letter, Letter::Lost { .. }) {
-            return;
+            return Ok(());
         }
         letters.push_back(letter);
         self.has_letters.store(true, Ordering::Release);
-        drop(letters);
+        drop(guard);
         if let Some(waker) = self.waker.get()
             && let Err(error) = waker.wake()
         {
             tracing::error!(%error, "worker cannot be woken");
         }
+        Ok(())
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<Letter>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<VecDeque<Letter>>> {
         self.letters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

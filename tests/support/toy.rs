@@ -10,6 +10,7 @@
 //!                               ◀──  A number(4)  next number expected
 //!                               ◀──  M number(4) payload
 //!   A  number(4)                ──▶               next number expected
+//!   V                           ──▶               the session's, wherever it comes from
 //!   B                           ──▶               goodbye
 //!                               ◀──  B reason     goodbye
 //! ```
@@ -124,7 +125,7 @@ impl Session for Toy {
             return Err(Reject::UnknownPeer);
         }
         match datagram.split_first() {
-            Some((b'H', [])) => Ok(()),
+            Some((b'H' | b'V', [])) => Ok(()),
             Some((b'M', rest)) => self.take_message(rest),
             Some((b'U', rest)) if self.inbox.is_taking() => {
                 self.inbox.push(1, false, rest);
@@ -139,6 +140,10 @@ impl Session for Toy {
             }
             _ => Err(Reject::Malformed),
         }
+    }
+
+    fn vouches_for(&self, datagram: &[u8]) -> bool {
+        datagram == b"V"
     }
 
     fn handle_timeout(&mut self, now: Now) {

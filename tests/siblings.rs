@@ -1,0 +1,228 @@
+//! Two workers' shares of one listener, turned by hand: a peer that is handed over while the one that
+//! asked for it goes is in no moment nowhere.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot get a socket has failed"
+)]
+
+mod support;
+
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::time::Duration;
+
+use mio::{Events, Poll, Waker};
+use support::{toy, wait_until};
+use tidegate::backend::{Pool, Rules, Scratch, SocketOptions};
+use tidegate::board::{BackendInfo, Board, ListenerInfo};
+use tidegate::capacity::Capacity;
+use tidegate::config::{Backoff, Balance, UnreliablePolicy};
+use tidegate::counters::WorkerCounters;
+use tidegate::framing::{FrameCodec, Framing};
+use tidegate::listener::{Destination, Listener, Parts, Siblings, Turn, meaning};
+use tidegate::udp::{Options, Outgoing, Received};
+use tidegate_proto::{CloseReason, Endpoint, Now, Timestamp, endpoint};
+
+/// Both shares on one poll, and a clock that goes when we say so.
+struct Bench {
+    poll: Poll,
+    shares: Vec<Listener>,
+    addresses: Vec<SocketAddr>,
+    board: Arc<Board>,
+    now: Now,
+    backend: TcpListener,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let (backend, target) = support::tcp_backend();
+        let now = Now {
+            mono: Timestamp::from_millis(1_000),
+            unix_secs: 1_000,
+        };
+        let board = Arc::new(Board::new(now, 1 << 28));
+        board.add_backend(BackendInfo {
+            name: "test".into(),
+            targets: vec![String::new()],
+        });
+        let info = ListenerInfo {
+            name: "test".into(),
+            protocol: "toy",
+            bind: Vec::new(),
+            backend: "test".into(),
+            peers_max: 64,
+        };
+        let reporters = board.add_listener(info, 2);
+        let pool = Arc::new(Pool::new(Balance::First, &[target]));
+        let poll = Poll::new().unwrap();
+        let waker = Arc::new(Waker::new(poll.registry(), mio::Token(usize::MAX)).unwrap());
+        let mut addresses = Vec::new();
+        let siblings = Siblings::new(2).into_iter();
+        let shares = reporters.into_iter().zip(siblings).enumerate();
+        let shares = shares.map(|(index, (reporter, siblings))| {
+            let loopback = SocketAddr::from(([127, 0, 0, 1], 0));
+            // The kernel chooses between sockets of one port; here the test does, by the port.
+            let socket = tidegate::udp::UdpSocket::bind(loopback, Options::default()).unwrap();
+            addresses.push(socket.local_addr());
+            let params = endpoint::Params {
+                follow: endpoint::Follow::Port,
+                ..endpoint::Params::default()
+            };
+            let parts = Parts {
+                name: "test".into(),
+                protocol: "toy",
+                socket: Some(socket),
+                endpoint: Endpoint::new(Box::new(toy::Door), params),
+                destination: Some(destination(&pool)),
+                rules: rules(),
+                admission: None,
+                limits: None,
+                capacity: Arc::new(Capacity::new(64, 1 << 28)),
+                reporter: Some(reporter),
+                siblings,
+                seed: 1,
+            };
+            let mut listener = Listener::new(index, parts);
+            listener.register(poll.registry(), &waker).unwrap();
+            listener
+        });
+        Self {
+            shares: shares.collect(),
+            poll,
+            addresses,
+            board,
+            now,
+            backend,
+        }
+    }
+
+    /// One turn of one of them.
+    fn turn(&mut self, index: usize) {
+        let mut events = Events::with_capacity(64);
+        self.poll
+            .poll(&mut events, Some(Duration::from_millis(1)))
+            .unwrap();
+        for event in &events {
+            if let Some((of, what)) = meaning(event.token()) {
+                self.shares[of].on_event(what, event);
+            }
+        }
+        let mut turn = Turn {
+            now: self.now,
+            registry: self.poll.registry(),
+            received: &mut Received::default(),
+            outgoing: &mut Outgoing::default(),
+            scratch: &mut Scratch::new(self.shares[index].max_frame()),
+            reply: &mut Vec::new(),
+        };
+        let share = &mut self.shares[index];
+        share.receive(&mut turn);
+        share.handle_timeouts(&mut turn);
+        share.pump(&mut turn);
+        share.transmit(&mut turn);
+    }
+
+    fn pass(&mut self, millis: u64) {
+        self.now.mono += Duration::from_millis(millis);
+    }
+
+    /// What both counted.
+    fn counters(&mut self) -> WorkerCounters {
+        let now = self.now;
+        for share in &mut self.shares {
+            share.publish_last(now);
+        }
+        self.board.snapshot(now).listeners[0].counters.clone()
+    }
+
+    /// A player at the first of them, whose datagram then came to the second from another port, which
+    /// has asked for it. Its socket, and its backend's stream.
+    fn lost_player(&mut self) -> (UdpSocket, TcpStream) {
+        let player = UdpSocket::bind("127.0.0.1:0").unwrap();
+        player.send_to(b"H", self.addresses[0]).unwrap();
+        wait_until("a session", Duration::from_secs(20), || {
+            self.turn(0);
+            (self.counters().handshakes_accepted == 1).then_some(())
+        });
+        let stream = support::accept(&self.backend);
+        // Silent for long enough that somebody else's datagram may be its.
+        self.pass(2_000);
+        let moved = UdpSocket::bind("127.0.0.1:0").unwrap();
+        moved.send_to(b"V", self.addresses[1]).unwrap();
+        wait_until("its datagram", Duration::from_secs(20), || {
+            self.turn(1);
+            (self.counters().datagrams_received == 2).then_some(())
+        });
+        (moved, stream)
+    }
+}
+
+fn destination(pool: &Arc<Pool>) -> Destination {
+    Destination {
+        pool: pool.clone(),
+        timeout: Duration::from_secs(2),
+        attempts: 1,
+        backoff: Backoff {
+            first: Duration::from_millis(20),
+            most: Duration::from_millis(100),
+        },
+        proxy: None,
+        socket: SocketOptions {
+            nodelay: true,
+            keepalive: None,
+            user_timeout: Duration::from_secs(10),
+        },
+    }
+}
+
+fn rules() -> Rules {
+    Rules {
+        codec: FrameCodec::new(Framing::U16Be, false, false, 60_000),
+        unreliable: UnreliablePolicy::DropOldest,
+        acknowledge_written: false,
+        stall: Duration::from_secs(10),
+        linger: Duration::from_secs(2),
+    }
+}
+
+#[test]
+fn a_peer_for_one_that_closed_meanwhile_stays_where_it_was() {
+    let mut bench = Bench::new();
+    let _player = bench.lost_player();
+    let (now, grace) = (bench.now, Duration::from_secs(5));
+    bench.shares[1].retire(now, grace);
+    assert!(bench.shares[1].has_retired(now), "nobody is there");
+    bench.turn(0);
+    assert!(!bench.shares[0].is_empty(), "the session is gone");
+    let counters = bench.counters();
+    assert_eq!((counters.sessions_opened, counters.closed()), (1, 0));
+    assert_eq!(counters.invariant_violations, 0);
+    assert_eq!(counters.targets[0].connections, 1);
+}
+
+#[test]
+fn a_peer_on_its_way_to_one_that_goes_is_told_and_counted() {
+    let mut bench = Bench::new();
+    let (moved, _stream) = bench.lost_player();
+    bench.turn(0);
+    assert!(bench.shares[0].is_empty(), "it was not handed over");
+    let (now, grace) = (bench.now, Duration::from_secs(5));
+    bench.shares[1].retire(now, grace);
+    assert!(!bench.shares[1].has_retired(now), "somebody is on the way");
+    wait_until("its end", Duration::from_secs(20), || {
+        bench.turn(1);
+        bench.pass(100);
+        let now = bench.now;
+        bench.shares[1].has_retired(now).then_some(())
+    });
+    let mut heard = [0; 16];
+    moved.set_nonblocking(true).unwrap();
+    let said_goodbye = std::iter::from_fn(|| moved.recv(&mut heard).ok().map(|_| heard[0]));
+    assert!(said_goodbye.into_iter().any(|kind| kind == b'B'));
+    let counters = bench.counters();
+    assert_eq!((counters.sessions_opened, counters.closed()), (1, 1));
+    assert_eq!(counters.sessions_closed[CloseReason::Drain as usize], 1);
+    assert_eq!(counters.invariant_violations, 0);
+    assert_eq!(counters.targets[0].connections, 0);
+}
