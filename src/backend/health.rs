@@ -106,7 +106,7 @@ async fn check(
             state.checks_ok += u64::from(well);
             state.checks_failed += u64::from(!well);
         });
-        let pause = if reached {
+        let pause = if reached && up {
             health.interval
         } else {
             health.interval.min(WAITING)
@@ -115,7 +115,7 @@ async fn check(
     }
 }
 
-/// How often a target is asked for that has not been there yet.
+/// How often a target is asked for that is down: players wait for it.
 const WAITING: Duration = Duration::from_secs(1);
 
 /// One connect to a target that no pool knows yet; where it went.

@@ -125,9 +125,13 @@ impl Pool {
     ) -> Option<Pick> {
         let usable = |index: &usize| self.targets[*index].is_usable(now);
         let fresh = |index: &usize| usable(index) && Some(*index) != tried;
+        // Where all are down somebody still tries, once a rest: the first player who finds that one
+        // is back need not wait for the checks to find it too.
+        let last_resort = |index: &usize| self.targets[*index].may_be_tried(now);
         let chosen = self
             .choose(client_id, fresh)
-            .or_else(|| self.choose(client_id, usable))?;
+            .or_else(|| self.choose(client_id, usable))
+            .or_else(|| self.choose(client_id, last_resort))?;
         let member = &self.targets[chosen];
         let address = member.address(member.failures.load(Relaxed))?;
         member.streams.fetch_add(1, Relaxed);
@@ -163,7 +167,8 @@ impl Pool {
     pub fn on_failed(&self, now: Timestamp, index: usize) {
         let member = &self.targets[index];
         member.streams.fetch_sub(1, Relaxed);
-        if member.failures.fetch_add(1, Relaxed) + 1 >= BREAKER_FAILURES {
+        let failures = member.failures.fetch_add(1, Relaxed) + 1;
+        if failures >= BREAKER_FAILURES || !member.up.load(Relaxed) {
             let until = now + BREAKER_REST;
             member.rests_until.store(until.as_nanos(), Relaxed);
         }
@@ -177,14 +182,17 @@ impl Pool {
 
 impl Member {
     fn is_usable(&self, now: Timestamp) -> bool {
-        self.up.load(Relaxed)
-            && !self.draining.load(Relaxed)
-            && self.rests_until.load(Relaxed) <= now.as_nanos()
+        self.up.load(Relaxed) && self.may_be_tried(now)
     }
 
-    /// With the breaker open, this connect is the probe; the next one waits for its turn.
+    fn may_be_tried(&self, now: Timestamp) -> bool {
+        !self.draining.load(Relaxed) && self.rests_until.load(Relaxed) <= now.as_nanos()
+    }
+
+    /// With the breaker open, or down by the checks, this connect is the probe; the next one waits for
+    /// its turn.
     fn on_tried(&self, now: Timestamp) {
-        if self.failures.load(Relaxed) >= BREAKER_FAILURES {
+        if self.failures.load(Relaxed) >= BREAKER_FAILURES || !self.up.load(Relaxed) {
             let until = now + BREAKER_REST;
             self.rests_until.store(until.as_nanos(), Relaxed);
         }
@@ -274,8 +282,34 @@ mod tests {
         assert_eq!(pool.pick(Timestamp::ZERO, None, Some(0)).unwrap().target, 1);
         pool.set_up(1, false);
         assert_eq!(pool.pick(Timestamp::ZERO, None, Some(0)).unwrap().target, 0);
+    }
+
+    /// Health checks take seconds to find that a server is back; a player's attempt finds it at once.
+    #[test]
+    fn a_target_that_is_down_is_tried_once_a_rest_and_open_when_it_answers() {
+        let pool = pool(Balance::First, 2);
+        let at = Timestamp::from_millis;
         pool.set_up(0, false);
-        assert!(pool.pick(Timestamp::ZERO, None, None).is_none());
+        assert_eq!(pool.pick(at(0), None, None).unwrap().target, 1, "it is up");
+        pool.set_up(1, false);
+        for (millis, expected) in [(0, Some(0)), (0, Some(1)), (999, None), (1_000, Some(0))] {
+            let pick = pool.pick(at(millis), None, None).map(|pick| pick.target);
+            assert_eq!(pick, expected, "after {millis} ms");
+        }
+        pool.on_failed(at(1_000), 0);
+        assert_eq!(pool.pick(at(1_001), None, None).unwrap().target, 1);
+        assert!(pool.pick(at(1_002), None, None).is_none());
+        pool.on_connected(1);
+        for _ in 0..3 {
+            assert_eq!(pool.pick(at(1_003), None, None).unwrap().target, 1);
+            pool.on_connected(1);
+        }
+        pool.set_draining(0, true);
+        pool.set_draining(1, true);
+        assert!(
+            pool.pick(at(9_000), None, None).is_none(),
+            "the operator's word counts"
+        );
     }
 
     #[test]

@@ -91,9 +91,19 @@ pub fn backend_hung(scale: Scale) {
     gate.stop();
 }
 
-/// F1, F3: nobody is seated in front of a backend that is not there; when it is, the next are.
+/// F1, F3: nobody is seated in front of a backend that is not there; when it is, the next are, although
+/// the checks will say for another minute that it is not.
 pub fn backend_refusing(_: Scale) {
-    let gate = gate("refusing");
+    let setup = Setup {
+        wrapper: &[
+            "env",
+            "TIDEGATE__BACKEND__GAME__HEALTH__INTERVAL=600ms",
+            "TIDEGATE__BACKEND__GAME__HEALTH__UP_AFTER=100",
+        ],
+        ..Setup::default()
+    };
+    let gate = Gate::start("refusing", &setup);
+    gate.wait_for("\"event\":\"target_down\"");
     let mut players = Players::new();
     for _ in 0..20 {
         players.join(gate.dial(TOKEN_TIMEOUT), Some(FRAME));
@@ -109,6 +119,7 @@ pub fn backend_refusing(_: Scale) {
     let _backend = Backend::start(&gate.backend(), Manner::Echo);
     let mut players = dial_until_seated(&gate);
     players.settle();
+    assert_eq!(gate.said(&["target_up"]), 0, "the checks found it first");
     gate.stop();
 }
 
