@@ -20,9 +20,13 @@ cluster *CRDS:
 image *PROGRAM:
     tests/image.sh {{PROGRAM}}
 
-# Coverage-guided fuzzing of one target (works on the stable compiler).
+# Coverage-guided fuzzing of one target; needs a C++ compiler, and nothing nightly.
 fuzz TARGET SECONDS="60":
-    cd fuzz && RUSTC_BOOTSTRAP=1 cargo fuzz run --fuzz-dir . {{TARGET}} -- -max_total_time={{SECONDS}}
+    fuzz/deep.sh {{SECONDS}} {{TARGET}}
+
+# The same for every target, so long each: the table of docs/RELIABILITY.md.
+fuzz-deep SECONDS="60":
+    fuzz/deep.sh {{SECONDS}}
 
 # Every target of the protocols for so long, on the stable compiler, with bounds on memory and time
 # for each input; says how many executions each got.

@@ -120,6 +120,42 @@ fn every_wire_format_has_its_page_and_its_fuzz_target() {
 }
 
 #[test]
+fn every_parser_stands_beside_its_fuzz_targets() {
+    let page = read(&root().join("fuzz/README.md"));
+    let rows: Vec<Vec<&str>> = page
+        .lines()
+        .filter(|line| line.starts_with("| `") && line.contains(".rs`"))
+        .map(|line| line.split('`').skip(1).step_by(2).collect())
+        .collect();
+    for row in &rows {
+        assert!(root().join(row[0]).exists(), "{} is gone", row[0]);
+        assert!(row.len() > 1, "{} has no target", row[0]);
+        for target in &row[1..] {
+            let file = root().join(format!("fuzz/targets/{target}.rs"));
+            assert!(file.exists(), "{} names {target}, which is gone", row[0]);
+        }
+    }
+    for target in files("fuzz/targets", ".rs") {
+        let name = stem(&target);
+        let is_named = rows.iter().any(|row| row[1..].contains(&name.as_str()));
+        assert!(is_named, "fuzz/README.md does not say what {name} reads");
+    }
+    let mut parsers = files("proto/src", ".rs");
+    for directory in ["src/framing", "src/capture"] {
+        parsers.extend(files(directory, ".rs"));
+    }
+    for parser in parsers {
+        let text = read(&parser);
+        let path = parser.strip_prefix(root()).expect("a file of ours");
+        let path = path.to_string_lossy();
+        if text.contains("fn parse") || text.contains("fn decode") {
+            let is_named = rows.iter().any(|row| row[0] == path);
+            assert!(is_named, "fuzz/README.md does not say what fuzzes {path}");
+        }
+    }
+}
+
+#[test]
 fn clocks_are_read_in_one_place() {
     for file in files("src", ".rs") {
         let text = read(&file);
