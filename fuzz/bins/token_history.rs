@@ -1,3 +1,3 @@
 #![no_main]
 include!("../targets/token_history.rs");
-libfuzzer_sys::fuzz_target!(|data: &[u8]| run(data));
+libfuzzer_sys::fuzz_target!(init: tidegate_fuzz::plant(&seeds()), |data: &[u8]| run(data));
