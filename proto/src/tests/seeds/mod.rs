@@ -1,0 +1,130 @@
+//! Many small worlds, each drawn from its seed: what must hold in all of them.
+//!
+//! `TIDEGATE_SEEDS=N` runs N worlds instead of 500, `TIDEGATE_SEED=S` begins at seed S (and with
+//! `TIDEGATE_SEEDS=1` replays one). Every failure names its seed; the ones that found something are
+//! kept in `kept_seeds.txt` and replayed by every run.
+//!
+//! What a protocol cannot promise is left out of its worlds:
+//! - gaffer and rudp have no integrity: no flipped bits, and nobody uses a player's address;
+//! - rudp has no sessions on its wire: its server is not replaced and ends no session of itself,
+//!   because when the goodbyes are lost nothing tells a peer that it now talks to another session;
+//! - rudp forgets messages that were never asked for: it keeps them longer than any storm here.
+
+mod plan;
+mod run;
+mod verdict;
+
+use std::time::Duration;
+
+use self::run::Run;
+
+/// Worlds in a plain `cargo test`.
+const WORLDS: u64 = 500;
+
+/// Seeds that found something, one a line, with what it was.
+const KEPT: &str = include_str!("../kept_seeds.txt");
+
+/// What worlds were like.
+#[derive(Debug, Default)]
+struct Figures {
+    worlds: u64,
+    delivered: u64,
+    lost: u64,
+    faults: u64,
+    shots: u64,
+    sessions: u64,
+    time: Duration,
+    session_time: Duration,
+}
+
+/// Says which seed it was when a world panics.
+struct Named(u64);
+
+impl Drop for Named {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!(
+                "seed {} failed: TIDEGATE_SEED={} TIDEGATE_SEEDS=1",
+                self.0, self.0
+            );
+        }
+    }
+}
+
+fn number(name: &str, default: u64) -> u64 {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a test is told its seeds from outside"
+    )]
+    let text = std::env::var(name);
+    text.map_or(default, |text| {
+        text.parse()
+            .unwrap_or_else(|e| panic!("{name}={text:?}: {e}"))
+    })
+}
+
+impl Figures {
+    fn add(&mut self, other: &Self) {
+        self.worlds += other.worlds;
+        self.delivered += other.delivered;
+        self.lost += other.lost;
+        self.faults += other.faults;
+        self.shots += other.shots;
+        self.sessions += other.sessions;
+        self.time += other.time;
+        self.session_time += other.session_time;
+    }
+}
+
+/// What is promised of one world; the oracles of [`crate::sim::World`] watch the rest.
+fn check_world(seed: u64) -> Figures {
+    let _named = Named(seed);
+    let mut run = Run::new(seed);
+    if number("TIDEGATE_SEEDS", WORLDS) == 1 {
+        eprintln!("{:#?}", run.plan);
+    }
+    run.storm();
+    run.calm();
+    run.judge(seed);
+    run.figures()
+}
+
+#[test]
+fn every_world_keeps_its_promises() {
+    let first = number("TIDEGATE_SEED", 1);
+    let worlds = number("TIDEGATE_SEEDS", WORLDS);
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "how fast worlds go by, for whoever runs many; nothing depends on it"
+    )]
+    let began = std::time::Instant::now();
+    let (mut all, mut failed) = (Figures::default(), Vec::new());
+    for seed in first..first + worlds {
+        // One that fails says why and does not keep the others from being seen.
+        match std::panic::catch_unwind(|| check_world(seed)) {
+            Ok(figures) => all.add(&figures),
+            Err(_) => failed.push(seed),
+        }
+    }
+    let spent = began.elapsed().as_secs_f64();
+    eprintln!("from seed {first}: {all:?}");
+    eprintln!(
+        "{:.0} worlds a second, {:.0} session-hours an hour",
+        all.worlds as f64 / spent,
+        all.session_time.as_secs_f64() / spent
+    );
+    assert!(failed.is_empty(), "failed: {failed:?}");
+    assert!(
+        worlds < 100 || (all.delivered > 10_000 && all.lost > 10_000 && all.shots > 1_000),
+        "too kind: {all:?}"
+    );
+}
+
+#[test]
+fn kept_seeds_stay_good() {
+    let lines = KEPT.lines().filter(|line| !line.starts_with('#'));
+    for line in lines {
+        let seed = line.split_whitespace().next().expect("a seed first");
+        check_world(seed.parse().unwrap_or_else(|e| panic!("{line:?}: {e}")));
+    }
+}

@@ -1,0 +1,169 @@
+//! What a world is drawn from its seed: who is there, what they say, what happens to them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::session::AckPolicy;
+use crate::sim::{Conditions, Random, Traffic};
+use crate::tests::games::Rules;
+use crate::{gaffer, rudp, yojimbo};
+
+/// What was drawn for one world.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) rules: Rules,
+    pub(super) clients: usize,
+    pub(super) up: Traffic,
+    pub(super) down: Traffic,
+    pub(super) weather: Conditions,
+    pub(super) storm: Duration,
+    /// Players whose session ended dial again.
+    pub(super) come_back: bool,
+    pub(super) replays: bool,
+    pub(super) forges: bool,
+    pub(super) liar: bool,
+    pub(super) deaf: bool,
+    pub(super) acts: Vec<(Duration, Act)>,
+}
+
+/// What an operator, a backend or the machine does in the middle of a storm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Act {
+    Drain,
+    Kick,
+    Finish,
+    BackendAway,
+    Restart,
+    StepCalendar(i64),
+    Pause(Duration),
+}
+
+impl Plan {
+    pub(super) fn draw(random: &mut Random) -> Self {
+        let rules = rules(random);
+        let is_sealed = matches!(rules, Rules::Yojimbo(_));
+        let storm = Duration::from_secs(random.below(8));
+        let mut acts = Vec::new();
+        let kinds = [
+            Act::Drain,
+            Act::Kick,
+            Act::Finish,
+            Act::BackendAway,
+            Act::Restart,
+            Act::StepCalendar([-86_400, -3, 2, 3_600][random.below(4) as usize]),
+            Act::Pause(Duration::from_millis(random.below(7_000))),
+        ];
+        for act in kinds {
+            let at = storm.mul_f64(random.share());
+            let ends = matches!(
+                act,
+                Act::Restart | Act::Kick | Act::Finish | Act::BackendAway
+            );
+            if random.happens(0.15) && !(ends && matches!(rules, Rules::Rudp(_))) {
+                acts.push((at, act));
+            }
+        }
+        acts.sort_by_key(|(at, _)| *at);
+        Self {
+            clients: 1 + random.below(4) as usize,
+            up: traffic(random, &rules),
+            down: traffic(random, &rules),
+            weather: weather(random, is_sealed),
+            storm,
+            come_back: coin(random),
+            replays: random.happens(0.3),
+            forges: random.happens(0.3),
+            liar: random.happens(0.3),
+            deaf: random.happens(0.3),
+            acts,
+            rules,
+        }
+    }
+}
+
+/// Each feature is on in half of the worlds, so that rare combinations are common.
+fn coin(random: &mut Random) -> bool {
+    random.happens(0.5)
+}
+
+fn rules(random: &mut Random) -> Rules {
+    let (strict, tiny) = (coin(random), coin(random));
+    match random.below(4) {
+        0 => {
+            let mut params = gaffer::Params::default();
+            if tiny {
+                (params.inbox_refuse_above, params.inbox_accept_below) = (2_000, 500);
+            }
+            Rules::Gaffer(Arc::new(params))
+        }
+        1 => {
+            let mut params = rudp::Params {
+                // A minute, in ticks of 10 ms.
+                expired_time: 6_000,
+                ..rudp::Params::default()
+            };
+            if tiny {
+                (params.inbox_refuse_above, params.inbox_accept_below) = (2_000, 500);
+            }
+            Rules::Rudp(params)
+        }
+        _ => {
+            let mut params = yojimbo::Params::default();
+            if strict {
+                params.ack = AckPolicy::Written;
+            }
+            if tiny {
+                params.inbox_marks = (2_000, 500);
+            }
+            Rules::Yojimbo(Arc::new(params))
+        }
+    }
+}
+
+fn weather(random: &mut Random, flips: bool) -> Conditions {
+    let mut weather = Conditions {
+        delay: Duration::from_millis(random.below(150)),
+        jitter: Duration::from_millis(random.below(20)),
+        ..Conditions::default()
+    };
+    if coin(random) {
+        weather.loss = random.share() * 0.3;
+    }
+    if coin(random) {
+        let bad = Duration::from_millis(20 + random.below(300));
+        weather.bursts = Some((bad, bad * (3 + random.below(20) as u32)));
+    }
+    if coin(random) {
+        weather.duplicate = random.share() * 0.25;
+    }
+    if coin(random) {
+        weather.reorder = (
+            random.share() * 0.2,
+            Duration::from_millis(random.below(1_000)),
+        );
+    }
+    if coin(random) && flips {
+        weather.corrupt = random.share() * 0.05;
+    }
+    if coin(random) {
+        weather.rate = 200_000 + random.below(5_000_000);
+    }
+    weather
+}
+
+fn traffic(random: &mut Random, rules: &Rules) -> Traffic {
+    let sizes = match rules {
+        Rules::Yojimbo(_) => [0, 30, 300, 3_000, 20_000],
+        Rules::Gaffer(_) => [0, 30, 300, 3_000, 16_000],
+        Rules::Rudp(_) => [0, 30, 300, 600, 1_400],
+    };
+    let largest = sizes[random.below(5) as usize];
+    Traffic {
+        messages: random.below(1 + 120_000 / (largest as u64 + 200)),
+        sizes: 0..=largest,
+        every: Duration::from_millis(1 + random.below(60)),
+        burst: 1 + random.below(10),
+        unreliable: coin(random) && !matches!(rules, Rules::Rudp(_)),
+        reader_sleeps: coin(random).then(|| Duration::from_millis(100 + random.below(2_000))),
+    }
+}
