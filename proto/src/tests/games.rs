@@ -30,6 +30,7 @@ pub(super) enum Rules {
 /// Makes servers and clients that fit each other; each with keys, tokens and seeds of its own.
 pub(super) struct Game {
     rules: Rules,
+    seed: u64,
     random: Random,
     /// What tokens say of it, in seconds.
     timeout: i32,
@@ -48,6 +49,7 @@ impl Game {
     pub(super) fn new(rules: Rules, seed: u64) -> Self {
         Self {
             rules,
+            seed,
             random: Random::new(seed),
             timeout: 5,
         }
@@ -59,6 +61,10 @@ impl Game {
             timeout: secs,
             ..self
         }
+    }
+
+    pub(super) fn seed(&self) -> u64 {
+        self.seed
     }
 
     /// A server whose process begins at this calendar time, with no memory of an earlier one.
@@ -136,9 +142,14 @@ impl Game {
     }
 }
 
+/// An endpoint without a session: a client whose program was killed.
+pub(super) fn nobody() -> Endpoint {
+    Endpoint::new(Box::new(Closed), endpoint::Params::default())
+}
+
 /// An endpoint for one session that dials.
 pub(super) fn dial(now: Now, session: Box<dyn Session>) -> (Endpoint, PeerId) {
-    let mut endpoint = Endpoint::new(Box::new(Closed), endpoint::Params::default());
+    let mut endpoint = nobody();
     let peer = endpoint.dial(now, server_address(), session);
     (endpoint, peer)
 }

@@ -1,11 +1,13 @@
 //! Scenarios in virtual time: whole sessions over a bad network.
 
 mod attacks;
+mod every_protocol;
 mod gaffer;
 mod games;
 mod liars;
 mod nonces;
 mod rudp;
+mod scenario;
 mod seeds;
 mod stalls;
 mod yojimbo;

@@ -5,18 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::games::{Game, Rules};
+use super::scenario::{Scenario, dead, path};
+use crate::gaffer;
 use crate::session::CloseReason;
-use crate::sim::{Conditions, Traffic, World};
-use crate::{gaffer, yojimbo};
+use crate::sim::{Conditions, Traffic};
 
-/// Games whose sessions may be silent for 30 s, and wait for a silent peer's messages no less.
+/// Games whose sessions may be silent for 30 s: three times what a stall takes.
 fn patient_games(seed: u64) -> [Game; 2] {
     let gaffer = gaffer::Params {
         idle_timeout: Duration::from_secs(30),
         ..gaffer::Params::default()
     };
     let rules = [
-        Rules::Yojimbo(Arc::new(yojimbo::Params::default())),
+        Rules::Yojimbo(Arc::default()),
         Rules::Gaffer(Arc::new(gaffer)),
     ];
     rules.map(|rules| Game::new(rules, seed).with_timeout(30))
@@ -32,43 +33,27 @@ fn chatter() -> Traffic {
 
 /// Of the first packets so many are lost that both ends have gaps open and wait for acknowledgements.
 fn lossy() -> Conditions {
-    Conditions {
-        delay: Duration::from_millis(30),
-        loss: 0.4,
-        ..Conditions::default()
-    }
+    path(30, 0.4)
 }
 
-/// Runs until everything is delivered; nobody may have ended before.
-fn assert_all_delivered(world: &mut World, traffic: &Traffic) {
-    let told = |_| (traffic.clone(), traffic.clone());
-    let delivered = world.run_until(Duration::from_secs(60), told, World::all_delivered);
-    let outcome = world.outcome(0);
-    assert!(delivered, "{outcome:?}");
-    let ends = (outcome.client_closed, outcome.server_closed);
-    assert_eq!(ends, (None, None), "{outcome:?}");
+/// Two seconds into it, with much outstanding both ways.
+fn under_way(game: &mut Game) -> Scenario {
+    let traffic = chatter();
+    let mut scenario = Scenario::new(game, 1, lossy(), &traffic, &traffic);
+    scenario.run_for(Duration::from_secs(2));
+    assert!(!scenario.all_delivered(), "something must be outstanding");
+    scenario
 }
 
-/// The stall clocks are shorter than the timeout here: what could not be heard must not count.
 #[test]
 fn a_path_that_was_down_costs_no_session_before_its_timeout() {
     for mut game in patient_games(61) {
-        let traffic = chatter();
-        let mut world = game.world(61, 1, lossy(), &traffic, &traffic);
-        world.run_for(Duration::from_secs(2), |_| {
-            (traffic.clone(), traffic.clone())
-        });
-        assert!(!world.all_delivered(), "something must be outstanding");
-        let down = Conditions {
-            loss: 1.0,
-            ..lossy()
-        };
-        world.set_weather(down, down);
-        world.run_for(Duration::from_secs(20), |_| {
-            (traffic.clone(), traffic.clone())
-        });
-        world.set_weather(lossy(), lossy());
-        assert_all_delivered(&mut world, &traffic);
+        let mut scenario = under_way(&mut game);
+        scenario.cut();
+        scenario.run_for(Duration::from_secs(20));
+        scenario.set_weather(lossy(), lossy());
+        scenario.deliver_all_within(Duration::from_secs(60));
+        assert_eq!(scenario.ends(), [None, None]);
     }
 }
 
@@ -76,18 +61,14 @@ fn a_path_that_was_down_costs_no_session_before_its_timeout() {
 #[test]
 fn a_process_that_stood_still_blames_nobody() {
     for mut game in patient_games(62) {
-        let traffic = chatter();
-        let mut world = game.world(62, 1, lossy(), &traffic, &traffic);
-        world.run_for(Duration::from_secs(2), |_| {
-            (traffic.clone(), traffic.clone())
-        });
-        assert!(!world.all_delivered(), "something must be outstanding");
-        world.pause_server(Duration::from_secs(20));
-        assert_all_delivered(&mut world, &traffic);
+        let mut scenario = under_way(&mut game);
+        scenario.pause_server(Duration::from_secs(20));
+        scenario.deliver_all_within(Duration::from_secs(60));
+        assert_eq!(scenario.ends(), [None, None]);
     }
 }
 
-/// where nine datagrams of ten fall out of a client's full socket buffer, ten seconds are a few packets:
+/// Where nine datagrams of ten fall out of a client's full socket buffer, ten seconds are a few packets:
 /// too few to say that the server does not send what is missing.
 #[test]
 fn a_gap_is_held_against_a_peer_only_when_its_packets_arrive() {
@@ -98,21 +79,52 @@ fn a_gap_is_held_against_a_peer_only_when_its_packets_arrive() {
             every: Duration::from_millis(250),
             ..Traffic::default()
         };
-        let starved = Conditions {
-            delay: Duration::from_millis(10),
-            loss: 0.9,
-            ..Conditions::default()
-        };
-        let mut world = game.world(seed, 1, lossy(), &traffic, &traffic);
-        world.run_for(Duration::from_secs(2), |_| {
-            (traffic.clone(), traffic.clone())
-        });
-        world.set_weather(lossy(), starved);
-        world.run_for(Duration::from_secs(60), |_| {
-            (traffic.clone(), traffic.clone())
-        });
+        let mut scenario = Scenario::new(&mut game, 1, lossy(), &traffic, &traffic);
+        scenario.run_for(Duration::from_secs(2));
+        scenario.set_weather(lossy(), path(10, 0.9));
+        scenario.run_for(Duration::from_secs(60));
         // What is never acknowledged may end the session, on the side that can tell.
-        let closed = world.outcome(0).client_closed;
-        assert_ne!(closed, Some(CloseReason::PeerGapStall), "seed {seed}");
+        let [client, _] = scenario.ends();
+        assert_ne!(client, Some(CloseReason::PeerGapStall), "seed {seed}");
+    }
+}
+
+/// Whom nothing reaches waits for its timeout. Who is heard, and does not hear, is given up sooner.
+#[test]
+fn loss_one_way_ends_a_session_on_both_sides() {
+    let (silent, stalled) = (CloseReason::PeerTimeout, CloseReason::PeerStalled);
+    for (up, down, expected) in [
+        (dead(), path(30, 0.0), [stalled, silent]),
+        (path(30, 0.0), dead(), [silent, stalled]),
+    ] {
+        for mut game in patient_games(63) {
+            let mut scenario = under_way(&mut game);
+            scenario.set_weather(up, down);
+            scenario.run_for(Duration::from_secs(9));
+            assert_eq!(scenario.ends(), [None, None]);
+            scenario.run_for(Duration::from_secs(4));
+            let stalls = expected.map(|reason| (reason == stalled).then_some(stalled));
+            assert_eq!(scenario.ends(), stalls, "of that the other hears nothing");
+            scenario.run_for(Duration::from_secs(19));
+            assert_eq!(scenario.ends(), expected.map(Some));
+        }
+    }
+}
+
+#[test]
+fn both_ends_are_silent_for_as_long_as_the_token_says() {
+    for secs in [3, 12, 20] {
+        let silent = Traffic::silent();
+        let mut game = Game::new(Rules::Yojimbo(Arc::default()), 64).with_timeout(secs);
+        let mut scenario = Scenario::new(&mut game, 1, path(30, 0.0), &silent, &silent);
+        scenario.run_for(Duration::from_secs(5));
+        scenario.cut();
+        // The last sign of life was a keep-alive, up to a second ago.
+        let timeout = Duration::from_secs(secs as u64);
+        scenario.run_for(timeout - Duration::from_millis(1_500));
+        assert_eq!(scenario.ends(), [None, None], "{secs} s");
+        scenario.run_for(Duration::from_secs(2));
+        let ended = Some(CloseReason::PeerTimeout);
+        assert_eq!(scenario.ends(), [ended, ended], "{secs} s");
     }
 }

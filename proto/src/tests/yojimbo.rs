@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::games::{Game, Rules, START, client_address, server_address};
+use super::games::{self, Game, Rules, START, client_address, server_address};
+use super::scenario::{Scenario, bad_weather, path};
 use crate::endpoint::Handled;
 use crate::session::{AckPolicy, CloseReason};
 use crate::sim::{Conditions, Traffic, World};
@@ -15,50 +16,8 @@ fn game(params: Params, seed: u64) -> Game {
     Game::new(Rules::Yojimbo(Arc::new(params)), seed)
 }
 
-/// A world with `clients` that all say `up` and are told `down`.
-fn world(
-    seed: u64,
-    clients: usize,
-    params: Params,
-    weather: Conditions,
-    up: &Traffic,
-    down: &Traffic,
-) -> World {
-    game(params, seed).world(seed, clients, weather, up, down)
-}
-
-fn bad_weather() -> Conditions {
-    Conditions {
-        delay: Duration::from_millis(40),
-        jitter: Duration::from_millis(10),
-        loss: 0.1,
-        duplicate: 0.05,
-        reorder: (0.05, Duration::from_millis(60)),
-        ..Conditions::default()
-    }
-}
-
-#[test]
-fn loss_reordering_and_duplicates_are_invisible_to_both_ends() {
-    let traffic = Traffic {
-        messages: 300,
-        sizes: 0..=600,
-        unreliable: true,
-        ..Traffic::default()
-    };
-    let mut world = world(7, 3, Params::default(), bad_weather(), &traffic, &traffic);
-    let told = |_| (traffic.clone(), traffic.clone());
-    let delivered = world.run_until(Duration::from_secs(60), told, World::all_delivered);
-    assert!(
-        delivered,
-        "{:?}",
-        (0..3).map(|c| world.outcome(c)).collect::<Vec<_>>()
-    );
-    let (up, down) = world.network();
-    assert!(
-        up.lost > 50 && down.lost > 50 && up.duplicated > 20,
-        "too kind a network: {up:?} {down:?}"
-    );
+fn scenario(seed: u64, weather: Conditions, up: &Traffic, down: &Traffic) -> Scenario {
+    Scenario::new(&mut game(Params::default(), seed), 1, weather, up, down)
 }
 
 #[test]
@@ -68,17 +27,13 @@ fn a_perfect_network_costs_no_repeats() {
         sizes: 64..=64,
         ..Traffic::default()
     };
-    let weather = Conditions {
-        delay: Duration::from_millis(25),
-        ..Conditions::default()
-    };
-    let mut world = world(8, 1, Params::default(), weather, &traffic, &traffic);
-    let told = |_| (traffic.clone(), traffic.clone());
-    assert!(world.run_until(Duration::from_secs(30), told, World::all_delivered));
-    let stats = world.client_stats(0);
+    let weather = path(25, 0.0);
+    let mut scenario = scenario(8, weather, &traffic, &traffic);
+    scenario.deliver_all_within(Duration::from_secs(30));
+    let stats = scenario.client_stats(0);
     assert_eq!(stats.messages_resent, 0, "{stats:?}");
     assert!(stats.messages_repeated <= 5, "{stats:?}");
-    let latencies = world.latencies_up(0);
+    let latencies = scenario.latencies_up(0);
     let worst = latencies.iter().max().expect("messages were heard");
     assert!(
         *worst <= Duration::from_millis(40),
@@ -99,53 +54,9 @@ fn frames_of_all_sizes_and_blocks_keep_their_order() {
         sizes: 6_900..=7_000,
         ..Traffic::default()
     };
-    let weather = Conditions {
-        loss: 0.05,
-        delay: Duration::from_millis(20),
-        ..Conditions::default()
-    };
-    let mut world = world(9, 1, Params::default(), weather, &up, &down);
-    let told = |_| (up.clone(), down.clone());
-    assert!(
-        world.run_until(Duration::from_secs(300), told, World::all_delivered),
-        "{:?}",
-        world.outcome(0)
-    );
-}
-
-#[test]
-fn a_backend_that_sleeps_slows_its_peer_and_loses_nothing() {
-    let up = Traffic {
-        messages: 3_000,
-        sizes: 900..=1_000,
-        every: Duration::from_millis(2),
-        ..Traffic::default()
-    };
-    let down = Traffic {
-        reader_sleeps: Some(Duration::from_secs(3)),
-        ..Traffic::silent()
-    };
-    let weather = Conditions {
-        delay: Duration::from_millis(10),
-        loss: 0.02,
-        ..Conditions::default()
-    };
-    let mut world = world(10, 1, Params::default(), weather, &up, &down);
-    let told = |_| (up.clone(), down.clone());
-    assert!(
-        world.run_until(Duration::from_secs(200), told, World::all_delivered),
-        "{:?}",
-        world.outcome(0)
-    );
-    let peers: Vec<_> = world
-        .server()
-        .peers()
-        .map(|(_, _, session)| session.stats())
-        .collect();
-    assert!(
-        peers[0].packets_refused > 0,
-        "the backend was never slow enough to prove anything"
-    );
+    let weather = path(20, 0.05);
+    let mut scenario = scenario(9, weather, &up, &down);
+    scenario.deliver_all_within(Duration::from_secs(300));
 }
 
 #[test]
@@ -159,45 +70,10 @@ fn strict_acknowledgements_wait_for_the_write() {
         sizes: 0..=300,
         ..Traffic::default()
     };
-    let mut world = world(11, 1, params, bad_weather(), &traffic, &traffic);
-    let told = |_| (traffic.clone(), traffic.clone());
-    assert!(
-        world.run_until(Duration::from_secs(60), told, World::all_delivered),
-        "{:?}",
-        world.outcome(0)
-    );
-    assert!(world.network().0.lost > 10);
-}
-
-#[test]
-fn a_peer_that_leaves_is_heard_out_and_forgotten() {
-    let traffic = Traffic {
-        messages: 50,
-        ..Traffic::default()
-    };
-    let mut world = world(
-        12,
-        1,
-        Params::default(),
-        Conditions::default(),
-        &traffic,
-        &traffic,
-    );
-    let told = |_| (traffic.clone(), traffic.clone());
-    assert!(world.run_until(Duration::from_secs(10), told, World::all_delivered));
-    let now = world.now();
-    let (endpoint, peer) = world.client(0);
-    endpoint.finish(
-        now,
-        peer,
-        CloseReason::BackendClosed,
-        Duration::from_secs(5),
-    );
-    world.run_for(Duration::from_secs(1), told);
-    let outcome = world.outcome(0);
-    assert_eq!(outcome.client_closed, Some(CloseReason::BackendClosed));
-    assert_eq!(outcome.server_closed, Some(CloseReason::PeerDisconnect));
-    assert!(world.server().is_empty(), "its slot is free");
+    let mut game = game(params, 11);
+    let mut scenario = Scenario::new(&mut game, 1, bad_weather(), &traffic, &traffic);
+    scenario.deliver_all_within(Duration::from_secs(60));
+    assert!(scenario.network().0.lost > 10);
 }
 
 /// A megabyte said in the last moment, over a path that needs far longer than the linger for it.
@@ -216,75 +92,28 @@ fn a_slow_path_gets_the_time_it_needs_to_hear_the_end() {
         rate: 400_000,
         ..Conditions::default()
     };
-    let mut world = world(17, 1, Params::default(), thin, &up, &down);
-    let told = |_| (up.clone(), down.clone());
+    let mut scenario = scenario(17, thin, &up, &down);
     let all_said = |world: &World| world.outcome(0).up.0 == 900;
-    assert!(world.run_until(Duration::from_secs(10), told, all_said));
-    let now = world.now();
-    let (endpoint, peer) = world.client(0);
-    endpoint.finish(
-        now,
-        peer,
-        CloseReason::BackendClosed,
-        Duration::from_secs(5),
-    );
+    assert!(scenario.run_until(Duration::from_secs(10), all_said));
+    let began = scenario.now().mono;
+    scenario.leave();
     let over = |world: &World| world.outcome(0).client_closed.is_some();
-    assert!(world.run_until(Duration::from_secs(120), told, over));
-    let lasted = world.now().mono.since(now.mono);
+    assert!(scenario.run_until(Duration::from_secs(120), over));
+    let lasted = scenario.now().mono.since(began);
     assert!(
         lasted > Duration::from_secs(6),
         "too quick a path: {lasted:?}"
     );
-    assert_eq!(world.outcome(0).up, (900, 900), "after {lasted:?}");
-}
-
-#[test]
-fn silence_ends_a_session_on_both_sides() {
-    let traffic = Traffic {
-        messages: 10_000,
-        ..Traffic::default()
-    };
-    let mut world = world(
-        13,
-        1,
-        Params::default(),
-        Conditions::default(),
-        &traffic,
-        &traffic,
-    );
-    let told = |_| (traffic.clone(), traffic.clone());
-    world.run_for(Duration::from_secs(2), told);
-    let dead = Conditions {
-        loss: 1.0,
-        ..Conditions::default()
-    };
-    world.set_weather(dead, dead);
-    world.run_for(Duration::from_secs(6), told);
-    let outcome = world.outcome(0);
-    assert_eq!(outcome.client_closed, Some(CloseReason::PeerTimeout));
-    assert_eq!(outcome.server_closed, Some(CloseReason::PeerTimeout));
-    assert!(
-        outcome.up.1 > 0 && outcome.up.1 <= outcome.up.0,
-        "{outcome:?}"
-    );
+    assert_eq!(scenario.outcome(0).up, (900, 900), "after {lasted:?}");
 }
 
 #[test]
 fn nobody_is_seated_in_front_of_a_dead_backend() {
     let traffic = Traffic::default();
-    let mut world = world(
-        14,
-        1,
-        Params::default(),
-        Conditions::default(),
-        &traffic,
-        &traffic,
-    );
-    world.set_backend_up(false);
-    world.run_for(Duration::from_secs(3), |_| {
-        (traffic.clone(), traffic.clone())
-    });
-    let outcome = world.outcome(0);
+    let mut scenario = scenario(14, Conditions::default(), &traffic, &traffic);
+    scenario.set_backend_up(false);
+    scenario.run_for(Duration::from_secs(3));
+    let outcome = scenario.outcome(0);
     assert!(!outcome.connected);
     assert_eq!(outcome.client_closed, Some(CloseReason::Denied));
 }
@@ -295,19 +124,14 @@ fn a_session_follows_its_peer_through_a_new_nat_port() {
         messages: 1_000,
         ..Traffic::default()
     };
-    let mut world = world(15, 1, Params::default(), bad_weather(), &traffic, &traffic);
-    let told = |_| (traffic.clone(), traffic.clone());
+    let mut scenario = scenario(15, bad_weather(), &traffic, &traffic);
     for port in 50_001..50_005 {
-        world.run_for(Duration::from_secs(2), told);
-        world.move_client(0, SocketAddr::new(client_address(0).ip(), port));
+        scenario.run_for(Duration::from_secs(2));
+        scenario.move_client(0, SocketAddr::new(client_address(0).ip(), port));
     }
-    assert!(
-        world.run_until(Duration::from_secs(60), told, World::all_delivered),
-        "{:?}",
-        world.outcome(0)
-    );
+    scenario.deliver_all_within(Duration::from_secs(60));
     assert_eq!(
-        world
+        scenario
             .server()
             .peers()
             .next()
@@ -384,24 +208,58 @@ fn what_was_heard_is_acknowledged_before_the_goodbye() {
         messages: 50,
         ..Traffic::default()
     };
-    let weather = Conditions {
-        delay: Duration::from_millis(5),
-        ..Conditions::default()
-    };
+    let weather = path(5, 0.0);
     let silent = Traffic::silent();
-    let mut world = world(9, 1, Params::default(), weather, &silent, &down);
-    let told = |_| (silent.clone(), down.clone());
-    assert!(world.run_until(Duration::from_secs(10), told, World::all_delivered));
-    let now = world.now();
-    let (endpoint, peer) = world.client(0);
-    endpoint.finish(
-        now,
-        peer,
-        CloseReason::BackendClosed,
-        Duration::from_secs(5),
-    );
-    world.run_for(Duration::from_millis(100), told);
-    let closed = world.outcome(0).server_closed;
-    assert_eq!(closed, Some(CloseReason::PeerDisconnect));
-    assert_eq!(world.server().retired().messages_acked, 50);
+    let mut scenario = scenario(9, weather, &silent, &down);
+    scenario.deliver_all_within(Duration::from_secs(10));
+    scenario.leave();
+    scenario.run_for(Duration::from_millis(100));
+    assert_eq!(scenario.ends()[1], Some(CloseReason::PeerDisconnect));
+    assert_eq!(scenario.server().retired().messages_acked, 50);
+}
+
+/// What says nothing back has to be acknowledged all the same, and soon: the outbox is bounded.
+#[test]
+fn blocks_one_way_are_acknowledged_as_they_come() {
+    let up = Traffic {
+        messages: 100,
+        sizes: 7_001..=7_100,
+        every: Duration::from_millis(200),
+        ..Traffic::default()
+    };
+    let mut scenario = scenario(18, path(20, 0.0), &up, &Traffic::silent());
+    scenario.deliver_all_within(Duration::from_secs(30));
+    let latencies = scenario.latencies_up(0);
+    let worst = latencies.iter().max().expect("blocks were heard");
+    assert!(*worst < Duration::from_millis(500), "{worst:?}");
+    scenario.run_for(Duration::from_millis(500));
+    let stats = scenario.client_stats(0);
+    let left = (stats.messages_acked, stats.outbox_messages);
+    assert_eq!(left, (100, 0), "{stats:?}");
+}
+
+/// Players whose program was killed say no goodbye. Whoever comes next does not wait for that, and
+/// their seats are free after the timeout.
+#[test]
+fn clients_that_vanish_delay_nobody() {
+    let silent = Traffic::silent();
+    let mut game = game(Params::default(), 19);
+    let mut scenario = Scenario::new(&mut game, 30, path(20, 0.0), &silent, &silent);
+    scenario.run_for(Duration::from_secs(2));
+    for client in 0..30 {
+        assert!(scenario.outcome(client).connected, "client {client}");
+        *scenario.client(client).0 = games::nobody();
+    }
+    for client in 30..60 {
+        let (endpoint, peer) = game.dial(scenario.now(), client);
+        let address = client_address(client);
+        scenario.add_client(endpoint, peer, address, silent.clone(), &silent);
+    }
+    scenario.run_for(Duration::from_secs(1));
+    assert_eq!(scenario.server().len(), 60, "nobody timed out yet");
+    for client in 30..60 {
+        assert!(scenario.outcome(client).connected, "client {client}");
+    }
+    scenario.run_for(Duration::from_secs(6));
+    assert_eq!(scenario.server().len(), 30);
 }

@@ -1,0 +1,122 @@
+//! What all three protocols promise, told once and played with each.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::games::{Game, Rules};
+use super::scenario::{Scenario, bad_weather, path};
+use crate::session::CloseReason;
+use crate::sim::Traffic;
+use crate::{gaffer, rudp, yojimbo};
+
+/// Each protocol as it comes.
+fn defaults() -> [Rules; 3] {
+    [
+        Rules::Yojimbo(Arc::default()),
+        Rules::Gaffer(Arc::default()),
+        Rules::Rudp(rudp::Params::default()),
+    ]
+}
+
+#[test]
+fn loss_reordering_and_duplicates_are_invisible_to_both_ends() {
+    for rules in defaults() {
+        let traffic = Traffic {
+            messages: 300,
+            sizes: 0..=600,
+            unreliable: !matches!(rules, Rules::Rudp(_)),
+            ..Traffic::default()
+        };
+        let mut game = Game::new(rules, 21);
+        let mut scenario = Scenario::new(&mut game, 3, bad_weather(), &traffic, &traffic);
+        scenario.deliver_all_within(Duration::from_secs(60));
+        let (up, down) = scenario.network();
+        assert!(
+            up.lost > 30 && down.lost > 30 && up.duplicated > 20,
+            "too kind a network: {up:?} {down:?}"
+        );
+    }
+}
+
+#[test]
+fn a_backend_that_sleeps_slows_its_peer_and_loses_nothing() {
+    let (high, low) = (64 * 1024, 16 * 1024);
+    let yojimbo = yojimbo::Params {
+        inbox_marks: (high, low),
+        ..yojimbo::Params::default()
+    };
+    let gaffer = gaffer::Params {
+        inbox_refuse_above: high,
+        inbox_accept_below: low,
+        ..gaffer::Params::default()
+    };
+    let rudp = rudp::Params {
+        inbox_refuse_above: high,
+        inbox_accept_below: low,
+        ..rudp::Params::default()
+    };
+    let up = Traffic {
+        messages: 2_000,
+        sizes: 400..=500,
+        every: Duration::from_millis(2),
+        ..Traffic::default()
+    };
+    let down = Traffic {
+        reader_sleeps: Some(Duration::from_secs(3)),
+        ..Traffic::silent()
+    };
+    for rules in [
+        Rules::Yojimbo(Arc::new(yojimbo)),
+        Rules::Gaffer(Arc::new(gaffer)),
+        Rules::Rudp(rudp),
+    ] {
+        let mut game = Game::new(rules, 23);
+        let mut scenario = Scenario::new(&mut game, 1, path(10, 0.02), &up, &down);
+        scenario.deliver_all_within(Duration::from_secs(300));
+        let peer = scenario.server_peers_of(0)[0];
+        let stats = scenario.server().stats(peer);
+        let refused = stats.map_or(0, |stats| stats.packets_refused);
+        assert!(refused > 0, "the backend was never slow enough");
+    }
+}
+
+#[test]
+fn silence_ends_a_session_on_both_sides() {
+    let busy = Traffic {
+        messages: 100_000,
+        ..Traffic::default()
+    };
+    for traffic in [Traffic::silent(), busy] {
+        for rules in defaults() {
+            let mut game = Game::new(rules.clone(), 24);
+            let mut scenario = Scenario::new(&mut game, 1, path(0, 0.0), &traffic, &traffic);
+            scenario.run_for(Duration::from_secs(20));
+            assert_eq!(scenario.ends(), [None, None], "idle is not dead: {rules:?}");
+            scenario.cut();
+            scenario.run_for(Duration::from_secs(11));
+            let silent = Some(CloseReason::PeerTimeout);
+            assert_eq!(scenario.ends(), [silent, silent], "{rules:?}");
+            let (said, heard) = scenario.outcome(0).up;
+            assert!(heard <= said, "{heard} of {said}");
+        }
+    }
+}
+
+/// rudp is left out: on its wire nobody knows what the other received.
+#[test]
+fn a_peer_that_leaves_is_heard_out_and_forgotten() {
+    let traffic = Traffic {
+        messages: 50,
+        ..Traffic::default()
+    };
+    for rules in &defaults()[..2] {
+        let mut game = Game::new(rules.clone(), 26);
+        let mut scenario = Scenario::new(&mut game, 1, path(0, 0.0), &traffic, &traffic);
+        scenario.deliver_all_within(Duration::from_secs(10));
+        scenario.leave();
+        scenario.run_for(Duration::from_secs(1));
+        let expected = [CloseReason::BackendClosed, CloseReason::PeerDisconnect];
+        assert_eq!(scenario.ends(), expected.map(Some), "{rules:?}");
+        assert!(scenario.server().is_empty(), "its slot is free");
+    }
+}
