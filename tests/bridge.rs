@@ -9,29 +9,13 @@
 mod support;
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::time::Duration;
 
-use support::lossy::Lossy;
+use support::lossy::{Lossy, bad_network};
 use support::program::{Place, Program};
-use support::wait_until;
+use support::{echo_server, wait_until};
 use tidegate_proto::sim::{Conditions, Random};
-
-/// Echoes every stream until its end.
-fn echo_server() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            std::thread::spawn(move || {
-                let mut stream = stream.unwrap();
-                let mut reader = stream.try_clone().unwrap();
-                std::io::copy(&mut reader, &mut stream).ok();
-            });
-        }
-    });
-    address
-}
 
 struct Bridge {
     _serve: Program,
@@ -42,19 +26,7 @@ struct Bridge {
 impl Bridge {
     /// Both programs around a network under these conditions.
     fn build(place: &Place, protocol: &str, framing: &str, conditions: Conditions) -> Self {
-        let backend = format!("tcp://{}", echo_server());
-        let listen = format!("{protocol}://127.0.0.1:0");
-        let mut serve = place.start(&[
-            "serve",
-            "--listen",
-            &listen,
-            "--backend",
-            &backend,
-            "--framing",
-            framing,
-            "--admin",
-            "",
-        ]);
+        let mut serve = place.serve(protocol, framing, echo_server(), &[]);
         let server = serve.address();
         let lossy = Lossy::start(server, conditions, 7);
         let remote = format!("{protocol}://{}", lossy.address);
@@ -87,17 +59,6 @@ impl Bridge {
             .set_read_timeout(Some(Duration::from_secs(60)))
             .unwrap();
         stream
-    }
-}
-
-fn bad_network() -> Conditions {
-    Conditions {
-        delay: Duration::from_millis(10),
-        jitter: Duration::from_millis(5),
-        loss: 0.1,
-        reorder: (0.02, Duration::from_millis(20)),
-        duplicate: 0.01,
-        ..Conditions::default()
     }
 }
 

@@ -10,33 +10,14 @@
 
 mod support;
 
-use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use support::lossy::Lossy;
+use support::echo_server;
+use support::lossy::{Lossy, bad_network};
 use support::program::{Place, Program};
-use tidegate::config::read_key_file;
-use tidegate::tokens::{self, Recipe};
-use tidegate_proto::sim::Conditions;
-use tidegate_proto::yojimbo::netcode::UserData;
-
-/// Echoes every stream until its end.
-fn echo_server() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            std::thread::spawn(move || {
-                let mut stream = stream.unwrap();
-                let mut reader = stream.try_clone().unwrap();
-                std::io::copy(&mut reader, &mut stream).ok();
-            });
-        }
-    });
-    address
-}
+use support::token::mint;
 
 /// A server behind a bad network, and a token for it.
 struct Game {
@@ -47,34 +28,9 @@ struct Game {
 
 impl Game {
     fn start(place: &Place) -> Self {
-        let mut serve = place.start(&[
-            "serve",
-            "--listen",
-            "yojimbo://127.0.0.1:0",
-            "--backend",
-            &format!("tcp://{}", echo_server()),
-            "--framing",
-            "u16be",
-            "--admin",
-            "",
-        ]);
-        let bad = Conditions {
-            delay: Duration::from_millis(5),
-            jitter: Duration::from_millis(5),
-            loss: 0.1,
-            ..Conditions::default()
-        };
-        let lossy = Lossy::start(serve.address(), bad, 5);
-        let recipe = Recipe {
-            protocol_id: u64::from_le_bytes(*b"tidegat1"),
-            client_id: 7,
-            servers: vec![lossy.address],
-            lifetime: Duration::from_secs(30),
-            timeout: Duration::from_secs(20),
-            user_data: UserData::empty(),
-        };
-        let key = read_key_file(&place.path("netcode.key")).unwrap();
-        let minted = tokens::mint(recipe, &key).unwrap();
+        let mut serve = place.serve("yojimbo", "u16be", echo_server(), &[]);
+        let lossy = Lossy::start(serve.address(), bad_network(), 5);
+        let minted = mint(place, 7, &[lossy.address], Duration::from_secs(20));
         let token = place.path("token.bin");
         std::fs::write(&token, &*minted.to_bytes()).unwrap();
         Self {

@@ -7,51 +7,20 @@
 
 mod support;
 
-use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use support::lossy::Lossy;
-use support::program::{Place, Program};
-use support::scene;
+use support::lossy::{Lossy, bad_network};
+use support::program::Place;
+use support::token::mint;
+use support::{echo_server, scene};
 use tidegate::capture::pcapng::{DATAGRAMS, Packet, Packets, RECORDS};
 use tidegate::capture::record::{Record, What};
 use tidegate::config::read_key_file;
 use tidegate::replay::{Report, Trouble, replay};
-use tidegate::tokens::{self, Recipe};
 use tidegate_client::{Client, Dial, GAFFER_PROTOCOL_ID};
-use tidegate_proto::sim::Conditions;
-use tidegate_proto::yojimbo::netcode::{ConnectToken, UserData};
-
-/// Echoes every stream until its end.
-fn echo_server() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            std::thread::spawn(move || {
-                let mut stream = stream.unwrap();
-                let mut reader = stream.try_clone().unwrap();
-                std::io::copy(&mut reader, &mut stream).ok();
-            });
-        }
-    });
-    address
-}
-
-fn token(place: &Place, server: SocketAddr) -> ConnectToken {
-    let key = read_key_file(&place.path("netcode.key")).unwrap();
-    let recipe = Recipe {
-        protocol_id: u64::from_le_bytes(*b"tidegat1"),
-        client_id: 7,
-        servers: vec![server],
-        lifetime: Duration::from_secs(30),
-        timeout: Duration::from_secs(20),
-        user_data: UserData::empty(),
-    };
-    tokens::mint(recipe, &key).unwrap()
-}
+use tidegate_proto::yojimbo::netcode::ConnectToken;
 
 /// A session through a bad network: numbered messages, echoed.
 fn play(dial: Dial) {
@@ -95,30 +64,12 @@ fn record(
     look: impl FnOnce(&ConnectToken),
 ) -> Recording {
     let place = Place::new(&format!("capture-{name}"));
-    let backend = format!("tcp://{}", echo_server());
-    let listen = format!("{protocol}://127.0.0.1:0");
-    let mut arguments = vec![
-        "serve",
-        "--listen",
-        &listen,
-        "--backend",
-        &backend,
-        "--framing",
-    ];
-    arguments.extend(["u16be", "--admin", "", "--capture", "session.pcapng"]);
-    arguments.extend(more);
-    let mut serve: Program = place.start(&arguments);
-    let bad = Conditions {
-        delay: Duration::from_millis(5),
-        jitter: Duration::from_millis(5),
-        loss: 0.1,
-        duplicate: 0.05,
-        ..Conditions::default()
-    };
-    let lossy = Lossy::start(serve.address(), bad, 3);
+    let more = [&["--capture", "session.pcapng"], more].concat();
+    let mut serve = place.serve(protocol, "u16be", echo_server(), &more);
+    let lossy = Lossy::start(serve.address(), bad_network(), 3);
     match protocol {
         "yojimbo" => {
-            let token = token(&place, lossy.address);
+            let token = mint(&place, 7, &[lossy.address], Duration::from_secs(20));
             play(Dial::yojimbo(&token.to_bytes()).unwrap());
             look(&token);
         }

@@ -11,32 +11,15 @@ mod support;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::time::Duration;
 
-use support::lossy::Lossy;
+use support::echo_server;
+use support::lossy::{Lossy, bad_network};
 use support::program::{Place, Program};
-use tidegate::config::read_key_file;
-use tidegate::tokens::{self, Recipe};
+use support::token::mint;
+use tidegate::tokens;
 use tidegate_client::{
     Backoff, Client, Clock, CloseReason, ConnectError, Dial, Ended, GAFFER_PROTOCOL_ID, Polled,
     Redial, SendError, State,
 };
-use tidegate_proto::sim::Conditions;
-use tidegate_proto::yojimbo::netcode::UserData;
-
-/// Echoes every stream until its end.
-fn echo_server() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            std::thread::spawn(move || {
-                let mut stream = stream.unwrap();
-                let mut reader = stream.try_clone().unwrap();
-                std::io::copy(&mut reader, &mut stream).ok();
-            });
-        }
-    });
-    address
-}
 
 fn serve(place: &Place, protocol: &str, port: u16, backend: SocketAddr) -> Program {
     place.start(&[
@@ -54,16 +37,8 @@ fn serve(place: &Place, protocol: &str, port: u16, backend: SocketAddr) -> Progr
 
 /// A token for these servers, as the place's key makes them.
 fn token(place: &Place, servers: &[SocketAddr], timeout: Duration) -> Dial {
-    let key = read_key_file(&place.path("netcode.key")).unwrap();
-    let recipe = Recipe {
-        protocol_id: u64::from_le_bytes(*b"tidegat1"),
-        client_id: u64::from_le_bytes(tokens::random().unwrap()),
-        servers: servers.to_vec(),
-        lifetime: Duration::from_secs(30),
-        timeout,
-        user_data: UserData::empty(),
-    };
-    let token = tokens::mint(recipe, &key).unwrap();
+    let client_id = u64::from_le_bytes(tokens::random().unwrap());
+    let token = mint(place, client_id, servers, timeout);
     // As a web service would hand it out.
     Dial::yojimbo(tokens::token_text(&token).as_bytes()).unwrap()
 }
@@ -73,15 +48,6 @@ fn dial(place: &Place, protocol: &str, server: SocketAddr) -> Dial {
         "yojimbo" => token(place, &[server], PATIENCE),
         "gaffer" => Dial::gaffer(server, GAFFER_PROTOCOL_ID),
         _ => Dial::rudp(server),
-    }
-}
-
-fn bad_network() -> Conditions {
-    Conditions {
-        delay: Duration::from_millis(10),
-        jitter: Duration::from_millis(5),
-        loss: 0.1,
-        ..Conditions::default()
     }
 }
 

@@ -38,19 +38,7 @@ impl Bench {
     }
 
     fn serve(&self, protocol: &str, framing: &str, backend: SocketAddr) -> (Program, SocketAddr) {
-        let listen = format!("{protocol}://127.0.0.1:0");
-        let backend = format!("tcp://{backend}");
-        let mut serve = self.place.start(&[
-            "serve",
-            "--listen",
-            &listen,
-            "--backend",
-            &backend,
-            "--framing",
-            framing,
-            "--admin",
-            "",
-        ]);
+        let mut serve = self.place.serve(protocol, framing, backend, &[]);
         let address = serve.address();
         (serve, address)
     }

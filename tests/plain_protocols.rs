@@ -13,35 +13,18 @@ use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use support::lossy::Lossy;
+use support::lossy::{self, Lossy};
 use support::program::{Place, Program};
-use support::{accept, read_frame, wait_until, write_frame};
+use support::{accept, echo_server, read_frame, wait_until, write_frame};
 use tidegate_proto::sim::{Conditions, Random};
 
 /// Loses, reorders and repeats.
 fn bad_network() -> Conditions {
     Conditions {
-        delay: Duration::from_millis(10),
-        loss: 0.1,
         reorder: (0.1, Duration::from_millis(20)),
         duplicate: 0.05,
-        ..Conditions::default()
+        ..lossy::bad_network()
     }
-}
-
-/// Echoes every stream until its end.
-fn echo_server() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || {
-        for mut stream in listener.incoming().flatten() {
-            std::thread::spawn(move || {
-                let mut reader = stream.try_clone().unwrap();
-                std::io::copy(&mut reader, &mut stream).ok();
-            });
-        }
-    });
-    address
 }
 
 /// A port that was free a moment ago, for the page: the log tells all the others.

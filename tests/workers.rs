@@ -15,28 +15,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use support::program::{Place, Program};
-use support::wait_until;
+use support::token::mint;
+use support::{echo_server, wait_until};
 use tidegate::clock::Clock;
-use tidegate::config::read_key_file;
-use tidegate::tokens::{Recipe, mint};
-use tidegate_proto::yojimbo::netcode::UserData;
 use tidegate_proto::yojimbo::{Connector, Params};
 use tidegate_proto::{Event, Session};
-
-/// Echoes every stream until its end.
-fn echo_server() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || {
-        for mut stream in listener.incoming().flatten() {
-            std::thread::spawn(move || {
-                let mut reader = stream.try_clone().unwrap();
-                std::io::copy(&mut reader, &mut stream).ok();
-            });
-        }
-    });
-    address
-}
 
 /// `tidegate serve` with four workers.
 struct Serve {
@@ -130,16 +113,7 @@ struct Player {
 
 impl Player {
     fn new(place: &Place, server: SocketAddr, client_id: u64) -> Self {
-        let key = read_key_file(&place.path("netcode.key")).unwrap();
-        let recipe = Recipe {
-            protocol_id: u64::from_le_bytes(*b"tidegat1"),
-            client_id,
-            servers: vec![server],
-            lifetime: Duration::from_secs(30),
-            timeout: Duration::from_secs(10),
-            user_data: UserData::empty(),
-        };
-        let token = mint(recipe, &key).unwrap();
+        let token = mint(place, client_id, &[server], Duration::from_secs(10));
         let mut clock = Clock::start();
         let now = clock.now();
         let session = Connector::new(now, Arc::new(Params::default()), token, client_id);

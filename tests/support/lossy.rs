@@ -6,6 +6,18 @@ use std::time::Duration;
 use tidegate::lag::{Lag, Setup, Weather};
 use tidegate_proto::sim::{Conditions, Done};
 
+/// One datagram in ten is lost, a few are late or come twice.
+pub fn bad_network() -> Conditions {
+    Conditions {
+        delay: Duration::from_millis(10),
+        jitter: Duration::from_millis(5),
+        loss: 0.1,
+        reorder: (0.02, Duration::from_millis(20)),
+        duplicate: 0.01,
+        ..Conditions::default()
+    }
+}
+
 /// Relays datagrams to one server, each client from a socket of its own, and loses some.
 pub struct Lossy {
     pub address: SocketAddr,

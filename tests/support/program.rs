@@ -29,6 +29,30 @@ impl Place {
         std::fs::write(self.0.join(name), text).unwrap();
     }
 
+    /// Starts `serve` with one listener on a free port, and its key beside it.
+    pub fn serve(
+        &self,
+        protocol: &str,
+        framing: &str,
+        backend: SocketAddr,
+        more: &[&str],
+    ) -> Program {
+        let listen = format!("{protocol}://127.0.0.1:0");
+        let backend = format!("tcp://{backend}");
+        let arguments = [
+            "serve",
+            "--listen",
+            &listen,
+            "--backend",
+            &backend,
+            "--framing",
+            framing,
+            "--admin",
+            "",
+        ];
+        self.start(&[&arguments, more].concat())
+    }
+
     /// Starts the program with these arguments.
     pub fn start(&self, arguments: &[&str]) -> Program {
         let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))

@@ -1,0 +1,170 @@
+//! The relay without its program: one worker, one listener, the toy protocol.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate::backend::{Pool, Rules, SocketOptions};
+use tidegate::board::{Board, ListenerInfo, Reporter};
+use tidegate::capacity::Capacity;
+use tidegate::clock::Clock;
+use tidegate::config::{Backoff, Balance, Target, UnreliablePolicy};
+use tidegate::counters::WorkerCounters;
+use tidegate::framing::{FrameCodec, Framing};
+use tidegate::listener::{Destination, Parts};
+use tidegate::udp::{Options, UdpSocket};
+use tidegate::worker::{Command, Handle};
+use tidegate_proto::{Endpoint, Now};
+
+use super::{toy, wait_until};
+
+/// One worker with one listener that speaks the toy protocol, in front of these targets.
+pub struct Relay {
+    pub address: SocketAddr,
+    pub board: Arc<Board>,
+    clock: Clock,
+    worker: Option<Handle>,
+}
+
+/// What a relay of a test can be told to do otherwise.
+pub struct Setup {
+    pub bind: SocketAddr,
+    pub framing: Framing,
+    pub attempts: u32,
+    pub connect_timeout: Duration,
+    pub stall: Duration,
+    pub unreliable: UnreliablePolicy,
+    pub max_message: usize,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            bind: SocketAddr::from(([127, 0, 0, 1], 0)),
+            framing: Framing::U16Be,
+            attempts: 1,
+            connect_timeout: Duration::from_secs(2),
+            stall: Duration::from_secs(10),
+            unreliable: UnreliablePolicy::DropOldest,
+            max_message: 60_000,
+        }
+    }
+}
+
+impl Relay {
+    pub fn start(targets: &[Target], setup: Setup) -> Self {
+        let mut clock = Clock::start();
+        let board = Arc::new(Board::new(clock.now(), 1 << 28));
+        board.add_backend(tidegate::board::BackendInfo {
+            name: "test".into(),
+            targets: vec![String::new(); targets.len()],
+        });
+        let socket = UdpSocket::bind(
+            setup.bind,
+            Options {
+                receive_buffer: 1 << 22,
+                ..Options::default()
+            },
+        )
+        .unwrap();
+        let address = socket.local_addr();
+        let reporter = board
+            .add_listener(
+                ListenerInfo {
+                    name: "test".into(),
+                    protocol: "toy",
+                    bind: vec![address],
+                    backend: "test".into(),
+                    peers_max: 64,
+                },
+                1,
+            )
+            .remove(0);
+        let parts = toy_parts(socket, targets, &setup, Some(reporter));
+        let worker = Handle::spawn("test".into(), clock.clone(), vec![parts], ()).unwrap();
+        Self {
+            address,
+            board,
+            clock,
+            worker: Some(worker),
+        }
+    }
+
+    pub fn tell(&self, command: Command) {
+        self.worker.as_ref().unwrap().tell(command);
+    }
+
+    fn now(&mut self) -> Now {
+        self.clock.now()
+    }
+
+    /// The counters as last published.
+    pub fn counters(&mut self) -> WorkerCounters {
+        let now = self.now();
+        self.board.snapshot(now).listeners[0].counters.clone()
+    }
+
+    /// Waits until the published counters satisfy this; they are published four times a second.
+    pub fn wait_for(&mut self, what: &str, is: impl Fn(&WorkerCounters) -> bool) -> WorkerCounters {
+        wait_until(what, Duration::from_secs(15), || {
+            let counters = self.counters();
+            is(&counters).then_some(counters)
+        })
+    }
+
+    /// Waits for the worker's end.
+    pub fn join(mut self) -> WorkerCounters {
+        let worker = self.worker.take().unwrap();
+        wait_until("the worker ends", Duration::from_secs(10), || {
+            worker.is_finished().then_some(())
+        });
+        worker.join().unwrap().unwrap();
+        self.counters()
+    }
+}
+
+/// A listener that speaks the toy protocol, in front of these targets.
+pub fn toy_parts(
+    socket: UdpSocket,
+    targets: &[Target],
+    setup: &Setup,
+    reporter: Option<Reporter>,
+) -> Parts {
+    Parts {
+        name: "test".into(),
+        protocol: "toy",
+        socket: Some(socket),
+        endpoint: Endpoint::new(
+            Box::new(toy::Door),
+            tidegate_proto::endpoint::Params::default(),
+        ),
+        destination: Some(Destination {
+            pool: Arc::new(Pool::new(Balance::First, targets)),
+            timeout: setup.connect_timeout,
+            attempts: setup.attempts,
+            backoff: Backoff {
+                first: Duration::from_millis(20),
+                most: Duration::from_millis(100),
+            },
+            proxy: None,
+            socket: SocketOptions {
+                nodelay: true,
+                keepalive: None,
+                user_timeout: Duration::from_secs(10),
+            },
+        }),
+        rules: Rules {
+            codec: FrameCodec::new(setup.framing, false, false, setup.max_message),
+            unreliable: setup.unreliable,
+            acknowledge_written: false,
+            stall: setup.stall,
+            linger: Duration::from_secs(2),
+        },
+        admission: None,
+        limits: None,
+        capacity: Arc::new(Capacity::new(64, 1 << 28)),
+        reporter,
+        siblings: tidegate::listener::Siblings::default(),
+        seed: 1,
+    }
+}
