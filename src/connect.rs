@@ -23,7 +23,6 @@ use crate::clock::Clock;
 use crate::config::{Config, LocalAddress, Protocol, Tunnel, UnreliablePolicy};
 use crate::control::{ControlSocket, Gate};
 use crate::core_dumps;
-use crate::crew::Crew;
 use crate::exit::Unavailable;
 use crate::listener::{Dial, Parts, Siblings};
 use crate::logging::Logging;
@@ -32,6 +31,7 @@ use crate::shutdown::Fleet;
 use crate::tokens;
 use crate::udp::{Options, UdpSocket};
 use crate::worker::{Command, Handle, Remote};
+use crate::workers::Workers;
 
 /// Runs until told to stop.
 pub fn run(config: Config, logging: Logging) -> anyhow::Result<()> {
@@ -83,7 +83,7 @@ async fn connect(config: Config, logging: Logging) -> anyhow::Result<()> {
     let gate = Arc::new(Gate::new(
         told,
         now,
-        Crew::new(remotes.clone()),
+        Workers::new(remotes.clone()),
         Arc::new(Backends::new(board.clone())),
         logging,
     ));

@@ -15,7 +15,6 @@ use crate::clock::Clock;
 use crate::config::{Config, Drain, Loaded};
 use crate::control::{ControlSocket, Gate};
 use crate::core_dumps;
-use crate::crew::Crew;
 use crate::exit::Unavailable;
 use crate::logging::Logging;
 use crate::notify;
@@ -24,6 +23,7 @@ use crate::reload::{Site, Source, values};
 use crate::shutdown::Fleet;
 use crate::token_history::StateDirectory;
 use crate::worker::Handle;
+use crate::workers::Workers;
 
 /// Runs until told to stop.
 ///
@@ -50,11 +50,11 @@ async fn serve(
     let config = &loaded.config;
     let mut server = Server::open_recorded(config, capture).await?;
     tokio::spawn(logging.clone().publish(server.means.board.clone()));
-    let crew = Crew::new(server.fleet.remotes());
+    let workers = Workers::new(server.fleet.remotes());
     let gate = Gate::new(
         server.means.board.clone(),
         server.means.clock.clone(),
-        crew.clone(),
+        workers.clone(),
         server.backends.clone(),
         logging.clone(),
     );
@@ -64,7 +64,7 @@ async fn serve(
         means: server.means.clone(),
         posts: std::mem::take(&mut server.posts),
         backends: server.backends.clone(),
-        crew,
+        workers,
         logging,
     };
     let gate = gate.with_tap(server.means.tap.clone());

@@ -18,18 +18,18 @@ use crate::board::{Board, State};
 use crate::capture::{Order, Tap};
 use crate::clock::{self, Clock};
 use crate::config::{Refusal, parse_id};
-use crate::crew::Crew;
 use crate::listener::{PeerView, Whom};
 use crate::logging::Logging;
 use crate::notify;
 use crate::reload::{Outcome, Site};
+use crate::workers::Workers;
 use ipnet::IpNet;
 
 /// Everything an operator can reach.
 pub struct Gate {
     board: Arc<Board>,
     clock: Clock,
-    crew: Crew,
+    workers: Workers,
     backends: Arc<Backends>,
     logging: Logging,
     /// Counts drains and their ends, so that the grace of an old one does not end a newer one.
@@ -45,14 +45,14 @@ impl Gate {
     pub fn new(
         board: Arc<Board>,
         clock: Clock,
-        crew: Crew,
+        workers: Workers,
         backends: Arc<Backends>,
         logging: Logging,
     ) -> Self {
         Self {
             board,
             clock,
-            crew,
+            workers,
             backends,
             logging,
             drains: AtomicU64::new(0),
@@ -138,7 +138,7 @@ impl Gate {
             Request::Kick { whom } => {
                 let meant = session_or_client(&whom)?;
                 let ended = self
-                    .crew
+                    .workers
                     .sum(move |now, listener| listener.end(now, meant, CloseReason::Kicked))
                     .await?;
                 if ended == 0 {
@@ -150,7 +150,7 @@ impl Gate {
             Request::Unban { whom } => {
                 let meant = range_or_client(&whom)?;
                 let lifted = self
-                    .crew
+                    .workers
                     .sum(move |_, listener| usize::from(listener.unban(meant)))
                     .await?;
                 if lifted == 0 {
@@ -207,7 +207,10 @@ impl Gate {
     }
 
     async fn peers(&self) -> anyhow::Result<Vec<PeerView>> {
-        let all = self.crew.ask(|now, listener| listener.views(now)).await?;
+        let all = self
+            .workers
+            .ask(|now, listener| listener.views(now))
+            .await?;
         Ok(all.into_iter().flatten().collect())
     }
 
@@ -215,7 +218,7 @@ impl Gate {
         let meant = range_or_client(whom)?;
         let span = seconds.map(Duration::from_secs);
         let answers = self
-            .crew
+            .workers
             .ask(move |now, listener| listener.ban(now, meant, span))
             .await?;
         let mut ended = 0;
@@ -227,7 +230,7 @@ impl Gate {
 
     async fn bans(&self) -> anyhow::Result<Value> {
         // Every worker knows the same.
-        let all = self.crew.ask(|now, listener| listener.bans(now)).await?;
+        let all = self.workers.ask(|now, listener| listener.bans(now)).await?;
         let mut bans: Vec<_> = all.into_iter().flatten().collect();
         bans.sort();
         bans.dedup_by(|a, b| a.0 == b.0);
@@ -263,7 +266,7 @@ impl Gate {
     }
 
     async fn drain(self: &Arc<Self>, seconds: Option<u64>) -> anyhow::Result<Value> {
-        self.crew
+        self.workers
             .sum(|_, listener| {
                 listener.set_draining(true);
                 0
@@ -285,7 +288,7 @@ impl Gate {
     async fn end_drain(self: Arc<Self>, number: u64, grace: Duration) {
         sleep(grace).await;
         if self.drains.load(Relaxed) == number {
-            self.crew
+            self.workers
                 .each(|now, listener| listener.drain(now, DRAIN_LINGER));
         }
     }
@@ -295,7 +298,7 @@ impl Gate {
             bail!("the process is stopping");
         }
         self.drains.fetch_add(1, Relaxed);
-        self.crew
+        self.workers
             .sum(|_, listener| {
                 listener.set_draining(false);
                 0

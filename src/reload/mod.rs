@@ -24,10 +24,10 @@ use crate::backend::Pool;
 use crate::backends::Backends;
 use crate::board::State;
 use crate::config::{Backend, Drain, Listener, Loaded, Protocol, fingerprint};
-use crate::crew::Crew;
 use crate::listener::{Held, Listener as Worked};
 use crate::logging::Logging;
 use crate::post::{self, Means, Place, Post, Shares, Sockets};
+use crate::workers::Workers;
 pub use plan::Values;
 use plan::{Change, LEVEL, Plan, Running};
 
@@ -41,7 +41,7 @@ pub struct Site {
     pub means: Means,
     pub posts: Vec<Post>,
     pub backends: Arc<Backends>,
-    pub crew: Crew,
+    pub workers: Workers,
     pub logging: Logging,
 }
 
@@ -105,7 +105,7 @@ impl Site {
         let running: Vec<Running> = self.posts.iter().map(running).collect();
         let mut plan = Plan::new(&self.values, &new, loaded.config.listeners, &running);
         self.check_names(&plan)?;
-        let (held, bans) = survey(&self.crew).await?;
+        let (held, bans) = survey(&self.workers).await?;
         plan.check_room(&self.means.runtime, &held)?;
         let mut pools = BTreeMap::new();
         let openings = self.open(std::mem::take(&mut plan.added), &mut pools)?;
@@ -123,7 +123,7 @@ impl Site {
         }
         self.remember(new, &plan, &outcome);
         // Whoever asked may count on it that the workers have it.
-        self.crew.ask(|_, _| ()).await.context("in force, but")?;
+        self.workers.ask(|_, _| ()).await.context("in force, but")?;
         outcome.applied = plan.applied.into_iter().collect();
         outcome.needs_restart = plan.waiting;
         Ok(outcome)
@@ -239,7 +239,7 @@ impl Site {
             let policy = post.update(&self.means, &listener)?;
             self.serve(moving.shares, bans);
             let grace = drain.grace;
-            self.crew.each(move |now, listener| {
+            self.workers.each(move |now, listener| {
                 let mine = listener.name() == name;
                 let held = listener.held().filter(|_| mine);
                 if held.is_some_and(|held| removed.contains(&held.address)) {
@@ -255,7 +255,7 @@ impl Site {
     fn end(&mut self, removed: &[String], drain: &Drain, outcome: &mut Outcome) {
         for name in removed {
             let (grace, named) = (drain.grace, name.clone());
-            self.crew.each(move |now, listener| {
+            self.workers.each(move |now, listener| {
                 if listener.name() == named {
                     listener.retire(now, grace);
                 }
@@ -278,9 +278,9 @@ impl Site {
         for admission in parts.filter_map(|parts| parts.admission.as_mut()) {
             admission.adopt(bans.clone());
         }
-        self.crew.add(shares);
+        self.workers.add(shares);
         if self.means.board.state() == State::Draining {
-            self.crew.each(|_, listener| listener.set_draining(true));
+            self.workers.each(|_, listener| listener.set_draining(true));
         }
     }
 
@@ -300,9 +300,9 @@ impl Site {
 }
 
 /// Which addresses are taken, and who is banned.
-async fn survey(crew: &Crew) -> anyhow::Result<(Vec<Held>, Bans)> {
+async fn survey(workers: &Workers) -> anyhow::Result<(Vec<Held>, Bans)> {
     let look = |_, listener: &mut Worked| (listener.held(), listener.bans_in_force());
-    let (held, bans): (Vec<_>, Vec<_>) = crew.ask(look).await?.into_iter().unzip();
+    let (held, bans): (Vec<_>, Vec<_>) = workers.ask(look).await?.into_iter().unzip();
     let bans = bans.into_iter().flatten().next().unwrap_or_default();
     Ok((held.into_iter().flatten().collect(), bans))
 }

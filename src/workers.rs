@@ -12,19 +12,19 @@ use crate::worker::{Command, Remote};
 
 /// The workers of the process.
 #[derive(Clone)]
-pub struct Crew {
-    workers: Vec<Remote>,
+pub struct Workers {
+    remotes: Vec<Remote>,
 }
 
-impl Crew {
+impl Workers {
     /// These.
-    pub fn new(workers: Vec<Remote>) -> Self {
-        Self { workers }
+    pub fn new(remotes: Vec<Remote>) -> Self {
+        Self { remotes }
     }
 
     /// Gives each worker its share.
     pub fn add(&self, shares: Vec<Vec<Parts>>) {
-        for (worker, parts) in self.workers.iter().zip(shares) {
+        for (worker, parts) in self.remotes.iter().zip(shares) {
             for parts in parts {
                 worker.tell(Command::Add(Box::new(parts)));
             }
@@ -33,7 +33,7 @@ impl Crew {
 
     /// Has it done to every listener, between two turns.
     pub fn each(&self, act: impl Fn(Now, &mut Listener) + Clone + Send + 'static) {
-        for worker in &self.workers {
+        for worker in &self.remotes {
             let act = act.clone();
             worker.visit(move |now, listeners| {
                 for listener in listeners {
