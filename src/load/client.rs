@@ -10,13 +10,13 @@ use std::io;
 use std::time::Duration;
 
 use mio::{Registry, Token};
-use tidegate_proto::{CloseReason, Event, Message, Now, SendError, Session, Timestamp};
+use tidegate_proto::{CloseReason, Event, Now, SendError, Session, Timestamp};
 
 use super::Lanes;
-use super::content::{Judgement, Kind, Shape};
+use super::content::{Kind, Shape};
 use super::crew::{Desk, Plan};
-use super::lane::{Lane, Return};
-use super::tally::{Tally, micros};
+use super::ears::Ears;
+use super::tally::micros;
 use crate::udp::{Options, Received, UdpError, UdpSocket};
 
 /// What all clients do alike.
@@ -75,27 +75,13 @@ struct Line {
     socket: UdpSocket,
 }
 
-/// What a client listens with.
-struct Ears {
-    number: u32,
-    reliable: Lane,
-    unreliable: Lane,
-    /// The start of a message whose rest has not come: a backend behind raw framing cuts as it likes.
-    stream: Vec<u8>,
-}
-
 impl Client {
     pub(super) fn new(number: u32, first_dial: Timestamp) -> Self {
         Self {
             stage: Stage::Waiting(first_dial),
             first_dial,
             line: None,
-            ears: Ears {
-                number,
-                reliable: Lane::default(),
-                unreliable: Lane::default(),
-                stream: Vec::new(),
-            },
+            ears: Ears::new(number),
             asked: 0,
             next_due: Timestamp::MAX,
             table: None,
@@ -435,80 +421,6 @@ impl Client {
             }
         }
         session.confirm_written(now);
-    }
-}
-
-impl Ears {
-    /// A message, or on the reliable lane a piece of a stream of them.
-    fn take(
-        &mut self,
-        now: Now,
-        message: Message<'_>,
-        shape: Shape,
-        tally: &mut Tally,
-        scratch: &mut Vec<u8>,
-    ) {
-        if self.stream.is_empty() || !message.reliable {
-            match shape.judge(self.number, message.payload, scratch) {
-                Judgement::Whole(kind, number) => return self.on_return(now, kind, number, tally),
-                Judgement::Wrong if !message.reliable => {
-                    tally.wrong += 1;
-                    return;
-                }
-                Judgement::Wrong => {}
-            }
-            let awaited = self.reliable.oldest();
-            let length = awaited.map(|number| shape.size(self.number, Kind::Reliable, number));
-            if length == Some(message.payload.len()) {
-                return self.on_damaged(tally);
-            }
-        }
-        self.stream.extend_from_slice(message.payload);
-        self.cut(now, shape, tally, scratch);
-    }
-
-    /// Takes whole messages from the front of the stream.
-    fn cut(&mut self, now: Now, shape: Shape, tally: &mut Tally, scratch: &mut Vec<u8>) {
-        let mut at = 0;
-        while self.stream.len() - at >= 4 {
-            let Some(length) = shape.announced(&self.stream[at..]) else {
-                // Where the next message begins is anybody's guess.
-                self.on_damaged(tally);
-                at = self.stream.len();
-                break;
-            };
-            let Some(message) = self.stream.get(at..at + length) else {
-                break;
-            };
-            match shape.judge(self.number, message, scratch) {
-                Judgement::Whole(kind, number) => self.on_return(now, kind, number, tally),
-                Judgement::Wrong => self.on_damaged(tally),
-            }
-            at += length;
-        }
-        self.stream.drain(..at);
-    }
-
-    fn on_damaged(&mut self, tally: &mut Tally) {
-        tally.wrong += 1;
-        self.reliable.on_damaged();
-    }
-
-    fn on_return(&mut self, now: Now, kind: Kind, number: u32, tally: &mut Tally) {
-        let (lane, messages) = match kind {
-            Kind::Reliable => (&mut self.reliable, &mut tally.reliable),
-            Kind::Unreliable => (&mut self.unreliable, &mut tally.unreliable),
-        };
-        match lane.on_return(number) {
-            Return::New { due, late } => {
-                messages.back += 1;
-                messages.out_of_order += u64::from(late);
-                let took = micros(now.mono.since(due));
-                tally.round_trip.saturating_record(took);
-            }
-            Return::Again => messages.duplicated += 1,
-            Return::Never => tally.wrong += 1,
-        }
     }
 }
 

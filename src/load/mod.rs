@@ -4,7 +4,7 @@
 //!   clients (crew.rs, one thread or more) ══ UDP ══▶ the server ──▶ a backend that echoes (echo.rs)
 //!      │ client.rs: session, socket, timetable                           │
 //!      ◀───────────────────────────────────────────────────────────────┘
-//!      lane.rs checks every byte that comes back, tally.rs counts
+//!      ears.rs checks every byte that comes back, lane.rs its place, tally.rs counts
 //! ```
 //!
 //! Each client has a UDP socket of its own, as players have. Servers tell gaffer and rudp clients apart
@@ -20,6 +20,7 @@
 mod client;
 mod content;
 mod crew;
+mod ears;
 pub mod echo;
 mod lane;
 pub mod report;
