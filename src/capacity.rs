@@ -17,6 +17,15 @@ pub struct Capacity {
     assembling: AtomicU64,
 }
 
+/// A limit of the process, as configured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// Peers over all listeners.
+    Peers(usize),
+    /// Bytes in all queues.
+    QueueMemory(u64),
+}
+
 impl Capacity {
     /// Nothing is taken yet.
     pub fn new(peers_max: usize, queued_max: u64) -> Self {
@@ -29,11 +38,16 @@ impl Capacity {
         }
     }
 
-    /// Whether a newcomer would be too many: no seat is left, or nine tenths of the memory are used,
+    /// What a newcomer would be too many for: no seat is left, or nine tenths of the memory are used,
     /// so that those who are here keep some.
-    pub fn is_full(&self) -> bool {
-        self.peers.load(Relaxed) >= self.peers_max
-            || self.queued.load(Relaxed) >= self.queued_max / 10 * 9
+    pub fn limit_met(&self) -> Option<Limit> {
+        if self.peers.load(Relaxed) >= self.peers_max {
+            Some(Limit::Peers(self.peers_max))
+        } else if self.queued.load(Relaxed) >= self.queued_max / 10 * 9 {
+            Some(Limit::QueueMemory(self.queued_max))
+        } else {
+            None
+        }
     }
 
     /// Bytes that somebody whose queues hold `own` has to let go, so that all of them together hold
@@ -86,14 +100,14 @@ mod tests {
     fn seats_and_memory_run_out() {
         let capacity = Capacity::new(2, 1_000);
         capacity.on_arrival();
-        assert!(!capacity.is_full());
+        assert_eq!(capacity.limit_met(), None);
         capacity.on_arrival();
-        assert!(capacity.is_full());
+        assert_eq!(capacity.limit_met(), Some(Limit::Peers(2)));
         capacity.on_departure();
         capacity.on_queued(0, 899);
-        assert!(!capacity.is_full());
+        assert_eq!(capacity.limit_met(), None);
         capacity.on_queued(899, 900);
-        assert!(capacity.is_full());
+        assert_eq!(capacity.limit_met(), Some(Limit::QueueMemory(1_000)));
         assert_eq!(capacity.excess(900), 0);
         capacity.on_queued(900, 1_200);
         assert_eq!(
@@ -101,7 +115,7 @@ mod tests {
             [0, 101, 201]
         );
         capacity.on_queued(1_200, 0);
-        assert!(!capacity.is_full());
+        assert_eq!(capacity.limit_met(), None);
     }
 
     #[test]

@@ -347,6 +347,53 @@ fn clients_that_do_not_get_in_say_why() {
     assert_eq!(count(&result, "/refused/connect_timeout"), 3, "{result}");
 }
 
+/// Who is turned away hears "denied" and no more; the log has the key to raise.
+#[test]
+fn a_full_server_names_the_limit_that_was_met() {
+    let bench = Bench::new("full");
+    let echo = tidegate::load::echo::start(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    for (key, runtime, listener) in [
+        ("runtime.max_peers", "max_peers = 1", ""),
+        ("listener.game.max_peers", "", "max_peers = 1"),
+    ] {
+        bench.place.write(
+            "full.toml",
+            &format!(
+                r#"
+                version = 1
+                [runtime]
+                {runtime}
+                [admin]
+                listen = ""
+                [listener.game]
+                protocol = "gaffer"
+                bind = ["127.0.0.1:0"]
+                backend = "echo"
+                {listener}
+                [backend.echo]
+                targets = ["tcp://{echo}"]
+                framing = "u16be"
+                "#
+            ),
+        );
+        let mut serve = bench.place.start(&["serve", "--config", "full.toml"]);
+        let remote = format!("gaffer://{}", serve.address());
+        let three = ["load", "--remote", &remote, "--clients", "3", "--for", "2s"];
+        let load = bench
+            .place
+            .start(&[&three[..], &["--connect-timeout", "2s"]].concat());
+        let line = serve.wait_for("newcomers_refused");
+        for part in [
+            format!("\"key\":\"{key}\""),
+            "\"limit\":1,".to_owned(),
+            "\"reason\":\"full\"".to_owned(),
+        ] {
+            assert!(line.contains(&part), "no {part} in {line}");
+        }
+        drop(load);
+    }
+}
+
 /// Two sides with different layouts, or with different ideas of where the server is: the log says so.
 #[test]
 fn settings_that_differ_are_named_in_the_servers_log() {

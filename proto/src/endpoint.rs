@@ -286,6 +286,11 @@ impl Endpoint {
         Deadline::earlier(timers, self.acceptor.poll_timeout())
     }
 
+    /// The most peers it takes.
+    pub fn peers_max(&self) -> usize {
+        self.params.peers_max
+    }
+
     /// Takes no new peers from now on, for this reason; `None` takes them again.
     pub fn set_refusing(&mut self, reason: Option<Reject>) {
         self.refusing = reason;

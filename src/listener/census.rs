@@ -174,6 +174,7 @@ impl Listener {
         if let Some(admission) = &mut self.admission {
             counters.admission = admission.counters(now.mono);
         }
+        self.say_what_is_full();
     }
 
     /// A session came, or ended, behind the back of the walk.

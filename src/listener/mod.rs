@@ -13,6 +13,7 @@
 
 mod attempt;
 mod census;
+mod full;
 mod handover;
 mod lobby;
 mod orders;
@@ -139,6 +140,8 @@ pub struct Listener {
     sent: Sent,
     reporter: Option<Reporter>,
     census: Census,
+    /// Newcomers refused because it was full, as far as that was said.
+    full_said: u64,
     siblings: Siblings,
     handovers: Handovers,
     /// Siblings wrote more than was read in a turn.
@@ -187,6 +190,7 @@ impl Listener {
             sent: Sent::default(),
             reporter: parts.reporter,
             census: Census::default(),
+            full_said: 0,
             siblings: parts.siblings,
             handovers: Handovers::default(),
             has_letters: false,
@@ -374,7 +378,7 @@ impl Listener {
         if self.draining {
             Some(Reject::Draining)
         } else {
-            self.capacity.is_full().then_some(Reject::Full)
+            self.capacity.limit_met().map(|_| Reject::Full)
         }
     }
 
