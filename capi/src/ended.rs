@@ -79,14 +79,12 @@ pub(crate) fn number(ended: Ended) -> i32 {
             | CloseReason::BackendStalled
             | CloseReason::BackendProtocolError
             | CloseReason::MessageTooLarge
-            | CloseReason::IdleNoData
             | CloseReason::Overload
             | CloseReason::Replaced
             | CloseReason::Kicked
             | CloseReason::Banned
             | CloseReason::Drain
-            | CloseReason::Shutdown
-            | CloseReason::InternalError => TIDEGATE_ENDED_OTHER,
+            | CloseReason::Shutdown => TIDEGATE_ENDED_OTHER,
         },
     }
 }

@@ -328,16 +328,12 @@ pub enum Reject {
     TokenInvalid,
     /// A session of this client id is live.
     ClientIdInUse,
-    /// A session of this address is live.
-    AddressInUse,
     /// The response does not answer our challenge.
     ChallengeFailed,
     /// Too many handshakes under way.
     HandshakesFull,
     /// No free slot.
     Full,
-    /// The backend cannot be reached, so no peer is seated in front of it.
-    BackendUnavailable,
     /// We are going; no new peers.
     Draining,
     /// The source did not answer our probe (gaffer, rudp).
@@ -346,7 +342,7 @@ pub enum Reject {
 
 impl Reject {
     /// Every reason, in the order of the enum: metric series exist at zero from the start.
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 32] = [
         Self::BadSource,
         Self::SourceDenied,
         Self::Banned,
@@ -374,11 +370,9 @@ impl Reject {
         Self::TokenHistoryFull,
         Self::TokenInvalid,
         Self::ClientIdInUse,
-        Self::AddressInUse,
         Self::ChallengeFailed,
         Self::HandshakesFull,
         Self::Full,
-        Self::BackendUnavailable,
         Self::Draining,
         Self::Unproven,
     ];
@@ -413,11 +407,9 @@ impl Reject {
             Self::TokenHistoryFull => "token_history_full",
             Self::TokenInvalid => "token_invalid",
             Self::ClientIdInUse => "client_id_in_use",
-            Self::AddressInUse => "address_in_use",
             Self::ChallengeFailed => "challenge_failed",
             Self::HandshakesFull => "handshakes_full",
             Self::Full => "full",
-            Self::BackendUnavailable => "backend_unavailable",
             Self::Draining => "draining",
             Self::Unproven => "unproven",
         }
@@ -458,8 +450,6 @@ pub enum CloseReason {
     /// A message that fits no frame, or a frame that fits no message.
     MessageTooLarge,
     // -- us
-    /// Nothing was forwarded for too long.
-    IdleNoData,
     /// Memory or descriptors ran out.
     Overload,
     /// A newer session of the same client took its place.
@@ -472,8 +462,6 @@ pub enum CloseReason {
     Drain,
     /// The process ends at once.
     Shutdown,
-    /// A bug in tidegate.
-    InternalError,
     // -- only when we dial
     /// The server denied the connection (full, or its backend is away).
     Denied,
@@ -485,7 +473,7 @@ pub enum CloseReason {
 
 impl CloseReason {
     /// Every reason, in the order of the enum.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 23] = [
         Self::PeerDisconnect,
         Self::PeerTimeout,
         Self::PeerStalled,
@@ -500,14 +488,12 @@ impl CloseReason {
         Self::BackendStalled,
         Self::BackendProtocolError,
         Self::MessageTooLarge,
-        Self::IdleNoData,
         Self::Overload,
         Self::Replaced,
         Self::Kicked,
         Self::Banned,
         Self::Drain,
         Self::Shutdown,
-        Self::InternalError,
         Self::Denied,
         Self::ConnectTimeout,
         Self::TokenExpired,
@@ -530,14 +516,12 @@ impl CloseReason {
             Self::BackendStalled => "backend_stalled",
             Self::BackendProtocolError => "backend_protocol_error",
             Self::MessageTooLarge => "message_too_large",
-            Self::IdleNoData => "idle_no_data",
             Self::Overload => "overload",
             Self::Replaced => "replaced",
             Self::Kicked => "kicked",
             Self::Banned => "banned",
             Self::Drain => "drain",
             Self::Shutdown => "shutdown",
-            Self::InternalError => "internal_error",
             Self::Denied => "denied",
             Self::ConnectTimeout => "connect_timeout",
             Self::TokenExpired => "token_expired",

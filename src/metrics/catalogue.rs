@@ -736,11 +736,9 @@ pub(super) const fn ends_handshake(reject: Reject) -> bool {
         | Reject::TokenHistoryFull
         | Reject::TokenInvalid
         | Reject::ClientIdInUse
-        | Reject::AddressInUse
         | Reject::ChallengeFailed
         | Reject::HandshakesFull
         | Reject::Full
-        | Reject::BackendUnavailable
         | Reject::Draining
         | Reject::Unproven => true,
     }
