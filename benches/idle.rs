@@ -3,7 +3,11 @@
 //! Players join and are silent: what is left is keep-alives, clocks and the census. Processor time
 //! and memory of the server, which has a backend stream for each.
 //!
-//! `--peers 1000,5000,19000`; `--seconds 8`. Each peer is a descriptor of the server: `ulimit -n`.
+//! Then the protocol alone, without sockets: more peers than this machine may have descriptors for, and
+//! whether each costs more when there are many.
+//!
+//! `--peers 1000,5000,19000`; `--seconds 8`; `--alone 1000,10000,50000`. Each peer is a descriptor of the
+//! server and one of the bench: `ulimit -n`.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,21 +16,20 @@
 
 mod stand;
 
-use std::io::Read;
 use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
+use stand::backend::hold_streams;
+use stand::in_memory::InMemory;
 use stand::players::Players;
 use stand::program::{Place, Program};
-use stand::{flag, option, table};
+use stand::{flag, nanos, option, table};
 use tidegate_proto::yojimbo::Params;
 
 fn main() {
     if flag("test") {
         return;
     }
-    let given = std::env::args().skip_while(|flag| flag != "--peers").nth(1);
-    let given = given.unwrap_or_else(|| "1000,5000,19000".to_owned());
     table::circumstances();
     table::head(&[
         "idle peers",
@@ -38,9 +41,53 @@ fn main() {
         "joined in s",
         "CPU us per join",
     ]);
-    for peers in given.split(',') {
-        measure(peers.parse().unwrap(), option("seconds", 8.0));
+    for peers in list("--peers", "1000,5000,19000") {
+        measure(peers, option("seconds", 8.0));
     }
+    println!();
+    table::head(&[
+        "idle sessions",
+        "server, of a core",
+        "us per peer and second",
+    ]);
+    for peers in list("--alone", "1000,10000,50000") {
+        measure_alone(peers);
+    }
+}
+
+fn list(flag: &str, default: &str) -> Vec<usize> {
+    let given = std::env::args().skip_while(|given| given != flag).nth(1);
+    let given = given.unwrap_or_else(|| default.to_owned());
+    given
+        .split(',')
+        .map(|count| count.parse().unwrap())
+        .collect()
+}
+
+/// No sockets: keep-alives and clocks of so many sessions for ten seconds.
+fn measure_alone(peers: usize) {
+    let mut world = InMemory::new(u32::try_from(peers).unwrap(), 0);
+    let mut quietest = u64::MAX;
+    for second in 0..13 {
+        let mut took = 0;
+        for _ in 0..10 {
+            world.idle_clients();
+            let start = nanos();
+            world.idle_server();
+            took += nanos() - start;
+            world.take_down();
+        }
+        // The first keep-alives after a join come close together.
+        if second >= 3 {
+            quietest = quietest.min(took);
+        }
+    }
+    let nanos = quietest as f64;
+    table::row(&[
+        peers.to_string(),
+        format!("{:.2} %", nanos / 1e7),
+        format!("{:.2}", nanos / 1e3 / peers as f64),
+    ]);
 }
 
 fn measure(peers: usize, seconds: f64) {
@@ -80,28 +127,4 @@ fn measure(peers: usize, seconds: f64) {
             (joined.cpu_nanos - empty.cpu_nanos) as f64 / 1e3 / peers as f64
         ),
     ]);
-}
-
-/// Accepts streams and keeps them, in the background and for good.
-fn hold_streams(listener: UnixListener) {
-    std::thread::spawn(move || {
-        let mut held = Vec::new();
-        for stream in listener.incoming() {
-            match stream {
-                Ok(stream) => held.push(stream),
-                // Out of descriptors: the server's connects wait in the queue and time out.
-                Err(_) => std::thread::sleep(Duration::from_millis(10)),
-            }
-            // A server that is gone closes its ends; then so do we.
-            if held
-                .first()
-                .is_some_and(|first: &std::os::unix::net::UnixStream| {
-                    first.set_nonblocking(true).ok();
-                    matches!((&mut (&*first)).read(&mut [0]), Ok(0))
-                })
-            {
-                return;
-            }
-        }
-    });
 }

@@ -3,9 +3,11 @@
 //! Players say messages at a fixed rate, the backend echoes them; each way counts as one message.
 //! Processor time is that of the relay alone (the whole process; on loopback that includes much of
 //! the kernel's receive path). Times run from the moment a message was said to the moment the other
-//! end read it, wake-ups of players and backend included.
+//! end read it, wake-ups of players and backend included. How much later than due it was said is the
+//! bench's own doing and a column of its own.
 //!
-//! `--peers 1000 --rate 30 --size 64 --seconds 8`; `--only plain|tidegate`; `--curve peers|size|rate`
+//! `--peers 1000 --rate 30 --size 64 --seconds 8`; `--only plain|tidegate`; `--curve peers|size|rate`;
+//! `--pin` ties the relay to core 1 and all else to core 0 (needs `taskset`); `--runs 5`, turn by turn
 
 mod stand;
 
@@ -16,7 +18,7 @@ use stand::plain::{Plain, PlainPlayers};
 use stand::players::Players;
 use stand::program::{Place, Program};
 use stand::spread::Spread;
-use stand::{STAMPS, flag, nanos, option, table};
+use stand::{STAMPS, flag, nanos, option, pin, table};
 use tidegate_proto::yojimbo::Params;
 
 /// One cell.
@@ -33,6 +35,7 @@ struct Outcome {
     cpu_nanos: u64,
     sleeps: Option<u64>,
     resident: Option<u64>,
+    late: Spread,
     up: Spread,
     down: Spread,
 }
@@ -48,6 +51,9 @@ fn main() {
         seconds: option("seconds", 8.0),
     };
     table::circumstances();
+    if flag("pin") {
+        pin(std::process::id(), 0, true);
+    }
     table::head(&[
         "relay",
         "peers",
@@ -58,6 +64,7 @@ fn main() {
         "of a core",
         "wake-ups/message",
         "KiB/peer",
+        "said late us p50/p99/p99.9",
         "up us p50/p99/p99.9",
         "down us p50/p99/p99.9",
     ]);
@@ -87,7 +94,8 @@ fn main() {
         Some(other) => panic!("no curve over {other}"),
     };
     let only = std::env::args().skip_while(|flag| flag != "--only").nth(1);
-    for load in loads {
+    let again = option("runs", 1.0) as usize;
+    for load in loads.into_iter().flat_map(|load| vec![load; again]) {
         for (name, run) in [
             ("plain", plain as fn(Load) -> Outcome),
             ("tidegate", tidegate),
@@ -117,6 +125,7 @@ fn print(name: &str, load: Load, outcome: &Outcome) {
         outcome
             .resident
             .map_or_else(dash, |bytes| format!("{:.1}", per_peer(bytes))),
+        outcome.late.text(),
         outcome.up.text(),
         outcome.down.text(),
     ]);
@@ -129,6 +138,7 @@ struct Schedule {
     next: u64,
     peers: usize,
     message: Vec<u8>,
+    late: Spread,
 }
 
 impl Schedule {
@@ -139,18 +149,21 @@ impl Schedule {
             next: 0,
             peers: load.peers,
             message: vec![0x5a; load.size.max(STAMPS)],
+            late: Spread::default(),
         }
     }
 
-    /// The messages due by now, each stamped with the time it was due: a late player counts.
+    /// The messages due by now, each stamped with the time it is said.
     fn due(&mut self, mut say: impl FnMut(usize, &[u8])) {
-        let now = nanos();
+        let until = nanos();
         loop {
             let at = self.start + (self.next as f64 * self.every) as u64;
-            if at > now {
+            if at > until {
                 return;
             }
-            self.message[..8].copy_from_slice(&at.to_le_bytes());
+            let now = nanos();
+            self.late.record(now - at);
+            self.message[..8].copy_from_slice(&now.to_le_bytes());
             say(self.next as usize % self.peers, &self.message);
             self.next += 1;
         }
@@ -170,35 +183,42 @@ fn tidegate(load: Load) -> Outcome {
     let backend = Backend::start(Habit::Echo);
     let place = Place::new();
     let server = Program::serve(&place, &backend.target(), 1, "");
+    if flag("pin") {
+        pin(server.id(), 1, true);
+    }
     let before = server.usage();
     let mut players = Players::new(server.address, Params::default());
     players.join(load.peers, 256, Duration::from_secs(60));
     let mut down = Spread::default();
     let mut heard = 0;
     let mut schedule = Schedule::new(load);
-    let mut round = |span: Duration, down: &mut Spread, heard: &mut u64| {
-        let until = nanos() + span.as_nanos() as u64;
-        while nanos() < until {
-            schedule.due(|player, message| {
-                players.say(player, message);
-            });
-            players.turn(Duration::from_micros(500), |_, message| {
-                *heard += 1;
-                way_down(message, down);
-            });
-        }
-    };
-    round(WARM_UP, &mut down, &mut heard);
+    let mut round =
+        |schedule: &mut Schedule, span: Duration, down: &mut Spread, heard: &mut u64| {
+            let until = nanos() + span.as_nanos() as u64;
+            while nanos() < until {
+                schedule.due(|player, message| {
+                    players.say(player, message);
+                });
+                players.turn(Duration::from_micros(500), |_, message| {
+                    *heard += 1;
+                    way_down(message, down);
+                });
+            }
+        };
+    round(&mut schedule, WARM_UP, &mut down, &mut heard);
     backend.take_way_up();
     (down, heard) = (Spread::default(), 0);
+    schedule.late.clear();
     let start = server.usage();
-    round(Duration::from_secs_f64(load.seconds), &mut down, &mut heard);
+    let span = Duration::from_secs_f64(load.seconds);
+    round(&mut schedule, span, &mut down, &mut heard);
     let end = server.usage();
     Outcome {
         messages: 2 * heard,
         cpu_nanos: end.cpu_nanos - start.cpu_nanos,
         sleeps: Some(end.sleeps - start.sleeps),
         resident: Some(end.resident.saturating_sub(before.resident)),
+        late: schedule.late,
         up: backend.take_way_up(),
         down,
     }
@@ -207,10 +227,13 @@ fn tidegate(load: Load) -> Outcome {
 fn plain(load: Load) -> Outcome {
     let backend = Backend::start(Habit::Echo);
     let relay = Plain::start(backend.address);
+    if flag("pin") {
+        relay.pin(1);
+    }
     let mut players = PlainPlayers::new(relay.address);
     let mut down = Spread::default();
     let mut schedule = Schedule::new(load);
-    let mut round = |span: Duration, down: &mut Spread| {
+    let mut round = |schedule: &mut Schedule, span: Duration, down: &mut Spread| {
         let until = nanos() + span.as_nanos() as u64;
         while nanos() < until {
             schedule.due(|player, message| players.say(player, message));
@@ -219,17 +242,20 @@ fn plain(load: Load) -> Outcome {
             });
         }
     };
-    round(WARM_UP, &mut down);
+    round(&mut schedule, WARM_UP, &mut down);
     backend.take_way_up();
     down.clear();
+    schedule.late.clear();
     let start = relay.done();
-    round(Duration::from_secs_f64(load.seconds), &mut down);
+    let span = Duration::from_secs_f64(load.seconds);
+    round(&mut schedule, span, &mut down);
     let end = relay.done();
     Outcome {
         messages: end.0 - start.0,
         cpu_nanos: end.1 - start.1,
         sleeps: None,
         resident: None,
+        late: schedule.late,
         up: backend.take_way_up(),
         down,
     }

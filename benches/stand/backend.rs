@@ -2,6 +2,7 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -79,6 +80,26 @@ impl Drop for Backend {
             thread.join().ok();
         }
     }
+}
+
+/// Accepts streams and keeps them, in the background, until the other side is gone.
+pub fn hold_streams(listener: UnixListener) {
+    std::thread::spawn(move || {
+        let mut held = Vec::new();
+        for stream in listener.incoming() {
+            match stream {
+                Ok(stream) => held.push(stream),
+                // Out of descriptors: the server's connects wait in the queue and time out.
+                Err(_) => std::thread::sleep(Duration::from_millis(10)),
+            }
+            if held.first().is_some_and(|first: &UnixStream| {
+                first.set_nonblocking(true).ok();
+                matches!((&mut (&*first)).read(&mut [0]), Ok(0))
+            }) {
+                return;
+            }
+        }
+    });
 }
 
 struct Work {

@@ -79,6 +79,20 @@ impl InMemory {
         self.exchange();
     }
 
+    /// The clients' half of it.
+    pub fn idle_clients(&mut self) {
+        self.now.mono += Duration::from_millis(100);
+        self.clients.handle_timeout(self.now);
+        self.transmit_up();
+    }
+
+    /// The server's; [`InMemory::take_down`] comes after it.
+    pub fn idle_server(&mut self) {
+        self.server.handle_timeout(self.now);
+        self.take_up();
+        self.transmit_down();
+    }
+
     fn exchange(&mut self) {
         self.transmit_up();
         self.take_up();

@@ -45,3 +45,20 @@ pub fn flag(name: &str) -> bool {
 
 /// Bytes at the start of every message: when it was sent, and when the backend had it.
 pub const STAMPS: usize = 16;
+
+/// Ties a process, with all its threads, or one thread, to a core; needs `taskset`.
+pub fn pin(id: u32, core: u32, whole: bool) {
+    let (id, core) = (id.to_string(), core.to_string());
+    let mut taskset = std::process::Command::new("taskset");
+    if whole {
+        taskset.arg("--all-tasks");
+    }
+    let done = taskset.args(["--cpu-list", "--pid", &core, &id]).output();
+    assert!(done.unwrap().status.success(), "taskset cannot pin {id}");
+}
+
+/// The number that the kernel knows this thread by.
+pub fn own_thread() -> u32 {
+    let path = std::fs::read_link("/proc/thread-self").unwrap();
+    path.file_name().unwrap().to_str().unwrap().parse().unwrap()
+}

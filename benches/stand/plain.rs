@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -24,6 +24,8 @@ struct Shared {
     stop: AtomicBool,
     messages: AtomicU64,
     cpu: AtomicU64,
+    /// Its number for the kernel, once it runs.
+    thread: AtomicU32,
 }
 
 impl Plain {
@@ -38,7 +40,10 @@ impl Plain {
         let address = socket.local_addr();
         let shared = Arc::new(Shared::default());
         let own = shared.clone();
-        let thread = std::thread::spawn(move || Work::new(socket, backend, own).run());
+        let thread = std::thread::spawn(move || {
+            own.thread.store(super::own_thread(), Ordering::Relaxed);
+            Work::new(socket, backend, own).run();
+        });
         Self {
             address,
             shared,
@@ -46,8 +51,18 @@ impl Plain {
         }
     }
 
+    /// Ties it to a core.
+    pub fn pin(&self, core: u32) {
+        loop {
+            match self.shared.thread.load(Ordering::Relaxed) {
+                0 => std::thread::yield_now(),
+                thread => return super::pin(thread, core, false),
+            }
+        }
+    }
+
     /// Messages relayed, both ways, and the processor time for all of it in nanoseconds. Behind by
-    /// a turn or two.
+    /// 10 ms.
     pub fn done(&self) -> (u64, u64) {
         let messages = self.shared.messages.load(Ordering::Relaxed);
         (messages, self.shared.cpu.load(Ordering::Relaxed))
@@ -102,7 +117,7 @@ impl Work {
 
     fn run(&mut self) {
         let mut events = Events::with_capacity(1024);
-        let mut turns = 0u64;
+        let mut told = 0;
         let mut udp_left = false;
         while !self.shared.stop.load(Ordering::Relaxed) {
             let wait = if udp_left { 0 } else { 10 };
@@ -120,8 +135,9 @@ impl Work {
             }
             self.socket.send(&self.outgoing, &mut self.sent);
             self.outgoing.clear();
-            turns += 1;
-            if turns.is_multiple_of(256) {
+            let now = super::nanos();
+            if now - told > 10_000_000 {
+                told = now;
                 self.shared.cpu.store(own_cpu(), Ordering::Relaxed);
                 self.shared.messages.store(self.messages, Ordering::Relaxed);
             }

@@ -21,6 +21,8 @@ pub struct Players {
     socket: UdpSocket,
     endpoint: Endpoint,
     params: Arc<Params>,
+    /// Their numbers begin here: client ids and addresses.
+    first: u32,
     clock: Clock,
     poll: Poll,
     events: Events,
@@ -59,6 +61,7 @@ impl Players {
             socket,
             endpoint: Endpoint::new(Box::new(Closed), limits),
             params: Arc::new(params),
+            first: 0,
             clock: Clock::start(),
             poll,
             events: Events::with_capacity(4),
@@ -74,9 +77,15 @@ impl Players {
         }
     }
 
+    /// Other players than those whose numbers begin at zero.
+    pub fn numbered_from(mut self, first: u32) -> Self {
+        self.first = first;
+        self
+    }
+
     /// One more player begins to join; its datagrams leave with the next turn.
     pub fn dial(&mut self) {
-        let number = self.ids.len() as u32;
+        let number = self.first + self.ids.len() as u32;
         let recipe = Recipe {
             protocol_id: PROTOCOL_ID,
             client_id: u64::from(number) + 1,
@@ -167,6 +176,15 @@ impl Players {
         while super::nanos() < until {
             self.turn(Duration::from_millis(10), |_, _| {});
         }
+    }
+
+    /// Everybody says goodbye.
+    pub fn leave(&mut self) {
+        let now = self.clock.now();
+        for &id in &self.ids {
+            self.endpoint.close(now, id, CloseReason::Shutdown);
+        }
+        self.transmit(now);
     }
 
     fn take(&mut self, now: Now) {
