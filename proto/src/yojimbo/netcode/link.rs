@@ -93,7 +93,7 @@ pub struct Link {
     send_sequence: u64,
     replay: Replay,
     last_send: Timestamp,
-    /// Keep-alives sent since anything else was.
+    /// Keep-alives sent so far.
     keep_alives: u32,
     last_receive: Timestamp,
     /// Silence that ends the session; `None` never does.
@@ -353,7 +353,6 @@ impl Link {
             "a payload of {length} bytes"
         );
         self.is_prefaced = false;
-        self.keep_alives = 0;
         self.finish(now, out, sealing);
     }
 
@@ -433,8 +432,9 @@ impl Link {
     }
 
     /// After 0.1 s, as the reference, until the peer is known to be there and whenever it has fallen
-    /// silent itself: what keeps its packets from us may keep ours from it. Else each keep-alive in
-    /// a row waits twice as long as the one before it (docs/wire/netcode.md, section 9).
+    /// silent itself: what keeps its packets from us may keep ours from it. Else a session's first
+    /// keep-alives wait twice as long each (docs/wire/netcode.md, section 9). One that said something a
+    /// moment ago is no more in doubt than one that said nothing, so this does not start over.
     fn keep_alive_at(&self) -> Timestamp {
         let soon = self.last_send + SEND_INTERVAL;
         if !self.is_confirmed {
@@ -486,6 +486,65 @@ impl Link {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Keep-alives of both ends in this span, in milliseconds; each end says all that is due.
+    fn keep_alives(ends: &mut [Link; 2], millis: std::ops::Range<u64>) -> Vec<u64> {
+        let mut sent = Vec::new();
+        for at in millis.step_by(10) {
+            let now = Now {
+                mono: Timestamp::from_millis(at),
+                unix_secs: 0,
+            };
+            for from in [0, 1] {
+                let mut datagram = Vec::new();
+                if ends[from].is_keep_alive_due(now) {
+                    ends[from].keep_alive(now, &mut datagram);
+                    ends[1 - from].open(now, &mut datagram).unwrap();
+                    sent.push(at);
+                }
+            }
+        }
+        sent
+    }
+
+    /// Dense at first, so that losing some of them keeps nobody out; then one a second after whatever
+    /// was said last. A message now and then brings the first rhythm back to neither end.
+    #[test]
+    fn a_session_that_talks_seldom_sends_no_more_keep_alives_than_an_idle_one() {
+        let now = Now::default();
+        let params = |role| LinkParams {
+            role,
+            protocol_id: 7,
+            receive_key: Key::new([9; 32]),
+            send_key: Key::new([9; 32]),
+            timeout: Some(Duration::from_secs(10)),
+        };
+        let mut ends = [
+            Link::waiting(now, params(Role::Server), 3, 64),
+            Link::dialing(now, params(Role::Client)),
+        ];
+        let mut seated = Vec::new();
+        ends[0].admit(now, None, &mut seated);
+        ends[1].open(now, &mut seated).unwrap();
+        let first = keep_alives(&mut ends, 0..1_600);
+        assert!((6..=10).contains(&first.len()), "both ends: {first:?}");
+        for second in 2..10 {
+            let now = Now {
+                mono: Timestamp::from_millis(second * 900),
+                unix_secs: 0,
+            };
+            for from in [0, 1] {
+                let mut datagram = Vec::new();
+                let sealing = ends[from].begin(&mut datagram);
+                datagram.push(1);
+                ends[from].seal(now, &mut datagram, sealing);
+                ends[1 - from].open(now, &mut datagram).unwrap();
+            }
+            let next = keep_alives(&mut ends, second * 900..(second + 1) * 900);
+            assert!(next.is_empty(), "{next:?}");
+        }
+        assert_eq!(keep_alives(&mut ends, 9_000..9_200), [9_100, 9_100]);
+    }
 
     /// What a peer said can be written down without its seal, and said again under another key.
     #[test]
