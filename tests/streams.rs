@@ -13,6 +13,7 @@ use std::net::SocketAddr;
 use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
+use socket2::{Domain, SockAddr, Socket, Type};
 use support::toy::Client;
 use support::{Relay, Setup, accept, read_frame, tcp_backend, tcp_target, wait_until, write_frame};
 use tidegate::config::{Target, UnreliablePolicy};
@@ -120,6 +121,32 @@ fn a_backend_without_a_socket_denies_the_peer() {
     client.run_until("denied", |client| client.goodbye.is_some());
     assert_eq!(client.goodbye.as_deref(), Some("backend_unreachable"));
     closed(&mut relay, CloseReason::BackendUnreachable);
+}
+
+/// A server that takes its time to accept, while more peers join than its queue holds: they wait, as
+/// they would with TCP, and nobody is denied.
+#[test]
+fn peers_wait_for_a_full_queue() {
+    let directory = std::env::temp_dir().join(format!("tidegate-queue-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let path = directory.join("backend.sock");
+    let backend = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
+    backend.bind(&SockAddr::unix(&path).unwrap()).unwrap();
+    backend.listen(1).unwrap();
+    let mut relay = Relay::start(&[Target::Unix(path)], Setup::default());
+    let mut clients: Vec<_> = (0..6).map(|_| Client::new(relay.address)).collect();
+    relay.wait_for("all of them came", |counters| {
+        counters.sessions_opened == 6 && counters.targets[0].connects >= 1
+    });
+    let streams: Vec<_> = (0..6).map(|_| backend.accept().unwrap()).collect();
+    for client in &mut clients {
+        client.run_until("welcome", |client| client.welcome);
+        assert_eq!(client.goodbye, None);
+    }
+    let counters = relay.counters();
+    assert_eq!(counters.targets[0].connect_failures, [0; 6]);
+    drop(streams);
+    std::fs::remove_dir_all(directory).unwrap();
 }
 
 #[test]
@@ -574,7 +601,7 @@ fn a_stop_is_quick() {
 /// is filled first, so that further connects are not answered.
 #[test]
 fn a_hanging_connect_is_given_up() {
-    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket
         .bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into())
         .unwrap();

@@ -38,6 +38,8 @@ pub(super) struct Attempt {
     began: Timestamp,
     /// Until when the connect under way may take, or when the next one begins.
     wakes: Option<Timestamp>,
+    /// Until when it may wait for a place in a target's queue of connects; none when it does not.
+    queues_until: Option<Timestamp>,
     /// The pool counts this stream.
     counted: bool,
 }
@@ -143,6 +145,18 @@ impl Listener {
                 peer.attempt.wakes = Some(now + destination.timeout);
                 self.schedule(id);
             }
+            // A Unix socket whose queue is full says so at once, where TCP would try again by itself:
+            // a server that is slow to accept is there all the same.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                let patience = now + destination.timeout;
+                if now >= *peer.attempt.queues_until.get_or_insert(patience) {
+                    peer.attempt.queues_until = None;
+                    return self.on_attempt_failed(turn, id, ConnectFailure::Timeout);
+                }
+                destination.pool.on_closed(pick.target);
+                peer.attempt.wakes = Some(now + QUEUE_PAUSE);
+                self.schedule(id);
+            }
             Err(error) => self.on_attempt_failed(turn, id, failure(&error)),
         }
     }
@@ -172,7 +186,7 @@ impl Listener {
             };
             header.emit(&proxied, &mut greeting);
         }
-        peer.attempt.wakes = None;
+        (peer.attempt.wakes, peer.attempt.queues_until) = (None, None);
         peer.attempt.counted = true;
         peer.stream.on_connected(&greeting);
         if let Some(target) = peer.attempt.target {
@@ -221,6 +235,9 @@ impl Listener {
         self.endpoint.close(turn.now, id, reason);
     }
 }
+
+/// How long a target's full queue is given to move.
+const QUEUE_PAUSE: Duration = Duration::from_millis(5);
 
 /// Doubles from the first to the longest, and spreads peers that failed together over half of it.
 fn pause(backoff: Backoff, failures: u32, session: u64) -> Duration {
