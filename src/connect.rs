@@ -23,7 +23,7 @@ use crate::clock::Clock;
 use crate::config::{Config, LocalAddress, Protocol, Tunnel, UnreliablePolicy};
 use crate::control::{ControlSocket, Gate};
 use crate::core_dumps;
-use crate::exit::Unavailable;
+use crate::exit::{Transport, Unavailable};
 use crate::listener::{Dial, Parts, Siblings};
 use crate::logging::Logging;
 use crate::protocol::{self, Dialer};
@@ -66,10 +66,14 @@ async fn connect(config: Config, logging: Logging) -> anyhow::Result<()> {
         }
     }
     let _admin = match config.admin.listen {
-        Some(listen) => Some(
-            Admin::start(listen, board.clone(), clock.clone())
-                .map_err(|error| Unavailable(format!("admin on {listen}: {error}")))?,
-        ),
+        Some(listen) => Some(Admin::start(listen, board.clone(), clock.clone()).map_err(
+            |error| {
+                Unavailable(format!(
+                    "admin: {}",
+                    Transport::Tcp.cannot_bind(listen, &error)
+                ))
+            },
+        )?),
         None => None,
     };
     crate::notify::start(board.clone(), clock.clone())?;
@@ -147,8 +151,8 @@ fn bind(local: &LocalAddress) -> anyhow::Result<Door> {
                 listener.set_nonblocking(true)?;
                 TcpListener::from_std(listener)
             };
-            let listener =
-                bind().map_err(|error| Unavailable(format!("cannot bind {address}: {error}")))?;
+            let listener = bind()
+                .map_err(|error| Unavailable(Transport::Tcp.cannot_bind(*address, &error)))?;
             tracing::info!(event = "listening", address = %listener.local_addr()?);
             Ok(Door::Tcp(listener))
         }

@@ -12,6 +12,7 @@
 //! A service manager should not restart after 2 and 78: a wrong file does not get better by it.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use crate::config::Refusal;
@@ -72,6 +73,42 @@ impl From<Exit> for ExitCode {
 /// A socket or file could not be had. Says which, why, and what to do.
 #[derive(Clone, Debug)]
 pub struct Unavailable(pub String);
+
+/// What an address was wanted for.
+#[derive(Clone, Copy, Debug)]
+pub enum Transport {
+    /// Players.
+    Udp,
+    /// Local programs, browsers, Prometheus.
+    Tcp,
+}
+
+impl Transport {
+    /// Why an address could not be had, and what to do about it.
+    pub fn cannot_bind(self, address: SocketAddr, error: &std::io::Error) -> String {
+        let kind = match self {
+            Self::Udp => 'u',
+            Self::Tcp => 't',
+        };
+        let port = address.port();
+        let help = match error.raw_os_error() {
+            Some(libc::EADDRINUSE) => {
+                format!(
+                    "\n help: another program has it; `ss -{kind}lpn sport = :{port}` says which"
+                )
+            }
+            Some(libc::EADDRNOTAVAIL) => {
+                "\n help: this machine has no such address; `ip address` lists those it has"
+                    .to_owned()
+            }
+            Some(libc::EACCES) => {
+                "\n help: ports below 1024 need the capability CAP_NET_BIND_SERVICE".to_owned()
+            }
+            _ => String::new(),
+        };
+        format!("cannot bind {address}: {error}{help}")
+    }
+}
 
 /// The command line asks for something that does not go together.
 #[derive(Clone, Debug)]

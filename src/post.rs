@@ -20,7 +20,7 @@ use crate::capacity::Capacity;
 use crate::capture::Tap;
 use crate::clock::Clock;
 use crate::config::{self, Bucket, Listener, Runtime};
-use crate::exit::Unavailable;
+use crate::exit::{Transport, Unavailable};
 use crate::listener::{Destination, Parts, PeerLimits, Policy, Siblings};
 use crate::protocol::{self, Door};
 use crate::token_history::StateDirectory;
@@ -224,7 +224,7 @@ pub fn bind(
         let options = options(runtime, listener, address);
         let bind_with = |address, options| {
             UdpSocket::bind(address, options)
-                .map_err(|error| Unavailable(cannot_bind(address, &error)))
+                .map_err(|error| Unavailable(Transport::Udp.cannot_bind(address, &error)))
         };
         let bind = |address| bind_with(address, options);
         if options.reuse_port {
@@ -262,24 +262,6 @@ pub fn options(runtime: &Runtime, listener: &Listener, address: SocketAddr) -> O
             .iter()
             .any(|other| other.is_ipv4() && other.port() == address.port()),
     }
-}
-
-/// Why, and what to do about it.
-pub fn cannot_bind(address: SocketAddr, error: &std::io::Error) -> String {
-    let help = match error.raw_os_error() {
-        Some(libc::EADDRINUSE) => format!(
-            "\n help: another program has it; `ss -ulpn sport = :{}` says which",
-            address.port()
-        ),
-        Some(libc::EADDRNOTAVAIL) => {
-            "\n help: this machine has no such address; `ip address` lists those it has".to_owned()
-        }
-        Some(libc::EACCES) => {
-            "\n help: ports below 1024 need the capability CAP_NET_BIND_SERVICE".to_owned()
-        }
-        _ => String::new(),
-    };
-    format!("cannot bind {address}: {error}{help}")
 }
 
 fn destination(listener: &Listener, pool: &Arc<Pool>) -> Destination {

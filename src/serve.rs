@@ -15,7 +15,7 @@ use crate::clock::Clock;
 use crate::config::{Config, Drain, Loaded};
 use crate::control::{ControlSocket, Gate};
 use crate::core_dumps;
-use crate::exit::Unavailable;
+use crate::exit::{Transport, Unavailable};
 use crate::logging::Logging;
 use crate::notify;
 use crate::post::{self, Means, Post, Shares};
@@ -179,8 +179,12 @@ impl Server {
 }
 
 fn start_admin(listen: SocketAddr, board: &Arc<Board>, clock: &Clock) -> anyhow::Result<Admin> {
-    let admin = Admin::start(listen, board.clone(), clock.clone())
-        .map_err(|error| Unavailable(format!("admin on {listen}: {error}")))?;
+    let admin = Admin::start(listen, board.clone(), clock.clone()).map_err(|error| {
+        Unavailable(format!(
+            "admin: {}",
+            Transport::Tcp.cannot_bind(listen, &error)
+        ))
+    })?;
     tracing::info!(event = "admin", listen = %admin.address());
     Ok(admin)
 }

@@ -219,3 +219,16 @@ fn health_of_nobody_is_bad() {
         "{err}"
     );
 }
+
+/// A wrong word in a flag is one mistake, at that flag, with the words that are right.
+#[test]
+fn a_refused_flag_is_one_mistake() {
+    let place = Place::new("flag");
+    let arguments =
+        "serve --listen yojimbo://127.0.0.1:0 --backend tcp://127.0.0.1:7000 --framing u8";
+    let (_, err) = place.expect(78, &arguments.split(' ').collect::<Vec<_>>());
+    assert!(err.contains("unknown value `u8`"), "{err}");
+    assert!(err.contains("--> --framing u8"), "{err}");
+    assert!(err.contains("help: accepted are `u16be`"), "{err}");
+    assert!(err.contains("configuration refused: 1 mistake\n"), "{err}");
+}

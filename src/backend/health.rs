@@ -1,6 +1,7 @@
 //! Whether targets are there, asked by the control plane: names looked up again, connects tried.
 
 use std::io;
+use std::os::unix::fs::FileTypeExt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -98,7 +99,10 @@ async fn check(
             let (backend, target) = (&backend.name, pool.target(index));
             match answer {
                 Ok(()) => tracing::info!(event = "target_up", %backend, %target),
-                Err(error) => tracing::warn!(event = "target_down", %backend, %target, %error),
+                Err(error) => {
+                    let help = help(target, &error);
+                    tracing::warn!(event = "target_down", %backend, %target, %error, help);
+                }
             }
         }
         board.update_target(&backend.name, index, |state| {
@@ -112,6 +116,30 @@ async fn check(
             health.interval.min(WAITING)
         };
         sleep(pause).await;
+    }
+}
+
+/// What to do about a target that cannot be reached.
+pub fn help(target: &Target, error: &io::Error) -> Option<&'static str> {
+    match (error.kind(), target) {
+        (io::ErrorKind::ConnectionRefused, Target::Tcp { .. }) => {
+            Some("nothing listens there; start the game server")
+        }
+        // The kernel says the same of a socket whose program has ended and of any other file.
+        (io::ErrorKind::ConnectionRefused, Target::Unix(path)) => match path.metadata() {
+            Ok(found) if !found.file_type().is_socket() => Some("this file is no socket"),
+            Ok(_) | Err(_) => Some(
+                "the file is there, but nobody listens any more; start the game server, which makes it \
+                 anew",
+            ),
+        },
+        (io::ErrorKind::NotFound, Target::Unix(_)) => {
+            Some("the game server makes this file when it starts")
+        }
+        (io::ErrorKind::PermissionDenied, Target::Unix(_)) => {
+            Some("the socket's mode keeps out the user that runs this")
+        }
+        _ => None,
     }
 }
 

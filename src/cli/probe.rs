@@ -19,7 +19,7 @@ use crate::admin;
 use crate::backend::health;
 use crate::config::{Backend, Config, Listener, LocalAddress, Tunnel};
 use crate::control::Request;
-use crate::exit::Exit;
+use crate::exit::{Exit, Transport};
 use crate::post;
 use crate::udp::{Options, UdpSocket};
 
@@ -156,7 +156,7 @@ fn bind_udp(
         Err(error) if in_use(&error) && running.as_ref().is_some_and(|r| r.holds(address)) => {
             Ok(HELD.to_owned())
         }
-        Err(error) => Err(post::cannot_bind(address, &error)),
+        Err(error) => Err(Transport::Udp.cannot_bind(address, &error)),
     };
     Finding {
         of: format!("listener.{}", listener.name),
@@ -170,7 +170,7 @@ fn admin(config: &Config, running: &Option<Running>) -> Option<Finding> {
     let verdict = match TcpListener::bind(address) {
         Ok(_) => Ok(String::new()),
         Err(error) if in_use(&error) && running.is_some() => Ok(HELD.to_owned()),
-        Err(error) => Err(post::cannot_bind(address, &error)),
+        Err(error) => Err(Transport::Tcp.cannot_bind(address, &error)),
     };
     Some(Finding {
         of: "admin".to_owned(),
@@ -215,7 +215,11 @@ async fn connect_all(backend: &Backend) -> Vec<Finding> {
         let verdict = match timeout(backend.connect_timeout, health::try_out(backend, target)).await
         {
             Ok(Ok(address)) => Ok(address),
-            Ok(Err(error)) => Err(format!("{error}{}", backend_help(&error))),
+            Ok(Err(error)) => {
+                let help = health::help(target, &error);
+                let help = help.map_or_else(String::new, |help| format!("\n help: {help}"));
+                Err(format!("{error}{help}"))
+            }
             Err(_) => Err(format!(
                 "no answer in {:?}\n help: a firewall, or a server whose queue of connections is full",
                 backend.connect_timeout
@@ -230,23 +234,12 @@ async fn connect_all(backend: &Backend) -> Vec<Finding> {
     findings
 }
 
-fn backend_help(error: &io::Error) -> &'static str {
-    match error.kind() {
-        io::ErrorKind::ConnectionRefused => "\n help: nothing listens there; start the game server",
-        io::ErrorKind::NotFound => "\n help: the game server makes this file when it starts",
-        io::ErrorKind::PermissionDenied => {
-            "\n help: the socket's mode keeps out the user that runs this"
-        }
-        _ => "",
-    }
-}
-
 fn listen(tunnel: &Tunnel) -> Vec<Finding> {
     let found = tunnel.listen.iter().map(|address| {
         let (tried, verdict) = match address {
             LocalAddress::Tcp(address) => {
                 let bound = TcpListener::bind(address).map(|_| String::new());
-                let bound = bound.map_err(|error| post::cannot_bind(*address, &error));
+                let bound = bound.map_err(|error| Transport::Tcp.cannot_bind(*address, &error));
                 (format!("listen tcp {address}"), bound)
             }
             LocalAddress::Unix(path) => (

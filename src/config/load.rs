@@ -114,16 +114,29 @@ pub fn load(input: &Input) -> Result<Loaded, Refusal> {
     }
     for set in &input.overrides {
         let path = set.path.join(".");
-        insert(&mut table, &set.path, set.value.clone());
-        origins.set(path.clone(), Source::Flag(set.flag.clone()));
-        match File::deserialize(table.clone()) {
-            Ok(applied) => file = applied,
-            Err(error) => mistakes.push(Mistake {
-                what: format!("{path}: {}", error.message()),
-                help: "see the flag's help".to_owned(),
-                place: Place::Flag(set.flag.clone()),
-            }),
+        let mut changed = table.clone();
+        insert(&mut changed, &set.path, set.value.clone());
+        match File::deserialize(changed.clone()) {
+            Ok(applied) => {
+                (file, table) = (applied, changed);
+                origins.set(path, Source::Flag(set.flag.clone()));
+            }
+            Err(error) => {
+                let (what, help) = in_words(error.message());
+                mistakes.push(Mistake {
+                    what: format!("{path}: {what}"),
+                    help,
+                    place: Place::Flag(set.flag.clone()),
+                });
+            }
         }
+    }
+    // Without what was refused, the rest would only be found incomplete.
+    if mistakes
+        .iter()
+        .any(|mistake| matches!(mistake.place, Place::Flag(_)))
+    {
+        return Err(Refusal { mistakes });
     }
     let surroundings = resolve::Surroundings {
         key_files: KeyFiles {
@@ -413,29 +426,7 @@ impl Origins {
 
     /// A syntax error or an unknown key, in the same words as every other mistake.
     fn explain(&self, error: &toml::de::Error) -> Mistake {
-        let message = error.message();
-        let (what, help) = match message.split_once(", expected ") {
-            Some((what, expected)) if what.starts_with("unknown field") => (
-                what.replace("unknown field", "unknown key"),
-                format!("the keys here are {}", strip_one_of(expected)),
-            ),
-            Some((what, expected)) if what.starts_with("unknown variant") => (
-                what.replace("unknown variant", "unknown value"),
-                format!("accepted are {}", strip_one_of(expected)),
-            ),
-            Some((what, "a sequence")) => (what.to_owned(), "write a list: [\"...\"]".to_owned()),
-            Some((what, "nothing")) => (what.to_owned(), "delete it".to_owned()),
-            Some((what, expected)) => (what.to_owned(), format!("expected {expected}")),
-            None if message == "duplicate key" => (
-                message.to_owned(),
-                "every key and every table stands once; choose another name or join them"
-                    .to_owned(),
-            ),
-            None => (
-                message.to_owned(),
-                "see the reference, config/tidegate.toml".to_owned(),
-            ),
-        };
+        let (what, help) = in_words(error.message());
         Mistake {
             what,
             help,
@@ -444,6 +435,31 @@ impl Origins {
                 None => Place::Nowhere,
             },
         }
+    }
+}
+
+/// What serde says, in the words of this program, and what to do about it.
+fn in_words(message: &str) -> (String, String) {
+    match message.split_once(", expected ") {
+        Some((what, expected)) if what.starts_with("unknown field") => (
+            what.replace("unknown field", "unknown key"),
+            format!("the keys here are {}", strip_one_of(expected)),
+        ),
+        Some((what, expected)) if what.starts_with("unknown variant") => (
+            what.replace("unknown variant", "unknown value"),
+            format!("accepted are {}", strip_one_of(expected)),
+        ),
+        Some((what, "a sequence")) => (what.to_owned(), "write a list: [\"...\"]".to_owned()),
+        Some((what, "nothing")) => (what.to_owned(), "delete it".to_owned()),
+        Some((what, expected)) => (what.to_owned(), format!("expected {expected}")),
+        None if message == "duplicate key" => (
+            message.to_owned(),
+            "every key and every table stands once; choose another name or join them".to_owned(),
+        ),
+        None => (
+            message.to_owned(),
+            "see the reference, config/tidegate.toml".to_owned(),
+        ),
     }
 }
 

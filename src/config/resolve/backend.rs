@@ -92,7 +92,7 @@ impl Checker<'_> {
                 self.mistake(
                     path,
                     format!("{path}: {text:?} is no target"),
-                    "write \"tcp://host:port\" or \"unix:/path/to/socket\"".to_owned(),
+                    target_help(text),
                 );
                 None
             }
@@ -188,4 +188,18 @@ fn proxy_header(typed: &file::Backend) -> Option<ProxyHeader> {
             protocol: has(file::ProxyTlv::Protocol),
         },
     })
+}
+
+/// What was meant, as far as its looks tell.
+fn target_help(text: &str) -> String {
+    let file = text.strip_prefix("unix:").unwrap_or(text);
+    if file.starts_with('/') {
+        format!("write \"unix:{file}\"")
+    } else if text.starts_with("unix:") {
+        "a socket's path begins at the root: \"unix:/path/to/socket\"".to_owned()
+    } else if text.contains(':') && !text.contains("//") {
+        format!("write \"tcp://{text}\"")
+    } else {
+        "write \"tcp://host:port\" or \"unix:/path/to/socket\"".to_owned()
+    }
 }

@@ -96,6 +96,28 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
+/// What is wrong with this address, as far as its looks tell.
+fn address_help(text: &str) -> String {
+    let is_ip = |text: &str| text.parse::<std::net::IpAddr>().is_ok();
+    let (host, port) = text.rsplit_once(':').unwrap_or((text, ""));
+    if port.parse::<u64>().is_ok_and(|port| port > 65_535) {
+        return "a port is 65535 at most".to_owned();
+    }
+    if host.contains(':') && is_ip(host) && port.parse::<u16>().is_ok_and(|port| port > 9_999) {
+        return format!("an IPv6 address stands in brackets: write \"[{host}]:{port}\"");
+    }
+    match text.parse() {
+        Ok(std::net::IpAddr::V4(_)) => format!("the port is missing: write \"{text}:40000\""),
+        Ok(std::net::IpAddr::V6(_)) => {
+            format!("brackets and port are missing: write \"[{text}]:40000\"")
+        }
+        Err(_) => {
+            "write \"203.0.113.7:40000\" or \"[2001:db8::7]:40000\"; names are not looked up here"
+                .to_owned()
+        }
+    }
+}
+
 /// The whole file.
 impl Checker<'_> {
     fn version(&mut self, typed: Option<i64>) {
@@ -358,8 +380,7 @@ impl Checker<'_> {
         self.mistake(
             path,
             format!("{path}: {text:?} is no IP address with a port"),
-            "write \"203.0.113.7:40000\" or \"[2001:db8::7]:40000\"; names are not looked up here"
-                .to_owned(),
+            address_help(text),
         );
     }
 
