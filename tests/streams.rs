@@ -9,18 +9,23 @@
 mod support;
 
 use std::io::{Read, Write};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixListener;
+use std::sync::Arc;
 use std::time::Duration;
 
 use socket2::{Domain, SockAddr, Socket, Type};
 use support::toy::Client;
-use support::{Relay, Setup, accept, read_frame, tcp_backend, tcp_target, wait_until, write_frame};
-use tidegate::config::{Target, UnreliablePolicy};
+use support::{
+    Relay, Setup, accept, read_frame, tcp_backend, tcp_target, toy_parts, wait_until, write_frame,
+};
+use tidegate::backend::Pool;
+use tidegate::clock::Clock;
+use tidegate::config::{Balance, Target, UnreliablePolicy};
 use tidegate::counters::{Direction, DropReason};
 use tidegate::framing::Framing;
-use tidegate::worker::Command;
-use tidegate_proto::{CloseReason, Reject};
+use tidegate::worker::{Command, Handle};
+use tidegate_proto::{CloseReason, Reject, Timestamp};
 
 fn closed(relay: &mut Relay, reason: CloseReason) {
     relay.wait_for(reason.label(), |counters| {
@@ -186,6 +191,42 @@ fn a_late_backend_is_tried_again() {
     client.run_until("welcome", |client| client.welcome);
 }
 
+/// A peer that leaves while its stream is being connected takes its place in the balance with it.
+#[test]
+fn who_leaves_during_a_connect_is_not_counted_at_the_target() {
+    let (_full, hangs) = hanging_backend();
+    let (_other, target) = tcp_backend();
+    let pool = Arc::new(Pool::new(Balance::LeastPeers, &[hangs, target]));
+    let socket = tidegate::udp::UdpSocket::bind(
+        SocketAddr::from(([127, 0, 0, 1], 0)),
+        tidegate::udp::Options::default(),
+    )
+    .unwrap();
+    let address = socket.local_addr();
+    let mut parts = toy_parts(socket, &[], &Setup::default(), None);
+    let destination = parts.destination.as_mut().unwrap();
+    (destination.pool, destination.timeout) = (pool.clone(), Duration::from_secs(60));
+    let clock = Clock::start();
+    let worker = Handle::spawn("test".into(), clock, vec![parts], ()).unwrap();
+    // Which one has fewer, now.
+    let first = || {
+        let pick = pool.pick(Timestamp::ZERO, None, None).unwrap();
+        pool.on_closed(pick.target);
+        pick.target
+    };
+    assert_eq!(first(), 0);
+    let client = Client::new(address);
+    wait_until("a connect", Duration::from_secs(20), || {
+        (first() == 1).then_some(())
+    });
+    client.say_goodbye();
+    wait_until("its place", Duration::from_secs(20), || {
+        (first() == 0).then_some(())
+    });
+    worker.tell(Command::Stop);
+    worker.join().unwrap().unwrap();
+}
+
 /// Everything the backend wrote before it closed arrives, then the reason.
 #[test]
 fn a_closing_backend_loses_nothing_it_wrote() {
@@ -337,7 +378,7 @@ fn a_flooding_backend_waits_for_its_peer() {
     };
     let mut offered = 0;
     let mut at = 0;
-    let mut write_some = |stream: &mut std::net::TcpStream| -> bool {
+    let mut write_some = |stream: &mut TcpStream| -> bool {
         match stream.write(&frame[at..]) {
             Ok(count) => {
                 at = (at + count) % frame.len();
@@ -597,10 +638,9 @@ fn a_stop_is_quick() {
     relay.join();
 }
 
-/// A connect that hangs ends in time, with its reason. The backlog of a listener that accepts nobody
-/// is filled first, so that further connects are not answered.
-#[test]
-fn a_hanging_connect_is_given_up() {
+/// A listener that accepts nobody, and whoever fills its backlog, so that further connects are not
+/// answered.
+fn hanging_backend() -> ((Socket, Vec<TcpStream>), Target) {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket
         .bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into())
@@ -609,17 +649,24 @@ fn a_hanging_connect_is_given_up() {
     let address = socket.local_addr().unwrap().as_socket().unwrap();
     let mut fillers = Vec::new();
     while fillers.len() < 32 {
-        match std::net::TcpStream::connect_timeout(&address, Duration::from_millis(100)) {
+        match TcpStream::connect_timeout(&address, Duration::from_millis(100)) {
             Ok(stream) => fillers.push(stream),
             Err(_) => break,
         }
     }
     assert!(fillers.len() < 32, "the backlog never filled");
+    ((socket, fillers), tcp_target(address.port()))
+}
+
+/// A connect that hangs ends in time, with its reason.
+#[test]
+fn a_hanging_connect_is_given_up() {
+    let (_full, target) = hanging_backend();
     let setup = Setup {
         connect_timeout: Duration::from_millis(300),
         ..Setup::default()
     };
-    let mut relay = Relay::start(&[tcp_target(address.port())], setup);
+    let mut relay = Relay::start(&[target], setup);
     let mut client = Client::new(relay.address);
     client.run("denied", Duration::from_secs(3), |client| {
         client.goodbye.is_some()

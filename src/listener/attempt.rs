@@ -40,7 +40,9 @@ pub(super) struct Attempt {
     wakes: Option<Timestamp>,
     /// Until when it may wait for a place in a target's queue of connects; none when it does not.
     queues_until: Option<Timestamp>,
-    /// The pool counts this stream.
+    /// The pool counts this stream, from the moment its target was chosen.
+    picked: bool,
+    /// So do our counters, once it is connected.
     counted: bool,
 }
 
@@ -107,10 +109,13 @@ impl Listener {
         let (Some(peer), Some(destination)) = (self.peers.get_mut(id), &self.destination) else {
             return;
         };
-        if let Some(target) = peer.attempt.target
-            && std::mem::take(&mut peer.attempt.counted)
-        {
+        let Some(target) = peer.attempt.target else {
+            return;
+        };
+        if std::mem::take(&mut peer.attempt.picked) {
             destination.pool.on_closed(target);
+        }
+        if std::mem::take(&mut peer.attempt.counted) {
             let counters = &mut self.counters.targets[target];
             counters.connections = counters.connections.saturating_sub(1);
         }
@@ -134,7 +139,7 @@ impl Listener {
             self.on_attempt_failed(turn, id, ConnectFailure::Other);
             return;
         };
-        peer.attempt.target = Some(pick.target);
+        (peer.attempt.target, peer.attempt.picked) = (Some(pick.target), true);
         peer.attempt.began = now;
         let token = token(self.index, Wakes::Stream(id.slot()));
         let connect = Socket::connect(&pick.address, destination.socket)
@@ -154,6 +159,7 @@ impl Listener {
                     return self.on_attempt_failed(turn, id, ConnectFailure::Timeout);
                 }
                 destination.pool.on_closed(pick.target);
+                peer.attempt.picked = false;
                 peer.attempt.wakes = Some(now + QUEUE_PAUSE);
                 self.schedule(id);
             }
@@ -208,7 +214,9 @@ impl Listener {
         peer.stream.abandon_connect();
         let attempt = &mut peer.attempt;
         attempt.failures += 1;
-        if let Some(target) = attempt.target {
+        if let Some(target) = attempt.target
+            && std::mem::take(&mut attempt.picked)
+        {
             destination.pool.on_failed(turn.now.mono, target);
             self.counters.targets[target].connect_failures[why as usize] += 1;
         }
