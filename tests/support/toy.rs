@@ -11,6 +11,7 @@
 //!                               ◀──  M number(4) payload
 //!   A  number(4)                ──▶               next number expected
 //!   V                           ──▶               the session's, wherever it comes from
+//!   P                           ──▶               a bug: it panics
 //!   B                           ──▶               goodbye
 //!                               ◀──  B reason     goodbye
 //! ```
@@ -126,6 +127,7 @@ impl Session for Toy {
         }
         match datagram.split_first() {
             Some((b'H' | b'V', [])) => Ok(()),
+            Some((b'P', [])) => panic!("a bug in the toy"),
             Some((b'M', rest)) => self.take_message(rest),
             Some((b'U', rest)) if self.inbox.is_taking() => {
                 self.inbox.push(1, false, rest);

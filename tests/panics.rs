@@ -1,0 +1,109 @@
+//! A bug in a worker ends the process: what it has touched is not played on, and who sits at another
+//! worker is told.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot get a socket has failed"
+)]
+
+mod support;
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::{SocketAddr, UdpSocket};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use support::{Setup, tcp_backend, toy_parts, wait_until};
+use tidegate::board::Board;
+use tidegate::clock::Clock;
+use tidegate::config::Drain;
+use tidegate::shutdown::Fleet;
+use tidegate::udp::Options;
+use tidegate::worker::Handle;
+
+/// Not a test by itself: the process that has the bug.
+#[test]
+fn the_process_that_panics() {
+    if std::env::var_os(CHILD).is_none() {
+        return;
+    }
+    let (_backend, target) = tcp_backend();
+    let clock = Clock::start();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let outcome = runtime.block_on(async {
+        let board = Board::new(clock.clone().now(), 1 << 28);
+        let fleet = Fleet::spawn(2, |_, alive| {
+            let targets = std::slice::from_ref(&target);
+            let loopback = SocketAddr::from(([127, 0, 0, 1], 0));
+            let socket = tidegate::udp::UdpSocket::bind(loopback, Options::default())?;
+            println!("{ADDRESS}{}", socket.local_addr());
+            let parts = toy_parts(socket, targets, &Setup::default(), None);
+            Handle::spawn("worker".to_owned(), clock.clone(), vec![parts], alive)
+        });
+        let drain = Drain {
+            grace: Duration::from_secs(5),
+            ready_delay: Duration::ZERO,
+        };
+        fleet.unwrap().run(&board, &drain).await
+    });
+    panic!("it went on: {outcome:?}");
+}
+
+#[test]
+fn a_panic_in_a_worker_ends_the_process_and_tells_everybody_else() {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "the_process_that_panics", "--nocapture"])
+        .env(CHILD, "1")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut address = || -> SocketAddr {
+        let mut rest = lines.by_ref().map_while(Result::ok);
+        let line = rest.find_map(|line| Some(line.split_once(ADDRESS)?.1.to_owned()));
+        line.unwrap().parse().unwrap()
+    };
+    let players = [address(), address()].map(|server| {
+        let player = UdpSocket::bind("127.0.0.1:0").unwrap();
+        player.connect(server).unwrap();
+        player.set_nonblocking(true).unwrap();
+        wait_until("welcome", Duration::from_secs(20), || {
+            player.send(b"H").ok();
+            heard(&player, b'W')
+        });
+        player
+    });
+    players[0].send(b"P").unwrap();
+    wait_until(
+        "goodbye at the other worker",
+        Duration::from_secs(20),
+        || heard(&players[1], b'B'),
+    );
+    let status = wait_until("its end", Duration::from_secs(20), || {
+        child.try_wait().unwrap()
+    });
+    let mut said = String::new();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut said)
+        .unwrap();
+    assert_eq!(status.code(), Some(70), "{said}");
+    assert!(said.contains("a bug in the toy"), "{said}");
+    assert!(said.contains("a worker panicked"), "{said}");
+}
+
+fn heard(player: &UdpSocket, kind: u8) -> Option<()> {
+    let mut datagram = [0; 64];
+    let length = player.recv(&mut datagram).ok()?;
+    (length > 0 && datagram[0] == kind).then_some(())
+}
+
+const CHILD: &str = "TIDEGATE_TEST_PANICS";
+/// Before each address that the process prints.
+const ADDRESS: &str = "serves at ";
