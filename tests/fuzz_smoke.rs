@@ -16,6 +16,10 @@ mod capture_file {
     include!("../fuzz/targets/capture_file.rs");
 }
 
+mod replay {
+    include!("../fuzz/targets/replay.rs");
+}
+
 mod token_history {
     include!("../fuzz/targets/token_history.rs");
 }
@@ -48,6 +52,12 @@ proptest! {
     fn a_capture_file_may_hold_any_bytes((seed, noise) in bytes(capture_file::seeds())) {
         capture_file::run(&seed);
         capture_file::run(&noise);
+    }
+
+    #[test]
+    fn a_replay_takes_any_calls((seed, noise) in bytes(replay::seeds())) {
+        replay::run(&seed);
+        replay::run(&noise);
     }
 
     #[test]

@@ -1,0 +1,96 @@
+// Whatever a capture's file holds, replaying it ends: with a report or a reason, in time and memory
+// that its size bounds.
+//
+// The first byte says how the rest is read: as a file, or as calls of a session whose rules are valid,
+// so that most of them get to the session.
+
+use std::time::Duration;
+
+use tidegate::capture::pcapng;
+use tidegate::capture::record::{Record, What};
+use tidegate::replay::replay;
+use tidegate_proto::{CloseReason, Timestamp};
+
+pub fn run(data: &[u8]) {
+    let Some((&protocol, rest)) = data.split_first() else {
+        return;
+    };
+    let file = match PROTOCOLS.get(usize::from(protocol % 4)) {
+        Some(protocol) => calls(protocol, rest),
+        None => rest.to_vec(),
+    };
+    if let Ok(report) = replay(&file) {
+        assert!(report.calls <= file.len() as u64, "calls that nobody recorded");
+    }
+}
+
+const PROTOCOLS: [&str; 3] = ["yojimbo", "gaffer", "rudp"];
+
+/// A file in which two sessions get the calls that the bytes say: kind, how long after the one before,
+/// length, and so many bytes.
+fn calls(protocol: &str, mut data: &[u8]) -> Vec<u8> {
+    let mut file = Vec::new();
+    pcapng::begin(&mut file);
+    let rules = format!(
+        "version = 1\n[backend.b]\ntargets = [\"tcp://127.0.0.1:7000\"]\n[listener.l]\n\
+         protocol = \"{protocol}\"\nbind = [\"127.0.0.1:40000\"]\nbackend = \"b\"\n"
+    );
+    let mut at = Timestamp::from_millis(1);
+    let write = |file: &mut Vec<u8>, session, at, what| {
+        let mut bytes = Vec::new();
+        Record { session, at, what }.emit(&mut bytes);
+        pcapng::packet(file, pcapng::RECORDS, at.as_nanos(), &bytes, "");
+    };
+    for session in 0..2 {
+        let origin = [u64::from(session), 2, 3, 4, 5];
+        write(&mut file, session, at, What::Begin { origin, rules: &rules });
+    }
+    while let [kind, wait, length, rest @ ..] = data {
+        let (bytes, rest) = rest.split_at(usize::from(*length).min(rest.len()));
+        data = rest;
+        // From microseconds to half an hour.
+        at += Duration::from_micros(1 << (wait % 32));
+        let reason = CloseReason::ALL[usize::from(*wait) % CloseReason::ALL.len()];
+        let session = u32::from(kind >> 7);
+        let what = match kind % 12 {
+            0..=2 => What::Datagram { opened: true, outcome: None, bytes },
+            3 => What::Datagram { opened: false, outcome: None, bytes },
+            4 | 5 => What::Timeout,
+            6 => What::Admit,
+            7 | 8 => What::Send { channel: kind >> 6, outcome: 0, payload: bytes },
+            9 => What::Finish { reason, linger: u64::from(*wait) << 32 },
+            10 => What::Written,
+            _ => What::Close { reason },
+        };
+        write(&mut file, session, at, what);
+    }
+    file
+}
+
+pub fn seeds() -> Vec<Vec<u8>> {
+    let mut seeds = Vec::new();
+    for protocol in 0..3 {
+        let mut seed = vec![protocol];
+        for (kind, wait, bytes) in [
+            (6, 3, &b""[..]),
+            (0, 14, b"\x00\x01\x00\x00\x00\x00"),
+            (1, 12, b"\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00"),
+            (7, 10, b"hello"),
+            (4, 16, b""),
+            (2, 13, b"\x05\x00\x00\x09"),
+            (8, 20, b"and again"),
+            (5, 31, b""),
+            (5, 31, b""),
+            (9, 2, b""),
+            (4, 23, b""),
+        ] {
+            seed.extend([kind, wait, bytes.len() as u8]);
+            seed.extend(bytes);
+        }
+        seeds.push(seed);
+    }
+    let mut file = vec![3];
+    file.extend(calls("rudp", &seeds[2][1..]));
+    seeds.push(file);
+    seeds
+}
