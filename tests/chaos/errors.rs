@@ -1,47 +1,109 @@
 //! Real errors of the kernel on the way out: each costs datagrams, none ends or slows a listener.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
+use tidegate::udp::{Options, Outgoing, Sent, UdpError, UdpSocket};
 use tidegate_client::State;
 
-use crate::Scale;
 use crate::backend::{Backend, Manner};
 use crate::gate::{Gate, PLAYERS, Setup};
 use crate::players::Players;
+use crate::{PROBE, Scale};
 
-/// What is done to the namespace of the program, and undone.
-const TROUBLES: [(&str, &[&str], &[&str]); 6] = [
-    (
-        "EACCES: the route prohibits",
-        &["ip route add prohibit 10.77.0.2/32"],
-        &["ip route del prohibit 10.77.0.2/32"],
-    ),
-    (
-        "EHOSTUNREACH: the route says unreachable",
-        &["ip route add unreachable 10.77.0.2/32"],
-        &["ip route del unreachable 10.77.0.2/32"],
-    ),
-    (
-        "EINVAL: the route swallows",
-        &["ip route add blackhole 10.77.0.2/32"],
-        &["ip route del blackhole 10.77.0.2/32"],
-    ),
-    (
-        "ENETUNREACH: the interface is down",
-        &["ip link set gate down"],
-        &["ip link set gate up"],
-    ),
-    (
-        "EMSGSIZE: a batch over a small MTU",
-        &["ip link set gate mtu 576"],
-        &["ip link set gate mtu 1500"],
-    ),
-    (
-        "EPERM: the packet filter drops",
-        &["iptables -A OUTPUT -p udp -j DROP"],
-        &["iptables -D OUTPUT -p udp -j DROP"],
-    ),
+/// One way to make the kernel refuse a datagram.
+struct Trouble {
+    /// What is done to the namespace of the program, and undone.
+    make: &'static str,
+    mend: &'static str,
+    /// What a plain datagram then gets, and what becomes of four that were to leave as one.
+    plain: Option<i32>,
+    batch: &'static str,
+    /// What the program counts it as, when it comes to that.
+    counted: Option<&'static str>,
+}
+
+const TROUBLES: [Trouble; 6] = [
+    Trouble {
+        make: "ip route add prohibit 10.77.0.2/32",
+        mend: "ip route del prohibit 10.77.0.2/32",
+        plain: Some(libc::EACCES),
+        batch: DENIED,
+        counted: Some("other"),
+    },
+    Trouble {
+        make: "ip route add unreachable 10.77.0.2/32",
+        mend: "ip route del unreachable 10.77.0.2/32",
+        plain: Some(libc::EHOSTUNREACH),
+        batch: UNREACHABLE,
+        counted: Some("unreachable"),
+    },
+    Trouble {
+        make: "ip route add blackhole 10.77.0.2/32",
+        mend: "ip route del blackhole 10.77.0.2/32",
+        plain: Some(libc::EINVAL),
+        batch: INVALID,
+        counted: Some("other"),
+    },
+    Trouble {
+        make: "ip link set gate down",
+        mend: "ip link set gate up",
+        plain: Some(libc::ENETUNREACH),
+        batch: UNREACHABLE,
+        counted: Some("unreachable"),
+    },
+    // EMSGSIZE, for those that leave as one: they must fit. The kernel cuts a plain datagram.
+    Trouble {
+        make: "ip link set gate mtu 576",
+        mend: "ip link set gate mtu 1500",
+        plain: None,
+        batch: ONE_BY_ONE,
+        counted: None,
+    },
+    Trouble {
+        make: "iptables -A OUTPUT -p udp -j DROP",
+        mend: "iptables -D OUTPUT -p udp -j DROP",
+        plain: Some(libc::EPERM),
+        batch: DENIED,
+        counted: Some("other"),
+    },
 ];
+
+const AS_ONE: &str = "4 left in 1 calls";
+const ONE_BY_ONE: &str = "4 left in 4 calls";
+const DENIED: &str = "0 left in 0 calls denied";
+const UNREACHABLE: &str = "0 left in 0 calls unreachable";
+const INVALID: &str = "0 left in 0 calls invalid";
+
+/// In the namespace of the program: sends, and prints what the kernel said.
+pub fn probe() {
+    let to = SocketAddr::new(PLAYERS.parse().unwrap(), 9);
+    let plain = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
+    let errno = plain
+        .send_to(&[0; 1_000], to)
+        .err()
+        .and_then(|error| error.raw_os_error());
+    let any = SocketAddr::from(([0; 4], 0));
+    let mut socket = UdpSocket::bind(any, Options::default()).unwrap();
+    let (mut outgoing, mut sent) = (Outgoing::default(), Sent::default());
+    for _ in 0..4 {
+        outgoing.bytes().extend([0; 1_000]);
+        outgoing.push(to, None);
+    }
+    socket.send(&outgoing, &mut sent);
+    let kinds = UdpError::ALL
+        .into_iter()
+        .filter(|kind| sent.errors.of(*kind) > 0);
+    let kinds: Vec<_> = kinds.map(UdpError::label).collect();
+    let Sent {
+        datagrams, calls, ..
+    } = sent;
+    println!(
+        "{} {datagrams} left in {calls} calls {}",
+        errno.unwrap_or(0),
+        kinds.join(",")
+    );
+}
 
 /// Section "UDP errors" of docs/RELIABILITY.md, on a socket that serves everybody.
 pub fn udp_errors(scale: Scale) {
@@ -62,28 +124,41 @@ pub fn udp_errors(scale: Scale) {
     if !has_filter {
         eprintln!("chaos udp_errors: no iptables here, EPERM IS NOT TESTED");
     }
+    let calm = gate.space.run_self(PROBE, "errors");
+    assert_eq!(calm.trim(), format!("0 {AS_ONE}"));
     for _ in 0..scale.pick(1, 10) {
-        for (name, make, mend) in TROUBLES {
-            if name.starts_with("EPERM") && !has_filter {
+        for trouble in TROUBLES {
+            let Trouble { make, mend, .. } = trouble;
+            if make.starts_with("iptables") && !has_filter {
                 continue;
             }
+            let counted = |kind| gate.metric("tidegate_udp_send_errors_total", &[kind]);
+            let counted_before = trouble.counted.map(counted);
             let (_, before) = gate.usage();
             apply(&gate, make);
+            let said = gate.space.run_self(PROBE, "errors");
             players.play(Duration::from_millis(700), |_| false);
             apply(&gate, mend);
             // The neighbour and the route went with the interface.
             gate.space
                 .run("ip", &["route", "replace", "default", "via", PLAYERS]);
+            let expected = format!("{} {}", trouble.plain.unwrap_or(0), trouble.batch);
+            assert_eq!(said.trim(), expected, "{make}");
             let heard: u32 = players.all().iter().map(|player| player.heard).sum();
             let again = |all: &[crate::players::Player]| {
                 all.iter().map(|player| player.heard).sum::<u32>() > heard + 100
             };
             assert!(
                 players.play(Duration::from_secs(6), again),
-                "{name}: nothing is heard any more"
+                "{make}: nothing is heard any more"
             );
             let (_, after) = gate.usage();
-            assert!(after - before < Duration::from_secs(3), "{name}: it spins");
+            assert!(after - before < Duration::from_secs(3), "{make}: it spins");
+            let counted = trouble.counted.map(counted);
+            assert!(
+                counted.is_none() || counted > counted_before,
+                "{make}: {counted_before:?} and then {counted:?}"
+            );
         }
     }
     players.settle();
@@ -94,9 +169,7 @@ pub fn udp_errors(scale: Scale) {
     gate.stop();
 }
 
-fn apply(gate: &Gate, commands: &[&str]) {
-    for command in commands {
-        let words: Vec<_> = command.split_whitespace().collect();
-        gate.space.run(words[0], &words[1..]);
-    }
+fn apply(gate: &Gate, command: &str) {
+    let words: Vec<_> = command.split_whitespace().collect();
+    gate.space.run(words[0], &words[1..]);
 }

@@ -110,8 +110,12 @@ impl Flood {
                     Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(255))).unwrap();
                 let to = SockAddr::from(address());
                 let mut packets = [request(true), request(false)];
-                let mut number = 0u64;
+                let (mut number, mut made) = (0u64, began);
                 while !stop.load(Relaxed) {
+                    // Their tokens must not grow too old to be worth a look.
+                    if made.elapsed() > Duration::from_secs(10) {
+                        (packets, made) = ([request(true), request(false)], Instant::now());
+                    }
                     let due = (began.elapsed().as_secs_f64() * per_second as f64) as u64;
                     for _ in 0..due.saturating_sub(number).min(500) {
                         let packet = &mut packets[(number % 2) as usize];

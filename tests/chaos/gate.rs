@@ -1,7 +1,8 @@
 //! The namespace of the built program, and the program in it.
 
 use std::fs::File;
-use std::net::SocketAddr;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -69,6 +70,18 @@ impl Space {
             &[&["-t", &pid, "-n", program], arguments].concat(),
         );
     }
+
+    /// Runs this very program there, with something in its environment; what it prints.
+    pub fn run_self(&self, variable: &str, value: &str) -> String {
+        let output = Command::new("nsenter")
+            .args(["-t", &self.pid(), "-n"])
+            .arg(std::env::current_exe().unwrap())
+            .env(variable, value)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
 }
 
 impl Drop for Space {
@@ -117,7 +130,7 @@ impl Gate {
         std::fs::write(
             directory.join("tidegate.toml"),
             format!(
-                "version = 1\n[admin]\nlisten = \"\"\ncontrol_socket = \"\"\n\
+                "version = 1\n[admin]\nlisten = \"{SERVER}:{ADMIN}\"\ncontrol_socket = \"\"\n\
                  [log]\nformat = \"json\"\nrepeat_window = \"1ms\"\n\
                  [backend.game]\ntargets = [\"unix:{0}/backend.sock\"]\nframing = \"u16be\"\n\
                  [listener.game]\nbind = [\"{SERVER}:40000\"]\nbackend = \"game\"\nmax_peers = 1024\n\
@@ -224,6 +237,30 @@ impl Gate {
         (fields[21] * 4096, Duration::from_millis(ticks * 10))
     }
 
+    /// What all series of a metric that have these labels add up to now.
+    pub fn metric(&self, name: &str, labels: &[&str]) -> u64 {
+        let text = self.ask("/metrics");
+        let series = text.lines().filter(|line| {
+            let rest = line.strip_prefix(name);
+            rest.is_some_and(|rest| rest.starts_with(['{', ' ']))
+                && labels.iter().all(|label| line.contains(label))
+        });
+        let values = series.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap());
+        values.sum::<f64>() as u64
+    }
+
+    fn ask(&self, path: &str) -> String {
+        let mut stream = TcpStream::connect((SERVER, ADMIN)).unwrap();
+        write!(
+            stream,
+            "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        )
+        .unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
+    }
+
     /// Ends it as an operator would; panics unless it ends well.
     pub fn stop(mut self) {
         self.signal("TERM");
@@ -262,5 +299,7 @@ pub fn address() -> SocketAddr {
 }
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_tidegate");
+/// Its page, which the players' side can reach here.
+const ADMIN: u16 = 9477;
 pub const SERVER: &str = "10.77.0.1";
 pub const PLAYERS: &str = "10.77.0.2";

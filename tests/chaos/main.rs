@@ -47,7 +47,7 @@ impl Scale {
 type Scenario = fn(Scale);
 
 /// Names are what docs/RELIABILITY.md and docs/THREAT-MODEL.md refer to.
-const SCENARIOS: [(&str, Scenario); 14] = [
+const SCENARIOS: [(&str, Scenario); 15] = [
     ("backend_killed", faults::backend_killed),
     ("backend_hung", faults::backend_hung),
     ("backend_refusing", faults::backend_refusing),
@@ -60,6 +60,7 @@ const SCENARIOS: [(&str, Scenario); 14] = [
     ("udp_errors", errors::udp_errors),
     ("descriptors_used_up", pressure::descriptors_used_up),
     ("log_disk_full", pressure::log_disk_full),
+    ("memory_used_up", pressure::memory_used_up),
     ("spoofed_flood", flood::spoofed_flood),
     ("soak", soak::soak),
 ];
@@ -70,6 +71,10 @@ fn main() -> ExitCode {
         SCENARIOS
             .iter()
             .for_each(|(name, _)| println!("{name}: test"));
+        return ExitCode::SUCCESS;
+    }
+    if std::env::var_os(PROBE).is_some() {
+        errors::probe();
         return ExitCode::SUCCESS;
     }
     if let Ok(name) = std::env::var(INSIDE) {
@@ -170,3 +175,5 @@ pub fn wait_until<T>(what: &str, patience: Duration, mut ask: impl FnMut() -> Op
 /// Seconds, for `timeout`: a day of soak, and more than anything else takes.
 const PATIENCE: &str = "100000";
 const INSIDE: &str = "TIDEGATE_CHAOS_INSIDE";
+/// Set in the program's namespace, to see what it sees.
+pub const PROBE: &str = "TIDEGATE_CHAOS_PROBE";

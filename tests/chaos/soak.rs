@@ -117,12 +117,54 @@ fn far(millis: u64) -> Conditions {
     }
 }
 
+/// Whoever came is gone, and what was said was heard, once.
+fn check_books(gate: &Gate, backend: &Backend, messages: u64, sessions: u64) {
+    // Published four times a second.
+    crate::wait_until("the last counters", Duration::from_secs(20), || {
+        (gate.metric("tidegate_peers", &[]) == 0).then_some(())
+    });
+    let forwarded = |direction| gate.metric("tidegate_messages_forwarded_total", &[direction]);
+    let books = [
+        (
+            "sessions begun",
+            gate.metric("tidegate_peer_sessions_total", &[]),
+            sessions,
+        ),
+        (
+            "and ended",
+            gate.metric("tidegate_peer_disconnects_total", &[]),
+            sessions,
+        ),
+        ("messages to the backend", forwarded("to_backend"), messages),
+        ("heard there", backend.frames(), messages),
+        ("messages to the players", forwarded("to_peer"), messages),
+        (
+            "messages dropped",
+            gate.metric("tidegate_messages_dropped_total", &[]),
+            0,
+        ),
+        (
+            "books astray",
+            gate.metric("tidegate_invariant_violations_total", &[]),
+            0,
+        ),
+        (
+            "streams left",
+            gate.metric("tidegate_backend_connections", &[]),
+            0,
+        ),
+    ];
+    for (what, counted, expected) in books {
+        assert_eq!(counted, expected, "{what}");
+    }
+}
+
 /// `TIDEGATE_SOAK_SECONDS` is how long each of the conditions lasts. Players come and go with each.
 pub fn soak(scale: Scale) {
     let span = std::env::var("TIDEGATE_SOAK_SECONDS").map(|text| text.parse().unwrap());
     let span = Duration::from_secs(span.unwrap_or(scale.pick(3, 60)));
     let gate = Gate::start("soak", &Setup::default());
-    let _backend = Backend::start(&gate.backend(), Manner::Echo);
+    let backend = Backend::start(&gate.backend(), Manner::Echo);
     let count = scale.pick(20, 100);
     let (mut messages, mut lost, mut offered) = (0, 0, 0);
     let mut memory = Vec::new();
@@ -161,7 +203,8 @@ pub fn soak(scale: Scale) {
         gate.said(&["session_end", "\"peer_disconnect\""]),
         memory.len() * count
     );
-    assert_eq!(gate.said(&["\"level\":\"error\""]), 0);
+    assert_eq!(gate.said(&["\"level\":\"ERROR\""]), 0);
+    check_books(&gate, &backend, messages, (memory.len() * count) as u64);
     // The first conditions fill caches and tables; from the sixth on nothing may grow.
     let (early, late) = (memory[5], memory[17]);
     println!(
