@@ -33,6 +33,9 @@ const QUIET_INTERVAL: Duration = Duration::from_secs(1);
 /// But at least so many fall into a timeout, so that losing a few in a row ends nothing.
 const KEEP_ALIVES_PER_TIMEOUT: u32 = 10;
 
+/// After so many keep-alives a session that has just said something waits as long as an idle one.
+const SETTLED: u32 = 24;
+
 /// The sequence of a denial that comes after the handshake was won (its backend is away).
 ///
 /// It shares a key with the client's packets, which count from 0, and with challenges, which count
@@ -93,8 +96,10 @@ pub struct Link {
     send_sequence: u64,
     replay: Replay,
     last_send: Timestamp,
-    /// Keep-alives sent so far.
+    /// Keep-alives sent since anything else was.
     keep_alives: u32,
+    /// All there were.
+    keep_alives_ever: u32,
     last_receive: Timestamp,
     /// Silence that ends the session; `None` never does.
     timeout: Option<Duration>,
@@ -160,6 +165,7 @@ impl Link {
             replay: Replay::default(),
             last_send: now.mono,
             keep_alives: 0,
+            keep_alives_ever: 0,
             last_receive: now.mono,
             timeout,
             client_index: 0,
@@ -353,6 +359,7 @@ impl Link {
             "a payload of {length} bytes"
         );
         self.is_prefaced = false;
+        self.keep_alives = 0;
         self.finish(now, out, sealing);
     }
 
@@ -372,6 +379,7 @@ impl Link {
         let sealing = self.begin_kind(Kind::KeepAlive, out);
         out.extend_from_slice(&keep_alive_bytes(self.client_index, self.max_clients));
         self.keep_alives = self.keep_alives.saturating_add(1);
+        self.keep_alives_ever = self.keep_alives_ever.saturating_add(1);
         self.finish(now, out, sealing);
     }
 
@@ -432,9 +440,9 @@ impl Link {
     }
 
     /// After 0.1 s, as the reference, until the peer is known to be there and whenever it has fallen
-    /// silent itself: what keeps its packets from us may keep ours from it. Else a session's first
-    /// keep-alives wait twice as long each (docs/wire/netcode.md, section 9). One that said something a
-    /// moment ago is no more in doubt than one that said nothing, so this does not start over.
+    /// silent itself: what keeps its packets from us may keep ours from it. Else each keep-alive in
+    /// a row waits twice as long as the one before it (docs/wire/netcode.md, section 9), until the session
+    /// has lasted: who says something now and then is no more in doubt than who says nothing.
     fn keep_alive_at(&self) -> Timestamp {
         let soon = self.last_send + SEND_INTERVAL;
         if !self.is_confirmed {
@@ -443,7 +451,11 @@ impl Link {
         let quiet = self.timeout.map_or(QUIET_INTERVAL, |span| {
             (span / KEEP_ALIVES_PER_TIMEOUT).clamp(SEND_INTERVAL, QUIET_INTERVAL)
         });
-        let wait = SEND_INTERVAL * (1 << self.keep_alives.min(4));
+        let wait = if self.keep_alives_ever < SETTLED {
+            SEND_INTERVAL * (1 << self.keep_alives.min(4))
+        } else {
+            quiet
+        };
         let silent = self.last_receive + 2 * quiet;
         (self.last_send + wait.min(quiet)).min(soon.max(silent))
     }
@@ -507,8 +519,8 @@ mod tests {
         sent
     }
 
-    /// Dense at first, so that losing some of them keeps nobody out; then one a second after whatever
-    /// was said last. A message now and then brings the first rhythm back to neither end.
+    /// Dense after whatever is said at first, so that losing some of them keeps nobody out; then one a
+    /// second after whatever was said last: a message now and then brings nothing after it.
     #[test]
     fn a_session_that_talks_seldom_sends_no_more_keep_alives_than_an_idle_one() {
         let now = Now::default();
@@ -528,9 +540,9 @@ mod tests {
         ends[1].open(now, &mut seated).unwrap();
         let first = keep_alives(&mut ends, 0..1_600);
         assert!((6..=10).contains(&first.len()), "both ends: {first:?}");
-        for second in 2..10 {
+        for round in 2..30 {
             let now = Now {
-                mono: Timestamp::from_millis(second * 900),
+                mono: Timestamp::from_millis(round * 900),
                 unix_secs: 0,
             };
             for from in [0, 1] {
@@ -540,10 +552,14 @@ mod tests {
                 ends[from].seal(now, &mut datagram, sealing);
                 ends[1 - from].open(now, &mut datagram).unwrap();
             }
-            let next = keep_alives(&mut ends, second * 900..(second + 1) * 900);
-            assert!(next.is_empty(), "{next:?}");
+            let next = keep_alives(&mut ends, round * 900..(round + 1) * 900);
+            match round {
+                2..8 => assert_eq!(next.len(), 6, "at 0.1, 0.3 and 0.7 s: {next:?}"),
+                12.. => assert!(next.is_empty(), "{next:?}"),
+                _ => {}
+            }
         }
-        assert_eq!(keep_alives(&mut ends, 9_000..9_200), [9_100, 9_100]);
+        assert_eq!(keep_alives(&mut ends, 27_000..27_200), [27_100, 27_100]);
     }
 
     /// What a peer said can be written down without its seal, and said again under another key.
