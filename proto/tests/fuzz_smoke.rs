@@ -59,6 +59,7 @@ targets!(
     rudp_datagram,
     rudp_session,
     sequence_window,
+    yojimbo_session,
 );
 
 fn smoke(name: &str, seeds: &[Vec<u8>], run: fn(&[u8])) {

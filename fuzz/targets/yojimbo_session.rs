@@ -1,0 +1,178 @@
+// A whole yojimbo session, its peer's key known: packets, fragments, blocks, false acknowledgements,
+// keep-alives and goodbyes, sends, reads and waits in any order. Bounded, and one end.
+
+use std::time::Duration;
+
+use tidegate_proto::yojimbo::netcode::wire::{Kind, Prefix};
+use tidegate_proto::yojimbo::reliable::Header;
+use tidegate_proto::yojimbo::{Params, Session};
+use tidegate_proto::{AckPolicy, Event, Now, Session as _, Timestamp, Way};
+
+const PROTOCOL_ID: u64 = 1;
+const TAG: [u8; 16] = [0; 16];
+
+/// The session, and what its peer knows.
+struct Fuzzed {
+    session: Session,
+    now: Now,
+    /// Of the link's packets.
+    sealed: u64,
+    /// Of the reliable layer's packets, the peer's newest and ours.
+    theirs: u16,
+    ours: u16,
+    closed: bool,
+    /// Bytes that our side may still say: they are held, and no input of a few bytes pays for them.
+    to_say: usize,
+}
+
+pub fn run(data: &[u8]) {
+    let Some((&config, mut data)) = data.split_first() else {
+        return;
+    };
+    let mut fuzzed = Fuzzed::new(config);
+    while let Some((&op, rest)) = data.split_first() {
+        let (&length, rest) = rest.split_first().unwrap_or((&0, rest));
+        let (argument, rest) = rest.split_at(usize::from(length).min(rest.len()));
+        data = rest;
+        fuzzed.step(op, length, argument);
+        fuzzed.drain();
+    }
+}
+
+impl Fuzzed {
+    fn new(config: u8) -> Self {
+        let params = Params {
+            ack: [AckPolicy::Queued, AckPolicy::Written][usize::from(config & 1)],
+            inbox_marks: (4096, 1024),
+            ..Params::default()
+        };
+        let now = Now {
+            mono: Timestamp::from_millis(1000),
+            unix_secs: 0,
+        };
+        let timeout = Duration::from_secs(12).as_nanos() as u64;
+        let origin = [u64::from(config), PROTOCOL_ID, timeout, 0, 16];
+        let mut session = Session::replayed(now, params.into(), origin);
+        assert_eq!(session.poll_event(), Some(Event::Authenticated));
+        session.admit(now);
+        Self {
+            session,
+            now,
+            sealed: 0,
+            theirs: 0,
+            ours: 0,
+            closed: false,
+            to_say: 20_000,
+        }
+    }
+
+    fn step(&mut self, op: u8, length: u8, argument: &[u8]) {
+        let now = self.now;
+        match op % 8 {
+            // A packet near the window, whose messages are the input.
+            0 | 1 => {
+                self.theirs = self.theirs.wrapping_add(u16::from(op >> 6));
+                let mut payload = Vec::new();
+                let header = Header {
+                    sequence: self.theirs,
+                    ack: self.ours.wrapping_sub(u16::from(op >> 3 & 3)),
+                    ack_bits: u32::from(length).wrapping_mul(0x0101_0101),
+                };
+                header.emit(&mut payload);
+                payload.extend_from_slice(argument);
+                self.receive(Kind::Payload, &payload);
+            }
+            // Headers and fragments are the input too.
+            2 => self.receive(Kind::Payload, argument),
+            3 => {
+                let kinds = [
+                    Kind::KeepAlive,
+                    Kind::Response,
+                    Kind::Disconnect,
+                    Kind::Denied,
+                ];
+                self.receive(kinds[usize::from(op >> 6)], argument);
+            }
+            // Nothing was sealed by the peer.
+            4 => drop(self.session.handle_datagram(now, &mut argument.to_vec())),
+            5 => {
+                // Large ones are frames of several packets, or blocks.
+                let repeated = argument.repeat(1 + 40 * usize::from(op >> 4 & 7));
+                if repeated.len() <= self.to_say {
+                    self.to_say -= repeated.len();
+                    self.session.send(now, op >> 7, &repeated).ok();
+                }
+            }
+            6 => {
+                while self.session.poll_message().is_some() {}
+                self.session.confirm_written(now);
+            }
+            _ => {
+                let span = u64::from(op) * u64::from(length) / 8;
+                self.now = now.after(Duration::from_millis(span));
+                self.session.handle_timeout(self.now);
+            }
+        }
+    }
+
+    /// A packet that the peer sealed.
+    fn receive(&mut self, kind: Kind, plain: &[u8]) {
+        let mut clear = Vec::new();
+        Prefix::new(kind, self.sealed).emit(&mut clear);
+        clear.extend_from_slice(plain);
+        clear.extend_from_slice(&TAG);
+        self.sealed += 1;
+        let mut datagram = Vec::new();
+        if self.session.conceal(&clear, &mut datagram) {
+            self.session.handle_datagram(self.now, &mut datagram).ok();
+        }
+    }
+
+    fn drain(&mut self) {
+        while let Some(event) = self.session.poll_event() {
+            assert!(!self.closed, "{event:?} after the end");
+            self.closed = matches!(event, Event::Closed(_));
+        }
+        let (mut out, mut clear, mut datagrams) = (Vec::new(), Vec::new(), 0);
+        while self.session.poll_transmit(self.now, &mut out) {
+            assert!(out.len() <= 1273, "{} bytes in one datagram", out.len());
+            assert!(self.session.reveal(Way::ToPeer, &out, &mut clear));
+            if let Ok(prefix) = Prefix::parse(&out)
+                && prefix.kind == Kind::Payload
+                && let [0 | 2.., low, high, ..] = clear[prefix.size()..]
+                && clear[prefix.size()] & 1 == 0
+            {
+                self.ours = u16::from_le_bytes([low, high]);
+            }
+            out.clear();
+            clear.clear();
+            datagrams += 1;
+            assert!(datagrams <= 128, "one turn is bounded");
+        }
+        assert!(self.session.inbox_bytes() < 4096 + 512 * 1024);
+        match self.session.poll_timeout() {
+            None => assert!(self.closed),
+            Some(deadline) => assert!(deadline.at > self.now.mono, "{deadline:?}"),
+        }
+    }
+}
+
+pub fn seeds() -> Vec<Vec<u8>> {
+    vec![
+        // One frame, read; a frame sent, acknowledged; a keep-alive, and time.
+        vec![
+            0, 64, 16, 0, 0x11, 0, 0, 0x40, 2, 0, 0x13, 0xbc, 0x80, 0x48, 0x82, 0x10, 0x23, 0x49,
+            0x72, 6, 0, 5, 4, 1, 2, 3, 4, 64, 1, 0, 3, 8, 0, 0, 0, 0, 16, 0, 0, 0, 7, 200,
+        ],
+        // Large ones, time for probes, acknowledgements late and early, a goodbye.
+        vec![
+            1, 0x75, 250, 9, 9, 9, 9, 0x75, 8, 1, 2, 3, 4, 5, 6, 7, 8, 7, 50, 7, 50, 64, 255, 0,
+            72, 255, 0, 88, 255, 0, 15, 255, 0x83, 0,
+        ],
+        // First fragments of ever new packets, and a stranger's noise.
+        vec![
+            0, 2, 12, 1, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 2, 12, 1, 1, 0, 0, 3, 0, 1, 0, 0, 0, 0,
+            0, 4, 5, 0x15, 1, 2, 3, 4, 15, 255,
+        ],
+    ]
+}
