@@ -106,10 +106,11 @@ fn every_world_keeps_its_promises() {
             Err(_) => failed.push(seed),
         }
     }
-    let spent = began.elapsed().as_secs_f64();
+    // Of a processor that others use as well.
+    let spent = processor_time().unwrap_or(began.elapsed()).as_secs_f64();
     eprintln!("from seed {first}: {all:?}");
     eprintln!(
-        "{:.0} worlds a second, {:.0} session-hours an hour",
+        "{:.0} worlds in a core-second, {:.0} session-hours in a core-hour",
         all.worlds as f64 / spent,
         all.session_time.as_secs_f64() / spent
     );
@@ -118,6 +119,13 @@ fn every_world_keeps_its_promises() {
         worlds < 100 || (all.delivered > 10_000 && all.lost > 10_000 && all.shots > 1_000),
         "too kind: {all:?}"
     );
+}
+
+/// What this thread has had of a processor, where the system says so.
+fn processor_time() -> Option<Duration> {
+    let all = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    let nanos = all.split_whitespace().next()?.parse().ok()?;
+    Some(Duration::from_nanos(nanos))
 }
 
 #[test]
