@@ -54,6 +54,10 @@ sim SEEDS="20000" FIRST="1":
 bench-relay *ARGS:
     cargo bench --quiet --bench relay -- {{ARGS}}
 
+# Delays at 30,000 messages a second: the relay on one core, players and backend on the other.
+bench-latency *ARGS:
+    cargo bench --quiet --bench relay -- --pin --peers 500 --rate 30 --runs 5 {{ARGS}}
+
 # The same over peers, message sizes and rates.
 bench-growth:
     cargo bench --quiet --bench relay -- --curve peers
@@ -87,4 +91,4 @@ bench-bulk *ARGS:
     cargo bench --quiet --bench bulk -- --link --size 60000 {{ARGS}}
 
 # Every table of docs/PERFORMANCE.md, in its order: a quarter of an hour on a quiet machine.
-bench-all: bench-instructions bench-packet bench-relay bench-growth bench-syscalls bench-idle bench-joins bench-bulk
+bench-all: bench-instructions bench-packet bench-relay bench-latency bench-growth bench-syscalls bench-idle bench-joins bench-bulk
