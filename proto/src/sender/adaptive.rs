@@ -27,9 +27,7 @@ pub(super) struct Adaptive {
     bad_since: Timestamp,
     cut_at: Timestamp,
     low_since: Option<Timestamp>,
-    /// The queue was nearly empty at some time in this bad spell: slowing down helps.
-    helped: bool,
-    /// Since when there is nothing left to cut.
+    /// Since when there is nothing left to cut, and the queue was not nearly empty once.
     floor_since: Option<Timestamp>,
     peak: f64,
     /// Somebody else fills the queue: messages at the good rate, bulk by loss.
@@ -42,6 +40,8 @@ pub(super) struct Adaptive {
     loss: f64,
     loss_before: f64,
     loss_smoothed: f64,
+    /// Windows in a row with more loss than the limit.
+    heavy_windows: u32,
     /// A level of loss that was seen not to be our doing.
     loss_tolerated: f64,
     /// The mode is bad because of loss alone, which was so high, and has been measured so often.
@@ -87,6 +87,7 @@ impl Adaptive {
 
     pub(super) fn on_lost(&mut self) {
         self.lost_lately = true;
+        self.bulk.on_lost();
     }
 
     pub(super) fn on_acked(&mut self, now: Timestamp, bytes: usize) {
@@ -108,7 +109,6 @@ impl Adaptive {
             bad_since: now,
             cut_at: now,
             low_since: None,
-            helped: true,
             floor_since: None,
             peak: 0.0,
             relief: false,
@@ -120,6 +120,7 @@ impl Adaptive {
             loss: 0.0,
             loss_before: 0.0,
             loss_smoothed: 0.0,
+            heavy_windows: 0,
             loss_tolerated: 0.0,
             loss_trial: None,
             loss_is_new: false,
@@ -139,9 +140,9 @@ impl Adaptive {
         params: &Params,
     ) {
         // Bulk fills a queue within a round trip. Messages hardly do, so for them it must stand for
-        // a while: jitter and a lost acknowledgement or two look the same for a moment.
+        // a while.
         let (limit, stands) = if self.bulk.is_limited() || self.by_bulk {
-            (params.queue_max, Duration::from_millis(20))
+            (params.queue_max, Duration::ZERO)
         } else {
             (params.queue_max_messages, Duration::from_millis(300))
         };
@@ -153,9 +154,10 @@ impl Adaptive {
             base_window: params.base_window,
         };
         let queue = self.queueing.on_rtt(now, rtt, &limits);
-        self.close_loss_window(now);
+        self.close_loss_window(now, params.loss_max);
         let step = Duration::from_secs_f64(self.queueing.rtt()).max(Duration::from_millis(20));
-        if self.loss_smoothed > params.loss_max {
+        // Four windows: our own overflow is over by then.
+        if self.loss_smoothed > params.loss_max && self.heavy_windows >= 4 {
             self.bulk
                 .limit_by_loss(self.queueing.rtt(), self.loss_smoothed, params);
         }
@@ -212,7 +214,6 @@ impl Adaptive {
         }
         self.bad_since = now;
         self.low_since = None;
-        self.helped = false;
         self.floor_since = None;
         self.peak = self.bulk.peak();
         self.loss_is_new = false;
@@ -240,7 +241,7 @@ impl Adaptive {
             return;
         }
         if queue.delay < queue.low && !heavy_loss {
-            self.helped = true;
+            self.floor_since = None;
             self.switch.update(dt, Mode::Good);
             let since = *self.low_since.get_or_insert(now);
             // Bulk finds its rate again at once; messages wait out the penalty.
@@ -281,7 +282,7 @@ impl Adaptive {
             return;
         }
         let since = *self.floor_since.get_or_insert(now);
-        if !self.helped && now.since(since) >= (8 * step).max(Duration::from_secs(2)) {
+        if now.since(since) >= (8 * step).max(Duration::from_secs(2)) {
             self.relief = true;
             let again = if self.bulk.is_limited() { 10 } else { 60 };
             self.not_ours_until = now + Duration::from_secs(again);
@@ -325,7 +326,7 @@ impl Adaptive {
         self.bulk.resume(now, params);
     }
 
-    fn close_loss_window(&mut self, now: Timestamp) {
+    fn close_loss_window(&mut self, now: Timestamp, loss_max: f64) {
         let least = if self.switch.mode() == Mode::Good {
             100
         } else {
@@ -338,6 +339,11 @@ impl Adaptive {
         self.loss_before = self.loss;
         self.loss = f64::from(self.window_lost) / f64::from(self.window_packets);
         self.loss_smoothed += 0.3 * (self.loss - self.loss_smoothed);
+        self.heavy_windows = if self.loss > loss_max {
+            self.heavy_windows.saturating_add(1)
+        } else {
+            0
+        };
         self.loss_tolerated *= 0.995;
         self.loss_is_new = true;
         self.window_packets = 0;

@@ -21,6 +21,9 @@ pub(super) struct Bulk {
     calm: u32,
     /// What was delivered when a queue was met last.
     ceiling: f64,
+    /// Growth steps above that without the first sign of a queue.
+    clear: u32,
+    losses: Losses,
     metered_from: Option<Timestamp>,
     metered_bytes: f64,
     /// Delivered rates of the last spans, newest last.
@@ -37,6 +40,8 @@ impl Bulk {
             grown_at: now,
             calm: 0,
             ceiling: 0.0,
+            clear: 0,
+            losses: Losses::default(),
             metered_from: None,
             metered_bytes: 0.0,
             delivered: [0.0; 4],
@@ -79,6 +84,7 @@ impl Bulk {
         if !self.is_limited {
             return;
         }
+        self.losses.count(false);
         // The first round trip of a bulk phase still brings acks from before it.
         let begin = now + Duration::from_secs_f64(rtt);
         let from = *self.metered_from.get_or_insert(begin);
@@ -92,6 +98,13 @@ impl Bulk {
             self.delivered[3] = self.metered_bytes / span;
             self.metered_bytes = 0.0;
             self.metered_from = Some(now);
+        }
+    }
+
+    /// A packet was found lost.
+    pub(super) fn on_lost(&mut self) {
+        if self.is_limited {
+            self.losses.count(true);
         }
     }
 
@@ -118,9 +131,13 @@ impl Bulk {
             return;
         }
         let best = self.best_delivered();
-        let limit = params.queue_max.as_secs_f64() / 3.0;
-        if self.starting && best > 0.0 && queue > limit.max(2.0 * jitter) {
+        let sign = queue > (params.queue_max.as_secs_f64() / 3.0).max(2.0 * jitter);
+        // A queue too short to be felt, or somebody who drops what is above a rate.
+        let overflows = self.losses.rise();
+        if best > 0.0 && (overflows || self.starting && sign) {
             self.starting = false;
+            self.clear = 0;
+            self.calm = 0;
             self.ceiling = best;
             self.rate = self
                 .rate
@@ -142,11 +159,23 @@ impl Bulk {
             let haste = (1.0 + f64::from(self.calm) / 10.0).min(8.0);
             let step = (0.06 * self.rate).clamp(400.0, params.bulk_step);
             self.rate += haste * (step + params.bulk_growth * self.rate);
+            self.look_anew(sign || overflows);
         }
         if best > 0.0 {
             self.rate = self.rate.min((3.0 * best).max(params.bulk_start));
         }
         self.rate = self.rate.min(params.bulk_max);
+    }
+
+    /// Where a queue was met last, there is none now, for some round trips: what was met there was
+    /// not the path's end, or the path is another one.
+    fn look_anew(&mut self, sign: bool) {
+        if sign || self.rate < CLEAR_ABOVE * self.ceiling {
+            self.clear = 0;
+            return;
+        }
+        self.clear += 1;
+        self.starting = self.clear >= CLEAR_STEPS;
     }
 
     /// The path turned bad.
@@ -155,9 +184,9 @@ impl Bulk {
         if !self.is_limited {
             return;
         }
-        let recent = self.delivered[2].max(self.delivered[3]);
-        let delivered = if recent > 0.0 {
-            recent.min(self.rate)
+        let best = self.best_delivered();
+        let delivered = if best > 0.0 {
+            best.min(self.rate)
         } else {
             0.5 * self.rate
         };
@@ -224,3 +253,40 @@ impl Bulk {
         self.delivered.iter().copied().fold(0.0, f64::max)
     }
 }
+
+/// What is lost of what is sent, now and usually.
+#[derive(Clone, Copy, Debug, Default)]
+struct Losses {
+    packets: u16,
+    lost: u16,
+    /// Smoothed (gain 1/10): also what the path loses whatever is sent.
+    usual: f32,
+}
+
+impl Losses {
+    fn count(&mut self, lost: bool) {
+        self.packets = self.packets.saturating_add(1);
+        self.lost = self.lost.saturating_add(u16::from(lost));
+    }
+
+    /// Since it was asked last, clearly more was lost than usual. False until there is enough to say.
+    fn rise(&mut self) -> bool {
+        if self.packets < LOSSES_OF {
+            return false;
+        }
+        let share = f32::from(self.lost) / f32::from(self.packets);
+        (self.packets, self.lost) = (0, 0);
+        let rise = share > 1.5 * self.usual + 0.05;
+        self.usual += 0.1 * (share - self.usual);
+        rise
+    }
+}
+
+/// Packets that make a share.
+const LOSSES_OF: u16 = 64;
+
+/// So far above the last ceiling, a path at its end would show a queue within a few round trips.
+const CLEAR_ABOVE: f64 = 1.1;
+
+/// Round trips without one before doubling begins again.
+const CLEAR_STEPS: u32 = 3;

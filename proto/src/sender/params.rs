@@ -83,7 +83,7 @@ pub struct Params {
     pub bulk_start: f64,
     /// And at least, however bad the path.
     pub bulk_min: f64,
-    /// And at most: 100 Mbit/s for one peer.
+    /// And at most: a gigabyte, which is to say as fast as the path and the processor let it.
     pub bulk_max: f64,
     /// Bytes of bulk that may leave at once.
     pub bulk_burst: f64,
@@ -106,7 +106,7 @@ pub struct Params {
     /// Reliable messages queued or unacknowledged per lane. The peer's receive window: an id 1024
     /// beyond the oldest unacknowledged one would be a desync.
     pub outbox_messages_max: usize,
-    /// Their bytes. Enough for four of the largest blocks.
+    /// Their bytes. What is under way over 50 ms at 100 Mbit/s until a lost part of it has come again.
     pub outbox_bytes_max: usize,
     /// Unreliable messages waiting per lane; the oldest makes room for a new one.
     pub unreliable_messages_max: usize,
@@ -141,7 +141,7 @@ impl Default for Params {
             penalty: Penalty::default(),
             bulk_start: 65_536.0,
             bulk_min: 8_192.0,
-            bulk_max: 12_582_912.0,
+            bulk_max: 1_073_741_824.0,
             bulk_burst: 3_000.0,
             bulk_cut: 0.7,
             bulk_return: 0.85,
@@ -150,7 +150,7 @@ impl Default for Params {
             inline_max: 7000,
             block_max: 262_144,
             outbox_messages_max: 1024,
-            outbox_bytes_max: 1 << 20,
+            outbox_bytes_max: 2 << 20,
             unreliable_messages_max: 64,
             unreliable_bytes_max: 64 * 1024,
         }

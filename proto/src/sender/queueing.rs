@@ -1,20 +1,25 @@
 //! How long our packets wait in somebody's queue: the round trip's rise over the path's own.
+//!
+//! A queue delays every packet; jitter, a late acknowledgement and a process that had to wait for
+//! its processor delay some. So the smallest of the last round trips counts, not their mean.
 
 use std::time::Duration;
 
 use crate::time::Timestamp;
 
-/// Compares the present round trip with the smallest of the recent past.
+/// Compares the smallest round trips of a moment with the smallest of the recent past.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Queueing {
     /// Quickly smoothed (gain 1/4), in seconds; zero before the first sample.
     fast: f64,
     /// Ordinary deviation from it, learned only while the queue looks short.
     variation: f64,
-    /// Minima of `fast` in the present and the two slices of time before it.
+    /// Minima of the present moment and the one before it.
+    moments: [f64; 2],
+    moment_began: Timestamp,
+    /// Minima of the present and the two slices of time before it.
     minima: [f64; 3],
     slice_began: Timestamp,
-    samples: u32,
     over_since: Option<Timestamp>,
 }
 
@@ -49,9 +54,10 @@ impl Queueing {
         Self {
             fast: 0.0,
             variation: 0.0,
+            moments: [f64::INFINITY; 2],
+            moment_began: now,
             minima: [f64::INFINITY; 3],
             slice_began: now,
-            samples: 0,
             over_since: None,
         }
     }
@@ -74,21 +80,7 @@ impl Queueing {
             (self.fast, self.variation) = (rtt, rtt / 8.0);
         }
         self.fast += 0.25 * (rtt - self.fast);
-        self.samples = self.samples.saturating_add(1);
-        if now.since(self.slice_began) > limits.base_window / 3 {
-            self.slice_began = now;
-            self.minima = [self.minima[1], self.minima[2], f64::INFINITY];
-        }
-        // Of the smoothed value, so that ordinary jitter does not count as queue.
-        if self.samples > 8 {
-            self.minima[2] = self.minima[2].min(self.fast);
-        }
-        let base = self.minima.iter().copied().fold(f64::INFINITY, f64::min);
-        let delay = if base.is_finite() {
-            self.fast - base
-        } else {
-            0.0
-        };
+        let delay = self.of_this_moment(now, rtt) - self.base(now, rtt, limits.base_window);
         let limit = (limits.queue).max(4.0 * self.variation).max(1.5 * packet);
         let over = delay > limit;
         if over {
@@ -106,4 +98,35 @@ impl Queueing {
                 .is_some_and(|since| now.since(since) >= limits.stands),
         }
     }
+
+    /// The smallest round trip of the last one or two moments. A moment is half a round trip, and
+    /// long enough for a process that waits for its processor to run in between.
+    fn of_this_moment(&mut self, now: Timestamp, rtt: f64) -> f64 {
+        let moment = Duration::from_secs_f64(0.5 * self.fast).max(MOMENT_MIN);
+        let age = now.since(self.moment_began);
+        if age >= moment {
+            let before = if age < 2 * moment {
+                self.moments[1]
+            } else {
+                f64::INFINITY
+            };
+            self.moments = [before, f64::INFINITY];
+            self.moment_began = now;
+        }
+        self.moments[1] = self.moments[1].min(rtt);
+        self.moments[0].min(self.moments[1])
+    }
+
+    /// The path's own round trip: the smallest of the last `window`.
+    fn base(&mut self, now: Timestamp, rtt: f64, window: Duration) -> f64 {
+        if now.since(self.slice_began) > window / 3 {
+            self.slice_began = now;
+            self.minima = [self.minima[1], self.minima[2], f64::INFINITY];
+        }
+        self.minima[2] = self.minima[2].min(rtt);
+        self.minima.iter().copied().fold(f64::INFINITY, f64::min)
+    }
 }
+
+/// The least time over which round trips are compared.
+const MOMENT_MIN: Duration = Duration::from_millis(25);

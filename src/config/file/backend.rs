@@ -73,7 +73,7 @@ impl Default for Backend {
             // Twice the bandwidth-delay product of 1 MiB/s over 100 ms; what a slow backend costs.
             queue_to_backend: Size::of("256KiB"),
             // Four of the largest messages.
-            queue_to_peer: Size::of("1MiB"),
+            queue_to_peer: Size::of("2MiB"),
             // A server that takes nothing for so long is not slow, it hangs.
             stall: Span::of("10s"),
             // Messages are small and wanted now.

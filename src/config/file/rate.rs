@@ -80,7 +80,7 @@ impl Default for Bulk {
             // Half a megabit until the path is known, never nothing, 100 Mbit/s for one peer.
             start: Size::of("64KiB"),
             min: Size::of("8KiB"),
-            max: Size::of("12MiB"),
+            max: Size::of("1GiB"),
         }
     }
 }

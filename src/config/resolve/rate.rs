@@ -85,7 +85,11 @@ impl Checker<'_> {
             );
         }
         let mut size = |name: &str, typed| {
-            self.size(&key(&format!("bulk.{name}")), typed, KIB..=128 * KIB * KIB) as f64
+            self.size(
+                &key(&format!("bulk.{name}")),
+                typed,
+                KIB..=4 * KIB * KIB * KIB,
+            ) as f64
         };
         let (start, min, max) = (
             size("start", &bulk.start),

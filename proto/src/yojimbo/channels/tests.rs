@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
+use super::receiver::{EARLY_BYTES_MAX, EARLY_BYTES_RESERVE};
 use super::*;
 use crate::inbox::{Inbox, MESSAGE_OVERHEAD};
 use crate::stats::Stats;
@@ -241,7 +242,7 @@ fn nothing_of_a_bad_packet_is_applied() {
 fn a_gap_holds_no_more_than_its_bound() {
     let mut far = Far::new(Profile::default());
     let profile = far.profile.clone();
-    let payload = [7; 1000];
+    let payload = [7; 4000];
     let mut kept = BTreeSet::new();
     for round in 0..3 {
         for id in 1..1024 {
@@ -251,7 +252,7 @@ fn a_gap_holds_no_more_than_its_bound() {
             }
         }
         assert!(
-            far.receiver.held() <= 256 * 1024 - 32 * 1024,
+            far.receiver.held() <= EARLY_BYTES_MAX - EARLY_BYTES_RESERVE,
             "round {round}"
         );
     }
@@ -576,19 +577,20 @@ fn a_packet_that_closes_a_gap_has_room_of_its_own() {
         })
         .count()
     };
-    assert_eq!(fill(&mut far, 10..60), 32, "of 7064 bytes each");
+    let full = (EARLY_BYTES_MAX - EARLY_BYTES_RESERVE) / (7000 + MESSAGE_OVERHEAD);
+    assert_eq!(fill(&mut far, 10..400), full);
     // The first of ten missing messages frees nothing, and may bring another early one.
     assert_eq!(far.receive(&frames(&profile, 0, &[(0, b"")])), Ok(()));
     let with_more = frames(&profile, 0, &[(1, b""), (900, &payload)]);
     assert_eq!(far.receive(&with_more), Ok(()));
-    assert_eq!(fill(&mut far, 60..100), 0, "still full for all others");
+    assert_eq!(fill(&mut far, 400..440), 0, "still full for all others");
     let rest: Vec<(u16, &[u8])> = (2..9).map(|id| (id, &b""[..])).collect();
     assert_eq!(far.receive(&frames(&profile, 0, &rest)), Ok(()));
     // The last one frees everything, so what comes with it may be more than the reserve.
     let mut last: Vec<(u16, &[u8])> = vec![(9, b"")];
     last.extend((500..510).map(|id| (id, &payload[..])));
     assert_eq!(far.receive(&frames(&profile, 0, &last)), Ok(()));
-    assert_eq!(far.pop_all().len(), 10 + 32);
+    assert_eq!(far.pop_all().len(), 10 + full);
     assert_eq!(far.receiver.held(), 11 * (7000 + MESSAGE_OVERHEAD));
 }
 
