@@ -296,6 +296,7 @@ fn peer_limits(listener: &Listener) -> PeerLimits {
         packets: listener.limits.peer_packets,
         bytes: listener.limits.peer_bytes,
         messages: listener.limits.peer_messages,
+        strict: listener.limits.strict,
     }
 }
 

@@ -66,8 +66,10 @@ pub struct Limits {
     pub peer_packets: Bucket,
     /// Bytes of one peer.
     pub peer_bytes: Bucket,
-    /// Messages of one peer.
+    /// Messages of one peer that are shorter than 64 bytes.
     pub peer_messages: Bucket,
+    /// Datagrams and bytes beyond these are dropped even when nobody else waits.
+    pub strict: bool,
     /// Handshake datagrams of one address, before any cryptography.
     pub ip_handshakes: Bucket,
     /// Handshake datagrams of the whole listener.

@@ -13,6 +13,7 @@
 
 mod attempt;
 mod census;
+mod crowd;
 mod full;
 mod handover;
 mod lobby;
@@ -40,6 +41,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use attempt::Attempt;
 pub use attempt::Destination;
 use census::Census;
+use crowd::Crowd;
 use handover::Handovers;
 use lobby::Lobby;
 pub use orders::{PeerView, Policy, Whom};
@@ -118,6 +120,7 @@ pub struct Listener {
     /// Of new sessions: each keeps those it began with, since its stream is framed by them.
     rules: Arc<Rules>,
     limits: Option<PeerLimits>,
+    crowd: Crowd,
     capacity: Arc<Capacity>,
     /// Bytes that `capacity` knows to be in our queues, and those of them that wait to be complete.
     queued: u64,
@@ -175,6 +178,7 @@ impl Listener {
             destination: parts.destination,
             rules: Arc::new(parts.rules),
             limits: parts.limits,
+            crowd: Crowd::default(),
             capacity: parts.capacity,
             queued: 0,
             assembling: 0,

@@ -11,8 +11,12 @@ pub struct PeerLimits {
     pub packets: Bucket,
     /// Their bytes, likewise.
     pub bytes: Bucket,
-    /// Messages; more wait in the session, which then stops acknowledging.
+    /// Messages too short to be paid for by their bytes; more wait in the session, which then stops
+    /// acknowledging.
     pub messages: Bucket,
+    /// Datagrams and bytes beyond that are dropped in any case, and not only when others wait for the
+    /// time they take.
+    pub strict: bool,
 }
 
 /// What one peer has left.
@@ -106,6 +110,7 @@ mod tests {
             packets: bucket(10, 3),
             bytes: bucket(1_000, 2_000),
             messages: bucket(5, 7),
+            strict: true,
         };
         let mut quota = Quota::new(&limits, Timestamp::ZERO);
         let mut passed = |millis, bytes| {

@@ -19,6 +19,7 @@ impl Listener {
         if self.readable {
             self.receive_shared(turn);
         }
+        self.crowd.on_turn(self.readable);
         let ready = std::mem::take(&mut self.readable_peers);
         for &id in &ready {
             self.receive_own(turn, id);
@@ -174,15 +175,18 @@ impl Listener {
         known: Option<PeerId>,
         length: usize,
     ) -> Result<(), Reject> {
-        let Some(admission) = &mut self.admission else {
+        self.crowd.on_datagram(known.map(PeerId::slot));
+        let Some(id) = known else {
+            let admission = self.admission.as_mut();
+            return admission.map_or(Ok(()), |a| a.allow(now.mono, from, length));
+        };
+        let Some(quota) = self.peers.get_mut(id).and_then(|peer| peer.quota.as_mut()) else {
             return Ok(());
         };
-        match known {
-            None => admission.allow(now.mono, from, length),
-            Some(id) => match self.peers.get_mut(id).and_then(|peer| peer.quota.as_mut()) {
-                Some(quota) => quota.take_datagram(now.mono, length),
-                None => Ok(()),
-            },
+        let strict = self.limits.as_ref().is_none_or(|limits| limits.strict);
+        match quota.take_datagram(now.mono, length) {
+            Err(_) if !strict && !self.crowd.is_crowded() => Ok(()),
+            judged => judged,
         }
     }
 

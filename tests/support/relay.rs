@@ -11,7 +11,7 @@ use tidegate::clock::Clock;
 use tidegate::config::{Backoff, Balance, Target, UnreliablePolicy};
 use tidegate::counters::WorkerCounters;
 use tidegate::framing::{FrameCodec, Framing};
-use tidegate::listener::{Destination, Parts};
+use tidegate::listener::{Destination, Parts, PeerLimits};
 use tidegate::udp::{Options, UdpSocket};
 use tidegate::worker::{Command, Handle};
 use tidegate_proto::{Endpoint, Now};
@@ -35,6 +35,7 @@ pub struct Setup {
     pub stall: Duration,
     pub unreliable: UnreliablePolicy,
     pub max_message: usize,
+    pub limits: Option<PeerLimits>,
 }
 
 impl Default for Setup {
@@ -47,6 +48,7 @@ impl Default for Setup {
             stall: Duration::from_secs(10),
             unreliable: UnreliablePolicy::DropOldest,
             max_message: 60_000,
+            limits: None,
         }
     }
 }
@@ -161,7 +163,7 @@ pub fn toy_parts(
             linger: Duration::from_secs(2),
         },
         admission: None,
-        limits: None,
+        limits: setup.limits,
         capacity: Arc::new(Capacity::new(64, 1 << 28)),
         reporter,
         siblings: tidegate::listener::Siblings::default(),

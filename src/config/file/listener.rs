@@ -70,6 +70,7 @@ pub(crate) struct Limits {
     pub(crate) peer_packets: Bucket,
     pub(crate) peer_bytes: ByteBucket,
     pub(crate) peer_messages: Bucket,
+    pub(crate) strict: bool,
     pub(crate) ip_handshakes: Bucket,
     pub(crate) handshakes: Bucket,
     pub(crate) table_size: i64,
@@ -97,6 +98,8 @@ impl Default for Limits {
                 rate: 10_000,
                 burst: 20_000,
             },
+            // What nobody waits for would be lost for nothing.
+            strict: false,
             // Ten datagrams a second for each handshake: a LAN behind one address can start at once.
             ip_handshakes: Bucket {
                 rate: 200,

@@ -137,6 +137,7 @@ impl Checker<'_> {
                 burst: self.size(&key("peer_bytes.burst"), &bytes.burst, 2 * KIB..=GIB) as u32,
             },
             peer_messages: self.bucket(&key("peer_messages"), &typed.peer_messages),
+            strict: typed.strict,
             ip_handshakes: self.bucket(&key("ip_handshakes"), &typed.ip_handshakes),
             handshakes: self.bucket(&key("handshakes"), &typed.handshakes),
             table_size: self.count(&key("table_size"), typed.table_size, 64..=1 << 24) as usize,

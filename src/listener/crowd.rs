@@ -1,0 +1,63 @@
+//! Whether those who send to one socket have to wait for each other.
+
+/// Who was heard in a turn, and whether it could be read to the end.
+#[derive(Debug, Default)]
+pub(super) struct Crowd {
+    heard: Heard,
+    crowded: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Heard {
+    #[default]
+    Nobody,
+    /// The peer of this slot.
+    One(usize),
+    Several,
+}
+
+impl Crowd {
+    /// A datagram came from the peer of this slot; `None`: from a stranger, who wants to be heard as well.
+    pub(super) fn on_datagram(&mut self, from: Option<usize>) {
+        self.heard = match (self.heard, from) {
+            (Heard::Nobody, Some(id)) => Heard::One(id),
+            (Heard::One(one), Some(id)) if one == id => return,
+            _ => Heard::Several,
+        };
+    }
+
+    /// The turn is over; `unread`: datagrams are left for the next.
+    pub(super) fn on_turn(&mut self, unread: bool) {
+        self.crowded = unread && self.heard == Heard::Several;
+        self.heard = Heard::Nobody;
+    }
+
+    /// In the last turn more came than was read, and not from one peer alone: who takes more than its
+    /// share takes it from others.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.crowded
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_takes_two_and_more_than_a_turn_reads() {
+        let cases: [(&[Option<usize>], bool, bool); 6] = [
+            (&[Some(1), Some(1), Some(1)], true, false),
+            (&[Some(1), Some(2)], false, false),
+            (&[Some(1), Some(1), Some(2), Some(1)], true, true),
+            (&[Some(1), None], true, true),
+            (&[None], true, true),
+            (&[], true, false),
+        ];
+        let mut crowd = Crowd::default();
+        for (heard, unread, crowded) in cases {
+            heard.iter().for_each(|&from| crowd.on_datagram(from));
+            crowd.on_turn(unread);
+            assert_eq!(crowd.is_crowded(), crowded, "{heard:?}, unread: {unread}");
+        }
+    }
+}

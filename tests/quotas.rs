@@ -1,0 +1,116 @@
+//! What one peer may take of a worker: its share always, and more where nobody waits for it.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot get a socket has failed"
+)]
+
+mod support;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use support::toy::Client;
+use support::{Relay, Setup, accept, tcp_backend};
+use tidegate::config::Bucket;
+use tidegate::listener::PeerLimits;
+use tidegate_proto::Reject;
+
+/// Ten datagrams a second, which every test goes far beyond.
+fn limits(strict: bool) -> Option<PeerLimits> {
+    let plenty = Bucket {
+        rate: 1 << 30,
+        burst: 1 << 30,
+    };
+    Some(PeerLimits {
+        packets: Bucket {
+            rate: 10,
+            burst: 10,
+        },
+        bytes: plenty,
+        messages: plenty,
+        strict,
+    })
+}
+
+/// Sends a thousand datagrams, fifty at a time, none before the last fifty were read. Returns how many
+/// were more than the peer's share.
+fn refused_of_a_thousand(strict: bool) -> u64 {
+    let (backend, target) = tcp_backend();
+    let setup = Setup {
+        limits: limits(strict),
+        ..Setup::default()
+    };
+    let mut relay = Relay::start(&[target], setup);
+    let client = Client::connected(relay.address);
+    let _stream = accept(&backend);
+    let before = relay.counters().datagrams_received;
+    for round in 1..=20 {
+        (0..50).for_each(|_| client.send_unreliable(&[7; 100]));
+        relay.wait_for("what was sent", |counters| {
+            counters.datagrams_received >= before + 50 * round
+        });
+    }
+    relay.counters().rejects[Reject::PeerLimited as usize]
+}
+
+#[test]
+fn a_peer_may_have_what_nobody_waits_for() {
+    assert_eq!(refused_of_a_thousand(false), 0);
+}
+
+#[test]
+fn a_strict_share_is_all_there_is() {
+    let refused = refused_of_a_thousand(true);
+    assert!(refused > 0, "{refused} refused");
+}
+
+/// Two send as fast as they can: once more comes than one turn reads, each gets its share and no more.
+#[test]
+fn in_a_crowd_everybody_has_a_share() {
+    let (backend, target) = tcp_backend();
+    let setup = Setup {
+        limits: limits(false),
+        ..Setup::default()
+    };
+    let mut relay = Relay::start(&[target], setup);
+    let greedy = [(); 2].map(|()| Client::connected(relay.address));
+    let mut streams = [(); 2].map(|()| accept(&backend));
+    for stream in &mut streams {
+        stream
+            .set_read_timeout(Some(std::time::Duration::from_millis(100)))
+            .unwrap();
+    }
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let _end = End(&over);
+        for client in &greedy {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    // A full send buffer is no error here.
+                    client.socket.send(&[b'U'; 200]).ok();
+                }
+            });
+        }
+        for stream in streams {
+            let over = &over;
+            scope.spawn(move || {
+                let mut stream = stream;
+                while !over.load(Ordering::Relaxed) {
+                    std::io::copy(&mut stream, &mut std::io::sink()).ok();
+                }
+            });
+        }
+        relay.wait_for("a crowd", |counters| {
+            counters.rejects[Reject::PeerLimited as usize] > 0
+        });
+    });
+}
+
+/// Ends the threads of a test, also of one that fails.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
