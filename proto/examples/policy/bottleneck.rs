@@ -30,6 +30,7 @@ pub(crate) fn one_sender(options: &Options) {
         (20.0, 100.0),
         (20.0, 5.0),
         (100.0, 50.0),
+        (100.0, 5.0),
     ] {
         for (label, policy, bulk) in contenders() {
             if !options.shows(label) {

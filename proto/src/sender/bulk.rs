@@ -133,16 +133,15 @@ impl Bulk {
         let best = self.best_delivered();
         let sign = queue > (params.queue_max.as_secs_f64() / 3.0).max(2.0 * jitter);
         // A queue too short to be felt, or somebody who drops what is above a rate.
-        let overflows = self.losses.rise();
+        let overflows = self.losses.rise(now, step);
         if best > 0.0 && (overflows || self.starting && sign) {
             self.starting = false;
             self.clear = 0;
             self.calm = 0;
             self.ceiling = best;
-            self.rate = self
-                .rate
-                .min(params.bulk_return * best)
-                .max(params.bulk_min);
+            // Where no queue is felt, none has to drain.
+            let keep = if sign { params.bulk_return } else { KEEP };
+            self.rate = self.rate.min(keep * best).max(params.bulk_min);
             self.grown_at = now + step;
         }
         if now.since(self.grown_at) < step || now < self.grown_at {
@@ -257,33 +256,37 @@ impl Bulk {
 /// What is lost of what is sent, now and usually.
 #[derive(Clone, Copy, Debug, Default)]
 struct Losses {
-    packets: u16,
-    lost: u16,
+    since: Timestamp,
+    packets: u32,
+    lost: u32,
     /// Smoothed (gain 1/10): also what the path loses whatever is sent.
     usual: f32,
 }
 
 impl Losses {
     fn count(&mut self, lost: bool) {
-        self.packets = self.packets.saturating_add(1);
-        self.lost = self.lost.saturating_add(u16::from(lost));
+        self.packets += 1;
+        self.lost += u32::from(lost);
     }
 
-    /// Since it was asked last, clearly more was lost than usual. False until there is enough to say.
-    fn rise(&mut self) -> bool {
-        if self.packets < LOSSES_OF {
+    /// In the last `step`, clearly more was lost than usual. False until there is enough to say.
+    fn rise(&mut self, now: Timestamp, step: Duration) -> bool {
+        if self.packets < LOSSES_OF || now.since(self.since) < step {
             return false;
         }
-        let share = f32::from(self.lost) / f32::from(self.packets);
-        (self.packets, self.lost) = (0, 0);
+        let share = self.lost as f32 / self.packets as f32;
+        (self.since, self.packets, self.lost) = (now, 0, 0);
         let rise = share > 1.5 * self.usual + 0.05;
         self.usual += 0.1 * (share - self.usual);
         rise
     }
 }
 
-/// Packets that make a share.
-const LOSSES_OF: u16 = 64;
+/// Packets that make a share, at least.
+const LOSSES_OF: u32 = 64;
+
+/// What is kept of the delivered rate where loss alone says that the path's end was met.
+const KEEP: f64 = 0.95;
 
 /// So far above the last ceiling, a path at its end would show a queue within a few round trips.
 const CLEAR_ABOVE: f64 = 1.1;

@@ -58,8 +58,8 @@ impl Sender {
         let rate = self.pace.packet_rate(&self.params);
         self.tokens.fill(now, rate, self.params.burst);
         if let Some(rate) = self.bulk_rate() {
-            // What four milliseconds bring: a timer is not more exact than that. No more than a
-            // usual receive buffer takes at once, though: a fast path has acknowledgements to wake for.
+            // What four milliseconds bring: a timer is not more exact than that. No more than
+            // thirty packets, though: what is faster than that has acknowledgements to wake for.
             let limit = self.params.bulk_burst.max((rate * 0.004).min(BURST_MAX));
             self.bulk_tokens.fill(now, rate, limit);
         }
@@ -262,7 +262,7 @@ impl Sender {
 }
 
 /// Bytes that leave at once at most.
-const BURST_MAX: f64 = 65_536.0;
+const BURST_MAX: f64 = 32_768.0;
 
 /// Round trips up to this are near: a lost message is soon asked for again.
 const NEAR: Duration = Duration::from_millis(60);
