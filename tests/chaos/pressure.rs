@@ -100,8 +100,8 @@ pub fn log_disk_full(_: Scale) {
     drop(unmount);
 }
 
-/// F16: with backends that read nothing and players who say all they can, what waits stays below
-/// `queue_memory`, so the kernel never has to kill; who comes afterwards plays.
+/// F16: with backends that read nothing and players who say all they can, those that hold most are ended
+/// soon after `queue_memory` is used up, so the kernel never has to kill; who comes afterwards plays.
 pub fn memory_used_up(scale: Scale) {
     let Some(group) = MemoryGroup::new(96 << 20) else {
         eprintln!("chaos memory_used_up: SKIPPED, no memory group can be made here");
