@@ -363,5 +363,5 @@ fn mistakes_on_the_command_line_speak() {
     let address = taken.local_addr().unwrap().to_string();
     let (code, said) = run(&["--to", "127.0.0.1:9", "--listen", &address]);
     assert_eq!(code, 69, "{said}");
-    assert!(said.contains(&format!("cannot listen on udp {address}")));
+    assert!(said.contains(&format!("cannot bind {address}")));
 }

@@ -12,7 +12,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::{input, print};
 use crate::clock;
 use crate::config::{self, ConnectFlags, Tunnel, parse_duration};
-use crate::exit::{Exit, Misused, Unavailable};
+use crate::exit::{Exit, Misused, Transport, Unavailable};
 use crate::load::{Load, Pacing, Running, echo, report};
 
 #[derive(Args, Debug)]
@@ -98,7 +98,7 @@ fn parse_sizes(text: &str) -> Result<(usize, usize), String> {
 pub(super) fn run(args: LoadArgs) -> anyhow::Result<Exit> {
     if let Some(address) = args.echo {
         let address = echo::start(address)
-            .map_err(|error| Unavailable(format!("cannot listen on tcp {address}: {error}")))?;
+            .map_err(|error| Unavailable(Transport::Tcp.cannot_bind(address, &error)))?;
         let line = match args.json {
             true => json!({"event": "echo", "address": address}).to_string(),
             false => format!("echo server on tcp://{address}"),

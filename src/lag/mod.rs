@@ -33,7 +33,7 @@ use relay::{Order, Relay};
 pub use report::Report;
 pub use weather::{BadWord, WORDS, Weather};
 
-use crate::exit::Unavailable;
+use crate::exit::{Transport, Unavailable};
 
 /// What a bad network is told at its start.
 #[derive(Clone, Copy, Debug)]
@@ -65,9 +65,8 @@ impl Lag {
     /// Binds, and relays from now on.
     pub fn start(setup: Setup) -> anyhow::Result<Self> {
         let (orders, inbox) = channel();
-        let (relay, address, waker) = Relay::open(setup, inbox).map_err(|error| {
-            Unavailable(format!("cannot listen on udp {}: {error}", setup.listen))
-        })?;
+        let (relay, address, waker) = Relay::open(setup, inbox)
+            .map_err(|error| Unavailable(Transport::Udp.cannot_bind(setup.listen, &error)))?;
         let thread = std::thread::Builder::new()
             .name("lag".into())
             .spawn(move || relay.run())?;
