@@ -58,9 +58,11 @@ impl Sender {
         let rate = self.pace.packet_rate(&self.params);
         self.tokens.fill(now, rate, self.params.burst);
         if let Some(rate) = self.bulk_rate() {
-            // What four milliseconds bring: a timer is not more exact than that. No more than
-            // thirty packets, though: what is faster than that has acknowledgements to wake for.
-            let limit = self.params.bulk_burst.max((rate * 0.004).min(BURST_MAX));
+            // What four milliseconds bring: a timer is not more exact than that. No more than thirty
+            // packets, though, or what half a millisecond brings: what is faster than that has
+            // acknowledgements to wake for.
+            let at_once = BURST_MAX.max(rate * 0.0005);
+            let limit = self.params.bulk_burst.max((rate * 0.004).min(at_once));
             self.bulk_tokens.fill(now, rate, limit);
         }
     }
@@ -261,7 +263,7 @@ impl Sender {
     }
 }
 
-/// Bytes that leave at once at most.
+/// Bytes that leave at once at most, up to half a gigabit a second.
 const BURST_MAX: f64 = 32_768.0;
 
 /// Round trips up to this are near: a lost message is soon asked for again.
