@@ -16,6 +16,8 @@ pub enum Received {
     Repeats,
     /// At least one new message or fragment.
     News,
+    /// The last piece of a block. The peer sends no other before it knows, so it waits for this.
+    Block,
 }
 
 /// The debt of acknowledgements.
@@ -41,9 +43,10 @@ impl AckTimer {
             Received::Nothing => None,
             Received::Repeats => Some(params.ack_delay_repeat),
             Received::News => Some(params.ack_delay),
+            Received::Block => Some(Duration::ZERO),
         };
         let mut wait = wait.inspect(|_| self.eliciting += 1);
-        if wait.is_some() && !in_order {
+        if wait.is_some() && !in_order && what != Received::Block {
             // The peer waits for exactly this to know what was lost. Soon and not at once: the
             // packet that seems missing may be the next one in the same batch.
             wait = Some(Duration::from_millis(1));

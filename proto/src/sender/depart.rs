@@ -71,7 +71,8 @@ impl Sender {
     /// packets back: no more than three quarters of that may pass between two packets of the peer.
     fn bulk_rate(&self) -> Option<f64> {
         let heard = self.heard.every().as_secs_f64().max(1e-4);
-        let reach = 24.0 * f64::from(self.framing.datagram) / heard;
+        let packet = self.bulk_packet.max(self.framing.datagram);
+        let reach = 24.0 * f64::from(packet) / heard;
         Some(self.pace.bulk_rate(&self.params)?.min(reach))
     }
 
@@ -112,6 +113,7 @@ impl Sender {
             self.arm_early_probe(now, fresh, plain_bytes);
         }
         if self.plan.is_bulk && self.bulk_rate().is_some() {
+            self.bulk_packet = wire_bytes.min(usize::from(u16::MAX)) as u16;
             self.bulk_tokens.spend(wire_bytes as f64);
             self.pace.on_bulk_sent(now, &self.params);
         }

@@ -66,6 +66,8 @@ pub struct Sender {
     crowded_out: Option<Channel>,
     tokens: Bucket,
     bulk_tokens: Bucket,
+    /// Bytes of the last packet of bulk: a message beyond a datagram makes a large one.
+    bulk_packet: u16,
     pace: Pace,
     acks: AckTimer,
     rtt: Rtt,
@@ -205,6 +207,7 @@ impl Sender {
         Self {
             tokens: Bucket::new(now, params.burst),
             bulk_tokens: Bucket::new(now, params.bulk_burst),
+            bulk_packet: 0,
             pace: Pace::new(now, &params),
             framing,
             lanes: lanes.iter().take(64).map(queue).collect(),

@@ -112,7 +112,7 @@ impl Incoming {
             Err(_) => return self.refuse(),
             Ok(()) => {}
         }
-        let known = self.stats.messages_duplicate;
+        let (known, received) = (self.stats.messages_duplicate, self.stats.messages_received);
         if is_taking {
             self.channels
                 .apply(heard, &packet, &mut self.inbox, &mut self.stats);
@@ -120,6 +120,10 @@ impl Incoming {
         let what = match packet.is_empty() {
             true => Received::Nothing,
             false if self.stats.messages_duplicate > known => Received::Repeats,
+            // Nothing but a fragment, and yet something was delivered.
+            false if packet.messages() == 0 && self.stats.messages_received > received => {
+                Received::Block
+            }
             false => Received::News,
         };
         match self.ack {
