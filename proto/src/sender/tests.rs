@@ -522,3 +522,32 @@ fn an_idle_sender_is_small() {
     let total = size_of::<Sender>() + lanes;
     assert!(total <= 800, "{total} bytes, {lanes} of them for lanes");
 }
+
+/// What one sender brings across in a second when there is always more of it, over a path that is as
+/// fast as it is asked to be.
+fn carried(size: usize) -> usize {
+    let path = Conditions {
+        delay: Duration::from_millis(1),
+        ..Conditions::default()
+    };
+    let mut pair = Pair::new(Params::default(), path, 1);
+    let begin = pair.now;
+    let payload = vec![7; size];
+    for millis in 1..=1_000 {
+        while pair.peers[0].sender.has_room() {
+            pair.peers[0].sender.push(pair.now, 0, &payload).unwrap();
+        }
+        pair.run_until(begin + Duration::from_millis(millis));
+    }
+    pair.got[1].iter().map(|(_, payload)| payload.len()).sum()
+}
+
+/// Large packets count as what they are in the bound of acknowledgements, and blocks do not wait for an
+/// acknowledgement that nobody hurries to send.
+#[test]
+fn no_size_is_slow_on_a_fast_path() {
+    for size in [1_000, 7_000, 33_000, 250_000] {
+        let carried = carried(size);
+        assert!(carried > 4_000_000, "{carried} bytes in pieces of {size}");
+    }
+}

@@ -127,8 +127,13 @@ impl Peer {
             what = worth(what, news);
         }
         if let Some((fragment, payload)) = &packet.fragment {
+            let delivered = self.delivered.len();
             let news = self.take_fragment(*fragment, payload);
-            what = worth(what, news);
+            what = if self.delivered.len() > delivered {
+                Received::Block
+            } else {
+                worth(what, news)
+            };
         }
         self.sender.on_heard(now, in_order);
         self.sender.on_received(now, what, in_order);
