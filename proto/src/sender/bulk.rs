@@ -135,13 +135,9 @@ impl Bulk {
         // A queue too short to be felt, or somebody who drops what is above a rate.
         let overflows = self.losses.rise(now, step);
         if best > 0.0 && (overflows || self.starting && sign) {
-            self.starting = false;
-            self.clear = 0;
-            self.calm = 0;
-            self.ceiling = best;
             // Where no queue is felt, none has to drain.
             let keep = if sign { params.bulk_return } else { KEEP };
-            self.rate = self.rate.min(keep * best).max(params.bulk_min);
+            self.meet_end(best, keep, params);
             self.grown_at = now + step;
         }
         if now.since(self.grown_at) < step || now < self.grown_at {
@@ -164,6 +160,15 @@ impl Bulk {
             self.rate = self.rate.min((3.0 * best).max(params.bulk_start));
         }
         self.rate = self.rate.min(params.bulk_max);
+    }
+
+    /// The path brought no more than `best`: goes on with some of it.
+    fn meet_end(&mut self, best: f64, keep: f64, params: &Params) {
+        self.starting = false;
+        self.clear = 0;
+        self.calm = 0;
+        self.ceiling = best;
+        self.rate = self.rate.min(keep * best).max(params.bulk_min);
     }
 
     /// Where a queue was met last, there is none now, for some round trips: what was met there was
