@@ -77,7 +77,7 @@ pub(crate) struct Bulk {
 impl Default for Bulk {
     fn default() -> Self {
         Self {
-            // Half a megabit until the path is known, never nothing, 100 Mbit/s for one peer.
+            // Half a megabit until the path is known, never nothing, as much as the path has.
             start: Size::of("64KiB"),
             min: Size::of("8KiB"),
             max: Size::of("1GiB"),
