@@ -13,14 +13,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mio::{Events, Poll, Waker};
-use support::{toy, wait_until};
-use tidegate::backend::{Pool, Rules, Scratch, SocketOptions};
+use support::{Setup, toy, toy_parts, wait_until};
+use tidegate::backend::Scratch;
 use tidegate::board::{BackendInfo, Board, ListenerInfo};
-use tidegate::capacity::Capacity;
-use tidegate::config::{Backoff, Balance, UnreliablePolicy};
 use tidegate::counters::WorkerCounters;
-use tidegate::framing::{FrameCodec, Framing};
-use tidegate::listener::{Destination, Listener, Parts, Siblings, Turn, meaning};
+use tidegate::listener::{Listener, Siblings, Turn, meaning};
 use tidegate::udp::{Options, Outgoing, Received};
 use tidegate_proto::{CloseReason, Endpoint, Now, Timestamp, endpoint};
 
@@ -54,7 +51,6 @@ impl Bench {
             peers_max: 64,
         };
         let reporters = board.add_listener(info, 2);
-        let pool = Arc::new(Pool::new(Balance::First, &[target]));
         let poll = Poll::new().unwrap();
         let waker = Arc::new(Waker::new(poll.registry(), mio::Token(usize::MAX)).unwrap());
         let mut addresses = Vec::new();
@@ -69,20 +65,10 @@ impl Bench {
                 follow: endpoint::Follow::Port,
                 ..endpoint::Params::default()
             };
-            let parts = Parts {
-                name: "test".into(),
-                protocol: "toy",
-                socket: Some(socket),
-                endpoint: Endpoint::new(Box::new(toy::Door), params),
-                destination: Some(destination(&pool)),
-                rules: rules(),
-                admission: None,
-                limits: None,
-                capacity: Arc::new(Capacity::new(64, 1 << 28)),
-                reporter: Some(reporter),
-                siblings,
-                seed: 1,
-            };
+            let targets = std::slice::from_ref(&target);
+            let mut parts = toy_parts(socket, targets, &Setup::default(), Some(reporter));
+            parts.endpoint = Endpoint::new(Box::new(toy::Door), params);
+            parts.siblings = siblings;
             let mut listener = Listener::new(index, parts);
             listener.register(poll.registry(), &waker).unwrap();
             listener
@@ -156,34 +142,6 @@ impl Bench {
             (self.counters().datagrams_received == 2).then_some(())
         });
         (moved, stream)
-    }
-}
-
-fn destination(pool: &Arc<Pool>) -> Destination {
-    Destination {
-        pool: pool.clone(),
-        timeout: Duration::from_secs(2),
-        attempts: 1,
-        backoff: Backoff {
-            first: Duration::from_millis(20),
-            most: Duration::from_millis(100),
-        },
-        proxy: None,
-        socket: SocketOptions {
-            nodelay: true,
-            keepalive: None,
-            user_timeout: Duration::from_secs(10),
-        },
-    }
-}
-
-fn rules() -> Rules {
-    Rules {
-        codec: FrameCodec::new(Framing::U16Be, false, false, 60_000),
-        unreliable: UnreliablePolicy::DropOldest,
-        acknowledge_written: false,
-        stall: Duration::from_secs(10),
-        linger: Duration::from_secs(2),
     }
 }
 

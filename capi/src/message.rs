@@ -1,6 +1,6 @@
 //! Messages, both ways.
 
-use tidegate_client::SendError;
+use tidegate_client::{Machine, Now, SendError};
 
 use crate::border::{self, Client};
 use crate::{
@@ -36,17 +36,8 @@ pub unsafe extern "C" fn tidegate_client_send(
     payload: *const u8,
     length: usize,
 ) -> i32 {
-    // SAFETY: the caller's promises are those of `bytes` and `with`.
-    unsafe {
-        let payload = border::bytes(payload, length);
-        border::with_code(client, |inner| {
-            let Some(payload) = payload else {
-                return TIDEGATE_ERROR_INVALID;
-            };
-            let now = inner.now(now);
-            send_code(inner.machine_mut().send(now, payload))
-        })
-    }
+    // SAFETY: the caller's promises are `queue`'s.
+    unsafe { queue(client, now, payload, length, Machine::send) }
 }
 
 /// Queues an unreliable message: it arrives soon, or never.
@@ -61,6 +52,22 @@ pub unsafe extern "C" fn tidegate_client_send_unreliable(
     payload: *const u8,
     length: usize,
 ) -> i32 {
+    // SAFETY: the caller's promises are `queue`'s.
+    unsafe { queue(client, now, payload, length, Machine::send_unreliable) }
+}
+
+/// Hands a message to one of the two ways of sending.
+///
+/// # Safety
+///
+/// As [`tidegate_client_send`].
+unsafe fn queue(
+    client: *mut Client,
+    now: u64,
+    payload: *const u8,
+    length: usize,
+    send: impl FnOnce(&mut Machine, Now, &[u8]) -> Result<(), SendError>,
+) -> i32 {
     // SAFETY: the caller's promises are those of `bytes` and `with`.
     unsafe {
         let payload = border::bytes(payload, length);
@@ -69,7 +76,7 @@ pub unsafe extern "C" fn tidegate_client_send_unreliable(
                 return TIDEGATE_ERROR_INVALID;
             };
             let now = inner.now(now);
-            send_code(inner.machine_mut().send_unreliable(now, payload))
+            send_code(send(inner.machine_mut(), now, payload))
         })
     }
 }

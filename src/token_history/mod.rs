@@ -257,7 +257,7 @@ const BOOT_TOLERANCE_SECS: u64 = 2;
 enum Verdict {
     Believed,
     Absent,
-    /// The machine was started since, or its clock was set.
+    /// The machine was started since, or its clock was set; or it does not say when it was started.
     OtherBoot,
     TooMany,
     Unreadable(io::Error),
@@ -292,7 +292,7 @@ fn judge(found: io::Result<Contents>, now: Now, booted: u64) -> (Past, Verdict) 
     let verdict = if contents.damaged > 0 {
         let what = format!("{} records are damaged", contents.damaged);
         Verdict::Unreadable(io::Error::new(io::ErrorKind::InvalidData, what))
-    } else if then.abs_diff(booted) > BOOT_TOLERANCE_SECS || since > now.unix_secs {
+    } else if booted == 0 || then.abs_diff(booted) > BOOT_TOLERANCE_SECS || since > now.unix_secs {
         Verdict::OtherBoot
     } else if used.len() > RosterParams::default().history {
         Verdict::TooMany

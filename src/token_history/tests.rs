@@ -115,6 +115,22 @@ fn another_boot_s_file_admits_nobody_and_refuses_what_it_knows() {
     assert_eq!(past.since, 2_000);
 }
 
+/// Two boots that are not known look the same.
+#[test]
+fn where_the_boot_is_not_known_no_file_admits_anybody() {
+    let scene = Scene::new("no-boot");
+    let unknown = StateDirectory {
+        booted: 0,
+        ..scene.directory.clone()
+    };
+    for now in [2_000, 2_010] {
+        let (mut history, past) =
+            TokenHistory::open(&unknown, "game", at(now), scene.board.clone());
+        assert_eq!(past.since, now);
+        history.record(at(now), token(1, now + 30));
+    }
+}
+
 #[test]
 fn damage_is_counted_and_stops_no_start() {
     let scene = Scene::new("damage");
