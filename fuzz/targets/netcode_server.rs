@@ -167,10 +167,14 @@ impl World {
         }
         let mut reply = Vec::new();
         let size = datagram.len();
-        match self
+        let glance = self.handshake.glance(self.now, from, &datagram);
+        let outcome = self
             .handshake
-            .handle(self.now, from, &mut datagram, &mut reply)
-        {
+            .handle(self.now, from, &mut datagram, &mut reply);
+        if let Err(seen) = glance {
+            assert_eq!(outcome.as_ref().err(), Some(&seen), "refused at first sight");
+        }
+        match outcome {
             Ok(Outcome::Challenged) => self.remember(token, &mut reply),
             Ok(Outcome::Denied(_)) => assert_eq!(reply.len(), 25),
             Ok(Outcome::Seated(seated)) => {

@@ -17,8 +17,8 @@ use std::time::Duration;
 
 use crate::peer_table::{Peer, PeerTable};
 use crate::session::{
-    Acceptor, Channel, CloseReason, Event, Identity, Message, Reject, SendError, Session, Stranger,
-    Verdict,
+    Acceptor, Channel, CloseReason, Event, Glance, Identity, Message, Reject, SendError, Session,
+    Stranger, Verdict,
 };
 use crate::stats::Stats;
 use crate::time::{Deadline, Now, Timestamp, Wake};
@@ -129,6 +129,16 @@ impl Endpoint {
     /// The peer at this address: its datagrams need no admission.
     pub fn find(&self, from: SocketAddr) -> Option<PeerId> {
         self.peers.find(from)
+    }
+
+    /// What can be told of a stranger's datagram for next to nothing, before it is paid for.
+    pub fn glance(
+        &mut self,
+        now: Now,
+        from: SocketAddr,
+        datagram: &[u8],
+    ) -> Result<Glance, Reject> {
+        self.acceptor.glance(now, from, datagram)
     }
 
     /// Routes one datagram. `reply` is cleared; it is not empty when something is to be sent back to

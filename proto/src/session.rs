@@ -137,6 +137,12 @@ pub type Origin = [u64; 5];
 
 /// Decides what a datagram from an address without a session is worth.
 pub trait Acceptor: Send {
+    /// What can be told of a datagram without cryptography and without an answer. Told before any
+    /// quota is charged, so that nonsense does not use up what those with a token need.
+    fn glance(&mut self, _now: Now, _from: SocketAddr, _datagram: &[u8]) -> Result<Glance, Reject> {
+        Ok(Glance::Unproven)
+    }
+
     /// Judges one datagram. Must be cheap to call with garbage; see [`Stranger::reply`].
     fn handle_unknown(&mut self, now: Now, stranger: Stranger<'_>) -> Verdict;
 
@@ -158,6 +164,15 @@ pub trait Acceptor: Send {
     fn pending(&self) -> usize {
         0
     }
+}
+
+/// What a stranger's datagram is at first sight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Glance {
+    /// Well-formed. More cannot be told for next to nothing.
+    Unproven,
+    /// Well-formed, and from a source that has shown a genuine token: its handshake is under way.
+    Awaited,
 }
 
 /// A datagram from an address that has no session.

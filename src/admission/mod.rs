@@ -1,9 +1,16 @@
-//! Which strangers are worth a look: quotas, lists and bans, before any protocol or cipher.
+//! Which strangers are worth a look: lists, bans and quotas, before any cipher.
 //!
 //! ```text
-//!   from ──▶ can it be answered? ──▶ lists ──▶ bans ──▶ its prefix's bucket ──▶ the listener's bucket
-//!              BadSource          SourceDenied  Banned     SourceLimited           ListenerLimited
+//!   from ──▶ can it be answered? ──▶ lists ──▶ bans ──▶ the protocol's glance
+//!              BadSource          SourceDenied  Banned        │ well-formed, in time, not used up
+//!                                                             ▼
+//!                                       the listener's bucket ◀── its prefix's bucket
+//!                                         ListenerLimited           SourceLimited
 //! ```
+//!
+//! The listener's bucket is what decryption may cost. What a glance refuses costs none, and whoever has
+//! shown a genuine token goes past it: a flood without tokens does not stand in the way of the second
+//! half of a handshake.
 //!
 //! Source addresses are forged at will, so nothing here grows with them: the table of buckets is
 //! allocated once, and prefixes that fall on one bucket share it. Where a prefix falls depends on a
@@ -19,7 +26,7 @@ use governor::nanos::Nanos;
 use governor::state::{InMemoryState, NotKeyed};
 use governor::{Quota, RateLimiter};
 use ipnet::IpNet;
-use tidegate_proto::{Reject, Timestamp};
+use tidegate_proto::{Glance, Reject, Timestamp};
 
 use crate::counters::AdmissionCounters;
 
@@ -68,8 +75,8 @@ impl Admission {
         }
     }
 
-    /// Whether a stranger's datagram of this length may go on to a protocol.
-    pub fn allow(&mut self, now: Timestamp, from: SocketAddr, len: usize) -> Result<(), Reject> {
+    /// Whether a protocol may look at a stranger's datagram of this length.
+    pub fn check(&self, now: Timestamp, from: SocketAddr, len: usize) -> Result<(), Reject> {
         // No protocol has an empty datagram. Not worth a token either.
         if len == 0 {
             return Err(Reject::Malformed);
@@ -79,12 +86,23 @@ impl Admission {
         if self.bans.covers(now, ip) {
             return Err(Reject::Banned);
         }
+        Ok(())
+    }
+
+    /// Whether what a protocol saw may cost us cryptography; takes it from the quotas.
+    pub fn charge(
+        &mut self,
+        now: Timestamp,
+        from: SocketAddr,
+        glance: Glance,
+    ) -> Result<(), Reject> {
+        let ip = from.ip().to_canonical();
         self.clock.set(now);
         let place = self.places.place(prefix(ip));
         if self.prefixes.check_key(&place).is_err() {
             return Err(Reject::SourceLimited);
         }
-        if self.listener.check().is_err() {
+        if glance == Glance::Unproven && self.listener.check().is_err() {
             return Err(Reject::ListenerLimited);
         }
         Ok(())

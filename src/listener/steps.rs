@@ -96,7 +96,7 @@ impl Listener {
                 self.counters.datagrams_received += 1;
                 self.counters.datagram_bytes_received += datagram.len() as u64;
                 let known = self.endpoint.find(route.from);
-                if let Err(reject) = self.judge(turn.now, route.from, known, datagram.len()) {
+                if let Err(reject) = self.judge(turn.now, route.from, known, datagram) {
                     self.counters.on_reject(reject);
                     continue;
                 }
@@ -173,18 +173,22 @@ impl Listener {
         now: Now,
         from: SocketAddr,
         known: Option<PeerId>,
-        length: usize,
+        datagram: &[u8],
     ) -> Result<(), Reject> {
         self.crowd.on_datagram(known.map(PeerId::slot));
         let Some(id) = known else {
-            let admission = self.admission.as_mut();
-            return admission.map_or(Ok(()), |a| a.allow(now.mono, from, length));
+            let Some(admission) = &mut self.admission else {
+                return Ok(());
+            };
+            admission.check(now.mono, from, datagram.len())?;
+            let glance = self.endpoint.glance(now, from, datagram)?;
+            return admission.charge(now.mono, from, glance);
         };
         let Some(quota) = self.peers.get_mut(id).and_then(|peer| peer.quota.as_mut()) else {
             return Ok(());
         };
         let strict = self.limits.as_ref().is_none_or(|limits| limits.strict);
-        match quota.take_datagram(now.mono, length) {
+        match quota.take_datagram(now.mono, datagram.len()) {
             Err(_) if !strict && !self.crowd.is_crowded() => Ok(()),
             judged => judged,
         }

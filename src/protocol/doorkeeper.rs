@@ -5,7 +5,9 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate_proto::yojimbo::netcode::{self, Roster};
-use tidegate_proto::{Acceptor, Deadline, Now, Reject, Stranger, Verdict, gaffer, rudp, yojimbo};
+use tidegate_proto::{
+    Acceptor, Deadline, Glance, Now, Reject, Stranger, Verdict, gaffer, rudp, yojimbo,
+};
 
 use crate::capture::{Joining, Tap};
 use crate::token_history::TokenHistory;
@@ -111,6 +113,10 @@ impl Doorkeeper {
 }
 
 impl Acceptor for Doorkeeper {
+    fn glance(&mut self, now: Now, from: SocketAddr, datagram: &[u8]) -> Result<Glance, Reject> {
+        self.informed().glance(now, from, datagram)
+    }
+
     fn handle_unknown(&mut self, now: Now, stranger: Stranger<'_>) -> Verdict {
         if self.tap.wants(&self.name, stranger.from) {
             return self.judge_recorded(now, stranger);

@@ -12,7 +12,7 @@ use tidegate_client::State;
 use crate::Scale;
 use crate::backend::{Backend, Manner};
 use crate::gate::{Gate, SERVER, Setup, address};
-use crate::players::Players;
+use crate::players::{Player, Players};
 
 /// A1: 100,000 requests a second from 65,536 addresses, half of them with all that lies in the clear
 /// right. No session is lost, who has a token gets in, nobody else is told anything, nothing grows.
@@ -44,16 +44,18 @@ pub fn spoofed_flood(scale: Scale) {
         }
         players.play(span / 10, |_| false);
     }
-    players.play(Duration::from_secs(2), |_| false);
+    // The last ones have their five seconds too.
+    let seated = |all: &[Player]| all.iter().all(|player| player.seated_after.is_some());
+    players.play(Duration::from_secs(5), seated);
     let rate = flood.stop();
     let stormy = players.quantile(0.99);
     let (memory_after, cpu_after) = gate.usage();
     let told = told_strangers() - told_before;
-    let in_time = |after: Option<Duration>| after.is_some_and(|it| it <= Duration::from_secs(5));
-    let joined = players.all()[live..]
-        .iter()
-        .filter(|p| in_time(p.seated_after))
+    let took = || players.all()[live..].iter().filter_map(|p| p.seated_after);
+    let joined = took()
+        .filter(|after| *after <= Duration::from_secs(5))
         .count();
+    let slowest = took().max().unwrap_or_default();
     let lost = players.all()[..live]
         .iter()
         .filter(|p| p.state() != State::Connected)
@@ -61,7 +63,7 @@ pub fn spoofed_flood(scale: Scale) {
     let grown = memory_after.saturating_sub(memory_before);
     println!(
         "  {rate:.0} requests/s reached it for {:.0} s; {lost} of {live} sessions lost; {joined} of \
-         {joining} joined within 5 s; p99 of the round trip {calm:.1?} before and {stormy:.1?} \
+         {joining} joined within 5 s, the last after {slowest:.1?}; p99 of the round trip {calm:.1?} before and {stormy:.1?} \
          during it; {} KiB grown; {told} packets to strangers; {:.1} s of CPU; {} log lines",
         span.as_secs_f64() + 2.0,
         grown / 1024,

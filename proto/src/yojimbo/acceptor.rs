@@ -1,11 +1,12 @@
 //! Who becomes a peer: netcode's handshake, and a session for whoever passes it.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::netcode::{Handshake, Outcome};
 use super::params::Params;
 use super::session::Session;
-use crate::session::{Reject, Stranger, Verdict};
+use crate::session::{Glance, Reject, Stranger, Verdict};
 use crate::time::{Deadline, Now};
 
 /// The door of one worker of a yojimbo listener.
@@ -39,6 +40,10 @@ impl Acceptor {
 }
 
 impl crate::session::Acceptor for Acceptor {
+    fn glance(&mut self, now: Now, from: SocketAddr, datagram: &[u8]) -> Result<Glance, Reject> {
+        self.handshake.glance(now, from, datagram)
+    }
+
     fn handle_unknown(&mut self, now: Now, stranger: Stranger<'_>) -> Verdict {
         let Stranger {
             from,

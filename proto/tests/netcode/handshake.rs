@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_proto::session::Reject;
+use tidegate_proto::session::{Glance, Reject};
 use tidegate_proto::time::{Now, Timestamp};
 use tidegate_proto::yojimbo::netcode::packet::{self, Packet, Proof, Role};
 use tidegate_proto::yojimbo::netcode::wire::Kind;
@@ -287,6 +287,55 @@ fn the_last_moment_of_a_handshake_is_its_timeout() {
 }
 
 /// A client that asks for longer than it has fresh challenges gets the last one again.
+/// A server under a flood gives the way on to those who have begun, and pays nothing for nonsense.
+#[test]
+fn a_glance_tells_whose_handshake_is_under_way() {
+    let mut server = Server::new();
+    let mut client = Client::new(at(0), mint(7, 1, EPOCH));
+    let request = transmit(&mut client, at(0)).unwrap();
+    let mut garbled = request.clone();
+    garbled[500] ^= 1;
+    server.receive(at(0), address(HOME), &garbled);
+    let mut challenge = server.receive(at(1), address(HOME), &request).unwrap();
+    client
+        .handle_datagram(at(2), server_address(), &mut challenge)
+        .unwrap();
+    let response = transmit(&mut client, at(200)).unwrap();
+    let elsewhere = address("192.0.2.66:6");
+    let mut other_game = request.clone();
+    other_game[14] ^= 1;
+    let [mut short, late] = [request.clone(), request.clone()];
+    short.pop();
+    for (now, from, datagram) in [
+        (at(3), address(HOME), &request),
+        (at(3), elsewhere, &response),
+        (at(3), elsewhere, &other_game),
+        (at(3), elsewhere, &short),
+        (at(3), address(HOME), &vec![1; 40]),
+        (at(3), elsewhere, &vec![1; 40]),
+        (at(200), address(HOME), &response),
+        (at(40_000), elsewhere, &late),
+    ] {
+        server.receive(now, from, datagram);
+    }
+    assert_eq!(
+        server.glances,
+        [
+            Ok(Glance::Unproven),
+            Ok(Glance::Unproven),
+            Ok(Glance::Awaited),
+            Ok(Glance::Unproven),
+            Err(Reject::WrongProtocol),
+            Err(Reject::Malformed),
+            Err(Reject::Malformed),
+            Ok(Glance::Unproven),
+            Ok(Glance::Awaited),
+            Err(Reject::TokenExpired),
+        ]
+    );
+    assert_eq!(server.seatings, 1);
+}
+
 #[test]
 fn challenges_are_bounded_and_any_of_them_may_be_answered() {
     for answered in [0, 15, 39] {

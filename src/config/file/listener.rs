@@ -105,10 +105,11 @@ impl Default for Limits {
                 rate: 200,
                 burst: 400,
             },
-            // What token decryption may cost: a few per cent of one core.
+            // What token decryption may cost: under a tenth of one core. A smaller budget would hurt those
+            // who join more than a flood: they draw lots with it.
             handshakes: Bucket {
-                rate: 10_000,
-                burst: 20_000,
+                rate: 50_000,
+                burst: 50_000,
             },
             // Half a mebibyte, whatever addresses are forged.
             table_size: 65_536,

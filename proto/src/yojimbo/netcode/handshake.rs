@@ -23,8 +23,8 @@ use super::link::{Link, LinkParams};
 use super::packet::{self, Packet, Proof, Role, proof_bytes};
 use super::roster::{Roster, Seat};
 use super::token::{PrivateToken, UserData};
-use super::wire::{Kind, Prefix, Request, is_same_address};
-use crate::session::Reject;
+use super::wire::{Kind, Prefix, Request, RequestHead, is_same_address};
+use crate::session::{Glance, Reject};
 use crate::time::{Deadline, Now, Timestamp, Wake};
 
 /// Fresh challenges for one handshake; later requests get the last one again. A client asks ten
@@ -197,6 +197,32 @@ impl Handshake {
         self.refusing = reason;
     }
 
+    /// Everything about a datagram that costs no cryptography. [`Handshake::handle`] asks the same
+    /// again: time may pass in between.
+    pub fn glance(&self, now: Now, from: SocketAddr, datagram: &[u8]) -> Result<Glance, Reject> {
+        let lives = |pending: &&Pending| now.mono <= pending.until;
+        let pending = self.pending.get(&from).filter(lives);
+        let is_awaited = match datagram.first() {
+            None => return Err(Reject::Malformed),
+            Some(0) => {
+                let head = RequestHead::parse(datagram, self.params.protocol_id)?;
+                self.check_head(now, from, &head)?;
+                pending.is_some_and(|pending| pending.tag == head.tag)
+            }
+            // Perhaps a peer's whose address changed; who that is, only its key can tell.
+            Some(_) if pending.is_none() => false,
+            Some(_) if Prefix::parse(datagram)?.kind != Kind::Response => {
+                return Err(Reject::Unexpected);
+            }
+            Some(_) => true,
+        };
+        Ok(if is_awaited {
+            Glance::Awaited
+        } else {
+            Glance::Unproven
+        })
+    }
+
     /// Judges a datagram from an address without a session. A reply, if the outcome has one, is
     /// appended to `reply`. A rejected datagram changes nothing but, at most, the token history.
     pub fn handle(
@@ -245,10 +271,8 @@ impl Handshake {
     ) -> Result<Outcome, Reject> {
         let protocol_id = self.params.protocol_id;
         let request = Request::parse(datagram, protocol_id)?;
-        let (expire, tag) = (request.expire, request.tag());
-        let calendar = self.roster.calendar(now.unix_secs);
-        self.check_dates(expire, calendar)?;
-        self.roster.check_tag(&tag, from)?;
+        let RequestHead { expire, tag } = request.head();
+        let calendar = self.check_head(now, from, &request.head())?;
         let (key_index, token) =
             PrivateToken::open(request, protocol_id, &self.params.private_keys)?;
         let ours = &self.params.public_addresses;
@@ -271,6 +295,14 @@ impl Handshake {
         self.remember(now, from, tag, key_index, token, timeout)?;
         self.send_challenge(from, reply);
         Ok(Outcome::Challenged)
+    }
+
+    /// Everything that a request says in the clear; the calendar that it was judged by.
+    fn check_head(&self, now: Now, from: SocketAddr, head: &RequestHead) -> Result<u64, Reject> {
+        let calendar = self.roster.calendar(now.unix_secs);
+        self.check_dates(head.expire, calendar)?;
+        self.roster.check_tag(&head.tag, from)?;
+        Ok(calendar)
     }
 
     /// Everything a token's expiry says before the token itself is read.

@@ -153,31 +153,60 @@ pub struct Request<'a> {
 impl<'a> Request<'a> {
     /// Reads a request of this version and protocol.
     pub fn parse(datagram: &'a mut [u8], protocol_id: u64) -> Result<Self, Reject> {
-        if datagram.len() != REQUEST_BYTES || datagram[0] != Kind::Request as u8 {
-            return Err(Reject::Malformed);
-        }
-        let (head, private) = datagram
-            .split_last_chunk_mut::<PRIVATE_BYTES>()
-            .ok_or(Reject::Malformed)?;
-        let mut head = Reader::new(&head[1..]);
-        let (version, protocol) = (head.array(), head.u64_le());
-        if version != Ok(VERSION) || protocol != Ok(protocol_id) {
-            return Err(Reject::WrongProtocol);
-        }
+        let (expire, nonce) = parse_clear(datagram, protocol_id)?;
+        let private = datagram.last_chunk_mut().ok_or(Reject::Malformed)?;
         Ok(Self {
-            expire: head.u64_le().map_err(|PastEnd| Reject::Malformed)?,
-            nonce: head.array().map_err(|PastEnd| Reject::Malformed)?,
+            expire,
+            nonce,
             private,
         })
     }
 
-    /// The tag of the sealed private token. It lies in the clear, so a used token is recognised
-    /// before anything is decrypted.
-    pub fn tag(&self) -> [u8; TAG_BYTES] {
+    /// What of it a server judges before it decrypts anything.
+    pub fn head(&self) -> RequestHead {
         let mut tag = [0; TAG_BYTES];
         tag.copy_from_slice(&self.private[PRIVATE_BYTES - TAG_BYTES..]);
-        tag
+        RequestHead {
+            expire: self.expire,
+            tag,
+        }
     }
+}
+
+/// What a connection request says in the clear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestHead {
+    /// When the token expires, seconds since 1970.
+    pub expire: u64,
+    /// The tag of the sealed private token: by it a used token is recognised.
+    pub tag: [u8; TAG_BYTES],
+}
+
+impl RequestHead {
+    /// Reads it from a whole request of this version and protocol, which stays as it is.
+    pub fn parse(datagram: &[u8], protocol_id: u64) -> Result<Self, Reject> {
+        let (expire, _nonce) = parse_clear(datagram, protocol_id)?;
+        let tag = *datagram.last_chunk().ok_or(Reject::Malformed)?;
+        Ok(Self { expire, tag })
+    }
+}
+
+/// A request's expiry and nonce; its length, version and protocol id are right.
+fn parse_clear(
+    datagram: &[u8],
+    protocol_id: u64,
+) -> Result<(u64, [u8; TOKEN_NONCE_BYTES]), Reject> {
+    if datagram.len() != REQUEST_BYTES || datagram[0] != Kind::Request as u8 {
+        return Err(Reject::Malformed);
+    }
+    let mut clear = Reader::new(&datagram[1..]);
+    let (version, protocol) = (clear.array(), clear.u64_le());
+    if version != Ok(VERSION) || protocol != Ok(protocol_id) {
+        return Err(Reject::WrongProtocol);
+    }
+    let expire = clear.u64_le().map_err(|PastEnd| Reject::Malformed)?;
+    let nonce = clear.array().map_err(|PastEnd| Reject::Malformed)?;
+    Ok((expire, nonce))
 }
 
 /// Appends a connection request.
