@@ -7,7 +7,6 @@ pub mod cursor;
 pub mod endpoint;
 pub mod gaffer;
 pub mod inbox;
-mod peer_table;
 mod presence;
 pub mod rate;
 pub mod rtt;
@@ -20,7 +19,6 @@ pub mod sim;
 mod siphash;
 pub mod stats;
 pub mod time;
-mod timers;
 pub mod yojimbo;
 
 #[cfg(test)]

@@ -8,19 +8,19 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::peer_table::PeerId;
+use super::peer_table::PeerId;
 use crate::time::Timestamp;
 
 /// The deadlines of all peers of one endpoint.
 #[derive(Debug, Default)]
-pub(crate) struct Timers {
+pub(super) struct Timers {
     heap: BinaryHeap<Reverse<(Timestamp, PeerId)>>,
 }
 
 impl Timers {
     /// Wakes `peer` at `at`. `scheduled` is the peer's live entry, kept by the peer's slot: nothing
     /// is done when that is early enough.
-    pub(crate) fn schedule(&mut self, peer: PeerId, at: Timestamp, scheduled: &mut Timestamp) {
+    pub(super) fn schedule(&mut self, peer: PeerId, at: Timestamp, scheduled: &mut Timestamp) {
         if at < *scheduled {
             *scheduled = at;
             self.heap.push(Reverse((at, peer)));
@@ -28,12 +28,12 @@ impl Timers {
     }
 
     /// The earliest entry, which may be stale.
-    pub(crate) fn next(&self) -> Option<Timestamp> {
+    pub(super) fn next(&self) -> Option<Timestamp> {
         self.heap.peek().map(|Reverse((at, _))| *at)
     }
 
     /// Takes the next entry that is due. The caller skips it if it is not the peer's live one.
-    pub(crate) fn pop_due(&mut self, now: Timestamp) -> Option<(Timestamp, PeerId)> {
+    pub(super) fn pop_due(&mut self, now: Timestamp) -> Option<(Timestamp, PeerId)> {
         if self.next()? > now {
             return None;
         }

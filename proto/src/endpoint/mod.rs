@@ -11,20 +11,23 @@
 //!                 did a NAT move one of ours? (Session::vouches_for)
 //! ```
 
+mod peer_table;
+mod timers;
+
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::peer_table::{Peer, PeerTable};
+use self::peer_table::{Peer, PeerTable};
+use self::timers::Timers;
 use crate::session::{
     Acceptor, Channel, CloseReason, Event, Glance, Identity, Message, Reject, SendError, Session,
     Stranger, Verdict,
 };
 use crate::stats::Stats;
 use crate::time::{Deadline, Now, Timestamp, Wake};
-use crate::timers::Timers;
 
-pub use crate::peer_table::PeerId;
+pub use self::peer_table::PeerId;
 
 /// What an endpoint may do.
 #[derive(Clone, Copy, Debug)]
@@ -623,5 +626,4 @@ const FOLLOW_LOOKS: usize = 256;
 const FOLLOW_SILENCE: Duration = Duration::from_millis(250);
 
 #[cfg(test)]
-#[path = "tests/endpoint.rs"]
 mod tests;

@@ -24,28 +24,28 @@ impl PeerId {
 }
 
 /// One peer of an endpoint.
-pub(crate) struct Peer {
-    pub(crate) session: Box<dyn Session>,
-    pub(crate) address: SocketAddr,
+pub(super) struct Peer {
+    pub(super) session: Box<dyn Session>,
+    pub(super) address: SocketAddr,
     /// Its live entry in the timers; `Timestamp::MAX` when it has none.
-    pub(crate) scheduled: Timestamp,
+    pub(super) scheduled: Timestamp,
     /// Whether it waits in the queue of peers that may have output.
-    pub(crate) queued: bool,
+    pub(super) queued: bool,
     /// When a datagram last counted; how long it has been silent decides on rebinding.
-    pub(crate) heard: Timestamp,
+    pub(super) heard: Timestamp,
     /// Closed: the address is free for others, the session only empties itself.
-    pub(crate) closed: bool,
+    pub(super) closed: bool,
     /// Its owner has let go of it; only its goodbyes are still to be sent.
-    pub(crate) leaving: bool,
+    pub(super) leaving: bool,
     /// Its owner wants to be told when it takes messages again.
-    pub(crate) awaited: bool,
+    pub(super) awaited: bool,
     /// What the session had counted when it came from another endpoint, which keeps that.
-    pub(crate) before: Option<Box<Stats>>,
+    pub(super) before: Option<Box<Stats>>,
 }
 
 impl Peer {
     /// What of its counters is ours to count.
-    pub(crate) fn counted(&self, stats: &Stats) -> Stats {
+    pub(super) fn counted(&self, stats: &Stats) -> Stats {
         match &self.before {
             None => *stats,
             Some(before) => stats.since(before),
@@ -55,7 +55,7 @@ impl Peer {
 
 /// All peers of an endpoint.
 #[derive(Default)]
-pub(crate) struct PeerTable {
+pub(super) struct PeerTable {
     slots: Vec<Slot>,
     free: Vec<u32>,
     /// Sources are chosen by strangers: the hash is keyed (SipHash), never a fast fixed one.
@@ -90,11 +90,11 @@ struct Slot {
 
 impl PeerTable {
     /// Peers in the table, closing ones included.
-    pub(crate) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.live
     }
 
-    pub(crate) fn insert(
+    pub(super) fn insert(
         &mut self,
         now: Timestamp,
         address: SocketAddr,
@@ -122,7 +122,7 @@ impl PeerTable {
         PeerId { slot, generation }
     }
 
-    pub(crate) fn remove(&mut self, id: PeerId) -> Option<Peer> {
+    pub(super) fn remove(&mut self, id: PeerId) -> Option<Peer> {
         self.get(id)?;
         let slot = &mut self.slots[id.slot as usize];
         let peer = slot.peer.take()?;
@@ -133,7 +133,7 @@ impl PeerTable {
         Some(peer)
     }
 
-    pub(crate) fn get(&self, id: PeerId) -> Option<&Peer> {
+    pub(super) fn get(&self, id: PeerId) -> Option<&Peer> {
         let slot = self.slots.get(id.slot as usize)?;
         if slot.generation == id.generation {
             slot.peer.as_ref()
@@ -142,7 +142,7 @@ impl PeerTable {
         }
     }
 
-    pub(crate) fn get_mut(&mut self, id: PeerId) -> Option<&mut Peer> {
+    pub(super) fn get_mut(&mut self, id: PeerId) -> Option<&mut Peer> {
         let slot = self.slots.get_mut(id.slot as usize)?;
         if slot.generation == id.generation {
             slot.peer.as_mut()
@@ -152,7 +152,7 @@ impl PeerTable {
     }
 
     /// The peer that datagrams from `address` belong to.
-    pub(crate) fn find(&self, address: SocketAddr) -> Option<PeerId> {
+    pub(super) fn find(&self, address: SocketAddr) -> Option<PeerId> {
         let slot = *self.by_address.get(&Address(address))?;
         Some(PeerId {
             slot,
@@ -161,7 +161,7 @@ impl PeerTable {
     }
 
     /// Frees the address of a peer that closed, so that its owner can come back at once.
-    pub(crate) fn release_address(&mut self, id: PeerId) {
+    pub(super) fn release_address(&mut self, id: PeerId) {
         if let Some(peer) = self.get_mut(id) {
             peer.closed = true;
             let address = peer.address;
@@ -170,7 +170,7 @@ impl PeerTable {
     }
 
     /// The peer is now at `address`. The caller has made sure that no other peer is.
-    pub(crate) fn move_to(&mut self, id: PeerId, address: SocketAddr) {
+    pub(super) fn move_to(&mut self, id: PeerId, address: SocketAddr) {
         let Some(peer) = self.get_mut(id) else { return };
         let old = std::mem::replace(&mut peer.address, address);
         self.unindex(old, id.slot);
@@ -178,7 +178,7 @@ impl PeerTable {
     }
 
     /// Peers whose address has this IP: from this port on, then those below it.
-    pub(crate) fn behind(&self, ip: IpAddr, port: u16) -> impl Iterator<Item = PeerId> {
+    pub(super) fn behind(&self, ip: IpAddr, port: u16) -> impl Iterator<Item = PeerId> {
         let from = (ip, port, 0);
         let above = self.by_ip.range(from..=(ip, u16::MAX, u32::MAX));
         let below = self.by_ip.range((ip, 0, 0)..from);
@@ -188,17 +188,17 @@ impl PeerTable {
         })
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (PeerId, &Peer)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (PeerId, &Peer)> {
         self.in_slots(0..self.slots.len())
     }
 
     /// Slots in use or used before.
-    pub(crate) fn slots(&self) -> usize {
+    pub(super) fn slots(&self) -> usize {
         self.slots.len()
     }
 
     /// The peers in these slots, which must exist.
-    pub(crate) fn in_slots(&self, slots: Range<usize>) -> impl Iterator<Item = (PeerId, &Peer)> {
+    pub(super) fn in_slots(&self, slots: Range<usize>) -> impl Iterator<Item = (PeerId, &Peer)> {
         let numbers = slots.start as u32..;
         numbers.zip(&self.slots[slots]).filter_map(|(slot, entry)| {
             let generation = entry.generation;
