@@ -4,7 +4,8 @@
 use std::collections::VecDeque;
 
 use super::*;
-use crate::session::Identity;
+use crate::session::{Stranger, Verdict};
+use crate::time::{Deadline, Timestamp, Wake};
 
 struct Echo {
     out: VecDeque<Vec<u8>>,

@@ -1,0 +1,108 @@
+//! Following a peer to another address, which a NAT gave it.
+//!
+//! Nothing changes on the wire for that: the datagram itself must prove whose it is
+//! ([`Session::vouches_for`](crate::Session::vouches_for)). Each proof costs a decryption and the
+//! source may be forged, so all of the search is bounded.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use super::PeerId;
+use super::peer_table::PeerTable;
+use crate::time::Now;
+
+/// How far a session follows its peer when a NAT gives it another address.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Follow {
+    /// Not at all.
+    Off,
+    /// To another port of the same IP: what home routers do.
+    #[default]
+    Port,
+}
+
+/// Where to look for a peer that moved, and how much looking is left.
+pub(super) struct Search {
+    follow: Follow,
+    tries: Tries,
+    /// Port from which on the next search goes: where the last one ended, so that each peer behind
+    /// one address is tried, however many there are.
+    from_port: u16,
+}
+
+impl Search {
+    pub(super) fn new(follow: Follow, tries_per_sec: u32) -> Self {
+        Self {
+            follow,
+            tries: Tries::new(tries_per_sec),
+            from_port: 0,
+        }
+    }
+
+    /// The peer that sent this datagram from a new address with this IP, if one did: it must have
+    /// gone silent at its old one, and the datagram must carry a proof under its key.
+    pub(super) fn moved_peer(
+        &mut self,
+        now: Now,
+        peers: &PeerTable,
+        ip: IpAddr,
+        datagram: &[u8],
+    ) -> Option<PeerId> {
+        if self.follow == Follow::Off {
+            return None;
+        }
+        let behind = peers.behind(ip, self.from_port);
+        let known = behind
+            .take(LOOKS)
+            .filter_map(|id| Some((id, peers.get(id)?)));
+        let silent =
+            known.filter(|(_, peer)| !peer.closed && now.mono.since(peer.heard) >= SILENCE);
+        for (id, peer) in silent.take(CANDIDATES) {
+            if !self.tries.take(now) {
+                return None;
+            }
+            if peer.session.vouches_for(datagram) {
+                return Some(id);
+            }
+            self.from_port = peer.address.port().wrapping_add(1);
+        }
+        None
+    }
+}
+
+/// The per-second budget of address proofs.
+struct Tries {
+    per_sec: u32,
+    left: u32,
+    second: u64,
+}
+
+impl Tries {
+    fn new(per_sec: u32) -> Self {
+        Self {
+            per_sec,
+            left: per_sec,
+            second: 0,
+        }
+    }
+
+    fn take(&mut self, now: Now) -> bool {
+        let second = now.mono.as_nanos() / 1_000_000_000;
+        if second != self.second {
+            (self.second, self.left) = (second, self.per_sec);
+        }
+        let granted = self.left > 0;
+        self.left = self.left.saturating_sub(1);
+        granted
+    }
+}
+
+/// Silent peers behind one IP that are tried for one datagram; the next datagram tries the next ones.
+const CANDIDATES: usize = 16;
+
+/// Peers behind one IP that are looked at for that.
+const LOOKS: usize = 256;
+
+/// A peer that was heard less than this ago has not moved: one that has something to say, or to
+/// acknowledge, sends more often.
+const SILENCE: Duration = Duration::from_millis(250);

@@ -1,0 +1,40 @@
+//! Sessions that go from one endpoint of a listener to another.
+
+use std::net::SocketAddr;
+
+use super::{Endpoint, PeerId};
+use crate::session::Session;
+use crate::stats::Stats;
+use crate::time::Now;
+
+impl Endpoint {
+    /// The peer that made this datagram, which came to another endpoint of the same listener from an
+    /// address that nobody has there; see [`Endpoint::take_out`].
+    pub fn claim(&mut self, now: Now, from: SocketAddr, datagram: &[u8]) -> Option<PeerId> {
+        self.search
+            .moved_peer(now, &self.peers, from.ip(), datagram)
+    }
+
+    /// Gives a peer's session away, with what it counted so far, which stays counted here.
+    pub fn take_out(&mut self, id: PeerId) -> Option<(Box<dyn Session>, Stats)> {
+        let session = self.retire(id)?;
+        let stats = session.stats();
+        Some((session, stats))
+    }
+
+    /// Takes a session that another endpoint gave away; `before` is counted there.
+    pub fn adopt(
+        &mut self,
+        now: Now,
+        from: SocketAddr,
+        session: Box<dyn Session>,
+        before: Stats,
+    ) -> PeerId {
+        let id = self.peers.insert(now.mono, from, session);
+        if let Some(peer) = self.peers.get_mut(id) {
+            peer.before = Some(Box::new(before));
+        }
+        self.touch(id);
+        id
+    }
+}

@@ -1,0 +1,158 @@
+//! Whose turn it is: who wakes when, whose output is next, and what the owner is told. The contract
+//! of [`Session`] is kept here: whatever changed a session ends in [`Endpoint::touch`].
+
+use std::net::SocketAddr;
+
+use super::peer_table::Peer;
+use super::{Endpoint, PeerId};
+use crate::session::{Event, Session};
+use crate::time::{Deadline, Now, Timestamp, Wake};
+
+impl Endpoint {
+    /// Wakes everybody whose time has come.
+    pub fn handle_timeout(&mut self, now: Now) {
+        if self
+            .acceptor
+            .poll_timeout()
+            .is_some_and(|deadline| deadline.at <= now.mono)
+        {
+            self.acceptor.handle_timeout(now);
+        }
+        while let Some((at, id)) = self.timers.pop_due(now.mono) {
+            let Some(peer) = self.peers.get_mut(id) else {
+                continue;
+            };
+            if peer.scheduled != at {
+                continue;
+            }
+            peer.scheduled = Timestamp::MAX;
+            if peer
+                .session
+                .poll_timeout()
+                .is_some_and(|deadline| deadline.at <= now.mono)
+            {
+                peer.session.handle_timeout(now);
+            }
+            self.touch(id);
+        }
+    }
+
+    /// When `handle_timeout` has something to do; "now" is never needed, since output is polled dry.
+    pub fn poll_timeout(&self) -> Option<Deadline> {
+        let timers = self.timers.next().map(|at| Deadline {
+            at,
+            why: Wake::SendSlot,
+        });
+        Deadline::earlier(timers, self.acceptor.poll_timeout())
+    }
+
+    /// Appends one datagram to `out` and says whose it is and where it goes. Peers take turns, a burst
+    /// at a time: datagrams to one peer leave side by side, which is what segmentation offload wants.
+    pub fn poll_transmit(&mut self, now: Now, out: &mut Vec<u8>) -> Option<(PeerId, SocketAddr)> {
+        while let Some(&id) = self.active.front() {
+            let Some(peer) = self.peers.get_mut(id) else {
+                self.active.pop_front();
+                continue;
+            };
+            if peer.session.poll_transmit(now, out) {
+                return Some((id, peer.address));
+            }
+            self.active.pop_front();
+            peer.queued = false;
+            if peer.leaving {
+                self.retire(id);
+            } else {
+                self.settle(id);
+            }
+        }
+        None
+    }
+
+    /// As [`Endpoint::poll_transmit`], for a peer whose acknowledgements would come too late if
+    /// more datagrams were handled first; nothing when it is in no hurry.
+    pub fn poll_urgent(&mut self, now: Now, id: PeerId, out: &mut Vec<u8>) -> Option<SocketAddr> {
+        let peer = self.peers.get_mut(id)?;
+        (peer.session.is_urgent() && peer.session.poll_transmit(now, out)).then_some(peer.address)
+    }
+
+    /// The next thing the owner should know.
+    pub fn poll_event(&mut self) -> Option<(PeerId, Event)> {
+        self.events.pop_front()
+    }
+
+    /// Whether `poll_event` has something: also sending makes events.
+    pub fn has_events(&self) -> bool {
+        !self.events.is_empty()
+    }
+
+    /// Have [`Endpoint::poll_room`] tell when this peer takes messages again.
+    pub fn await_room(&mut self, id: PeerId) {
+        if let Some(peer) = self.peers.get_mut(id) {
+            peer.awaited = true;
+            self.touch(id);
+        }
+    }
+
+    /// A peer that was awaited and takes messages again, or is over.
+    pub fn poll_room(&mut self) -> Option<PeerId> {
+        self.roomy.pop()
+    }
+
+    /// Whether `poll_room` has one.
+    pub fn has_room_news(&self) -> bool {
+        !self.roomy.is_empty()
+    }
+
+    /// A session changed: take its events now, its datagrams in turn.
+    pub(super) fn touch(&mut self, id: PeerId) {
+        self.collect_events(id);
+        let Some(peer) = self.peers.get_mut(id) else {
+            return;
+        };
+        if !peer.queued {
+            peer.queued = true;
+            self.active.push_back(id);
+        }
+    }
+
+    /// A session has no datagram left for now: what it decided meanwhile, and when it wakes.
+    fn settle(&mut self, id: PeerId) {
+        self.collect_events(id);
+        let Some(peer) = self.peers.get_mut(id) else {
+            return;
+        };
+        let Peer {
+            session,
+            scheduled,
+            awaited,
+            ..
+        } = peer;
+        if *awaited && (session.has_room() || peer.closed) {
+            *awaited = false;
+            self.roomy.push(id);
+        }
+        if let Some(deadline) = session.poll_timeout() {
+            self.timers.schedule(id, deadline.at, scheduled);
+        }
+    }
+
+    fn collect_events(&mut self, id: PeerId) {
+        while let Some(event) = self
+            .peers
+            .get_mut(id)
+            .and_then(|peer| peer.session.poll_event())
+        {
+            self.events.push_back((id, event));
+            if matches!(event, Event::Closed(_)) {
+                self.peers.release_address(id);
+            }
+        }
+    }
+
+    /// Takes a session out of the table; what it counted here stays counted.
+    pub(super) fn retire(&mut self, id: PeerId) -> Option<Box<dyn Session>> {
+        let peer = self.peers.remove(id)?;
+        self.survey.retire(id, &peer.counted(&peer.session.stats()));
+        Some(peer.session)
+    }
+}
