@@ -1,0 +1,78 @@
+//! What a datagram from a stranger is worth.
+
+use std::net::SocketAddr;
+
+use super::{Reject, Session};
+use crate::time::{Deadline, Now};
+
+/// Decides what a datagram from an address without a session is worth.
+pub trait Acceptor: Send {
+    /// What can be told of a datagram without cryptography and without an answer. Told before any
+    /// quota is charged, so that nonsense does not use up what those with a token need.
+    fn glance(&mut self, _now: Now, _from: SocketAddr, _datagram: &[u8]) -> Result<Glance, Reject> {
+        Ok(Glance::Unproven)
+    }
+
+    /// Judges one datagram. Must be cheap to call with garbage; see [`Stranger::reply`].
+    fn handle_unknown(&mut self, now: Now, stranger: Stranger<'_>) -> Verdict;
+
+    /// As [`Acceptor::handle_unknown`], while no new peers are taken. A protocol that can tell a
+    /// stranger so does.
+    fn handle_refused(&mut self, _now: Now, _stranger: Stranger<'_>, why: Reject) -> Verdict {
+        Verdict::Reject(why)
+    }
+
+    /// Forgets handshakes that ran out of time.
+    fn handle_timeout(&mut self, _now: Now) {}
+
+    /// When `handle_timeout` has something to do.
+    fn poll_timeout(&self) -> Option<Deadline> {
+        None
+    }
+
+    /// Handshakes under way.
+    fn pending(&self) -> usize {
+        0
+    }
+}
+
+/// What a stranger's datagram is at first sight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Glance {
+    /// Well-formed. More cannot be told for next to nothing.
+    Unproven,
+    /// Well-formed, and from a source that has shown a genuine token: its handshake is under way.
+    Awaited,
+}
+
+/// A datagram from an address that has no session.
+pub struct Stranger<'a> {
+    /// Where it came from. May be forged.
+    pub from: SocketAddr,
+    /// The datagram; may be decrypted in place.
+    pub datagram: &'a mut [u8],
+    /// Where a reply goes: empty, and whatever is in it when the verdict is [`Verdict::Reply`] is
+    /// sent back, if [`Stranger::may_reply`].
+    pub reply: &'a mut Vec<u8>,
+}
+
+impl Stranger<'_> {
+    /// Whether a reply may answer a datagram of an unproven source: never more than 1.2 times what
+    /// it sent, counted with the 28 bytes of IPv4 and UDP headers. That leaves room for rudp's
+    /// six-byte probe after a one-byte heartbeat, and none for amplification.
+    pub const fn may_reply(datagram_bytes: usize, reply_bytes: usize) -> bool {
+        (reply_bytes + 28) * 10 <= (datagram_bytes + 28) * 12
+    }
+}
+
+/// What a stranger's datagram was worth.
+pub enum Verdict {
+    /// Nothing. Counted under this reason.
+    Reject(Reject),
+    /// Nothing, but the protocol tells the stranger so (netcode's "denied").
+    Deny(Reject),
+    /// An answer, and no session yet.
+    Reply,
+    /// A session, which has already taken this datagram into account.
+    Accept(Box<dyn Session>),
+}
