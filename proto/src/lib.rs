@@ -7,6 +7,7 @@ pub mod cursor;
 pub mod endpoint;
 pub mod gaffer;
 pub mod inbox;
+mod life;
 mod presence;
 pub mod rate;
 pub mod rtt;

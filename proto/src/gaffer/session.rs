@@ -2,7 +2,6 @@
 //!
 //! Rule: docs/wire/gaffer.md, sections 2 to 6.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::gaffer::acks::{Order, Received, Sent};
@@ -10,6 +9,7 @@ use crate::gaffer::receiver::{self, Brought, Receiver};
 use crate::gaffer::wire::{self, Header, Record, is_more_recent};
 use crate::gaffer::{Late, Params, Payload};
 use crate::inbox::Inbox;
+use crate::life::Life;
 use crate::presence::Owing;
 use crate::sender::{Planned, Sender};
 use crate::session::{
@@ -21,10 +21,6 @@ use crate::time::{Deadline, Now, Timestamp, Wake};
 /// The payload of a packet that is for its header only. A keep-alive needs one byte: the article's
 /// code ignores the acks of a packet without payload.
 pub(super) const KEEP_ALIVE: u8 = 0;
-
-/// Goodbyes, in one go: at 10 % loss, one peer in a thousand hears none of them and waits out its
-/// timeout.
-const GOODBYES: u8 = 3;
 
 /// How often a dialling session knocks.
 const HELLO_INTERVAL: Duration = Duration::from_millis(100);
@@ -40,8 +36,7 @@ const OTHER_LIFE_SILENCE: Duration = Duration::from_secs(1);
 /// One peer's state.
 pub struct Session {
     params: Params,
-    state: State,
-    finishing: Option<(CloseReason, Timestamp)>,
+    life: Life,
     /// Sequence of the packet with number 0.
     first_sequence: u32,
     /// Number of the next packet.
@@ -51,30 +46,17 @@ pub struct Session {
     sender: Sender,
     receiver: Receiver,
     inbox: Inbox,
-    events: VecDeque<Event>,
     stats: Stats,
-    last_heard: Timestamp,
     owing: Owing,
     last_progress: Timestamp,
     /// While dialling: when to knock next. Once after that: at once, because the peer waits for
     /// the acknowledgement of its first packet.
     hello_at: Option<Timestamp>,
-    goodbyes: u8,
     traps: Traps,
     bad_acks: BadAcks,
     other_life: OtherLife,
     /// What an accepted session was seeded with.
     seed: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// We dial; the peer has not answered.
-    Dialing,
-    /// The peer is real; its backend is not there yet.
-    Waiting,
-    Open,
-    Closed,
 }
 
 /// Sequences that are left out now and then: who acknowledges one makes its acks up.
@@ -103,16 +85,21 @@ impl Session {
     pub fn dial(params: &Params, seed: u64, now: Now) -> Self {
         let mut traps = Traps::new(seed);
         let first = (traps.draw() % 0x7fff_ffff) as u32 + 1;
-        Self::new(params, first, traps, now, State::Dialing)
+        let life = Life::dialing(now.mono, params.idle_timeout, params.goodbyes());
+        Self {
+            hello_at: Some(now.mono),
+            ..Self::new(params, first, traps, now, life)
+        }
     }
 
     /// A session of a peer that is known to receive what we send, or trusted to.
     pub(super) fn accept(params: &Params, first_sequence: u32, seed: u64, now: Now) -> Self {
         let traps = Traps::new(seed);
-        let mut session = Self::new(params, first_sequence, traps, now, State::Waiting);
-        session.seed = seed;
-        session.events.push_back(Event::Authenticated);
-        session
+        let life = Life::waiting(now.mono, params.idle_timeout, params.goodbyes());
+        Self {
+            seed,
+            ..Self::new(params, first_sequence, traps, now, life)
+        }
     }
 
     /// An accepted session that repeats another one, from its [`Origin`].
@@ -121,11 +108,10 @@ impl Session {
         Self::accept(params, first_sequence as u32, seed, now)
     }
 
-    fn new(params: &Params, first_sequence: u32, traps: Traps, now: Now, state: State) -> Self {
+    fn new(params: &Params, first_sequence: u32, traps: Traps, now: Now, life: Life) -> Self {
         let now = now.mono;
         Self {
-            state,
-            finishing: None,
+            life,
             first_sequence,
             next_number: 0,
             received: Received::default(),
@@ -133,13 +119,10 @@ impl Session {
             sender: Sender::new(now, params.sender(), params.framing(), params.lanes()),
             receiver: Receiver::new(params.message_max()),
             inbox: Inbox::new(params.inbox_refuse_above, params.inbox_accept_below),
-            events: VecDeque::new(),
             stats: Stats::default(),
-            last_heard: now,
             owing: Owing::new(now),
             last_progress: now,
-            hello_at: (state == State::Dialing).then_some(now),
-            goodbyes: 0,
+            hello_at: None,
             traps,
             bad_acks: BadAcks::default(),
             other_life: OtherLife::default(),
@@ -160,7 +143,7 @@ impl Session {
         }
         self.check_acks(now, &header)?;
         // From here on the packet is the peer's, whatever becomes of its payload.
-        self.last_heard = now;
+        self.life.on_heard(now);
         self.other_life = OtherLife::default();
         let in_order = order == Order::Newer { in_order: true };
         self.sender.on_heard(now, in_order);
@@ -182,7 +165,7 @@ impl Session {
         self.stats.fragments_received += brought.fragments;
         self.sender.on_received(now, brought.what(), in_order);
         if brought.is_goodbye {
-            self.end(CloseReason::PeerDisconnect);
+            self.life.end(CloseReason::PeerDisconnect);
         }
         Ok(())
     }
@@ -228,9 +211,9 @@ impl Session {
             1
         };
         life.next = sequence.wrapping_add(1);
-        if life.run >= OTHER_LIFE_RUN && now.since(self.last_heard) > OTHER_LIFE_SILENCE {
+        if life.run >= OTHER_LIFE_RUN && now.since(self.life.last_heard()) > OTHER_LIFE_SILENCE {
             // Its next packet begins a session of its own, with a proof of its own.
-            self.end(CloseReason::Replaced);
+            self.life.end(CloseReason::Replaced);
         }
         Reject::Stale
     }
@@ -245,7 +228,7 @@ impl Session {
         let is_ahead = header.ack == next || is_more_recent(header.ack, next);
         let mut traps = self.traps.recent.iter().flatten();
         if traps.any(|trap| header.acknowledges(*trap)) {
-            self.close_with(CloseReason::ProtocolViolation);
+            self.life.close(CloseReason::ProtocolViolation);
             return Err(Reject::BadAck);
         }
         if !is_ahead {
@@ -259,7 +242,7 @@ impl Session {
         }
         self.bad_acks.count += 1;
         if self.bad_acks.count > BAD_ACKS_MAX {
-            self.close_with(CloseReason::ProtocolViolation);
+            self.life.close(CloseReason::ProtocolViolation);
         }
         Err(Reject::BadAck)
     }
@@ -274,42 +257,13 @@ impl Session {
         self.sender.on_ack_end(now);
     }
 
-    fn check_clocks(&mut self, now: Timestamp) {
-        if now.since(self.last_heard) > self.params.idle_timeout {
-            return self.end(match self.state {
-                State::Dialing => CloseReason::ConnectTimeout,
-                State::Waiting | State::Open | State::Closed => CloseReason::PeerTimeout,
-            });
-        }
-        if let Some((reason, deadline)) = self.finishing
-            && (now >= deadline || self.sender.is_drained())
-        {
-            self.close_with(reason);
-        }
-    }
-
     /// A peer that is heard and acknowledges nothing is given up.
     fn check_owing(&mut self, now: Timestamp) {
         let oldest = self.sender.oldest_unacked_since();
         self.owing
             .on_heard(now, oldest.map(|since| since.max(self.last_progress)));
         if self.owing.lasted() >= self.params.stall_timeout {
-            self.close_with(CloseReason::PeerStalled);
-        }
-    }
-
-    fn close_with(&mut self, reason: CloseReason) {
-        let has_goodbye = self.params.payload == Payload::Messages;
-        if has_goodbye && matches!(self.state, State::Waiting | State::Open) {
-            self.goodbyes = GOODBYES;
-        }
-        self.end(reason);
-    }
-
-    fn end(&mut self, reason: CloseReason) {
-        if self.state != State::Closed {
-            self.state = State::Closed;
-            self.events.push_back(Event::Closed(reason));
+            self.life.close(CloseReason::PeerStalled);
         }
     }
 
@@ -366,7 +320,7 @@ impl Session {
 
 impl Interface for Session {
     fn handle_datagram(&mut self, now: Now, datagram: &mut [u8]) -> Result<(), Reject> {
-        if self.state == State::Closed {
+        if self.life.is_closed() {
             return Err(Reject::UnknownPeer);
         }
         let id = self.params.protocol_id.to_be_bytes();
@@ -374,21 +328,19 @@ impl Interface for Session {
             return Err(Reject::WrongProtocol);
         }
         let parsed = Header::parse(datagram).filter(|(_, payload)| !payload.is_empty());
-        if self.state == State::Dialing && parsed.is_some() {
-            self.state = State::Open;
+        if parsed.is_some() && self.life.on_answer() {
             self.hello_at = Some(now.mono);
-            self.events.push_back(Event::Connected);
         }
         let result = match parsed {
             Some((header, payload)) => self.handle_packet(now.mono, header, payload),
             // Without a payload a packet is alive and nothing else; less than a header as well.
             None if datagram.len() > id.len() => {
-                self.last_heard = now.mono;
+                self.life.on_heard(now.mono);
                 Ok(())
             }
             None => Err(Reject::Malformed),
         };
-        if self.last_heard == now.mono && self.state != State::Closed {
+        if self.life.last_heard() == now.mono && !self.life.is_closed() {
             self.check_owing(now.mono);
         }
         self.handle_timeout(now);
@@ -396,22 +348,20 @@ impl Interface for Session {
     }
 
     fn handle_timeout(&mut self, now: Now) {
-        if self.state != State::Closed {
+        if !self.life.is_closed() {
             self.sent.expire(now.mono);
             self.sender.handle_timeout(now.mono);
-            self.check_clocks(now.mono);
+            self.life
+                .check_clocks(now.mono, || self.sender.is_drained());
         }
     }
 
     fn admit(&mut self, _now: Now) {
-        if self.state == State::Waiting {
-            self.state = State::Open;
-            self.events.push_back(Event::Connected);
-        }
+        self.life.admit();
     }
 
     fn send(&mut self, now: Now, channel: Channel, payload: &[u8]) -> Result<(), SendError> {
-        if self.state == State::Closed || self.finishing.is_some() {
+        if !self.life.takes_messages() {
             return Err(SendError::Closed);
         }
         if let Payload::Raw { .. } = self.params.payload
@@ -425,50 +375,43 @@ impl Interface for Session {
     }
 
     fn finish(&mut self, now: Now, reason: CloseReason, linger: Duration) {
-        if self.finishing.is_none() && self.state != State::Closed {
-            self.finishing = Some((reason, now.mono + linger));
-            self.check_clocks(now.mono);
-        }
+        let is_settled = || self.sender.is_drained();
+        self.life.finish(now.mono, reason, linger, is_settled);
     }
 
     fn close(&mut self, _now: Now, reason: CloseReason) {
-        self.close_with(reason);
+        self.life.close(reason);
     }
 
     fn poll_transmit(&mut self, now: Now, out: &mut Vec<u8>) -> bool {
-        match self.state {
-            State::Closed if self.goodbyes == 0 => false,
-            State::Closed => {
-                self.goodbyes -= 1;
+        if self.life.is_closed() {
+            let is_due = self.life.poll_goodbye();
+            if is_due {
                 self.begin_packet(out);
                 wire::emit(Record::Goodbye, out);
-                true
             }
-            State::Dialing | State::Waiting | State::Open
-                if self.hello_at.is_some_and(|at| at <= now.mono) =>
-            {
-                self.hello_at = (self.state == State::Dialing).then(|| now.mono + HELLO_INTERVAL);
-                self.begin_packet(out);
-                out.push(KEEP_ALIVE);
-                true
-            }
-            State::Dialing => false,
-            State::Waiting | State::Open => {
-                if !self.sender.poll_packet(now.mono) {
-                    return false;
-                }
-                let start = out.len();
-                let (sequence, number) = self.begin_packet(out);
-                self.emit_planned(out);
-                self.sender.on_sent(now.mono, number, out.len() - start);
-                self.sent.on_sent(now.mono, sequence, number);
-                true
-            }
+            return is_due;
         }
+        if self.hello_at.is_some_and(|at| at <= now.mono) {
+            let again = self.life.is_dialing();
+            self.hello_at = again.then(|| now.mono + HELLO_INTERVAL);
+            self.begin_packet(out);
+            out.push(KEEP_ALIVE);
+            return true;
+        }
+        if self.life.is_dialing() || !self.sender.poll_packet(now.mono) {
+            return false;
+        }
+        let start = out.len();
+        let (sequence, number) = self.begin_packet(out);
+        self.emit_planned(out);
+        self.sender.on_sent(now.mono, number, out.len() - start);
+        self.sent.on_sent(now.mono, sequence, number);
+        true
     }
 
     fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
+        self.life.poll_event()
     }
 
     fn poll_message(&mut self) -> Option<Message<'_>> {
@@ -484,21 +427,18 @@ impl Interface for Session {
     }
 
     fn poll_timeout(&self) -> Option<Deadline> {
-        let at = |at, why| Some(Deadline { at, why });
-        let sending = match self.state {
-            State::Closed => return None,
-            State::Dialing => None,
-            State::Waiting | State::Open => self.sender.poll_timeout(),
+        let life = self.life.poll_timeout()?;
+        let hello = self.hello_at.map(|at| Deadline {
+            at,
+            why: Wake::Handshake,
+        });
+        let sending = match self.life.is_dialing() {
+            true => None,
+            false => self.sender.poll_timeout(),
         };
-        // Silence must last longer than the timeout.
-        let idle = self.last_heard + self.params.idle_timeout + Duration::from_nanos(1);
-        [
-            at(idle, Wake::Idle),
-            self.hello_at.and_then(|by| at(by, Wake::Handshake)),
-            self.finishing.and_then(|(_, by)| at(by, Wake::Linger)),
-        ]
-        .into_iter()
-        .fold(sending, Deadline::earlier)
+        [hello, sending]
+            .into_iter()
+            .fold(Some(life), Deadline::earlier)
     }
 
     fn is_urgent(&self) -> bool {

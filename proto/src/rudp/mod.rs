@@ -130,6 +130,11 @@ impl Params {
         self
     }
 
+    /// A goodbye is one byte, and needs to arrive twice; see [`OnCorrupt`].
+    fn goodbyes(&self) -> u8 {
+        if self.goodbye { 3 } else { 0 }
+    }
+
     fn limits(&self) -> outgoing::Limits {
         outgoing::Limits {
             queue_messages: self.send_queue_messages_max,

@@ -4,10 +4,10 @@
 //! requests, answers, new messages, packed into datagrams. Ours happens only when there is
 //! something to say, so an idle session sleeps between its keep-alives.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::inbox::Inbox;
+use crate::life::Life;
 use crate::presence::Owing;
 use crate::rudp::incoming::{Incoming, Taken};
 use crate::rudp::outgoing::{Answer, Outgoing, Requested};
@@ -21,9 +21,6 @@ use crate::time::{Deadline, Now, Timestamp, Wake};
 
 /// Datagrams in one output. What is left over waits for the next send tick.
 const DATAGRAMS_PER_OUTPUT: u32 = 32;
-
-/// A goodbye is one byte, and needs to arrive twice; see [`OnCorrupt`].
-const GOODBYES: u8 = 3;
 
 /// Two corrupt records count when they come within this span.
 const CORRUPT_SPAN: Duration = Duration::from_secs(1);
@@ -50,12 +47,10 @@ const POLL_REACH_MAX: u16 = 32;
 /// One peer's state.
 pub struct Session {
     params: Params,
-    state: State,
-    finishing: Option<(CloseReason, Timestamp)>,
+    life: Life,
     incoming: Incoming,
     outgoing: Outgoing,
     inbox: Inbox,
-    events: VecDeque<Event>,
     stats: Stats,
     output: Output,
     poll: Poll,
@@ -64,23 +59,11 @@ pub struct Session {
     /// Ids a probe asked for, to be echoed.
     echoes: Vec<u16>,
     echoes_left: u8,
-    goodbyes: u8,
-    last_heard: Timestamp,
     owing: Owing,
     corrupt_at: Option<Timestamp>,
     other_life: u8,
     /// Messages are being refused because the inbox is full.
     refusing: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// We dial; the peer has not answered.
-    Dialing,
-    /// The peer is real; its backend is not there yet.
-    Waiting,
-    Open,
-    Closed,
 }
 
 /// The output under way, and when the next one may start.
@@ -158,7 +141,8 @@ impl Session {
     /// A session that dials a peer. It opens with a request for message 0, which a reference peer
     /// and a tidegate both answer and neither takes amiss; a heartbeat would be taken amiss.
     pub fn dial(params: Params, now: Now) -> Self {
-        let mut session = Self::new(params, now, State::Dialing);
+        let life = Life::dialing(now.mono, params.idle_timeout, params.goodbyes());
+        let mut session = Self::new(params, now, life);
         session.echoes_left = ECHOES_MAX;
         session.poll.at = now.mono;
         session
@@ -166,8 +150,8 @@ impl Session {
 
     /// A session of a peer that answered our probe, or is trusted without one.
     pub(super) fn accept(params: Params, now: Now) -> Self {
-        let mut session = Self::new(params, now, State::Waiting);
-        session.events.push_back(Event::Authenticated);
+        let life = Life::waiting(now.mono, params.idle_timeout, params.goodbyes());
+        let mut session = Self::new(params, now, life);
         if params.probe {
             // What came before the probe was answered was not kept.
             session.opening_until = Some(now.mono + OPENING);
@@ -181,16 +165,14 @@ impl Session {
         Self::accept(params, now)
     }
 
-    fn new(params: Params, now: Now, state: State) -> Self {
+    fn new(params: Params, now: Now, life: Life) -> Self {
         let params = params.sane();
         let now = now.mono;
         Self {
-            state,
-            finishing: None,
+            life,
             incoming: Incoming::new(params.request_interval, params.request_interval_max),
             outgoing: Outgoing::new(params.limits(), now),
             inbox: Inbox::new(params.inbox_refuse_above, params.inbox_accept_below),
-            events: VecDeque::new(),
             stats: Stats::default(),
             output: Output {
                 next_at: now + params.tick * params.send_delay,
@@ -204,8 +186,6 @@ impl Session {
             opening_until: None,
             echoes: Vec::new(),
             echoes_left: 0,
-            goodbyes: 0,
-            last_heard: now,
             owing: Owing::new(now),
             corrupt_at: None,
             other_life: 0,
@@ -215,7 +195,7 @@ impl Session {
     }
 
     fn handle_records(&mut self, now: Timestamp, records: wire::Records<'_>) -> Result<(), Reject> {
-        self.last_heard = now;
+        self.life.on_heard(now);
         self.note_received_below(records);
         self.refusing = !self.inbox.is_taking();
         let mut result = Ok(());
@@ -311,7 +291,7 @@ impl Session {
             .is_some_and(|first| now.since(first) <= CORRUPT_SPAN);
         self.corrupt_at = Some(now);
         if again {
-            self.end(if self.state == State::Dialing {
+            self.life.end(if self.life.is_dialing() {
                 CloseReason::Denied
             } else {
                 CloseReason::PeerDisconnect
@@ -328,9 +308,9 @@ impl Session {
         self.stats.message_bytes_received += delivered.bytes;
         self.stats.messages_skipped += delivered.skipped;
         if delivered.is_broken {
-            self.close_with(CloseReason::PeerHistoryExpired);
+            self.life.close(CloseReason::PeerHistoryExpired);
         } else if self.other_life >= OTHER_LIFE_MAX {
-            self.close_with(CloseReason::Replaced);
+            self.life.close(CloseReason::Replaced);
         }
     }
 
@@ -339,43 +319,12 @@ impl Session {
         let gap = self.incoming.gap_since().filter(|_| !self.refusing);
         self.owing.on_heard(now, gap);
         if self.owing.lasted() >= self.params.gap_timeout {
-            self.close_with(CloseReason::PeerGapStall);
-        }
-    }
-
-    /// Closes and tells the peer in the only way there is.
-    fn close_with(&mut self, reason: CloseReason) {
-        if matches!(self.state, State::Waiting | State::Open) && self.params.goodbye {
-            self.goodbyes = GOODBYES;
-        }
-        self.end(reason);
-    }
-
-    fn end(&mut self, reason: CloseReason) {
-        if self.state != State::Closed {
-            self.state = State::Closed;
-            self.events.push_back(Event::Closed(reason));
-        }
-    }
-
-    fn check_clocks(&mut self, now: Timestamp) {
-        if now.since(self.last_heard) > self.params.idle_timeout {
-            let reason = if self.state == State::Dialing {
-                CloseReason::ConnectTimeout
-            } else {
-                CloseReason::PeerTimeout
-            };
-            return self.end(reason);
-        }
-        if let Some((reason, deadline)) = self.finishing
-            && (now >= deadline || self.outgoing.is_settled())
-        {
-            self.close_with(reason);
+            self.life.close(CloseReason::PeerGapStall);
         }
     }
 
     fn may_send_new(&self) -> bool {
-        self.state != State::Dialing && self.opening_until.is_none()
+        !self.life.is_dialing() && self.opening_until.is_none()
     }
 
     /// When an output has something to say; in the past when it has now.
@@ -477,7 +426,7 @@ impl Session {
 
 impl Interface for Session {
     fn handle_datagram(&mut self, now: Now, datagram: &mut [u8]) -> Result<(), Reject> {
-        if self.state == State::Closed {
+        if self.life.is_closed() {
             return Err(Reject::UnknownPeer);
         }
         let Ok(records) = wire::parse(datagram) else {
@@ -492,34 +441,29 @@ impl Interface for Session {
             // The reference sends one after each large message. It says nothing.
             return Ok(());
         }
-        if self.state == State::Dialing {
-            self.state = State::Open;
-            self.events.push_back(Event::Connected);
-        }
+        self.life.on_answer();
         let result = self.handle_records(now.mono, records);
         self.handle_timeout(now);
         result
     }
 
     fn handle_timeout(&mut self, now: Now) {
-        if self.state == State::Closed {
+        if self.life.is_closed() {
             return;
         }
         self.outgoing.expire(now.mono);
         self.deliver(now.mono);
         self.opening_until = self.opening_until.filter(|until| now.mono < *until);
-        self.check_clocks(now.mono);
+        self.life
+            .check_clocks(now.mono, || self.outgoing.is_settled());
     }
 
     fn admit(&mut self, _now: Now) {
-        if self.state == State::Waiting {
-            self.state = State::Open;
-            self.events.push_back(Event::Connected);
-        }
+        self.life.admit();
     }
 
     fn send(&mut self, now: Now, channel: Channel, payload: &[u8]) -> Result<(), SendError> {
-        if self.state == State::Closed || self.finishing.is_some() {
+        if !self.life.takes_messages() {
             return Err(SendError::Closed);
         }
         if channel != 0 {
@@ -541,24 +485,21 @@ impl Interface for Session {
     }
 
     fn finish(&mut self, now: Now, reason: CloseReason, linger: Duration) {
-        if self.finishing.is_none() && self.state != State::Closed {
-            self.finishing = Some((reason, now.mono + linger));
-            self.check_clocks(now.mono);
-        }
+        let is_settled = || self.outgoing.is_settled();
+        self.life.finish(now.mono, reason, linger, is_settled);
     }
 
     fn close(&mut self, _now: Now, reason: CloseReason) {
-        self.close_with(reason);
+        self.life.close(reason);
     }
 
     fn poll_transmit(&mut self, now: Now, out: &mut Vec<u8>) -> bool {
-        if self.state == State::Closed {
-            if self.goodbyes == 0 {
-                return false;
+        if self.life.is_closed() {
+            let is_due = self.life.poll_goodbye();
+            if is_due {
+                wire::emit_corrupt(out);
             }
-            self.goodbyes -= 1;
-            wire::emit_corrupt(out);
-            return true;
+            return is_due;
         }
         if !self.output.under_way {
             let (wanted_at, _) = self.output_wanted_at();
@@ -578,15 +519,16 @@ impl Interface for Session {
     }
 
     fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
+        self.life.poll_event()
     }
 
     fn poll_message(&mut self) -> Option<Message<'_>> {
         if self.refusing && self.inbox.held() < self.params.inbox_accept_below {
             // Room again: ask for what was refused, rather than wait for the next round.
             self.refusing = false;
-            self.incoming.ask_soon(self.last_heard);
-            self.poll = Poll::new(self.last_heard);
+            let heard = self.life.last_heard();
+            self.incoming.ask_soon(heard);
+            self.poll = Poll::new(heard);
         }
         self.inbox.pop()
     }
@@ -600,21 +542,16 @@ impl Interface for Session {
     }
 
     fn poll_timeout(&self) -> Option<Deadline> {
-        if self.state == State::Closed {
-            return None;
-        }
+        let life = self.life.poll_timeout()?;
         let (wanted_at, why) = self.output_wanted_at();
         let output = Deadline {
             at: wanted_at.max(self.output.next_at),
             why,
         };
         let at = |at, why| Some(Deadline { at, why });
-        // Silence must last longer than the timeout.
-        let idle = self.last_heard + self.params.idle_timeout + Duration::from_nanos(1);
         let grace = self.incoming.grace_ends_at(self.params.missing_grace);
         [
-            at(idle, Wake::Idle),
-            self.finishing.and_then(|(_, by)| at(by, Wake::Linger)),
+            Some(life),
             grace.and_then(|by| at(by, Wake::Resend)),
             self.opening_until.and_then(|by| at(by, Wake::SendSlot)),
             self.outgoing
