@@ -11,6 +11,7 @@
 
 mod acceptor;
 pub mod acks;
+mod numbering;
 mod receiver;
 mod session;
 pub mod wire;

@@ -5,8 +5,9 @@
 use std::time::Duration;
 
 use crate::gaffer::acks::{Order, Received, Sent};
+use crate::gaffer::numbering::{FalseAck, Numbering, Place};
 use crate::gaffer::receiver::{self, Brought, Receiver};
-use crate::gaffer::wire::{self, Header, Record, is_more_recent};
+use crate::gaffer::wire::{self, Header, Record};
 use crate::gaffer::{Late, Params, Payload};
 use crate::inbox::Inbox;
 use crate::life::Life;
@@ -25,9 +26,6 @@ pub(super) const KEEP_ALIVE: u8 = 0;
 /// How often a dialling session knocks.
 const HELLO_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Acknowledgements of packets never sent, within a second, that end a session.
-const BAD_ACKS_MAX: u32 = 100;
-
 /// Packets in a row from outside the window, each the one after the last, that show another life of
 /// the peer; believed only when this life has been silent for a while.
 const OTHER_LIFE_RUN: u8 = 4;
@@ -37,10 +35,7 @@ const OTHER_LIFE_SILENCE: Duration = Duration::from_secs(1);
 pub struct Session {
     params: Params,
     life: Life,
-    /// Sequence of the packet with number 0.
-    first_sequence: u32,
-    /// Number of the next packet.
-    next_number: u64,
+    numbering: Numbering,
     received: Received,
     sent: Sent,
     sender: Sender,
@@ -52,25 +47,9 @@ pub struct Session {
     /// While dialling: when to knock next. Once after that: at once, because the peer waits for
     /// the acknowledgement of its first packet.
     hello_at: Option<Timestamp>,
-    traps: Traps,
-    bad_acks: BadAcks,
     other_life: OtherLife,
     /// What an accepted session was seeded with.
     seed: u64,
-}
-
-/// Sequences that are left out now and then: who acknowledges one makes its acks up.
-#[derive(Debug)]
-struct Traps {
-    random: u64,
-    packets_left: u32,
-    recent: [Option<u32>; 4],
-}
-
-#[derive(Debug, Default)]
-struct BadAcks {
-    since: Timestamp,
-    count: u32,
 }
 
 #[derive(Debug, Default)]
@@ -83,22 +62,20 @@ impl Session {
     /// A session that dials a peer. `seed` makes its first sequence and must be unpredictable: who
     /// can guess it can forge acknowledgements.
     pub fn dial(params: &Params, seed: u64, now: Now) -> Self {
-        let mut traps = Traps::new(seed);
-        let first = (traps.draw() % 0x7fff_ffff) as u32 + 1;
         let life = Life::dialing(now.mono, params.idle_timeout, params.goodbyes());
         Self {
             hello_at: Some(now.mono),
-            ..Self::new(params, first, traps, now, life)
+            ..Self::new(params, Numbering::drawn(seed), now, life)
         }
     }
 
     /// A session of a peer that is known to receive what we send, or trusted to.
     pub(super) fn accept(params: &Params, first_sequence: u32, seed: u64, now: Now) -> Self {
-        let traps = Traps::new(seed);
+        let numbering = Numbering::starting_at(first_sequence, seed);
         let life = Life::waiting(now.mono, params.idle_timeout, params.goodbyes());
         Self {
             seed,
-            ..Self::new(params, first_sequence, traps, now, life)
+            ..Self::new(params, numbering, now, life)
         }
     }
 
@@ -108,12 +85,11 @@ impl Session {
         Self::accept(params, first_sequence as u32, seed, now)
     }
 
-    fn new(params: &Params, first_sequence: u32, traps: Traps, now: Now, life: Life) -> Self {
+    fn new(params: &Params, numbering: Numbering, now: Now, life: Life) -> Self {
         let now = now.mono;
         Self {
             life,
-            first_sequence,
-            next_number: 0,
+            numbering,
             received: Received::default(),
             sent: Sent::default(),
             sender: Sender::new(now, params.sender(), params.framing(), params.lanes()),
@@ -123,8 +99,6 @@ impl Session {
             owing: Owing::new(now),
             last_progress: now,
             hello_at: None,
-            traps,
-            bad_acks: BadAcks::default(),
             other_life: OtherLife::default(),
             seed: 0,
             params: params.clone(),
@@ -141,7 +115,12 @@ impl Session {
         if order == Order::Outside {
             return Err(self.on_outside(now, header.sequence));
         }
-        self.check_acks(now, &header)?;
+        if let Err(ack) = self.numbering.judge(now, &header) {
+            if ack == FalseAck::Lie {
+                self.life.close(CloseReason::ProtocolViolation);
+            }
+            return Err(Reject::BadAck);
+        }
         // From here on the packet is the peer's, whatever becomes of its payload.
         self.life.on_heard(now);
         self.other_life = OtherLife::default();
@@ -218,35 +197,6 @@ impl Session {
         Reject::Stale
     }
 
-    /// Acknowledgements must be of packets we sent. Before the peer heard anything of us it
-    /// acknowledges 0, which the article's own code does too.
-    fn check_acks(&mut self, now: Timestamp, header: &Header) -> Result<(), Reject> {
-        if (header.ack, header.ack_bits) == (0, 0) {
-            return Ok(());
-        }
-        let next = self.first_sequence.wrapping_add(self.next_number as u32);
-        let is_ahead = header.ack == next || is_more_recent(header.ack, next);
-        let mut traps = self.traps.recent.iter().flatten();
-        if traps.any(|trap| header.acknowledges(*trap)) {
-            self.life.close(CloseReason::ProtocolViolation);
-            return Err(Reject::BadAck);
-        }
-        if !is_ahead {
-            return Ok(());
-        }
-        if now.since(self.bad_acks.since) > Duration::from_secs(1) {
-            self.bad_acks = BadAcks {
-                since: now,
-                count: 0,
-            };
-        }
-        self.bad_acks.count += 1;
-        if self.bad_acks.count > BAD_ACKS_MAX {
-            self.life.close(CloseReason::ProtocolViolation);
-        }
-        Err(Reject::BadAck)
-    }
-
     fn on_acks(&mut self, now: Timestamp, header: &Header) {
         self.sent.expire(now);
         let (sender, progress) = (&mut self.sender, &mut self.last_progress);
@@ -267,25 +217,18 @@ impl Session {
         }
     }
 
-    /// Begins a packet: takes the next number and writes its header.
-    fn begin_packet(&mut self, out: &mut Vec<u8>) -> (u32, u64) {
-        if self.traps.is_due() {
-            let skipped = self.first_sequence.wrapping_add(self.next_number as u32);
-            self.traps.set(skipped);
-            self.next_number += 1;
-        }
-        let number = self.next_number;
-        self.next_number += 1;
-        let sequence = self.first_sequence.wrapping_add(number as u32);
+    /// Begins a packet: takes the next place and writes its header.
+    fn begin_packet(&mut self, out: &mut Vec<u8>) -> Place {
+        let place = self.numbering.take();
         let (ack, ack_bits) = self.received.acks();
         let header = Header {
             protocol_id: self.params.protocol_id,
-            sequence,
+            sequence: place.sequence,
             ack,
             ack_bits,
         };
         header.emit(out);
-        (sequence, number)
+        place
     }
 
     fn emit_planned(&self, out: &mut Vec<u8>) {
@@ -403,7 +346,7 @@ impl Interface for Session {
             return false;
         }
         let start = out.len();
-        let (sequence, number) = self.begin_packet(out);
+        let Place { sequence, number } = self.begin_packet(out);
         self.emit_planned(out);
         self.sender.on_sent(now.mono, number, out.len() - start);
         self.sent.on_sent(now.mono, sequence, number);
@@ -460,43 +403,6 @@ impl Interface for Session {
     }
 
     fn origin(&self) -> Origin {
-        [self.first_sequence.into(), self.seed, 0, 0, 0]
-    }
-}
-
-impl Traps {
-    fn new(seed: u64) -> Self {
-        let mut traps = Self {
-            random: seed,
-            packets_left: 0,
-            recent: [None; 4],
-        };
-        traps.rest();
-        traps
-    }
-
-    /// The next trap is 50 to 500 packets away.
-    fn rest(&mut self) {
-        self.packets_left = 50 + (self.draw() % 451) as u32;
-    }
-
-    fn is_due(&mut self) -> bool {
-        self.packets_left -= 1;
-        self.packets_left == 0
-    }
-
-    fn set(&mut self, sequence: u32) {
-        self.recent.rotate_right(1);
-        self.recent[0] = Some(sequence);
-        self.rest();
-    }
-
-    /// SplitMix64.
-    fn draw(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.random;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        [self.numbering.first_sequence().into(), self.seed, 0, 0, 0]
     }
 }

@@ -1,0 +1,161 @@
+//! The sequences of our packets, and whether what a peer acknowledges was ever sent.
+//!
+//! Rule: docs/wire/gaffer.md, sections 3 and 6. Now and then a sequence is left out: who
+//! acknowledges one of those makes its acknowledgements up.
+
+use std::time::Duration;
+
+use crate::gaffer::wire::{Header, is_more_recent};
+use crate::time::Timestamp;
+
+/// Acknowledgements of packets never sent, within a second, that end a session.
+const FALSE_ACKS_MAX: u32 = 100;
+
+/// Counts packets in 64 bits; what stands on the wire is the count from some first sequence on.
+#[derive(Debug)]
+pub(super) struct Numbering {
+    /// Sequence of the packet with number 0.
+    first_sequence: u32,
+    /// Number of the next packet.
+    next_number: u64,
+    traps: Traps,
+    /// False acknowledgements, and since when they are counted.
+    false_acks: u32,
+    counted_since: Timestamp,
+}
+
+/// A packet's place: as the wire has it, and as the session counts it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) sequence: u32,
+    pub(super) number: u64,
+}
+
+/// An acknowledgement of what was never sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FalseAck {
+    /// One packet with a false one, which anybody may have forged.
+    Stray,
+    /// The peer makes them up.
+    Lie,
+}
+
+impl Numbering {
+    /// From a first sequence that only `seed` tells.
+    pub(super) fn drawn(seed: u64) -> Self {
+        let mut traps = Traps::new(seed);
+        let first = (traps.draw() % 0x7fff_ffff) as u32 + 1;
+        Self::with_traps(first, traps)
+    }
+
+    /// From this first sequence on; `seed` sets the traps.
+    pub(super) fn starting_at(first_sequence: u32, seed: u64) -> Self {
+        Self::with_traps(first_sequence, Traps::new(seed))
+    }
+
+    fn with_traps(first_sequence: u32, traps: Traps) -> Self {
+        Self {
+            first_sequence,
+            next_number: 0,
+            traps,
+            false_acks: 0,
+            counted_since: Timestamp::ZERO,
+        }
+    }
+
+    pub(super) fn first_sequence(&self) -> u32 {
+        self.first_sequence
+    }
+
+    /// The place of the next packet.
+    pub(super) fn take(&mut self) -> Place {
+        if self.traps.is_due() {
+            self.traps.set(self.next_sequence());
+            self.next_number += 1;
+        }
+        let place = Place {
+            sequence: self.next_sequence(),
+            number: self.next_number,
+        };
+        self.next_number += 1;
+        place
+    }
+
+    /// Acknowledgements must be of packets we sent. Before the peer heard anything of us it
+    /// acknowledges 0, which the article's own code does too.
+    pub(super) fn judge(&mut self, now: Timestamp, header: &Header) -> Result<(), FalseAck> {
+        if (header.ack, header.ack_bits) == (0, 0) {
+            return Ok(());
+        }
+        if self.traps.caught(header) {
+            return Err(FalseAck::Lie);
+        }
+        let next = self.next_sequence();
+        if header.ack != next && !is_more_recent(header.ack, next) {
+            return Ok(());
+        }
+        if now.since(self.counted_since) > Duration::from_secs(1) {
+            (self.counted_since, self.false_acks) = (now, 0);
+        }
+        self.false_acks += 1;
+        Err(if self.false_acks > FALSE_ACKS_MAX {
+            FalseAck::Lie
+        } else {
+            FalseAck::Stray
+        })
+    }
+
+    fn next_sequence(&self) -> u32 {
+        self.first_sequence.wrapping_add(self.next_number as u32)
+    }
+}
+
+/// Which sequences are left out.
+#[derive(Debug)]
+struct Traps {
+    random: u64,
+    packets_left: u32,
+    recent: [Option<u32>; 4],
+}
+
+impl Traps {
+    fn new(seed: u64) -> Self {
+        let mut traps = Self {
+            random: seed,
+            packets_left: 0,
+            recent: [None; 4],
+        };
+        traps.rest();
+        traps
+    }
+
+    /// The next trap is 50 to 500 packets away.
+    fn rest(&mut self) {
+        self.packets_left = 50 + (self.draw() % 451) as u32;
+    }
+
+    fn is_due(&mut self) -> bool {
+        self.packets_left -= 1;
+        self.packets_left == 0
+    }
+
+    fn set(&mut self, sequence: u32) {
+        self.recent.rotate_right(1);
+        self.recent[0] = Some(sequence);
+        self.rest();
+    }
+
+    fn caught(&self, header: &Header) -> bool {
+        let mut set = self.recent.iter().flatten();
+        set.any(|trap| header.acknowledges(*trap))
+    }
+
+    /// SplitMix64.
+    fn draw(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.random;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+}
