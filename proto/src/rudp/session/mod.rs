@@ -1,8 +1,9 @@
-//! One rudp peer: ticks, records in and out, and how it ends.
+//! One rudp peer: what its records mean, and how it ends. What leaves is in `output`.
 //!
-//! Rule: docs/wire/rudp.md, sections 3 to 6. An output is what the reference makes at a send tick:
-//! requests, answers, new messages, packed into datagrams. Ours happens only when there is
-//! something to say, so an idle session sleeps between its keep-alives.
+//! Rule: docs/wire/rudp.md, sections 3 to 6.
+
+mod output;
+mod poll;
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use crate::inbox::Inbox;
 use crate::life::Life;
 use crate::presence::Owing;
 use crate::rudp::incoming::{Incoming, Taken};
-use crate::rudp::outgoing::{Answer, Outgoing, Requested};
+use crate::rudp::outgoing::{Outgoing, Requested};
 use crate::rudp::wire::{self, Record};
 use crate::rudp::{OnCorrupt, OnMissing, Params};
 use crate::session::{
@@ -19,8 +20,8 @@ use crate::session::{
 use crate::stats::Stats;
 use crate::time::{Deadline, Now, Timestamp, Wake};
 
-/// Datagrams in one output. What is left over waits for the next send tick.
-const DATAGRAMS_PER_OUTPUT: u32 = 32;
+use output::Output;
+use poll::Poll;
 
 /// Two corrupt records count when they come within this span.
 const CORRUPT_SPAN: Duration = Duration::from_secs(1);
@@ -36,13 +37,6 @@ const OTHER_LIFE_MAX: u8 = 8;
 /// it was accepted: the reference ignores requests for ids below its own receive counter, so our
 /// first messages would make those unfetchable (docs/wire/rudp.md, section 5).
 const OPENING: Duration = Duration::from_secs(1);
-
-/// First and longest wait before the next message is asked for although nothing says it exists.
-const POLL_FIRST: Duration = Duration::from_millis(100);
-const POLL_LONGEST: Duration = Duration::from_millis(500);
-
-/// Messages asked for in one poll, at most.
-const POLL_REACH_MAX: u16 = 32;
 
 /// One peer's state.
 pub struct Session {
@@ -66,77 +60,6 @@ pub struct Session {
     refusing: bool,
 }
 
-/// The output under way, and when the next one may start.
-#[derive(Debug)]
-struct Output {
-    next_at: Timestamp,
-    under_way: bool,
-    datagrams_left: u32,
-    /// Ids to ask for; `asked` of them were written.
-    asks: Vec<u16>,
-    asked: usize,
-    /// The last message, to be repeated.
-    tail: Option<u64>,
-}
-
-/// Asking for a message that may not exist: finds a lost last message, and is the keep-alive.
-#[derive(Debug)]
-struct Poll {
-    at: Timestamp,
-    interval: Duration,
-    /// Messages asked for at once. Doubles while the answers show that there is more.
-    reach: u16,
-    /// The last id asked for.
-    asked: Option<u16>,
-    /// When anything was last asked for.
-    last_asked: Timestamp,
-}
-
-impl Poll {
-    fn new(at: Timestamp) -> Self {
-        Self {
-            at,
-            interval: POLL_FIRST,
-            reach: 1,
-            asked: None,
-            last_asked: at,
-        }
-    }
-
-    fn on_message(&mut self, now: Timestamp, id: u16) {
-        if self.asked == Some(id) {
-            // A whole tail was lost, or refused: fetch it without waiting.
-            let reach = (self.reach * 2).min(POLL_REACH_MAX);
-            *self = Self {
-                reach,
-                ..Self::new(now)
-            };
-        } else {
-            // Put off, but not past the time the peer should hear from us: it may time out too,
-            // and our polls are all it learns about what arrived.
-            self.at = (now + POLL_FIRST).min(self.last_asked + POLL_LONGEST);
-            self.interval = POLL_FIRST;
-        }
-    }
-
-    /// The ids of a poll, from the next message on.
-    fn ask(&mut self, next: u16, ids_max: usize, ids: &mut Vec<u16>) {
-        if self.asked.is_some() {
-            // The last one was not answered: there was nothing.
-            self.reach = 1;
-        }
-        let reach = usize::from(self.reach).min(ids_max) as u16;
-        ids.extend((0..reach).map(|ahead| next.wrapping_add(ahead)));
-        self.asked = ids.last().copied();
-    }
-
-    fn on_asked(&mut self, now: Timestamp) {
-        self.last_asked = now;
-        self.at = now + self.interval;
-        self.interval = (self.interval * 2).min(POLL_LONGEST);
-    }
-}
-
 impl Session {
     /// A session that dials a peer. It opens with a request for message 0, which a reference peer
     /// and a tidegate both answer and neither takes amiss; a heartbeat would be taken amiss.
@@ -144,7 +67,7 @@ impl Session {
         let life = Life::dialing(now.mono, params.idle_timeout, params.goodbyes());
         let mut session = Self::new(params, now, life);
         session.echoes_left = ECHOES_MAX;
-        session.poll.at = now.mono;
+        session.poll.hurry(now.mono);
         session
     }
 
@@ -155,7 +78,7 @@ impl Session {
         if params.probe {
             // What came before the probe was answered was not kept.
             session.opening_until = Some(now.mono + OPENING);
-            session.poll.at = now.mono;
+            session.poll.hurry(now.mono);
         }
         session
     }
@@ -174,15 +97,8 @@ impl Session {
             outgoing: Outgoing::new(params.limits(), now),
             inbox: Inbox::new(params.inbox_refuse_above, params.inbox_accept_below),
             stats: Stats::default(),
-            output: Output {
-                next_at: now + params.tick * params.send_delay,
-                under_way: false,
-                datagrams_left: 0,
-                asks: Vec::new(),
-                asked: 0,
-                tail: None,
-            },
-            poll: Poll::new(now + POLL_FIRST),
+            output: Output::new(now + params.tick * params.send_delay),
+            poll: Poll::after_the_first_wait(now),
             opening_until: None,
             echoes: Vec::new(),
             echoes_left: 0,
@@ -326,102 +242,6 @@ impl Session {
     fn may_send_new(&self) -> bool {
         !self.life.is_dialing() && self.opening_until.is_none()
     }
-
-    /// When an output has something to say; in the past when it has now.
-    fn output_wanted_at(&self) -> (Timestamp, Wake) {
-        if !self.echoes.is_empty() || self.outgoing.next_answer().is_some() {
-            return (Timestamp::ZERO, Wake::SendSlot);
-        }
-        if self.may_send_new() && self.outgoing.next_unsent().is_some() {
-            return (Timestamp::ZERO, Wake::SendSlot);
-        }
-        let mut wanted = (self.poll.at, Wake::KeepAlive);
-        // While refusing, only the poll: an answer would be refused as well.
-        if !self.refusing
-            && let Some(at) = self.incoming.asks_at()
-        {
-            wanted = wanted.min((at, Wake::Resend));
-        }
-        if let Some(at) = self.outgoing.tail_at() {
-            wanted = wanted.min((at, Wake::Resend));
-        }
-        wanted
-    }
-
-    fn begin_output(&mut self, now: Timestamp) {
-        let output = &mut self.output;
-        output.next_at = now + self.params.tick * self.params.send_delay;
-        output.under_way = true;
-        output.datagrams_left = DATAGRAMS_PER_OUTPUT;
-        output.asks.clear();
-        output.asked = 0;
-        if !self.refusing {
-            self.incoming.ask(now, self.params.mtu, &mut output.asks);
-        }
-        if output.asks.is_empty() && now >= self.poll.at {
-            let next = self.incoming.next_wire_id();
-            self.poll.ask(next, self.params.mtu / 3, &mut output.asks);
-        }
-        if !output.asks.is_empty() {
-            // Any request is as good as a poll.
-            self.poll.on_asked(now);
-        }
-        output.tail = self.outgoing.tail_due(now);
-    }
-
-    /// Writes the next datagram of the output under way; false when there is nothing left.
-    ///
-    /// Order of the reference: requests, answers, new messages.
-    fn emit_datagram(&mut self, now: Timestamp, out: &mut Vec<u8>) -> bool {
-        let start = out.len();
-        let mtu = self.params.mtu;
-        let has_room = |out: &Vec<u8>, bytes| wire::fits(out.len() - start, bytes, mtu);
-        while let Some(id) = self.output.asks.get(self.output.asked).copied() {
-            if !has_room(out, 3) {
-                return true;
-            }
-            wire::emit_request(out, id);
-            self.output.asked += 1;
-        }
-        while let Some(id) = self.echoes.last().copied() {
-            if !has_room(out, 3) {
-                return true;
-            }
-            wire::emit_missing(out, id);
-            self.echoes.pop();
-        }
-        while let Some(answer) = self.outgoing.next_answer() {
-            match answer {
-                Answer::Missing(id) if has_room(out, 3) => wire::emit_missing(out, id as u16),
-                Answer::Message(id) if has_room(out, self.outgoing.record_bytes(id)) => {
-                    self.outgoing.emit(id, out);
-                    self.stats.messages_resent += 1;
-                }
-                Answer::Missing(_) | Answer::Message(_) => return true,
-            }
-            self.outgoing.on_answered();
-        }
-        if let Some(id) = self.output.tail {
-            if !has_room(out, self.outgoing.record_bytes(id)) {
-                return true;
-            }
-            self.outgoing.emit(id, out);
-            self.outgoing.on_tail_repeated(now);
-            self.stats.messages_repeated += 1;
-            self.output.tail = None;
-        }
-        while self.may_send_new()
-            && let Some(id) = self.outgoing.next_unsent()
-        {
-            if !has_room(out, self.outgoing.record_bytes(id)) {
-                return true;
-            }
-            self.outgoing.emit(id, out);
-            self.outgoing.on_sent(now);
-            self.stats.messages_sent_reliable += 1;
-        }
-        out.len() > start
-    }
 }
 
 impl Interface for Session {
@@ -480,7 +300,6 @@ impl Interface for Session {
         }
         self.outgoing.queue(now.mono, payload);
         self.stats.message_bytes_sent += payload.len() as u64;
-        self.note_outbox();
         Ok(())
     }
 
@@ -501,21 +320,7 @@ impl Interface for Session {
             }
             return is_due;
         }
-        if !self.output.under_way {
-            let (wanted_at, _) = self.output_wanted_at();
-            if now.mono < self.output.next_at.max(wanted_at) {
-                return false;
-            }
-            self.begin_output(now.mono);
-        }
-        if self.output.datagrams_left > 0 && self.emit_datagram(now.mono, out) {
-            self.output.datagrams_left -= 1;
-            self.stats.packets_sent += 1;
-            self.note_outbox();
-            return true;
-        }
-        self.output.under_way = false;
-        false
+        self.poll_output(now.mono, out)
     }
 
     fn poll_event(&mut self) -> Option<Event> {
@@ -528,7 +333,7 @@ impl Interface for Session {
             self.refusing = false;
             let heard = self.life.last_heard();
             self.incoming.ask_soon(heard);
-            self.poll = Poll::new(heard);
+            self.poll = Poll::due(heard);
         }
         self.inbox.pop()
     }
@@ -543,23 +348,18 @@ impl Interface for Session {
 
     fn poll_timeout(&self) -> Option<Deadline> {
         let life = self.life.poll_timeout()?;
-        let (wanted_at, why) = self.output_wanted_at();
-        let output = Deadline {
-            at: wanted_at.max(self.output.next_at),
-            why,
-        };
-        let at = |at, why| Some(Deadline { at, why });
+        let output = self.output_timeout();
+        let at = |at: Option<Timestamp>, why| at.map(|at| Deadline { at, why });
         let grace = self.incoming.grace_ends_at(self.params.missing_grace);
         [
-            Some(life),
-            grace.and_then(|by| at(by, Wake::Resend)),
-            self.opening_until.and_then(|by| at(by, Wake::SendSlot)),
-            self.outgoing
-                .expiry_due()
-                .and_then(|by| at(by, Wake::Resend)),
+            at(grace, Wake::Resend),
+            at(self.outgoing.expiry_due(), Wake::Resend),
+            at(self.opening_until, Wake::SendSlot),
         ]
         .into_iter()
-        .fold(Some(output), Deadline::earlier)
+        .flatten()
+        .chain([life, output])
+        .min()
     }
 
     fn identity(&self) -> Identity<'_> {
@@ -568,15 +368,10 @@ impl Interface for Session {
 
     fn stats(&self) -> Stats {
         Stats {
+            outbox_messages: self.outgoing.queued() as u32,
+            outbox_bytes: self.outgoing.queued_bytes() as u32,
             assembly_bytes: self.incoming.held() as u32,
             ..self.stats
         }
-    }
-}
-
-impl Session {
-    fn note_outbox(&mut self) {
-        self.stats.outbox_messages = self.outgoing.queued() as u32;
-        self.stats.outbox_bytes = self.outgoing.queued_bytes() as u32;
     }
 }

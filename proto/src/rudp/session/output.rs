@@ -1,0 +1,214 @@
+//! The way out of a session: when an output is due, and what it says in which order.
+//!
+//! An output is what the reference makes at a send tick: requests, answers, new messages, packed
+//! into datagrams. Ours happens only when there is something to say, so an idle session sleeps
+//! between its keep-alives.
+
+use super::Session;
+use crate::rudp::outgoing::Answer;
+use crate::rudp::wire;
+use crate::time::{Deadline, Timestamp, Wake};
+
+/// Datagrams in one output. What is left over waits for the next send tick.
+const DATAGRAMS_PER_OUTPUT: u32 = 32;
+
+/// The output under way, and when the next one may start.
+#[derive(Debug)]
+pub(super) struct Output {
+    next_at: Timestamp,
+    under_way: bool,
+    datagrams_left: u32,
+    /// Ids to ask for; `asked` of them were written.
+    asks: Vec<u16>,
+    asked: usize,
+    /// The last message, to be repeated.
+    tail: Option<u64>,
+}
+
+impl Output {
+    /// None under way, and the first one not before `next_at`.
+    pub(super) fn new(next_at: Timestamp) -> Self {
+        Self {
+            next_at,
+            under_way: false,
+            datagrams_left: 0,
+            asks: Vec::new(),
+            asked: 0,
+            tail: None,
+        }
+    }
+}
+
+impl Session {
+    /// Appends the next datagram of an output, if one is under way or due.
+    pub(super) fn poll_output(&mut self, now: Timestamp, out: &mut Vec<u8>) -> bool {
+        if !self.output.under_way {
+            let (wanted_at, _) = self.output_wanted_at();
+            if now < self.output.next_at.max(wanted_at) {
+                return false;
+            }
+            self.begin_output(now);
+        }
+        if self.output.datagrams_left > 0 && self.emit_datagram(now, out) {
+            self.output.datagrams_left -= 1;
+            self.stats.packets_sent += 1;
+            return true;
+        }
+        self.output.under_way = false;
+        false
+    }
+
+    /// When [`Session::poll_output`] has something next.
+    pub(super) fn output_timeout(&self) -> Deadline {
+        let (wanted_at, why) = self.output_wanted_at();
+        Deadline {
+            at: wanted_at.max(self.output.next_at),
+            why,
+        }
+    }
+
+    /// When an output has something to say; in the past when it has now.
+    fn output_wanted_at(&self) -> (Timestamp, Wake) {
+        if !self.echoes.is_empty() || self.outgoing.next_answer().is_some() {
+            return (Timestamp::ZERO, Wake::SendSlot);
+        }
+        if self.may_send_new() && self.outgoing.next_unsent().is_some() {
+            return (Timestamp::ZERO, Wake::SendSlot);
+        }
+        let mut wanted = (self.poll.due_at(), Wake::KeepAlive);
+        // While refusing, only the poll: an answer would be refused as well.
+        if !self.refusing
+            && let Some(at) = self.incoming.asks_at()
+        {
+            wanted = wanted.min((at, Wake::Resend));
+        }
+        if let Some(at) = self.outgoing.tail_at() {
+            wanted = wanted.min((at, Wake::Resend));
+        }
+        wanted
+    }
+
+    fn begin_output(&mut self, now: Timestamp) {
+        let output = &mut self.output;
+        output.next_at = now + self.params.tick * self.params.send_delay;
+        output.under_way = true;
+        output.datagrams_left = DATAGRAMS_PER_OUTPUT;
+        output.asks.clear();
+        output.asked = 0;
+        if !self.refusing {
+            self.incoming.ask(now, self.params.mtu, &mut output.asks);
+        }
+        if output.asks.is_empty() && now >= self.poll.due_at() {
+            let next = self.incoming.next_wire_id();
+            self.poll.ask(next, self.params.mtu / 3, &mut output.asks);
+        }
+        if !output.asks.is_empty() {
+            // Any request is as good as a poll.
+            self.poll.on_asked(now);
+        }
+        output.tail = self.outgoing.tail_due(now);
+    }
+
+    /// Writes the next datagram of the output under way; false when there is nothing left.
+    ///
+    /// Order of the reference: requests, answers, new messages. What does not fit any more begins
+    /// the next datagram.
+    fn emit_datagram(&mut self, now: Timestamp, out: &mut Vec<u8>) -> bool {
+        let mut datagram = Datagram {
+            start: out.len(),
+            out,
+            mtu: self.params.mtu,
+        };
+        let _is_all = self.emit_requests(&mut datagram)
+            && self.emit_echoes(&mut datagram)
+            && self.emit_answers(&mut datagram)
+            && self.emit_tail(now, &mut datagram)
+            && self.emit_new(now, &mut datagram);
+        datagram.out.len() > datagram.start
+    }
+
+    /// As all of these: false when something is left that does not fit.
+    fn emit_requests(&mut self, datagram: &mut Datagram<'_>) -> bool {
+        let output = &mut self.output;
+        while let Some(id) = output.asks.get(output.asked).copied() {
+            if !datagram.fits(ID_RECORD) {
+                return false;
+            }
+            wire::emit_request(datagram.out, id);
+            output.asked += 1;
+        }
+        true
+    }
+
+    fn emit_echoes(&mut self, datagram: &mut Datagram<'_>) -> bool {
+        while let Some(id) = self.echoes.last().copied() {
+            if !datagram.fits(ID_RECORD) {
+                return false;
+            }
+            wire::emit_missing(datagram.out, id);
+            self.echoes.pop();
+        }
+        true
+    }
+
+    fn emit_answers(&mut self, datagram: &mut Datagram<'_>) -> bool {
+        while let Some(answer) = self.outgoing.next_answer() {
+            match answer {
+                Answer::Missing(id) if datagram.fits(ID_RECORD) => {
+                    wire::emit_missing(datagram.out, id as u16);
+                }
+                Answer::Message(id) if datagram.fits(self.outgoing.record_bytes(id)) => {
+                    self.outgoing.emit(id, datagram.out);
+                    self.stats.messages_resent += 1;
+                }
+                Answer::Missing(_) | Answer::Message(_) => return false,
+            }
+            self.outgoing.on_answered();
+        }
+        true
+    }
+
+    fn emit_tail(&mut self, now: Timestamp, datagram: &mut Datagram<'_>) -> bool {
+        if let Some(id) = self.output.tail {
+            if !datagram.fits(self.outgoing.record_bytes(id)) {
+                return false;
+            }
+            self.outgoing.emit(id, datagram.out);
+            self.outgoing.on_tail_repeated(now);
+            self.stats.messages_repeated += 1;
+            self.output.tail = None;
+        }
+        true
+    }
+
+    fn emit_new(&mut self, now: Timestamp, datagram: &mut Datagram<'_>) -> bool {
+        while self.may_send_new()
+            && let Some(id) = self.outgoing.next_unsent()
+        {
+            if !datagram.fits(self.outgoing.record_bytes(id)) {
+                return false;
+            }
+            self.outgoing.emit(id, datagram.out);
+            self.outgoing.on_sent(now);
+            self.stats.messages_sent_reliable += 1;
+        }
+        true
+    }
+}
+
+/// Bytes of a record that is an id and nothing else.
+const ID_RECORD: usize = 3;
+
+/// A datagram that is being filled.
+struct Datagram<'a> {
+    out: &'a mut Vec<u8>,
+    /// Where it begins in `out`.
+    start: usize,
+    mtu: usize,
+}
+
+impl Datagram<'_> {
+    fn fits(&self, record_bytes: usize) -> bool {
+        wire::fits(self.out.len() - self.start, record_bytes, self.mtu)
+    }
+}
