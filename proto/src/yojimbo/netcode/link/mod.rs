@@ -12,29 +12,24 @@
 //!   is_timed_out      is_timed_out, also when never confirmed
 //! ```
 
+mod keep_alive;
+mod recording;
+
 use std::time::Duration;
 
 use super::crypto::{self, Key};
 use super::packet::{self, Packet, Role, keep_alive_bytes};
 use super::replay::Replay;
-use super::wire::{Kind, MAX_DATAGRAM_BYTES, MAX_PAYLOAD_BYTES, Prefix, TAG_BYTES};
-use crate::session::{Reject, Way};
+use super::wire::{Kind, MAX_DATAGRAM_BYTES, MAX_PAYLOAD_BYTES, Prefix};
+use crate::session::Reject;
 use crate::time::{Deadline, Now, Timestamp, Wake};
+
+pub use keep_alive::SEND_INTERVAL;
+
+use keep_alive::KeepAlives;
 
 /// How often a goodbye is said, back to back, since none of them is acknowledged.
 pub const DISCONNECT_REPEATS: usize = 10;
-/// Silence after which a keep-alive is due; also the pace of handshake packets.
-pub const SEND_INTERVAL: Duration = Duration::from_millis(100);
-
-/// Keep-alives of a link with nothing to say thin out to this. What they are for bears it: a NAT
-/// forgets a mapping after 30 s at the earliest, and the far end's timeout counts in seconds.
-const QUIET_INTERVAL: Duration = Duration::from_secs(1);
-
-/// But at least so many fall into a timeout, so that losing a few in a row ends nothing.
-const KEEP_ALIVES_PER_TIMEOUT: u32 = 10;
-
-/// After so many keep-alives a session that has just said something waits as long as an idle one.
-const SETTLED: u32 = 24;
 
 /// The sequence of a denial that comes after the handshake was won (its backend is away).
 ///
@@ -42,9 +37,6 @@ const SETTLED: u32 = 24;
 /// from 2^63; one number of its own is enough, since a token is seated once and a denial says
 /// nothing: under one key this nonce only ever seals these same bytes.
 pub(super) const DENIAL_SEQUENCE: u64 = 3 << 62;
-
-/// In an origin: a timeout that never comes.
-const NEVER: u64 = u64::MAX;
 
 /// What a packet said to its link.
 #[derive(Debug, PartialEq, Eq)]
@@ -96,10 +88,7 @@ pub struct Link {
     send_sequence: u64,
     replay: Replay,
     last_send: Timestamp,
-    /// Keep-alives sent since anything else was.
-    keep_alives: u32,
-    /// All there were.
-    keep_alives_ever: u32,
+    keep_alives: KeepAlives,
     last_receive: Timestamp,
     /// Silence that ends the session; `None` never does.
     timeout: Option<Duration>,
@@ -164,79 +153,12 @@ impl Link {
             send_sequence: 0,
             replay: Replay::default(),
             last_send: now.mono,
-            keep_alives: 0,
-            keep_alives_ever: 0,
+            keep_alives: KeepAlives::default(),
             last_receive: now.mono,
             timeout,
             client_index: 0,
             max_clients: 0,
         }
-    }
-
-    /// A server's link for a replay: made again from [`Link::origin`], under keys that are all
-    /// zeros. What it seals is for nobody else.
-    pub(in crate::yojimbo) fn replayed(now: Now, origin: [u64; 4]) -> Self {
-        let [protocol_id, timeout, client_index, max_clients] = origin;
-        let params = LinkParams {
-            role: Role::Server,
-            protocol_id,
-            receive_key: Key::new([0; 32]),
-            send_key: Key::new([0; 32]),
-            timeout: (timeout != NEVER).then(|| Duration::from_nanos(timeout)),
-        };
-        Self::waiting(now, params, client_index as u32, max_clients as u32)
-    }
-
-    /// What a server's link is made of, but for its keys.
-    pub(in crate::yojimbo) fn origin(&self) -> [u64; 4] {
-        let nanos = |span: Duration| u64::try_from(span.as_nanos()).unwrap_or(NEVER);
-        [
-            self.protocol_id,
-            self.timeout.map_or(NEVER, nanos),
-            self.client_index.into(),
-            self.max_clients.into(),
-        ]
-    }
-
-    /// Appends a packet as it would be without encryption: prefix, plaintext, and zeros for the
-    /// tag. False when its tag is wrong. Changes nothing.
-    pub(in crate::yojimbo) fn reveal(
-        &self,
-        way: Way,
-        datagram: &[u8],
-        clear: &mut Vec<u8>,
-    ) -> bool {
-        let Ok(prefix) = Prefix::parse(datagram) else {
-            return false;
-        };
-        let key = match way {
-            Way::FromPeer => &self.receive_key,
-            Way::ToPeer => &self.send_key,
-        };
-        let data = prefix.associated_data(self.protocol_id);
-        let from = clear.len();
-        clear.extend_from_slice(datagram);
-        let sealed = &mut clear[from + prefix.size()..];
-        let tag = sealed.len() - TAG_BYTES;
-        let opened = crypto::open(key, prefix.sequence, &data, sealed).is_ok();
-        if opened {
-            sealed[tag..].fill(0);
-        } else {
-            clear.truncate(from);
-        }
-        opened
-    }
-
-    /// Appends the packet that [`Link::reveal`] reads as `clear`, as the peer would seal it.
-    pub(in crate::yojimbo) fn conceal(&self, clear: &[u8], datagram: &mut Vec<u8>) -> bool {
-        let Ok(prefix) = Prefix::parse(clear) else {
-            return false;
-        };
-        let from = datagram.len() + prefix.size();
-        datagram.extend_from_slice(&clear[..clear.len() - TAG_BYTES]);
-        let data = prefix.associated_data(self.protocol_id);
-        crypto::seal(&self.receive_key, prefix.sequence, &data, datagram, from);
-        true
     }
 
     /// Takes a datagram from the peer's address, decrypting it in place.
@@ -359,7 +281,7 @@ impl Link {
             "a payload of {length} bytes"
         );
         self.is_prefaced = false;
-        self.keep_alives = 0;
+        self.keep_alives.on_payload();
         self.finish(now, out, sealing);
     }
 
@@ -378,8 +300,7 @@ impl Link {
     pub fn keep_alive(&mut self, now: Now, out: &mut Vec<u8>) {
         let sealing = self.begin_kind(Kind::KeepAlive, out);
         out.extend_from_slice(&keep_alive_bytes(self.client_index, self.max_clients));
-        self.keep_alives = self.keep_alives.saturating_add(1);
-        self.keep_alives_ever = self.keep_alives_ever.saturating_add(1);
+        self.keep_alives.on_sent();
         self.finish(now, out, sealing);
     }
 
@@ -439,25 +360,9 @@ impl Link {
         self.last_receive
     }
 
-    /// After 0.1 s, as the reference, until the peer is known to be there and whenever it has fallen
-    /// silent itself: what keeps its packets from us may keep ours from it. Else each keep-alive in
-    /// a row waits twice as long as the one before it (docs/wire/netcode.md, section 9), until the session
-    /// has lasted: who says something now and then is no more in doubt than who says nothing.
     fn keep_alive_at(&self) -> Timestamp {
-        let soon = self.last_send + SEND_INTERVAL;
-        if !self.is_confirmed {
-            return soon;
-        }
-        let quiet = self.timeout.map_or(QUIET_INTERVAL, |span| {
-            (span / KEEP_ALIVES_PER_TIMEOUT).clamp(SEND_INTERVAL, QUIET_INTERVAL)
-        });
-        let wait = if self.keep_alives_ever < SETTLED {
-            SEND_INTERVAL * (1 << self.keep_alives.min(4))
-        } else {
-            quiet
-        };
-        let silent = self.last_receive + 2 * quiet;
-        (self.last_send + wait.min(quiet)).min(soon.max(silent))
+        let heard = self.is_confirmed.then_some(self.last_receive);
+        self.keep_alives.due_at(self.last_send, heard, self.timeout)
     }
 
     fn silent_until(&self) -> Option<Timestamp> {
@@ -496,109 +401,4 @@ impl Link {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Keep-alives of both ends in this span, in milliseconds; each end says all that is due.
-    fn keep_alives(ends: &mut [Link; 2], millis: std::ops::Range<u64>) -> Vec<u64> {
-        let mut sent = Vec::new();
-        for at in millis.step_by(10) {
-            let now = Now {
-                mono: Timestamp::from_millis(at),
-                unix_secs: 0,
-            };
-            for from in [0, 1] {
-                let mut datagram = Vec::new();
-                if ends[from].is_keep_alive_due(now) {
-                    ends[from].keep_alive(now, &mut datagram);
-                    ends[1 - from].open(now, &mut datagram).unwrap();
-                    sent.push(at);
-                }
-            }
-        }
-        sent
-    }
-
-    /// Dense after whatever is said at first, so that losing some of them keeps nobody out; then one a
-    /// second after whatever was said last: a message now and then brings nothing after it.
-    #[test]
-    fn a_session_that_talks_seldom_sends_no_more_keep_alives_than_an_idle_one() {
-        let now = Now::default();
-        let params = |role| LinkParams {
-            role,
-            protocol_id: 7,
-            receive_key: Key::new([9; 32]),
-            send_key: Key::new([9; 32]),
-            timeout: Some(Duration::from_secs(10)),
-        };
-        let mut ends = [
-            Link::waiting(now, params(Role::Server), 3, 64),
-            Link::dialing(now, params(Role::Client)),
-        ];
-        let mut seated = Vec::new();
-        ends[0].admit(now, None, &mut seated);
-        ends[1].open(now, &mut seated).unwrap();
-        let first = keep_alives(&mut ends, 0..1_600);
-        assert!((6..=10).contains(&first.len()), "both ends: {first:?}");
-        for round in 2..30 {
-            let now = Now {
-                mono: Timestamp::from_millis(round * 900),
-                unix_secs: 0,
-            };
-            for from in [0, 1] {
-                let mut datagram = Vec::new();
-                let sealing = ends[from].begin(&mut datagram);
-                datagram.push(1);
-                ends[from].seal(now, &mut datagram, sealing);
-                ends[1 - from].open(now, &mut datagram).unwrap();
-            }
-            let next = keep_alives(&mut ends, round * 900..(round + 1) * 900);
-            match round {
-                2..8 => assert_eq!(next.len(), 6, "at 0.1, 0.3 and 0.7 s: {next:?}"),
-                12.. => assert!(next.is_empty(), "{next:?}"),
-                _ => {}
-            }
-        }
-        assert_eq!(keep_alives(&mut ends, 27_000..27_200), [27_100, 27_100]);
-    }
-
-    /// What a peer said can be written down without its seal, and said again under another key.
-    #[test]
-    fn what_is_revealed_can_be_concealed_again() {
-        let now = Now::default();
-        let origin = [7, 5_000_000_000, 3, 64];
-        let replayed = Link::replayed(now, origin);
-        assert_eq!(replayed.origin(), origin);
-        let params = |key: u8, role| LinkParams {
-            role,
-            protocol_id: 7,
-            receive_key: Key::new([key; 32]),
-            send_key: Key::new([key; 32]),
-            timeout: None,
-        };
-        let recorded = Link::waiting(now, params(9, Role::Server), 3, 64);
-        let mut client = Link::dialing(now, params(9, Role::Client));
-        let mut datagram = Vec::new();
-        let sealing = client.begin(&mut datagram);
-        datagram.extend_from_slice(b"in secret");
-        client.seal(now, &mut datagram, sealing);
-
-        let mut clear = Vec::new();
-        assert!(recorded.reveal(Way::FromPeer, &datagram, &mut clear));
-        assert_eq!(clear.len(), datagram.len());
-        assert!(clear[2..].starts_with(b"in secret"));
-        assert_eq!(clear[clear.len() - TAG_BYTES..], [0; TAG_BYTES]);
-
-        let (mut again, mut clear_again) = (Vec::new(), Vec::new());
-        assert!(replayed.conceal(&clear, &mut again));
-        assert_ne!(again, datagram, "another key");
-        assert!(replayed.reveal(Way::FromPeer, &again, &mut clear_again));
-        assert_eq!(clear_again, clear);
-
-        // The nearest datagram that is not the peer's.
-        datagram[5] ^= 1;
-        clear.clear();
-        assert!(!recorded.reveal(Way::FromPeer, &datagram, &mut clear));
-        assert!(clear.is_empty());
-    }
-}
+mod tests;

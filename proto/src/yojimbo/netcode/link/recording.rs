@@ -1,0 +1,81 @@
+//! What a recording keeps of a link, and the link that a replay makes of it.
+
+use std::time::Duration;
+
+use super::{Link, LinkParams};
+use crate::session::Way;
+use crate::time::Now;
+use crate::yojimbo::netcode::crypto::{self, Key};
+use crate::yojimbo::netcode::packet::Role;
+use crate::yojimbo::netcode::wire::{Prefix, TAG_BYTES};
+
+/// In an origin: a timeout that never comes.
+const NEVER: u64 = u64::MAX;
+
+impl Link {
+    /// A server's link for a replay: made again from [`Link::origin`], under keys that are all
+    /// zeros. What it seals is for nobody else.
+    pub(in crate::yojimbo) fn replayed(now: Now, origin: [u64; 4]) -> Self {
+        let [protocol_id, timeout, client_index, max_clients] = origin;
+        let params = LinkParams {
+            role: Role::Server,
+            protocol_id,
+            receive_key: Key::new([0; 32]),
+            send_key: Key::new([0; 32]),
+            timeout: (timeout != NEVER).then(|| Duration::from_nanos(timeout)),
+        };
+        Self::waiting(now, params, client_index as u32, max_clients as u32)
+    }
+
+    /// What a server's link is made of, but for its keys.
+    pub(in crate::yojimbo) fn origin(&self) -> [u64; 4] {
+        let nanos = |span: Duration| u64::try_from(span.as_nanos()).unwrap_or(NEVER);
+        [
+            self.protocol_id,
+            self.timeout.map_or(NEVER, nanos),
+            self.client_index.into(),
+            self.max_clients.into(),
+        ]
+    }
+
+    /// Appends a packet as it would be without encryption: prefix, plaintext, and zeros for the
+    /// tag. False when its tag is wrong. Changes nothing.
+    pub(in crate::yojimbo) fn reveal(
+        &self,
+        way: Way,
+        datagram: &[u8],
+        clear: &mut Vec<u8>,
+    ) -> bool {
+        let Ok(prefix) = Prefix::parse(datagram) else {
+            return false;
+        };
+        let key = match way {
+            Way::FromPeer => &self.receive_key,
+            Way::ToPeer => &self.send_key,
+        };
+        let data = prefix.associated_data(self.protocol_id);
+        let from = clear.len();
+        clear.extend_from_slice(datagram);
+        let sealed = &mut clear[from + prefix.size()..];
+        let tag = sealed.len() - TAG_BYTES;
+        let opened = crypto::open(key, prefix.sequence, &data, sealed).is_ok();
+        if opened {
+            sealed[tag..].fill(0);
+        } else {
+            clear.truncate(from);
+        }
+        opened
+    }
+
+    /// Appends the packet that [`Link::reveal`] reads as `clear`, as the peer would seal it.
+    pub(in crate::yojimbo) fn conceal(&self, clear: &[u8], datagram: &mut Vec<u8>) -> bool {
+        let Ok(prefix) = Prefix::parse(clear) else {
+            return false;
+        };
+        let from = datagram.len() + prefix.size();
+        datagram.extend_from_slice(&clear[..clear.len() - TAG_BYTES]);
+        let data = prefix.associated_data(self.protocol_id);
+        crypto::seal(&self.receive_key, prefix.sequence, &data, datagram, from);
+        true
+    }
+}
