@@ -26,6 +26,7 @@ use stand::plain::{Plain, PlainPlayers};
 use stand::players::Players;
 use stand::program::{Place, Program};
 use stand::spread::Spread;
+use stand::talkers::Talkers;
 use stand::{STAMPS, flag, nanos, option, pin, table};
 use tidegate_proto::yojimbo::Params;
 
@@ -132,10 +133,10 @@ fn storm(joins: f64, seconds: f64) {
         ]);
     };
     talk(&mut players, 2.0);
-    talk_plainly(&mut plain_players, 2.0);
+    talk(&mut plain_players, 2.0);
     for joins in [0.0, joins] {
         run("no protocol", joins, seconds, &mut |seconds| {
-            talk_plainly(&mut plain_players, seconds)
+            talk(&mut plain_players, seconds)
         });
         // Who plays here was silent meanwhile, and not for longer than sessions live.
         run("tidegate", joins, seconds, &mut |seconds| {
@@ -163,7 +164,7 @@ impl Joiners {
                 while (players.ids.len() as f64) < due {
                     players.dial();
                 }
-                players.turn(Duration::from_millis(1), |_, _| {});
+                players.turn(Duration::from_millis(1), |_| {});
             }
             let joined = players.connected as u32;
             players.leave();
@@ -185,24 +186,7 @@ fn due(start: u64, said: usize) -> bool {
     (said as f64) < passed * 30.0 * TALKING as f64
 }
 
-fn talk(players: &mut Players, seconds: f64) -> Spread {
-    let mut round_trips = Spread::default();
-    let mut message = [0x5a; 64];
-    let (start, mut said) = (nanos(), 0);
-    while ((nanos() - start) as f64) < seconds * 1e9 {
-        while due(start, said) {
-            message[..8].copy_from_slice(&nanos().to_le_bytes());
-            players.say(said % TALKING, &message);
-            said += 1;
-        }
-        players.turn(Duration::from_micros(500), |_, message| {
-            round_trips.record(age(message));
-        });
-    }
-    round_trips
-}
-
-fn talk_plainly(players: &mut PlainPlayers, seconds: f64) -> Spread {
+fn talk(players: &mut impl Talkers, seconds: f64) -> Spread {
     let mut round_trips = Spread::default();
     let mut message = [0x5a; 64];
     let (start, mut said) = (nanos(), 0);

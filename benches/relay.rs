@@ -18,6 +18,7 @@ use stand::plain::{Plain, PlainPlayers};
 use stand::players::Players;
 use stand::program::{Place, Program};
 use stand::spread::Spread;
+use stand::talkers::Talkers;
 use stand::{STAMPS, flag, nanos, option, pin, table};
 use tidegate_proto::yojimbo::Params;
 
@@ -153,8 +154,24 @@ impl Schedule {
         }
     }
 
+    /// Players say what is due for so long. How many messages came back, and how long each was on
+    /// its way down; how late they were said is noted for this span alone.
+    fn follow(&mut self, players: &mut impl Talkers, span: Duration) -> (u64, Spread) {
+        let (mut heard, mut down) = (0, Spread::default());
+        self.late.clear();
+        let until = nanos() + span.as_nanos() as u64;
+        while nanos() < until {
+            self.say_due(players);
+            players.turn(Duration::from_micros(500), |message| {
+                heard += 1;
+                down.record(way_down(message));
+            });
+        }
+        (heard, down)
+    }
+
     /// The messages due by now, each stamped with the time it is said.
-    fn due(&mut self, mut say: impl FnMut(usize, &[u8])) {
+    fn say_due(&mut self, players: &mut impl Talkers) {
         let until = nanos();
         loop {
             let at = self.start + (self.next as f64 * self.every) as u64;
@@ -164,16 +181,17 @@ impl Schedule {
             let now = nanos();
             self.late.record(now - at);
             self.message[..8].copy_from_slice(&now.to_le_bytes());
-            say(self.next as usize % self.peers, &self.message);
+            players.say(self.next as usize % self.peers, &self.message);
             self.next += 1;
         }
     }
 }
 
-fn way_down(message: &[u8], down: &mut Spread) {
+/// Nanoseconds since the backend had it.
+fn way_down(message: &[u8]) -> u64 {
     let mut had = [0; 8];
     had.copy_from_slice(&message[8..STAMPS]);
-    down.record(nanos().saturating_sub(u64::from_le_bytes(had)));
+    nanos().saturating_sub(u64::from_le_bytes(had))
 }
 
 /// Before figures are taken: streams connect, buffers grow, paths are measured.
@@ -189,29 +207,12 @@ fn tidegate(load: Load) -> Outcome {
     let before = server.usage();
     let mut players = Players::new(server.address, Params::default());
     players.join(load.peers, 256, Duration::from_secs(60));
-    let mut down = Spread::default();
-    let mut heard = 0;
     let mut schedule = Schedule::new(load);
-    let mut round =
-        |schedule: &mut Schedule, span: Duration, down: &mut Spread, heard: &mut u64| {
-            let until = nanos() + span.as_nanos() as u64;
-            while nanos() < until {
-                schedule.due(|player, message| {
-                    players.say(player, message);
-                });
-                players.turn(Duration::from_micros(500), |_, message| {
-                    *heard += 1;
-                    way_down(message, down);
-                });
-            }
-        };
-    round(&mut schedule, WARM_UP, &mut down, &mut heard);
+    schedule.follow(&mut players, WARM_UP);
     backend.take_way_up();
-    (down, heard) = (Spread::default(), 0);
-    schedule.late.clear();
     let start = server.usage();
     let span = Duration::from_secs_f64(load.seconds);
-    round(&mut schedule, span, &mut down, &mut heard);
+    let (heard, down) = schedule.follow(&mut players, span);
     let end = server.usage();
     Outcome {
         messages: 2 * heard,
@@ -231,24 +232,12 @@ fn plain(load: Load) -> Outcome {
         relay.pin(1);
     }
     let mut players = PlainPlayers::new(relay.address);
-    let mut down = Spread::default();
     let mut schedule = Schedule::new(load);
-    let mut round = |schedule: &mut Schedule, span: Duration, down: &mut Spread| {
-        let until = nanos() + span.as_nanos() as u64;
-        while nanos() < until {
-            schedule.due(|player, message| players.say(player, message));
-            players.turn(Duration::from_micros(500), |message| {
-                way_down(message, down)
-            });
-        }
-    };
-    round(&mut schedule, WARM_UP, &mut down);
+    schedule.follow(&mut players, WARM_UP);
     backend.take_way_up();
-    down.clear();
-    schedule.late.clear();
     let start = relay.done();
     let span = Duration::from_secs_f64(load.seconds);
-    round(&mut schedule, span, &mut down);
+    let (_, down) = schedule.follow(&mut players, span);
     let end = relay.done();
     Outcome {
         messages: end.0 - start.0,

@@ -17,6 +17,7 @@ pub mod players;
 pub mod program;
 pub mod spread;
 pub mod table;
+pub mod talkers;
 
 use std::sync::OnceLock;
 use std::time::Instant;

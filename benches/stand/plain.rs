@@ -12,6 +12,8 @@ use std::time::Duration;
 use mio::{Events, Interest, Poll, Token};
 use tidegate::udp::{Options, Outgoing, Received, Sent, UdpSocket};
 
+use super::talkers::{self, Talkers};
+
 /// The relay; it ends when dropped.
 pub struct Plain {
     pub address: SocketAddr,
@@ -229,15 +231,7 @@ pub struct PlainPlayers {
 
 impl PlainPlayers {
     pub fn new(server: SocketAddr) -> Self {
-        let options = Options {
-            receive_buffer: 64 << 20,
-            send_buffer: 64 << 20,
-            ..Options::default()
-        };
-        let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
-        let mut socket = UdpSocket::bind(any, options).unwrap();
-        let poll = Poll::new().unwrap();
-        socket.register(poll.registry(), Token(0)).unwrap();
+        let (socket, poll) = talkers::socket();
         Self {
             server,
             socket,
@@ -249,7 +243,16 @@ impl PlainPlayers {
         }
     }
 
-    pub fn say(&mut self, player: usize, message: &[u8]) {
+    fn flush(&mut self) {
+        if !self.outgoing.is_empty() {
+            self.socket.send(&self.outgoing, &mut self.sent);
+            self.outgoing.clear();
+        }
+    }
+}
+
+impl Talkers for PlainPlayers {
+    fn say(&mut self, player: usize, message: &[u8]) {
         let from = Ipv4Addr::from(super::players::FIRST + player as u32);
         self.outgoing.bytes().extend_from_slice(message);
         self.outgoing.push(self.server, Some(from.into()));
@@ -258,7 +261,7 @@ impl PlainPlayers {
         }
     }
 
-    pub fn turn(&mut self, wait: Duration, mut heard: impl FnMut(&[u8])) {
+    fn turn(&mut self, wait: Duration, mut heard: impl FnMut(&[u8])) {
         self.flush();
         self.poll.poll(&mut self.events, Some(wait)).ok();
         for _ in 0..64 {
@@ -274,13 +277,6 @@ impl PlainPlayers {
             if !self.received.may_have_left() {
                 return;
             }
-        }
-    }
-
-    fn flush(&mut self) {
-        if !self.outgoing.is_empty() {
-            self.socket.send(&self.outgoing, &mut self.sent);
-            self.outgoing.clear();
         }
     }
 }

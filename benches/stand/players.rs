@@ -4,16 +4,17 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use mio::{Events, Poll, Token};
+use mio::{Events, Poll};
 use tidegate::clock::Clock;
 use tidegate::protocol::Closed;
 use tidegate::tokens::{Recipe, mint};
-use tidegate::udp::{Options, Outgoing, Received, Sent, UdpSocket};
+use tidegate::udp::{Outgoing, Received, Sent, UdpSocket};
 use tidegate_proto::yojimbo::netcode::{Key, UserData};
 use tidegate_proto::yojimbo::{Connector, Params};
 use tidegate_proto::{CloseReason, Endpoint, Event, Handled, Now, PeerId, SendError, endpoint};
 
 use super::program::KEY;
+use super::talkers::{self, Talkers};
 
 /// The players, seen as one endpoint: each is known by its own address.
 pub struct Players {
@@ -43,15 +44,7 @@ pub struct Players {
 
 impl Players {
     pub fn new(server: SocketAddr, params: Params) -> Self {
-        let options = Options {
-            receive_buffer: 64 << 20,
-            send_buffer: 64 << 20,
-            ..Options::default()
-        };
-        let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
-        let mut socket = UdpSocket::bind(any, options).unwrap();
-        let poll = Poll::new().unwrap();
-        socket.register(poll.registry(), Token(0)).unwrap();
+        let (socket, poll) = talkers::socket();
         let limits = endpoint::Params {
             peers_max: usize::MAX,
             ..endpoint::Params::default()
@@ -103,54 +96,6 @@ impl Players {
         self.ids.push(id);
     }
 
-    /// Says something; false when the player has no room for it.
-    pub fn say(&mut self, player: usize, message: &[u8]) -> bool {
-        let now = self.clock.now();
-        match self.endpoint.send(now, self.ids[player], 0, message) {
-            Ok(()) => true,
-            Err(SendError::Full | SendError::Closed) => false,
-            Err(error) => panic!("{error:?}"),
-        }
-    }
-
-    /// Waits so long at most for something to happen, and deals with it. `heard` gets the number of
-    /// a player and what came for it.
-    pub fn turn(&mut self, wait: Duration, mut heard: impl FnMut(usize, &[u8])) {
-        let now = self.clock.now();
-        // What was said since the last turn leaves before anybody sleeps.
-        self.transmit(now);
-        let due = self.endpoint.poll_timeout().map(|next| next.at);
-        let wait = due.map_or(wait, |at| wait.min(at.since(now.mono)));
-        self.poll.poll(&mut self.events, Some(wait)).ok();
-        let now = self.clock.now();
-        for _ in 0..64 {
-            if self.socket.receive(&mut self.received).is_err() {
-                break;
-            }
-            self.take(now);
-            if !self.received.may_have_left() {
-                break;
-            }
-        }
-        self.endpoint.handle_timeout(now);
-        while let Some((id, event)) = self.endpoint.poll_event() {
-            match event {
-                Event::Authenticated => {}
-                Event::Connected => self.connected += 1,
-                Event::Closed(reason) => {
-                    self.closed.push(reason);
-                    self.endpoint.remove(id);
-                }
-            }
-        }
-        for id in std::mem::take(&mut self.touched) {
-            while let Some(message) = self.endpoint.poll_message(id) {
-                heard(id.slot(), message.payload);
-            }
-        }
-        self.transmit(now);
-    }
-
     /// Until so many are in, dialling `at_once` at a time; nanoseconds that took.
     pub fn join(&mut self, count: usize, at_once: usize, patience: Duration) -> u64 {
         let start = super::nanos();
@@ -158,7 +103,7 @@ impl Players {
             while self.ids.len() < count && self.ids.len() < self.connected + at_once {
                 self.dial();
             }
-            self.turn(Duration::from_millis(1), |_, _| {});
+            self.turn(Duration::from_millis(1), |_| {});
             let waited = Duration::from_nanos(super::nanos() - start);
             assert!(
                 waited < patience && self.closed.is_empty(),
@@ -174,7 +119,7 @@ impl Players {
     pub fn idle(&mut self, span: Duration) {
         let until = super::nanos() + span.as_nanos() as u64;
         while super::nanos() < until {
-            self.turn(Duration::from_millis(10), |_, _| {});
+            self.turn(Duration::from_millis(10), |_| {});
         }
     }
 
@@ -219,6 +164,52 @@ impl Players {
             self.socket.send(&self.outgoing, &mut self.sent);
             self.outgoing.clear();
         }
+    }
+}
+
+impl Talkers for Players {
+    fn say(&mut self, player: usize, message: &[u8]) {
+        let now = self.clock.now();
+        match self.endpoint.send(now, self.ids[player], 0, message) {
+            Ok(()) | Err(SendError::Full | SendError::Closed) => {}
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+
+    fn turn(&mut self, wait: Duration, mut heard: impl FnMut(&[u8])) {
+        let now = self.clock.now();
+        // What was said since the last turn leaves before anybody sleeps.
+        self.transmit(now);
+        let due = self.endpoint.poll_timeout().map(|next| next.at);
+        let wait = due.map_or(wait, |at| wait.min(at.since(now.mono)));
+        self.poll.poll(&mut self.events, Some(wait)).ok();
+        let now = self.clock.now();
+        for _ in 0..64 {
+            if self.socket.receive(&mut self.received).is_err() {
+                break;
+            }
+            self.take(now);
+            if !self.received.may_have_left() {
+                break;
+            }
+        }
+        self.endpoint.handle_timeout(now);
+        while let Some((id, event)) = self.endpoint.poll_event() {
+            match event {
+                Event::Authenticated => {}
+                Event::Connected => self.connected += 1,
+                Event::Closed(reason) => {
+                    self.closed.push(reason);
+                    self.endpoint.remove(id);
+                }
+            }
+        }
+        for id in std::mem::take(&mut self.touched) {
+            while let Some(message) = self.endpoint.poll_message(id) {
+                heard(message.payload);
+            }
+        }
+        self.transmit(now);
     }
 }
 
