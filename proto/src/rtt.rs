@@ -4,17 +4,30 @@ use std::time::Duration;
 
 use crate::time::Timestamp;
 
+/// From a packet's leaving to its acknowledgement. The peer may have held that back: until it had
+/// something to say, until its next frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// All of it.
+    pub took: Duration,
+    /// The path's share is at least this: the peer's packet before the one that acknowledged arrived so
+    /// long after ours had left, and did not know of it.
+    pub least: Duration,
+}
+
 /// Estimates the round trip from samples of sent-to-acknowledged time. Microseconds inside: there is
 /// one of these for each idle peer.
 #[derive(Clone, Copy, Debug)]
 pub struct Rtt {
     latest: u32,
     /// Zero before the first sample.
+    path: u32,
     smoothed: u32,
     variation: u32,
     /// Minima of the present and the two slices of time before it.
     minima: [u32; 3],
-    slice_began: Timestamp,
+    /// In milliseconds, which wrap.
+    slice_began: u32,
 }
 
 impl Rtt {
@@ -22,27 +35,30 @@ impl Rtt {
     pub fn new(now: Timestamp) -> Self {
         Self {
             latest: 0,
+            path: 0,
             smoothed: 0,
             variation: 0,
             minima: [u32::MAX; 3],
-            slice_began: now,
+            slice_began: millis(now),
         }
     }
 
     /// Takes a sample. Zero says nothing (the peer acknowledged what it can hardly have seen), and
     /// so does a minute: both are dropped, and false is returned.
-    pub fn on_sample(&mut self, now: Timestamp, sample: Duration) -> bool {
-        if sample < SAMPLE_MIN || sample >= SAMPLE_MAX {
+    pub fn on_sample(&mut self, now: Timestamp, sample: Sample) -> bool {
+        let Sample { took, least } = sample;
+        if took < SAMPLE_MIN || took >= SAMPLE_MAX {
             return false;
         }
-        let sample = sample.as_micros() as u32;
-        if now.since(self.slice_began) > MINIMUM_WINDOW / 3 {
-            self.slice_began = now;
-            self.minima = [self.minima[1], self.minima[2], u32::MAX];
-        }
-        self.minima[2] = self.minima[2].min(sample);
-        self.latest = sample;
+        let sample = took.as_micros() as u32;
+        let least = (least.as_micros() as u32).min(sample);
+        self.note_minimum(now, sample);
+        // What goes beyond the shortest lately, and a peer's usual delay, may be the peer's doing as far
+        // as it could have held the acknowledgement back.
+        let usual = self.minima.iter().min().copied().unwrap_or(sample) + HELD_USUALLY;
+        self.latest = usual.clamp(least, sample);
         if self.smoothed == 0 {
+            self.path = self.latest;
             self.smoothed = sample;
             self.variation = sample / 2;
             return true;
@@ -53,7 +69,24 @@ impl Rtt {
         let above = above.min(4 * self.variation + 10_000);
         self.variation = (3 * self.variation + above.max(below)) / 4;
         self.smoothed = (self.smoothed + above / 8).saturating_sub(below / 8).max(1);
+        let longer = self.latest.saturating_sub(self.path) / 8;
+        self.path = (self.path + longer) - self.path.saturating_sub(self.latest) / 8;
         true
+    }
+
+    /// A packet that its peer may have had reason to acknowledge late took so long: a bound, no more.
+    pub fn on_bound(&mut self, now: Timestamp, took: Duration) {
+        if took >= SAMPLE_MIN && took < SAMPLE_MAX {
+            self.note_minimum(now, took.as_micros() as u32);
+        }
+    }
+
+    fn note_minimum(&mut self, now: Timestamp, sample: u32) {
+        if millis(now).wrapping_sub(self.slice_began) > MINIMUM_WINDOW / 3 {
+            self.slice_began = millis(now);
+            self.minima = [self.minima[1], self.minima[2], u32::MAX];
+        }
+        self.minima[2] = self.minima[2].min(sample);
     }
 
     /// Whether there was a sample.
@@ -61,12 +94,18 @@ impl Rtt {
         self.smoothed > 0
     }
 
-    /// The last sample; zero before the first.
+    /// The path's share of the last sample; zero before the first.
     pub fn latest(&self) -> Duration {
         micros(self.latest)
     }
 
-    /// Smoothed (gain 1/8); [`ASSUMED`] before the first sample.
+    /// The path's share, smoothed (gain 1/8); zero before the first sample.
+    pub fn path(&self) -> Duration {
+        micros(self.path)
+    }
+
+    /// How long until an acknowledgement comes, smoothed (gain 1/8); [`ASSUMED`] before the first
+    /// sample.
     pub fn smoothed(&self) -> Duration {
         if self.is_known() {
             micros(self.smoothed)
@@ -95,6 +134,10 @@ impl Rtt {
     }
 }
 
+fn millis(now: Timestamp) -> u32 {
+    (now.as_nanos() / 1_000_000) as u32
+}
+
 fn micros(micros: u32) -> Duration {
     Duration::from_micros(u64::from(micros))
 }
@@ -108,8 +151,11 @@ const SAMPLE_MIN: Duration = Duration::from_micros(1);
 /// Samples from here on are not round trips but accidents: a paused process, a replayed ack.
 const SAMPLE_MAX: Duration = Duration::from_secs(60);
 
-/// How long a minimum is believed: routes change.
-const MINIMUM_WINDOW: Duration = Duration::from_secs(30);
+/// In microseconds: peers like us hold acknowledgements back for so long.
+const HELD_USUALLY: u32 = 20_000;
+
+/// How long a minimum is believed, in milliseconds: routes change.
+const MINIMUM_WINDOW: u32 = 30_000;
 
 #[cfg(test)]
 mod tests {
@@ -119,9 +165,15 @@ mod tests {
         let mut rtt = Rtt::new(Timestamp::ZERO);
         for (n, sample) in millis.iter().enumerate() {
             let now = Timestamp::from_millis(n as u64 * 100);
-            rtt.on_sample(now, Duration::from_millis(*sample));
+            rtt.on_sample(now, prompt(*sample));
         }
         rtt
+    }
+
+    /// A round trip that the peer did not lengthen.
+    fn prompt(millis: u64) -> Sample {
+        let took = Duration::from_millis(millis);
+        Sample { took, least: took }
     }
 
     #[test]
@@ -136,12 +188,13 @@ mod tests {
     fn accidents_are_not_samples() {
         let mut rtt = sampled(&[50, 50, 50]);
         let now = Timestamp::from_millis(10_000);
-        for sample in [Duration::ZERO, Duration::from_secs(60), Duration::MAX] {
-            assert!(!rtt.on_sample(now, sample), "{sample:?}");
+        for took in [Duration::ZERO, Duration::from_secs(60), Duration::MAX] {
+            let sample = Sample { took, least: took };
+            assert!(!rtt.on_sample(now, sample), "{took:?}");
         }
         assert_eq!(rtt.smoothed(), Duration::from_millis(50));
         assert!(
-            rtt.on_sample(now, Duration::from_secs(59)),
+            rtt.on_sample(now, prompt(59_000)),
             "nearly a minute is odd, but possible"
         );
         assert!(
@@ -155,8 +208,34 @@ mod tests {
     fn an_old_minimum_is_forgotten() {
         let mut rtt = sampled(&[20]);
         for n in 0..400 {
-            rtt.on_sample(Timestamp::from_millis(n * 100), Duration::from_millis(90));
+            rtt.on_sample(Timestamp::from_millis(n * 100), prompt(90));
         }
         assert_eq!(rtt.min(), Duration::from_millis(90));
+    }
+
+    /// A path of 50 ms, and a peer that speaks five times a second: what is late may be its doing.
+    #[test]
+    fn what_the_peer_held_back_is_not_the_path() {
+        let mut rtt = sampled(&[50]);
+        for n in 1..200 {
+            let took = Duration::from_millis(50 + n * 37 % 200);
+            let least = took.saturating_sub(Duration::from_millis(200));
+            rtt.on_sample(Timestamp::from_millis(n * 200), Sample { took, least });
+        }
+        let path = rtt.path().as_millis();
+        assert!((45..=75).contains(&path), "{path} ms");
+        let waits = rtt.smoothed().as_millis();
+        assert!(
+            waits > 100,
+            "who waits for acknowledgements waits longer: {waits} ms"
+        );
+        for n in 200..300 {
+            rtt.on_sample(Timestamp::from_millis(n * 200), prompt(300));
+        }
+        let path = rtt.path().as_millis();
+        assert!(
+            path > 280,
+            "what the peer did not hold back is the path: {path} ms"
+        );
     }
 }

@@ -52,13 +52,13 @@ pub struct Stats {
     pub mode_to_bad: u64,
     /// Switches from bad to good mode.
     pub mode_to_good: u64,
-    /// Now: latest round trip sampled.
+    /// Now: latest round trip sampled, without what the peer may have held back.
     pub rtt_latest: Duration,
-    /// Now: smoothed round trip; zero before the first sample.
+    /// Now: the same, smoothed; zero before the first sample.
     pub rtt: Duration,
     /// Now: smallest round trip of the recent past.
     pub rtt_min: Duration,
-    /// Now: mean deviation of the round trip.
+    /// Now: mean deviation of the time until an acknowledgement comes.
     pub rtt_variation: Duration,
     /// Now: estimated share of own packets that get lost, 0 to 1.
     pub loss: f32,

@@ -150,7 +150,8 @@ impl Sent {
         }
     }
 
-    /// Round trip, smoothed by a tenth of each sample from 0 up.
+    /// Round trip, smoothed by a tenth of each sample from 0 up. The article's; a peer that was silent
+    /// makes it long, so a session shows the sender's.
     pub fn rtt(&self) -> Duration {
         Duration::from_secs_f64(self.rtt)
     }

@@ -397,7 +397,6 @@ impl Interface for Session {
         let dropped = stats.unreliable_dropped;
         self.sender.fill_stats(&mut stats);
         stats.unreliable_dropped += dropped;
-        stats.rtt = self.sent.rtt();
         stats.assembly_bytes = self.receiver.held() as u32;
         stats
     }

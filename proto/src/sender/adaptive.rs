@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use crate::rate::{Mode, Switch};
+use crate::rtt::Sample;
 use crate::time::Timestamp;
 
 use super::bulk::Bulk;
@@ -132,19 +133,15 @@ impl Adaptive {
         self.switch.mode() == Mode::Bad && !self.relief && !self.by_bulk && !self.by_copies
     }
 
-    pub(super) fn on_rtt(
-        &mut self,
-        now: Timestamp,
-        rtt: Duration,
-        copies: Copies,
-        params: &Params,
-    ) {
-        // Bulk fills a queue within a round trip. Messages hardly do, so for them it must stand for
-        // a while.
-        let (limit, stands) = if self.bulk.is_limited() || self.by_bulk {
-            (params.queue_max, Duration::ZERO)
+    pub(super) fn on_rtt(&mut self, now: Timestamp, rtt: Sample, copies: Copies, params: &Params) {
+        // Bulk fills a queue within a round trip, and of its many packets some are acknowledged at
+        // once. Messages hardly fill one, so for them it must stand for a while, and what the peer may
+        // have held back is no sign of it.
+        let (limit, stands, proven) = if self.bulk.is_limited() || self.by_bulk {
+            (params.queue_max, Duration::ZERO, rtt.took)
         } else {
-            (params.queue_max_messages, Duration::from_millis(300))
+            let stands = Duration::from_millis(300);
+            (params.queue_max_messages, stands, rtt.least)
         };
         let (limit, packet) = (limit.as_secs_f64(), self.bulk.packet_time());
         let limits = Limits {
@@ -153,7 +150,7 @@ impl Adaptive {
             packet,
             base_window: params.base_window,
         };
-        let queue = self.queueing.on_rtt(now, rtt, &limits);
+        let queue = self.queueing.on_rtt(now, rtt.took, proven, &limits);
         self.close_loss_window(now, params.loss_max);
         let step = Duration::from_secs_f64(self.queueing.rtt()).max(Duration::from_millis(20));
         // Four windows: our own overflow is over by then.

@@ -37,10 +37,10 @@ impl Sender {
         if early {
             // Used, or useless: what is under way was acknowledged, or is not worth a copy.
             self.early_probe_at = None;
-            self.early_probes += 1;
+            self.early_probes = self.early_probes.saturating_add(1);
         }
         if timeout {
-            self.probes += 1;
+            self.probes = self.probes.saturating_add(1);
             self.probe_from = now;
             self.probed_at = now;
         }
@@ -78,7 +78,8 @@ impl Sender {
 
     /// The planned packet left under `number` (greater than any before) as `wire_bytes` bytes.
     pub fn on_sent(&mut self, now: Timestamp, number: u64, wire_bytes: usize) {
-        let fresh = self.commit_messages(number) | self.commit_fragment(number);
+        let (fresh, fleeting) = self.commit_messages(number);
+        let fresh = fresh | self.commit_fragment(number);
         let lanes = &self.lanes;
         let messages =
             self.plan.messages.iter().filter(|planned| {
@@ -102,7 +103,7 @@ impl Sender {
         // What an idle peer's keep-alives could tell is not worth the memory.
         if !self.plan.is_empty() || self.unsettled > 0 {
             self.in_flight
-                .push(number, now, wire_bytes, fresh, thick, items);
+                .push(number, now, wire_bytes, fresh || fleeting, thick, items);
         }
         if self.in_flight.get(number).is_some_and(Sent::has_items) {
             self.unsettled += 1;
@@ -124,9 +125,10 @@ impl Sender {
         self.forget(now);
     }
 
-    /// Marks the planned messages as sent; true if one of them was new.
-    fn commit_messages(&mut self, number: u64) -> bool {
-        let mut fresh = false;
+    /// Marks the planned messages as sent. Whether a reliable one of them was new, and whether there
+    /// was an unreliable one, which always is.
+    fn commit_messages(&mut self, number: u64) -> (bool, bool) {
+        let (mut fresh, mut fleeting) = (false, false);
         for planned in &self.plan.messages {
             match &mut self.lanes[usize::from(planned.lane)] {
                 Queue::Reliable { outbox, .. } => {
@@ -145,11 +147,12 @@ impl Sender {
                 }
                 Queue::Unreliable(queue) => {
                     queue.pop();
+                    fleeting = true;
                     self.counters.messages_sent_unreliable += 1;
                 }
             }
         }
-        fresh
+        (fresh, fleeting)
     }
 
     fn commit_fragment(&mut self, number: u64) -> bool {

@@ -35,7 +35,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::rate::Mode;
-use crate::rtt::Rtt;
+use crate::rtt::{Rtt, Sample};
 use crate::session::{Channel, SendError};
 use crate::stats::Stats;
 use crate::time::{Deadline, Timestamp, Wake};
@@ -86,7 +86,7 @@ pub struct Sender {
     /// No packet below this still awaits being counted as delivered or lost.
     counted: u64,
     /// How much reordering was seen lately, and when.
-    reordering: u32,
+    reordering: u8,
     reordered_at: Timestamp,
     /// When the next packet turns old enough to be given up.
     loss_at: Option<Timestamp>,
@@ -96,12 +96,12 @@ pub struct Sender {
     /// When a packet with reliable messages was last acknowledged.
     progress_at: Timestamp,
     probed_at: Timestamp,
-    probes: u32,
-    /// Packets with messages whose fate is unknown.
-    unsettled: u32,
+    probes: u16,
+    /// Packets with messages whose fate is unknown: some thousands at most.
+    unsettled: u16,
     /// When copies leave by themselves, unless something else leaves before.
     early_probe_at: Option<Timestamp>,
-    early_probes: u32,
+    early_probes: u8,
     /// The path seems to be silent altogether.
     in_outage: bool,
     /// Mean time between packets with something new.
@@ -110,6 +110,10 @@ pub struct Sender {
     heard: Cadence,
     /// Nothing is missing right before the packet that is being handled, so its acks are not late.
     heard_in_order: bool,
+    /// How long before it the one before arrived, in microseconds.
+    heard_after: u32,
+    /// What its acks prove the round trip to be at least, in microseconds.
+    least: u32,
     counters: Counters,
 }
 
@@ -238,6 +242,8 @@ impl Sender {
             in_outage: false,
             fresh: Cadence::new(now, Duration::from_secs(1), Duration::from_secs(1)),
             heard_in_order: true,
+            heard_after: 0,
+            least: 0,
             heard: Cadence::new(now, Duration::from_millis(50), Duration::from_millis(200)),
             counters: Counters::default(),
             params,
@@ -327,8 +333,11 @@ impl Sender {
     /// A packet of the peer is being handled; `in_order`: none is missing right before it, so its
     /// acknowledgements are not late. Call this before [`Sender::on_acked`] for the same packet.
     pub fn on_heard(&mut self, now: Timestamp, in_order: bool) {
+        let pause = now.since(self.heard.last()).as_micros();
+        self.heard_after = u32::try_from(pause).unwrap_or(u32::MAX);
         self.heard.on_event(now);
         self.heard_in_order = in_order;
+        self.least = 0;
     }
 
     /// A packet from the peer was accepted: what it brought, and whether it is the one right after
@@ -405,7 +414,7 @@ impl Sender {
                 Duration::ZERO
             }
         };
-        stats.rtt = known(self.pace.article_rtt().unwrap_or(self.rtt.smoothed()));
+        stats.rtt = known(self.pace.article_rtt().unwrap_or(self.rtt.path()));
         stats.rtt_min = self.rtt.min();
         stats.rtt_variation = known(self.rtt.variation());
         let (mut messages, mut bytes) = (0, 0);
@@ -422,3 +431,5 @@ impl Sender {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod truth;

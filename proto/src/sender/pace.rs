@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::rate::{ArticleRate, Mode};
+use crate::rtt::Sample;
 use crate::time::Timestamp;
 
 use super::adaptive::Adaptive;
@@ -118,17 +119,11 @@ impl Pace {
         self.count_change(before);
     }
 
-    pub(super) fn on_rtt(
-        &mut self,
-        now: Timestamp,
-        rtt: Duration,
-        copies: Copies,
-        params: &Params,
-    ) {
+    pub(super) fn on_rtt(&mut self, now: Timestamp, rtt: Sample, copies: Copies, params: &Params) {
         self.try_out(now, params);
         let before = self.mode();
         match &mut self.rule {
-            Rule::Article(article) => article.on_rtt(rtt),
+            Rule::Article(article) => article.on_rtt(rtt.took),
             Rule::Untried => {}
             Rule::Adaptive(adaptive) => adaptive.on_rtt(now, rtt, copies, params),
         }

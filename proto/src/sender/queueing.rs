@@ -72,15 +72,21 @@ impl Queueing {
         self.variation
     }
 
-    /// A round trip was sampled.
-    pub(super) fn on_rtt(&mut self, now: Timestamp, rtt: Duration, limits: &Limits) -> Queue {
+    /// A round trip was sampled, of which so much is `proven` to be the path's.
+    pub(super) fn on_rtt(
+        &mut self,
+        now: Timestamp,
+        rtt: Duration,
+        proven: Duration,
+        limits: &Limits,
+    ) -> Queue {
         let packet = limits.packet;
-        let rtt = rtt.as_secs_f64();
+        let (rtt, proven) = (rtt.as_secs_f64(), proven.as_secs_f64());
         if self.fast == 0.0 {
             (self.fast, self.variation) = (rtt, rtt / 8.0);
         }
         self.fast += 0.25 * (rtt - self.fast);
-        let delay = self.of_this_moment(now, rtt) - self.base(now, rtt, limits.base_window);
+        let delay = self.of_this_moment(now, proven) - self.base(now, rtt, limits.base_window);
         let limit = (limits.queue).max(4.0 * self.variation).max(1.5 * packet);
         let over = delay > limit;
         if over {

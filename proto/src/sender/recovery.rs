@@ -32,8 +32,18 @@ impl Sender {
         }
         if self.largest_acked.is_none_or(|largest| number > largest) {
             self.largest_acked = Some(number);
-            let sample = now.since(sent.at);
-            if sent.fresh && self.rtt.on_sample(now, sample) && self.heard_in_order {
+            // The peer's packet before this one did not know of it: it cannot have been there much
+            // earlier. True of all that is acknowledged together, and most is said by the oldest.
+            let took = now.since(sent.at);
+            let least = took.saturating_sub(Duration::from_micros(self.heard_after.into()));
+            self.least = self
+                .least
+                .max(u32::try_from(least.as_micros()).unwrap_or(u32::MAX));
+            let least = Duration::from_micros(self.least.into());
+            let sample = Sample { took, least };
+            if !sent.fresh {
+                self.rtt.on_bound(now, sample.took);
+            } else if self.rtt.on_sample(now, sample) && self.heard_in_order {
                 self.judge_path(now, sample);
             }
         }
@@ -55,7 +65,7 @@ impl Sender {
         Acked::News
     }
 
-    fn judge_path(&mut self, now: Timestamp, sample: Duration) {
+    fn judge_path(&mut self, now: Timestamp, sample: Sample) {
         let copies = match () {
             () if !self.copies_are_allowed() => Copies::Withdrawn,
             () if self.copy_load > 0.2 => Copies::Many,
@@ -95,7 +105,7 @@ impl Sender {
         };
         let patience = self.rtt.smoothed() + self.rtt.variation().max(self.rtt.smoothed() / 8);
         // A path that reorders is given more time, and the count of newer packets is not trusted.
-        let patience = patience + self.rtt.variation() * self.reordering;
+        let patience = patience + self.rtt.variation() * self.reordering.into();
         let mut settled = true;
         for number in self.settled.max(self.in_flight.base())..largest {
             let Some(sent) = self.in_flight.get_mut(number) else {
@@ -244,7 +254,7 @@ impl Sender {
         } else {
             (6, Duration::MAX)
         };
-        let backed_off = wait + wait / 2 * self.probes.min(longest);
+        let backed_off = wait + wait / 2 * self.probes.min(longest).into();
         let wait = backed_off.min(wait.max(PROBE_EVERY_MAX));
         let next = self.largest_acked.map_or(0, |largest| largest + 1);
         let oldest = self.in_flight.first_open(next).map(|sent| sent.at);

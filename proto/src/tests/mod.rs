@@ -6,6 +6,7 @@ mod gaffer;
 mod games;
 mod liars;
 mod nonces;
+mod quiet;
 mod rudp;
 mod scenario;
 mod seeds;
