@@ -10,7 +10,7 @@
 
 use super::channels::{Carriage, FragmentPlace, Layout, PacketWriter, Profile};
 use super::params::{BELOW, Params};
-use super::reliable::{Header, acked};
+use super::reliable::Header;
 use crate::sender::{Planned, Sender};
 use crate::sequence;
 use crate::session::{Channel, SendError};
@@ -111,7 +111,8 @@ impl Outgoing {
     }
 
     /// The packets of `header` that the one before it did not acknowledge already: each of them is
-    /// repeated up to 31 times, and was looked at when it was new.
+    /// repeated up to 31 times, and was looked at when it was new. Oldest first: it says most of how
+    /// long the path is.
     fn news_of(&mut self, header: Header) -> impl Iterator<Item = u16> + use<> {
         let Header { ack, ack_bits, .. } = header;
         let ahead = ack.wrapping_sub(self.acked.0);
@@ -123,7 +124,12 @@ impl Outgoing {
         if ahead < 0x8000 {
             self.acked = (ack, ack_bits | known);
         }
-        acked(ack, ack_bits & !known)
+        let mut left = ack_bits & !known;
+        std::iter::from_fn(move || {
+            let behind = left.checked_ilog2()?;
+            left &= !(1 << behind);
+            Some(ack.wrapping_sub(behind as u16))
+        })
     }
 
     /// Whether a datagram is to be written now. `ack` is what its packet will acknowledge.
