@@ -142,3 +142,32 @@ impl fmt::Display for Refusal {
 }
 
 impl std::error::Error for Refusal {}
+
+/// What serde says, in the words of this program, and what to do about it.
+pub(super) fn in_words(message: &str) -> (String, String) {
+    match message.split_once(", expected ") {
+        Some((what, expected)) if what.starts_with("unknown field") => (
+            what.replace("unknown field", "unknown key"),
+            format!("the keys here are {}", strip_one_of(expected)),
+        ),
+        Some((what, expected)) if what.starts_with("unknown variant") => (
+            what.replace("unknown variant", "unknown value"),
+            format!("accepted are {}", strip_one_of(expected)),
+        ),
+        Some((what, "a sequence")) => (what.to_owned(), "write a list: [\"...\"]".to_owned()),
+        Some((what, "nothing")) => (what.to_owned(), "delete it".to_owned()),
+        Some((what, expected)) => (what.to_owned(), format!("expected {expected}")),
+        None if message == "duplicate key" => (
+            message.to_owned(),
+            "every key and every table stands once; choose another name or join them".to_owned(),
+        ),
+        None => (
+            message.to_owned(),
+            "see the reference, config/tidegate.toml".to_owned(),
+        ),
+    }
+}
+
+fn strip_one_of(expected: &str) -> &str {
+    expected.strip_prefix("one of ").unwrap_or(expected)
+}

@@ -11,16 +11,27 @@ use super::super::file;
 use super::super::{Gaffer, GafferMode, Netcode, OnMissing, Protocol, Rudp, Yojimbo};
 use super::{Checker, DAY, KIB, MIB, MILLISECOND, SECOND};
 
+/// Which protocols' tables were typed.
+pub(super) struct Tables {
+    pub(super) netcode: bool,
+    pub(super) yojimbo: bool,
+    pub(super) gaffer: bool,
+    pub(super) rudp: bool,
+}
+
 impl Checker<'_> {
     pub(super) fn listener_protocol(
         &mut self,
         at: &str,
         typed: &mut file::Listener,
     ) -> Option<Protocol> {
-        self.only_for(at, typed.protocol, "netcode", typed.netcode.is_some());
-        self.only_for(at, typed.protocol, "yojimbo", typed.yojimbo.is_some());
-        self.only_for(at, typed.protocol, "gaffer", typed.gaffer.is_some());
-        self.only_for(at, typed.protocol, "rudp", typed.rudp.is_some());
+        let given = Tables {
+            netcode: typed.netcode.is_some(),
+            yojimbo: typed.yojimbo.is_some(),
+            gaffer: typed.gaffer.is_some(),
+            rudp: typed.rudp.is_some(),
+        };
+        self.only_its_own(at, typed.protocol, given);
         Some(match typed.protocol {
             file::Protocol::Yojimbo => {
                 let netcode = typed.netcode.get_or_insert_default();
@@ -41,19 +52,28 @@ impl Checker<'_> {
     }
 
     /// A table of another protocol means that one of the two was not meant.
-    pub(super) fn only_for(&mut self, at: &str, chosen: file::Protocol, table: &str, given: bool) {
+    pub(super) fn only_its_own(&mut self, at: &str, chosen: file::Protocol, given: Tables) {
         let chosen = match chosen {
             file::Protocol::Yojimbo => "yojimbo",
             file::Protocol::Gaffer => "gaffer",
             file::Protocol::Rudp => "rudp",
         };
-        let owner = if table == "netcode" { "yojimbo" } else { table };
-        if given && owner != chosen {
-            self.mistake(
-                &format!("{at}.{table}"),
-                format!("[{at}.{table}] is for protocol \"{owner}\", and protocol = \"{chosen}\""),
-                format!("set protocol = \"{owner}\" or delete the table"),
-            );
+        let tables = [
+            ("netcode", "yojimbo", given.netcode),
+            ("yojimbo", "yojimbo", given.yojimbo),
+            ("gaffer", "gaffer", given.gaffer),
+            ("rudp", "rudp", given.rudp),
+        ];
+        for (table, owner, is_given) in tables {
+            if is_given && owner != chosen {
+                self.mistake(
+                    &format!("{at}.{table}"),
+                    format!(
+                        "[{at}.{table}] is for protocol \"{owner}\", and protocol = \"{chosen}\""
+                    ),
+                    format!("set protocol = \"{owner}\" or delete the table"),
+                );
+            }
         }
     }
 

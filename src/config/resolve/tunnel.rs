@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::super::file;
 use super::super::{LocalAddress, Netcode, Protocol, TokenMint, TokenSource, Tunnel, Yojimbo};
+use super::protocol::Tables;
 use super::{Checker, DAY, MILLISECOND, SECOND};
 
 impl Checker<'_> {
@@ -101,10 +102,13 @@ impl Checker<'_> {
         at: &str,
         typed: &mut file::Tunnel,
     ) -> Option<(Protocol, Option<TokenSource>)> {
-        self.only_for(at, typed.protocol, "netcode", typed.netcode.is_some());
-        self.only_for(at, typed.protocol, "yojimbo", typed.yojimbo.is_some());
-        self.only_for(at, typed.protocol, "gaffer", typed.gaffer.is_some());
-        self.only_for(at, typed.protocol, "rudp", typed.rudp.is_some());
+        let given = Tables {
+            netcode: typed.netcode.is_some(),
+            yojimbo: typed.yojimbo.is_some(),
+            gaffer: typed.gaffer.is_some(),
+            rudp: typed.rudp.is_some(),
+        };
+        self.only_its_own(at, typed.protocol, given);
         Some(match typed.protocol {
             file::Protocol::Yojimbo => {
                 let profile = self.profile(at, typed.yojimbo.get_or_insert_default());

@@ -1,0 +1,152 @@
+//! What was said on top of what: the file, then variables, then flags. After each of them the whole
+//! must still be a configuration; what would break it is refused and told.
+
+use std::path::Path;
+
+use serde::Deserialize;
+use toml::{Table, Value};
+
+use super::file::File;
+use super::mistake::{Mistake, Place, Refusal, in_words};
+use super::origins::{Origins, Source};
+
+/// Everything said so far.
+#[derive(Default)]
+pub(super) struct Layers {
+    /// Taken together.
+    pub(super) file: File,
+    /// The same, as it was typed: without defaults.
+    table: Table,
+    pub(super) origins: Origins,
+    pub(super) mistakes: Vec<Mistake>,
+}
+
+impl Layers {
+    /// The lowest one. Without it nothing else would make sense, so its mistakes end the search.
+    pub(super) fn of_file(name: &Path, text: &str) -> Result<Self, Refusal> {
+        let origins = Origins::of_file(name, text)?;
+        Ok(Self {
+            file: toml::from_str(text).map_err(|error| origins.refuse(&error))?,
+            table: toml::from_str(text).map_err(|error| origins.refuse(&error))?,
+            origins,
+            mistakes: Vec::new(),
+        })
+    }
+
+    /// A variable of the environment, if it is one of ours.
+    pub(super) fn add_variable(&mut self, variable: &str, value: &str) {
+        let Some(keys) = variable.strip_prefix(ENVIRONMENT_PREFIX) else {
+            return;
+        };
+        match self.set_by_variable(keys, value) {
+            Ok(path) => self
+                .origins
+                .set(path, Source::Environment(variable.to_owned())),
+            Err((what, help)) => self.mistakes.push(Mistake {
+                what,
+                help,
+                place: Place::Environment(variable.to_owned()),
+            }),
+        }
+    }
+
+    /// What a flag, as typed, says about the key at `path`.
+    pub(super) fn add_flag(&mut self, flag: &str, path: &[String], value: &Value) {
+        let shown = path.join(".");
+        match self.set(path, value.clone()) {
+            Ok(()) => self.origins.set(shown, Source::Flag(flag.to_owned())),
+            Err(error) => {
+                let (what, help) = in_words(error.message());
+                self.mistakes.push(Mistake {
+                    what: format!("{shown}: {what}"),
+                    help,
+                    place: Place::Flag(flag.to_owned()),
+                });
+            }
+        }
+    }
+
+    /// Sets what `LISTENER__GAME__MAX_PEERS` stands for; returns its path, or what is wrong with it
+    /// and what to do.
+    fn set_by_variable(&mut self, keys: &str, value: &str) -> Result<String, (String, String)> {
+        let path = variable_path(&self.table, keys)?;
+        let shown = path.join(".");
+        // The text is taken for a number, a bool or a list where the key wants one, else as it is.
+        let literal = format!("value = {value}")
+            .parse::<Table>()
+            .ok()
+            .and_then(|mut parsed| parsed.remove("value").filter(|_| parsed.is_empty()))
+            .filter(|value| !value.is_table());
+        let mut problem = String::new();
+        for candidate in literal.into_iter().chain([Value::String(value.to_owned())]) {
+            match self.set(&path, candidate) {
+                Ok(()) => return Ok(shown),
+                Err(error) => problem = error.message().to_owned(),
+            }
+        }
+        Err((
+            format!("{shown} = {value:?}: {problem}"),
+            "the part after TIDEGATE__ is a key of the file, with __ for each dot".to_owned(),
+        ))
+    }
+
+    fn set(&mut self, path: &[String], value: Value) -> Result<(), toml::de::Error> {
+        let mut changed = self.table.clone();
+        insert(&mut changed, path, value);
+        self.file = File::deserialize(changed.clone())?;
+        self.table = changed;
+        Ok(())
+    }
+}
+
+const ENVIRONMENT_PREFIX: &str = "TIDEGATE__";
+
+/// Names of listeners, backends and tunnels are matched without regard to case, and with `_` for
+/// `-`, because variables cannot have either.
+fn variable_path(table: &Table, keys: &str) -> Result<Vec<String>, (String, String)> {
+    let mut path: Vec<String> = keys.split("__").map(str::to_lowercase).collect();
+    if let [section @ ("listener" | "backend" | "tunnel"), name, ..] =
+        &path.iter().map(String::as_str).collect::<Vec<_>>()[..]
+    {
+        let named = table.get(*section).and_then(Value::as_table);
+        let names: Vec<&String> = named.into_iter().flat_map(|named| named.keys()).collect();
+        let found = names
+            .iter()
+            .find(|known| known.to_lowercase().replace('-', "_") == *name);
+        let Some(found) = found else {
+            let known: Vec<_> = names
+                .iter()
+                .map(|name| format!("[{section}.{name}]"))
+                .collect();
+            let known = if known.is_empty() {
+                "none".to_owned()
+            } else {
+                known.join(", ")
+            };
+            return Err((
+                format!("there is no [{section}.{name}] to override"),
+                format!("the file has: {known}"),
+            ));
+        };
+        path[1] = (*found).clone();
+    }
+    Ok(path)
+}
+
+fn insert(table: &mut Table, path: &[String], value: Value) {
+    let Some((last, parents)) = path.split_last() else {
+        return;
+    };
+    let mut at = table;
+    for key in parents {
+        let entry = at
+            .entry(key.clone())
+            .or_insert_with(|| Value::Table(Table::new()));
+        if !entry.is_table() {
+            *entry = Value::Table(Table::new());
+        }
+        let Value::Table(inner) = entry else { return };
+        at = inner;
+    }
+    at.insert(last.clone(), value);
+}
