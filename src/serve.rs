@@ -13,16 +13,14 @@ use crate::capacity::Capacity;
 use crate::capture::{Order, Tap};
 use crate::clock::Clock;
 use crate::config::{Config, Drain, Loaded};
-use crate::control::{ControlSocket, Gate};
+use crate::control::{self, Gate};
 use crate::core_dumps;
-use crate::exit::{Transport, Unavailable};
 use crate::logging::Logging;
 use crate::notify;
 use crate::post::{self, Means, Post, Shares};
 use crate::reload::{Site, Source, values};
 use crate::shutdown::Fleet;
 use crate::token_history::StateDirectory;
-use crate::worker::Handle;
 use crate::workers::Workers;
 
 /// Runs until told to stop.
@@ -68,15 +66,7 @@ async fn serve(
         logging,
     };
     let gate = gate.with_tap(server.means.tap.clone());
-    let gate = Arc::new(gate.with_site(site));
-    gate.clone().listen_for_signals()?;
-    let _control = match &config.admin.control_socket {
-        Some(path) => {
-            let socket = ControlSocket::bind(path, config.admin.control_mode)?;
-            Some(socket.start(gate))
-        }
-        None => None,
-    };
+    let _control = control::open(&config.admin, Arc::new(gate.with_site(site)))?;
     server.run().await
 }
 
@@ -144,11 +134,7 @@ impl Server {
             None => None,
         };
         notify::start(means.board.clone(), means.clock.clone())?;
-        let mut shares = shares.into_iter();
-        let fleet = Fleet::spawn(workers, |index, alive| {
-            let parts = shares.next().unwrap_or_default();
-            Handle::spawn(format!("worker {index}"), means.clock.clone(), parts, alive)
-        })?;
+        let fleet = Fleet::spawn(shares, &means.clock)?;
         Ok(Self {
             fleet,
             drain: config.drain.clone(),
@@ -179,12 +165,7 @@ impl Server {
 }
 
 fn start_admin(listen: SocketAddr, board: &Arc<Board>, clock: &Clock) -> anyhow::Result<Admin> {
-    let admin = Admin::start(listen, board.clone(), clock.clone()).map_err(|error| {
-        Unavailable(format!(
-            "admin: {}",
-            Transport::Tcp.cannot_bind(listen, &error)
-        ))
-    })?;
+    let admin = Admin::start(listen, board.clone(), clock.clone())?;
     tracing::info!(event = "admin", listen = %admin.address());
     Ok(admin)
 }

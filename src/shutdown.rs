@@ -14,9 +14,10 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{sleep, timeout};
 
 use crate::board::{Board, State};
-use crate::clock;
+use crate::clock::{self, Clock};
 use crate::config::Drain;
 use crate::exit::Exit;
+use crate::listener::Parts;
 use crate::notify;
 use crate::worker::{Command, Handle, Remote};
 
@@ -27,7 +28,7 @@ pub struct Fleet {
 }
 
 /// Goes with a worker's thread: when it is dropped, the thread has ended.
-pub struct Alive(UnboundedSender<()>);
+struct Alive(UnboundedSender<()>);
 
 impl Drop for Alive {
     fn drop(&mut self) {
@@ -37,16 +38,18 @@ impl Drop for Alive {
 }
 
 impl Fleet {
-    /// Starts as many workers as `spawn` is asked for.
-    pub fn spawn(
-        count: usize,
-        mut spawn: impl FnMut(usize, Alive) -> std::io::Result<Handle>,
-    ) -> std::io::Result<Self> {
+    /// Starts a worker for each share of the listeners.
+    pub fn spawn(shares: Vec<Vec<Parts>>, clock: &Clock) -> std::io::Result<Self> {
         let (sender, ended) = unbounded_channel();
-        let workers = (0..count)
-            .map(|index| spawn(index, Alive(sender.clone())))
-            .collect::<Result<_, _>>()?;
-        Ok(Self { workers, ended })
+        let spawn = |(index, share)| {
+            let alive = Alive(sender.clone());
+            Handle::spawn(format!("worker {index}"), clock.clone(), share, alive)
+        };
+        let workers = shares.into_iter().enumerate().map(spawn);
+        Ok(Self {
+            workers: workers.collect::<Result<_, _>>()?,
+            ended,
+        })
     }
 
     /// The workers.

@@ -19,7 +19,6 @@ use tidegate::clock::Clock;
 use tidegate::config::Drain;
 use tidegate::shutdown::Fleet;
 use tidegate::udp::Options;
-use tidegate::worker::Handle;
 
 /// Not a test by itself: the process that has the bug.
 #[test]
@@ -35,14 +34,14 @@ fn the_process_that_panics() {
         .unwrap();
     let outcome = runtime.block_on(async {
         let board = Board::new(clock.clone().now(), 1 << 28);
-        let fleet = Fleet::spawn(2, |_, alive| {
+        let share = |_| {
             let targets = std::slice::from_ref(&target);
             let loopback = SocketAddr::from(([127, 0, 0, 1], 0));
-            let socket = tidegate::udp::UdpSocket::bind(loopback, Options::default())?;
+            let socket = tidegate::udp::UdpSocket::bind(loopback, Options::default()).unwrap();
             println!("{ADDRESS}{}", socket.local_addr());
-            let parts = toy_parts(socket, targets, &Setup::default(), None);
-            Handle::spawn("worker".to_owned(), clock.clone(), vec![parts], alive)
-        });
+            vec![toy_parts(socket, targets, &Setup::default(), None)]
+        };
+        let fleet = Fleet::spawn((0..2).map(share).collect(), &clock);
         let drain = Drain {
             grace: Duration::from_secs(5),
             ready_delay: Duration::ZERO,

@@ -26,6 +26,7 @@ use tokio::sync::{Semaphore, oneshot};
 
 use crate::board::{Board, Snapshot};
 use crate::clock::Clock;
+use crate::exit::{Transport, Unavailable};
 use crate::metrics::{self, Usage};
 
 mod findings;
@@ -50,7 +51,14 @@ pub struct Admin {
 
 impl Admin {
     /// Binds, and answers in a thread of its own until the handle is dropped.
-    pub fn start(listen: SocketAddr, board: Arc<Board>, clock: Clock) -> io::Result<Self> {
+    pub fn start(listen: SocketAddr, board: Arc<Board>, clock: Clock) -> Result<Self, Unavailable> {
+        Self::try_start(listen, board, clock).map_err(|error| {
+            let why = Transport::Tcp.cannot_bind(listen, &error);
+            Unavailable(format!("admin: {why}"))
+        })
+    }
+
+    fn try_start(listen: SocketAddr, board: Arc<Board>, clock: Clock) -> io::Result<Self> {
         let listener = TcpListener::bind(listen)?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;

@@ -2,36 +2,41 @@
 //!
 //! Accepting, tokens and names are the control plane's; the session and both of its sockets then go
 //! to a worker.
+//!
+//! ```text
+//!   local program ──▶ Door ──▶ Way: token, name, socket ──▶ worker ══ session ══▶ server
+//! ```
 
-use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use tidegate_proto::{Endpoint, endpoint};
-use tokio::net::{TcpListener, UnixListener, lookup_host};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{sleep, timeout};
 
 use crate::admin::Admin;
-use crate::backend::{Rules, Socket, SocketOptions};
+use crate::backend::Rules;
 use crate::backends::Backends;
 use crate::board::{Board, ListenerInfo};
 use crate::capacity::Capacity;
 use crate::clock::Clock;
-use crate::config::{Config, LocalAddress, Protocol, Tunnel, UnreliablePolicy};
-use crate::control::{ControlSocket, Gate};
+use crate::config::{Config, Tunnel, UnreliablePolicy};
+use crate::control::{self, Gate};
 use crate::core_dumps;
-use crate::exit::{Transport, Unavailable};
-use crate::listener::{Dial, Parts, Siblings};
+use crate::listener::{Parts, Siblings};
 use crate::logging::Logging;
+use crate::post::Shares;
 use crate::protocol::{self, Dialer};
 use crate::shutdown::Fleet;
 use crate::tokens;
-use crate::udp::{Options, UdpSocket};
-use crate::worker::{Command, Handle, Remote};
+use crate::udp::Options;
+use crate::worker::Remote;
 use crate::workers::Workers;
+
+mod door;
+mod way;
+
+use door::Door;
+use way::Way;
 
 /// Runs until told to stop.
 pub fn run(config: Config, logging: Logging) -> anyhow::Result<()> {
@@ -54,53 +59,33 @@ async fn connect(config: Config, logging: Logging) -> anyhow::Result<()> {
     tokio::spawn(logging.clone().publish(board.clone()));
     let mut doors = Vec::new();
     for tunnel in &config.tunnels {
-        doors.push(bind_all(tunnel).with_context(|| format!("tunnel {}", tunnel.name))?);
+        let bound: anyhow::Result<Vec<_>> = tunnel.listen.iter().map(Door::bind).collect();
+        doors.push(bound.with_context(|| format!("tunnel {}", tunnel.name))?);
     }
-    let mut shares: Vec<Vec<Parts>> = (0..workers).map(|_| Vec::new()).collect();
+    let mut shares: Shares = (0..workers).map(|_| Vec::new()).collect();
     for tunnel in &config.tunnels {
-        for (share, parts) in shares
-            .iter_mut()
-            .zip(parts(tunnel, &board, &capacity, workers)?)
-        {
+        let all = parts(tunnel, &board, &capacity, workers)?;
+        for (share, parts) in shares.iter_mut().zip(all) {
             share.push(parts);
         }
     }
     let _admin = match config.admin.listen {
-        Some(listen) => Some(Admin::start(listen, board.clone(), clock.clone()).map_err(
-            |error| {
-                Unavailable(format!(
-                    "admin: {}",
-                    Transport::Tcp.cannot_bind(listen, &error)
-                ))
-            },
-        )?),
+        Some(listen) => Some(Admin::start(listen, board.clone(), clock.clone())?),
         None => None,
     };
     crate::notify::start(board.clone(), clock.clone())?;
-    let mut shares = shares.into_iter();
-    let fleet = Fleet::spawn(workers, |index, alive| {
-        let parts = shares.next().unwrap_or_default();
-        Handle::spawn(format!("worker {index}"), clock.clone(), parts, alive)
-    })?;
+    let fleet = Fleet::spawn(shares, &clock)?;
     let remotes: Vec<Remote> = fleet.remotes();
-    let (told, now) = (board.clone(), clock.clone());
-    let gate = Arc::new(Gate::new(
-        told,
-        now,
+    let gate = Gate::new(
+        board.clone(),
+        clock.clone(),
         Workers::new(remotes.clone()),
         Arc::new(Backends::new(board.clone())),
         logging,
-    ));
-    gate.clone().listen_for_signals()?;
-    let _control = match &config.admin.control_socket {
-        Some(path) => {
-            let socket = ControlSocket::bind(path, config.admin.control_mode)?;
-            Some(socket.start(gate))
-        }
-        None => None,
-    };
+    );
+    let _control = control::open(&config.admin, Arc::new(gate))?;
     for (index, (tunnel, doors)) in config.tunnels.iter().zip(doors).enumerate() {
-        let way = Arc::new(Way {
+        let way = Way {
             index,
             dialer: Dialer::new(tunnel),
             tunnel: tunnel.clone(),
@@ -111,70 +96,11 @@ async fn connect(config: Config, logging: Logging) -> anyhow::Result<()> {
                 send_buffer: 0,
                 ..Options::default()
             },
-        });
-        let seats = Arc::new(Semaphore::new(
-            tunnel.max_streams.min(Semaphore::MAX_PERMITS),
-        ));
-        for door in doors {
-            tokio::spawn(accept_all(door, way.clone(), seats.clone()));
-        }
+        };
+        way.open(doors);
     }
     clock.now();
     fleet.run(&board, &config.drain).await
-}
-
-/// One tunnel, as the accepting side sees it.
-struct Way {
-    /// Its place among the workers' listeners.
-    index: usize,
-    tunnel: Tunnel,
-    dialer: Dialer,
-    workers: Vec<Remote>,
-    clock: Clock,
-    options: Options,
-}
-
-enum Door {
-    Tcp(TcpListener),
-    Unix(UnixListener),
-}
-
-fn bind_all(tunnel: &Tunnel) -> anyhow::Result<Vec<Door>> {
-    tunnel.listen.iter().map(bind).collect()
-}
-
-fn bind(local: &LocalAddress) -> anyhow::Result<Door> {
-    match local {
-        LocalAddress::Tcp(address) => {
-            let bind = || {
-                let listener = std::net::TcpListener::bind(address)?;
-                listener.set_nonblocking(true)?;
-                TcpListener::from_std(listener)
-            };
-            let listener = bind()
-                .map_err(|error| Unavailable(Transport::Tcp.cannot_bind(*address, &error)))?;
-            tracing::info!(event = "listening", address = %listener.local_addr()?);
-            Ok(Door::Tcp(listener))
-        }
-        LocalAddress::Unix(path) => {
-            // A file left by a process that died is in the way; one that answers is not ours.
-            if std::os::unix::net::UnixStream::connect(path).is_err()
-                && path.metadata().is_ok_and(|found| is_socket(&found))
-            {
-                std::fs::remove_file(path).ok();
-            }
-            let listener = UnixListener::bind(path)
-                .map_err(|error| Unavailable(format!("cannot bind {}: {error}", path.display())))?;
-            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
-            tracing::info!(event = "listening", address = %path.display());
-            Ok(Door::Unix(listener))
-        }
-    }
-}
-
-fn is_socket(found: &std::fs::Metadata) -> bool {
-    use std::os::unix::fs::FileTypeExt;
-    found.file_type().is_socket()
 }
 
 fn parts(
@@ -220,109 +146,8 @@ fn parts(
         .collect()
 }
 
-/// Accepts for ever. Above the limit of streams a connection is closed at once: left in the kernel's
-/// queue it would look connected and hang.
-async fn accept_all(door: Door, way: Arc<Way>, seats: Arc<Semaphore>) {
-    let options = SocketOptions {
-        nodelay: true,
-        keepalive: Some(Duration::from_secs(30)),
-        user_timeout: STREAM_STALL,
-    };
-    loop {
-        let accepted = match &door {
-            Door::Tcp(listener) => match listener.accept().await {
-                Ok((stream, _)) => stream
-                    .into_std()
-                    .and_then(|stream| Socket::adopt_tcp(stream, options)),
-                Err(error) => Err(error),
-            },
-            Door::Unix(listener) => match listener.accept().await {
-                Ok((stream, _)) => stream
-                    .into_std()
-                    .and_then(|stream| Socket::adopt_unix(stream, options)),
-                Err(error) => Err(error),
-            },
-        };
-        match accepted {
-            Ok(stream) => match seats.clone().try_acquire_owned() {
-                Ok(seat) => {
-                    tokio::spawn(begin(way.clone(), stream, seat));
-                }
-                Err(_) => tracing::warn!(event = "streams_full", tunnel = %way.tunnel.name),
-            },
-            Err(error) => {
-                tracing::warn!(event = "accept_failed", tunnel = %way.tunnel.name, %error);
-                // Out of descriptors, most likely: trying again at once would only spin.
-                sleep(ACCEPT_PAUSE).await;
-            }
-        }
-    }
-}
-
-/// A failure closes the local connection, which is dropped here: never a hang.
-async fn begin(way: Arc<Way>, stream: Socket, seat: OwnedSemaphorePermit) {
-    let prepared = timeout(way.tunnel.connect_timeout, way.prepare(stream, seat)).await;
-    let failed = match prepared {
-        Ok(Ok(dial)) => {
-            way.hand_over(dial);
-            return;
-        }
-        Ok(Err(error)) => format!("{error:#}"),
-        Err(_) => "no answer in time".to_owned(),
-    };
-    tracing::warn!(event = "dial_failed", tunnel = %way.tunnel.name, error = failed);
-}
-
-impl Way {
-    async fn prepare(&self, stream: Socket, seat: OwnedSemaphorePermit) -> anyhow::Result<Dial> {
-        let remote = self.look_up().await?;
-        let token = match (&self.tunnel.tokens, &self.tunnel.protocol) {
-            (Some(source), Protocol::Yojimbo(own)) => {
-                let idle = self.tunnel.idle_timeout;
-                let token = tokens::obtain(source, own.netcode.protocol_id, remote, idle).await?;
-                Some(token)
-            }
-            (_, Protocol::Yojimbo(_) | Protocol::Gaffer(_) | Protocol::Rudp(_)) => None,
-        };
-        let now = self.clock.clone().now();
-        let Some(session) = self.dialer.dial(now, token)? else {
-            bail!("no connect token");
-        };
-        let udp = UdpSocket::connect(remote, self.options)
-            .with_context(|| format!("a socket to {remote}"))?;
-        Ok(Dial {
-            remote,
-            udp,
-            stream,
-            session,
-            timeout: self.tunnel.connect_timeout,
-            seat: Some(seat),
-        })
-    }
-
-    /// Each time: the name may have moved since the last session.
-    async fn look_up(&self) -> anyhow::Result<SocketAddr> {
-        let (host, port) = (&self.tunnel.remote_host, self.tunnel.remote_port);
-        let found = lookup_host((host.as_str(), port))
-            .await
-            .with_context(|| format!("looking up {host}"))?
-            .next();
-        found.with_context(|| format!("{host} has no address"))
-    }
-
-    /// Workers take turns.
-    fn hand_over(&self, dial: Dial) {
-        let turn = usize::from(dial.udp.local_addr().port());
-        if let Some(worker) = self.workers.get(turn % self.workers.len().max(1)) {
-            worker.tell(Command::Dial(self.index, Box::new(dial)));
-        }
-    }
-}
-
 /// A local program that reads nothing for this long is given up.
 const STREAM_STALL: Duration = Duration::from_secs(10);
-
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// One peer fills no more than this; with a socket for each, the whole would be memory wasted.
 const SESSION_BUFFER: usize = 256 * 1024;

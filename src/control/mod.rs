@@ -6,8 +6,8 @@
 //! ```
 //!
 //! The file mode is the whole access control, and each command is logged with the uid of its
-//! caller, those that change nothing at debug. A caller that does not read its answers waits in a task of its own; no worker waits for
-//! anybody.
+//! caller, those that change nothing at debug. A caller that does not read its answers waits in a
+//! task of its own; no worker waits for anybody.
 
 use std::fs::Permissions;
 use std::io;
@@ -22,6 +22,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
+use crate::config::Admin;
 use crate::exit::Unavailable;
 
 mod gate;
@@ -31,7 +32,7 @@ pub use gate::Gate;
 pub use request::Request;
 
 /// A bound control socket.
-pub struct ControlSocket {
+struct ControlSocket {
     listener: UnixListener,
     file: SocketFile,
 }
@@ -42,9 +43,20 @@ pub struct SocketFile {
     inode: u64,
 }
 
+/// Lets operators in: by signals and, if there is to be one, by the socket, whose file goes with what
+/// is returned.
+pub fn open(admin: &Admin, gate: Arc<Gate>) -> anyhow::Result<Option<SocketFile>> {
+    gate.clone().listen_for_signals()?;
+    let Some(path) = &admin.control_socket else {
+        return Ok(None);
+    };
+    let socket = ControlSocket::bind(path, admin.control_mode)?;
+    Ok(Some(socket.start(gate)))
+}
+
 impl ControlSocket {
     /// Takes the place of a socket that a dead process of ours left behind, and of nothing else.
-    pub fn bind(path: &Path, mode: u32) -> Result<Self, Unavailable> {
+    fn bind(path: &Path, mode: u32) -> Result<Self, Unavailable> {
         let refuse = |why: String| Unavailable(format!("control socket {}: {why}", path.display()));
         make_way(path).map_err(&refuse)?;
         let bound = bind_private(path).and_then(|listener| {
@@ -64,7 +76,7 @@ impl ControlSocket {
     }
 
     /// Answers from now on, in a task of its own.
-    pub fn start(self, gate: Arc<Gate>) -> SocketFile {
+    fn start(self, gate: Arc<Gate>) -> SocketFile {
         let Self { listener, file } = self;
         tokio::spawn(serve(listener, gate));
         file

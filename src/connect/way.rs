@@ -1,0 +1,122 @@
+//! From a local connection to a session that a worker runs: a seat, a token, a name, a socket.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use tokio::net::lookup_host;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{sleep, timeout};
+
+use super::door::Door;
+use crate::backend::Socket;
+use crate::clock::Clock;
+use crate::config::{Protocol, Tunnel};
+use crate::listener::Dial;
+use crate::protocol::Dialer;
+use crate::tokens;
+use crate::udp::{Options, UdpSocket};
+use crate::worker::{Command, Remote};
+
+/// One tunnel, as the accepting side sees it.
+pub(super) struct Way {
+    /// Its place among the workers' listeners.
+    pub(super) index: usize,
+    pub(super) tunnel: Tunnel,
+    pub(super) dialer: Dialer,
+    pub(super) workers: Vec<Remote>,
+    pub(super) clock: Clock,
+    pub(super) options: Options,
+}
+
+impl Way {
+    /// Takes whoever comes in by these doors.
+    pub(super) fn open(self, doors: Vec<Door>) {
+        let seats = self.tunnel.max_streams.min(Semaphore::MAX_PERMITS);
+        let (way, seats) = (Arc::new(self), Arc::new(Semaphore::new(seats)));
+        for door in doors {
+            tokio::spawn(way.clone().accept_all(door, seats.clone()));
+        }
+    }
+
+    /// Accepts for ever. Above the limit of streams a connection is closed at once: left in the
+    /// kernel's queue it would look connected and hang.
+    async fn accept_all(self: Arc<Self>, door: Door, seats: Arc<Semaphore>) {
+        loop {
+            match door.accept().await {
+                Ok(stream) => match seats.clone().try_acquire_owned() {
+                    Ok(seat) => {
+                        tokio::spawn(self.clone().begin(stream, seat));
+                    }
+                    Err(_) => tracing::warn!(event = "streams_full", tunnel = %self.tunnel.name),
+                },
+                Err(error) => {
+                    tracing::warn!(event = "accept_failed", tunnel = %self.tunnel.name, %error);
+                    // Out of descriptors, most likely: trying again at once would only spin.
+                    sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    /// A failure closes the local connection, which is dropped here: never a hang.
+    async fn begin(self: Arc<Self>, stream: Socket, seat: OwnedSemaphorePermit) {
+        let prepared = timeout(self.tunnel.connect_timeout, self.prepare(stream, seat)).await;
+        let failed = match prepared {
+            Ok(Ok(dial)) => {
+                self.hand_over(dial);
+                return;
+            }
+            Ok(Err(error)) => format!("{error:#}"),
+            Err(_) => "no answer in time".to_owned(),
+        };
+        tracing::warn!(event = "dial_failed", tunnel = %self.tunnel.name, error = failed);
+    }
+
+    async fn prepare(&self, stream: Socket, seat: OwnedSemaphorePermit) -> anyhow::Result<Dial> {
+        let remote = self.look_up().await?;
+        let token = match (&self.tunnel.tokens, &self.tunnel.protocol) {
+            (Some(source), Protocol::Yojimbo(own)) => {
+                let idle = self.tunnel.idle_timeout;
+                let token = tokens::obtain(source, own.netcode.protocol_id, remote, idle).await?;
+                Some(token)
+            }
+            (_, Protocol::Yojimbo(_) | Protocol::Gaffer(_) | Protocol::Rudp(_)) => None,
+        };
+        let now = self.clock.clone().now();
+        let Some(session) = self.dialer.dial(now, token)? else {
+            bail!("no connect token");
+        };
+        let udp = UdpSocket::connect(remote, self.options)
+            .with_context(|| format!("a socket to {remote}"))?;
+        Ok(Dial {
+            remote,
+            udp,
+            stream,
+            session,
+            timeout: self.tunnel.connect_timeout,
+            seat: Some(seat),
+        })
+    }
+
+    /// Each time: the name may have moved since the last session.
+    async fn look_up(&self) -> anyhow::Result<SocketAddr> {
+        let (host, port) = (&self.tunnel.remote_host, self.tunnel.remote_port);
+        let found = lookup_host((host.as_str(), port))
+            .await
+            .with_context(|| format!("looking up {host}"))?
+            .next();
+        found.with_context(|| format!("{host} has no address"))
+    }
+
+    /// Workers take turns.
+    fn hand_over(&self, dial: Dial) {
+        let turn = usize::from(dial.udp.local_addr().port());
+        if let Some(worker) = self.workers.get(turn % self.workers.len().max(1)) {
+            worker.tell(Command::Dial(self.index, Box::new(dial)));
+        }
+    }
+}
+
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
