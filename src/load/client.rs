@@ -12,38 +12,12 @@ use std::time::Duration;
 use mio::{Registry, Token};
 use tidegate_proto::{CloseReason, Event, Now, SendError, Session, Timestamp};
 
-use super::Lanes;
-use super::content::{Kind, Shape};
-use super::crew::{Desk, Plan};
+use super::content::Kind;
+use super::desk::Desk;
 use super::ears::Ears;
+use super::plan::{Pace, Plan, Timetable};
 use super::tally::micros;
 use crate::udp::{Options, Received, UdpError, UdpSocket};
-
-/// What all clients do alike.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Habits {
-    pub(super) lanes: Lanes,
-    pub(super) shape: Shape,
-    /// Share of the messages.
-    pub(super) unreliable: f64,
-    pub(super) pace: Pace,
-    /// Whether what is sent comes back.
-    pub(super) echoed: bool,
-}
-
-/// When the next message is due.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Pace {
-    Every(Duration),
-    Window(usize),
-}
-
-/// The time of the measurement.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Timetable {
-    pub(super) begin: Timestamp,
-    pub(super) end: Timestamp,
-}
 
 enum Stage {
     /// Dials at that time.

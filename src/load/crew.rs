@@ -2,128 +2,21 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
 use mio::{Events, Poll, Token};
-use tidegate_proto::{Now, Session, Timestamp};
+use tidegate_proto::{Now, Timestamp};
 
-use super::Tickets;
-use super::client::{Client, Habits, Timetable};
-use super::tally::{self, Tally};
+use super::client::Client;
+use super::desk::Desk;
+use super::plan::{Plan, Timetable};
+use super::tally::Tally;
+use super::window::Window;
 use crate::alarms::Alarms;
 use crate::clock::Clock;
-use crate::protocol::Dialer;
-use crate::udp::{Outgoing, Received, Sent, UdpSocket};
-
-/// What all crews are told.
-pub(super) struct Plan {
-    pub(super) remote: SocketAddr,
-    pub(super) habits: Habits,
-    pub(super) dialer: Dialer,
-    pub(super) tickets: Tickets,
-    pub(super) patience: Duration,
-    pub(super) ramp: Duration,
-    pub(super) clients: usize,
-    pub(super) duration: Duration,
-    pub(super) settle: Duration,
-    pub(super) began: Timestamp,
-}
-
-/// Where crews and the one who waits for them meet.
-pub(super) struct Window {
-    /// When the measurement begins, in nanoseconds; 0 while that is open.
-    pub(super) go: Arc<AtomicU64>,
-    stop: AtomicBool,
-    seen: Mutex<Seen>,
-}
-
-struct Seen {
-    /// Each crew's latest.
-    tallies: Vec<(usize, Tally)>,
-    /// Round trips since the last look.
-    fresh: Histogram<u64>,
-}
-
-impl Window {
-    pub(super) fn new() -> Self {
-        Self {
-            go: Arc::default(),
-            stop: AtomicBool::new(false),
-            seen: Mutex::new(Seen {
-                tallies: Vec::new(),
-                fresh: tally::histogram(),
-            }),
-        }
-    }
-
-    /// Everything so far.
-    pub(super) fn glance(&self) -> Tally {
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut total = Tally::default();
-        for (_, tally) in &seen.tallies {
-            total.absorb(tally);
-        }
-        total
-    }
-
-    /// Everything so far, but round trips only since the last look.
-    pub(super) fn look(&self) -> Tally {
-        let mut total = self.glance();
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        total.round_trip = seen.fresh.clone();
-        seen.fresh.reset();
-        total
-    }
-
-    pub(super) fn stop(&self) {
-        self.stop.store(true, Ordering::Relaxed);
-    }
-
-    fn publish(&self, crew: usize, tally: &Tally) {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let Seen { tallies, fresh } = &mut *seen;
-        // All histograms have the same bounds, and they only grow.
-        fresh.add(&tally.round_trip).ok();
-        match tallies.iter_mut().find(|(index, _)| *index == crew) {
-            Some((_, latest)) => {
-                fresh.subtract(&latest.round_trip).ok();
-                *latest = tally.clone();
-            }
-            None => tallies.push((crew, tally.clone())),
-        }
-    }
-}
-
-/// What a crew works with, besides its clients.
-pub(super) struct Desk {
-    pub(super) tally: Tally,
-    pub(super) scratch: Vec<u8>,
-    outgoing: Outgoing,
-}
-
-impl Desk {
-    /// Sends what a session has to send.
-    pub(super) fn transmit(&mut self, now: Now, session: &mut dyn Session, socket: &mut UdpSocket) {
-        let mut sent = Sent::default();
-        loop {
-            self.outgoing.clear();
-            while !self.outgoing.is_full() && session.poll_transmit(now, self.outgoing.bytes()) {
-                // The socket is connected: the address is not looked at.
-                self.outgoing.push(socket.local_addr(), None);
-            }
-            if self.outgoing.is_empty() {
-                break;
-            }
-            // What cannot be sent is lost, as on the network.
-            socket.send(&self.outgoing, &mut sent);
-        }
-        self.tally.datagrams_sent += sent.datagrams;
-    }
-}
+use crate::udp::Received;
 
 /// One thread's clients.
 pub(super) struct Crew {
@@ -166,11 +59,7 @@ impl Crew {
             alarms,
             readable: VecDeque::new(),
             received: Received::default(),
-            desk: Desk {
-                tally: Tally::default(),
-                scratch: Vec::new(),
-                outgoing: Outgoing::default(),
-            },
+            desk: Desk::default(),
             table: None,
         })
     }
@@ -179,7 +68,7 @@ impl Crew {
     pub(super) fn run(mut self) -> anyhow::Result<Tally> {
         let mut events = Events::with_capacity(1024);
         let mut next_look = Timestamp::ZERO;
-        while !self.window.stop.load(Ordering::Relaxed) {
+        while !self.window.is_stopped() {
             let now = self.clock.now();
             self.begin_when_told(now);
             self.receive(now)?;

@@ -69,6 +69,17 @@ pub struct Summary<'a> {
     pub echoed: bool,
 }
 
+/// Text in two columns: what, and what of it.
+#[derive(Default)]
+struct Lines(String);
+
+impl Lines {
+    fn say(&mut self, name: &str, text: String) {
+        // Writing to a String cannot fail.
+        writeln!(self.0, "{name:<13}{text}").ok();
+    }
+}
+
 impl Summary<'_> {
     /// Everybody was in until the end.
     pub fn is_connected(&self) -> bool {
@@ -87,13 +98,18 @@ impl Summary<'_> {
 
     /// For people.
     pub fn text(&self) -> String {
+        let mut lines = Lines::default();
+        self.tell_clients(&mut lines);
+        self.tell_messages(&mut lines);
+        self.tell_content(&mut lines);
+        lines.say("datagrams", self.datagrams());
+        lines.say("load itself", self.itself());
+        lines.0
+    }
+
+    fn tell_clients(&self, lines: &mut Lines) {
         let tally = self.tally;
-        let mut out = String::new();
-        let mut say = |name: &str, text: String| {
-            // Writing to a String cannot fail.
-            writeln!(out, "{name:<13}{text}").ok();
-        };
-        say(
+        lines.say(
             "clients",
             format!(
                 "{} of {} connected; handshakes took {}",
@@ -103,60 +119,59 @@ impl Summary<'_> {
             ),
         );
         for (count, reason, words) in self.failures() {
-            say("", format!("{count} {words} ({})", reason.label()));
+            lines.say("", format!("{count} {words} ({})", reason.label()));
         }
         if tally.redials > 0 {
-            say(
+            let times = tally.redials;
+            lines.say(
                 "",
-                format!(
-                    "{} times a client was denied and tried again",
-                    tally.redials
-                ),
+                format!("{times} times a client was denied and tried again"),
             );
         }
+    }
+
+    fn tell_messages(&self, lines: &mut Lines) {
+        let tally = self.tally;
         for (name, messages) in [
             ("reliable", tally.reliable),
             ("unreliable", tally.unreliable),
         ] {
             if messages.sent > 0 {
-                say(name, self.messages(messages));
+                lines.say(name, self.messages(messages));
             }
         }
-        let unsent = tally.unsent();
+        let (unsent, due) = (tally.unsent(), tally.due);
         if unsent > 0 {
-            say(
+            lines.say(
                 "",
                 format!(
-                    "{unsent} of {} that were due were not sent: sessions took no more, or had ended",
-                    tally.due
+                    "{unsent} of {due} that were due were not sent: sessions took no more, or had \
+                     ended"
                 ),
             );
         }
+    }
+
+    fn tell_content(&self, lines: &mut Lines) {
+        let tally = self.tally;
         if self.echoed {
-            say(
-                "content",
-                match (tally.wrong, self.says_something()) {
-                    (0, true) => "every byte that came back is right".to_owned(),
-                    (0, false) => "nothing came back: does the backend echo?".to_owned(),
-                    (wrong, _) => format!("{wrong} messages came back damaged, or were never sent"),
-                },
-            );
-            say(
+            let content = match (tally.wrong, self.says_something()) {
+                (0, true) => "every byte that came back is right".to_owned(),
+                (0, false) => "nothing came back: does the backend echo?".to_owned(),
+                (wrong, _) => format!("{wrong} messages came back damaged, or were never sent"),
+            };
+            lines.say("content", content);
+            let times = spread(&tally.round_trip);
+            lines.say(
                 "round trip",
-                format!(
-                    "{}, from the time a message was due",
-                    spread(&tally.round_trip)
-                ),
+                format!("{times}, from the time a message was due"),
             );
         } else if tally.unasked > 0 {
-            say(
+            lines.say(
                 "",
                 format!("{} messages came, and were not looked at", tally.unasked),
             );
         }
-        say("datagrams", self.datagrams());
-        say("load itself", self.itself());
-        out
     }
 
     fn messages(&self, messages: Messages) -> String {

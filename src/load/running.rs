@@ -1,0 +1,161 @@
+//! A load under way, as the one sees it who waits for it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tidegate_proto::Timestamp;
+
+use super::Load;
+use super::tally::Tally;
+use super::window::Window;
+use crate::clock::Clock;
+use crate::metrics::Usage;
+
+/// Clients under way; dropping it ends them.
+pub struct Running {
+    clock: Clock,
+    window: Arc<Window>,
+    crews: Vec<JoinHandle<anyhow::Result<Tally>>>,
+    load: Load,
+    remote: SocketAddr,
+    /// Since when the measurement runs; 0 before.
+    went: Arc<AtomicU64>,
+    began: Timestamp,
+    /// What was used up to then.
+    usage: Usage,
+    usage_at: Timestamp,
+    cost: Cost,
+}
+
+impl Running {
+    /// These crews have begun with this load.
+    pub(super) fn new(
+        load: Load,
+        remote: SocketAddr,
+        began: Timestamp,
+        clock: Clock,
+        window: Arc<Window>,
+        crews: Vec<JoinHandle<anyhow::Result<Tally>>>,
+    ) -> Self {
+        Self {
+            clock,
+            went: window.go.clone(),
+            window,
+            crews,
+            load,
+            remote,
+            began,
+            usage: Usage::read(),
+            usage_at: began,
+            cost: Cost::default(),
+        }
+    }
+
+    /// Where the clients dial.
+    pub fn remote(&self) -> SocketAddr {
+        self.remote
+    }
+
+    /// Since the start.
+    pub fn elapsed(&mut self) -> Duration {
+        self.clock.now().mono.since(self.began)
+    }
+
+    /// What was counted, with the round trips since the last look; and how far it is.
+    pub fn look(&mut self) -> (Tally, Phase) {
+        let now = self.clock.now().mono;
+        let tally = self.window.look();
+        let phase = match self.went.load(Ordering::Relaxed) {
+            0 => Phase::Ramp,
+            at if now < Timestamp::from_nanos(at) + self.load.duration => Phase::Measure,
+            _ => Phase::Settle,
+        };
+        if phase == Phase::Measure && now > self.usage_at + HEADS_UP {
+            let usage = Usage::read();
+            let seconds = now.since(self.usage_at).as_secs_f64();
+            self.cost = Cost {
+                cores: (usage.cpu_seconds - self.usage.cpu_seconds) / seconds,
+                resident_bytes: usage.resident_bytes,
+            };
+        }
+        (tally, phase)
+    }
+
+    /// Starts the measurement once every client is in, or out for good.
+    pub fn keep_going(&mut self) {
+        if self.went.load(Ordering::Relaxed) == 0 {
+            let tally = self.window.glance();
+            if tally.connected + tally.failed() >= self.load.clients as u64 {
+                // Crews hear of it before it begins.
+                let begin = self.clock.now().mono + HEADS_UP;
+                self.went.store(begin.as_nanos(), Ordering::Relaxed);
+                (self.usage, self.usage_at) = (Usage::read(), begin);
+            }
+        }
+    }
+
+    /// Whether all clients are done.
+    pub fn is_over(&self) -> bool {
+        self.crews.iter().all(JoinHandle::is_finished)
+    }
+
+    /// Ends them early.
+    pub fn stop(&self) {
+        self.window.stop();
+    }
+
+    /// What became of everything, and what it cost here.
+    pub fn finish(mut self) -> anyhow::Result<(Tally, Cost)> {
+        let mut total = Tally::default();
+        for crew in std::mem::take(&mut self.crews) {
+            match crew.join() {
+                Ok(tally) => total.absorb(&tally?),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        Ok((total, self.cost))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.window.stop();
+    }
+}
+
+/// How far it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Clients get in.
+    Ramp,
+    /// Messages are sent.
+    Measure,
+    /// The last of them come back.
+    Settle,
+}
+
+impl Phase {
+    /// One word.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Ramp => "ramp",
+            Self::Measure => "measure",
+            Self::Settle => "settle",
+        }
+    }
+}
+
+/// What this process used itself while it measured, as far as was looked.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Cost {
+    /// CPU seconds a second.
+    pub cores: f64,
+    /// Memory.
+    pub resident_bytes: u64,
+}
+
+/// Longer than a crew's turn.
+const HEADS_UP: Duration = Duration::from_millis(100);
