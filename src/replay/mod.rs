@@ -7,15 +7,18 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tidegate_proto::{Now, Session, Timestamp, Way};
+use tidegate_proto::Timestamp;
 
 use crate::capture::pcapng::{self, FileError, Packets};
-use crate::capture::record::{Record, What, send_code};
+use crate::capture::record::{Record, What};
 use crate::config::{self, Refusal};
-use crate::protocol;
+
+mod repeated;
+
+use repeated::Repeated;
 
 /// What a replay found.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Report {
     /// Sessions that were made again.
     pub sessions: usize,
@@ -92,193 +95,68 @@ impl std::error::Error for Trouble {}
 /// Repeats everything in the file until it ends, or until the first difference.
 pub fn replay(file: &[u8]) -> Result<Report, Trouble> {
     let mut packets = Packets::new(file).map_err(Trouble::File)?;
-    let mut sessions: BTreeMap<u32, Repeated> = BTreeMap::new();
-    let mut report = Report {
-        sessions: 0,
-        calls: 0,
-        span: Duration::ZERO,
-        difference: None,
-    };
-    let mut first: Option<Timestamp> = None;
+    let mut replay = Replay::default();
     while let Some(packet) = packets.read().map_err(Trouble::File)? {
         if packet.interface != pcapng::RECORDS {
             continue;
         }
-        let trouble = |what| Trouble::Record {
-            packet: packet.number,
-            what,
-        };
-        let record = Record::parse(packet.bytes).ok_or(trouble("not a session record"))?;
-        let first = *first.get_or_insert(record.at);
-        report.span = report.span.max(record.at.since(first));
+        let number = packet.number;
+        let record = Record::parse(packet.bytes).ok_or(Trouble::Record {
+            packet: number,
+            what: "not a session record",
+        })?;
+        replay.take(number, record)?;
+        if replay.report.difference.is_some() {
+            break;
+        }
+    }
+    if replay.report.sessions == 0 {
+        return Err(Trouble::NoContent);
+    }
+    Ok(replay.report)
+}
+
+/// How far it has come.
+#[derive(Default)]
+struct Replay {
+    first: Option<Timestamp>,
+    sessions: BTreeMap<u32, Repeated>,
+    report: Report,
+}
+
+impl Replay {
+    fn take(&mut self, packet: u64, record: Record<'_>) -> Result<(), Trouble> {
+        let trouble = |what| Trouble::Record { packet, what };
+        let first = *self.first.get_or_insert(record.at);
+        self.report.span = self.report.span.max(record.at.since(first));
         if let What::Begin { origin, rules } = record.what {
-            if sessions.len() >= SESSIONS_MAX {
+            if self.sessions.len() >= SESSIONS_MAX {
                 return Err(trouble("too many sessions at a time"));
             }
             let listener = config::load_recorded(rules).map_err(Trouble::Rules)?;
-            let repeated = Repeated {
-                session: protocol::replayed(&listener, origin, now(record.at)),
-                began: record.at,
-                latest: record.at,
-            };
-            if sessions.insert(record.session, repeated).is_some() {
+            let repeated = Repeated::new(&listener, origin, record.at);
+            if self.sessions.insert(record.session, repeated).is_some() {
                 return Err(trouble("a session that has already begun"));
             }
-            report.sessions += 1;
-            continue;
+            self.report.sessions += 1;
+            return Ok(());
         }
-        let session = sessions.get_mut(&record.session);
+        let session = self.sessions.get_mut(&record.session);
         let session = session.ok_or(trouble("a session that has not begun"))?;
-        if record.at < session.latest {
-            return Err(trouble("earlier than the one before"));
-        }
-        // A session that is told to wait for a century would do every tick of it.
-        if record.at.since(session.latest) > LEAP_MAX {
-            return Err(trouble("more than an hour after the one before"));
-        }
-        session.latest = record.at;
-        report.calls += 1;
-        if let Err(what) = session.repeat(record.at, record.what) {
-            report.difference = Some(Difference {
-                packet: packet.number,
+        session.move_to(record.at).map_err(trouble)?;
+        self.report.calls += 1;
+        self.report.difference = match session.repeat(record.at, record.what) {
+            Ok(()) => None,
+            Err(what) => Some(Difference {
+                packet,
                 session: record.session,
-                at: record.at.since(session.began),
+                at: session.age(),
                 what,
-            });
-            return Ok(report);
-        }
-    }
-    if report.sessions == 0 {
-        return Err(Trouble::NoContent);
-    }
-    Ok(report)
-}
-
-struct Repeated {
-    session: Box<dyn Session>,
-    began: Timestamp,
-    latest: Timestamp,
-}
-
-impl Repeated {
-    /// Does it again; an error says how it differs.
-    fn repeat(&mut self, at: Timestamp, what: What<'_>) -> Result<(), String> {
-        let now = now(at);
-        let session = &mut self.session;
-        match what {
-            What::Begin { .. } => Ok(()),
-            What::Datagram {
-                opened,
-                outcome,
-                bytes,
-            } => {
-                let mut datagram = Vec::with_capacity(bytes.len());
-                if !opened {
-                    datagram.extend_from_slice(bytes);
-                } else if !session.conceal(bytes, &mut datagram) {
-                    return Err("no peer could have sent this datagram".to_owned());
-                }
-                let repeated = session.handle_datagram(now, &mut datagram);
-                match outcome {
-                    Some(recorded) => same("the datagram was", recorded, repeated),
-                    None => Ok(()),
-                }
-            }
-            What::Timeout => {
-                session.handle_timeout(now);
-                Ok(())
-            }
-            What::Admit => {
-                session.admit(now);
-                Ok(())
-            }
-            What::Send {
-                channel,
-                outcome,
-                payload,
-            } => {
-                let repeated = send_code(session.send(now, channel, payload));
-                same("queueing a message came to", outcome, repeated)
-            }
-            What::Finish { reason, linger } => {
-                session.finish(now, reason, Duration::from_nanos(linger));
-                Ok(())
-            }
-            What::Close { reason } => {
-                session.close(now, reason);
-                Ok(())
-            }
-            What::Written => {
-                session.confirm_written(now);
-                Ok(())
-            }
-            What::Transmit(recorded) => {
-                let (mut datagram, mut clear) = (Vec::new(), Vec::new());
-                let repeated = session.poll_transmit(now, &mut datagram);
-                session.reveal(Way::ToPeer, &datagram, &mut clear);
-                same_bytes(
-                    "a datagram to the peer",
-                    recorded,
-                    repeated.then_some(&clear),
-                )
-            }
-            What::Event(recorded) => same("the event was", Some(recorded), session.poll_event()),
-            What::Message(recorded) => {
-                let repeated = session.poll_message();
-                same(
-                    "the message's channel was",
-                    recorded.map(|(channel, reliable, _)| (channel, reliable)),
-                    repeated.map(|message| (message.channel, message.reliable)),
-                )?;
-                same_bytes(
-                    "a message from the peer",
-                    recorded.map(|(_, _, payload)| payload),
-                    repeated.map(|message| message.payload),
-                )
-            }
-        }
+            }),
+        };
+        Ok(())
     }
 }
-
-fn same<T: PartialEq + std::fmt::Debug>(what: &str, recorded: T, now: T) -> Result<(), String> {
-    if recorded == now {
-        return Ok(());
-    }
-    Err(format!("{what} {recorded:?}, now {now:?}"))
-}
-
-fn same_bytes(
-    what: &str,
-    recorded: Option<&[u8]>,
-    now: Option<impl AsRef<[u8]>>,
-) -> Result<(), String> {
-    let now = now.as_ref().map(AsRef::as_ref);
-    match (recorded, now) {
-        (None, None) => Ok(()),
-        (Some(recorded), None) => Err(format!("{what} of {} bytes, now none", recorded.len())),
-        (None, Some(now)) => Err(format!("{what}: none, now one of {} bytes", now.len())),
-        (Some(recorded), Some(now)) if recorded == now => Ok(()),
-        (Some(recorded), Some(now)) => {
-            let at = recorded.iter().zip(now).take_while(|(a, b)| a == b).count();
-            Err(format!(
-                "{what}: recorded {} bytes, now {}, the first difference at byte {at}",
-                recorded.len(),
-                now.len()
-            ))
-        }
-    }
-}
-
-/// Sessions do not look at the calendar; handshakes do, and they are over.
-fn now(at: Timestamp) -> Now {
-    Now {
-        mono: at,
-        unix_secs: 0,
-    }
-}
-
-/// The longest silence of a session that is believed: they all keep themselves alive.
-const LEAP_MAX: Duration = Duration::from_secs(3600);
 
 /// Sessions of one file, at most: each takes memory.
 const SESSIONS_MAX: usize = 10_000;
