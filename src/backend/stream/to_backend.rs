@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 
-use tidegate_proto::CloseReason;
+use tidegate_proto::{CloseReason, Message};
 
-use super::{Side, State, Stream, Waiting};
+use super::{Rules, Side, State, Stream, Waiting};
 use crate::config::UnreliablePolicy;
 use crate::counters::{Direction, DropReason};
 use crate::framing::Framing;
@@ -47,63 +47,57 @@ impl Stream {
             if message.payload.len() < SHORT {
                 side.messages_left = side.messages_left.saturating_sub(1);
             }
-            if !message.reliable && side.rules.codec.framing() == Framing::Raw {
-                // Without frames it would be read as part of what the reliable channel says.
-                side.counters
-                    .on_drop(Direction::ToBackend, DropReason::TooLarge, 1);
-                continue;
-            }
-            if self.broken {
-                side.counters
-                    .on_drop(Direction::ToBackend, DropReason::SessionClosed, 1);
-                continue;
-            }
-            let (channel, size) = (message.channel, message.payload.len());
-            let late = backlogged && !message.reliable;
-            let encoded = match side.rules.unreliable {
-                UnreliablePolicy::DropNewest if late => {
-                    side.counters
-                        .on_drop(Direction::ToBackend, DropReason::QueueFull, 1);
+            let (channel, payload) = (message.channel, message.payload);
+            let codec = &side.rules.codec;
+            let encoded = match self.fate(side.rules, &message, backlogged) {
+                Fate::Drop(reason) => {
+                    side.counters.on_drop(Direction::ToBackend, reason, 1);
                     continue;
                 }
-                UnreliablePolicy::DropOldest if late => {
+                Fate::Queue => codec.encode(channel, payload, frames).map(|()| {
+                    self.waiting.messages += 1;
+                    self.waiting.bytes += payload.len() as u64;
+                }),
+                Fate::Late => {
                     let mut frame = Vec::new();
-                    let encoded = side
-                        .rules
-                        .codec
-                        .encode(channel, message.payload, &mut frame);
+                    let encoded = codec.encode(channel, payload, &mut frame);
                     self.late.push_back(frame);
                     if self.late.len() > LATE_FRAMES {
                         self.late.pop_front();
                         side.counters
                             .on_drop(Direction::ToBackend, DropReason::QueueFull, 1);
                     }
-                    encoded.map(|()| 0)
+                    encoded
                 }
-                UnreliablePolicy::DropNewest
-                | UnreliablePolicy::DropOldest
-                | UnreliablePolicy::Refuse => side
-                    .rules
-                    .codec
-                    .encode(channel, message.payload, frames)
-                    .map(|()| 1),
             };
             self.unconfirmed = true;
-            match encoded {
-                Ok(queued) => {
-                    self.waiting.messages += queued;
-                    self.waiting.bytes += queued * size as u64;
-                }
-                Err(error) => {
-                    tracing::debug!(%error, "message does not fit a frame");
-                    side.counters
-                        .on_drop(Direction::ToBackend, DropReason::TooLarge, 1);
-                    side.endpoint
-                        .close(side.now, side.id, CloseReason::MessageTooLarge);
-                }
+            if let Err(error) = encoded {
+                tracing::debug!(%error, "message does not fit a frame");
+                side.counters
+                    .on_drop(Direction::ToBackend, DropReason::TooLarge, 1);
+                side.endpoint
+                    .close(side.now, side.id, CloseReason::MessageTooLarge);
             }
         }
         false
+    }
+
+    fn fate(&self, rules: &Rules, message: &Message<'_>, backlogged: bool) -> Fate {
+        if !message.reliable && rules.codec.framing() == Framing::Raw {
+            // Without frames it would be read as part of what the reliable channel says.
+            return Fate::Drop(DropReason::TooLarge);
+        }
+        if self.broken {
+            return Fate::Drop(DropReason::SessionClosed);
+        }
+        if message.reliable || !backlogged {
+            return Fate::Queue;
+        }
+        match rules.unreliable {
+            UnreliablePolicy::DropNewest => Fate::Drop(DropReason::QueueFull),
+            UnreliablePolicy::DropOldest => Fate::Late,
+            UnreliablePolicy::Refuse => Fate::Queue,
+        }
     }
 
     fn write(&mut self, side: &Side<'_>, frames: &[u8]) {
@@ -183,6 +177,15 @@ impl Stream {
             side.scratch.frames = frames;
         }
     }
+}
+
+/// What becomes of a message from the session.
+enum Fate {
+    /// It goes behind what was queued before.
+    Queue,
+    /// It waits beside the queue, and is the first to be dropped.
+    Late,
+    Drop(DropReason),
 }
 
 /// Frames wait here at most, beyond which messages stay in the session's inbox, which then stops
