@@ -4,14 +4,14 @@ use std::net::SocketAddr;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 
-use tidegate_proto::endpoint;
 use tidegate_proto::yojimbo::netcode::{
     self, Handshake, Key, Roster, RosterParams, global_sequence_start,
 };
+use tidegate_proto::{Now, endpoint};
 use tidegate_proto::{gaffer, rudp, yojimbo};
 
 use super::doorkeeper::{Doorkeeper, Keeper, News, Saved};
-use super::params::{Queues, gaffer_params, handshake_params, rudp_params, yojimbo_params};
+use super::params::{Queues, gaffer_params, handshake_params, listener_params, rudp_params, slots};
 use crate::capture::Tap;
 use crate::config::{self, FollowAddress, Protocol};
 use crate::post::Means;
@@ -64,28 +64,11 @@ impl Door {
         let queues = Queues::of_listener(listener);
         let shared = match &listener.protocol {
             Protocol::Yojimbo(own) => {
-                let slots = u32::try_from(listener.max_peers).unwrap_or(u32::MAX);
-                let (saved, past) = match &means.state {
-                    Some(state) => {
-                        let board = means.board.clone();
-                        let (history, past) = TokenHistory::open(state, &listener.name, now, board);
-                        (Some(Saved::from(Mutex::new(history))), past)
-                    }
-                    None => (None, Past::unknown(now.unix_secs)),
-                };
-                started_unix = past.started;
-                let roster = RosterParams {
-                    slots,
-                    tells_used: saved.is_some(),
-                    ..RosterParams::default()
-                };
-                let roster = Roster::new(roster, past.since);
-                roster.restore(&past.used);
-                let mut params = yojimbo_params(own, &listener.rate, queues);
-                params.ack = listener.ack;
+                let (roster, saved, started) = open_roster(means, listener, now);
+                started_unix = started;
                 Shared::Yojimbo {
-                    params: Arc::new(params),
-                    handshake: handshake_params(listener, &own.netcode, bound, slots),
+                    params: Arc::new(listener_params(listener, own, queues)),
+                    handshake: handshake_params(listener, &own.netcode, bound),
                     roster,
                     saved,
                 }
@@ -192,11 +175,8 @@ impl Door {
                 },
                 Protocol::Yojimbo(own),
             ) => {
-                let mut new = yojimbo_params(own, &listener.rate, queues);
-                new.ack = listener.ack;
-                *params = Arc::new(new);
-                let slots = u32::try_from(listener.max_peers).unwrap_or(u32::MAX);
-                *handshake = handshake_params(listener, &own.netcode, bound, slots);
+                *params = Arc::new(listener_params(listener, own, queues));
+                *handshake = handshake_params(listener, &own.netcode, bound);
                 // A socket that is closed lets nobody in.
                 self.keepers.retain(|keeper| {
                     let news = News::Yojimbo(params.clone(), Box::new(handshake.clone()));
@@ -226,6 +206,31 @@ impl Door {
         }
         Ok(())
     }
+}
+
+/// netcode's slots and used tokens, with what an earlier process knew of those, where there is a
+/// directory to keep it in; and since when they are known, in unix seconds.
+fn open_roster(
+    means: &Means,
+    listener: &config::Listener,
+    now: Now,
+) -> (Roster, Option<Saved>, u64) {
+    let (saved, past) = match &means.state {
+        Some(state) => {
+            let board = means.board.clone();
+            let (history, past) = TokenHistory::open(state, &listener.name, now, board);
+            (Some(Saved::from(Mutex::new(history))), past)
+        }
+        None => (None, Past::unknown(now.unix_secs)),
+    };
+    let params = RosterParams {
+        slots: slots(listener),
+        tells_used: saved.is_some(),
+        ..RosterParams::default()
+    };
+    let roster = Roster::new(params, past.since);
+    roster.restore(&past.used);
+    (roster, saved, past.started)
 }
 
 /// Each endpoint draws netcode's sequence numbers from a range of its own, of which there are so

@@ -22,15 +22,14 @@ use crate::framing::{FrameCodec, Framing};
 pub use dialer::{Closed, Dialer};
 pub use door::Door;
 
-use params::{Queues, gaffer_params, rudp_params, yojimbo_params};
+use params::{Queues, gaffer_params, listener_params, rudp_params};
 
 /// A session of this listener that repeats a recorded one.
 pub fn replayed(listener: &config::Listener, origin: Origin, now: Now) -> Box<dyn Session> {
     let queues = Queues::of_listener(listener);
     match &listener.protocol {
         Protocol::Yojimbo(own) => {
-            let mut params = yojimbo_params(own, &listener.rate, queues);
-            params.ack = listener.ack;
+            let params = listener_params(listener, own, queues);
             Box::new(yojimbo::Session::replayed(now, Arc::new(params), origin))
         }
         Protocol::Gaffer(own) => {

@@ -41,6 +41,23 @@ pub(super) fn yojimbo_params(
     params
 }
 
+/// Of a listener's sessions.
+pub(super) fn listener_params(
+    listener: &config::Listener,
+    own: &config::Yojimbo,
+    queues: Queues,
+) -> yojimbo::Params {
+    yojimbo::Params {
+        ack: listener.ack,
+        ..yojimbo_params(own, &listener.rate, queues)
+    }
+}
+
+/// Peers of a listener, as netcode counts them.
+pub(super) fn slots(listener: &config::Listener) -> u32 {
+    u32::try_from(listener.max_peers).unwrap_or(u32::MAX)
+}
+
 pub(super) fn gaffer_params(
     own: &config::Gaffer,
     rate: &Rate,
@@ -95,7 +112,6 @@ pub(super) fn handshake_params(
     listener: &config::Listener,
     own: &config::Netcode,
     bound: &[SocketAddr],
-    slots: u32,
 ) -> netcode::Params {
     let (public, any_address) = match &listener.public_addresses {
         PublicAddresses::Bound => (bound.to_vec(), false),
@@ -108,7 +124,7 @@ pub(super) fn handshake_params(
         max_token_lifetime: Some(own.max_token_lifetime.as_secs()),
         clock_skew: own.clock_skew.as_secs(),
         timeout: TimeoutPolicy::Clamp(1..=60),
-        ..netcode::Params::new(own.protocol_id, public, slots)
+        ..netcode::Params::new(own.protocol_id, public, slots(listener))
     }
 }
 
