@@ -134,88 +134,97 @@ impl Figure {
 }
 
 fn figures(s: &Status) -> String {
-    let now = |curve| s.now.get(curve).copied().unwrap_or(0.0);
-    let messages = |curve| count(now(curve)) + "/s";
-    let bytes_now = |curve| bytes(now(curve)) + "/s";
-    let datagrams = |curve| count(now(curve)) + " datagrams/s";
+    let group = |(title, figures): (&str, Vec<Figure>)| {
+        let figures: String = figures.iter().map(Figure::html).collect();
+        format!("<div class=\"box\"><h2>{title}</h2><dl class=\"figures\">{figures}</dl></div>")
+    };
+    [
+        ("Players", players(s)),
+        ("Traffic", traffic(s)),
+        ("Machine", machine(s)),
+    ]
+    .map(group)
+    .concat()
+}
+
+/// The latest of a curve.
+fn now(s: &Status, curve: &str) -> f64 {
+    s.now.get(curve).copied().unwrap_or(0.0)
+}
+
+fn players(s: &Status) -> Vec<Figure> {
     let below = |text: String| match text.as_str() {
         "-" => "no samples".into(),
         _ => format!("95 % below {text}"),
     };
     let known = |x: Option<f64>| x.map_or("-".into(), share);
-    let (peers, bad) = (now("peers"), now("bad_peers"));
+    let (peers, bad) = (now(s, "peers"), now(s, "bad_peers"));
     let bad_share = if peers > 0.0 { bad / peers } else { 0.0 };
-    let rejected: u64 = s.rejects.iter().map(|reason| reason.last_minute).sum();
+    vec![
+        Figure::new(
+            "peers",
+            count(s.peers as f64),
+            format!("of {}", count(s.peers_limit as f64)),
+        )
+        .filled(s.peers as f64, s.peers_limit as f64, ALMOST_FULL),
+        Figure::new("in bad mode", share(bad_share), count(bad) + " peers")
+            .filled(bad, peers, BAD_MODE),
+        Figure::new("round trip", brief(s.rtt.p50), below(brief(s.rtt.p95))),
+        Figure::new("loss", known(s.loss.p50), below(known(s.loss.p95))),
+    ]
+}
+
+fn traffic(s: &Status) -> Vec<Figure> {
+    let messages = |curve| count(now(s, curve)) + "/s";
+    let bytes_now = |curve| bytes(now(s, curve)) + "/s";
+    let datagrams = |curve| count(now(s, curve)) + " datagrams/s";
+    vec![
+        Figure::new(
+            "messages to backends",
+            messages("messages_to_backend"),
+            "mean of 5 s".into(),
+        ),
+        Figure::new(
+            "messages to peers",
+            messages("messages_to_peer"),
+            "mean of 5 s".into(),
+        ),
+        Figure::new("UDP in", bytes_now("bytes_in"), datagrams("datagrams_in")),
+        Figure::new(
+            "UDP out",
+            bytes_now("bytes_out"),
+            datagrams("datagrams_out"),
+        ),
+    ]
+}
+
+fn machine(s: &Status) -> Vec<Figure> {
+    let busy = now(s, "busy");
     let (queued, queued_limit) = (s.queued_bytes as f64, s.queued_bytes_limit as f64);
-    let groups = [
-        (
-            "Players",
-            vec![
-                Figure::new(
-                    "peers",
-                    count(s.peers as f64),
-                    format!("of {}", count(s.peers_limit as f64)),
-                )
-                .filled(s.peers as f64, s.peers_limit as f64, ALMOST_FULL),
-                Figure::new("in bad mode", share(bad_share), count(bad) + " peers")
-                    .filled(bad, peers, BAD_MODE),
-                Figure::new("round trip", brief(s.rtt.p50), below(brief(s.rtt.p95))),
-                Figure::new("loss", known(s.loss.p50), below(known(s.loss.p95))),
-            ],
+    let rejected: u64 = s.rejects.iter().map(|reason| reason.last_minute).sum();
+    vec![
+        Figure::new("workers busy", share(busy), "of their time".into()).filled(
+            busy,
+            1.0,
+            WORKERS_BUSY,
         ),
-        (
-            "Traffic",
-            vec![
-                Figure::new(
-                    "messages to backends",
-                    messages("messages_to_backend"),
-                    "mean of 5 s".into(),
-                ),
-                Figure::new(
-                    "messages to peers",
-                    messages("messages_to_peer"),
-                    "mean of 5 s".into(),
-                ),
-                Figure::new("UDP in", bytes_now("bytes_in"), datagrams("datagrams_in")),
-                Figure::new(
-                    "UDP out",
-                    bytes_now("bytes_out"),
-                    datagrams("datagrams_out"),
-                ),
-            ],
+        Figure::new(
+            "queues",
+            bytes(queued),
+            format!("of {}", bytes(queued_limit)),
+        )
+        .filled(queued, queued_limit, QUEUES_FULL),
+        Figure::new(
+            "memory",
+            bytes(s.memory_bytes as f64),
+            format!("{} of {} files", s.open_fds, s.max_fds),
         ),
-        (
-            "Machine",
-            vec![
-                Figure::new("workers busy", share(now("busy")), "of their time".into()).filled(
-                    now("busy"),
-                    1.0,
-                    WORKERS_BUSY,
-                ),
-                Figure::new(
-                    "queues",
-                    bytes(queued),
-                    format!("of {}", bytes(queued_limit)),
-                )
-                .filled(queued, queued_limit, QUEUES_FULL),
-                Figure::new(
-                    "memory",
-                    bytes(s.memory_bytes as f64),
-                    format!("{} of {} files", s.open_fds, s.max_fds),
-                ),
-                Figure::new(
-                    "rejected",
-                    messages("rejects"),
-                    count(rejected as f64) + " last minute",
-                ),
-            ],
+        Figure::new(
+            "rejected",
+            count(now(s, "rejects")) + "/s",
+            count(rejected as f64) + " last minute",
         ),
-    ];
-    let group = |(title, figures): &(&str, Vec<Figure>)| {
-        let figures: String = figures.iter().map(Figure::html).collect();
-        format!("<div class=\"box\"><h2>{title}</h2><dl class=\"figures\">{figures}</dl></div>")
-    };
-    groups.iter().map(group).collect()
+    ]
 }
 
 /// A cell of a table, ready to be shown.
