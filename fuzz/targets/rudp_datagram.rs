@@ -1,6 +1,6 @@
 // Any bytes as a rudp datagram: whole or refused, and what was read is written back the same.
 
-use tidegate_proto::rudp::wire::{self, Record};
+use tidegate_proto::rudp::wire;
 
 pub fn run(data: &[u8]) {
     let Ok(records) = wire::parse(data) else {
@@ -10,16 +10,7 @@ pub fn run(data: &[u8]) {
     let mut count = 0;
     for record in records {
         count += 1;
-        match record {
-            Record::Heartbeat => written.push(0),
-            Record::Corrupt => wire::emit_corrupt(&mut written),
-            Record::Request(id) => wire::emit_request(&mut written, id),
-            Record::Missing(id) => wire::emit_missing(&mut written, id),
-            Record::Message { id, payload } => {
-                wire::emit_message_header(&mut written, id, payload.len());
-                written.extend_from_slice(payload);
-            }
-        }
+        wire::emit(record, &mut written);
     }
     assert!(count <= data.len() && written.len() <= data.len());
     let again = wire::parse(&written).expect("own bytes are well-formed");

@@ -130,6 +130,20 @@ pub fn emit_message_header(out: &mut Vec<u8>, id: u16, payload_bytes: usize) {
     out.extend_from_slice(&id.to_be_bytes());
 }
 
+/// Appends a record, whole.
+pub fn emit(record: Record<'_>, out: &mut Vec<u8>) {
+    match record {
+        Record::Heartbeat => out.push(0),
+        Record::Corrupt => emit_corrupt(out),
+        Record::Request(id) => emit_request(out, id),
+        Record::Missing(id) => emit_missing(out, id),
+        Record::Message { id, payload } => {
+            emit_message_header(out, id, payload.len());
+            out.extend_from_slice(payload);
+        }
+    }
+}
+
 /// Whether a record of `record_bytes` still goes into a datagram that holds `used` bytes.
 ///
 /// A message that fits no datagram of this size travels alone, and relies on IP fragments.

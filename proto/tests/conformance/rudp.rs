@@ -50,16 +50,7 @@ fn is_same(record: &Record<'_>, expected: &Value) -> bool {
 fn assert_canonical(records: &[Record<'_>], datagram: &[u8]) {
     let mut written = Vec::new();
     for record in records {
-        match *record {
-            Record::Heartbeat => written.push(0),
-            Record::Corrupt => wire::emit_corrupt(&mut written),
-            Record::Request(id) => wire::emit_request(&mut written, id),
-            Record::Missing(id) => wire::emit_missing(&mut written, id),
-            Record::Message { id, payload } => {
-                wire::emit_message_header(&mut written, id, payload.len());
-                written.extend_from_slice(payload);
-            }
-        }
+        wire::emit(*record, &mut written);
     }
     let again: Vec<_> = wire::parse(&written).expect("own bytes").collect();
     assert_eq!(again, records);
