@@ -12,6 +12,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use tidegate_proto::yojimbo::netcode::wire::is_same_address;
 use tidegate_proto::{
     Channel, CloseReason, Event, Message, Now, Reject, SendError, Stats, Timestamp,
 };
@@ -70,9 +71,7 @@ impl Machine {
         from: SocketAddr,
         datagram: &mut [u8],
     ) -> Result<(), Reject> {
-        let server = self.server();
-        // An IPv6 address also has a scope and a flow, which a token cannot know.
-        if (from.ip(), from.port()) != (server.ip(), server.port()) {
+        if !is_same_address(&from, &self.server()) {
             return Err(Reject::UnknownPeer);
         }
         let outcome = self.dialled.session_mut().handle_datagram(now, datagram);
