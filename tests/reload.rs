@@ -90,14 +90,7 @@ fn a_listener_comes_and_goes() {
     assert_eq!(answer["ok"], true, "{answer}");
     assert_eq!(names(&answer["added"]), ["backend.arena", "listener.arena"]);
     assert_eq!(answer["applied"], Value::Array(Vec::new()), "{answer}");
-    let address = wait_until("its address", PATIENCE, || {
-        scene
-            .server
-            .all_logged("listening")
-            .into_iter()
-            .find(|line| line["listener"] == "arena")
-    });
-    let address = address["address"].as_str().unwrap().to_owned();
+    let address = address_of(&scene, "arena");
     let (_tunnel, entrance) = tunnel(&scene, &address, "gaffer", "");
     let (mut player, mut stream) = join(entrance, &backend);
     wait_for_listeners(&scene, &[("game", 1), ("arena", 1)]);
@@ -255,6 +248,15 @@ fn a_taken_port_changes_nothing() {
     assert!(traffic.stop() > 0);
 }
 
+/// Where a listener is that a reload added.
+fn address_of(scene: &Scene, listener: &str) -> String {
+    let line = wait_until("its address", PATIENCE, || {
+        let mut lines = scene.server.all_logged("listening").into_iter();
+        lines.find(|line| line["listener"] == listener)
+    });
+    line["address"].as_str().unwrap().to_owned()
+}
+
 /// An operator's ban and drain hold for listeners that come later.
 #[test]
 fn a_newcomer_obeys_what_was_ordered_before() {
@@ -264,14 +266,7 @@ fn a_newcomer_obeys_what_was_ordered_before() {
         "[listener.arena]\nprotocol = \"gaffer\"\nbind = [\"127.0.0.1:0\"]\nbackend = \"game\"\n";
     append(&scene, arena);
     assert_eq!(scene.ask(&["reload"])["ok"], true);
-    let address = wait_until("its address", PATIENCE, || {
-        scene
-            .server
-            .all_logged("listening")
-            .into_iter()
-            .find(|line| line["listener"] == "arena")
-    });
-    let address = address["address"].as_str().unwrap().to_owned();
+    let address = address_of(&scene, "arena");
     let (_tunnel, entrance) = tunnel(&scene, &address, "gaffer", "connect_timeout = \"1s\"");
     let mut refused = TcpStream::connect(entrance).unwrap();
     refused.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -283,14 +278,7 @@ fn a_newcomer_obeys_what_was_ordered_before() {
     let later = arena.replace("arena", "later");
     append(&scene, &later);
     assert_eq!(scene.ask(&["reload"])["ok"], true);
-    let address = wait_until("its address", PATIENCE, || {
-        scene
-            .server
-            .all_logged("listening")
-            .into_iter()
-            .find(|line| line["listener"] == "later")
-    });
-    let address = address["address"].as_str().unwrap().to_owned();
+    let address = address_of(&scene, "later");
     let (_other, entrance) = tunnel(&scene, &address, "gaffer", "connect_timeout = \"1s\"");
     let mut refused = TcpStream::connect(entrance).unwrap();
     refused.set_read_timeout(Some(PATIENCE)).unwrap();

@@ -33,6 +33,15 @@ fn closed(relay: &mut Relay, reason: CloseReason) {
     });
 }
 
+/// A client with a stream of its own at the backend.
+fn seated(setup: Setup) -> (Relay, Client, TcpStream) {
+    let (backend, target) = tcp_backend();
+    let relay = Relay::start(&[target], setup);
+    let client = Client::new(relay.address);
+    let stream = accept(&backend);
+    (relay, client, stream)
+}
+
 #[test]
 fn messages_echo_through_tcp() {
     let (backend, target) = tcp_backend();
@@ -230,10 +239,7 @@ fn who_leaves_during_a_connect_is_not_counted_at_the_target() {
 /// Everything the backend wrote before it closed arrives, then the reason.
 #[test]
 fn a_closing_backend_loses_nothing_it_wrote() {
-    let (backend, target) = tcp_backend();
-    let mut relay = Relay::start(&[target], Setup::default());
-    let mut client = Client::new(relay.address);
-    let mut stream = accept(&backend);
+    let (mut relay, mut client, mut stream) = seated(Setup::default());
     for number in 0..2_000u32 {
         write_frame(&mut stream, &number.to_be_bytes());
     }
@@ -248,10 +254,7 @@ fn a_closing_backend_loses_nothing_it_wrote() {
 /// A backend that has only stopped writing still gets what its peer sends meanwhile.
 #[test]
 fn a_half_closed_backend_still_reads() {
-    let (backend, target) = tcp_backend();
-    let mut relay = Relay::start(&[target], Setup::default());
-    let mut client = Client::new(relay.address);
-    let mut stream = accept(&backend);
+    let (mut relay, mut client, mut stream) = seated(Setup::default());
     client.run_until("welcome", |client| client.welcome);
     client.acknowledges = false;
     write_frame(&mut stream, b"last words");
@@ -267,10 +270,7 @@ fn a_half_closed_backend_still_reads() {
 
 #[test]
 fn a_killed_backend_ends_the_session() {
-    let (backend, target) = tcp_backend();
-    let mut relay = Relay::start(&[target], Setup::default());
-    let mut client = Client::new(relay.address);
-    let mut stream = accept(&backend);
+    let (mut relay, mut client, mut stream) = seated(Setup::default());
     write_frame(&mut stream, b"before");
     client.run_until("a message", |client| client.received.len() == 1);
     socket2::SockRef::from(&stream)
@@ -286,10 +286,7 @@ fn a_killed_backend_ends_the_session() {
 /// stream ends in order, although the backend wrote what nobody will read.
 #[test]
 fn what_was_accepted_reaches_a_slow_backend_after_the_goodbye() {
-    let (backend, target) = tcp_backend();
-    let mut relay = Relay::start(&[target], Setup::default());
-    let mut client = Client::new(relay.address);
-    let mut stream = accept(&backend);
+    let (mut relay, mut client, mut stream) = seated(Setup::default());
     client.run_until("welcome", |client| client.welcome);
     client.acknowledges = false;
     write_frame(&mut stream, b"unread");
@@ -364,10 +361,7 @@ fn a_backend_that_never_reads_is_given_up() {
 /// A backend that floods is read as fast as the peer acknowledges, and memory stays flat.
 #[test]
 fn a_flooding_backend_waits_for_its_peer() {
-    let (backend, target) = tcp_backend();
-    let mut relay = Relay::start(&[target], Setup::default());
-    let mut client = Client::new(relay.address);
-    let mut stream = accept(&backend);
+    let (mut relay, mut client, mut stream) = seated(Setup::default());
     client.run_until("welcome", |client| client.welcome);
     client.acknowledges = false;
     stream.set_nonblocking(true).unwrap();
@@ -415,10 +409,7 @@ fn a_flooding_backend_waits_for_its_peer() {
 
 #[test]
 fn a_backend_may_write_byte_by_byte() {
-    let (backend, target) = tcp_backend();
-    let relay = Relay::start(&[target], Setup::default());
-    let mut client = Client::new(relay.address);
-    let mut stream = accept(&backend);
+    let (_relay, mut client, mut stream) = seated(Setup::default());
     client.run_until("welcome", |client| client.welcome);
     let mut bytes = Vec::new();
     for number in 0..40u32 {
@@ -442,10 +433,7 @@ fn a_backend_may_write_byte_by_byte() {
 /// A frame that no peer could take ends the session as soon as its length is known.
 #[test]
 fn an_oversize_frame_ends_the_session() {
-    let (backend, target) = tcp_backend();
-    let mut relay = Relay::start(&[target], Setup::default());
-    let mut client = Client::new(relay.address);
-    let mut stream = accept(&backend);
+    let (mut relay, mut client, mut stream) = seated(Setup::default());
     client.run_until("welcome", |client| client.welcome);
     write_frame(&mut stream, b"fine");
     stream.write_all(&65_000u16.to_be_bytes()).unwrap();
@@ -457,10 +445,7 @@ fn an_oversize_frame_ends_the_session() {
 
 #[test]
 fn a_message_the_peer_cannot_take_ends_the_session() {
-    let (backend, target) = tcp_backend();
-    let mut relay = Relay::start(&[target], Setup::default());
-    let mut client = Client::new(relay.address);
-    let mut stream = accept(&backend);
+    let (mut relay, mut client, mut stream) = seated(Setup::default());
     client.run_until("welcome", |client| client.welcome);
     write_frame(&mut stream, &[1; 1_001]);
     client.run_until("goodbye", |client| client.goodbye.is_some());
@@ -470,14 +455,11 @@ fn a_message_the_peer_cannot_take_ends_the_session() {
 
 #[test]
 fn a_message_that_fits_no_frame_ends_the_session() {
-    let (backend, target) = tcp_backend();
     let setup = Setup {
         framing: Framing::Line,
         ..Setup::default()
     };
-    let mut relay = Relay::start(&[target], setup);
-    let mut client = Client::new(relay.address);
-    let _stream = accept(&backend);
+    let (mut relay, mut client, _stream) = seated(setup);
     client.run_until("welcome", |client| client.welcome);
     client.send(b"two\nlines");
     client.run_until("goodbye", |client| client.goodbye.is_some());
@@ -488,15 +470,12 @@ fn a_message_that_fits_no_frame_ends_the_session() {
 /// Raw streams are cut and joined as they come: only the bytes count.
 #[test]
 fn a_raw_stream_is_its_bytes() {
-    let (backend, target) = tcp_backend();
     let setup = Setup {
         framing: Framing::Raw,
         max_message: 700,
         ..Setup::default()
     };
-    let relay = Relay::start(&[target], setup);
-    let mut client = Client::new(relay.address);
-    let mut stream = accept(&backend);
+    let (_relay, mut client, mut stream) = seated(setup);
     client.run_until("welcome", |client| client.welcome);
     let bytes: Vec<u8> = (0..100_000u32)
         .map(|n| (n.wrapping_mul(n) >> 7) as u8)
@@ -570,10 +549,7 @@ fn unreliable_messages_are_dropped_first() {
 /// Each empty datagram is one step like any other, and no answer.
 #[test]
 fn ten_thousand_empty_datagrams_are_nothing() {
-    let (backend, target) = tcp_backend();
-    let mut relay = Relay::start(&[target], Setup::default());
-    let mut client = Client::new(relay.address);
-    let mut stream = accept(&backend);
+    let (mut relay, mut client, mut stream) = seated(Setup::default());
     client.run_until("welcome", |client| client.welcome);
     let stranger = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     for round in 0..100 {
@@ -593,10 +569,7 @@ fn ten_thousand_empty_datagrams_are_nothing() {
 /// A drain delivers what was accepted in both directions, and tells both sides.
 #[test]
 fn a_drain_delivers_and_ends() {
-    let (backend, target) = tcp_backend();
-    let relay = Relay::start(&[target], Setup::default());
-    let mut client = Client::new(relay.address);
-    let mut stream = accept(&backend);
+    let (relay, mut client, mut stream) = seated(Setup::default());
     client.run_until("welcome", |client| client.welcome);
     client.acknowledges = false;
     for number in 0..100u32 {
@@ -625,10 +598,7 @@ fn a_drain_delivers_and_ends() {
 
 #[test]
 fn a_stop_is_quick() {
-    let (backend, target) = tcp_backend();
-    let relay = Relay::start(&[target], Setup::default());
-    let mut client = Client::new(relay.address);
-    let _stream = accept(&backend);
+    let (relay, mut client, _stream) = seated(Setup::default());
     client.run_until("welcome", |client| client.welcome);
     relay.tell(Command::Stop);
     client.run("goodbye", Duration::from_secs(1), |client| {
