@@ -45,21 +45,7 @@ fn a_storm_delays_but_loses_nothing() {
                 payload.resize(1025 + index * 15, index as u8);
             }
         }
-        for (end, sent) in pair.ends.iter_mut().zip(&sent) {
-            end.to_send.extend(sent.iter().cloned());
-        }
-        let done = pair.run(600, |pair| {
-            pair.ends[1].received.len() >= sent[0].len()
-                && pair.ends[0].received.len() >= sent[1].len()
-        });
-        assert_eq!(
-            pair.ends[0].closed.or(pair.ends[1].closed),
-            None,
-            "seed {seed}"
-        );
-        assert!(done, "seed {seed}: not everything arrived");
-        assert_same(&pair.ends[1].received, &sent[0]);
-        assert_same(&pair.ends[0].received, &sent[1]);
+        pair.exchange(seed, 600, &sent);
         let damage = pair.damage;
         assert!(
             damage.lost * 5 > damage.sent

@@ -175,6 +175,24 @@ impl Pair {
         }
     }
 
+    /// Both ends send what they have to; all of it arrives within so many seconds, whole and in
+    /// order, and nobody is put out. `seed` is told if not.
+    #[track_caller]
+    pub(crate) fn exchange(&mut self, seed: u64, secs: u64, sent: &[Vec<Vec<u8>>; 2]) {
+        for (end, sent) in self.ends.iter_mut().zip(sent) {
+            end.to_send.extend(sent.iter().cloned());
+        }
+        let done = self.run(secs, |pair| {
+            pair.ends[1].received.len() >= sent[0].len()
+                && pair.ends[0].received.len() >= sent[1].len()
+        });
+        let closed = self.ends[0].closed.or(self.ends[1].closed);
+        assert_eq!(closed, None, "seed {seed}");
+        assert!(done, "seed {seed}: not everything arrived");
+        assert_same(&self.ends[1].received, &sent[0]);
+        assert_same(&self.ends[0].received, &sent[1]);
+    }
+
     /// A datagram appears out of nowhere at an end, as if from the other one.
     pub(crate) fn forge(&mut self, to: usize, datagram: &[u8]) {
         self.serial += 1;

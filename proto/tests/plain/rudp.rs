@@ -39,22 +39,10 @@ fn a_storm_delays_but_loses_nothing() {
         };
         let mut pair = pair(params, STORM, seed);
         let sent = [numbered(1500, 300), numbered(1200, 90)];
-        for (end, sent) in pair.ends.iter_mut().zip(&sent) {
-            end.to_send.extend(sent.iter().cloned());
+        for end in &mut pair.ends {
             end.pace = Duration::from_millis(8);
         }
-        let done = pair.run(300, |pair| {
-            pair.ends[1].received.len() >= sent[0].len()
-                && pair.ends[0].received.len() >= sent[1].len()
-        });
-        assert_eq!(
-            pair.ends[0].closed.or(pair.ends[1].closed),
-            None,
-            "seed {seed}"
-        );
-        assert!(done, "seed {seed}: not everything arrived");
-        assert_same(&pair.ends[1].received, &sent[0]);
-        assert_same(&pair.ends[0].received, &sent[1]);
+        pair.exchange(seed, 300, &sent);
         let damage = pair.damage;
         assert!(
             damage.lost * 5 > damage.sent && damage.duplicated > 100 && damage.overtaken > 100,
