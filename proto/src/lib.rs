@@ -9,6 +9,7 @@ pub mod gaffer;
 pub mod inbox;
 mod life;
 mod presence;
+pub mod random;
 pub mod rate;
 pub mod rtt;
 pub mod rudp;

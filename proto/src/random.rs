@@ -1,6 +1,7 @@
-//! Chance with a seed: the same run twice.
+//! Chance with a seed, which the owner draws: the same numbers twice.
 
-/// SplitMix64 (Steele, Lea, Flood 2014): small, fast, and good enough to shake a protocol.
+/// SplitMix64 (Steele, Lea, Flood 2014): small, fast, and good enough to shake a protocol or to set
+/// a trap in one. Not for keys.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use crate::gaffer::wire::{Header, is_more_recent};
+use crate::random::Random;
 use crate::time::Timestamp;
 
 /// Acknowledgements of packets never sent, within a second, that end a session.
@@ -44,7 +45,7 @@ impl Numbering {
     /// From a first sequence that only `seed` tells.
     pub(super) fn drawn(seed: u64) -> Self {
         let mut traps = Traps::new(seed);
-        let first = (traps.draw() % 0x7fff_ffff) as u32 + 1;
+        let first = (traps.random.next() % 0x7fff_ffff) as u32 + 1;
         Self::with_traps(first, traps)
     }
 
@@ -113,7 +114,7 @@ impl Numbering {
 /// Which sequences are left out.
 #[derive(Debug)]
 struct Traps {
-    random: u64,
+    random: Random,
     packets_left: u32,
     recent: [Option<u32>; 4],
 }
@@ -121,7 +122,7 @@ struct Traps {
 impl Traps {
     fn new(seed: u64) -> Self {
         let mut traps = Self {
-            random: seed,
+            random: Random::new(seed),
             packets_left: 0,
             recent: [None; 4],
         };
@@ -131,7 +132,7 @@ impl Traps {
 
     /// The next trap is 50 to 500 packets away.
     fn rest(&mut self) {
-        self.packets_left = 50 + (self.draw() % 451) as u32;
+        self.packets_left = 50 + (self.random.next() % 451) as u32;
     }
 
     fn is_due(&mut self) -> bool {
@@ -148,14 +149,5 @@ impl Traps {
     fn caught(&self, header: &Header) -> bool {
         let mut set = self.recent.iter().flatten();
         set.any(|trap| header.acknowledges(*trap))
-    }
-
-    /// SplitMix64.
-    fn draw(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.random;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
     }
 }

@@ -5,7 +5,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::random::Random;
+use crate::random::Random;
 use crate::time::Timestamp;
 
 /// What an intruder does.

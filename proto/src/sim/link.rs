@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 use std::ops::AddAssign;
 use std::time::Duration;
 
-use super::random::Random;
+use crate::random::Random;
 use crate::time::Timestamp;
 
 /// IPv4 and UDP headers: what a datagram costs on the wire beside its payload.

@@ -4,13 +4,12 @@ mod books;
 pub mod intruder;
 pub mod link;
 pub mod peer;
-pub mod random;
 pub mod traffic;
 pub mod world;
 
+pub use crate::random::Random;
 pub use intruder::{Intent, Intruder, Shot};
 pub use link::{Conditions, Done, Link};
 pub use peer::{Packet, Peer};
-pub use random::Random;
 pub use traffic::Traffic;
 pub use world::{Watch, Way, World};

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::random::Random;
+use crate::random::Random;
 use crate::session::Message;
 use crate::time::Timestamp;
 
