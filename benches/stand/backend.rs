@@ -41,13 +41,13 @@ struct Shared {
 
 impl Backend {
     pub fn start(habit: Habit) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
-        let address = listener.local_addr().unwrap();
+        let listener = TcpListener::bind("0.0.0.0:0".parse().unwrap()).unwrap();
+        let port = listener.local_addr().unwrap().port();
         let shared = Arc::new(Shared::default());
         let own = shared.clone();
         let thread = std::thread::spawn(move || Work::new(listener, own, habit).run());
         Self {
-            address,
+            address: ([127, 0, 0, 1], port).into(),
             shared,
             thread: Some(thread),
         }
@@ -55,6 +55,16 @@ impl Backend {
 
     pub fn target(&self) -> String {
         format!("tcp://{}", self.address)
+    }
+
+    /// The same under so many addresses. To one address there are 28,000 ports, those of connections
+    /// closed in the last minute among them, and each connect looks for a free one: the more are taken,
+    /// the longer.
+    pub fn targets(&self, count: u8) -> Vec<String> {
+        let port = self.address.port();
+        (1..=count)
+            .map(|host| format!("tcp://127.0.0.{host}:{port}"))
+            .collect()
     }
 
     /// Bytes read so far, frame headers included.
@@ -107,7 +117,8 @@ struct Work {
     shared: Arc<Shared>,
     habit: Habit,
     poll: Poll,
-    streams: Vec<(TcpStream, Vec<u8>)>,
+    /// By token; those that ended are gone, and their numbers are not used again.
+    streams: Vec<Option<(TcpStream, Vec<u8>)>>,
     buffer: Vec<u8>,
     way_up: Spread,
 }
@@ -158,25 +169,33 @@ impl Work {
                 .registry()
                 .register(&mut stream, token, Interest::READABLE)
                 .unwrap();
-            self.streams.push((stream, Vec::new()));
+            self.streams.push(Some((stream, Vec::new())));
             self.shared.streams.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     fn read(&mut self, index: usize) {
+        if let Some((mut stream, mut rest)) = self.streams[index].take()
+            && self.serve(&mut stream, &mut rest)
+        {
+            self.streams[index] = Some((stream, rest));
+        }
+    }
+
+    /// Reads all there is; whether more may come.
+    fn serve(&mut self, stream: &mut TcpStream, rest: &mut Vec<u8>) -> bool {
         loop {
-            let (stream, rest) = &mut self.streams[index];
             let held = rest.len();
             self.buffer[..held].copy_from_slice(rest);
             rest.clear();
             let count = match stream.read(&mut self.buffer[held..]) {
-                Ok(0) => return,
+                Ok(0) => return false,
                 Ok(count) => count,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     rest.extend_from_slice(&self.buffer[..held]);
-                    return;
+                    return true;
                 }
-                Err(_) => return,
+                Err(_) => return false,
             };
             self.shared.bytes.fetch_add(count as u64, Ordering::Relaxed);
             let end = held + count;
@@ -190,13 +209,13 @@ impl Work {
                         Err(error) if error.kind() == ErrorKind::WouldBlock => {
                             std::thread::yield_now();
                         }
-                        Err(_) => return,
+                        Err(_) => return false,
                     }
                 }
                 rest.extend_from_slice(&self.buffer[whole..end]);
             }
             if end < self.buffer.len() {
-                return;
+                return true;
             }
         }
     }

@@ -92,7 +92,13 @@ impl Players {
         let session = Connector::new(now, self.params.clone(), token, u64::from(number));
         let address = SocketAddr::from((Ipv4Addr::from(FIRST + number), 1));
         let id = self.endpoint.dial(now, address, Box::new(session));
-        assert_eq!(id.slot(), self.ids.len(), "players are numbered by slot");
+        let slot = self.ids.len();
+        assert_eq!(
+            id.slot(),
+            slot,
+            "its slot is its number, as nobody left: {:?}",
+            self.closed
+        );
         self.ids.push(id);
     }
 

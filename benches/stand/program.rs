@@ -45,8 +45,8 @@ pub struct Usage {
 }
 
 impl Program {
-    /// `tidegate serve` in front of this backend. Limits are set so that no bench meets them.
-    pub fn serve(place: &Place, backend: &str, workers: usize, more: &str) -> Self {
+    /// `tidegate serve` in front of this backend, under all its addresses. Limits are set so that no bench meets them.
+    pub fn serve(place: &Place, targets: &[String], workers: usize, more: &str) -> Self {
         let config = format!(
             r#"
 version = 1
@@ -77,7 +77,7 @@ handshakes = {{ rate = 1000000, burst = 1000000 }}
 [listener.bench.netcode]
 key_file = "netcode.key"
 [backend.bench]
-targets = ["{backend}"]
+targets = {targets:?}
 framing = "u16be"
 max_message = "60KiB"
 health = {{ kind = "off" }}
