@@ -10,16 +10,21 @@
 //! Rule: docs/wire/yojimbo.md. What rides in which packet, and when, is the sender's decision.
 
 mod emit;
+mod objection;
 mod profile;
 mod receiver;
 mod reliable_ordered;
+mod sink;
+mod size;
 mod wire;
 
-pub use emit::{Overhead, PacketSize, PacketWriter, Split};
+pub use emit::{PacketWriter, Split};
+pub use objection::{Objection, Stall};
 pub use profile::{
     CHANNELS_MAX, Carriage, ChannelProfile, Delivery, FIXED_BITS_MAX, Layout, Profile, ProfileError,
 };
-pub use receiver::{Objection, Receiver, Stall};
+pub use receiver::Receiver;
+pub use size::{Overhead, PacketSize};
 pub use wire::{
     BlockFragment, Body, BodyScratch, ConnectionPacket, FragmentPlace, Item, Message, PacketError,
 };

@@ -6,11 +6,13 @@
 
 use std::sync::Arc;
 
+use super::objection::{Objection, Stall};
 use super::profile::Profile;
 use super::reliable_ordered::ReliableOrdered;
+use super::sink::Sink;
 use super::wire::{BodyScratch, ConnectionPacket, Item};
 use crate::inbox::Inbox;
-use crate::session::{Channel, CloseReason, Reject};
+use crate::session::Channel;
 use crate::stats::Stats;
 use crate::time::Timestamp;
 
@@ -30,92 +32,6 @@ pub struct Receiver {
     profile: Arc<Profile>,
     /// By channel; `None` where the channel is unreliable and remembers nothing.
     channels: Box<[Option<ReliableOrdered>]>,
-}
-
-/// Why a packet is not taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Objection {
-    /// The inbox waits for its owner. The packet must not be acknowledged; it comes again.
-    InboxFull,
-    /// Too much waits behind a gap, or too many blocks at once. Likewise.
-    WindowFull,
-    /// A message id beyond the receive window: a protocol error.
-    WindowOverflow,
-    /// Two fragments of a block do not agree on their number: a protocol error.
-    FragmentCountChanged,
-}
-
-impl Objection {
-    /// Whether the peer broke the protocol; otherwise the packet is merely refused.
-    pub const fn is_violation(self) -> bool {
-        match self {
-            Self::InboxFull | Self::WindowFull => false,
-            Self::WindowOverflow | Self::FragmentCountChanged => true,
-        }
-    }
-}
-
-impl From<Objection> for Reject {
-    fn from(objection: Objection) -> Self {
-        if objection.is_violation() {
-            Self::ProtocolError
-        } else {
-            Self::Refused
-        }
-    }
-}
-
-/// What a peer stopped sending.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stall {
-    /// A message that others wait for.
-    Gap,
-    /// The rest of a block.
-    Block,
-}
-
-impl From<Stall> for CloseReason {
-    fn from(stall: Stall) -> Self {
-        match stall {
-            Stall::Gap | Stall::Block => Self::PeerGapStall,
-        }
-    }
-}
-
-/// Where one channel's messages go, and what is counted on the way.
-pub(super) struct Sink<'a> {
-    channel: Channel,
-    inbox: &'a mut Inbox,
-    stats: &'a mut Stats,
-}
-
-impl Sink<'_> {
-    pub(super) fn deliver(&mut self, payload: &[u8]) {
-        self.push(true, payload);
-    }
-
-    /// Unreliable messages are the first to go when the backend is slow.
-    fn deliver_or_drop(&mut self, payload: &[u8]) {
-        if self.inbox.is_taking() {
-            self.push(false, payload);
-        } else {
-            self.stats.unreliable_dropped += 1;
-        }
-    }
-
-    fn push(&mut self, reliable: bool, payload: &[u8]) {
-        self.inbox.push(self.channel, reliable, payload);
-        self.stats.messages_received += 1;
-        self.stats.message_bytes_received += payload.len() as u64;
-    }
-
-    pub(super) fn duplicate(&mut self) {
-        self.stats.messages_duplicate += 1;
-    }
-
-    pub(super) fn block_failed(&mut self) {
-        self.stats.reassembly_failures += 1;
-    }
 }
 
 impl Receiver {

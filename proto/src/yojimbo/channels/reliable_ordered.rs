@@ -15,8 +15,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::objection::{Objection, Stall};
 use super::profile::ChannelProfile;
-use super::receiver::{Objection, Sink, Stall};
+use super::sink::Sink;
 use super::wire::FragmentPlace;
 use crate::inbox::MESSAGE_OVERHEAD;
 use crate::sequence::is_newer;

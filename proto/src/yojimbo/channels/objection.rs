@@ -1,0 +1,53 @@
+//! What a receiver has against a packet, or against its peer.
+
+use crate::session::{CloseReason, Reject};
+
+/// Why a packet is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Objection {
+    /// The inbox waits for its owner. The packet must not be acknowledged; it comes again.
+    InboxFull,
+    /// Too much waits behind a gap, or too many blocks at once. Likewise.
+    WindowFull,
+    /// A message id beyond the receive window: a protocol error.
+    WindowOverflow,
+    /// Two fragments of a block do not agree on their number: a protocol error.
+    FragmentCountChanged,
+}
+
+impl Objection {
+    /// Whether the peer broke the protocol; otherwise the packet is merely refused.
+    pub const fn is_violation(self) -> bool {
+        match self {
+            Self::InboxFull | Self::WindowFull => false,
+            Self::WindowOverflow | Self::FragmentCountChanged => true,
+        }
+    }
+}
+
+impl From<Objection> for Reject {
+    fn from(objection: Objection) -> Self {
+        if objection.is_violation() {
+            Self::ProtocolError
+        } else {
+            Self::Refused
+        }
+    }
+}
+
+/// What a peer stopped sending.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stall {
+    /// A message that others wait for.
+    Gap,
+    /// The rest of a block.
+    Block,
+}
+
+impl From<Stall> for CloseReason {
+    fn from(stall: Stall) -> Self {
+        match stall {
+            Stall::Gap | Stall::Block => Self::PeerGapStall,
+        }
+    }
+}

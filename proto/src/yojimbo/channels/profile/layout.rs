@@ -1,0 +1,49 @@
+//! How one type of message is laid out.
+
+use std::fmt;
+
+/// How the body of a message type is laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// A length in this range, then that many bytes, aligned.
+    Bytes {
+        /// Shortest.
+        min: u16,
+        /// Longest.
+        max: u16,
+    },
+    /// Nothing; the block that comes with the message is the payload.
+    Block,
+    /// This many bits as they are, not aligned; as a payload, whole bytes with zeros on top.
+    Bits(u16),
+}
+
+impl Layout {
+    /// Bytes of the longest payload inside a message.
+    pub(super) fn longest(self) -> Option<usize> {
+        match self {
+            Self::Bytes { max, .. } => Some(usize::from(max)),
+            Self::Block => None,
+            Self::Bits(bits) => Some(usize::from(bits).div_ceil(8)),
+        }
+    }
+
+    /// Whether a payload of `length` bytes has this layout, inline.
+    pub fn takes(self, length: usize) -> bool {
+        match self {
+            Self::Bytes { min, max } => (usize::from(min)..=usize::from(max)).contains(&length),
+            Self::Block => false,
+            Self::Bits(bits) => length == usize::from(bits).div_ceil(8),
+        }
+    }
+}
+
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bytes { min, max } => write!(f, "{min} to {max} bytes"),
+            Self::Block => write!(f, "a block"),
+            Self::Bits(bits) => write!(f, "{bits} bits"),
+        }
+    }
+}
