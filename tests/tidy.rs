@@ -246,3 +246,33 @@ fn the_evidence_exists() {
     }
     assert!(rows > 100, "{rows} rows");
 }
+
+/// A path in backticks is a path of this repository.
+#[test]
+fn files_that_pages_name_are_there() {
+    let mut pages = files("docs", ".md");
+    pages.extend(["README.md", "fuzz/README.md"].map(|page| root().join(page)));
+    let mut named = 0;
+    for page in pages {
+        let text = read(&page);
+        // What is fenced is shell or a picture.
+        let prose = text.split("```").step_by(2).collect::<String>();
+        for name in prose.split('`').skip(1).step_by(2) {
+            let Some((top, _)) = name.split_once('/') else {
+                continue;
+            };
+            // X stands for any protocol, and what is built comes and goes.
+            let is_path =
+                !name.contains(['*', ' ', '\n']) && !name.contains("/X") && top != "target";
+            if is_path && !top.is_empty() && root().join(top).is_dir() {
+                named += 1;
+                assert!(
+                    root().join(name).exists(),
+                    "{} names {name}, which is gone",
+                    page.display()
+                );
+            }
+        }
+    }
+    assert!(named > 100, "{named} paths");
+}
