@@ -1,4 +1,4 @@
-# What the check run does: format, lints, tests of both crates, docs.
+# Format, lints, tests of all packages, docs.
 check:
     cargo fmt --all --check
     cargo clippy --workspace --all-targets -- -D warnings

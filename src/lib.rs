@@ -1,5 +1,19 @@
 //! tidegate: ends reliable-UDP game protocols and forwards framed, ordered messages to local
 //! TCP or Unix-socket backends.
+//!
+//! ```text
+//!   cli ─▶ config ─▶ serve, connect ─▶ post, protocol        from a command line to listeners
+//!                         │
+//!                         ▼  a thread each
+//!   worker ─▶ listener ─▶ udp, admission, backend            a turn: datagrams, clocks, streams
+//!     │          └──────▶ framing, proxy_protocol, alarms
+//!     ▼ counters
+//!   board ─▶ admin, metrics, logging                         what operators see
+//!   control ─▶ workers, reload, backends                     what operators change
+//!   clock, capacity, tokens, token_history                   what all of them share
+//!   shutdown, notify, exit, core_dumps                       how it ends
+//!   load, lag, demo, capture, replay                         instruments
+//! ```
 
 pub mod admin;
 pub mod admission;
