@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use crate::gaffer::wire::{FRAGMENT_BYTES, Record, Records};
 use crate::inbox::{Inbox, MESSAGE_OVERHEAD};
-use crate::sender::Received;
+use crate::sender::{AWAITED, Received};
 use crate::session::Reject;
 
 /// Messages from the next one on that may wait for it. The sender never goes further.
@@ -49,6 +49,8 @@ pub(super) struct Brought {
     pub(super) fragments: u64,
     pub(super) has_content: bool,
     pub(super) has_news: bool,
+    /// Many messages waited for one of these.
+    pub(super) is_awaited: bool,
     pub(super) is_goodbye: bool,
 }
 
@@ -57,6 +59,7 @@ impl Brought {
         match (self.has_content, self.has_news) {
             (false, _) => Received::Nothing,
             (true, false) => Received::Repeats,
+            (true, true) if self.is_awaited => Received::Awaited,
             (true, true) => Received::News,
         }
     }
@@ -188,6 +191,7 @@ impl Receiver {
     }
 
     fn deliver_stored(&mut self, inbox: &mut Inbox, brought: &mut Brought) {
+        let before = brought.messages;
         while let Some(Some(_)) = self.window.front() {
             let Some(payload) = self.window.front_mut().and_then(Option::take) else {
                 return;
@@ -195,6 +199,7 @@ impl Receiver {
             self.stored_bytes -= payload.len() + MESSAGE_OVERHEAD;
             self.deliver(&payload, inbox, brought);
         }
+        brought.is_awaited |= brought.messages > before + AWAITED as u64;
         if self.window.is_empty() {
             self.window.shrink_to(64);
         }
@@ -239,6 +244,8 @@ impl Receiver {
             let payload = std::mem::take(&mut large.bytes);
             self.deliver(&payload, inbox, brought);
             self.deliver_stored(inbox, brought);
+            // The sender begins nothing else before it knows.
+            brought.is_awaited = true;
         }
     }
 }

@@ -16,9 +16,13 @@ pub enum Received {
     Repeats,
     /// At least one new message or fragment.
     News,
-    /// The last piece of a block. The peer sends no other before it knows, so it waits for this.
-    Block,
+    /// What the peer may need to know before it sends more: the last piece of a block, or a message
+    /// that [many](AWAITED) others waited for.
+    Awaited,
 }
+
+/// So many messages delivered by one packet show that its sender may stand at the end of its window.
+pub const AWAITED: usize = 32;
 
 /// The debt of acknowledgements.
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,10 +47,10 @@ impl AckTimer {
             Received::Nothing => None,
             Received::Repeats => Some(params.ack_delay_repeat),
             Received::News => Some(params.ack_delay),
-            Received::Block => Some(Duration::ZERO),
+            Received::Awaited => Some(Duration::ZERO),
         };
         let mut wait = wait.inspect(|_| self.eliciting += 1);
-        if wait.is_some() && !in_order && what != Received::Block {
+        if wait.is_some() && !in_order && what != Received::Awaited {
             // The peer waits for exactly this to know what was lost. Soon and not at once: the
             // packet that seems missing may be the next one in the same batch.
             wait = Some(Duration::from_millis(1));

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use crate::sender::{Fragment, Framing, Lane, Params, Received, Sender};
+use crate::sender::{AWAITED, Fragment, Framing, Lane, Params, Received, Sender};
 use crate::session::Channel;
 use crate::time::Timestamp;
 
@@ -122,15 +122,19 @@ impl Peer {
         }
         let in_order = newest.map_or(0, |n| n + 1) == packet.number;
         let mut what = Received::Nothing;
+        let delivered = self.delivered.len();
         for (lane, id, payload) in &packet.messages {
             let news = self.take_message(*lane, *id, payload);
             what = worth(what, news);
+        }
+        if self.delivered.len() > delivered + packet.messages.len() + AWAITED {
+            what = Received::Awaited;
         }
         if let Some((fragment, payload)) = &packet.fragment {
             let delivered = self.delivered.len();
             let news = self.take_fragment(*fragment, payload);
             what = if self.delivered.len() > delivered {
-                Received::Block
+                Received::Awaited
             } else {
                 worth(what, news)
             };

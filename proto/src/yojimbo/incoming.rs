@@ -17,7 +17,7 @@ use super::reliable::{self, Arrival, DatagramError, Header};
 use super::unwritten::Unwritten;
 use crate::inbox::Inbox;
 use crate::presence::Presence;
-use crate::sender::Received;
+use crate::sender::{AWAITED, Received};
 use crate::sequence;
 use crate::session::{AckPolicy, Reject};
 use crate::stats::Stats;
@@ -117,13 +117,15 @@ impl Incoming {
             self.channels
                 .apply(heard, &packet, &mut self.inbox, &mut self.stats);
         }
+        let carried = u64::from(packet.messages());
+        let repeats = self.stats.messages_duplicate - known;
+        let delivered = self.stats.messages_received - received;
+        // Nothing but a fragment, and yet something was delivered; or much more than was carried.
+        let awaited = if carried > 0 { AWAITED as u64 } else { 0 };
         let what = match packet.is_empty() {
             true => Received::Nothing,
-            false if self.stats.messages_duplicate > known => Received::Repeats,
-            // Nothing but a fragment, and yet something was delivered.
-            false if packet.messages() == 0 && self.stats.messages_received > received => {
-                Received::Block
-            }
+            false if repeats > 0 && repeats >= carried => Received::Repeats,
+            false if delivered > carried + awaited => Received::Awaited,
             false => Received::News,
         };
         match self.ack {
