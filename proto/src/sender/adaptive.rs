@@ -134,14 +134,21 @@ impl Adaptive {
     }
 
     pub(super) fn on_rtt(&mut self, now: Timestamp, rtt: Sample, copies: Copies, params: &Params) {
-        // Bulk fills a queue within a round trip, and of its many packets some are acknowledged at
-        // once. Messages hardly fill one, so for them it must stand for a while, and what the peer may
-        // have held back is no sign of it.
-        let (limit, stands, proven) = if self.bulk.is_limited() || self.by_bulk {
-            (params.queue_max, Duration::ZERO, rtt.took)
+        // Bulk fills a queue within a round trip; messages hardly do, so for them it must stand for a
+        // while.
+        let is_bulk = self.bulk.is_limited() || self.by_bulk;
+        let (limit, stands) = if is_bulk {
+            (params.queue_max, Duration::ZERO)
         } else {
-            let stands = Duration::from_millis(300);
-            (params.queue_max_messages, stands, rtt.least)
+            (params.queue_max_messages, Duration::from_millis(300))
+        };
+        // What the peer may have held back is no sign of a queue. Of the packets of bulk some are
+        // acknowledged at once, unless they are far between.
+        let held = rtt.took.saturating_sub(rtt.least);
+        let proven = if is_bulk && held <= HELD_MAX {
+            rtt.took
+        } else {
+            rtt.least
         };
         let (limit, packet) = (limit.as_secs_f64(), self.bulk.packet_time());
         let limits = Limits {
@@ -348,3 +355,6 @@ impl Adaptive {
         self.window_began = now;
     }
 }
+
+/// Longer than peers with packets in quick succession hold acknowledgements back.
+const HELD_MAX: Duration = Duration::from_millis(50);

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::time::Timestamp;
 
+use super::overflow::{Brim, Losses};
 use super::params::Params;
 
 /// Bytes a second for bulk.
@@ -14,7 +15,7 @@ pub(super) struct Bulk {
     /// Bulk is waiting for the rate; else acknowledgements say nothing about the path's.
     is_limited: bool,
     limited_at: Timestamp,
-    /// Doubling per round trip, until the first sign of a queue.
+    /// Growing by shares per round trip, until the first sign of a queue.
     starting: bool,
     grown_at: Timestamp,
     /// Growth steps without any queue: the longer, the faster the search.
@@ -24,6 +25,7 @@ pub(super) struct Bulk {
     /// Growth steps above that without the first sign of a queue.
     clear: u32,
     losses: Losses,
+    brim: Brim,
     metered_from: Option<Timestamp>,
     metered_bytes: f64,
     /// Delivered rates of the last spans, newest last.
@@ -42,6 +44,7 @@ impl Bulk {
             ceiling: 0.0,
             clear: 0,
             losses: Losses::default(),
+            brim: Brim::default(),
             metered_from: None,
             metered_bytes: 0.0,
             delivered: [0.0; 4],
@@ -132,28 +135,52 @@ impl Bulk {
         }
         let best = self.best_delivered();
         let sign = queue > (params.queue_max.as_secs_f64() / 3.0).max(2.0 * jitter);
-        // A queue too short to be felt, or somebody who drops what is above a rate.
-        let overflows = self.losses.rise(now, step);
-        if best > 0.0 && (overflows || self.starting && sign) {
+        // What the path loses anyway was carried to where it got lost.
+        let share = f64::from(1.0 - self.losses.usual());
+        let carried = best / share;
+        let noise = 2.0 * jitter;
+        let fills = self.brim.rises(now, step, self.rate, queue, noise);
+        let is_full = self.brim.is_near(self.rate, queue, noise);
+        let overflows = self.losses.rise(now, step, is_full);
+        if overflows {
+            self.brim.overflowed(now + 4 * step, carried);
+        }
+        if best > 0.0 && (overflows || fills || self.starting && sign) {
             // Where no queue is felt, none has to drain.
             let keep = if sign { params.bulk_return } else { KEEP };
-            self.meet_end(best, keep, params);
+            // A path that is merely full delivers evenly; others delivered most a moment ago.
+            let end = if self.starting || overflows {
+                carried
+            } else {
+                self.usually_delivered() / share
+            };
+            self.meet_end(end, keep, params);
             self.grown_at = now + step;
+            self.losses.rest_until(now + 2 * step);
         }
         if now.since(self.grown_at) < step || now < self.grown_at {
             return;
         }
         self.grown_at = now;
         if self.starting {
-            // Doubling goes on while the path delivers what it is sent.
-            if best == 0.0 || self.delivered[3] > 0.35 * self.rate {
-                self.rate *= 2.0;
+            // It goes on while the path delivers what it is sent: half of it, a round trip later, while
+            // doubling.
+            let (times, enough) = if self.ceiling > 0.0 {
+                (AGAIN, 0.8)
+            } else {
+                (2.0, 0.35)
+            };
+            if best == 0.0 || self.delivered[3] > enough * self.rate {
+                self.rate *= times;
             }
         } else {
             self.calm = if queue < low { self.calm + 1 } else { 0 };
             let haste = (1.0 + f64::from(self.calm) / 10.0).min(8.0);
             let step = (0.06 * self.rate).clamp(400.0, params.bulk_step);
-            self.rate += haste * (step + params.bulk_growth * self.rate);
+            // A rate that is not used, because the window is, is not found to be too low.
+            if self.rate < USED * carried {
+                self.rate += haste * (step + params.bulk_growth * self.rate);
+            }
             self.look_anew(sign || overflows);
         }
         if best > 0.0 {
@@ -162,13 +189,13 @@ impl Bulk {
         self.rate = self.rate.min(params.bulk_max);
     }
 
-    /// The path brought no more than `best`: goes on with some of it.
-    fn meet_end(&mut self, best: f64, keep: f64, params: &Params) {
+    /// The path carried no more than that: goes on with some of it.
+    fn meet_end(&mut self, carried: f64, keep: f64, params: &Params) {
         self.starting = false;
         self.clear = 0;
         self.calm = 0;
-        self.ceiling = best;
-        self.rate = self.rate.min(keep * best).max(params.bulk_min);
+        self.ceiling = carried;
+        self.rate = self.rate.min(keep * carried).max(params.bulk_min);
     }
 
     /// Where a queue was met last, there is none now, for some round trips: what was met there was
@@ -194,7 +221,7 @@ impl Bulk {
         } else {
             0.5 * self.rate
         };
-        self.ceiling = delivered;
+        self.ceiling = best.max(delivered);
         self.rate = (params.bulk_cut * delivered).max(params.bulk_min);
         self.starting = false;
     }
@@ -253,48 +280,30 @@ impl Bulk {
         0.5 * (self.delivered[2] + self.delivered[3])
     }
 
+    /// The second best of the last spans: one of them may be luck, and others may be pauses.
+    fn usually_delivered(&self) -> f64 {
+        let mut spans = self.delivered;
+        spans.sort_by(f64::total_cmp);
+        spans[2]
+    }
+
     fn best_delivered(&self) -> f64 {
         self.delivered.iter().copied().fold(0.0, f64::max)
     }
 }
 
-/// What is lost of what is sent, now and usually.
-#[derive(Clone, Copy, Debug, Default)]
-struct Losses {
-    since: Timestamp,
-    packets: u32,
-    lost: u32,
-    /// Smoothed (gain 1/10): also what the path loses whatever is sent.
-    usual: f32,
-}
-
-impl Losses {
-    fn count(&mut self, lost: bool) {
-        self.packets += 1;
-        self.lost += u32::from(lost);
-    }
-
-    /// In the last `step`, clearly more was lost than usual. False until there is enough to say.
-    fn rise(&mut self, now: Timestamp, step: Duration) -> bool {
-        if self.packets < LOSSES_OF || now.since(self.since) < step {
-            return false;
-        }
-        let share = self.lost as f32 / self.packets as f32;
-        (self.since, self.packets, self.lost) = (now, 0, 0);
-        let rise = share > 1.5 * self.usual + 0.05;
-        self.usual += 0.1 * (share - self.usual);
-        rise
-    }
-}
-
-/// Packets that make a share, at least.
-const LOSSES_OF: u32 = 64;
-
-/// What is kept of the delivered rate where loss alone says that the path's end was met.
+/// What is kept of the delivered rate where no queue has to drain.
 const KEEP: f64 = 0.95;
 
 /// So far above the last ceiling, a path at its end would show a queue within a few round trips.
 const CLEAR_ABOVE: f64 = 1.1;
 
-/// Round trips without one before doubling begins again.
+/// Round trips without one before the rate grows by shares again.
 const CLEAR_STEPS: u32 = 3;
+
+/// By this much then, and no more: the path's end was near once, and at twice what it takes, every packet
+/// that is made of several datagrams breaks.
+const AGAIN: f64 = 1.125;
+
+/// Beyond this times what was carried, the rate is not what limits.
+const USED: f64 = 1.2;

@@ -78,8 +78,9 @@ impl Sender {
 
     /// The planned packet left under `number` (greater than any before) as `wire_bytes` bytes.
     pub fn on_sent(&mut self, now: Timestamp, number: u64, wire_bytes: usize) {
-        let (fresh, fleeting) = self.commit_messages(number);
-        let fresh = fresh | self.commit_fragment(number);
+        let (fresh, prompts) = self.commit_messages(number);
+        let fragment = self.commit_fragment(number);
+        let (fresh, prompts) = (fresh || fragment, prompts || fragment);
         let lanes = &self.lanes;
         let messages =
             self.plan.messages.iter().filter(|planned| {
@@ -103,7 +104,7 @@ impl Sender {
         // What an idle peer's keep-alives could tell is not worth the memory.
         if !self.plan.is_empty() || self.unsettled > 0 {
             self.in_flight
-                .push(number, now, wire_bytes, fresh || fleeting, thick, items);
+                .push(number, now, wire_bytes, prompts, thick, items);
         }
         if self.in_flight.get(number).is_some_and(Sent::has_items) {
             self.unsettled += 1;
@@ -125,10 +126,11 @@ impl Sender {
         self.forget(now);
     }
 
-    /// Marks the planned messages as sent. Whether a reliable one of them was new, and whether there
-    /// was an unreliable one, which always is.
+    /// Marks the planned messages as sent. Whether a reliable one of them was new, and whether the peer
+    /// lacked one at all, so that it acknowledges soon. A path that loses much carries little but what
+    /// was lost: who took the time of new messages only would be blind there.
     fn commit_messages(&mut self, number: u64) -> (bool, bool) {
-        let (mut fresh, mut fleeting) = (false, false);
+        let (mut fresh, mut prompts) = (false, false);
         for planned in &self.plan.messages {
             match &mut self.lanes[usize::from(planned.lane)] {
                 Queue::Reliable { outbox, .. } => {
@@ -140,19 +142,22 @@ impl Sender {
                             fresh = true;
                             self.counters.messages_sent_reliable += 1;
                         }
-                        (_, 0) => self.counters.messages_resent += 1,
+                        (_, 0) => {
+                            prompts = true;
+                            self.counters.messages_resent += 1;
+                        }
                         _ => self.counters.messages_repeated += 1,
                     }
                     outbox.on_sent(planned.id, number);
                 }
                 Queue::Unreliable(queue) => {
                     queue.pop();
-                    fleeting = true;
+                    prompts = true;
                     self.counters.messages_sent_unreliable += 1;
                 }
             }
         }
-        (fresh, fleeting)
+        (fresh, fresh || prompts)
     }
 
     fn commit_fragment(&mut self, number: u64) -> bool {

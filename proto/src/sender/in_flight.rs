@@ -35,7 +35,7 @@ pub(super) struct Sent {
     /// Where its items begin, counted (wrapping) from the first item ever filed.
     items_from: u32,
     pub(super) fate: Fate,
-    /// Brought something for the first time: its ack is not late on purpose, so it times the path.
+    /// Brought what the peer lacked: its ack is not late on purpose, so it times the path.
     pub(super) fresh: bool,
     /// Copies went with it and its neighbours.
     pub(super) thick: bool,

@@ -24,6 +24,7 @@ mod depart;
 mod governor;
 mod in_flight;
 mod outbox;
+mod overflow;
 mod pace;
 mod params;
 mod queueing;

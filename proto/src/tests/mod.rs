@@ -1,6 +1,7 @@
 //! Scenarios in virtual time: whole sessions over a bad network.
 
 mod attacks;
+mod bulk;
 mod every_protocol;
 mod gaffer;
 mod games;

@@ -1,0 +1,207 @@
+//! Where a path's end shows although no queue is felt: more gets lost than usual, or a queue that holds
+//! only some milliseconds is half full.
+
+use std::time::Duration;
+
+use crate::time::Timestamp;
+
+/// What is lost of what is sent, now and usually.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Losses {
+    since: Timestamp,
+    packets: u32,
+    lost: u32,
+    /// Smoothed: what the path loses whatever is sent.
+    usual: Option<f32>,
+}
+
+impl Losses {
+    pub(super) fn count(&mut self, lost: bool) {
+        self.packets += 1;
+        self.lost += u32::from(lost);
+    }
+
+    /// What is usual, as far as it may be the path's own.
+    pub(super) fn usual(&self) -> f32 {
+        self.usual.unwrap_or(0.0).min(USUAL_MAX)
+    }
+
+    /// What is found lost until then was sent at a rate that is known to be too high.
+    pub(super) fn rest_until(&mut self, at: Timestamp) {
+        self.since = at;
+    }
+
+    /// In the last `step`, clearly more was lost than usual. False until there is enough to say. What
+    /// a path loses that `is_full` teaches nothing about the usual.
+    pub(super) fn rise(&mut self, now: Timestamp, step: Duration, is_full: bool) -> bool {
+        if now < self.since {
+            (self.packets, self.lost) = (0, 0);
+        }
+        if self.packets < LOSSES_OF || now.since(self.since) < step {
+            return false;
+        }
+        let count = self.packets as f32;
+        let share = self.lost as f32 / count;
+        (self.since, self.packets, self.lost) = (now, 0, 0);
+        // The first share is the path's own, or else there is soon more of it.
+        let usual = self.usual.get_or_insert(share.min(USUAL_MAX));
+        let chance = (*usual * (1.0 - *usual) / count).sqrt();
+        let most = 1.5 * *usual + 0.05 + chance;
+        // Slowly up: a rate that is a little too high must not make its own losses usual.
+        let gain = match () {
+            () if share < *usual => 0.1,
+            () if is_full => 0.0,
+            () => 0.03,
+        };
+        *usual += gain * (share.min(most) - *usual);
+        share > most
+    }
+}
+
+/// A queue too short to be felt as one: how much of it was felt when it ran over, so that next time it
+/// need not.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Brim {
+    /// The longest delay of late, in seconds, which fades.
+    crest: f64,
+    /// What it was when the queue ran over; zero while that is not known.
+    depth: f64,
+    /// What the path carried then.
+    rate: f64,
+    /// Times in a row that going slower did not shorten it.
+    tries: u8,
+    again_at: Timestamp,
+}
+
+impl Brim {
+    /// The delay is `queue` at this `rate`: true when it has grown to half of what the queue holds.
+    pub(super) fn rises(
+        &mut self,
+        now: Timestamp,
+        step: Duration,
+        rate: f64,
+        queue: f64,
+        noise: f64,
+    ) -> bool {
+        self.crest = queue.max(self.crest * 0.9);
+        if !self.is_near(rate, queue, noise) {
+            if queue < 0.25 * self.depth {
+                self.tries = 0;
+            }
+            return false;
+        }
+        if now < self.again_at {
+            return false;
+        }
+        self.again_at = now + 4 * step;
+        if self.tries == TRIES {
+            self.depth = 0.0;
+            return false;
+        }
+        self.tries += 1;
+        true
+    }
+
+    /// Half of what the queue holds is there.
+    pub(super) fn is_near(&self, rate: f64, queue: f64, noise: f64) -> bool {
+        let half = 0.5 * self.depth;
+        half > noise.max(NOISE_MIN) && queue > half && rate > NEAR * self.rate
+    }
+
+    /// It ran over, while the path `carried` so much. The next look at it is not before `again_at`.
+    pub(super) fn overflowed(&mut self, again_at: Timestamp, carried: f64) {
+        self.again_at = again_at;
+        self.rate = carried;
+        // A longer one is felt as a queue.
+        self.depth = if self.crest < SHORT { self.crest } else { 0.0 };
+        self.tries = 0;
+    }
+}
+
+/// Packets that make a share, at least.
+const LOSSES_OF: u32 = 64;
+
+/// More than this is hardly a path's own, even if each packet is made of seven datagrams.
+const USUAL_MAX: f32 = 0.1;
+
+/// Cuts in a row after which a queue is somebody else's, or the path another one.
+const TRIES: u8 = 3;
+
+/// Queues that hold less than this, in seconds, are short.
+const SHORT: f64 = 0.02;
+
+/// Delays in seconds below this are the noise of clocks and processors.
+const NOISE_MIN: f64 = 0.001;
+
+/// Below this share of the rate at which the queue ran over, what looks like it is noise.
+const NEAR: f64 = 0.8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::Random;
+
+    const STEP: Duration = Duration::from_millis(50);
+
+    /// Rounds of 100 packets of which `loss(round)` get lost; the rounds in which that was a rise.
+    fn rises(seed: u64, rounds: u64, loss: impl Fn(u64) -> f64) -> Vec<u64> {
+        let mut random = Random::new(seed);
+        let mut losses = Losses::default();
+        let mut found = Vec::new();
+        for round in 0..rounds {
+            for _ in 0..100 {
+                losses.count(random.happens(loss(round)));
+            }
+            let now = Timestamp::from_millis(50 * (round + 1));
+            if losses.rise(now, STEP, false) {
+                found.push(round);
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn what_a_path_always_loses_is_no_rise() {
+        for loss in [0.0, 0.01, 0.07] {
+            let found = rises(3, 1_000, |_| loss);
+            assert!(found.len() < 10, "{found:?} of 1000 at {loss}");
+        }
+    }
+
+    #[test]
+    fn what_is_lost_above_that_is() {
+        let found = rises(4, 220, |round| if round < 200 { 0.02 } else { 0.25 });
+        let late = found.iter().filter(|round| **round >= 200).count();
+        assert!(late >= 10 && found.len() - late < 3, "{found:?}");
+    }
+
+    #[test]
+    fn a_short_queue_is_met_before_it_runs_over_again() {
+        let mut brim = Brim::default();
+        let mut now = Timestamp::from_millis(1_000);
+        let mut at = |brim: &mut Brim, rate: f64, queue_ms: f64| {
+            now += STEP;
+            brim.rises(now, STEP, rate, queue_ms * 1e-3, 0.0)
+        };
+        assert!(!at(&mut brim, 100.0, 5.0), "nothing ran over so far");
+        brim.overflowed(Timestamp::ZERO, 100.0);
+        assert!(!at(&mut brim, 100.0, 1.0));
+        assert!(at(&mut brim, 100.0, 3.0));
+        assert!(!at(&mut brim, 95.0, 3.0), "the answer is a round trip away");
+        assert!(!at(&mut brim, 60.0, 3.0), "at such a rate it is noise");
+    }
+
+    /// After a change of route the round trip is longer whatever is sent: that is no queue of ours.
+    #[test]
+    fn what_going_slower_does_not_shorten_is_left_alone() {
+        let mut brim = Brim::default();
+        brim.rises(Timestamp::ZERO, STEP, 100.0, 0.005, 0.0);
+        brim.overflowed(Timestamp::ZERO, 100.0);
+        let mut met = 0;
+        for round in 0..200 {
+            let now = Timestamp::from_millis(50 * round);
+            met += u32::from(brim.rises(now, STEP, 100.0, 0.006, 0.0));
+        }
+        assert_eq!(met, u32::from(TRIES));
+    }
+}
