@@ -3,6 +3,8 @@
 
 mod errors;
 mod mmsg;
+mod outgoing;
+mod received;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -12,7 +14,10 @@ use mio::{Interest, Registry, Token};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 pub use errors::{UdpError, UdpErrors};
-use mmsg::{Arrivals, BATCH, Departure, Family};
+pub use outgoing::{Outgoing, Sent};
+pub use received::{Received, Route};
+
+use mmsg::{BATCH, Departure, Family};
 
 /// How a socket is made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -144,16 +149,13 @@ impl UdpSocket {
     /// Receives one batch; see [`Received::may_have_left`].
     pub fn receive(&mut self, received: &mut Received) -> Result<(), UdpError> {
         received
-            .arrivals
-            .receive(self.io.as_fd(), received.limit)
-            .map_err(|error| UdpError::of(&error))?;
-        received.adapt();
-        Ok(())
+            .fill_from(self.io.as_fd())
+            .map_err(|error| UdpError::of(&error))
     }
 
     /// Datagrams that the kernel dropped since this was last asked, as far as `received` tells.
     pub fn new_drops(&mut self, received: &Received) -> u64 {
-        let Some(total) = received.dropped else {
+        let Some(total) = received.dropped() else {
             return 0;
         };
         let new = total.wrapping_sub(self.dropped);
@@ -164,11 +166,11 @@ impl UdpSocket {
     /// Sends everything in `outgoing`. What cannot be sent is lost and counted.
     pub fn send(&mut self, outgoing: &Outgoing, sent: &mut Sent) {
         let mut next = 0;
-        while next < outgoing.entries.len() {
+        while next < outgoing.len() {
             let mut departures = [NOTHING; BATCH];
             let mut datagrams = [0; BATCH];
             let mut count = 0;
-            while count < BATCH && next < outgoing.entries.len() {
+            while count < BATCH && next < outgoing.len() {
                 let run = outgoing.run(next, self.segmentation);
                 departures[count] = outgoing.departure(next, run);
                 datagrams[count] = run;
@@ -231,216 +233,12 @@ impl UdpSocket {
     }
 }
 
-/// A batch of datagrams that arrived, and the memory for them. One per worker.
-pub struct Received {
-    arrivals: Arrivals,
-    /// Buffers that the next call offers. Preparing buffers costs time, so their number follows
-    /// how many get filled.
-    limit: usize,
-    filled_all: bool,
-    dropped: Option<u32>,
-}
-
-/// Where a datagram came from, and which of our addresses it was sent to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Route {
-    /// The peer.
-    pub from: SocketAddr,
-    /// Ours, when the socket has several.
-    pub to: Option<IpAddr>,
-}
-
-impl Default for Received {
-    fn default() -> Self {
-        Self {
-            arrivals: Arrivals::new(),
-            limit: BATCH_MIN,
-            filled_all: false,
-            dropped: None,
-        }
-    }
-}
-
-impl Received {
-    /// Buffers filled.
-    pub fn len(&self) -> usize {
-        self.arrivals.len()
-    }
-
-    /// Whether none is.
-    pub fn is_empty(&self) -> bool {
-        self.arrivals.len() == 0
-    }
-
-    /// Whether the socket may have more: the last call filled every buffer it was given.
-    pub fn may_have_left(&self) -> bool {
-        self.filled_all
-    }
-
-    /// The datagrams of one buffer.
-    pub fn take(&mut self, index: usize) -> (Route, impl Iterator<Item = &mut [u8]>) {
-        let (arrival, bytes) = self.arrivals.take(index);
-        let route = Route {
-            from: arrival.from,
-            to: arrival.to,
-        };
-        let segment = if arrival.segment == 0 {
-            bytes.len()
-        } else {
-            arrival.segment
-        };
-        // An empty datagram is one datagram; chunks of it would be none.
-        let (empty, whole) = if bytes.is_empty() {
-            (Some(bytes), None)
-        } else {
-            (None, Some(bytes.chunks_mut(segment)))
-        };
-        (route, empty.into_iter().chain(whole.into_iter().flatten()))
-    }
-
-    fn adapt(&mut self) {
-        let filled = self.arrivals.len();
-        self.filled_all = filled == self.limit;
-        if self.filled_all {
-            self.limit = (self.limit * 2).min(BATCH);
-        } else if filled * 4 < self.limit {
-            self.limit = (self.limit / 2).max(BATCH_MIN);
-        }
-        self.dropped = (0..filled)
-            .rev()
-            .find_map(|index| self.arrivals.dropped(index));
-    }
-}
-
-const BATCH_MIN: usize = 4;
-
-/// Datagrams collected for one send, in the order they were made.
-#[derive(Debug, Default)]
-pub struct Outgoing {
-    bytes: Vec<u8>,
-    entries: Vec<Entry>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    end: usize,
-    to: SocketAddr,
-    from: Option<IpAddr>,
-}
-
-impl Outgoing {
-    /// Where the next datagram is appended; [`Outgoing::push`] ends it.
-    pub fn bytes(&mut self) -> &mut Vec<u8> {
-        &mut self.bytes
-    }
-
-    /// What was appended since the last call is one datagram to this address.
-    pub fn push(&mut self, to: SocketAddr, from: Option<IpAddr>) {
-        let end = self.bytes.len();
-        self.entries.push(Entry { end, to, from });
-    }
-
-    /// Whether it should be sent before more is added.
-    pub fn is_full(&self) -> bool {
-        self.entries.len() >= OUTGOING_DATAGRAMS || self.bytes.len() >= OUTGOING_BYTES
-    }
-
-    /// Whether there is nothing to send.
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
-    /// Forgets what was sent.
-    pub fn clear(&mut self) {
-        self.bytes.clear();
-        self.entries.clear();
-    }
-
-    fn start(&self, index: usize) -> usize {
-        index
-            .checked_sub(1)
-            .map_or(0, |before| self.entries[before].end)
-    }
-
-    fn size(&self, index: usize) -> usize {
-        self.entries[index].end - self.start(index)
-    }
-
-    /// How many datagrams from `first` on can leave as one: to one peer, all of the first's size but
-    /// the last, which may be shorter.
-    fn run(&self, first: usize, segmentation: bool) -> usize {
-        let (head, size) = (self.entries[first], self.size(first));
-        if !segmentation || size == 0 || size > SEGMENT_MAX {
-            return 1;
-        }
-        let mut run = 1;
-        while let Some(entry) = self.entries.get(first + run)
-            && entry.to == head.to
-            && entry.from == head.from
-            && run < SEGMENTS_MAX
-            && (run + 1) * size <= SEGMENTED_BYTES_MAX
-        {
-            let next = self.size(first + run);
-            if next > size || next == 0 {
-                break;
-            }
-            run += 1;
-            if next < size {
-                break;
-            }
-        }
-        run
-    }
-
-    fn departure(&self, first: usize, run: usize) -> Departure<'_> {
-        let head = self.entries[first];
-        let segment = if run > 1 { self.size(first) as u16 } else { 0 };
-        Departure {
-            to: head.to,
-            from: head.from,
-            bytes: &self.bytes[self.start(first)..self.entries[first + run - 1].end],
-            segment,
-        }
-    }
-}
-
-/// Collected at most before a send.
-const OUTGOING_DATAGRAMS: usize = 2 * BATCH;
-const OUTGOING_BYTES: usize = 128 * 1024;
-
-/// What the kernel takes as one segmented send: 64 datagrams on older kernels, and 64 KiB with
-/// headers.
-const SEGMENTS_MAX: usize = 64;
-const SEGMENTED_BYTES_MAX: usize = 64_000;
-/// Segments must fit the path's MTU; larger datagrams leave alone and may be fragmented.
-const SEGMENT_MAX: usize = 1_400;
-
 const NOTHING: Departure<'static> = Departure {
     to: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
     from: None,
     bytes: &[],
     segment: 0,
 };
-
-/// What became of what was sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sent {
-    /// Datagrams the kernel took.
-    pub datagrams: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// System calls that took any.
-    pub calls: u64,
-    /// Datagrams, or segmented groups of them, that it did not.
-    pub errors: UdpErrors,
-}
-
-impl Sent {
-    fn count(&mut self, departure: &Departure<'_>, datagrams: usize) {
-        self.datagrams += datagrams as u64;
-        self.bytes += departure.bytes.len() as u64;
-    }
-}
 
 #[cfg(test)]
 mod tests;

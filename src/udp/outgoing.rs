@@ -1,0 +1,131 @@
+//! Datagrams that leave in one call, and what became of them.
+
+use std::net::{IpAddr, SocketAddr};
+
+use super::errors::UdpErrors;
+use super::mmsg::{BATCH, Departure};
+
+/// Datagrams collected for one send, in the order they were made.
+#[derive(Debug, Default)]
+pub struct Outgoing {
+    bytes: Vec<u8>,
+    entries: Vec<Entry>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    end: usize,
+    to: SocketAddr,
+    from: Option<IpAddr>,
+}
+
+impl Outgoing {
+    /// Where the next datagram is appended; [`Outgoing::push`] ends it.
+    pub fn bytes(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+
+    /// What was appended since the last call is one datagram to this address.
+    pub fn push(&mut self, to: SocketAddr, from: Option<IpAddr>) {
+        let end = self.bytes.len();
+        self.entries.push(Entry { end, to, from });
+    }
+
+    /// Whether it should be sent before more is added.
+    pub fn is_full(&self) -> bool {
+        self.entries.len() >= OUTGOING_DATAGRAMS || self.bytes.len() >= OUTGOING_BYTES
+    }
+
+    /// Whether there is nothing to send.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Forgets what was sent.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.entries.clear();
+    }
+
+    fn start(&self, index: usize) -> usize {
+        index
+            .checked_sub(1)
+            .map_or(0, |before| self.entries[before].end)
+    }
+
+    fn size(&self, index: usize) -> usize {
+        self.entries[index].end - self.start(index)
+    }
+
+    /// How many datagrams from `first` on can leave as one: to one peer, all of the first's size but
+    /// the last, which may be shorter.
+    pub(super) fn run(&self, first: usize, segmentation: bool) -> usize {
+        let (head, size) = (self.entries[first], self.size(first));
+        if !segmentation || size == 0 || size > SEGMENT_MAX {
+            return 1;
+        }
+        let mut run = 1;
+        while let Some(entry) = self.entries.get(first + run)
+            && entry.to == head.to
+            && entry.from == head.from
+            && run < SEGMENTS_MAX
+            && (run + 1) * size <= SEGMENTED_BYTES_MAX
+        {
+            let next = self.size(first + run);
+            if next > size || next == 0 {
+                break;
+            }
+            run += 1;
+            if next < size {
+                break;
+            }
+        }
+        run
+    }
+
+    pub(super) fn departure(&self, first: usize, run: usize) -> Departure<'_> {
+        let head = self.entries[first];
+        let segment = if run > 1 { self.size(first) as u16 } else { 0 };
+        Departure {
+            to: head.to,
+            from: head.from,
+            bytes: &self.bytes[self.start(first)..self.entries[first + run - 1].end],
+            segment,
+        }
+    }
+}
+
+/// Collected at most before a send.
+const OUTGOING_DATAGRAMS: usize = 2 * BATCH;
+const OUTGOING_BYTES: usize = 128 * 1024;
+
+/// What the kernel takes as one segmented send: 64 datagrams on older kernels, and 64 KiB with
+/// headers.
+const SEGMENTS_MAX: usize = 64;
+const SEGMENTED_BYTES_MAX: usize = 64_000;
+/// Segments must fit the path's MTU; larger datagrams leave alone and may be fragmented.
+const SEGMENT_MAX: usize = 1_400;
+
+/// What became of what was sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// Datagrams the kernel took.
+    pub datagrams: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// System calls that took any.
+    pub calls: u64,
+    /// Datagrams, or segmented groups of them, that it did not.
+    pub errors: UdpErrors,
+}
+
+impl Sent {
+    pub(super) fn count(&mut self, departure: &Departure<'_>, datagrams: usize) {
+        self.datagrams += datagrams as u64;
+        self.bytes += departure.bytes.len() as u64;
+    }
+}
