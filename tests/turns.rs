@@ -172,3 +172,20 @@ fn nonsense_does_not_stand_in_the_way_of_a_stranger() {
     table.welcome();
     assert_eq!(table.streams().len(), 1, "in the very first turn");
 }
+
+/// More than an inbox holds comes in one turn: all of it is taken, because the backend gets it meanwhile.
+#[test]
+fn a_turn_takes_more_than_an_inbox_holds() {
+    let mut table = Table::new();
+    let (player, mut stream) = table.player();
+    for number in 0..80u32 {
+        let message = [b"M", &number.to_be_bytes()[..], &[7; 1_000]].concat();
+        player.send(&message).unwrap();
+    }
+    table.play();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    let mut frames = vec![0; 80 * 1_002];
+    stream.read_exact(&mut frames).unwrap();
+}

@@ -109,10 +109,21 @@ impl Listener {
                     None => self.counters.on_reject(Reject::ListenerLimited),
                 }
             }
+            self.relieve(turn, route.from);
         }
         // Replies and urgent packets of this batch leave now; a peer's own socket sends its own.
         if dialled.is_none() && turn.outgoing.is_full() {
             self.flush(turn, None);
+        }
+    }
+
+    /// A turn may read megabytes from one peer, and what its inbox refuses meanwhile the peer takes for
+    /// a loss. So its messages go on to the backend before that.
+    fn relieve(&mut self, turn: &mut Turn<'_>, from: SocketAddr) {
+        if let Some(id) = self.endpoint.find(from)
+            && self.endpoint.inbox_bytes(id) > INBOX_BYTES_SOON
+        {
+            self.with_stream(turn, id, |stream, side| stream.relieve(side));
         }
     }
 
@@ -503,6 +514,9 @@ fn touched(handled: Handled) -> Option<PeerId> {
 
 /// Batches received before the other steps get their turn: 8 of up to 32 buffers.
 const BATCHES_PER_TURN: usize = 8;
+
+/// With the next buffer, 64 KiB at most, still far below what an inbox refuses by default.
+const INBOX_BYTES_SOON: usize = 32 * 1024;
 
 /// Handshake packets answered in a turn, each some 20 microseconds, and as much again for a stream.
 const ANSWERS_PER_TURN: usize = 8;

@@ -305,6 +305,13 @@ impl Stream {
         }
     }
 
+    /// Moves what can be moved towards the backend, in the middle of a turn.
+    pub fn relieve(&mut self, side: &mut Side<'_>) {
+        if self.state == State::Open && self.writable {
+            self.deliver(side);
+        }
+    }
+
     /// Moves what can be moved, both ways. `connected` says that the peer may be sent messages.
     pub fn pump(&mut self, side: &mut Side<'_>, connected: bool) -> Pumped {
         match self.state {
