@@ -70,8 +70,9 @@ impl Default for Backend {
             connect_timeout: Span::of("2s"),
             connect_attempts: 3,
             retry_backoff: [Span::of("100ms"), Span::of("2s")],
-            // Twice the bandwidth-delay product of 1 MiB/s over 100 ms; what a slow backend costs.
-            queue_to_backend: Size::of("256KiB"),
+            // What a fast path brings in ten milliseconds, which a busy backend may take to come and read;
+            // what is refused meanwhile looks like a loss to its sender.
+            queue_to_backend: Size::of("1MiB"),
             // Four of the largest messages.
             queue_to_peer: Size::of("2MiB"),
             // A server that takes nothing for so long is not slow, it hangs.
