@@ -59,9 +59,10 @@ impl Sender {
         self.tokens.fill(now, rate, self.params.burst);
         if let Some(rate) = self.bulk_rate() {
             // What four milliseconds bring: a timer is not more exact than that. No more than thirty
-            // packets, though, or what half a millisecond brings: what is faster than that has
-            // acknowledgements to wake for.
-            let at_once = BURST_MAX.max(rate * 0.0005);
+            // packets, though, or what two milliseconds bring: what is faster than that has
+            // acknowledgements to wake for, but what was not spent while others had the processor
+            // would be lost.
+            let at_once = (rate * 0.002).clamp(BURST_MAX, FAST_BURST_MAX);
             let limit = self.params.bulk_burst.max((rate * 0.004).min(at_once));
             self.bulk_tokens.fill(now, rate, limit);
         }
@@ -273,8 +274,11 @@ impl Sender {
     }
 }
 
-/// Bytes that leave at once at most, up to half a gigabit a second.
+/// Bytes that leave at once at most, up to 16 MB a second.
 const BURST_MAX: f64 = 32_768.0;
+
+/// And however fast the path is.
+const FAST_BURST_MAX: f64 = 262_144.0;
 
 /// Round trips up to this are near: a lost message is soon asked for again.
 const NEAR: Duration = Duration::from_millis(60);
