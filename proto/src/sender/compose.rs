@@ -118,6 +118,14 @@ impl Sender {
         }
         self.purse.fill(now, &self.params);
         let price = self.purse.price(&self.params);
+        // While nothing comes back, whatever went may be gone, however often it went.
+        let mut reserve = match &mut self.governor {
+            Some(governor) if self.in_outage => {
+                governor.reserve.fill(now);
+                Some(&mut governor.reserve)
+            }
+            Some(_) | None => None,
+        };
         let number = self.in_flight.end();
         let before = self.plan.messages.len();
         // Without an answer to a probe nobody knows which message is missing: take turns.
@@ -140,9 +148,9 @@ impl Sender {
                     continue;
                 }
                 let bytes = entry.length as usize + usize::from(room.framing.message_overhead);
-                if !self.purse.affords(bytes)
-                    || !is_worth_a_copy(&self.in_flight, &self.loss, entry, now, number, price)
-                {
+                let is_worth = self.purse.affords(bytes)
+                    && is_worth_a_copy(&self.in_flight, &self.loss, entry, now, number, price);
+                if !is_worth && reserve.is_none() {
                     continue;
                 }
                 let id = outbox.base().wrapping_add(index as u16);
@@ -153,9 +161,12 @@ impl Sender {
                 if self.plan.messages[..before].contains(&planned) {
                     continue; // A probe took it already.
                 }
-                if room.fits(planned.lane, entry.length as usize) {
+                let is_paid = is_worth || reserve.as_mut().is_some_and(|it| it.pays(bytes));
+                if is_paid && room.fits(planned.lane, entry.length as usize) {
                     self.plan.messages.push(planned);
-                    self.purse.spend(bytes);
+                    if is_worth {
+                        self.purse.spend(bytes);
+                    }
                     self.plan.copy_bytes += bytes;
                     if in_turns {
                         outbox.on_copied(id);

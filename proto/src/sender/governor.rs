@@ -13,6 +13,8 @@ use std::time::Duration;
 
 use crate::time::Timestamp;
 
+use super::redundancy::Reserve;
+
 /// Decides whether copies may be sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Governor {
@@ -28,6 +30,8 @@ pub(super) struct Governor {
     lost: u16,
     began: Timestamp,
     hold: Duration,
+    /// Kept here because before the first loss it is of no use either.
+    pub(super) reserve: Reserve,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +57,7 @@ impl Governor {
             lost: 0,
             began: now,
             hold: HOLD_MIN,
+            reserve: Reserve::new(now),
         }
     }
 

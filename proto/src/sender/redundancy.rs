@@ -116,6 +116,38 @@ impl Purse {
     }
 }
 
+/// What outages may cost beside the purse: everything unacknowledged goes with every packet, however often
+/// it went, so that the first one through brings it all. Kept apart, because a purse that an outage
+/// emptied would be missed afterwards.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reserve(Bucket);
+
+impl Reserve {
+    pub(super) fn new(now: Timestamp) -> Self {
+        Self(Bucket::new(now, RESERVE_MAX))
+    }
+
+    pub(super) fn fill(&mut self, now: Timestamp) {
+        self.0.fill(now, RESERVE_TRICKLE, RESERVE_MAX);
+    }
+
+    /// True, and spent, if there is so much.
+    pub(super) fn pays(&mut self, bytes: usize) -> bool {
+        let enough = self.0.tokens() >= bytes as f64;
+        if enough {
+            self.0.spend(bytes as f64);
+        }
+        enough
+    }
+}
+
+/// Bytes of full packets for a fifth of a second. An address that is gone for good costs no more, and the
+/// trickle.
+const RESERVE_MAX: f64 = 20_000.0;
+
+/// Bytes a second: an outage every five seconds has all of it.
+const RESERVE_TRICKLE: f64 = 4_000.0;
+
 /// Bytes the purse holds: what a second of a 60 Hz game may save up would come out as one burst,
 /// so it holds no more than a few packets of copies.
 const PURSE_MAX: f64 = 10_000.0;
@@ -125,3 +157,25 @@ const PRICE_DOUBLINGS: f64 = 6.0;
 
 /// Longest wait for which a copy may hope to ride on the next packet.
 pub(super) const RIDE_MAX: Duration = Duration::from_millis(40);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outage_without_end_costs_the_reserve_and_its_trickle() {
+        let mut reserve = Reserve::new(Timestamp::ZERO);
+        let mut paid = 0;
+        for second in 0..=10 {
+            reserve.fill(Timestamp::from_millis(1_000 * second));
+            while reserve.pays(69) {
+                paid += 69;
+            }
+        }
+        let most = RESERVE_MAX + 10.0 * RESERVE_TRICKLE;
+        assert!(
+            (most - 700.0..=most).contains(&f64::from(paid)),
+            "{paid} bytes"
+        );
+    }
+}
