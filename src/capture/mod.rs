@@ -16,24 +16,25 @@ mod headers;
 pub mod pcapng;
 pub mod record;
 mod recorded;
+mod track;
+mod writer;
 
-use std::fs::{File, OpenOptions};
-use std::io::{BufWriter, Write};
+use std::fs::OpenOptions;
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use anyhow::{Context, bail};
-use tidegate_proto::{Now, Session, Timestamp, Way};
+use tidegate_proto::{Now, Session};
 
 use crate::clock;
-use record::{Record, What};
 use recorded::Recorded;
+use track::Track;
+use writer::Writer;
 
 /// What is to be recorded.
 #[derive(Clone, Debug)]
@@ -118,11 +119,7 @@ impl Tap {
         let (records, inbox) = channel();
         shared.queued.fetch_add(head.len(), Relaxed);
         records.send(head).ok();
-        let writer = Writer {
-            file: BufWriter::new(file),
-            left: order.bytes_max,
-            shared: shared.clone(),
-        };
+        let writer = Writer::new(file, order.bytes_max, shared.clone());
         let writer = std::thread::Builder::new()
             .name("capture".to_owned())
             .spawn(move || writer.run(&inbox))?;
@@ -228,119 +225,6 @@ impl Shared {
         }
     }
 }
-
-/// One session's way to the file.
-struct Track {
-    session: u32,
-    peer: SocketAddr,
-    local: SocketAddr,
-    content: bool,
-    is_live: bool,
-    records: Sender<Vec<u8>>,
-    shared: Arc<Shared>,
-}
-
-impl Track {
-    /// Whether anything is still written.
-    fn is_live(&mut self) -> bool {
-        self.is_live &= !self.shared.over.load(Relaxed);
-        self.is_live
-    }
-
-    /// Writes a datagram as it was on the wire.
-    fn wire(&mut self, at: Timestamp, way: Way, datagram: &[u8]) {
-        if !self.is_live() {
-            return;
-        }
-        let (from, to) = match way {
-            Way::FromPeer => (self.peer, self.local),
-            Way::ToPeer => (self.local, self.peer),
-        };
-        let mut packet = Vec::with_capacity(datagram.len() + 48);
-        headers::datagram(&mut packet, from, to, datagram);
-        self.write(pcapng::DATAGRAMS, at, &packet, "");
-    }
-
-    /// Writes a record.
-    fn tell(&mut self, at: Timestamp, what: What<'_>) {
-        if !self.content || !self.is_live() {
-            return;
-        }
-        let mut bytes = Vec::with_capacity(64);
-        let session = self.session;
-        Record { session, at, what }.emit(&mut bytes);
-        let comment = match what.comment() {
-            empty if empty.is_empty() => empty,
-            said => format!("session {session}: {said}"),
-        };
-        self.write(pcapng::RECORDS, at, &bytes, &comment);
-    }
-
-    /// Writes nothing more of this session.
-    fn cut(&mut self) {
-        if std::mem::replace(&mut self.is_live, false) {
-            self.shared.cut.fetch_add(1, Relaxed);
-        }
-    }
-
-    fn write(&mut self, interface: u32, at: Timestamp, bytes: &[u8], comment: &str) {
-        let unix_nanos = self.shared.epoch_nanos.saturating_add(at.as_nanos());
-        let mut block = Vec::with_capacity(bytes.len() + comment.len() + 64);
-        pcapng::packet(&mut block, interface, unix_nanos, bytes, comment);
-        let length = block.len();
-        if self.shared.queued.fetch_add(length, Relaxed) > QUEUE_BYTES_MAX {
-            self.shared.queued.fetch_sub(length, Relaxed);
-            self.cut();
-        } else if self.records.send(block).is_err() {
-            // The file is full, or the recording was stopped.
-            self.is_live = false;
-        }
-    }
-}
-
-struct Writer {
-    file: BufWriter<File>,
-    /// Bytes until the file is full.
-    left: u64,
-    shared: Arc<Shared>,
-}
-
-impl Writer {
-    fn run(mut self, inbox: &Receiver<Vec<u8>>) {
-        loop {
-            let outcome = match inbox.recv_timeout(FLUSH_INTERVAL) {
-                Ok(block) if block.is_empty() => break,
-                Ok(block) => {
-                    self.shared.queued.fetch_sub(block.len(), Relaxed);
-                    let length = block.len() as u64;
-                    if length > self.left {
-                        tracing::warn!(event = "capture_full", "the file has its full size");
-                        break;
-                    }
-                    self.left -= length;
-                    self.shared.bytes.fetch_add(length, Relaxed);
-                    self.file.write_all(&block)
-                }
-                // So that a process that is killed leaves a file that can be read.
-                Err(RecvTimeoutError::Timeout) => self.file.flush(),
-                Err(RecvTimeoutError::Disconnected) => break,
-            };
-            if let Err(error) = outcome {
-                tracing::error!(event = "capture_failed", %error);
-                break;
-            }
-        }
-        self.shared.over.store(true, Relaxed);
-        if let Err(error) = self.file.flush() {
-            tracing::error!(event = "capture_failed", %error);
-        }
-    }
-}
-
-/// Bytes that may wait for the disk.
-const QUEUE_BYTES_MAX: usize = 16 << 20;
-
-const FLUSH_INTERVAL: Duration = Duration::from_millis(200);
 
 #[cfg(test)]
 mod tests {

@@ -7,8 +7,8 @@ use tidegate_proto::{
     Session, Stats, Timestamp, Way,
 };
 
-use super::Track;
 use super::record::{What, send_code};
+use super::track::Track;
 
 /// Passes every call on, and tells the track what was asked and answered. What changes nothing is
 /// not told.
