@@ -23,12 +23,20 @@ pub(crate) struct Life {
     phase: Phase,
     last_heard: Timestamp,
     idle_timeout: Duration,
-    /// The owner has nothing more to say: why, and how long it lingers.
-    finishing: Option<(CloseReason, Timestamp)>,
+    finishing: Option<Finishing>,
     /// How often a goodbye is said to a peer that is there, since none is acknowledged.
     goodbyes: u8,
     goodbyes_left: u8,
     events: VecDeque<Event>,
+}
+
+/// The owner has nothing more to say.
+#[derive(Clone, Copy, Debug)]
+struct Finishing {
+    reason: CloseReason,
+    /// How long it waits for what was said to arrive, once nothing more does.
+    linger: Duration,
+    until: Timestamp,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,8 +114,19 @@ impl Life {
         is_settled: impl FnOnce() -> bool,
     ) {
         if self.takes_messages() {
-            self.finishing = Some((reason, now + linger));
+            self.finishing = Some(Finishing {
+                reason,
+                linger,
+                until: now + linger,
+            });
             self.check_clocks(now, is_settled);
+        }
+    }
+
+    /// Something that was said has arrived: more may.
+    pub(crate) fn on_progress(&mut self, now: Timestamp) {
+        if let Some(finishing) = &mut self.finishing {
+            finishing.until = now + finishing.linger;
         }
     }
 
@@ -140,10 +159,10 @@ impl Life {
                 CloseReason::PeerTimeout
             });
         }
-        if let Some((reason, deadline)) = self.finishing
-            && (now >= deadline || is_settled())
+        if let Some(finishing) = self.finishing
+            && (now >= finishing.until || is_settled())
         {
-            self.close(reason);
+            self.close(finishing.reason);
         }
     }
 
@@ -168,8 +187,8 @@ impl Life {
             at: self.last_heard + self.idle_timeout + Duration::from_nanos(1),
             why: Wake::Idle,
         };
-        let linger = self.finishing.map(|(_, at)| Deadline {
-            at,
+        let linger = self.finishing.map(|finishing| Deadline {
+            at: finishing.until,
             why: Wake::Linger,
         });
         Deadline::earlier(Some(idle), linger)
@@ -281,6 +300,23 @@ mod tests {
                 assert_eq!(outcome(life), (events, 3));
             }
         }
+    }
+
+    #[test]
+    fn who_finishes_lingers_as_long_as_something_arrives() {
+        let mut life = waiting();
+        life.on_progress(at(50));
+        life.finish(
+            at(100),
+            CloseReason::Drain,
+            Duration::from_millis(500),
+            || false,
+        );
+        life.on_progress(at(400));
+        life.check_clocks(at(899), || false);
+        assert!(!life.is_closed());
+        life.check_clocks(at(900), || false);
+        assert!(life.is_closed());
     }
 
     #[test]

@@ -205,6 +205,9 @@ impl Session {
             *progress = now;
         });
         self.sender.on_ack_end(now);
+        if self.last_progress == now {
+            self.life.on_progress(now);
+        }
     }
 
     /// A peer that is heard and acknowledges nothing is given up.

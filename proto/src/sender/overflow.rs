@@ -48,10 +48,12 @@ impl Losses {
         let chance = (*usual * (1.0 - *usual) / count).sqrt();
         let most = 1.5 * *usual + 0.05 + chance;
         // Slowly up: a rate that is a little too high must not make its own losses usual.
-        let gain = match () {
-            () if share < *usual => 0.1,
-            () if is_full => 0.0,
-            () => 0.03,
+        let gain = if share < *usual {
+            0.1
+        } else if is_full {
+            0.0
+        } else {
+            0.03
         };
         *usual += gain * (share.min(most) - *usual);
         share > most

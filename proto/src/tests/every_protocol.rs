@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::games::{Game, Rules};
 use super::scenario::{Scenario, bad_weather, path};
 use crate::session::CloseReason;
-use crate::sim::Traffic;
+use crate::sim::{Conditions, Traffic, World};
 use crate::{gaffer, rudp, yojimbo};
 
 /// Each protocol as it comes.
@@ -118,5 +118,42 @@ fn a_peer_that_leaves_is_heard_out_and_forgotten() {
         let expected = [CloseReason::BackendClosed, CloseReason::PeerDisconnect];
         assert_eq!(scenario.ends(), expected.map(Some), "{rules:?}");
         assert!(scenario.server().is_empty(), "its slot is free");
+    }
+}
+
+/// A megabyte said in the last moment, over a path that needs far longer than the linger for it. (rudp
+/// is never told what arrived, and so cannot wait for it.)
+#[test]
+fn a_slow_path_gets_the_time_it_needs_to_hear_the_end() {
+    for rules in [
+        Rules::Yojimbo(Arc::default()),
+        Rules::Gaffer(Arc::default()),
+    ] {
+        let up = Traffic {
+            messages: 900,
+            sizes: 1_000..=1_000,
+            every: Duration::from_millis(1),
+            burst: 900,
+            ..Traffic::default()
+        };
+        let thin = Conditions {
+            delay: Duration::from_millis(30),
+            rate: 400_000,
+            ..Conditions::default()
+        };
+        let mut game = Game::new(rules, 17);
+        let mut scenario = Scenario::new(&mut game, 1, thin, &up, &Traffic::silent());
+        let all_said = |world: &World| world.outcome(0).up.0 == 900;
+        assert!(scenario.run_until(Duration::from_secs(10), all_said));
+        let began = scenario.now().mono;
+        scenario.leave();
+        let over = |world: &World| world.outcome(0).client_closed.is_some();
+        assert!(scenario.run_until(Duration::from_secs(120), over));
+        let lasted = scenario.now().mono.since(began);
+        assert!(
+            lasted > Duration::from_secs(6),
+            "too quick a path: {lasted:?}"
+        );
+        assert_eq!(scenario.outcome(0).up, (900, 900), "after {lasted:?}");
     }
 }

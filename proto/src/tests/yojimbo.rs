@@ -8,7 +8,7 @@ use super::games::{self, Game, Rules, START, client_address, server_address};
 use super::scenario::{Scenario, bad_weather, path};
 use crate::endpoint::Handled;
 use crate::session::{AckPolicy, CloseReason};
-use crate::sim::{Conditions, Traffic, World};
+use crate::sim::{Conditions, Traffic};
 use crate::time::Now;
 use crate::yojimbo::Params;
 
@@ -74,37 +74,6 @@ fn strict_acknowledgements_wait_for_the_write() {
     let mut scenario = Scenario::new(&mut game, 1, bad_weather(), &traffic, &traffic);
     scenario.deliver_all_within(Duration::from_secs(60));
     assert!(scenario.network().0.lost > 10);
-}
-
-/// A megabyte said in the last moment, over a path that needs far longer than the linger for it.
-#[test]
-fn a_slow_path_gets_the_time_it_needs_to_hear_the_end() {
-    let up = Traffic {
-        messages: 900,
-        sizes: 1_000..=1_000,
-        every: Duration::from_millis(1),
-        burst: 900,
-        ..Traffic::default()
-    };
-    let down = Traffic::silent();
-    let thin = Conditions {
-        delay: Duration::from_millis(30),
-        rate: 400_000,
-        ..Conditions::default()
-    };
-    let mut scenario = scenario(17, thin, &up, &down);
-    let all_said = |world: &World| world.outcome(0).up.0 == 900;
-    assert!(scenario.run_until(Duration::from_secs(10), all_said));
-    let began = scenario.now().mono;
-    scenario.leave();
-    let over = |world: &World| world.outcome(0).client_closed.is_some();
-    assert!(scenario.run_until(Duration::from_secs(120), over));
-    let lasted = scenario.now().mono.since(began);
-    assert!(
-        lasted > Duration::from_secs(6),
-        "too quick a path: {lasted:?}"
-    );
-    assert_eq!(scenario.outcome(0).up, (900, 900), "after {lasted:?}");
 }
 
 #[test]
