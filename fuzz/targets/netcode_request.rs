@@ -1,12 +1,16 @@
 // A connection request and the tokens in it: public, private, sealed and opened.
 
-use tidegate_proto::yojimbo::netcode::wire::{Request, emit_request};
+use tidegate_proto::yojimbo::netcode::wire::{Request, RequestHead, emit_request};
 use tidegate_proto::yojimbo::netcode::{ConnectToken, Key, PrivateToken};
 
 pub fn run(data: &[u8]) {
     let key = Key::new([7; 32]);
     let mut datagram = data.to_vec();
-    if let Ok(request) = Request::parse(&mut datagram, 1) {
+    let head = RequestHead::parse(data, 1);
+    let request = Request::parse(&mut datagram, 1);
+    let seen = request.as_ref().map(Request::head).map_err(|why| *why);
+    assert_eq!(head, seen, "at first sight and at the second");
+    if let Ok(request) = request {
         assert!(
             PrivateToken::open(request, 1, std::slice::from_ref(&key)).is_err(),
             "not sealed by us"
