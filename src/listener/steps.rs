@@ -92,10 +92,11 @@ impl Listener {
                 from: dialled.unwrap_or(route.from),
                 to: route.to,
             };
+            let mut known = None;
             for datagram in datagrams {
                 self.counters.datagrams_received += 1;
                 self.counters.datagram_bytes_received += datagram.len() as u64;
-                let known = self.endpoint.find(route.from);
+                known = self.endpoint.find(route.from);
                 if let Err(reject) = self.judge(turn.now, route.from, known, datagram) {
                     self.counters.on_reject(reject);
                     continue;
@@ -109,7 +110,9 @@ impl Listener {
                     None => self.counters.on_reject(Reject::ListenerLimited),
                 }
             }
-            self.relieve(turn, route.from);
+            if let Some(id) = known {
+                self.relieve(turn, id);
+            }
         }
         // Replies and urgent packets of this batch leave now; a peer's own socket sends its own.
         if dialled.is_none() && turn.outgoing.is_full() {
@@ -119,10 +122,8 @@ impl Listener {
 
     /// A turn may read megabytes from one peer, and what its inbox refuses meanwhile the peer takes for
     /// a loss. So its messages go on to the backend before that.
-    fn relieve(&mut self, turn: &mut Turn<'_>, from: SocketAddr) {
-        if let Some(id) = self.endpoint.find(from)
-            && self.endpoint.inbox_bytes(id) > INBOX_BYTES_SOON
-        {
+    fn relieve(&mut self, turn: &mut Turn<'_>, id: PeerId) {
+        if self.endpoint.inbox_bytes(id) > INBOX_BYTES_SOON {
             self.with_stream(turn, id, |stream, side| stream.relieve(side));
         }
     }
