@@ -21,6 +21,7 @@ mod orders;
 mod peer;
 mod peers;
 mod quota;
+mod receive;
 mod retire;
 mod shed;
 mod siblings;

@@ -1,0 +1,278 @@
+//! What arrives: datagrams to their peers, strangers to the lobby, and from there to the door.
+
+use std::net::SocketAddr;
+
+use tidegate_proto::{Handled, Now, PeerId, Reject, Timestamp};
+
+use super::{Listener, Turn};
+use crate::udp::{Outgoing, Route, UdpError};
+
+impl Listener {
+    /// Datagrams first: they carry the acknowledgements that make room for everything else, and a
+    /// packet that waits in the socket must count before its session times out.
+    pub fn receive(&mut self, turn: &mut Turn<'_>) {
+        self.endpoint.set_refusing(self.refusal());
+        self.has_letters = false;
+        self.read_letters(turn);
+        if self.readable {
+            self.receive_shared(turn);
+        }
+        self.crowd.on_turn(self.readable);
+        let ready = std::mem::take(&mut self.readable_peers);
+        for &id in &ready {
+            self.receive_own(turn, id);
+        }
+    }
+
+    fn receive_shared(&mut self, turn: &mut Turn<'_>) {
+        let Some(mut socket) = self.socket.take() else {
+            self.readable = false;
+            return;
+        };
+        for _ in 0..BATCHES_PER_TURN {
+            match socket.receive(turn.received) {
+                Ok(()) => {
+                    self.counters.kernel_drops += socket.new_drops(turn.received);
+                    self.handle_batch(turn, None);
+                    self.readable = turn.received.may_have_left();
+                }
+                Err(UdpError::Blocked) => self.readable = false,
+                Err(UdpError::Broken) => {
+                    (self.broken, self.readable) = (true, false);
+                }
+                // An error that waited in the socket: it has been taken, and tells us nothing.
+                Err(_) => {}
+            }
+            if !self.readable {
+                break;
+            }
+        }
+        self.socket = Some(socket);
+    }
+
+    fn receive_own(&mut self, turn: &mut Turn<'_>, id: PeerId) {
+        let Some(mut socket) = self.peers.get_mut(id).and_then(|peer| peer.socket.take()) else {
+            return;
+        };
+        let from = socket.local_addr();
+        let mut left = true;
+        for _ in 0..BATCHES_PER_TURN {
+            match socket.receive(turn.received) {
+                Ok(()) => {
+                    self.handle_batch(turn, Some(from));
+                    left = turn.received.may_have_left();
+                }
+                Err(UdpError::Blocked | UdpError::Broken) => left = false,
+                // Nobody listens there yet, or any more: the handshake, or the timeout, will tell.
+                Err(_) => {}
+            }
+            if !left {
+                break;
+            }
+        }
+        if let Some(peer) = self.peers.get_mut(id) {
+            peer.socket = Some(socket);
+            peer.readable = left;
+        }
+        // What was urgent goes out by this very socket: the far end knows the peer by it.
+        self.flush(turn, Some(id));
+        if left {
+            self.readable_peers.push(id);
+        }
+    }
+
+    /// `dialled` is the address that stands for the peer, when the socket is its own.
+    fn handle_batch(&mut self, turn: &mut Turn<'_>, dialled: Option<SocketAddr>) {
+        self.counters.receive_calls += 1;
+        for index in 0..turn.received.len() {
+            let (route, datagrams) = turn.received.take(index);
+            let route = Route {
+                from: dialled.unwrap_or(route.from),
+                to: route.to,
+            };
+            let mut known = None;
+            for datagram in datagrams {
+                self.counters.datagrams_received += 1;
+                self.counters.datagram_bytes_received += datagram.len() as u64;
+                known = self.endpoint.find(route.from);
+                if let Err(reject) = self.judge(turn.now, route.from, known, datagram) {
+                    self.counters.on_reject(reject);
+                    continue;
+                }
+                match known {
+                    Some(id) => {
+                        let handled = self.endpoint.handle_datagram_of(turn.now, id, datagram);
+                        self.after_datagram(turn.now, turn.outgoing, route, handled);
+                    }
+                    None if self.lobby.take_in(route, datagram) => {}
+                    None => self.counters.on_reject(Reject::ListenerLimited),
+                }
+            }
+            if let Some(id) = known {
+                self.relieve(turn, id);
+            }
+        }
+        // Replies and urgent packets of this batch leave now; a peer's own socket sends its own.
+        if dialled.is_none() && turn.outgoing.is_full() {
+            self.flush(turn, None);
+        }
+    }
+
+    /// A turn may read megabytes from one peer, and what its inbox refuses meanwhile the peer takes for
+    /// a loss. So its messages go on to the backend before that.
+    fn relieve(&mut self, turn: &mut Turn<'_>, id: PeerId) {
+        if self.endpoint.inbox_bytes(id) > INBOX_BYTES_SOON {
+            self.with_stream(turn, id, |stream, side| stream.relieve(side));
+        }
+    }
+
+    /// What a datagram changed, and the packets that cannot wait for the end of the turn.
+    fn after_datagram(
+        &mut self,
+        now: Now,
+        outgoing: &mut Outgoing,
+        route: Route,
+        handled: Handled,
+    ) {
+        self.on_handled(now, route, handled);
+        while let Some(id) = touched(handled)
+            && let Some(to) = self.endpoint.poll_urgent(now, id, outgoing.bytes())
+        {
+            outgoing.push(to, route.to);
+        }
+    }
+
+    /// Strangers, after everybody who plays has had their share of the turn. A handshake costs as much
+    /// as a dozen packets, and a stream to the backend as much again: only so many in a turn, so that a
+    /// storm of joins is not felt by those who are in.
+    pub fn welcome(&mut self, turn: &mut Turn<'_>) {
+        if self.lobby.is_empty() {
+            return;
+        }
+        let mut lobby = std::mem::take(&mut self.lobby);
+        let mut answers = ANSWERS_PER_TURN;
+        for _ in 0..STRANGERS_PER_TURN {
+            if answers == 0 {
+                break;
+            }
+            let Some((route, datagram)) = lobby.next() else {
+                break;
+            };
+            let handled = self
+                .endpoint
+                .handle_datagram(turn.now, route.from, datagram, turn.reply);
+            match handled {
+                Handled::Rejected(why) => self.ask_siblings(turn.now, route, why, datagram),
+                _ => answers -= 1,
+            }
+            if !turn.reply.is_empty() {
+                turn.outgoing.bytes().extend_from_slice(turn.reply);
+                turn.outgoing.push(route.from, route.to);
+            }
+            self.after_datagram(turn.now, turn.outgoing, route, handled);
+        }
+        self.lobby = lobby;
+        // Those who were let in ask for a backend at once, and what was answered leaves.
+        self.pump(turn);
+        self.transmit(turn);
+    }
+
+    /// Whether a datagram goes on to the endpoint: peers have quotas, strangers need to be admitted.
+    fn judge(
+        &mut self,
+        now: Now,
+        from: SocketAddr,
+        known: Option<PeerId>,
+        datagram: &[u8],
+    ) -> Result<(), Reject> {
+        self.crowd.on_datagram(known.map(PeerId::slot));
+        let Some(id) = known else {
+            let Some(admission) = &mut self.admission else {
+                return Ok(());
+            };
+            admission.check(now.mono, from, datagram.len())?;
+            let glance = self.endpoint.glance(now, from, datagram)?;
+            return admission.charge(now.mono, from, glance);
+        };
+        let Some(quota) = self.peers.get_mut(id).and_then(|peer| peer.quota.as_mut()) else {
+            return Ok(());
+        };
+        let strict = self.limits.as_ref().is_none_or(|limits| limits.strict);
+        match quota.take_datagram(now.mono, datagram.len()) {
+            Err(_) if !strict && !self.crowd.is_crowded() => Ok(()),
+            judged => judged,
+        }
+    }
+
+    pub(super) fn on_handled(&mut self, now: Now, route: Route, handled: Handled) {
+        match handled {
+            Handled::Accepted(id) => self.insert(now.mono, id, route),
+            Handled::Moved(id) => {
+                self.counters.address_moves += 1;
+                if let Some(peer) = self.peers.get_mut(id) {
+                    (peer.remote, peer.ours) = (route.from, route.to);
+                }
+                self.touch(id);
+            }
+            Handled::Peer(id) => self.touch(id),
+            Handled::PeerRejected(id, reject) => {
+                self.counters.on_reject(reject);
+                // Only what was proved to be the peer's own doing may count against its address.
+                if matches!(reject, Reject::ProtocolError | Reject::BadAck)
+                    && let Some(admission) = &mut self.admission
+                {
+                    admission.on_strike(now.mono, route.from);
+                }
+                self.touch(id);
+            }
+            Handled::Rejected(reject) => {
+                self.counters.on_reject(reject);
+                self.explain(reject);
+            }
+            Handled::Replied => {}
+        }
+    }
+
+    /// Silence for strangers, in the log too. This one had a token that was sealed with our key, so the
+    /// mistake is on our side, and nobody would find it on the player's.
+    fn explain(&self, reject: Reject) {
+        if reject == Reject::TokenAddress {
+            tracing::warn!(
+                event = "token_refused",
+                reason = reject.label(),
+                listener = %self.name,
+                help = "a connect token made with our key names another address: public_addresses must \
+                        list what players dial",
+            );
+        }
+    }
+
+    fn insert(&mut self, now: Timestamp, id: PeerId, route: Route) {
+        let mut peer = self.new_peer(id, route.from, now);
+        peer.ours = route.to;
+        self.peers.insert(peer);
+        self.touch(id);
+    }
+}
+
+fn touched(handled: Handled) -> Option<PeerId> {
+    match handled {
+        Handled::Peer(id)
+        | Handled::Moved(id)
+        | Handled::PeerRejected(id, _)
+        | Handled::Accepted(id) => Some(id),
+        Handled::Replied | Handled::Rejected(_) => None,
+    }
+}
+
+/// Batches received before the other steps get their turn: 8 of up to 32 buffers.
+const BATCHES_PER_TURN: usize = 8;
+
+/// With the next buffer, 64 KiB at most, still far below what an inbox refuses by default.
+const INBOX_BYTES_SOON: usize = 32 * 1024;
+
+/// Handshake packets answered in a turn, each some 20 microseconds, and as much again for a stream.
+const ANSWERS_PER_TURN: usize = 8;
+
+/// Strangers' datagrams looked at in a turn. Most are refused for their first bytes.
+const STRANGERS_PER_TURN: usize = 256;
