@@ -144,6 +144,15 @@ impl FrameCodec {
         header + usize::from(self.channel_byte) + self.max_message()
     }
 
+    /// The most of `bytes` that a full read should bring. A raw stream that has more to say is read in
+    /// whole pieces: the rest of one would be a short message, in a datagram of its own.
+    pub fn read_bytes(&self, bytes: usize) -> usize {
+        match self.framing {
+            Framing::Raw if bytes >= self.max_message => bytes - bytes % self.max_message,
+            _ => bytes,
+        }
+    }
+
     /// Appends one frame to `out`, which is left alone on an error.
     pub fn encode(
         &self,

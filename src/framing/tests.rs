@@ -216,6 +216,22 @@ fn decode_split(codec: &FrameCodec, stream: &[u8], sizes: &[usize]) -> Vec<(Chan
     messages
 }
 
+#[test]
+fn a_raw_stream_is_read_in_whole_pieces() {
+    assert_eq!(codec(Framing::Raw, 1000).read_bytes(16_384), 16_000);
+    assert_eq!(codec(Framing::Raw, 16_384).read_bytes(16_384), 16_384);
+    assert_eq!(
+        codec(Framing::Raw, 16_385).read_bytes(16_384),
+        16_384,
+        "less than a piece"
+    );
+    assert_eq!(
+        codec(Framing::U16Be, 1000).read_bytes(16_384),
+        16_384,
+        "frames end anywhere"
+    );
+}
+
 proptest! {
     /// Whatever is written comes out again, wherever the stream happens to be cut.
     #[test]

@@ -48,18 +48,18 @@ pub fn fitting(codec: FrameCodec, protocol: &Protocol) -> FrameCodec {
     if codec.framing() != Framing::Raw {
         return codec;
     }
-    let largest = match protocol {
+    let piece = match protocol {
         Protocol::Yojimbo(own) => {
-            let params = yojimbo::Params::new(own.profile.clone(), sender::Params::default());
-            params.sender.inline_max.max(params.sender.block_max)
+            yojimbo::Params::new(own.profile.clone(), sender::Params::default()).piece_bytes()
         }
-        Protocol::Gaffer(own) => own.max_message,
+        Protocol::Gaffer(own) => own.max_message.min(RAW_PIECE_BYTES),
         // A record that is larger than the MTU travels alone, with an empty datagram behind it.
-        Protocol::Rudp(own) => (own.max_message).min(own.mtu - rudp::wire::RECORD_OVERHEAD),
+        Protocol::Rudp(own) => (own.max_message)
+            .min(own.mtu - rudp::wire::RECORD_OVERHEAD)
+            .min(RAW_PIECE_BYTES),
     };
-    let piece = codec.max_message().min(largest).min(RAW_PIECE_BYTES);
-    FrameCodec::new(Framing::Raw, false, false, piece)
+    FrameCodec::new(Framing::Raw, false, false, codec.max_message().min(piece))
 }
 
-/// Fits one datagram of every protocol, with room for acknowledgements beside it.
+/// Fits one datagram where no configuration says how long those are, with room beside it.
 const RAW_PIECE_BYTES: usize = 1_000;

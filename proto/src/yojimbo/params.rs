@@ -64,6 +64,16 @@ impl Params {
         }
     }
 
+    /// The longest message that fills one datagram and no more: what a stream without messages of its
+    /// own is cut into. A profile without such messages sends blocks of one fragment.
+    pub fn piece_bytes(&self) -> usize {
+        let framing = self.framing();
+        let overhead = framing.packet_overhead + framing.lane_overhead + framing.message_overhead;
+        let datagram = usize::from(framing.datagram.saturating_sub(overhead));
+        let block = self.sender.block_max.min(framing.fragment.into());
+        self.sender.inline_max.max(block).min(datagram)
+    }
+
     /// The channels, as the sender sees them.
     pub(super) fn lanes(&self) -> Vec<Lane> {
         let lane = |channel: &super::channels::ChannelProfile| match channel.delivery {
@@ -102,3 +112,57 @@ impl Params {
 
 /// Bytes under a connection packet: IPv4 and UDP headers, netcode's prefix and tag, reliable's header.
 pub(super) const BELOW: usize = 28 + 4 + 16 + 9;
+
+#[cfg(test)]
+mod tests {
+    use super::super::channels::ChannelProfile;
+    use super::super::outgoing::Outgoing;
+    use super::super::reliable::Limits;
+    use super::*;
+    use crate::time::{Now, Timestamp};
+
+    /// Datagrams that one message of so many bytes takes.
+    fn datagrams(params: &Params, bytes: usize) -> usize {
+        let now = Now {
+            mono: Timestamp::ZERO,
+            unix_secs: 0,
+        };
+        let mut outgoing = Outgoing::new(now, params, 1);
+        outgoing
+            .push(now, &params.profile, 0, &vec![7; bytes])
+            .unwrap();
+        let mut count = 0;
+        while outgoing.poll(now, (0, 0)) {
+            outgoing.write(&params.profile, &mut Vec::new());
+            outgoing.on_written(now);
+            count += 1;
+        }
+        count
+    }
+
+    #[test]
+    fn a_piece_fills_one_datagram() {
+        let params = Params::default();
+        let piece = params.piece_bytes();
+        assert!(piece > 1_100, "{piece} of 1152 bytes");
+        assert_eq!(datagrams(&params, piece), 1);
+        assert_eq!(datagrams(&params, 1_153), 2, "no datagram holds it");
+    }
+
+    #[test]
+    fn a_piece_is_a_message_that_the_profile_has() {
+        let with = |disable_blocks, messages: Vec<Layout>| {
+            let channel = ChannelProfile {
+                disable_blocks,
+                ..Profile::default().channels()[0]
+            };
+            let profile = Profile::new(vec![channel], messages, Limits::default()).unwrap();
+            Params::new(profile, sender::Params::default())
+        };
+        let short = Layout::Bytes { min: 0, max: 200 };
+        assert_eq!(with(true, vec![short]).piece_bytes(), 200);
+        let blocks = with(false, vec![short, Layout::Block]);
+        assert_eq!(blocks.piece_bytes(), 1_024, "one fragment");
+        assert_eq!(datagrams(&blocks, 1_024), 1);
+    }
+}

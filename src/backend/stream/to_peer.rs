@@ -25,12 +25,13 @@ impl Stream {
         rest.clear();
         at = 0;
         let mut budget = READ_BUDGET;
+        let read_bytes = side.rules.codec.read_bytes(READ_BYTES);
         while forwarded == Forwarded::NeedsMore && self.readable && budget > 0 {
             if at > 0 {
                 buffer.copy_within(at..end, 0);
                 (at, end) = (0, end - at);
             }
-            let room = (end + READ_BYTES).min(buffer.len());
+            let room = (end + read_bytes).min(buffer.len());
             let count = self.fill(&mut buffer[end..room]);
             end += count;
             budget = budget.saturating_sub(count);
