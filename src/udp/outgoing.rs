@@ -99,9 +99,10 @@ impl Outgoing {
     }
 }
 
-/// Collected at most before a send.
-const OUTGOING_DATAGRAMS: usize = 2 * BATCH;
-const OUTGOING_BYTES: usize = 128 * 1024;
+/// Collected at most before a send. Of one peer's largest datagrams, these bytes are two segmented sends
+/// with nothing left over.
+const OUTGOING_DATAGRAMS: usize = 4 * BATCH;
+const OUTGOING_BYTES: usize = 2 * (SEGMENTED_BYTES_MAX - SEGMENT_MAX);
 
 /// What the kernel takes as one segmented send: 64 datagrams on older kernels, and 64 KiB with
 /// headers.

@@ -24,7 +24,7 @@ impl Stream {
         buffer[..end].copy_from_slice(&rest[at..]);
         rest.clear();
         at = 0;
-        let mut budget = READ_BUDGET;
+        let mut budget = READ_BYTES;
         let read_bytes = side.rules.codec.read_bytes(READ_BYTES);
         while forwarded == Forwarded::NeedsMore && self.readable && budget > 0 {
             if at > 0 {
@@ -167,7 +167,7 @@ impl Stream {
         let mut buffer = std::mem::take(&mut side.scratch.read);
         let mut rest = std::mem::take(&mut self.rest);
         let mut at = std::mem::take(&mut self.taken);
-        let mut budget = READ_BUDGET;
+        let mut budget = READ_BYTES;
         let mut end = rest.len() - at;
         buffer[..end].copy_from_slice(&rest[at..]);
         at = 0;
@@ -220,11 +220,10 @@ enum Forwarded {
     Broken(CloseReason),
 }
 
-/// One read. Small enough that what a full session leaves over is not much.
-pub(super) const READ_BYTES: usize = 16 * 1024;
-
-/// Bytes that one peer's backend may write per turn before others get theirs.
-const READ_BUDGET: usize = 64 * 1024;
+/// One read, and what one peer's backend may write before others get their turn. TCP tells the writer
+/// about each read, which costs more than the call; what a full session leaves over is little beside
+/// what it took.
+pub(super) const READ_BYTES: usize = 64 * 1024;
 
 /// How long a session may take to deliver what a backend wrote before it closed.
 const FINISH_LINGER: Duration = Duration::from_secs(5);
