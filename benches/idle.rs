@@ -119,7 +119,7 @@ fn measure(peers: usize, seconds: f64) {
         format!("{:.2}", (players.sent.datagrams - out) as f64 / each),
         format!(
             "{:.1}",
-            end.resident.saturating_sub(empty.resident) as f64 / 1024.0 / peers as f64
+            end.owned.saturating_sub(empty.owned) as f64 / 1024.0 / peers as f64
         ),
         format!("{:.1}", took as f64 / 1e9),
         format!(

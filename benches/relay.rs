@@ -35,7 +35,8 @@ struct Outcome {
     messages: u64,
     cpu_nanos: u64,
     sleeps: Option<u64>,
-    resident: Option<u64>,
+    /// Bytes that each further player took.
+    per_peer: Option<u64>,
     late: Spread,
     up: Spread,
     down: Spread,
@@ -111,7 +112,6 @@ fn main() {
 fn print(name: &str, load: Load, outcome: &Outcome) {
     let messages = outcome.messages.max(1) as f64;
     let dash = || "-".to_owned();
-    let per_peer = |bytes: u64| bytes as f64 / 1024.0 / load.peers as f64;
     table::row(&[
         name.to_owned(),
         load.peers.to_string(),
@@ -124,8 +124,8 @@ fn print(name: &str, load: Load, outcome: &Outcome) {
             .sleeps
             .map_or_else(dash, |sleeps| format!("{:.3}", sleeps as f64 / messages)),
         outcome
-            .resident
-            .map_or_else(dash, |bytes| format!("{:.1}", per_peer(bytes))),
+            .per_peer
+            .map_or_else(dash, |bytes| format!("{:.1}", bytes as f64 / 1024.0)),
         outcome.late.text(),
         outcome.up.text(),
         outcome.down.text(),
@@ -204,8 +204,16 @@ fn tidegate(load: Load) -> Outcome {
     if flag("pin") {
         pin(server.id(), 1, true);
     }
-    let before = server.usage();
     let mut players = Players::new(server.address, Params::default());
+    // Half of them first: what the program takes once, its code and its buffers, is there then.
+    let half = load.peers.div_ceil(2);
+    players.join(half, 256, Duration::from_secs(60));
+    Schedule::new(Load {
+        peers: half,
+        ..load
+    })
+    .follow(&mut players, WARM_UP);
+    let before = server.usage();
     players.join(load.peers, 256, Duration::from_secs(60));
     let mut schedule = Schedule::new(load);
     schedule.follow(&mut players, WARM_UP);
@@ -218,7 +226,7 @@ fn tidegate(load: Load) -> Outcome {
         messages: 2 * heard,
         cpu_nanos: end.cpu_nanos - start.cpu_nanos,
         sleeps: Some(end.sleeps - start.sleeps),
-        resident: Some(end.resident.saturating_sub(before.resident)),
+        per_peer: Some(end.owned.saturating_sub(before.owned) / (load.peers - half).max(1) as u64),
         late: schedule.late,
         up: backend.take_way_up(),
         down,
@@ -243,7 +251,7 @@ fn plain(load: Load) -> Outcome {
         messages: end.0 - start.0,
         cpu_nanos: end.1 - start.1,
         sleeps: None,
-        resident: None,
+        per_peer: None,
         late: schedule.late,
         up: backend.take_way_up(),
         down,

@@ -39,7 +39,8 @@ pub struct Program {
 #[derive(Clone, Copy, Debug)]
 pub struct Usage {
     pub cpu_nanos: u64,
-    pub resident: u64,
+    /// Bytes of memory of its own: pages of its file are not what peers take.
+    pub owned: u64,
     /// Times it went to sleep of its own accord: wake-ups.
     pub sleeps: u64,
 }
@@ -160,7 +161,7 @@ key_file = "netcode.key"
         }
         Usage {
             cpu_nanos,
-            resident: field(&root.join("status"), "VmRSS:") * 1024,
+            owned: field(&root.join("status"), "RssAnon:") * 1024,
             sleeps,
         }
     }
