@@ -8,6 +8,8 @@ use std::collections::VecDeque;
 use crate::session::Channel;
 use crate::time::Timestamp;
 
+use super::ring::give_back;
+
 /// One message or fragment inside a sent packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Item {
@@ -155,9 +157,8 @@ impl InFlight {
         self.items.drain(..usize::from(sent.items));
         self.items_base = self.items_base.wrapping_add(u32::from(sent.items));
         self.base += 1;
-        if self.packets.is_empty() {
-            self.give_back();
-        }
+        give_back(&mut self.packets, 64);
+        give_back(&mut self.items, 128);
         Some(sent)
     }
 
@@ -176,14 +177,5 @@ impl InFlight {
 
     fn items_end(&self) -> u32 {
         self.items_base.wrapping_add(self.items.len() as u32)
-    }
-
-    fn give_back(&mut self) {
-        if self.packets.capacity() > 64 {
-            self.packets = VecDeque::new();
-        }
-        if self.items.capacity() > 128 {
-            self.items = VecDeque::new();
-        }
     }
 }

@@ -30,6 +30,7 @@ mod params;
 mod queueing;
 mod recovery;
 mod redundancy;
+mod ring;
 mod unreliable;
 
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! A reliable lane's messages from the moment they are pushed until the peer has them.
 //!
 //! Payloads lie one after the other in one byte ring, entries in another; both grow with use and
-//! are given back when everything is acknowledged. Ids are 16 bits and wrap; an entry is found by
+//! are given back when little of them is in use. Ids are 16 bits and wrap; an entry is found by
 //! its distance from the oldest unacknowledged id.
 //! Rules: docs/wire/yojimbo.md, section 6, rules 2 (window) and 5 (blocks gate the lane).
 
@@ -11,6 +11,7 @@ use crate::time::Timestamp;
 
 use super::block::Block;
 use super::params::Framing;
+use super::ring::give_back;
 
 /// One message that the peer does not have yet, as far as we know.
 #[derive(Clone, Copy, Debug)]
@@ -295,25 +296,13 @@ impl Outbox {
         }
         self.bytes.drain(..freed);
         self.bytes_start += freed as u64;
-        if self.entries.is_empty() {
-            self.give_back();
-        }
+        give_back(&mut self.bytes, 4096);
+        give_back(&mut self.entries, 32);
     }
 
     #[cfg(test)]
     pub(super) fn capacity_bytes(&self) -> usize {
         self.bytes.capacity() + self.entries.capacity() * size_of::<Entry>()
-    }
-
-    /// A lane that had to grow returns the memory once it is empty, so that a peer costs what it
-    /// uses and not what it once used.
-    fn give_back(&mut self) {
-        if self.bytes.capacity() > 4096 {
-            self.bytes = VecDeque::new();
-        }
-        if self.entries.capacity() > 32 {
-            self.entries = VecDeque::new();
-        }
     }
 }
 

@@ -514,6 +514,32 @@ fn memory_goes_back_when_a_peer_falls_silent() {
 }
 
 #[test]
+fn memory_goes_back_while_a_peer_goes_on_talking() {
+    let mut pair = Pair::new(Params::default(), lossy(0.0), 42);
+    let say = |pair: &mut Pair, bytes: usize| {
+        let now = pair.now;
+        pair.peers[0].sender.push(now, 0, &vec![7; bytes]).unwrap();
+        pair.run_for(5);
+    };
+    for _ in 0..200 {
+        say(&mut pair, 1_000);
+    }
+    for _ in 0..1_000 {
+        say(&mut pair, 20);
+    }
+    let sender = &pair.peers[0].sender;
+    assert!(!sender.is_drained(), "the last is always under way");
+    let Queue::Reliable { outbox, .. } = &sender.lanes[0] else {
+        panic!("lane 0 is reliable");
+    };
+    assert!(
+        outbox.capacity_bytes() <= 8_192,
+        "{} bytes kept",
+        outbox.capacity_bytes()
+    );
+}
+
+#[test]
 fn an_idle_sender_is_small() {
     let now = Timestamp::ZERO;
     let framing = crate::sim::peer::FRAMING;
