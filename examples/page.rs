@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tidegate::admin::Admin;
 use tidegate::board::{BackendInfo, Board, ListenerInfo, PeerRow, Reporter, State, WorstPeers};
+use tidegate::capacity::Capacity;
 use tidegate::clock::Clock;
 use tidegate::counters::{
     ClosedBy, ConnectFailure, Direction, DropReason, SendErrorKind, WorkerCounters,
@@ -21,7 +22,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let listen = std::env::args().nth(1);
     let listen = listen.as_deref().unwrap_or("127.0.0.1:9477").parse()?;
     let mut clock = Clock::start();
-    let board = Arc::new(Board::new(clock.now(), 256 << 20));
+    let board = Arc::new(Board::new(
+        clock.now(),
+        Capacity::new(4096, 256 << 20).into(),
+    ));
     board.add_backend(BackendInfo {
         name: "game".into(),
         targets: vec![

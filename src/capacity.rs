@@ -1,11 +1,25 @@
-//! What all listeners of the process share: seats, and memory of queues. Touched when a peer comes or
-//! goes and four times a second, never per datagram.
+//! What all listeners of the process share: seats, and the memory of queues. Told when a peer comes or
+//! goes and when what waits has changed by some kilobytes, never per datagram.
 //!
-//! What waits for something before or beside it (messages behind a gap, fragments) is counted among
-//! the queues, and may take a quarter of their memory: a peer that finishes nothing fills it for
-//! nothing (docs/THREAT-MODEL.md, "Fragment and block floods").
+//! ```text
+//!   0               1/4      3/8               5/8      3/4               1   of `queue_memory`
+//!   ├────────────────┼────────┼─────────────────┼────────┼────────────────┤
+//!   │ to the backend │ shares │ to the peer     │ shares │ pieces         │
+//! ```
+//!
+//! Once the messages of one direction take a quarter of the memory, no queue of a session that way may
+//! hold more than an eighth of what is left of three eighths. What is left shrinks with what they take,
+//! so however many they are, their part is never full, and there is always a share for those who hold
+//! little. Directions have parts of their own because one waits for the other: a game server that
+//! cannot write its answers stops reading.
+//!
+//! Pieces of packets and messages are another matter: who is refused in the middle of a large message
+//! can never finish it. They have the last quarter, and those that hold most are closed when it is full
+//! (`listener/shed.rs`; docs/THREAT-MODEL.md, "Fragment and block floods").
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+use crate::counters::Direction;
 
 /// How much there is, and how much is taken.
 #[derive(Debug)]
@@ -13,8 +27,9 @@ pub struct Capacity {
     peers_max: usize,
     queued_max: u64,
     peers: AtomicUsize,
-    queued: AtomicU64,
-    assembling: AtomicU64,
+    messages: [AtomicU64; Direction::ALL.len()],
+    pieces: AtomicU64,
+    most: AtomicU64,
 }
 
 /// A limit of the process, as configured.
@@ -26,6 +41,22 @@ pub enum Limit {
     QueueMemory(u64),
 }
 
+/// Bytes in queues.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Queued {
+    /// Of messages that wait, by direction.
+    pub messages: [u64; Direction::ALL.len()],
+    /// Of packets and messages of which pieces are missing.
+    pub pieces: u64,
+}
+
+impl Queued {
+    /// All of it.
+    pub fn all(self) -> u64 {
+        self.messages.iter().sum::<u64>() + self.pieces
+    }
+}
+
 impl Capacity {
     /// Nothing is taken yet.
     pub fn new(peers_max: usize, queued_max: u64) -> Self {
@@ -33,8 +64,9 @@ impl Capacity {
             peers_max,
             queued_max,
             peers: AtomicUsize::new(0),
-            queued: AtomicU64::new(0),
-            assembling: AtomicU64::new(0),
+            messages: Default::default(),
+            pieces: AtomicU64::new(0),
+            most: AtomicU64::new(0),
         }
     }
 
@@ -43,22 +75,33 @@ impl Capacity {
     pub fn limit_met(&self) -> Option<Limit> {
         if self.peers.load(Relaxed) >= self.peers_max {
             Some(Limit::Peers(self.peers_max))
-        } else if self.queued.load(Relaxed) >= self.queued_max / 10 * 9 {
+        } else if self.queued().all() >= self.queued_max / 10 * 9 {
             Some(Limit::QueueMemory(self.queued_max))
         } else {
             None
         }
     }
 
-    /// Bytes that somebody whose queues hold `own` has to let go, so that all of them together hold
-    /// what they may.
-    pub fn excess(&self, own: u64) -> u64 {
-        share_of_excess(own, self.queued.load(Relaxed), self.queued_max)
+    /// What one queue of a session may hold; `None` while less than a quarter of the memory is used
+    /// in this direction. `untold` is what the caller's messages that way have grown by (or shrunk,
+    /// wrapping around) since it last told.
+    pub fn share(&self, direction: Direction, untold: u64) -> Option<u64> {
+        let messages = self.messages[direction as usize].load(Relaxed);
+        let messages = messages.wrapping_add(untold);
+        let left = (self.queued_max / 8 * 3).saturating_sub(messages);
+        (messages >= self.queued_max / 4).then_some(left / SHARES)
     }
 
-    /// The same for what waits to be complete.
-    pub fn assembly_excess(&self, own: u64) -> u64 {
-        share_of_excess(own, self.assembling.load(Relaxed), self.queued_max / 4)
+    /// Bytes that somebody whose queues hold `own` has to let go, so that all of them together hold
+    /// what they may.
+    pub fn excess(&self, own: Queued) -> u64 {
+        share_of_excess(own.all(), self.queued().all(), self.queued_max)
+    }
+
+    /// The same for pieces.
+    pub fn excess_of_pieces(&self, own: Queued) -> u64 {
+        let all = self.pieces.load(Relaxed);
+        share_of_excess(own.pieces, all, self.queued_max / 4)
     }
 
     /// A peer is here.
@@ -71,15 +114,37 @@ impl Capacity {
         self.peers.fetch_sub(1, Relaxed);
     }
 
-    /// Somebody's queues, which held `before` bytes, hold `now`.
-    pub fn on_queued(&self, before: u64, now: u64) {
-        // Wraps around for less, which comes to the same.
-        self.queued.fetch_add(now.wrapping_sub(before), Relaxed);
+    /// Somebody's queues, which held `before`, hold `now`.
+    pub fn on_queued(&self, before: Queued, now: Queued) {
+        // Both wrap around for less, which comes to the same.
+        for direction in Direction::ALL.map(|direction| direction as usize) {
+            let grown = now.messages[direction].wrapping_sub(before.messages[direction]);
+            self.messages[direction].fetch_add(grown, Relaxed);
+        }
+        let grown = now.pieces.wrapping_sub(before.pieces);
+        self.pieces.fetch_add(grown, Relaxed);
+        let all = self.queued().all();
+        if all > self.most.load(Relaxed) {
+            self.most.fetch_max(all, Relaxed);
+        }
     }
 
-    /// Somebody's incomplete packets and messages, which held `before` bytes, hold `now`.
-    pub fn on_assembling(&self, before: u64, now: u64) {
-        self.assembling.fetch_add(now.wrapping_sub(before), Relaxed);
+    /// As last told.
+    pub fn queued(&self) -> Queued {
+        Queued {
+            messages: [0, 1].map(|direction: usize| self.messages[direction].load(Relaxed)),
+            pieces: self.pieces.load(Relaxed),
+        }
+    }
+
+    /// The most that ever was in all queues.
+    pub fn most_queued(&self) -> u64 {
+        self.most.load(Relaxed)
+    }
+
+    /// The limit over all queues.
+    pub fn queued_max(&self) -> u64 {
+        self.queued_max
     }
 }
 
@@ -92,9 +157,28 @@ fn share_of_excess(own: u64, all: u64, max: u64) -> u64 {
     (share as u64).saturating_add(u64::from(over > 0 && own > 0))
 }
 
+/// Parts of what is left of which a queue may have one. With fewer, few sessions could take most of
+/// the memory; with more, few could not use it: a hundred sessions that fill their queues leave a
+/// fourteenth.
+const SHARES: u64 = 8;
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn messages(to_backend: u64) -> Queued {
+        Queued {
+            messages: [to_backend, 0],
+            pieces: 0,
+        }
+    }
+
+    fn pieces(pieces: u64) -> Queued {
+        Queued {
+            messages: [0; 2],
+            pieces,
+        }
+    }
 
     #[test]
     fn seats_and_memory_run_out() {
@@ -104,27 +188,71 @@ mod tests {
         capacity.on_arrival();
         assert_eq!(capacity.limit_met(), Some(Limit::Peers(2)));
         capacity.on_departure();
-        capacity.on_queued(0, 899);
+        capacity.on_queued(messages(0), messages(899));
         assert_eq!(capacity.limit_met(), None);
-        capacity.on_queued(899, 900);
+        capacity.on_queued(messages(899), messages(900));
         assert_eq!(capacity.limit_met(), Some(Limit::QueueMemory(1_000)));
-        assert_eq!(capacity.excess(900), 0);
-        capacity.on_queued(900, 1_200);
+        assert_eq!(capacity.excess(messages(900)), 0);
+        capacity.on_queued(messages(900), messages(1_200));
         assert_eq!(
-            [0, 600, 1_200].map(|own| capacity.excess(own)),
+            [0, 600, 1_200].map(|own| capacity.excess(messages(own))),
             [0, 101, 201]
         );
-        capacity.on_queued(1_200, 0);
+        capacity.on_queued(messages(1_200), messages(0));
         assert_eq!(capacity.limit_met(), None);
+        assert_eq!(capacity.most_queued(), 1_200);
     }
 
     #[test]
-    fn what_is_incomplete_has_a_quarter() {
+    fn pieces_have_a_quarter() {
         let capacity = Capacity::new(2, 1_000);
-        capacity.on_assembling(0, 250);
-        assert_eq!(capacity.assembly_excess(250), 0);
-        capacity.on_assembling(250, 300);
-        assert_eq!(capacity.assembly_excess(300), 51);
-        assert_eq!(capacity.excess(300), 0, "the queues have room");
+        capacity.on_queued(pieces(0), pieces(250));
+        assert_eq!(capacity.excess_of_pieces(pieces(250)), 0);
+        capacity.on_queued(pieces(250), pieces(300));
+        assert_eq!(capacity.excess_of_pieces(pieces(300)), 51);
+        assert_eq!(capacity.excess(pieces(300)), 0, "the queues have room");
+    }
+
+    #[test]
+    fn from_a_quarter_on_there_are_shares() {
+        let capacity = Capacity::new(2, 16_000);
+        let share = |untold| capacity.share(Direction::ToBackend, untold);
+        capacity.on_queued(messages(0), messages(3_999));
+        assert_eq!(share(0), None);
+        assert_eq!(share(1), Some(250), "an eighth of 2000");
+        assert_eq!(share(1_601), Some(50));
+        assert_eq!(share(2_001), Some(0));
+        assert_eq!(share(9_001), Some(0));
+        assert_eq!(capacity.share(Direction::ToPeer, 3_999), None);
+        capacity.on_queued(messages(0), messages(1_000));
+        assert_eq!(share(1_000_u64.wrapping_neg()), None);
+    }
+
+    /// However many take what they may, and in whatever order: their part holds it, as long as each
+    /// could put one packet in.
+    #[test]
+    fn those_who_take_their_share_never_fill_the_memory() {
+        let (max, packet) = (2 << 20, 500);
+        for sessions in [1_usize, 8, 60, 500, 1_500] {
+            let capacity = Capacity::new(usize::MAX, max);
+            let mut held = vec![0; sessions];
+            let mut moved = true;
+            while moved {
+                moved = false;
+                for own in &mut held {
+                    let share = capacity.share(Direction::ToBackend, 0);
+                    // Who holds nothing always gets a packet in.
+                    let share = share.map_or(u64::MAX, |share| share.max(1));
+                    if *own < share && capacity.queued().all() < max {
+                        capacity.on_queued(messages(*own), messages(*own + packet));
+                        *own += packet;
+                        moved = true;
+                    }
+                }
+            }
+            let most = capacity.most_queued();
+            assert!(most >= max / 4, "{sessions} left {most} unused");
+            assert!(most <= max / 8 * 3, "{sessions} filled {most} of {max}");
+        }
     }
 }

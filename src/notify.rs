@@ -94,6 +94,7 @@ mod tests {
 
     use super::*;
     use crate::board::{ListenerInfo, State};
+    use crate::capacity::Capacity;
 
     /// What the child below says, in order, until a line that `last` accepts.
     fn heard(socket: &UnixDatagram, last: impl Fn(&str) -> bool) -> Vec<String> {
@@ -140,7 +141,7 @@ mod tests {
     #[ignore = "run by systemd_hears_everything_and_the_watchdog_starves in a process of its own"]
     fn the_talking_process() {
         let mut clock = Clock::start();
-        let board = Arc::new(Board::new(clock.now(), 0));
+        let board = Arc::new(Board::new(clock.now(), Capacity::new(64, 0).into()));
         let info = ListenerInfo {
             name: "udp".into(),
             protocol: "gaffer",

@@ -96,11 +96,13 @@ impl Server {
         }
         let state = config.runtime.state_directory.as_deref();
         let state = state.map(StateDirectory::new);
-        let queue_memory = config.runtime.queue_memory as u64;
+        let runtime = &config.runtime;
+        let capacity = Capacity::new(runtime.max_peers, runtime.queue_memory as u64);
+        let capacity = Arc::new(capacity);
         let means = Means {
             runtime: config.runtime.clone(),
-            board: Arc::new(Board::new(clock.now(), queue_memory)),
-            capacity: Arc::new(Capacity::new(config.runtime.max_peers, queue_memory)),
+            board: Arc::new(Board::new(clock.now(), capacity.clone())),
+            capacity,
             clock,
             tap,
             state,

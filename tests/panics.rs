@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use support::{Setup, tcp_backend, toy_parts, wait_until};
 use tidegate::board::Board;
+use tidegate::capacity::Capacity;
 use tidegate::clock::Clock;
 use tidegate::config::Drain;
 use tidegate::shutdown::Fleet;
@@ -33,7 +34,7 @@ fn the_process_that_panics() {
         .build()
         .unwrap();
     let outcome = runtime.block_on(async {
-        let board = Board::new(clock.clone().now(), 1 << 28);
+        let board = Board::new(clock.clone().now(), Capacity::new(64, 1 << 28).into());
         let share = |_| {
             let targets = std::slice::from_ref(&target);
             let loopback = SocketAddr::from(([127, 0, 0, 1], 0));

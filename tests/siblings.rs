@@ -16,6 +16,7 @@ use mio::{Events, Poll, Waker};
 use support::{Setup, toy, toy_parts, wait_until};
 use tidegate::backend::Scratch;
 use tidegate::board::{BackendInfo, Board, ListenerInfo};
+use tidegate::capacity::Capacity;
 use tidegate::counters::WorkerCounters;
 use tidegate::listener::{Listener, Siblings, Turn, meaning};
 use tidegate::udp::{Options, Outgoing, Received};
@@ -38,7 +39,7 @@ impl Bench {
             mono: Timestamp::from_millis(1_000),
             unix_secs: 1_000,
         };
-        let board = Arc::new(Board::new(now, 1 << 28));
+        let board = Arc::new(Board::new(now, Capacity::new(64, 1 << 28).into()));
         board.add_backend(BackendInfo {
             name: "test".into(),
             targets: vec![String::new()],

@@ -68,7 +68,7 @@ fn messages_echo_through_tcp() {
     echo.join().unwrap();
     let counters = relay.counters();
     assert_eq!(counters.messages_forwarded, [500, 500]);
-    assert_eq!(counters.messages_dropped, [[0; 3]; 2]);
+    assert_eq!(counters.messages_dropped, [[0; DropReason::ALL.len()]; 2]);
     assert_eq!(counters.targets[0].connections, 0);
 }
 

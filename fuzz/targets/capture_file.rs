@@ -3,7 +3,7 @@
 
 use tidegate::capture::pcapng::{self, Packets};
 use tidegate::capture::record::{Record, What};
-use tidegate_proto::{CloseReason, Event, Reject, Timestamp};
+use tidegate_proto::{Allowance, CloseReason, Event, Reject, Timestamp};
 
 pub fn run(data: &[u8]) {
     again(data);
@@ -45,6 +45,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
         What::Event(Event::Closed(CloseReason::PeerTimeout)),
         What::Message(None),
         What::Message(Some((0, true, b"hello"))),
+        What::Allowance(Allowance { inbox: 4096, ahead: 0 }),
     ];
     let mut file = Vec::new();
     pcapng::begin(&mut file);

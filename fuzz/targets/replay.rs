@@ -9,7 +9,7 @@ use std::time::Duration;
 use tidegate::capture::pcapng;
 use tidegate::capture::record::{Record, What};
 use tidegate::replay::replay;
-use tidegate_proto::{CloseReason, Timestamp};
+use tidegate_proto::{Allowance, CloseReason, Timestamp};
 
 pub fn run(data: &[u8]) {
     let Some((&protocol, rest)) = data.split_first() else {
@@ -52,7 +52,7 @@ fn calls(protocol: &str, mut data: &[u8]) -> Vec<u8> {
         at += Duration::from_micros(1 << (wait % 32));
         let reason = CloseReason::ALL[usize::from(*wait) % CloseReason::ALL.len()];
         let session = u32::from(kind >> 7);
-        let what = match kind % 12 {
+        let what = match kind % 13 {
             0..=2 => What::Datagram { opened: true, outcome: None, bytes },
             3 => What::Datagram { opened: false, outcome: None, bytes },
             4 | 5 => What::Timeout,
@@ -60,6 +60,10 @@ fn calls(protocol: &str, mut data: &[u8]) -> Vec<u8> {
             7 | 8 => What::Send { channel: kind >> 6, outcome: 0, payload: bytes },
             9 => What::Finish { reason, linger: u64::from(*wait) << 32 },
             10 => What::Written,
+            11 => {
+                let (inbox, ahead) = (bytes.len() * 64, usize::from(*wait) * 64);
+                What::Allowance(Allowance { inbox, ahead })
+            }
             _ => What::Close { reason },
         };
         write(&mut file, session, at, what);

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use crate::session::{Channel, Message};
+use crate::session::{Allowance, Channel, Message};
 
 /// Bytes every message is charged beside its payload, so that a packet full of empty messages
 /// costs its sender what it costs us.
@@ -21,6 +21,7 @@ pub struct Inbox {
     messages: VecDeque<Waiting>,
     refuse_above: usize,
     accept_below: usize,
+    allowance: Allowance,
     refusing: bool,
 }
 
@@ -40,17 +41,29 @@ impl Inbox {
             messages: VecDeque::new(),
             refuse_above,
             accept_below: accept_below.min(refuse_above),
+            allowance: Allowance::UNLIMITED,
             refusing: false,
         }
+    }
+
+    /// Less than its own marks, from now on.
+    pub fn set_allowance(&mut self, allowance: Allowance) {
+        self.allowance = allowance;
+    }
+
+    /// Bytes that may wait behind a message that is missing, where `most` is the session's own limit.
+    pub fn ahead_max(&self, most: usize) -> usize {
+        most.min(self.allowance.ahead)
     }
 
     /// Whether another packet's messages may be pushed. What one packet brings may pass the mark.
     pub fn is_taking(&mut self) -> bool {
         let held = self.held();
+        let allowed = self.allowance.inbox;
         self.refusing = if self.refusing {
-            held >= self.accept_below
+            held >= self.accept_below.min(allowed.div_ceil(ALLOWANCE_LOW))
         } else {
-            held > self.refuse_above
+            held > self.refuse_above || held >= allowed
         };
         !self.refusing
     }
@@ -121,6 +134,10 @@ impl Inbox {
     }
 }
 
+/// An inbox that met its allowance takes again when most of that is free, so that a peer is not
+/// refused and taken packet by packet.
+const ALLOWANCE_LOW: usize = 4;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -170,5 +187,38 @@ mod tests {
         );
         inbox.pop();
         assert!(inbox.is_taking());
+    }
+
+    #[test]
+    fn an_allowance_lowers_both_marks() {
+        let mut inbox = Inbox::new(1000, 300);
+        let allow = |inbox| Allowance { inbox, ahead: 0 };
+        inbox.set_allowance(allow(0));
+        assert!(
+            !inbox.is_taking(),
+            "nothing is held, and nothing is allowed"
+        );
+        assert_eq!(inbox.ahead_max(7), 0);
+        inbox.set_allowance(allow(1));
+        assert!(inbox.is_taking(), "one packet");
+        inbox.push(0, true, &[0; 36]);
+        assert!(!inbox.is_taking(), "100 bytes are held");
+        inbox.set_allowance(allow(400));
+        assert!(!inbox.is_taking(), "a quarter of what is allowed is held");
+        inbox.set_allowance(allow(401));
+        assert!(inbox.is_taking());
+        inbox.set_allowance(allow(101));
+        assert!(inbox.is_taking(), "a byte less than allowed");
+        inbox.set_allowance(allow(100));
+        assert!(!inbox.is_taking());
+        inbox.set_allowance(allow(1));
+        inbox.pop();
+        assert!(inbox.is_taking(), "nothing is held");
+        inbox.push(0, true, &[0; 900]);
+        inbox.set_allowance(Allowance::UNLIMITED);
+        assert!(inbox.is_taking());
+        assert_eq!(inbox.ahead_max(7), 7);
+        inbox.push(0, true, &[0; 100]);
+        assert!(!inbox.is_taking(), "its own marks hold whatever is allowed");
     }
 }

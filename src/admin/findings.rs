@@ -12,7 +12,8 @@ use crate::metrics::Usage;
 
 /// Slots, descriptors.
 pub(super) const ALMOST_FULL: f64 = 0.9;
-pub(super) const QUEUES_FULL: f64 = 0.8;
+/// One direction's part of the memory.
+pub(super) const QUEUES_FULL: f64 = 0.375;
 pub(super) const WORKERS_BUSY: f64 = 0.85;
 /// A share of the peers, of more than [`A_FEW`].
 pub(super) const BAD_MODE: f64 = 0.3;
@@ -170,10 +171,10 @@ fn load(found: &mut Findings, snapshot: &Snapshot, history: &History) {
         let text = format!("workers are busy {} of their time", share(now("busy")));
         found.add(Level::Warn, Some("TidegateWorkerSaturated"), text);
     }
-    let limit = snapshot.queue_memory_bytes as f64;
-    if snapshot.queued_bytes() as f64 > QUEUES_FULL * limit {
-        let part = share(snapshot.queued_bytes() as f64 / limit);
-        let text = format!("queues hold {part} of the memory they may have");
+    let listeners = snapshot.listeners.iter();
+    let held_back: u64 = listeners.map(|l| l.counters.peers_held_back).sum();
+    if held_back > 0 {
+        let text = format!("memory for queues is short, and {held_back} peers are held back");
         found.add(Level::Warn, Some("TidegateQueueMemory"), text);
     }
     if now("rejects") > FLOOD {
@@ -228,13 +229,14 @@ mod tests {
 
     use super::*;
     use crate::board::{BackendInfo, Board, ListenerInfo};
+    use crate::capacity::Capacity;
     use crate::clock::Clock;
 
     /// What a board shows after `act` made it unwell.
     fn after(act: impl FnOnce(&Board, &mut WorkerCounters)) -> Vec<Finding> {
         let mut clock = Clock::start();
         let start = clock.now();
-        let board = Arc::new(Board::new(start, 1000));
+        let board = Arc::new(Board::new(start, Capacity::new(64, 1000).into()));
         let targets = vec!["one".into(), "two".into()];
         let name = "game".into();
         board.add_backend(BackendInfo { name, targets });
@@ -273,6 +275,7 @@ mod tests {
             counters.peers_in_bad_mode = 27;
             counters.kernel_drops = 60;
             counters.queued_bytes = [400, 400];
+            counters.peers_held_back = 0;
             counters.busy = Duration::from_millis(840);
         });
         assert_eq!(found, []);
@@ -287,7 +290,7 @@ mod tests {
             counters.peers = 91;
             counters.peers_in_bad_mode = 28;
             counters.kernel_drops = 61;
-            counters.queued_bytes = [400, 401];
+            counters.peers_held_back = 1;
             counters.busy = Duration::from_millis(860);
             counters.rejects[Reject::Malformed as usize] = 10_001;
             counters.rejects[Reject::TokenHistoryFull as usize] = 1;

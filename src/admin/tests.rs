@@ -7,6 +7,7 @@ use tidegate_proto::{CloseReason, Reject, Stats};
 
 use super::*;
 use crate::board::{BackendInfo, ListenerInfo, PeerRow, Reporter, State, WorstPeers};
+use crate::capacity::Capacity;
 
 struct Scene {
     board: Arc<Board>,
@@ -17,7 +18,7 @@ struct Scene {
 
 fn scene(name: &str) -> Scene {
     let mut clock = Clock::start();
-    let board = Arc::new(Board::new(clock.now(), 1 << 20));
+    let board = Arc::new(Board::new(clock.now(), Capacity::new(64, 1 << 20).into()));
     board.add_backend(BackendInfo {
         name: "game".into(),
         targets: vec!["tcp://127.0.0.1:7000".into()],

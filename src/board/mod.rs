@@ -16,7 +16,7 @@ mod snapshot;
 mod worst;
 
 use std::net::SocketAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate_proto::{Now, Timestamp};
 
@@ -26,6 +26,7 @@ pub use process::{LOG_LEVELS, Process, State};
 pub use snapshot::{BackendSnapshot, ListenerSnapshot, Snapshot, TargetSnapshot, WorkerSnapshot};
 pub use worst::{PeerRow, WorstPeers};
 
+use crate::capacity::Capacity;
 use backend::Backend;
 use listener::ListenerCell;
 
@@ -33,19 +34,19 @@ use listener::ListenerCell;
 #[derive(Debug)]
 pub struct Board {
     started: Now,
-    queue_memory_bytes: u64,
+    capacity: Arc<Capacity>,
     process: Mutex<Process>,
     listeners: Mutex<Vec<ListenerCell>>,
     backends: Mutex<Vec<Backend>>,
 }
 
 impl Board {
-    /// A board without listeners, of a process that is starting. `queue_memory_bytes` is the limit
-    /// over all queues.
-    pub fn new(started: Now, queue_memory_bytes: u64) -> Self {
+    /// A board without listeners, of a process that is starting. `capacity` is what its listeners
+    /// share.
+    pub fn new(started: Now, capacity: Arc<Capacity>) -> Self {
         Self {
             started,
-            queue_memory_bytes,
+            capacity,
             process: Mutex::new(Process::starting(started)),
             listeners: Mutex::default(),
             backends: Mutex::default(),
@@ -173,7 +174,8 @@ impl Board {
             started_unix: self.started.unix_secs,
             uptime: now.mono.since(self.started.mono),
             process: lock(&self.process).clone(),
-            queue_memory_bytes: self.queue_memory_bytes,
+            queue_memory_bytes: self.capacity.queued_max(),
+            most_queued_bytes: self.capacity.most_queued(),
             listeners,
             backends,
         }

@@ -15,6 +15,8 @@ pub struct Snapshot {
     pub uptime: Duration,
     pub process: Process,
     pub queue_memory_bytes: u64,
+    /// The most that ever waited in all queues.
+    pub most_queued_bytes: u64,
     pub listeners: Vec<ListenerSnapshot>,
     pub backends: Vec<BackendSnapshot>,
 }

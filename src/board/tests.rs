@@ -10,7 +10,7 @@ fn at(secs: u64) -> Now {
 }
 
 fn board() -> (Board, Vec<Reporter>) {
-    let board = Board::new(at(0), 1 << 20);
+    let board = Board::new(at(0), Capacity::new(64, 1 << 20).into());
     board.add_backend(BackendInfo {
         name: "game".into(),
         targets: vec!["tcp://127.0.0.1:7000".into(), "unix:/run/game.sock".into()],

@@ -8,7 +8,7 @@
 //! keys of its own, so no key of a player is ever written. Reading takes any bytes.
 
 use tidegate_proto::cursor::Reader;
-use tidegate_proto::{CloseReason, Event, Origin, Reject, SendError, Timestamp};
+use tidegate_proto::{Allowance, CloseReason, Event, Origin, Reject, SendError, Timestamp};
 
 /// One call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +73,8 @@ pub enum What<'a> {
     Event(Event),
     /// `poll_message`: channel, reliable, payload, or none.
     Message(Option<(u8, bool, &'a [u8])>),
+    /// `set_allowance`.
+    Allowance(Allowance),
 }
 
 impl<'a> Record<'a> {
@@ -129,6 +131,11 @@ impl<'a> Record<'a> {
                 out.extend_from_slice(&[1, channel, reliable.into()]);
                 out.extend_from_slice(payload);
             }
+            What::Allowance(Allowance { inbox, ahead }) => {
+                for bytes in [inbox, ahead] {
+                    out.extend_from_slice(&(bytes as u64).to_le_bytes());
+                }
+            }
         }
     }
 
@@ -157,6 +164,7 @@ impl<'a> What<'a> {
             Self::Transmit(_) => 9,
             Self::Event(_) => 10,
             Self::Message(_) => 11,
+            Self::Allowance(_) => 12,
         }
     }
 
@@ -211,6 +219,10 @@ impl<'a> What<'a> {
                 Self::Message(Some((channel, reliable, reader.rest())))
             }
             11 => Self::Message(None),
+            12 => Self::Allowance(Allowance {
+                inbox: usize::try_from(reader.u64_le().ok()?).ok()?,
+                ahead: usize::try_from(reader.u64_le().ok()?).ok()?,
+            }),
             _ => return None,
         })
     }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tidegate_proto::{
-    Channel, CloseReason, Deadline, Event, Identity, Message, Now, Origin, Reject, SendError,
-    Session, Stats, Timestamp, Way,
+    Allowance, Channel, CloseReason, Deadline, Event, Held, Identity, Message, Now, Origin, Reject,
+    SendError, Session, Stats, Timestamp, Way,
 };
 
 use super::record::{What, send_code};
@@ -169,6 +169,20 @@ impl Session for Recorded {
 
     fn inbox_bytes(&self) -> usize {
         self.session.inbox_bytes()
+    }
+
+    fn held(&self) -> Held {
+        self.session.held()
+    }
+
+    fn set_allowance(&mut self, allowance: Allowance) {
+        self.session.set_allowance(allowance);
+        self.track.tell(self.at, What::Allowance(allowance));
+    }
+
+    /// Not told: a session that is over does nothing with it.
+    fn release(&mut self) {
+        self.session.release();
     }
 
     fn confirm_written(&mut self, now: Now) {

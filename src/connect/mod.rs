@@ -49,12 +49,12 @@ pub fn run(config: Config, logging: Logging) -> anyhow::Result<()> {
 
 async fn connect(config: Config, logging: Logging) -> anyhow::Result<()> {
     let mut clock = Clock::start();
-    let board = Arc::new(Board::new(clock.now(), config.runtime.queue_memory as u64));
     let runtime = &config.runtime;
     let capacity = Arc::new(Capacity::new(
         runtime.max_peers,
         runtime.queue_memory as u64,
     ));
+    let board = Arc::new(Board::new(clock.now(), capacity.clone()));
     let workers = runtime.workers;
     tokio::spawn(logging.clone().publish(board.clone()));
     let mut doors = Vec::new();

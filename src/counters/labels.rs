@@ -27,16 +27,24 @@ pub enum DropReason {
     QueueFull,
     /// Its session ended before it could leave.
     SessionClosed,
+    /// Its session had ended, and the memory it waited in was needed.
+    Overload,
 }
 
 impl DropReason {
-    pub const ALL: [Self; 3] = [Self::TooLarge, Self::QueueFull, Self::SessionClosed];
+    pub const ALL: [Self; 4] = [
+        Self::TooLarge,
+        Self::QueueFull,
+        Self::SessionClosed,
+        Self::Overload,
+    ];
 
     pub const fn label(self) -> &'static str {
         match self {
             Self::TooLarge => "too_large",
             Self::QueueFull => "queue_full",
             Self::SessionClosed => "session_closed",
+            Self::Overload => "overload",
         }
     }
 }

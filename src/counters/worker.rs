@@ -51,6 +51,8 @@ pub struct WorkerCounters {
     pub queued_bytes: [u64; Direction::ALL.len()],
     /// Gauge: peers whose queue in this direction is full.
     pub peers_blocked: [u64; Direction::ALL.len()],
+    /// Gauge: peers with a queue that may not grow, because memory is short.
+    pub peers_held_back: u64,
     /// Peer-time spent with a full queue.
     pub backpressure: [Duration; Direction::ALL.len()],
     /// What the protocols counted, over sessions that are gone and sessions that live.
@@ -106,6 +108,7 @@ impl WorkerCounters {
             messages_dropped: [[0; DropReason::ALL.len()]; Direction::ALL.len()],
             queued_bytes: [0; Direction::ALL.len()],
             peers_blocked: [0; Direction::ALL.len()],
+            peers_held_back: 0,
             backpressure: [Duration::ZERO; Direction::ALL.len()],
             sessions: Stats::default(),
             busy: Duration::ZERO,
@@ -199,6 +202,7 @@ impl WorkerCounters {
         }
         add(&mut self.queued_bytes, &other.queued_bytes);
         add(&mut self.peers_blocked, &other.peers_blocked);
+        self.peers_held_back += other.peers_held_back;
         for (mine, theirs) in self.backpressure.iter_mut().zip(other.backpressure) {
             *mine += theirs;
         }
@@ -234,6 +238,7 @@ impl WorkerCounters {
         past.peers_in_bad_mode = 0;
         past.queued_bytes = Default::default();
         past.peers_blocked = Default::default();
+        past.peers_held_back = 0;
         past.admission.buckets_used = 0;
         past.admission.buckets = 0;
         past.admission.bans = 0;
@@ -266,7 +271,7 @@ mod tests {
         assert_eq!(one.closed(), 1);
         assert_eq!(one.peers, 7);
         assert_eq!(one.message_bytes_forwarded, [0, 100]);
-        assert_eq!(one.messages_dropped[0], [0, 5, 0]);
+        assert_eq!(one.messages_dropped[0], [0, 5, 0, 0]);
         assert_eq!(one.targets[1].connects, 5);
         assert_eq!(one.session_duration.count(), 1);
     }

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use tidegate_proto::{Now, PeerId, Session, Stats, Timestamp};
+use tidegate_proto::{Now, PeerId, Timestamp};
 
 use super::peer::Peer;
 use super::{Listener, by_kind};
@@ -23,10 +23,6 @@ pub(super) struct Census {
     sampled: Timestamp,
     gathered: Timestamp,
     in_bad_mode: u64,
-    inbox: usize,
-    outbox: u64,
-    assembling: u64,
-    queued: usize,
     backed_up: u64,
     /// Peers that were visited and whose sessions have not ended.
     open: u64,
@@ -46,19 +42,8 @@ impl Census {
         };
     }
 
-    fn visit(&mut self, session: &dyn Session, stats: &Stats) -> usize {
-        let inbox = session.inbox_bytes();
-        self.in_bad_mode += u64::from(stats.in_bad_mode);
-        self.inbox += inbox;
-        self.outbox += u64::from(stats.outbox_bytes);
-        self.assembling += u64::from(stats.assembly_bytes);
-        inbox
-    }
-
     fn visit_peer(&mut self, peer: &Peer) {
-        let queued = peer.stream.queued();
-        self.queued += queued;
-        self.backed_up += u64::from(queued > 0);
+        self.backed_up += u64::from(peer.stream.queued() > 0);
         self.open += u64::from(peer.closed.is_none());
     }
 }
@@ -97,13 +82,16 @@ impl Listener {
 
     fn walk(&mut self, now: Now, slots: usize) {
         let (census, peers, counters) = (&mut self.census, &mut self.peers, &mut self.counters);
+        let memory = &mut self.memory;
         census.moved = now.mono;
         let sessions = self.endpoint.survey(slots, |id, address, session, stats| {
-            let inbox = census.visit(session, stats);
+            census.in_bad_mode += u64::from(stats.in_bad_mode);
             let Some(peer) = peers.get_mut(id) else {
                 return;
             };
             census.visit_peer(peer);
+            // Time alone may have made it lighter.
+            memory.weigh(&mut peer.scale, session.held(), &peer.stream);
             if !census.sampling {
                 return;
             }
@@ -117,7 +105,7 @@ impl Listener {
                 client_id: session.identity().client_id,
                 age: now.mono.since(peer.since),
                 target: peer.attempt.target,
-                inbox_bytes: inbox,
+                inbox_bytes: session.inbox_bytes(),
                 stats: *stats,
             });
         });
@@ -130,9 +118,7 @@ impl Listener {
     fn end_walk(&mut self, now: Now) {
         let (census, counters) = (&mut self.census, &mut self.counters);
         census.under_way = false;
-        let inward = (census.inbox + census.queued) as u64 + census.assembling;
         counters.peers_in_bad_mode = census.in_bad_mode;
-        counters.queued_bytes = [inward, census.outbox];
         counters.peers_blocked[Direction::ToBackend as usize] = census.backed_up;
         let since_last = now
             .mono
@@ -145,20 +131,12 @@ impl Listener {
         let ended = counters.closed() + self.handovers.departed;
         let astray = began.abs_diff(ended + census.open);
         counters.invariant_violations = counters.invariant_violations.max(astray);
-        let (all, assembling) = (inward + census.outbox, census.assembling);
-        self.capacity
-            .on_queued(std::mem::replace(&mut self.queued, all), all);
-        self.capacity.on_assembling(
-            std::mem::replace(&mut self.assembling, assembling),
-            assembling,
-        );
         if census.sampling {
             census.sampled = now.mono;
             if let Some(reporter) = &self.reporter {
                 reporter.publish_peers(std::mem::take(&mut census.worst));
             }
         }
-        self.shed(now);
     }
 
     /// What is known without a walk.
@@ -171,6 +149,9 @@ impl Listener {
         counters.peers = self.endpoint.len() as u64;
         counters.handshakes_pending = self.endpoint.handshakes_pending() as u64;
         counters.peers_blocked[Direction::ToPeer as usize] = self.blocked as u64;
+        self.memory.tell();
+        counters.queued_bytes = self.memory.by_direction();
+        counters.peers_held_back = self.memory.held_back();
         if let Some(admission) = &mut self.admission {
             counters.admission = admission.counters(now.mono);
         }

@@ -76,6 +76,7 @@ impl Listener {
         let Some(mut peer) = self.peers.remove(id) else {
             return;
         };
+        self.memory.on_gone(&peer.scale);
         let Some((session, before)) = self.endpoint.take_out(id) else {
             return;
         };
@@ -118,6 +119,7 @@ impl Listener {
             self.counters.targets[target].connections += 1;
         }
         self.handovers.arrived += 1;
+        self.memory.on_came(&peer.scale);
         self.peers.insert(*peer);
         self.on_came(id);
         self.touch(id);

@@ -17,6 +17,7 @@ mod crowd;
 mod full;
 mod handover;
 mod lobby;
+mod memory;
 mod orders;
 mod peer;
 mod peers;
@@ -45,6 +46,7 @@ use census::Census;
 use crowd::Crowd;
 use handover::Handovers;
 use lobby::Lobby;
+use memory::Memory;
 pub use orders::{PeerView, Policy, Whom};
 use peer::Peer;
 use peers::Peers;
@@ -123,9 +125,9 @@ pub struct Listener {
     limits: Option<PeerLimits>,
     crowd: Crowd,
     capacity: Arc<Capacity>,
-    /// Bytes that `capacity` knows to be in our queues, and those of them that wait to be complete.
-    queued: u64,
-    assembling: u64,
+    memory: Memory,
+    /// When peers may next be closed for what they hold.
+    sheds_at: Timestamp,
     peers: Peers,
     lobby: Lobby,
     /// Peers that something happened to this turn.
@@ -180,9 +182,9 @@ impl Listener {
             rules: Arc::new(parts.rules),
             limits: parts.limits,
             crowd: Crowd::default(),
+            memory: Memory::new(parts.capacity.clone()),
             capacity: parts.capacity,
-            queued: 0,
-            assembling: 0,
+            sheds_at: Timestamp::ZERO,
             peers: Peers::default(),
             lobby: Lobby::default(),
             pending: Vec::new(),

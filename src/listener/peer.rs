@@ -8,6 +8,7 @@ use tidegate_proto::{CloseReason, Identity, PeerId, Stats, Timestamp};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::attempt::Attempt;
+use super::memory::Scale;
 use super::quota::Quota;
 use crate::backend::{Rules, Stream};
 use crate::udp::{Route, UdpSocket};
@@ -46,6 +47,8 @@ pub(super) struct Peer {
     pub(super) since: Timestamp,
     /// Its live entry among the deadlines; `Timestamp::MAX` when it has none.
     pub(super) scheduled: Timestamp,
+    /// What it holds in memory.
+    pub(super) scale: Scale,
     /// Its place among its tunnel's streams.
     pub(super) seat: Option<OwnedSemaphorePermit>,
 }
@@ -77,6 +80,7 @@ impl Peer {
             closed: None,
             since: now,
             scheduled: Timestamp::MAX,
+            scale: Scale::default(),
             seat: None,
         }
     }

@@ -90,6 +90,11 @@ impl Listener {
                 from: dialled.unwrap_or(route.from),
                 to: route.to,
             };
+            if self.memory.is_short()
+                && let Some(id) = self.endpoint.find(route.from)
+            {
+                self.weigh(id);
+            }
             let mut known = None;
             for datagram in datagrams {
                 self.counters.datagrams_received += 1;
@@ -119,10 +124,14 @@ impl Listener {
     }
 
     /// A turn may read megabytes from one peer, and what its inbox refuses meanwhile the peer takes for
-    /// a loss. So its messages go on to the backend before that.
+    /// a loss. So its messages go on to the backend before that. And what many peers brought in a turn
+    /// may be more than there is memory, so they are not weighed at its end only.
     fn relieve(&mut self, turn: &mut Turn<'_>, id: PeerId) {
-        if self.endpoint.inbox_bytes(id) > INBOX_BYTES_SOON {
+        let held = self.endpoint.held(id);
+        if held.inbox > INBOX_BYTES_SOON {
             self.with_stream(turn, id, |stream, side| stream.relieve(side));
+        } else if held.inbox + held.ahead + held.pieces > UNWEIGHED_MAX || self.memory.is_short() {
+            self.weigh(id);
         }
     }
 
@@ -270,6 +279,9 @@ const BATCHES_PER_TURN: usize = 8;
 
 /// With the next buffer, 64 KiB at most, still far below what an inbox refuses by default.
 const INBOX_BYTES_SOON: usize = 32 * 1024;
+
+/// One packet's messages, most of the time: a peer that plays is weighed when it has its turn.
+const UNWEIGHED_MAX: usize = 2 * 1024;
 
 /// Handshake packets answered in a turn, each some 20 microseconds, and as much again for a stream.
 const ANSWERS_PER_TURN: usize = 8;

@@ -1,42 +1,67 @@
-//! Who goes when all queues together hold more than they may.
+//! Who goes when the queues together hold more than they may. Shares (`memory.rs`) keep messages far
+//! below that; what is left are pieces of messages that nobody completes, and whatever nobody thought of.
 
 use std::cmp::Reverse;
+use std::time::Duration;
 
-use tidegate_proto::{CloseReason, Endpoint, Now};
+use tidegate_proto::{CloseReason, Now, PeerId};
 
-use super::Listener;
 use super::peer::Peer;
+use super::{Listener, Turn};
+use crate::counters::DropReason;
 
 impl Listener {
-    /// All queues together hold more than they may: those that hold most here go until our share of
-    /// it is free. What they hold is free at once; their streams still get what was accepted.
-    pub(super) fn shed(&mut self, now: Now) {
-        let stats = |endpoint: &Endpoint, id| endpoint.stats(id).unwrap_or_default();
-        let excess = self.capacity.assembly_excess(self.assembling);
-        self.close_largest(now, excess, |endpoint, peer| {
-            stats(endpoint, peer.id).assembly_bytes as usize
-        });
-        let excess = self.capacity.excess(self.queued);
-        self.close_largest(now, excess, |endpoint, peer| {
-            let stats = stats(endpoint, peer.id);
-            let sent = stats.outbox_bytes as usize + stats.assembly_bytes as usize;
-            sent + endpoint.inbox_bytes(peer.id) + peer.stream.queued()
-        });
+    /// Frees our part of what is too much. First the streams of sessions that are over, those that have
+    /// waited longest for their backend: nobody plays there. Then the sessions that hold most; their
+    /// streams still get what was accepted.
+    pub(super) fn shed(&mut self, turn: &mut Turn<'_>) {
+        let own = self.memory.queued();
+        let pieces = self.capacity.excess_of_pieces(own);
+        if (pieces == 0 && self.capacity.excess(own) == 0) || turn.now.mono < self.sheds_at {
+            return;
+        }
+        self.sheds_at = turn.now.mono + PAUSE;
+        self.close_largest(turn.now, pieces, |peer| peer.scale.queued().pieces);
+        let excess = self.capacity.excess(self.memory.queued());
+        let left = self.give_up_oldest(turn, excess);
+        self.close_largest(turn.now, left, |peer| peer.scale.queued().all());
     }
 
-    fn close_largest(
-        &mut self,
-        now: Now,
-        mut excess: u64,
-        holds: impl Fn(&Endpoint, &Peer) -> usize,
-    ) {
+    /// Returns what is still too much.
+    fn give_up_oldest(&mut self, turn: &mut Turn<'_>, mut excess: u64) -> u64 {
+        if excess == 0 {
+            return 0;
+        }
+        let mut flushing: Vec<_> = self
+            .peers
+            .iter()
+            .filter_map(|peer| Some((peer.stream.flushes_until()?, peer.id)))
+            .collect();
+        flushing.sort_unstable();
+        for (_, id) in flushing {
+            if excess == 0 {
+                break;
+            }
+            excess = excess.saturating_sub(self.all_of(id));
+            self.with_stream(turn, id, |stream, side| {
+                stream.give_up(side, DropReason::Overload);
+            });
+            self.touch(id);
+        }
+        excess
+    }
+
+    fn all_of(&self, id: PeerId) -> u64 {
+        let peer = self.peers.get(id);
+        peer.map_or(0, |peer| peer.scale.queued().all())
+    }
+
+    fn close_largest(&mut self, now: Now, mut excess: u64, holds: impl Fn(&Peer) -> u64) {
         if excess == 0 {
             return;
         }
         let open = self.peers.iter().filter(|peer| peer.closed.is_none());
-        let mut held: Vec<_> = open
-            .map(|peer| (holds(&self.endpoint, peer) as u64, peer.id))
-            .collect();
+        let mut held: Vec<_> = open.map(|peer| (holds(peer), peer.id)).collect();
         held.sort_unstable_by_key(|&(bytes, _)| Reverse(bytes));
         for (bytes, id) in held {
             if excess == 0 || bytes == 0 {
@@ -48,3 +73,6 @@ impl Listener {
         }
     }
 }
+
+/// All peers are visited for it, so not in every turn.
+const PAUSE: Duration = Duration::from_millis(50);

@@ -13,6 +13,7 @@ impl Listener {
         if self.gathers_at().is_some_and(|at| at <= turn.now.mono) {
             self.gather(turn.now);
         }
+        self.shed(turn);
         if let Some(deadline) = self.endpoint.poll_timeout()
             && deadline.at <= turn.now.mono
         {
@@ -132,6 +133,9 @@ impl Listener {
         let pumped = self
             .with_stream(turn, id, |stream, side| stream.pump(side, connected))
             .unwrap_or_default();
+        if pumped.held_back {
+            self.pause(id, turn.now.mono + MEMORY_PAUSE);
+        }
         self.schedule(id);
         if let Some(peer) = self.peers.get_mut(id) {
             let over = peer.closed.is_some() && peer.stream.is_closed();
@@ -145,12 +149,23 @@ impl Listener {
         pumped.again
     }
 
+    /// It is looked at again then, or before.
+    fn pause(&mut self, id: PeerId, until: Timestamp) {
+        if let Some(peer) = self.peers.get_mut(id) {
+            let sooner = peer.paused_until.map_or(until, |at| at.min(until));
+            peer.paused_until = Some(sooner);
+        }
+    }
+
     pub(super) fn with_stream<R>(
         &mut self,
         turn: &mut Turn<'_>,
         id: PeerId,
         act: impl FnOnce(&mut crate::backend::Stream, &mut Side<'_>) -> R,
     ) -> Option<R> {
+        if self.memory.is_short() {
+            self.weigh(id);
+        }
         let peer = self.peers.get_mut(id)?;
         let now = turn.now.mono;
         let allowed = peer.quota.as_mut().map(|quota| quota.messages(now));
@@ -160,6 +175,7 @@ impl Listener {
             endpoint: &mut self.endpoint,
             rules: &peer.rules,
             messages_left: allowed.unwrap_or(u32::MAX),
+            room_left: self.memory.room_for(peer),
             counters: &mut self.counters,
             scratch: turn.scratch,
         };
@@ -175,6 +191,7 @@ impl Listener {
             quota.take_messages(allowed - left);
             peer.paused_until = (left == 0).then(|| now + MESSAGES_PAUSE);
         }
+        self.weigh(id);
         Some(outcome)
     }
 
@@ -233,6 +250,7 @@ impl Listener {
             let Some(mut peer) = self.peers.remove(id) else {
                 continue;
             };
+            self.memory.on_gone(&peer.scale);
             self.capacity.on_departure();
             peer.log_end(&self.name, target.as_deref(), turn.now.mono, &stats);
             // Elsewhere anybody can write nonsense in a peer's name.
@@ -254,6 +272,10 @@ impl Listener {
 
 /// How long a peer that used up its messages waits for the next ones.
 const MESSAGES_PAUSE: Duration = Duration::from_millis(10);
+
+/// How long a stream that is not read for want of memory waits, unless its peer is heard before: others
+/// may have made room, and nobody tells.
+const MEMORY_PAUSE: Duration = Duration::from_millis(100);
 
 /// Datagrams sent before the other steps get their turn; the rest is first in the next one.
 const DATAGRAMS_PER_TURN: usize = 2048;

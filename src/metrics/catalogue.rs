@@ -483,6 +483,20 @@ pub const FAMILIES: &[Family] = &[
         read: |source, out| each_direction(source, out, |c| c.queued_bytes),
     },
     Family {
+        name: "tidegate_queued_bytes_most",
+        kind: Gauge,
+        labels: &[],
+        help: "The most bytes that waited in all queues together since the start: what the limit is for.",
+        read: |source, out| out.add(&[], source.snapshot.most_queued_bytes as f64),
+    },
+    Family {
+        name: "tidegate_peers_held_back",
+        kind: Gauge,
+        labels: LISTENER,
+        help: "Peers with a queue that holds its share of what memory is left, and may not grow.",
+        read: |source, out| each_listener(source, out, |c| c.peers_held_back),
+    },
+    Family {
         name: "tidegate_queued_bytes_limit",
         kind: Gauge,
         labels: &[],

@@ -7,9 +7,10 @@ use tidegate_proto::{CloseReason, Now, Reject, Stats};
 
 use super::*;
 use crate::board::{BackendInfo, Board, ListenerInfo, PeerRow, Reporter, WorstPeers};
+use crate::capacity::Capacity;
 
 fn board(listeners: usize) -> (Board, Vec<Reporter>) {
-    let board = Board::new(Now::default(), 256 << 20);
+    let board = Board::new(Now::default(), Capacity::new(64, 256 << 20).into());
     board.add_backend(BackendInfo {
         name: "game".into(),
         targets: vec!["tcp://127.0.0.1:7000".into(), "unix:/run/game.sock".into()],
@@ -178,7 +179,7 @@ fn every_reject_is_in_one_family() {
 
 #[test]
 fn a_name_from_the_configuration_cannot_break_the_text() {
-    let board = Board::new(Now::default(), 0);
+    let board = Board::new(Now::default(), Capacity::new(64, 0).into());
     board.add_listener(
         ListenerInfo {
             name: "a\"b\\c\nd".into(),

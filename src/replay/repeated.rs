@@ -72,6 +72,7 @@ impl Repeated {
                 return same("the event was", Some(recorded), session.poll_event());
             }
             What::Message(recorded) => return self.repeat_message(recorded),
+            What::Allowance(allowance) => session.set_allowance(allowance),
         }
         Ok(())
     }

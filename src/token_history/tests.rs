@@ -1,6 +1,7 @@
 //! Files as processes leave them, and as nobody should.
 
 use super::*;
+use crate::capacity::Capacity;
 
 const BOOTED: u64 = 1_000;
 
@@ -19,7 +20,7 @@ impl Scene {
                 path,
                 booted: BOOTED,
             },
-            board: Arc::new(Board::new(at(0), 0)),
+            board: Arc::new(Board::new(at(0), Capacity::new(64, 0).into())),
         }
     }
 

@@ -5,7 +5,7 @@ use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 
 /// What a backend does with a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +14,9 @@ pub enum Manner {
     Echo,
     /// Accepts and never reads.
     Deaf,
+    /// Gives every frame back, but of so many streams that came first it reads nothing until it is
+    /// woken.
+    Asleep(usize),
     /// Says that it will say no more, and reads on.
     HalfClose,
     /// Writes so many frames of a kilobyte as fast as it can, and reads nothing.
@@ -25,6 +28,7 @@ pub struct Backend {
     path: PathBuf,
     streams: Arc<Mutex<Vec<UnixStream>>>,
     frames: Arc<AtomicU64>,
+    awake: Arc<(Mutex<bool>, Condvar)>,
 }
 
 impl Backend {
@@ -35,17 +39,37 @@ impl Backend {
             path: path.to_owned(),
             streams: Arc::default(),
             frames: Arc::default(),
+            awake: Arc::default(),
         };
         let (streams, frames) = (backend.streams.clone(), backend.frames.clone());
+        let awake = backend.awake.clone();
         // Ends with the process; after a drop nobody finds its socket any more.
         std::thread::spawn(move || {
-            for stream in listener.incoming().map_while(Result::ok) {
+            let all = listener.incoming().map_while(Result::ok);
+            for (number, stream) in all.enumerate() {
                 streams.lock().unwrap().push(stream.try_clone().unwrap());
-                let frames = frames.clone();
-                std::thread::spawn(move || serve(stream, manner, &frames));
+                let (frames, awake) = (frames.clone(), awake.clone());
+                std::thread::spawn(move || {
+                    let manner = match manner {
+                        Manner::Asleep(first) => {
+                            let sleeps = |awake: &mut bool| number < first && !*awake;
+                            let guard = awake.0.lock().unwrap();
+                            drop(awake.1.wait_while(guard, sleeps).unwrap());
+                            Manner::Echo
+                        }
+                        other => other,
+                    };
+                    serve(stream, manner, &frames);
+                });
             }
         });
         backend
+    }
+
+    /// It reads from now on.
+    pub fn wake(&self) {
+        *self.awake.0.lock().unwrap() = true;
+        self.awake.1.notify_all();
     }
 
     /// Frames heard, over all streams.
@@ -79,7 +103,7 @@ fn serve(mut stream: UnixStream, manner: Manner, frames: &AtomicU64) {
                 }
             }
         }
-        Manner::Echo => {}
+        Manner::Echo | Manner::Asleep(_) => {}
     }
     while let Some(frame) = read_frame(&mut stream) {
         frames.fetch_add(1, Relaxed);

@@ -578,7 +578,7 @@ pub(crate) const ROWS: &[Row] = &[
             },
             Panel {
                 title: "Queues",
-                about: "Bytes waiting, and what they may be at most.",
+                about: "Bytes waiting, the most since the start, and what they may be. From a quarter of that in one direction on, those who hold most are held back.",
                 unit: "bytes",
                 look: Lines,
                 queries: &[
@@ -586,8 +586,22 @@ pub(crate) const ROWS: &[Row] = &[
                         "sum by (direction) (tidegate_queued_bytes{$l})",
                         "{{direction}}",
                     ),
+                    (
+                        "sum(tidegate_queued_bytes_most{$i})",
+                        "most since the start",
+                    ),
                     ("sum(tidegate_queued_bytes_limit{$i})", "limit"),
                 ],
+            },
+            Panel {
+                title: "Held back",
+                about: "Peers with a queue that holds its share of what memory is left: refused, or their backend not read. More than 0: memory for queues is short.",
+                unit: "none",
+                look: Lines,
+                queries: &[(
+                    "sum by (listener) (tidegate_peers_held_back{$l})",
+                    "{{listener}}",
+                )],
             },
             Panel {
                 title: "Dropped by the kernel",

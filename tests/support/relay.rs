@@ -36,6 +36,7 @@ pub struct Setup {
     pub unreliable: UnreliablePolicy,
     pub max_message: usize,
     pub limits: Option<PeerLimits>,
+    pub capacity: Arc<Capacity>,
 }
 
 impl Default for Setup {
@@ -49,6 +50,7 @@ impl Default for Setup {
             unreliable: UnreliablePolicy::DropOldest,
             max_message: 60_000,
             limits: None,
+            capacity: Arc::new(Capacity::new(64, 1 << 28)),
         }
     }
 }
@@ -56,7 +58,7 @@ impl Default for Setup {
 impl Relay {
     pub fn start(targets: &[Target], setup: Setup) -> Self {
         let mut clock = Clock::start();
-        let board = Arc::new(Board::new(clock.now(), 1 << 28));
+        let board = Arc::new(Board::new(clock.now(), setup.capacity.clone()));
         board.add_backend(tidegate::board::BackendInfo {
             name: "test".into(),
             targets: vec![String::new(); targets.len()],
@@ -164,7 +166,7 @@ pub fn toy_parts(
         },
         admission: None,
         limits: setup.limits,
-        capacity: Arc::new(Capacity::new(64, 1 << 28)),
+        capacity: setup.capacity.clone(),
         reporter,
         siblings: tidegate::listener::Siblings::default(),
         seed: 1,

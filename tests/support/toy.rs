@@ -22,8 +22,8 @@ use std::time::{Duration, Instant};
 
 use tidegate_proto::inbox::Inbox;
 use tidegate_proto::{
-    Acceptor, Channel, CloseReason, Deadline, Event, Identity, Message, Now, Reject, SendError,
-    Session, Stats, Stranger, Timestamp, Verdict, Wake,
+    Acceptor, Allowance, Channel, CloseReason, Deadline, Event, Held, Identity, Message, Now,
+    Reject, SendError, Session, Stats, Stranger, Timestamp, Verdict, Wake,
 };
 
 pub struct Door;
@@ -235,6 +235,22 @@ impl Session for Toy {
 
     fn inbox_bytes(&self) -> usize {
         self.inbox.payload_bytes()
+    }
+
+    fn held(&self) -> Held {
+        Held {
+            inbox: self.inbox.held(),
+            outbox: self.outbox.iter().map(Vec::len).sum(),
+            ..Held::default()
+        }
+    }
+
+    fn set_allowance(&mut self, allowance: Allowance) {
+        self.inbox.set_allowance(allowance);
+    }
+
+    fn release(&mut self) {
+        self.outbox.clear();
     }
 
     fn has_room(&self) -> bool {

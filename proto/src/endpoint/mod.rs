@@ -27,7 +27,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::session::{
-    Acceptor, Channel, CloseReason, Event, Identity, Message, Reject, SendError, Session,
+    Acceptor, Allowance, Channel, CloseReason, Event, Held, Identity, Message, Reject, SendError,
+    Session,
 };
 use crate::stats::Stats;
 use crate::time::Now;
@@ -166,6 +167,19 @@ impl Endpoint {
         self.peers
             .get(id)
             .map_or(0, |peer| peer.session.inbox_bytes())
+    }
+
+    /// [`Session::held`], nothing when there is no such peer.
+    pub fn held(&self, id: PeerId) -> Held {
+        let peer = self.peers.get(id);
+        peer.map_or_else(Held::default, |peer| peer.session.held())
+    }
+
+    /// [`Session::set_allowance`].
+    pub fn set_allowance(&mut self, id: PeerId, allowance: Allowance) {
+        if let Some(peer) = self.peers.get_mut(id) {
+            peer.session.set_allowance(allowance);
+        }
     }
 
     /// The most peers it takes.

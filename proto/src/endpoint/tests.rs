@@ -73,6 +73,11 @@ impl Session for Echo {
     fn inbox_bytes(&self) -> usize {
         0
     }
+    fn held(&self) -> Held {
+        Held::default()
+    }
+    fn set_allowance(&mut self, _allowance: Allowance) {}
+    fn release(&mut self) {}
     fn has_room(&self) -> bool {
         true
     }

@@ -145,6 +145,9 @@ impl Endpoint {
             self.events.push_back((id, event));
             if matches!(event, Event::Closed(_)) {
                 self.peers.release_address(id);
+                if let Some(peer) = self.peers.get_mut(id) {
+                    peer.session.release();
+                }
             }
         }
     }

@@ -76,13 +76,22 @@ impl Receiver {
         }
     }
 
-    /// Bytes held for what is still missing.
-    pub(super) fn held(&self) -> usize {
-        self.stored_bytes + self.large.as_ref().map_or(0, |large| large.bytes.len())
+    /// Bytes held behind a missing message, and of a large one that misses pieces.
+    pub(super) fn held(&self) -> (usize, usize) {
+        let large = self.large.as_ref().map_or(0, |large| large.bytes.len());
+        (self.stored_bytes, large)
     }
 
-    /// Whether every record of a packet can be taken now. Changes nothing.
-    pub(super) fn judge(&self, records: Records<'_>, is_taking: bool) -> Result<(), Reject> {
+    /// Nothing will be taken any more: lets go of what waits for something before it.
+    pub(super) fn release(&mut self) {
+        (self.window, self.stored_bytes) = (VecDeque::new(), 0);
+        self.large = None;
+    }
+
+    /// Whether every record of a packet can be taken now. Changes nothing that is delivered.
+    pub(super) fn judge(&self, records: Records<'_>, inbox: &mut Inbox) -> Result<(), Reject> {
+        let is_taking = inbox.is_taking();
+        let mut stored_max = inbox.ahead_max(STORED_BYTES_MAX);
         let mut stored = self.stored_bytes;
         for record in records {
             match record {
@@ -98,6 +107,10 @@ impl Receiver {
                     }
                     if (1..WINDOW).contains(&ahead) {
                         stored += payload.len() + MESSAGE_OVERHEAD;
+                    } else if ahead == 0 {
+                        // What the others wait for; some of them may be counted here as if they
+                        // still had to.
+                        stored_max = STORED_BYTES_MAX;
                     }
                 }
                 Record::Fragment { id, last, .. } => self.judge_fragment(id, last)?,
@@ -107,7 +120,7 @@ impl Receiver {
                 return Err(Reject::Refused);
             }
         }
-        if stored > STORED_BYTES_MAX && stored > self.stored_bytes {
+        if stored > stored_max && stored > self.stored_bytes {
             return Err(Reject::Refused);
         }
         Ok(())

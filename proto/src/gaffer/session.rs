@@ -14,7 +14,8 @@ use crate::life::Life;
 use crate::presence::Owing;
 use crate::sender::{Planned, Sender};
 use crate::session::{
-    Channel, CloseReason, Event, Identity, Message, Origin, Reject, SendError, Session as Interface,
+    Allowance, Channel, CloseReason, Event, Held, Identity, Message, Origin, Reject, SendError,
+    Session as Interface,
 };
 use crate::stats::Stats;
 use crate::time::{Deadline, Now, Timestamp, Wake};
@@ -151,8 +152,7 @@ impl Session {
 
     fn take_messages(&mut self, payload: &[u8]) -> Result<Brought, Reject> {
         let records = wire::parse(payload).map_err(|wire::Malformed| Reject::Malformed)?;
-        let is_taking = self.inbox.is_taking();
-        if let Err(reject) = self.receiver.judge(records, is_taking) {
+        if let Err(reject) = self.receiver.judge(records, &mut self.inbox) {
             self.stats.packets_refused += u64::from(reject == Reject::Refused);
             return Err(reject);
         }
@@ -368,6 +368,25 @@ impl Interface for Session {
         self.inbox.payload_bytes()
     }
 
+    fn held(&self) -> Held {
+        let (ahead, pieces) = self.receiver.held();
+        Held {
+            inbox: self.inbox.held(),
+            ahead,
+            pieces,
+            outbox: self.sender.held(),
+        }
+    }
+
+    fn set_allowance(&mut self, allowance: Allowance) {
+        self.inbox.set_allowance(allowance);
+    }
+
+    fn release(&mut self) {
+        self.receiver.release();
+        self.sender.release();
+    }
+
     fn has_room(&self) -> bool {
         self.sender.has_room()
     }
@@ -400,7 +419,8 @@ impl Interface for Session {
         let dropped = stats.unreliable_dropped;
         self.sender.fill_stats(&mut stats);
         stats.unreliable_dropped += dropped;
-        stats.assembly_bytes = self.receiver.held() as u32;
+        let (ahead, pieces) = self.receiver.held();
+        stats.assembly_bytes = (ahead + pieces) as u32;
         stats
     }
 

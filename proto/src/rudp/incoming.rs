@@ -108,6 +108,11 @@ impl Incoming {
         self.stored_bytes
     }
 
+    /// Nothing will be taken any more: lets go of what waits for something before it.
+    pub(super) fn release(&mut self) {
+        (self.window, self.stored_bytes) = (VecDeque::new(), 0);
+    }
+
     /// Id of the next message to deliver, as it is written on the wire.
     pub(super) fn next_wire_id(&self) -> u16 {
         self.next as u16
@@ -145,7 +150,7 @@ impl Incoming {
         }
         let cost = payload.len() + MESSAGE_OVERHEAD;
         // The next message always has room: it is what frees the others.
-        if index > 0 && self.stored_bytes + cost > STORED_BYTES_MAX {
+        if index > 0 && self.stored_bytes + cost > inbox.ahead_max(STORED_BYTES_MAX) {
             return Taken::NoRoom;
         }
         // A new gap, or a filled one, which moves the limit on requests along.

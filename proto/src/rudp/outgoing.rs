@@ -14,6 +14,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use crate::inbox::MESSAGE_OVERHEAD;
 use crate::rudp::wire;
 use crate::sequence;
 use crate::time::Timestamp;
@@ -50,6 +51,8 @@ pub(super) struct Outgoing {
     /// The peer has everything below this id.
     received_below: u64,
     tail: Tail,
+    /// Messages that were let go before they were sent.
+    released: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -95,6 +98,7 @@ impl Outgoing {
             last_expiry: now,
             received_below: 0,
             tail: Tail::default(),
+            released: 0,
         }
     }
 
@@ -275,7 +279,25 @@ impl Outgoing {
         self.entries.len() - self.sent
     }
 
-    /// Their bytes.
+    /// Bytes of both kinds, each message charged with [`MESSAGE_OVERHEAD`].
+    pub(super) fn held(&self) -> usize {
+        self.bytes.len() + self.entries.len() * MESSAGE_OVERHEAD
+    }
+
+    /// Nothing will be sent any more: lets go of everything.
+    pub(super) fn release(&mut self) {
+        self.released += self.queued();
+        (self.bytes, self.entries) = (VecDeque::new(), VecDeque::new());
+        (self.sent, self.sent_bytes) = (0, 0);
+        self.asked = VecDeque::new();
+    }
+
+    /// Messages that were never sent, those that were let go included.
+    pub(super) fn unsent(&self) -> usize {
+        self.released + self.queued()
+    }
+
+    /// Bytes of the queue.
     pub(super) fn queued_bytes(&self) -> usize {
         self.bytes.len() - self.sent_bytes
     }

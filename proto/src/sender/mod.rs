@@ -36,6 +36,7 @@ mod unreliable;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::inbox::MESSAGE_OVERHEAD;
 use crate::rate::Mode;
 use crate::rtt::{Rtt, Sample};
 use crate::session::{Channel, SendError};
@@ -302,6 +303,29 @@ impl Sender {
         })
     }
 
+    /// Bytes of all messages, each charged with [`MESSAGE_OVERHEAD`].
+    pub fn held(&self) -> usize {
+        let held = self.lanes.iter().map(|queue| {
+            let (bytes, messages) = match queue {
+                Queue::Reliable { outbox, .. } => (outbox.held_bytes(), outbox.len()),
+                Queue::Unreliable(queue) => queue.held(),
+            };
+            bytes + messages * MESSAGE_OVERHEAD
+        });
+        held.sum()
+    }
+
+    /// Nothing will be sent any more: lets go of all messages. How many were not acknowledged is
+    /// still known.
+    pub fn release(&mut self) {
+        for queue in &mut self.lanes {
+            match queue {
+                Queue::Reliable { outbox, .. } => outbox.release_all(),
+                Queue::Unreliable(queue) => *queue = Fleeting::default(),
+            }
+        }
+    }
+
     /// What the packet that `poll_packet` announced carries.
     pub fn planned(&self) -> &Plan {
         &self.plan
@@ -422,7 +446,7 @@ impl Sender {
         let (mut messages, mut bytes) = (0, 0);
         for queue in &self.lanes {
             if let Queue::Reliable { outbox, .. } = queue {
-                messages += outbox.len();
+                messages += outbox.unacked();
                 bytes += outbox.held_bytes();
             }
         }

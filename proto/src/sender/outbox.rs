@@ -79,6 +79,8 @@ pub(super) struct Outbox {
     pub(super) block: Option<Box<Block>>,
     /// Blocks among the entries.
     blocks: u16,
+    /// Messages that were let go although the peer does not have them.
+    released: u16,
 }
 
 impl Outbox {
@@ -111,6 +113,7 @@ impl Outbox {
         self.entries.is_empty()
     }
 
+    /// Payload bytes.
     pub(super) fn held_bytes(&self) -> usize {
         self.bytes.len()
     }
@@ -298,6 +301,19 @@ impl Outbox {
         self.bytes_start += freed as u64;
         give_back(&mut self.bytes, 4096);
         give_back(&mut self.entries, 32);
+    }
+
+    /// Nothing will be sent any more.
+    pub(super) fn release_all(&mut self) {
+        *self = Self {
+            released: u16::try_from(self.unacked()).unwrap_or(u16::MAX),
+            ..Self::default()
+        };
+    }
+
+    /// Messages the peer does not have, those that were let go included.
+    pub(super) fn unacked(&self) -> usize {
+        usize::from(self.released) + self.entries.len()
     }
 
     #[cfg(test)]

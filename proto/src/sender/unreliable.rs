@@ -26,6 +26,11 @@ impl Fleeting {
         dropped
     }
 
+    /// Payload bytes, and how many messages.
+    pub(super) fn held(&self) -> (usize, usize) {
+        (self.bytes.len(), self.lengths.len())
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.lengths.is_empty()
     }

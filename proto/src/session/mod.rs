@@ -26,6 +26,7 @@
 
 mod acceptor;
 mod close_reason;
+mod held;
 mod reject;
 
 use std::time::Duration;
@@ -35,6 +36,7 @@ use crate::time::{Deadline, Now};
 
 pub use acceptor::{Acceptor, Glance, Stranger, Verdict};
 pub use close_reason::CloseReason;
+pub use held::{Allowance, Held};
 pub use reject::Reject;
 
 /// One peer's protocol state.
@@ -79,6 +81,18 @@ pub trait Session: Send {
 
     /// Bytes of messages that `poll_message` still holds.
     fn inbox_bytes(&self) -> usize;
+
+    /// What its queues hold now. Asked for whenever something moved, so it must be cheap.
+    fn held(&self) -> Held;
+
+    /// What of the peer's messages it may hold from now on, besides its own limits. What goes beyond
+    /// is refused and so not acknowledged; what it holds already, it keeps.
+    fn set_allowance(&mut self, allowance: Allowance);
+
+    /// Lets go of all that a session which is over has no use for: what waits for the peer or for
+    /// something before it. What `poll_message` holds stays. The owner calls it after
+    /// `Event::Closed`.
+    fn release(&mut self);
 
     /// Everything polled so far was written to where it goes. Only sessions that acknowledge after
     /// the write ([`AckPolicy::Written`]) care.

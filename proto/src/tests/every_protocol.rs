@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::games::{Game, Rules};
 use super::scenario::{Scenario, bad_weather, path};
-use crate::session::CloseReason;
+use crate::session::{CloseReason, Held};
 use crate::sim::{Conditions, Traffic, World};
 use crate::{gaffer, rudp, yojimbo};
 
@@ -118,6 +118,41 @@ fn a_peer_that_leaves_is_heard_out_and_forgotten() {
         let expected = [CloseReason::BackendClosed, CloseReason::PeerDisconnect];
         assert_eq!(scenario.ends(), expected.map(Some), "{rules:?}");
         assert!(scenario.server().is_empty(), "its slot is free");
+    }
+}
+
+/// What an ended session can still be asked for is what the peer was told we have. All else is memory
+/// that somebody who plays could have.
+#[test]
+fn a_session_that_is_over_holds_its_inbox_and_nothing_else() {
+    let much = Traffic {
+        messages: 100_000,
+        burst: 100,
+        sizes: 400..=500,
+        ..Traffic::default()
+    };
+    let deaf = Traffic {
+        reader_sleeps: Some(Duration::from_secs(3_600)),
+        ..much.clone()
+    };
+    for rules in defaults() {
+        let mut game = Game::new(rules.clone(), 27);
+        let mut scenario = Scenario::new(&mut game, 1, path(20, 0.3), &much, &deaf);
+        scenario.run_for(Duration::from_secs(2));
+        let now = scenario.now();
+        let peer = scenario.server_peers_of(0)[0];
+        let server = scenario.server();
+        let (before, unsent) = (server.held(peer), server.stats(peer));
+        assert!(before.outbox > 0, "{rules:?}: {before:?}");
+        server.close(now, peer, CloseReason::Kicked);
+        let after = server.held(peer);
+        let inbox_only = Held {
+            inbox: before.inbox,
+            ..Held::default()
+        };
+        assert_eq!(after, inbox_only, "{rules:?}: {before:?}");
+        let left = |stats: Option<crate::Stats>| stats.map(|stats| stats.outbox_messages);
+        assert_eq!(left(server.stats(peer)), left(unsent), "{rules:?}");
     }
 }
 

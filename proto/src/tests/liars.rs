@@ -4,7 +4,9 @@
 use std::time::Duration;
 
 use super::games::Game;
-use crate::session::{Channel, CloseReason, Event, Identity, Message, Reject, SendError, Session};
+use crate::session::{
+    Allowance, Channel, CloseReason, Event, Held, Identity, Message, Reject, SendError, Session,
+};
 use crate::sim::Random;
 use crate::stats::Stats;
 use crate::time::{Deadline, Now, Timestamp, Wake};
@@ -305,6 +307,11 @@ impl Session for Liar {
     fn inbox_bytes(&self) -> usize {
         0
     }
+    fn held(&self) -> Held {
+        Held::default()
+    }
+    fn set_allowance(&mut self, _allowance: Allowance) {}
+    fn release(&mut self) {}
     fn has_room(&self) -> bool {
         false
     }
@@ -374,6 +381,15 @@ impl Session for Garbler {
     }
     fn inbox_bytes(&self) -> usize {
         self.honest.inbox_bytes()
+    }
+    fn held(&self) -> Held {
+        self.honest.held()
+    }
+    fn set_allowance(&mut self, allowance: Allowance) {
+        self.honest.set_allowance(allowance);
+    }
+    fn release(&mut self) {
+        self.honest.release();
     }
     fn has_room(&self) -> bool {
         self.honest.has_room()

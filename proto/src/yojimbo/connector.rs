@@ -12,7 +12,9 @@ use std::time::Duration;
 use super::netcode::{Client, ClientState, ConnectToken, DISCONNECT_REPEATS};
 use super::params::Params;
 use super::session::Session;
-use crate::session::{Channel, CloseReason, Event, Identity, Message, Reject, SendError};
+use crate::session::{
+    Allowance, Channel, CloseReason, Event, Held, Identity, Message, Reject, SendError,
+};
 use crate::stats::Stats;
 use crate::time::{Deadline, Now};
 
@@ -221,6 +223,22 @@ impl crate::session::Session for Connector {
 
     fn inbox_bytes(&self) -> usize {
         self.session().map_or(0, Session::inbox_bytes)
+    }
+
+    fn held(&self) -> Held {
+        self.session().map_or_else(Held::default, Session::held)
+    }
+
+    fn set_allowance(&mut self, allowance: Allowance) {
+        if let Some(session) = self.session_mut() {
+            session.set_allowance(allowance);
+        }
+    }
+
+    fn release(&mut self) {
+        if let Some(session) = self.session_mut() {
+            session.release();
+        }
     }
 
     fn confirm_written(&mut self, now: Now) {

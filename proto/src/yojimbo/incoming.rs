@@ -19,7 +19,7 @@ use crate::inbox::Inbox;
 use crate::presence::Presence;
 use crate::sender::{AWAITED, Received};
 use crate::sequence;
-use crate::session::{AckPolicy, Reject};
+use crate::session::{AckPolicy, Held, Reject};
 use crate::stats::Stats;
 use crate::time::{Now, Timestamp};
 
@@ -177,7 +177,24 @@ impl Incoming {
     pub(super) fn fill_stats(&self, stats: &mut Stats) {
         *stats = self.stats;
         stats.reassembly_failures += self.reliable.reassembly_failures();
-        stats.assembly_bytes = (self.channels.held() + self.reliable.held()) as u32;
+        let Held { ahead, pieces, .. } = self.held();
+        stats.assembly_bytes = (ahead + pieces) as u32;
+    }
+
+    pub(super) fn held(&self) -> Held {
+        let ahead = self.channels.early_bytes();
+        Held {
+            inbox: self.inbox.held(),
+            ahead,
+            pieces: self.channels.held() - ahead + self.reliable.held(),
+            outbox: 0,
+        }
+    }
+
+    /// Lets go of all but the inbox.
+    pub(super) fn release(&mut self) {
+        self.channels.release();
+        self.reliable.release();
     }
 
     fn refuse(&mut self) -> Result<Option<Heard>, Trouble> {

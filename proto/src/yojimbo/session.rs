@@ -21,7 +21,7 @@ use super::params::Params;
 use crate::presence::Owing;
 use crate::sender;
 use crate::session::{
-    Channel, CloseReason, Event, Identity, Message, Origin, Reject, SendError, Way,
+    Allowance, Channel, CloseReason, Event, Held, Identity, Message, Origin, Reject, SendError, Way,
 };
 use crate::stats::Stats;
 use crate::time::{Deadline, Now, Timestamp, Wake};
@@ -340,6 +340,22 @@ impl crate::session::Session for Session {
 
     fn inbox_bytes(&self) -> usize {
         self.incoming.inbox.payload_bytes()
+    }
+
+    fn held(&self) -> Held {
+        Held {
+            outbox: self.outgoing.sender.held(),
+            ..self.incoming.held()
+        }
+    }
+
+    fn set_allowance(&mut self, allowance: Allowance) {
+        self.incoming.inbox.set_allowance(allowance);
+    }
+
+    fn release(&mut self) {
+        self.incoming.release();
+        self.outgoing.sender.release();
     }
 
     fn confirm_written(&mut self, now: Now) {

@@ -124,6 +124,8 @@ pub struct Side<'a> {
     pub rules: &'a Rules,
     /// Messages that may still be taken from an open session in this turn.
     pub messages_left: u32,
+    /// Bytes that may still be put into it. With 0 the stream is not read.
+    pub room_left: usize,
     /// What is counted.
     pub counters: &'a mut WorkerCounters,
     /// Buffers.
@@ -161,6 +163,8 @@ pub struct Pumped {
     pub again: bool,
     /// There may be more to read, and the session has no room for it.
     pub blocked: bool,
+    /// There may be more to read, and the session may not take it ([`Side::room_left`]).
+    pub held_back: bool,
 }
 
 impl Stream {
@@ -258,6 +262,17 @@ impl Stream {
         self.out.len() - self.written
     }
 
+    /// Bytes of memory taken by what waits for the backend here.
+    pub fn held_for_backend(&self) -> usize {
+        let late = self.late.iter().map(Vec::len);
+        self.out.len() + late.sum::<usize>()
+    }
+
+    /// The same for the peer.
+    pub fn held_for_peer(&self) -> usize {
+        self.rest.len()
+    }
+
     /// The session is over: what it accepted is still written, then the stream closes in order.
     pub fn on_session_over(&mut self, now: Timestamp, rules: &Rules) {
         self.ended_by = match (self.broken, self.ended) {
@@ -299,7 +314,7 @@ impl Stream {
             State::Open => side
                 .endpoint
                 .close(side.now, side.id, CloseReason::BackendStalled),
-            State::Flushing { .. } => self.give_up(side),
+            State::Flushing { .. } => self.give_up(side, DropReason::SessionClosed),
             State::Draining { .. } => self.close(),
             State::Idle | State::Connecting | State::Closed => {}
         }
@@ -333,7 +348,7 @@ impl Stream {
                 }
                 Pumped {
                     again,
-                    blocked: false,
+                    ..Pumped::default()
                 }
             }
             State::Draining { .. } => {
@@ -343,7 +358,7 @@ impl Stream {
                 }
                 Pumped {
                     again,
-                    blocked: false,
+                    ..Pumped::default()
                 }
             }
         }
@@ -365,13 +380,25 @@ impl Stream {
         }
     }
 
-    fn give_up(&mut self, side: &mut Side<'_>) {
+    /// Until when it may flush what a session that is over accepted; `None` when it does not.
+    pub fn flushes_until(&self) -> Option<Timestamp> {
+        match self.state {
+            State::Flushing { until } => Some(until),
+            State::Idle
+            | State::Connecting
+            | State::Open
+            | State::Draining { .. }
+            | State::Closed => None,
+        }
+    }
+
+    /// Closes, and counts what the backend did not take.
+    pub fn give_up(&mut self, side: &mut Side<'_>, reason: DropReason) {
         let mut lost = self.waiting.messages + self.late.len() as u64;
         while side.endpoint.poll_message(side.id).is_some() {
             lost += 1;
         }
-        side.counters
-            .on_drop(Direction::ToBackend, DropReason::SessionClosed, lost);
+        side.counters.on_drop(Direction::ToBackend, reason, lost);
         self.close();
     }
 

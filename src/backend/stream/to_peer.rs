@@ -3,6 +3,7 @@
 use std::io::{self, Read};
 use std::time::Duration;
 
+use tidegate_proto::inbox::MESSAGE_OVERHEAD;
 use tidegate_proto::{CloseReason, SendError};
 
 use super::{Pumped, Side, Stream};
@@ -17,7 +18,7 @@ impl Stream {
         let mut forwarded = self.forward(side, &rest, &mut at);
         if forwarded == Forwarded::NoRoom {
             (self.rest, self.taken) = (rest, at);
-            return self.blocked();
+            return self.blocked(side);
         }
         let mut buffer = std::mem::take(&mut side.scratch.read);
         let mut end = rest.len() - at;
@@ -31,7 +32,9 @@ impl Stream {
                 buffer.copy_within(at..end, 0);
                 (at, end) = (0, end - at);
             }
-            let room = (end + read_bytes).min(buffer.len());
+            // What goes beyond the room would wait here, and there may be a stream for each peer.
+            let wanted = read_bytes.min(side.room_left.max(READ_BYTES_LEAST));
+            let room = (end + wanted).min(buffer.len());
             let count = self.fill(&mut buffer[end..room]);
             end += count;
             budget = budget.saturating_sub(count);
@@ -53,7 +56,7 @@ impl Stream {
                 // Whatever it still writes has lost its meaning.
                 Pumped::default()
             }
-            Forwarded::NoRoom => self.blocked(),
+            Forwarded::NoRoom => self.blocked(side),
             Forwarded::NeedsMore if self.ended || self.broken => {
                 let whole = self.rest.is_empty() && !self.broken;
                 let reason = if whole {
@@ -66,16 +69,19 @@ impl Stream {
             }
             Forwarded::NeedsMore => Pumped {
                 again: self.readable,
-                blocked: false,
+                ..Pumped::default()
             },
         }
     }
 
-    fn blocked(&self) -> Pumped {
+    fn blocked(&self, side: &Side<'_>) -> Pumped {
         let more = !self.rest.is_empty() || self.readable || self.ended;
+        // The session tells when it has room again; memory does not.
+        let held_back = side.endpoint.has_room(side.id);
         Pumped {
             again: false,
-            blocked: more,
+            blocked: more && !held_back,
+            held_back: more && held_back,
         }
     }
 
@@ -86,7 +92,7 @@ impl Stream {
             return Forwarded::NeedsMore;
         }
         loop {
-            if !side.endpoint.has_room(side.id) {
+            if side.room_left == 0 || !side.endpoint.has_room(side.id) {
                 return Forwarded::NoRoom;
             }
             let frame = match side.rules.codec.decode(&bytes[*at..]) {
@@ -104,6 +110,8 @@ impl Stream {
                 .send(side.now, side.id, frame.channel, payload);
             let dropped = match sent {
                 Ok(()) => {
+                    let taken = payload.len() + MESSAGE_OVERHEAD;
+                    side.room_left = side.room_left.saturating_sub(taken);
                     side.counters.on_forward(Direction::ToPeer, payload.len());
                     continue;
                 }
@@ -224,6 +232,9 @@ enum Forwarded {
 /// about each read, which costs more than the call; what a full session leaves over is little beside
 /// what it took.
 pub(super) const READ_BYTES: usize = 64 * 1024;
+
+/// One read of a stream whose session has hardly room. A few small frames; a large one takes several.
+const READ_BYTES_LEAST: usize = 2 * 1024;
 
 /// How long a session may take to deliver what a backend wrote before it closed.
 const FINISH_LINGER: Duration = Duration::from_secs(5);

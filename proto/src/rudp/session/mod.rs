@@ -15,7 +15,8 @@ use crate::rudp::outgoing::{Outgoing, Requested};
 use crate::rudp::wire::{self, Record};
 use crate::rudp::{OnCorrupt, OnMissing, Params};
 use crate::session::{
-    Channel, CloseReason, Event, Identity, Message, Reject, SendError, Session as Interface,
+    Allowance, Channel, CloseReason, Event, Held, Identity, Message, Reject, SendError,
+    Session as Interface,
 };
 use crate::stats::Stats;
 use crate::time::{Deadline, Now, Timestamp, Wake};
@@ -328,7 +329,7 @@ impl Interface for Session {
     }
 
     fn poll_message(&mut self) -> Option<Message<'_>> {
-        if self.refusing && self.inbox.held() < self.params.inbox_accept_below {
+        if self.refusing && self.inbox.is_taking() {
             // Room again: ask for what was refused, rather than wait for the next round.
             self.refusing = false;
             let heard = self.life.last_heard();
@@ -340,6 +341,24 @@ impl Interface for Session {
 
     fn inbox_bytes(&self) -> usize {
         self.inbox.payload_bytes()
+    }
+
+    fn held(&self) -> Held {
+        Held {
+            inbox: self.inbox.held(),
+            ahead: self.incoming.held(),
+            pieces: 0,
+            outbox: self.outgoing.held(),
+        }
+    }
+
+    fn set_allowance(&mut self, allowance: Allowance) {
+        self.inbox.set_allowance(allowance);
+    }
+
+    fn release(&mut self) {
+        self.incoming.release();
+        self.outgoing.release();
     }
 
     fn has_room(&self) -> bool {
@@ -368,7 +387,7 @@ impl Interface for Session {
 
     fn stats(&self) -> Stats {
         Stats {
-            outbox_messages: self.outgoing.queued() as u32,
+            outbox_messages: self.outgoing.unsent() as u32,
             outbox_bytes: self.outgoing.queued_bytes() as u32,
             assembly_bytes: self.incoming.held() as u32,
             ..self.stats

@@ -32,6 +32,8 @@ struct Figures {
     lost: u64,
     faults: u64,
     shots: u64,
+    /// Packets that were not taken.
+    refused: u64,
     sessions: u64,
     time: Duration,
     session_time: Duration,
@@ -70,6 +72,7 @@ impl Figures {
         self.lost += other.lost;
         self.faults += other.faults;
         self.shots += other.shots;
+        self.refused += other.refused;
         self.sessions += other.sessions;
         self.time += other.time;
         self.session_time += other.session_time;
@@ -78,8 +81,12 @@ impl Figures {
 
 /// What is promised of one world; the oracles of [`crate::sim::World`] watch the rest.
 fn check_world(seed: u64) -> Figures {
+    check(seed, Run::new)
+}
+
+fn check(seed: u64, begin: impl FnOnce(u64) -> Run) -> Figures {
     let _named = Named(seed);
-    let mut run = Run::new(seed);
+    let mut run = begin(seed);
     if number("TIDEGATE_SEEDS", WORLDS) == 1 {
         eprintln!("{:#?}", run.plan);
     }
@@ -118,6 +125,20 @@ fn every_world_keeps_its_promises() {
     assert!(
         worlds < 100 || (all.delivered > 10_000 && all.lost > 10_000 && all.shots > 1_000),
         "too kind: {all:?}"
+    );
+}
+
+/// Who may hold nothing now and much in a moment loses nothing by it.
+#[test]
+fn worlds_short_of_memory_keep_their_promises() {
+    let first = number("TIDEGATE_SEED", 1);
+    let mut all = Figures::default();
+    for seed in first..first + number("TIDEGATE_SEEDS", WORLDS / 5) {
+        all.add(&check(seed, Run::short_of_memory));
+    }
+    assert!(
+        all.worlds < 100 || all.refused > 1_000,
+        "too much memory: {all:?}"
     );
 }
 

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::Figures;
 use super::plan::{Act, Plan};
-use crate::session::{CloseReason, Reject};
+use crate::Timestamp;
+use crate::session::{Allowance, CloseReason, Reject};
 use crate::sim::{Conditions, Intent, Intruder, Random, World};
 use crate::tests::games::{self, Game, Rules, client_address};
 use crate::tests::liars::{Garbler, Liar, Lie};
@@ -20,6 +21,10 @@ pub(super) struct Run {
     pub(super) bad: Vec<usize>,
     /// Clients that somebody here ended on purpose.
     pub(super) ended: Vec<usize>,
+    /// The server has too little memory all through the storm, and says so to its sessions.
+    memory: Option<Random>,
+    /// Packets it had not taken when the storm was over.
+    refused: u64,
 }
 
 impl Run {
@@ -48,6 +53,8 @@ impl Run {
             random,
             bad: Vec::new(),
             ended: Vec::new(),
+            memory: None,
+            refused: 0,
         };
         if run.plan.liar {
             run.add_liar();
@@ -58,6 +65,14 @@ impl Run {
             run.bad.push(client);
         }
         run
+    }
+
+    /// The same world on a server that is short of memory.
+    pub(super) fn short_of_memory(seed: u64) -> Self {
+        Self {
+            memory: Some(Random::new(seed.rotate_left(32))),
+            ..Self::new(seed)
+        }
     }
 
     fn add_client(&mut self) -> usize {
@@ -97,14 +112,42 @@ impl Run {
     pub(super) fn storm(&mut self) {
         let begin = self.world.now().mono;
         for (at, act) in self.plan.acts.clone() {
-            let span = (begin + at).since(self.world.now().mono);
-            self.run_for(span);
+            self.storm_until(begin + at);
             self.act(act);
         }
-        let span = (begin + self.plan.storm).since(self.world.now().mono);
-        self.run_for(span);
+        self.storm_until(begin + self.plan.storm);
+        self.allow(|| Allowance::UNLIMITED);
+        let server = self.world.server();
+        let live = server.peers().map(|(_, _, session)| session.stats());
+        let refused = live.map(|stats| stats.packets_refused).sum::<u64>();
+        self.refused = server.retired().packets_refused + refused;
         self.world.server().set_refusing(None);
         self.world.set_backend_up(true);
+    }
+
+    fn storm_until(&mut self, end: Timestamp) {
+        while self.world.now().mono < end {
+            let mut span = end.since(self.world.now().mono);
+            if let Some(mut random) = self.memory.take() {
+                span = span.min(Duration::from_millis(5 + random.below(200)));
+                self.allow(|| {
+                    let mut bytes = || [0, 1, 500, 5_000, 50_000][random.below(5) as usize];
+                    let (inbox, ahead) = (bytes(), bytes());
+                    Allowance { inbox, ahead }
+                });
+                self.memory = Some(random);
+            }
+            self.run_for(span);
+        }
+    }
+
+    /// To each session of the server, what is drawn for it.
+    fn allow(&mut self, mut allowance: impl FnMut() -> Allowance) {
+        for client in 0..self.world.clients() {
+            for peer in self.world.server_peers_of(client) {
+                self.world.server().set_allowance(peer, allowance());
+            }
+        }
     }
 
     fn act(&mut self, act: Act) {
@@ -175,13 +218,14 @@ impl Run {
         let faults = |done: crate::sim::Done| {
             done.lost + done.overflowed + done.duplicated + done.reordered + done.corrupted
         };
-        let time = self.world.now().mono.since(crate::Timestamp::ZERO);
+        let time = self.world.now().mono.since(Timestamp::ZERO);
         Figures {
             worlds: 1,
             delivered: (0..clients).map(heard).sum(),
             lost: up.lost + down.lost,
             faults: faults(up) + faults(down) + self.world.intruder_shots(),
             shots: self.world.intruder_shots(),
+            refused: self.refused,
             sessions: clients as u64,
             time,
             session_time: time * clients as u32,

@@ -80,7 +80,7 @@ impl Receiver {
                 Item::Fragment(fragment) => channel.check_fragment(fragment.place, rules)?,
             }
         }
-        self.check_room(packet)
+        self.check_room(packet, inbox)
     }
 
     /// The reliable channels that have something in the packet.
@@ -95,7 +95,11 @@ impl Receiver {
             .filter_map(|(_, channel)| channel.as_mut())
     }
 
-    fn check_room(&mut self, packet: &ConnectionPacket<'_>) -> Result<(), Objection> {
+    fn check_room(
+        &mut self,
+        packet: &ConnectionPacket<'_>,
+        inbox: &Inbox,
+    ) -> Result<(), Objection> {
         let (mut added, mut freed, mut reserved, mut progress) = (0, 0, 0, false);
         for channel in self.addressed(packet) {
             let growth = channel.trial().growth();
@@ -105,12 +109,11 @@ impl Receiver {
             progress |= channel.would_progress();
         }
         if added > 0 {
-            let all = self.channels.iter().flatten();
-            let early: usize = all.map(ReliableOrdered::early_bytes).sum();
+            let early = self.early_bytes();
             let max = if progress {
                 EARLY_BYTES_MAX
             } else {
-                EARLY_BYTES_MAX - EARLY_BYTES_RESERVE
+                inbox.ahead_max(EARLY_BYTES_MAX - EARLY_BYTES_RESERVE)
             };
             if early + added - freed > max {
                 return Err(Objection::WindowFull);
@@ -191,6 +194,21 @@ impl Receiver {
     /// Bytes held for messages behind gaps and for blocks in assembly.
     pub fn held(&self) -> usize {
         let channels = self.channels.iter().flatten();
-        channels.map(ReliableOrdered::held).sum()
+        channels
+            .map(|channel| channel.early_bytes() + channel.block_bytes())
+            .sum()
+    }
+
+    /// Of these, messages behind gaps.
+    pub fn early_bytes(&self) -> usize {
+        let channels = self.channels.iter().flatten();
+        channels.map(ReliableOrdered::early_bytes).sum()
+    }
+
+    /// Nothing will be taken any more: lets go of what waits for something before it.
+    pub fn release(&mut self) {
+        for channel in self.channels.iter_mut().flatten() {
+            channel.release();
+        }
     }
 }

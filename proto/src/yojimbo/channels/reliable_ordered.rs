@@ -332,9 +332,16 @@ impl ReliableOrdered {
         })
     }
 
-    /// Bytes held.
-    pub(super) fn held(&self) -> usize {
+    /// Bytes the block in assembly has grown to.
+    pub(super) fn block_bytes(&self) -> usize {
         let block = self.block.as_ref();
-        self.early_bytes + block.map_or(0, |block| block.pieces.held() + size_of::<Assembly>())
+        block.map_or(0, |block| block.pieces.held() + size_of::<Assembly>())
+    }
+
+    /// Lets go of everything that was not delivered.
+    pub(super) fn release(&mut self) {
+        self.early = BTreeMap::new();
+        self.early_bytes = 0;
+        self.block = None;
     }
 }

@@ -173,6 +173,12 @@ impl Incomplete {
         self.held
     }
 
+    /// Lets go of everything; none of it counts as failed, since nobody waits for it.
+    pub(super) fn release(&mut self) {
+        self.packets = Vec::new();
+        self.held = 0;
+    }
+
     pub(super) fn failed(&self) -> u64 {
         self.failed
     }

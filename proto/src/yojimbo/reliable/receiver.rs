@@ -168,6 +168,12 @@ impl Receiver {
         self.incomplete.held() + self.whole.capacity()
     }
 
+    /// Nothing will be taken any more.
+    pub fn release(&mut self) {
+        self.whole = Vec::new();
+        self.incomplete.release();
+    }
+
     /// Packets that never completed.
     pub fn reassembly_failures(&self) -> u64 {
         self.incomplete.failed()

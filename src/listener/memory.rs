@@ -1,0 +1,236 @@
+//! What the queues of our peers hold, and what they may.
+//!
+//! A peer is weighed whenever something moved for it: the difference goes into our sum, and from there,
+//! some kilobytes at a time, to what all workers share. So the sum is exact at every moment, and
+//! nobody has to visit all peers for it. Once memory is short (`capacity.rs` says when), each
+//! weighing also says what the peer's queues may grow to: its session refuses packets beyond that, and
+//! its stream is not read.
+
+use std::sync::Arc;
+
+use tidegate_proto::{Allowance, Held, PeerId};
+
+use super::Listener;
+use super::peer::Peer;
+use crate::backend::Stream;
+use crate::capacity::{Capacity, Queued};
+use crate::counters::Direction;
+
+/// Of all peers here.
+#[derive(Debug)]
+pub(super) struct Memory {
+    capacity: Arc<Capacity>,
+    all: Weight,
+    /// What of it `capacity` knows.
+    told: Queued,
+    /// Peers whose sessions have an allowance.
+    limited: usize,
+    /// Those of them that have a queue which may not grow.
+    held_back: u64,
+}
+
+/// Bytes in the queues of a peer, or of many.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Weight {
+    /// Messages from the peer, in its session or its stream.
+    to_backend: u64,
+    /// Messages behind one that is missing.
+    ahead: u64,
+    /// Packets and messages of which pieces are missing.
+    pieces: u64,
+    /// Messages for the peer, in its stream or its session.
+    to_peer: u64,
+}
+
+/// What a peer's memory depends on from one weighing to the next.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Scale {
+    weight: Weight,
+    /// Its session has an allowance.
+    is_limited: bool,
+    is_held_back: bool,
+}
+
+impl Weight {
+    fn new(held: Held, stream: &Stream) -> Self {
+        Self {
+            to_backend: (held.inbox + stream.held_for_backend()) as u64,
+            ahead: held.ahead as u64,
+            pieces: held.pieces as u64,
+            to_peer: (held.outbox + stream.held_for_peer()) as u64,
+        }
+    }
+
+    fn queued(self) -> Queued {
+        Queued {
+            messages: [self.to_backend + self.ahead, self.to_peer],
+            pieces: self.pieces,
+        }
+    }
+
+    /// The largest queue of those that go this way.
+    fn largest_queue(self, direction: Direction) -> u64 {
+        match direction {
+            Direction::ToBackend => self.to_backend.max(self.ahead),
+            Direction::ToPeer => self.to_peer,
+        }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.to_backend += other.to_backend;
+        self.ahead += other.ahead;
+        self.pieces += other.pieces;
+        self.to_peer += other.to_peer;
+    }
+
+    fn subtract(&mut self, other: Self) {
+        self.to_backend -= other.to_backend;
+        self.ahead -= other.ahead;
+        self.pieces -= other.pieces;
+        self.to_peer -= other.to_peer;
+    }
+}
+
+impl Scale {
+    pub(super) fn queued(&self) -> Queued {
+        self.weight.queued()
+    }
+}
+
+impl Memory {
+    pub(super) fn new(capacity: Arc<Capacity>) -> Self {
+        Self {
+            capacity,
+            all: Weight::default(),
+            told: Queued::default(),
+            limited: 0,
+            held_back: 0,
+        }
+    }
+
+    /// In all queues here.
+    pub(super) fn queued(&self) -> Queued {
+        self.all.queued()
+    }
+
+    /// The same by direction.
+    pub(super) fn by_direction(&self) -> [u64; Direction::ALL.len()] {
+        let all = self.all;
+        [all.to_backend + all.ahead + all.pieces, all.to_peer]
+    }
+
+    /// Peers with a queue that may not grow.
+    pub(super) fn held_back(&self) -> u64 {
+        self.held_back
+    }
+
+    /// Whether peers are to be weighed before they are given anything.
+    pub(super) fn is_short(&self) -> bool {
+        let is_limited = |direction| self.share(direction).is_some();
+        self.limited > 0 || Direction::ALL.into_iter().any(is_limited)
+    }
+
+    /// What one queue may hold, if that is limited now. Never 0: who holds nothing may always have
+    /// one packet, or message.
+    fn share(&self, direction: Direction) -> Option<u64> {
+        let messages = self.all.queued().messages[direction as usize];
+        let untold = messages.wrapping_sub(self.told.messages[direction as usize]);
+        let share = self.capacity.share(direction, untold);
+        share.map(|share| share.max(1))
+    }
+
+    /// Bytes that may be added to what this peer's session holds for it.
+    pub(super) fn room_for(&self, peer: &Peer) -> usize {
+        let Scale { weight, .. } = peer.scale;
+        // What was read and went no further is not in its own way.
+        let held = weight.to_peer - peer.stream.held_for_peer() as u64;
+        let share = self.share(Direction::ToPeer);
+        let room = share.map(|share| share.saturating_sub(held));
+        room.map_or(usize::MAX, |room| {
+            usize::try_from(room).unwrap_or(usize::MAX)
+        })
+    }
+
+    /// A peer holds something else now.
+    pub(super) fn weigh(&mut self, scale: &mut Scale, held: Held, stream: &Stream) {
+        let weight = Weight::new(held, stream);
+        if weight == scale.weight {
+            return;
+        }
+        self.all.add(weight);
+        self.all
+            .subtract(std::mem::replace(&mut scale.weight, weight));
+        let (now, told) = (self.all.queued(), self.told);
+        let [to_backend, to_peer] = [0, 1].map(|at| now.messages[at].abs_diff(told.messages[at]));
+        let untold = to_backend + to_peer + now.pieces.abs_diff(told.pieces);
+        if untold >= UNTOLD_MAX {
+            self.tell();
+        }
+    }
+
+    /// A peer came, with all it holds.
+    pub(super) fn on_came(&mut self, scale: &Scale) {
+        self.all.add(scale.weight);
+        self.limited += usize::from(scale.is_limited);
+        self.held_back += u64::from(scale.is_held_back);
+    }
+
+    /// A peer is gone, with all it held.
+    pub(super) fn on_gone(&mut self, scale: &Scale) {
+        self.all.subtract(scale.weight);
+        self.limited -= usize::from(scale.is_limited);
+        self.held_back -= u64::from(scale.is_held_back);
+    }
+
+    /// The others know all of it.
+    pub(super) fn tell(&mut self) {
+        let now = self.all.queued();
+        let told = std::mem::replace(&mut self.told, now);
+        if now != told {
+            self.capacity.on_queued(told, now);
+        }
+    }
+
+    /// What its session may hold; `None` when that has not changed.
+    fn allowance(&mut self, peer: &mut Peer) -> Option<Allowance> {
+        let shares = Direction::ALL.map(|direction| {
+            let share = self.share(direction).filter(|_| peer.closed.is_none());
+            (share, peer.scale.weight.largest_queue(direction))
+        });
+        let [(share, _), _] = shares;
+        let is_full = |(share, held): (Option<u64>, u64)| share.is_some_and(|share| held >= share);
+        let scale = &mut peer.scale;
+        let was_limited = std::mem::replace(&mut scale.is_limited, share.is_some());
+        let was_held_back =
+            std::mem::replace(&mut scale.is_held_back, shares.into_iter().any(is_full));
+        self.limited += usize::from(scale.is_limited);
+        self.limited -= usize::from(was_limited);
+        self.held_back += u64::from(scale.is_held_back);
+        self.held_back -= u64::from(was_held_back);
+        let Some(share) = share else {
+            return was_limited.then_some(Allowance::UNLIMITED);
+        };
+        let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+        Some(Allowance {
+            inbox: bytes(share).saturating_sub(peer.stream.held_for_backend()),
+            ahead: bytes(share),
+        })
+    }
+}
+
+impl Listener {
+    /// Something moved for this peer.
+    pub(super) fn weigh(&mut self, id: PeerId) {
+        let Some(peer) = self.peers.get_mut(id) else {
+            return;
+        };
+        let held = self.endpoint.held(id);
+        self.memory.weigh(&mut peer.scale, held, &peer.stream);
+        if let Some(allowance) = self.memory.allowance(peer) {
+            self.endpoint.set_allowance(id, allowance);
+        }
+    }
+}
+
+/// What the others do not know may be this much, for each worker and listener.
+const UNTOLD_MAX: u64 = 16 * 1024;

@@ -1,0 +1,239 @@
+//! One worker that is short of memory, over real sockets, with a toy protocol on the UDP side: who is
+//! held back, who is not, and that nothing is lost by it.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot get a socket has failed"
+)]
+
+mod support;
+
+use std::io::Write;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use support::toy::Client;
+use support::{Relay, Setup, read_frame, wait_until, write_frame};
+use tidegate::capacity::{Capacity, Queued};
+use tidegate::config::Target;
+use tidegate::counters::{Direction, DropReason, WorkerCounters};
+use tidegate_proto::CloseReason;
+
+const QUEUE_MEMORY: u64 = 1 << 20;
+/// The most that may wait one way: three eighths, and what the worker has not told yet.
+const ONE_WAY_MAX: u64 = QUEUE_MEMORY / 8 * 3 + 16 * 1024;
+/// Each could hold 128 KiB of its own accord: together more than all there is.
+const LOUD: usize = 10;
+const MESSAGES: u32 = 1_500;
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A worker with little memory, and its backend: a Unix socket, since the kernel's buffers are small
+/// there.
+struct Scene {
+    relay: Relay,
+    backend: UnixListener,
+    path: PathBuf,
+    capacity: Arc<Capacity>,
+}
+
+impl Scene {
+    fn new(name: &str) -> Self {
+        let file = format!("tidegate-memory-{}-{name}.sock", std::process::id());
+        let path = std::env::temp_dir().join(file);
+        std::fs::remove_file(&path).ok();
+        let backend = UnixListener::bind(&path).unwrap();
+        backend.set_nonblocking(true).unwrap();
+        let setup = Setup {
+            stall: PATIENCE,
+            capacity: Arc::new(Capacity::new(64, QUEUE_MEMORY)),
+            ..Setup::default()
+        };
+        let capacity = setup.capacity.clone();
+        Self {
+            relay: Relay::start(&[Target::Unix(path.clone())], setup),
+            backend,
+            path,
+            capacity,
+        }
+    }
+
+    fn seat(&self) -> (Client, UnixStream) {
+        let mut client = Client::new(self.relay.address);
+        let stream = wait_until("a stream", PATIENCE, || {
+            self.backend.accept().ok().map(|(stream, _)| stream)
+        });
+        stream.set_nonblocking(false).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        client.run_until("welcome", |client| client.welcome);
+        (client, stream)
+    }
+
+    /// A player who says all this and stays until it is taken.
+    fn seat_loud(&self, messages: u32) -> (JoinHandle<Client>, UnixStream) {
+        let (mut client, stream) = self.seat();
+        let says = std::thread::spawn(move || {
+            (0..messages).for_each(|number| client.send(&payload(number)));
+            client.run("taken", PATIENCE, |client| {
+                client.unacked() == 0 || client.goodbye.is_some()
+            });
+            client
+        });
+        (says, stream)
+    }
+
+    fn wait_until_held_back(&mut self) {
+        self.relay.wait_for("all are held back", |counters| {
+            counters.peers_held_back >= LOUD as u64
+        });
+        let most = self.capacity.most_queued();
+        let expected = QUEUE_MEMORY / 4..ONE_WAY_MAX;
+        assert!(expected.contains(&most), "{most} bytes waited");
+    }
+
+    /// All queues are empty, nothing was lost, and nobody was ended for what others held.
+    fn settle(&mut self) {
+        let counters = self.relay.wait_for("nothing waits", |counters| {
+            counters.peers_held_back == 0 && counters.queued_bytes == [0, 0]
+        });
+        let none = [[0; DropReason::ALL.len()]; Direction::ALL.len()];
+        assert_eq!(counters.messages_dropped, none);
+        assert_eq!(overloaded(&counters), 0);
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        std::fs::remove_file(&self.path).ok();
+    }
+}
+
+fn payload(number: u32) -> Vec<u8> {
+    number.to_be_bytes().repeat(225)
+}
+
+fn overloaded(counters: &WorkerCounters) -> u64 {
+    counters.sessions_closed[CloseReason::Overload as usize]
+}
+
+/// Nobody waits for what others hold, and what is refused comes again: once, and in order.
+#[test]
+fn a_backend_that_sleeps_fills_its_part_and_loses_nothing() {
+    let mut scene = Scene::new("sleeps");
+    let loud: Vec<_> = (0..LOUD).map(|_| scene.seat_loud(MESSAGES)).collect();
+    let (mut quiet, mut quiet_stream) = scene.seat();
+    scene.wait_until_held_back();
+    for number in 0..200u32 {
+        quiet.send(&payload(number));
+        quiet.run_until("taken", |client| client.unacked() == 0);
+        let message = read_frame(&mut quiet_stream).unwrap();
+        assert_eq!(message, payload(number));
+        write_frame(&mut quiet_stream, &message);
+        quiet.run_until("echoed", |client| {
+            client.received.len() == number as usize + 1
+        });
+    }
+    let mut readers = Vec::new();
+    for (says, mut stream) in loud {
+        let reads = std::thread::spawn(move || {
+            for number in 0..MESSAGES {
+                assert_eq!(read_frame(&mut stream).unwrap(), payload(number));
+            }
+            stream
+        });
+        readers.push((says, reads));
+    }
+    for (says, reads) in readers {
+        let _stream = reads.join().unwrap();
+        assert_eq!(says.join().unwrap().acked, MESSAGES);
+    }
+    scene.settle();
+}
+
+/// The other way: what backends write for peers that acknowledge nothing.
+#[test]
+fn backends_that_flood_fill_their_part_and_lose_nothing() {
+    let mut scene = Scene::new("flood");
+    let mut loud = Vec::new();
+    for _ in 0..LOUD {
+        let (mut client, mut stream) = scene.seat();
+        client.acknowledges = false;
+        let writes = std::thread::spawn(move || {
+            for number in 0..MESSAGES {
+                write_frame(&mut stream, &payload(number));
+            }
+            stream.flush().unwrap();
+            stream
+        });
+        loud.push((client, writes));
+    }
+    scene.wait_until_held_back();
+    // The other direction has a part of its own.
+    let (mut quiet, mut quiet_stream) = scene.seat();
+    for number in 0..50 {
+        quiet.send(&payload(number));
+        quiet.run_until("taken", |client| client.unacked() == 0);
+        assert_eq!(read_frame(&mut quiet_stream).unwrap(), payload(number));
+    }
+    let mut hearers = Vec::new();
+    for (mut client, writes) in loud {
+        client.acknowledges = true;
+        let hears = std::thread::spawn(move || {
+            client.run("heard", PATIENCE, |client| {
+                client.received.len() == MESSAGES as usize
+            });
+            client
+        });
+        hearers.push((hears, writes));
+    }
+    for (hears, writes) in hearers {
+        let client = hears.join().unwrap();
+        for (number, message) in (0..MESSAGES).zip(&client.received) {
+            assert_eq!(*message, payload(number));
+        }
+        let _stream = writes.join().unwrap();
+    }
+    scene.settle();
+}
+
+/// What nobody plays for any more goes first, and is counted.
+#[test]
+fn the_stream_of_who_left_is_given_up_before_who_plays() {
+    let mut scene = Scene::new("left");
+    let (mut leaver, _leaver_stream) = scene.seat();
+    (0..MESSAGES).for_each(|number| leaver.send(&payload(number)));
+    let (stayer, _stayer_stream) = scene.seat_loud(MESSAGES);
+    wait_until("much waits", PATIENCE, || {
+        leaver.turn();
+        (scene.relay.counters().queued_bytes[0] > 200 * 1024).then_some(())
+    });
+    leaver.say_goodbye();
+    let own = scene.relay.wait_for("one has left", |counters| {
+        counters.sessions_closed[CloseReason::PeerDisconnect as usize] == 1
+    });
+    let own = own.queued_bytes[0];
+    assert!(own > 200 * 1024, "what was accepted still waits: {own}");
+    // Somebody else holds so much that a quarter of it is too much.
+    let other = Queued {
+        messages: [QUEUE_MEMORY - own / 4 * 3, 0],
+        pieces: 0,
+    };
+    scene.capacity.on_queued(Queued::default(), other);
+    let counters = scene
+        .relay
+        .wait_for("given up", |counters| counters.peers == 1);
+    let dropped = counters.messages_dropped[Direction::ToBackend as usize];
+    assert!(dropped[DropReason::Overload as usize] > 50, "{dropped:?}");
+    assert_eq!(overloaded(&counters), 0, "who plays stays");
+    // Now there is nobody else.
+    let more = Queued {
+        messages: [QUEUE_MEMORY, 0],
+        pieces: 0,
+    };
+    scene.capacity.on_queued(other, more);
+    let stayer = stayer.join().unwrap();
+    assert_eq!(stayer.goodbye.as_deref(), Some("overload"));
+}
