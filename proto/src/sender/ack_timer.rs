@@ -16,6 +16,8 @@ pub enum Received {
     Repeats,
     /// At least one new message or fragment.
     News,
+    /// The same in a [large](LARGE) packet: worth several, and the clock of a sender that sends no others.
+    LargeNews,
     /// What the peer may need to know before it sends more: the last piece of a block, or a message
     /// that [many](AWAITED) others waited for.
     Awaited,
@@ -23,6 +25,10 @@ pub enum Received {
 
 /// So many messages delivered by one packet show that its sender may stand at the end of its window.
 pub const AWAITED: usize = 32;
+
+/// Bytes of a packet that is made of several datagrams. On a slow path it comes alone, and an
+/// acknowledgement that waited for the next would look like a queue to its sender.
+pub const LARGE: usize = 4096;
 
 /// The debt of acknowledgements.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,10 +53,10 @@ impl AckTimer {
             Received::Nothing => None,
             Received::Repeats => Some(params.ack_delay_repeat),
             Received::News => Some(params.ack_delay),
-            Received::Awaited => Some(Duration::ZERO),
+            Received::LargeNews | Received::Awaited => Some(Duration::ZERO),
         };
         let mut wait = wait.inspect(|_| self.eliciting += 1);
-        if wait.is_some() && !in_order && what != Received::Awaited {
+        if wait.is_some_and(|wait| !wait.is_zero()) && !in_order {
             // The peer waits for exactly this to know what was lost. Soon and not at once: the
             // packet that seems missing may be the next one in the same batch.
             wait = Some(Duration::from_millis(1));

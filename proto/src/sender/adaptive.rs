@@ -95,8 +95,8 @@ impl Adaptive {
         self.bulk.on_acked(now, bytes, self.queueing.rtt());
     }
 
-    pub(super) fn on_bulk_sent(&mut self, now: Timestamp) {
-        self.bulk.on_sent(now);
+    pub(super) fn on_bulk_sent(&mut self, now: Timestamp, bytes: usize) {
+        self.bulk.on_sent(now, bytes);
     }
 
     pub(super) fn new(now: Timestamp, params: &Params) -> Self {
@@ -142,15 +142,13 @@ impl Adaptive {
         } else {
             (params.queue_max_messages, Duration::from_millis(300))
         };
-        // What the peer may have held back is no sign of a queue. Of the packets of bulk some are
-        // acknowledged at once, unless they are far between.
-        let held = rtt.took.saturating_sub(rtt.least);
-        let proven = if is_bulk && held <= HELD_MAX {
-            rtt.took
+        let packet = self.bulk.packet_time();
+        let proven = if is_bulk {
+            proven_by_bulk(rtt, packet)
         } else {
             rtt.least
         };
-        let (limit, packet) = (limit.as_secs_f64(), self.bulk.packet_time());
+        let limit = limit.as_secs_f64();
         let limits = Limits {
             queue: limit,
             stands,
@@ -158,10 +156,10 @@ impl Adaptive {
             base_window: params.base_window,
         };
         let queue = self.queueing.on_rtt(now, rtt.took, proven, &limits);
-        self.close_loss_window(now, params.loss_max);
+        let measured = self.close_loss_window(now, params.loss_max);
         let step = Duration::from_secs_f64(self.queueing.rtt()).max(Duration::from_millis(20));
         // Four windows: our own overflow is over by then.
-        if self.loss_smoothed > params.loss_max && self.heavy_windows >= 4 {
+        if measured && self.loss_smoothed > params.loss_max && self.heavy_windows >= 4 {
             self.bulk
                 .limit_by_loss(self.queueing.rtt(), self.loss_smoothed, params);
         }
@@ -204,9 +202,7 @@ impl Adaptive {
         } = *reading;
         if !queue.stands && !heavy_loss {
             self.switch.update(dt, Mode::Good);
-            let jitter = self.queueing.variation();
-            self.bulk
-                .grow(now, step, queue.delay, queue.low, jitter, params);
+            self.bulk.grow(now, step, queue, params);
             return;
         }
         self.by_bulk = self.bulk.is_limited();
@@ -330,7 +326,8 @@ impl Adaptive {
         self.bulk.resume(now, params);
     }
 
-    fn close_loss_window(&mut self, now: Timestamp, loss_max: f64) {
+    /// Whether one was full.
+    fn close_loss_window(&mut self, now: Timestamp, loss_max: f64) -> bool {
         let least = if self.switch.mode() == Mode::Good {
             100
         } else {
@@ -338,7 +335,7 @@ impl Adaptive {
         };
         let span = now.since(self.window_began).as_secs_f64();
         if self.window_packets < least || span < self.queueing.rtt().max(0.1) {
-            return;
+            return false;
         }
         self.loss_before = self.loss;
         self.loss = f64::from(self.window_lost) / f64::from(self.window_packets);
@@ -353,8 +350,26 @@ impl Adaptive {
         self.window_packets = 0;
         self.window_lost = 0;
         self.window_began = now;
+        true
     }
 }
 
-/// Longer than peers with packets in quick succession hold acknowledgements back.
-const HELD_MAX: Duration = Duration::from_millis(50);
+/// What the peer may have held back is no sign of a queue. Of the packets of bulk some are acknowledged at
+/// once. Where the path is so slow that each has an acknowledgement of its own, that one comes as late as
+/// peers let it.
+fn proven_by_bulk(rtt: Sample, packet: f64) -> Duration {
+    let held = rtt.took.saturating_sub(rtt.least);
+    if held <= QUICK {
+        rtt.took
+    } else if held.as_secs_f64() <= 2.0 * packet {
+        rtt.least.max(rtt.took.saturating_sub(HELD_MAX))
+    } else {
+        rtt.least
+    }
+}
+
+/// Peers do not hold acknowledgements back while packets come in quicker succession than this.
+const QUICK: Duration = Duration::from_millis(50);
+
+/// Else they may do so for this long.
+const HELD_MAX: Duration = Duration::from_millis(40);

@@ -7,11 +7,14 @@ use crate::time::Timestamp;
 
 use super::overflow::{Brim, Losses};
 use super::params::Params;
+use super::queueing::Queue;
 
 /// Bytes a second for bulk.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bulk {
     rate: f64,
+    /// Bytes of the last packet of bulk: a message beyond a datagram makes a large one.
+    packet: f64,
     /// Bulk is waiting for the rate; else acknowledgements say nothing about the path's.
     is_limited: bool,
     limited_at: Timestamp,
@@ -36,6 +39,7 @@ impl Bulk {
     pub(super) fn new(now: Timestamp, params: &Params) -> Self {
         Self {
             rate: params.bulk_start,
+            packet: 0.0,
             is_limited: false,
             limited_at: now,
             starting: true,
@@ -64,8 +68,9 @@ impl Bulk {
         self.rate <= params.bulk_min * 1.01
     }
 
-    /// Bulk was sent, with more behind it.
-    pub(super) fn on_sent(&mut self, now: Timestamp) {
+    /// So many bytes of bulk were sent, with more behind them.
+    pub(super) fn on_sent(&mut self, now: Timestamp, bytes: usize) {
+        self.packet = bytes as f64;
         self.limited_at = now;
         if !self.is_limited {
             self.is_limited = true;
@@ -111,36 +116,32 @@ impl Bulk {
         }
     }
 
-    /// How long one packet takes at this rate, in seconds, while it limits.
+    /// How long one packet takes the path, as far as it is known, in seconds, while the rate limits.
     pub(super) fn packet_time(&self) -> f64 {
-        if self.is_limited {
-            (1100.0 / self.rate.max(1.0)).min(0.04)
-        } else {
-            0.0
+        if !self.is_limited {
+            return 0.0;
         }
+        let best = self.best_delivered();
+        let carries = if best > 0.0 {
+            best.min(self.rate)
+        } else {
+            self.rate
+        };
+        (self.packet / carries.max(1.0)).min(PACKET_TIME_MAX)
     }
 
     /// The path is good: looks for more, once per `step` (a round trip).
-    pub(super) fn grow(
-        &mut self,
-        now: Timestamp,
-        step: Duration,
-        queue: f64,
-        low: f64,
-        jitter: f64,
-        params: &Params,
-    ) {
+    pub(super) fn grow(&mut self, now: Timestamp, step: Duration, queue: Queue, params: &Params) {
         if !self.is_limited {
             return;
         }
         let best = self.best_delivered();
-        let sign = queue > (params.queue_max.as_secs_f64() / 3.0).max(2.0 * jitter);
+        let sign = queue.delay > (params.queue_max.as_secs_f64() / 3.0).max(2.0 * queue.jitter);
         // What the path loses anyway was carried to where it got lost.
         let share = f64::from(1.0 - self.losses.usual());
         let carried = best / share;
-        let noise = 2.0 * jitter;
-        let fills = self.brim.rises(now, step, self.rate, queue, noise);
-        let is_full = self.brim.is_near(self.rate, queue, noise);
+        let fills = self.brim.rises(now, step, self.rate, queue);
+        let is_full = self.brim.is_near(self.rate, queue);
         let overflows = self.losses.rise(now, step, is_full);
         if overflows {
             self.brim.overflowed(now + 4 * step, carried);
@@ -170,18 +171,24 @@ impl Bulk {
             } else {
                 (2.0, 0.35)
             };
-            if best == 0.0 || self.delivered[3] > enough * self.rate {
+            // Before anything of that is known, once at most.
+            let unknown = best == 0.0 && self.rate <= params.bulk_start;
+            if unknown || self.delivered[3] > enough * self.rate {
                 self.rate *= times;
             }
         } else {
-            self.calm = if queue < low { self.calm + 1 } else { 0 };
+            self.calm = if queue.delay < queue.low {
+                self.calm + 1
+            } else {
+                0
+            };
             let haste = (1.0 + f64::from(self.calm) / 10.0).min(8.0);
             let step = (0.06 * self.rate).clamp(400.0, params.bulk_step);
             // A rate that is not used, because the window is, is not found to be too low.
             if self.rate < USED * carried {
                 self.rate += haste * (step + params.bulk_growth * self.rate);
             }
-            self.look_anew(sign || overflows);
+            self.look_anew(sign || overflows || is_full);
         }
         if best > 0.0 {
             self.rate = self.rate.min((3.0 * best).max(params.bulk_start));
@@ -266,11 +273,15 @@ impl Bulk {
         }
     }
 
-    /// Whatever the cause: under heavy loss bulk takes no more than a TCP would.
+    /// Whatever the cause: under heavy loss bulk takes no more than a TCP would, which goes there by
+    /// steps too. A packet of several datagrams is lost with any of them.
     pub(super) fn limit_by_loss(&mut self, rtt: f64, loss: f64, params: &Params) {
         if self.is_limited {
-            let tcp = 1.22 * 1000.0 / (rtt.max(1e-3) * loss.sqrt());
-            self.rate = self.rate.min(tcp.max(params.bulk_min));
+            let datagrams = (self.packet / DATAGRAM).max(1.0);
+            let loss = 1.0 - (1.0 - loss.min(0.99)).powf(1.0 / datagrams);
+            let tcp = 1.22 * DATAGRAM / (rtt.max(1e-3) * loss.sqrt());
+            let least = (params.bulk_cut * self.rate).max(params.bulk_min);
+            self.rate = self.rate.min(tcp.max(least));
             self.starting = false;
         }
     }
@@ -304,6 +315,12 @@ const CLEAR_STEPS: u32 = 3;
 /// By this much then, and no more: the path's end was near once, and at twice what it takes, every packet
 /// that is made of several datagrams breaks.
 const AGAIN: f64 = 1.125;
+
+/// Bytes of a full datagram, roughly.
+const DATAGRAM: f64 = 1100.0;
+
+/// In seconds: a queue of more than this is one, however slow the path.
+const PACKET_TIME_MAX: f64 = 0.1;
 
 /// Beyond this times what was carried, the rate is not what limits.
 const USED: f64 = 1.2;

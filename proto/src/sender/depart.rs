@@ -24,6 +24,8 @@ impl Sender {
             None => token,
         };
         let timeout = token && self.probe_at().is_some_and(|at| at <= now);
+        let answered = timeout || !due.bulk || !self.is_bulk_unanswered();
+        let bulk_open = bulk_open && answered;
         // Probes leave fresh messages their tokens.
         let early = self.early_probe_at.is_some_and(|at| at <= now)
             && self.tokens.tokens() >= self.early_tokens();
@@ -77,6 +79,18 @@ impl Sender {
         Some(self.pace.bulk_rate(&self.params)?.min(reach))
     }
 
+    /// More is under way than two round trips carry. Where nothing comes back there is no sign of a
+    /// queue either, and going on would keep it full; probes ask instead.
+    fn is_bulk_unanswered(&self) -> bool {
+        let Some(rate) = self.bulk_rate() else {
+            return false;
+        };
+        let answer = 2 * self.rtt.smoothed() + 4 * self.rtt.variation() + ANSWER_MIN;
+        let packet = self.bulk_packet.max(self.framing.datagram);
+        let most = rate * answer.as_secs_f64() / f64::from(packet);
+        f64::from(self.unsettled) > most + UNANSWERED_MIN
+    }
+
     /// The planned packet left under `number` (greater than any before) as `wire_bytes` bytes.
     pub fn on_sent(&mut self, now: Timestamp, number: u64, wire_bytes: usize) {
         let (fresh, prompts) = self.commit_messages(number);
@@ -118,7 +132,7 @@ impl Sender {
         if self.plan.is_bulk && self.bulk_rate().is_some() {
             self.bulk_packet = wire_bytes.min(usize::from(u16::MAX)) as u16;
             self.bulk_tokens.spend(wire_bytes as f64);
-            self.pace.on_bulk_sent(now, &self.params);
+            self.pace.on_bulk_sent(now, wire_bytes, &self.params);
         }
         self.acks.on_sent();
         self.last_sent = now;
@@ -233,7 +247,7 @@ impl Sender {
         if due.messages {
             first = Deadline::earlier(first, at(slot, Wake::SendSlot));
         }
-        if due.bulk {
+        if due.bulk && !self.is_bulk_unanswered() {
             let slot = match self.bulk_rate() {
                 Some(rate) => self.bulk_tokens.when(1.0, rate),
                 None => slot,
@@ -279,6 +293,12 @@ const BURST_MAX: f64 = 32_768.0;
 
 /// And however fast the path is.
 const FAST_BURST_MAX: f64 = 262_144.0;
+
+/// Packets of bulk that need no answer: what peers hold back, and what leaves at once.
+const UNANSWERED_MIN: f64 = 16.0;
+
+/// Any peer is given so long for an answer, besides the round trips.
+const ANSWER_MIN: Duration = Duration::from_millis(100);
 
 /// Round trips up to this are near: a lost message is soon asked for again.
 const NEAR: Duration = Duration::from_millis(60);

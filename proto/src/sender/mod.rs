@@ -43,7 +43,7 @@ use crate::session::{Channel, SendError};
 use crate::stats::Stats;
 use crate::time::{Deadline, Timestamp, Wake};
 
-pub use ack_timer::{AWAITED, Received};
+pub use ack_timer::{AWAITED, LARGE, Received};
 pub use params::{Framing, Lane, Params, Profile};
 
 use ack_timer::AckTimer;

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use crate::time::Timestamp;
 
+use super::queueing::Queue;
+
 /// What is lost of what is sent, now and usually.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Losses {
@@ -13,6 +15,8 @@ pub(super) struct Losses {
     lost: u32,
     /// Smoothed: what the path loses whatever is sent.
     usual: Option<f32>,
+    /// Of so many packets.
+    known: f32,
 }
 
 impl Losses {
@@ -37,7 +41,9 @@ impl Losses {
         if now < self.since {
             (self.packets, self.lost) = (0, 0);
         }
-        if self.packets < LOSSES_OF || now.since(self.since) < step {
+        // Half of everything is no chance.
+        let most_of_some = self.packets >= LOSSES_OF / 4 && 2 * self.lost > self.packets;
+        if !most_of_some && self.packets < LOSSES_OF || now.since(self.since) < step {
             return false;
         }
         let count = self.packets as f32;
@@ -45,8 +51,11 @@ impl Losses {
         (self.since, self.packets, self.lost) = (now, 0, 0);
         // The first share is the path's own, or else there is soon more of it.
         let usual = self.usual.get_or_insert(share.min(USUAL_MAX));
-        let chance = (*usual * (1.0 - *usual) / count).sqrt();
-        let most = 1.5 * *usual + 0.05 + chance;
+        // What little is known may be luck: two losses and two deliveries are added.
+        let likely = (*usual * self.known + 2.0) / (self.known + 4.0);
+        let spread = likely * (1.0 - likely);
+        let chance = (spread / count).sqrt() + 2.0 * (spread / self.known.max(1.0)).sqrt();
+        let most = 1.5 * likely + 0.05 + chance;
         // Slowly up: a rate that is a little too high must not make its own losses usual.
         let gain = if share < *usual {
             0.1
@@ -56,6 +65,7 @@ impl Losses {
             0.03
         };
         *usual += gain * (share.min(most) - *usual);
+        self.known = (self.known + count).min(KNOWN_MAX);
         share > most
     }
 }
@@ -82,12 +92,11 @@ impl Brim {
         now: Timestamp,
         step: Duration,
         rate: f64,
-        queue: f64,
-        noise: f64,
+        queue: Queue,
     ) -> bool {
-        self.crest = queue.max(self.crest * 0.9);
-        if !self.is_near(rate, queue, noise) {
-            if queue < 0.25 * self.depth {
+        self.crest = queue.delay.max(self.crest * 0.9);
+        if !self.is_near(rate, queue) {
+            if queue.delay < 0.25 * self.depth {
                 self.tries = 0;
             }
             return false;
@@ -105,9 +114,9 @@ impl Brim {
     }
 
     /// Half of what the queue holds is there.
-    pub(super) fn is_near(&self, rate: f64, queue: f64, noise: f64) -> bool {
+    pub(super) fn is_near(&self, rate: f64, queue: Queue) -> bool {
         let half = 0.5 * self.depth;
-        half > noise.max(NOISE_MIN) && queue > half && rate > NEAR * self.rate
+        half > queue.noise.max(NOISE_MIN) && queue.delay > half && rate > NEAR * self.rate
     }
 
     /// It ran over, while the path `carried` so much. The next look at it is not before `again_at`.
@@ -122,6 +131,9 @@ impl Brim {
 
 /// Packets that make a share, at least.
 const LOSSES_OF: u32 = 64;
+
+/// What is usual is a mean over so many packets.
+const KNOWN_MAX: f32 = 2000.0;
 
 /// More than this is hardly a path's own, even if each packet is made of seven datagrams.
 const USUAL_MAX: f32 = 0.1;
@@ -177,13 +189,25 @@ mod tests {
         assert!(late >= 10 && found.len() - late < 3, "{found:?}");
     }
 
+    /// A delay in which nothing is chance.
+    fn quiet(delay: f64) -> Queue {
+        Queue {
+            delay,
+            noise: 0.0,
+            jitter: 0.0,
+            low: 0.01,
+            over: false,
+            stands: false,
+        }
+    }
+
     #[test]
     fn a_short_queue_is_met_before_it_runs_over_again() {
         let mut brim = Brim::default();
         let mut now = Timestamp::from_millis(1_000);
         let mut at = |brim: &mut Brim, rate: f64, queue_ms: f64| {
             now += STEP;
-            brim.rises(now, STEP, rate, queue_ms * 1e-3, 0.0)
+            brim.rises(now, STEP, rate, quiet(queue_ms * 1e-3))
         };
         assert!(!at(&mut brim, 100.0, 5.0), "nothing ran over so far");
         brim.overflowed(Timestamp::ZERO, 100.0);
@@ -197,12 +221,12 @@ mod tests {
     #[test]
     fn what_going_slower_does_not_shorten_is_left_alone() {
         let mut brim = Brim::default();
-        brim.rises(Timestamp::ZERO, STEP, 100.0, 0.005, 0.0);
+        brim.rises(Timestamp::ZERO, STEP, 100.0, quiet(0.005));
         brim.overflowed(Timestamp::ZERO, 100.0);
         let mut met = 0;
         for round in 0..200 {
             let now = Timestamp::from_millis(50 * round);
-            met += u32::from(brim.rises(now, STEP, 100.0, 0.006, 0.0));
+            met += u32::from(brim.rises(now, STEP, 100.0, quiet(0.006)));
         }
         assert_eq!(met, u32::from(TRIES));
     }

@@ -148,10 +148,10 @@ impl Pace {
         }
     }
 
-    pub(super) fn on_bulk_sent(&mut self, now: Timestamp, params: &Params) {
+    pub(super) fn on_bulk_sent(&mut self, now: Timestamp, bytes: usize, params: &Params) {
         self.try_out(now, params);
         if let Rule::Adaptive(adaptive) = &mut self.rule {
-            adaptive.on_bulk_sent(now);
+            adaptive.on_bulk_sent(now, bytes);
         }
     }
 

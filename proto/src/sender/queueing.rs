@@ -17,6 +17,8 @@ pub(super) struct Queueing {
     /// Minima of the present moment and the one before it.
     moments: [f64; 2],
     moment_began: Timestamp,
+    /// How much the minimum of a moment ordinarily differs from that of the one before.
+    wander: f64,
     /// Minima of the present and the two slices of time before it.
     minima: [f64; 3],
     slice_began: Timestamp,
@@ -28,6 +30,10 @@ pub(super) struct Queueing {
 pub(super) struct Queue {
     /// Queueing delay in seconds.
     pub(super) delay: f64,
+    /// So much of it may be chance, in seconds.
+    pub(super) noise: f64,
+    /// Ordinary deviation of one round trip, in seconds.
+    pub(super) jitter: f64,
     /// Below this it counts as gone.
     pub(super) low: f64,
     /// It exceeds the limit.
@@ -56,6 +62,7 @@ impl Queueing {
             variation: 0.0,
             moments: [f64::INFINITY; 2],
             moment_began: now,
+            wander: 0.0,
             minima: [f64::INFINITY; 3],
             slice_began: now,
             over_since: None,
@@ -65,11 +72,6 @@ impl Queueing {
     /// The round trip now, quickly smoothed.
     pub(super) fn rtt(&self) -> f64 {
         self.fast
-    }
-
-    /// Ordinary deviation, in seconds.
-    pub(super) fn variation(&self) -> f64 {
-        self.variation
     }
 
     /// A round trip was sampled, of which so much is `proven` to be the path's.
@@ -97,6 +99,8 @@ impl Queueing {
         }
         Queue {
             delay,
+            noise: 3.0 * self.wander,
+            jitter: self.variation,
             low: (0.5 * limit).max(packet),
             over,
             stands: self
@@ -111,8 +115,12 @@ impl Queueing {
         let moment = Duration::from_secs_f64(0.5 * self.fast).max(MOMENT_MIN);
         let age = now.since(self.moment_began);
         if age >= moment {
+            let [before, last] = self.moments;
+            if before.is_finite() {
+                self.wander += 0.1 * ((last - before).abs() - self.wander);
+            }
             let before = if age < 2 * moment {
-                self.moments[1]
+                last
             } else {
                 f64::INFINITY
             };

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use crate::sender::{AWAITED, Fragment, Framing, Lane, Params, Received, Sender};
+use crate::sender::{AWAITED, Fragment, Framing, LARGE, Lane, Params, Received, Sender};
 use crate::session::Channel;
 use crate::time::Timestamp;
 
@@ -138,6 +138,9 @@ impl Peer {
             } else {
                 worth(what, news)
             };
+        }
+        if what == Received::News && packet.wire_bytes > LARGE {
+            what = Received::LargeNews;
         }
         self.sender.on_heard(now, in_order);
         self.sender.on_received(now, what, in_order);

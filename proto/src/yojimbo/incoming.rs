@@ -17,7 +17,7 @@ use super::reliable::{self, Arrival, DatagramError, Header};
 use super::unwritten::Unwritten;
 use crate::inbox::Inbox;
 use crate::presence::Presence;
-use crate::sender::{AWAITED, Received};
+use crate::sender::{AWAITED, LARGE, Received};
 use crate::sequence;
 use crate::session::{AckPolicy, Held, Reject};
 use crate::stats::Stats;
@@ -126,6 +126,7 @@ impl Incoming {
             true => Received::Nothing,
             false if repeats > 0 && repeats >= carried => Received::Repeats,
             false if delivered > carried + awaited => Received::Awaited,
+            false if payload.len() > LARGE => Received::LargeNews,
             false => Received::News,
         };
         match self.ack {
