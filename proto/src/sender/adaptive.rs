@@ -134,11 +134,12 @@ impl Adaptive {
     }
 
     pub(super) fn on_rtt(&mut self, now: Timestamp, rtt: Sample, copies: Copies, params: &Params) {
-        // Bulk fills a queue within a round trip; messages hardly do, so for them it must stand for a
-        // while.
+        // Bulk fills a queue within a round trip: it must stand only for longer than what a processor
+        // that was away held up comes in at once. Messages hardly fill one, so for them it must stand for
+        // a while.
         let is_bulk = self.bulk.is_limited() || self.by_bulk;
         let (limit, stands) = if is_bulk {
-            (params.queue_max, Duration::ZERO)
+            (params.queue_max, Duration::from_millis(10))
         } else {
             (params.queue_max_messages, Duration::from_millis(300))
         };

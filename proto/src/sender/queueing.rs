@@ -144,3 +144,40 @@ impl Queueing {
 
 /// The least time over which round trips are compared.
 const MOMENT_MIN: Duration = Duration::from_millis(25);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BULK: Limits = Limits {
+        queue: 0.02,
+        stands: Duration::from_millis(10),
+        packet: 0.001,
+        base_window: Duration::from_secs(30),
+    };
+
+    /// Bursts of four packets each 33 ms, whose acknowledgements come after `took(burst)` ms: the bursts
+    /// after which a queue stands.
+    fn stands(bursts: u64, took: impl Fn(u64) -> u64) -> Vec<u64> {
+        let mut queueing = Queueing::new(Timestamp::ZERO);
+        let burst = |burst: u64| {
+            let took = Duration::from_millis(took(burst));
+            let now = Timestamp::from_millis(33 * burst) + took;
+            let packets = [(); 4].map(|()| queueing.on_rtt(now, took, took, &BULK));
+            packets.iter().any(|queue| queue.stands).then_some(burst)
+        };
+        (1..bursts).filter_map(burst).collect()
+    }
+
+    #[test]
+    fn a_processor_that_was_away_is_no_queue() {
+        let found = stands(300, |burst| if burst % 20 == 0 { 40 } else { 1 });
+        assert_eq!(found, []);
+    }
+
+    #[test]
+    fn what_later_packets_meet_too_is_one() {
+        let found = stands(120, |burst| if burst >= 100 { 40 } else { 1 });
+        assert_eq!(found.first(), Some(&101), "{found:?}");
+    }
+}
