@@ -61,7 +61,9 @@ impl Stream {
                 Fate::Late => {
                     let mut frame = Vec::new();
                     let encoded = codec.encode(channel, payload, &mut frame);
-                    self.late.push_back(frame);
+                    if encoded.is_ok() {
+                        self.late.push_back(frame);
+                    }
                     if self.late.len() > LATE_FRAMES {
                         self.late.pop_front();
                         side.counters
