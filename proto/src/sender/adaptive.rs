@@ -10,7 +10,8 @@ use crate::rtt::Sample;
 use crate::time::Timestamp;
 
 use super::bulk::Bulk;
-use super::pace::Copies;
+use super::copies::Copies;
+use super::loss_windows::LossWindows;
 use super::params::Params;
 use super::queueing::{Limits, Queue, Queueing};
 
@@ -35,19 +36,7 @@ pub(super) struct Adaptive {
     relief: bool,
     not_ours_until: Timestamp,
     lost_lately: bool,
-    window_packets: u32,
-    window_lost: u32,
-    window_began: Timestamp,
-    loss: f64,
-    loss_before: f64,
-    loss_smoothed: f64,
-    /// Windows in a row with more loss than the limit.
-    heavy_windows: u32,
-    /// A level of loss that was seen not to be our doing.
-    loss_tolerated: f64,
-    /// The mode is bad because of loss alone, which was so high, and has been measured so often.
-    loss_trial: Option<(f64, u32)>,
-    loss_is_new: bool,
+    losses: LossWindows,
 }
 
 /// Everything that one sample of the round trip says.
@@ -74,7 +63,7 @@ impl Adaptive {
 
     /// Copies are not what a queue needs, unless it is somebody else's.
     pub(super) fn allows_copies(&self) -> bool {
-        self.switch.mode() == Mode::Good || self.relief
+        self.mode() == Mode::Good || self.relief
     }
 
     pub(super) fn on_idle(&mut self, now: Timestamp) {
@@ -82,8 +71,7 @@ impl Adaptive {
     }
 
     pub(super) fn on_outcome(&mut self, lost: bool) {
-        self.window_packets += 1;
-        self.window_lost += u32::from(lost);
+        self.losses.on_outcome(lost);
     }
 
     pub(super) fn on_lost(&mut self) {
@@ -115,16 +103,7 @@ impl Adaptive {
             relief: false,
             not_ours_until: Timestamp::ZERO,
             lost_lately: false,
-            window_packets: 0,
-            window_lost: 0,
-            window_began: now,
-            loss: 0.0,
-            loss_before: 0.0,
-            loss_smoothed: 0.0,
-            heavy_windows: 0,
-            loss_tolerated: 0.0,
-            loss_trial: None,
-            loss_is_new: false,
+            losses: LossWindows::new(now),
         }
     }
 
@@ -134,91 +113,82 @@ impl Adaptive {
     }
 
     pub(super) fn on_rtt(&mut self, now: Timestamp, rtt: Sample, copies: Copies, params: &Params) {
-        // Bulk fills a queue within a round trip: it must stand only for longer than what a processor
-        // that was away held up comes in at once. Messages hardly fill one, so for them it must stand for
-        // a while.
-        let is_bulk = self.bulk.is_limited() || self.by_bulk;
-        let (limit, stands) = if is_bulk {
-            (params.queue_max, Duration::from_millis(10))
-        } else {
-            (params.queue_max_messages, Duration::from_millis(300))
-        };
-        let packet = self.bulk.packet_time();
-        let proven = if is_bulk {
-            proven_by_bulk(rtt, packet)
-        } else {
-            rtt.least
-        };
-        let limit = limit.as_secs_f64();
-        let limits = Limits {
-            queue: limit,
-            stands,
-            packet,
-            base_window: params.base_window,
-        };
-        let queue = self.queueing.on_rtt(now, rtt.took, proven, &limits);
-        let measured = self.close_loss_window(now, params.loss_max);
-        let step = Duration::from_secs_f64(self.queueing.rtt()).max(Duration::from_millis(20));
-        // Four windows: our own overflow is over by then.
-        if measured && self.loss_smoothed > params.loss_max && self.heavy_windows >= 4 {
-            self.bulk
-                .limit_by_loss(self.queueing.rtt(), self.loss_smoothed, params);
-        }
-        // Two windows: one outage is not congestion.
-        let steady_loss = self.loss.min(self.loss_before);
-        let heavy_loss = steady_loss > params.loss_max
-            && steady_loss > 1.5 * self.loss_tolerated + 0.05
-            && (copies == Copies::Withdrawn || self.switch.mode() == Mode::Bad);
-        let dt = now
-            .since(self.judged_at)
-            .min(Duration::from_secs(1))
-            .as_secs_f64();
-        self.judged_at = now;
-        let reading = Reading {
-            now,
-            dt,
-            step,
-            queue,
-            heavy_loss,
-            copies,
-        };
+        let queue = self.queue(now, rtt, params);
+        let reading = self.read(now, queue, copies, params);
         if self.relief {
-            self.while_relieved(&reading, params);
-        } else if self.switch.mode() == Mode::Good {
-            self.while_good(&reading, params);
+            self.while_relieved(reading, params);
+        } else if self.mode() == Mode::Good {
+            self.while_good(reading, params);
         } else {
-            self.while_bad(&reading, params);
+            self.while_bad(reading, params);
         }
         self.lost_lately = false;
     }
 
-    fn while_good(&mut self, reading: &Reading, params: &Params) {
-        let Reading {
+    fn queue(&mut self, now: Timestamp, rtt: Sample, params: &Params) -> Queue {
+        // Bulk fills a queue within a round trip: it must stand only for longer than what a processor
+        // that was away held up comes in at once. Messages hardly fill one, so for them it must stand for
+        // a while.
+        let is_bulk = self.bulk.is_limited() || self.by_bulk;
+        let packet = self.bulk.packet_time();
+        let (limit, stands, proven) = if is_bulk {
+            let proven = proven_by_bulk(rtt, packet);
+            (params.queue_max, Duration::from_millis(10), proven)
+        } else {
+            let stands = Duration::from_millis(300);
+            (params.queue_max_messages, stands, rtt.least)
+        };
+        let limits = Limits {
+            queue: limit.as_secs_f64(),
+            stands,
+            packet,
+            base_window: params.base_window,
+        };
+        self.queueing.on_rtt(now, rtt.took, proven, &limits)
+    }
+
+    fn read(&mut self, now: Timestamp, queue: Queue, copies: Copies, params: &Params) -> Reading {
+        let rtt = self.queueing.rtt();
+        if self.losses.close(now, self.mode(), rtt, params.loss_max)
+            && let Some(loss) = self.losses.lasting(params.loss_max)
+        {
+            self.bulk.limit_by_loss(rtt, loss, params);
+        }
+        let heavy_loss = self.losses.is_heavy(params.loss_max)
+            && (copies == Copies::Withdrawn || self.mode() == Mode::Bad);
+        let since = now.since(self.judged_at).min(Duration::from_secs(1));
+        self.judged_at = now;
+        Reading {
             now,
-            dt,
-            step,
+            dt: since.as_secs_f64(),
+            step: Duration::from_secs_f64(rtt).max(Duration::from_millis(20)),
             queue,
             heavy_loss,
             copies,
-        } = *reading;
-        if !queue.stands && !heavy_loss {
-            self.switch.update(dt, Mode::Good);
+        }
+    }
+
+    fn while_good(&mut self, reading: Reading, params: &Params) {
+        let Reading {
+            now, step, queue, ..
+        } = reading;
+        if !queue.stands && !reading.heavy_loss {
+            self.switch.update(reading.dt, Mode::Good);
             self.bulk.grow(now, step, queue, params);
             return;
         }
         self.by_bulk = self.bulk.is_limited();
-        self.by_copies = copies == Copies::Many;
+        self.by_copies = reading.copies == Copies::Many;
         if self.by_bulk || self.by_copies {
             self.switch.enter_bad();
         } else {
-            self.switch.update(dt, Mode::Bad);
+            self.switch.update(reading.dt, Mode::Bad);
         }
         self.bad_since = now;
         self.low_since = None;
         self.floor_since = None;
         self.peak = self.bulk.peak();
-        self.loss_is_new = false;
-        self.loss_trial = (!queue.stands).then_some((self.loss, 0));
+        self.losses.on_bad(!queue.stands);
         if queue.stands && now < self.not_ours_until {
             self.relief = true;
             return;
@@ -227,23 +197,17 @@ impl Adaptive {
         self.cut_at = now;
     }
 
-    fn while_bad(&mut self, reading: &Reading, params: &Params) {
+    fn while_bad(&mut self, reading: Reading, params: &Params) {
         let Reading {
-            now,
-            dt,
-            step,
-            queue,
-            heavy_loss,
-            ..
-        } = *reading;
-        if self.loss_trial_is_over() {
-            self.loss_tolerated = self.loss;
+            now, step, queue, ..
+        } = reading;
+        if self.losses.acquits() {
             self.return_to_good(now, params);
             return;
         }
-        if queue.delay < queue.low && !heavy_loss {
+        if queue.delay < queue.low && !reading.heavy_loss {
             self.floor_since = None;
-            self.switch.update(dt, Mode::Good);
+            self.switch.update(reading.dt, Mode::Good);
             let since = *self.low_since.get_or_insert(now);
             // Bulk finds its rate again at once; messages wait out the penalty.
             let found = (self.by_bulk || self.by_copies) && now.since(since) >= step;
@@ -252,7 +216,7 @@ impl Adaptive {
             }
             return;
         }
-        self.switch.update(dt, Mode::Bad);
+        self.switch.update(reading.dt, Mode::Bad);
         self.low_since = None;
         let nothing_to_cut = !self.bulk.is_limited() || self.bulk.is_at_floor(params);
         if (self.by_bulk || self.by_copies)
@@ -292,10 +256,10 @@ impl Adaptive {
         }
     }
 
-    fn while_relieved(&mut self, reading: &Reading, params: &Params) {
+    fn while_relieved(&mut self, reading: Reading, params: &Params) {
         let Reading {
             now, step, queue, ..
-        } = *reading;
+        } = reading;
         if queue.delay >= queue.low {
             self.low_since = None;
         } else if now.since(*self.low_since.get_or_insert(now))
@@ -309,49 +273,10 @@ impl Adaptive {
         self.bulk.compete(now, step, lost, &mut self.cut_at, params);
     }
 
-    /// Bad for loss alone: after two windows at the low rate we know whether it was us.
-    fn loss_trial_is_over(&mut self) -> bool {
-        let Some((before, windows)) = &mut self.loss_trial else {
-            return false;
-        };
-        if !std::mem::take(&mut self.loss_is_new) {
-            return false;
-        }
-        *windows += 1;
-        *windows >= 2 && self.loss > 0.6 * *before
-    }
-
     fn return_to_good(&mut self, now: Timestamp, params: &Params) {
         self.switch.enter_good();
-        self.loss_trial = None;
+        self.losses.on_good();
         self.bulk.resume(now, params);
-    }
-
-    /// Whether one was full.
-    fn close_loss_window(&mut self, now: Timestamp, loss_max: f64) -> bool {
-        let least = if self.switch.mode() == Mode::Good {
-            100
-        } else {
-            40
-        };
-        let span = now.since(self.window_began).as_secs_f64();
-        if self.window_packets < least || span < self.queueing.rtt().max(0.1) {
-            return false;
-        }
-        self.loss_before = self.loss;
-        self.loss = f64::from(self.window_lost) / f64::from(self.window_packets);
-        self.loss_smoothed += 0.3 * (self.loss - self.loss_smoothed);
-        self.heavy_windows = if self.loss > loss_max {
-            self.heavy_windows.saturating_add(1)
-        } else {
-            0
-        };
-        self.loss_tolerated *= 0.995;
-        self.loss_is_new = true;
-        self.window_packets = 0;
-        self.window_lost = 0;
-        self.window_began = now;
-        true
     }
 }
 

@@ -7,18 +7,8 @@ use crate::rtt::Sample;
 use crate::time::Timestamp;
 
 use super::adaptive::Adaptive;
+use super::copies::Copies;
 use super::params::{Params, Profile};
-
-/// What part copies have in what is sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Copies {
-    /// Hardly any.
-    Few,
-    /// A fair share.
-    Many,
-    /// None, to see whether that helps.
-    Withdrawn,
-}
 
 /// Rates for one path.
 #[derive(Clone, Debug)]

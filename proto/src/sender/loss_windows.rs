@@ -1,0 +1,159 @@
+//! Loss judged by windows of a hundred packets: is it heavy, does it last, and is it our doing?
+
+use std::time::Duration;
+
+use crate::rate::Mode;
+use crate::time::Timestamp;
+
+/// Shares of packets lost, window by window.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LossWindows {
+    packets: u32,
+    lost: u32,
+    began: Timestamp,
+    last: f64,
+    before: f64,
+    smoothed: f64,
+    /// Windows in a row with more loss than the limit.
+    heavy: u32,
+    /// A level of loss that was seen not to be our doing.
+    tolerated: f64,
+    /// Bad mode is for loss alone, which was so high, and has been measured so often since.
+    trial: Option<(f64, u32)>,
+}
+
+impl LossWindows {
+    pub(super) fn new(now: Timestamp) -> Self {
+        Self {
+            packets: 0,
+            lost: 0,
+            began: now,
+            last: 0.0,
+            before: 0.0,
+            smoothed: 0.0,
+            heavy: 0,
+            tolerated: 0.0,
+            trial: None,
+        }
+    }
+
+    /// The final fate of a packet.
+    pub(super) fn on_outcome(&mut self, lost: bool) {
+        self.packets += 1;
+        self.lost += u32::from(lost);
+    }
+
+    /// Ends the present window if there is enough in it; whether it was so.
+    pub(super) fn close(&mut self, now: Timestamp, mode: Mode, rtt: f64, loss_max: f64) -> bool {
+        let least = match mode {
+            Mode::Good => 100,
+            Mode::Bad => 40,
+        };
+        let span = now.since(self.began);
+        if self.packets < least || span < Duration::from_secs_f64(rtt.max(0.1)) {
+            return false;
+        }
+        self.before = self.last;
+        self.last = f64::from(self.lost) / f64::from(self.packets);
+        self.smoothed += 0.3 * (self.last - self.smoothed);
+        self.heavy = match self.last > loss_max {
+            true => self.heavy.saturating_add(1),
+            false => 0,
+        };
+        self.tolerated *= 0.995;
+        if let Some((_, windows)) = &mut self.trial {
+            *windows += 1;
+        }
+        (self.packets, self.lost, self.began) = (0, 0, now);
+        true
+    }
+
+    /// The smoothed share, if it has been above the limit for longer than an overflow of ours lasts.
+    pub(super) fn lasting(&self, loss_max: f64) -> Option<f64> {
+        (self.smoothed > loss_max && self.heavy >= 4).then_some(self.smoothed)
+    }
+
+    /// Two windows in a row above the limit, and clearly above what is tolerated: one outage is not
+    /// congestion.
+    pub(super) fn is_heavy(&self, loss_max: f64) -> bool {
+        let steady = self.last.min(self.before);
+        steady > loss_max && steady > 1.5 * self.tolerated + 0.05
+    }
+
+    /// Bad mode begins; with a `trial`, for loss alone.
+    pub(super) fn on_bad(&mut self, trial: bool) {
+        self.trial = trial.then_some((self.last, 0));
+    }
+
+    /// After two windows at the low rate we know whether it was us. If not, that much is tolerated.
+    pub(super) fn acquits(&mut self) -> bool {
+        let innocent = self
+            .trial
+            .is_some_and(|(before, windows)| windows >= 2 && self.last > 0.6 * before);
+        if innocent {
+            self.tolerated = self.last;
+        }
+        innocent
+    }
+
+    /// Good mode begins.
+    pub(super) fn on_good(&mut self) {
+        self.trial = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Plays windows of 100 packets, of which so many in a hundred get lost, 200 ms each.
+    fn play(windows: &mut LossWindows, mode: Mode, losses: &[u32]) {
+        for lost in losses {
+            for packet in 0..100 {
+                windows.on_outcome(packet < *lost);
+            }
+            let now = windows.began + Duration::from_millis(200);
+            assert!(windows.close(now, mode, 0.05, 0.15));
+        }
+    }
+
+    #[test]
+    fn one_outage_is_not_heavy_and_two_windows_are() {
+        let mut windows = LossWindows::new(Timestamp::ZERO);
+        play(&mut windows, Mode::Good, &[1, 40, 1]);
+        assert!(!windows.is_heavy(0.15));
+        play(&mut windows, Mode::Good, &[40, 40]);
+        assert!(windows.is_heavy(0.15));
+        assert_eq!(windows.lasting(0.15), None, "an overflow of ours is over");
+        play(&mut windows, Mode::Good, &[40, 40]);
+        assert!(windows.lasting(0.15).is_some());
+    }
+
+    #[test]
+    fn loss_that_slowing_down_does_not_change_is_tolerated() {
+        for (after, innocent) in [(30, true), (10, false)] {
+            let mut windows = LossWindows::new(Timestamp::ZERO);
+            play(&mut windows, Mode::Good, &[30, 30]);
+            windows.on_bad(true);
+            play(&mut windows, Mode::Bad, &[after]);
+            assert!(!windows.acquits(), "one window may be chance");
+            play(&mut windows, Mode::Bad, &[after]);
+            assert_eq!(windows.acquits(), innocent, "{after} of 100 after 30");
+            assert!(!windows.is_heavy(0.15));
+        }
+    }
+
+    #[test]
+    fn a_window_needs_packets_and_time() {
+        let mut windows = LossWindows::new(Timestamp::ZERO);
+        for _ in 0..99 {
+            windows.on_outcome(true);
+        }
+        let late = Timestamp::from_millis(10_000);
+        assert!(!windows.close(late, Mode::Good, 0.05, 0.15));
+        windows.on_outcome(true);
+        let early = Timestamp::from_millis(99);
+        assert!(!windows.close(early, Mode::Good, 0.05, 0.15));
+        assert!(windows.close(late, Mode::Good, 0.05, 0.15));
+    }
+}
