@@ -126,6 +126,8 @@ pub struct Listener {
     crowd: Crowd,
     capacity: Arc<Capacity>,
     memory: Memory,
+    /// Received in this turn.
+    received_bytes: usize,
     /// When peers may next be closed for what they hold.
     sheds_at: Timestamp,
     peers: Peers,
@@ -184,6 +186,7 @@ impl Listener {
             crowd: Crowd::default(),
             memory: Memory::new(parts.capacity.clone()),
             capacity: parts.capacity,
+            received_bytes: 0,
             sheds_at: Timestamp::ZERO,
             peers: Peers::default(),
             lobby: Lobby::default(),

@@ -12,6 +12,7 @@ impl Listener {
     /// packet that waits in the socket must count before its session times out.
     pub fn receive(&mut self, turn: &mut Turn<'_>) {
         self.endpoint.set_refusing(self.refusal());
+        self.received_bytes = 0;
         self.has_letters = false;
         self.read_letters(turn);
         if self.readable {
@@ -99,6 +100,7 @@ impl Listener {
             for datagram in datagrams {
                 self.counters.datagrams_received += 1;
                 self.counters.datagram_bytes_received += datagram.len() as u64;
+                self.received_bytes += datagram.len();
                 known = self.endpoint.find(route.from);
                 if let Err(reject) = self.judge(turn.now, route.from, known, datagram) {
                     self.counters.on_reject(reject);
@@ -124,13 +126,12 @@ impl Listener {
     }
 
     /// A turn may read megabytes from one peer, and what its inbox refuses meanwhile the peer takes for
-    /// a loss. So its messages go on to the backend before that. And what many peers brought in a turn
-    /// may be more than there is memory, so they are not weighed at its end only.
+    /// a loss. So its messages go on to the backend before that. And all peers together may bring more
+    /// than there is memory, so that in a turn that brings much each of them is weighed at once.
     fn relieve(&mut self, turn: &mut Turn<'_>, id: PeerId) {
-        let held = self.endpoint.held(id);
-        if held.inbox > INBOX_BYTES_SOON {
+        if self.endpoint.inbox_bytes(id) > INBOX_BYTES_SOON {
             self.with_stream(turn, id, |stream, side| stream.relieve(side));
-        } else if held.inbox + held.ahead + held.pieces > UNWEIGHED_MAX || self.memory.is_short() {
+        } else if self.received_bytes > UNWEIGHED_MAX || self.memory.is_short() {
             self.weigh(id);
         }
     }
@@ -280,8 +281,9 @@ const BATCHES_PER_TURN: usize = 8;
 /// With the next buffer, 64 KiB at most, still far below what an inbox refuses by default.
 const INBOX_BYTES_SOON: usize = 32 * 1024;
 
-/// One packet's messages, most of the time: a peer that plays is weighed when it has its turn.
-const UNWEIGHED_MAX: usize = 2 * 1024;
+/// What comes in a turn before each peer is weighed with its datagrams, and not when it has its turn: a
+/// few hundred packets of players.
+const UNWEIGHED_MAX: usize = 64 * 1024;
 
 /// Handshake packets answered in a turn, each some 20 microseconds, and as much again for a stream.
 const ANSWERS_PER_TURN: usize = 8;

@@ -183,11 +183,10 @@ impl Incoming {
     }
 
     pub(super) fn held(&self) -> Held {
-        let ahead = self.channels.early_bytes();
         Held {
             inbox: self.inbox.held(),
-            ahead,
-            pieces: self.channels.held() - ahead + self.reliable.held(),
+            ahead: self.channels.early_bytes(),
+            pieces: self.channels.block_bytes() + self.reliable.held(),
             outbox: 0,
         }
     }

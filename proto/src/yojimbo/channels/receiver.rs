@@ -193,16 +193,19 @@ impl Receiver {
 
     /// Bytes held for messages behind gaps and for blocks in assembly.
     pub fn held(&self) -> usize {
-        let channels = self.channels.iter().flatten();
-        channels
-            .map(|channel| channel.early_bytes() + channel.block_bytes())
-            .sum()
+        self.early_bytes() + self.block_bytes()
     }
 
     /// Of these, messages behind gaps.
     pub fn early_bytes(&self) -> usize {
         let channels = self.channels.iter().flatten();
         channels.map(ReliableOrdered::early_bytes).sum()
+    }
+
+    /// And blocks in assembly.
+    pub fn block_bytes(&self) -> usize {
+        let channels = self.channels.iter().flatten();
+        channels.map(ReliableOrdered::block_bytes).sum()
     }
 
     /// Nothing will be taken any more: lets go of what waits for something before it.
