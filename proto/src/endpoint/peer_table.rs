@@ -1,5 +1,6 @@
 //! Slots of peers, and the one index from address to slot.
 
+use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, SocketAddr};
@@ -60,6 +61,8 @@ pub(super) struct PeerTable {
     free: Vec<u32>,
     /// Sources are chosen by strangers: the hash is keyed (SipHash), never a fast fixed one.
     by_address: HashMap<Address, u32>,
+    /// Whom the last datagram was from: who sends much sends many in a row.
+    found: Cell<Option<(Address, PeerId)>>,
     /// Touched at arrivals and departures only; finds the peers behind one address after a rebinding.
     by_ip: BTreeSet<(IpAddr, u16, u32)>,
     live: usize,
@@ -153,11 +156,17 @@ impl PeerTable {
 
     /// The peer that datagrams from `address` belong to.
     pub(super) fn find(&self, address: SocketAddr) -> Option<PeerId> {
-        let slot = *self.by_address.get(&Address(address))?;
-        Some(PeerId {
-            slot,
-            generation: self.slots[slot as usize].generation,
-        })
+        let address = Address(address);
+        if let Some((last, id)) = self.found.get()
+            && last == address
+        {
+            return Some(id);
+        }
+        let slot = *self.by_address.get(&address)?;
+        let generation = self.slots[slot as usize].generation;
+        let id = PeerId { slot, generation };
+        self.found.set(Some((address, id)));
+        Some(id)
     }
 
     /// Frees the address of a peer that closed, so that its owner can come back at once.
@@ -215,6 +224,7 @@ impl PeerTable {
 
     /// Leaves the entry alone when another peer has the address by now.
     fn unindex(&mut self, address: SocketAddr, slot: u32) {
+        self.found.set(None);
         if self.by_address.get(&Address(address)) == Some(&slot) {
             self.by_address.remove(&Address(address));
         }

@@ -217,6 +217,29 @@ fn a_closed_peer_frees_its_address_at_once_and_its_name_for_ever() {
 }
 
 #[test]
+fn who_was_found_last_is_found_again_only_while_the_address_is_theirs() {
+    let mut endpoint = endpoint(None, Params::default());
+    let old = accept(&mut endpoint, 1);
+    let other = accept(&mut endpoint, 2);
+    for port in [1, 1, 2, 1] {
+        let expected = if port == 1 { old } else { other };
+        assert_eq!(endpoint.find(address(port)), Some(expected));
+    }
+    endpoint.close(at(0), old, CloseReason::Kicked);
+    assert_eq!(endpoint.find(address(1)), None, "it closed");
+    let new = accept(&mut endpoint, 1);
+    assert_eq!(endpoint.find(address(1)), Some(new));
+    let mut moved = b"+moved".to_vec();
+    let handled = endpoint.handle_datagram(at(400), address(3), &mut moved, &mut Vec::new());
+    let Handled::Moved(follower) = handled else {
+        panic!("nobody followed: {handled:?}");
+    };
+    let left = if follower == new { 1 } else { 2 };
+    assert_eq!(endpoint.find(address(left)), None, "it moved");
+    assert_eq!(endpoint.find(address(3)), Some(follower));
+}
+
+#[test]
 fn peers_wake_when_they_asked_to() {
     let mut endpoint = endpoint(Some(Timestamp::from_millis(500)), Params::default());
     accept(&mut endpoint, 1);
