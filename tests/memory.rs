@@ -237,3 +237,33 @@ fn the_stream_of_who_left_is_given_up_before_who_plays() {
     let stayer = stayer.join().unwrap();
     assert_eq!(stayer.goodbye.as_deref(), Some("overload"));
 }
+
+/// Who finishes nothing cannot be told to wait: when pieces fill their quarter, those who hold most of them
+/// go, and nobody else.
+#[test]
+fn who_holds_most_of_what_is_incomplete_goes() {
+    let mut scene = Scene::new("pieces");
+    let (mut modest, mut modest_stream) = scene.seat();
+    let (mut greedy, _greedy_stream) = scene.seat();
+    let mut piece = vec![0; 1_001];
+    piece[0] = b'F';
+    for _ in 0..50 {
+        modest.socket.send(&piece).unwrap();
+    }
+    wait_until("too much", PATIENCE, || {
+        greedy.socket.send(&piece).unwrap();
+        greedy.turn();
+        greedy.goodbye.clone()
+    });
+    assert_eq!(greedy.goodbye.as_deref(), Some("overload"));
+    let most = scene.capacity.most_queued();
+    // The quarter, and what came in a turn.
+    assert!(most < QUEUE_MEMORY / 2, "{most} bytes waited");
+    let counters = scene.relay.wait_for("its pieces are free", |counters| {
+        counters.peers == 1 && counters.queued_bytes[0] <= 50 * 1_000
+    });
+    assert_eq!(overloaded(&counters), 1);
+    modest.send(&payload(1));
+    modest.run_until("taken", |client| client.unacked() == 0);
+    assert_eq!(read_frame(&mut modest_stream).unwrap(), payload(1));
+}

@@ -11,6 +11,7 @@
 //!                               ◀──  M number(4) payload
 //!   A  number(4)                ──▶               next number expected
 //!   V                           ──▶               the session's, wherever it comes from
+//!   F  bytes                    ──▶               a piece of something that never becomes whole
 //!   P                           ──▶               a bug: it panics
 //!   B                           ──▶               goodbye
 //!                               ◀──  B reason     goodbye
@@ -39,6 +40,7 @@ impl Acceptor for Door {
 
 pub struct Toy {
     inbox: Inbox,
+    pieces: usize,
     expected: u32,
     owes_ack: bool,
     outbox: VecDeque<Vec<u8>>,
@@ -62,6 +64,7 @@ impl Toy {
     fn new() -> Self {
         Self {
             inbox: Inbox::new(64 * 1024, 16 * 1024),
+            pieces: 0,
             expected: 0,
             owes_ack: false,
             outbox: VecDeque::new(),
@@ -131,6 +134,10 @@ impl Session for Toy {
             Some((b'M', rest)) => self.take_message(rest),
             Some((b'U', rest)) if self.inbox.is_taking() => {
                 self.inbox.push(1, false, rest);
+                Ok(())
+            }
+            Some((b'F', rest)) => {
+                self.pieces += rest.len();
                 Ok(())
             }
             Some((b'A', rest)) => self.take_ack(now, rest),
@@ -240,6 +247,7 @@ impl Session for Toy {
     fn held(&self) -> Held {
         Held {
             inbox: self.inbox.held(),
+            pieces: self.pieces,
             outbox: self.outbox.iter().map(Vec::len).sum(),
             ..Held::default()
         }
@@ -251,6 +259,7 @@ impl Session for Toy {
 
     fn release(&mut self) {
         self.outbox.clear();
+        self.pieces = 0;
     }
 
     fn has_room(&self) -> bool {
