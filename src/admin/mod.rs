@@ -35,7 +35,7 @@ mod page;
 mod probe;
 mod runbook;
 mod status;
-mod units;
+pub(crate) mod units;
 
 use history::History;
 pub use probe::probe;

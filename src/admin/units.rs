@@ -1,6 +1,6 @@
-//! How the page writes figures: short, with a unit, and the same everywhere.
+//! How the page and `tidegate top` write figures: short, with a unit, and the same everywhere.
 
-pub(super) fn count(n: f64) -> String {
+pub(crate) fn count(n: f64) -> String {
     match n {
         n if n >= 1e6 => format!("{:.1} M", n / 1e6),
         n if n >= 1e4 => format!("{:.1} k", n / 1e3),
@@ -8,7 +8,7 @@ pub(super) fn count(n: f64) -> String {
     }
 }
 
-pub(super) fn bytes(n: f64) -> String {
+pub(crate) fn bytes(n: f64) -> String {
     const KIB: f64 = 1024.0;
     match n {
         n if n >= KIB * KIB * KIB => format!("{:.1} GiB", n / KIB / KIB / KIB),
@@ -18,12 +18,12 @@ pub(super) fn bytes(n: f64) -> String {
     }
 }
 
-pub(super) fn share(x: f64) -> String {
+pub(crate) fn share(x: f64) -> String {
     format!("{:.1} %", x * 100.0)
 }
 
 /// A time that is short, or not known.
-pub(super) fn brief(secs: Option<f64>) -> String {
+pub(crate) fn brief(secs: Option<f64>) -> String {
     match secs {
         None => "-".into(),
         Some(secs) if secs >= 1.0 => format!("{secs:.2} s"),
@@ -33,7 +33,7 @@ pub(super) fn brief(secs: Option<f64>) -> String {
 }
 
 /// An age.
-pub(super) fn span(secs: f64) -> String {
+pub(crate) fn span(secs: f64) -> String {
     let secs = secs as u64;
     let (days, hours, minutes) = (secs / 86_400, secs / 3_600 % 24, secs / 60 % 60);
     match (days, hours, minutes) {

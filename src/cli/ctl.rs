@@ -1,4 +1,4 @@
-//! `tidegate ctl` and `tidegate top`: a question over the control socket, and its answer for people.
+//! `tidegate ctl`: a question over the control socket, and its answer for people.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::IpAddr;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use serde_json::Value;
 
 use super::print;
@@ -25,10 +25,10 @@ pub(super) struct Connection {
         env = "TIDEGATE_CONTROL",
         default_value = "/run/tidegate/control.sock"
     )]
-    control: PathBuf,
+    pub(super) control: PathBuf,
     /// The answer as it came, one JSON object
     #[arg(long, global = true)]
-    json: bool,
+    pub(super) json: bool,
 }
 
 #[derive(Args, Debug)]
@@ -136,46 +136,6 @@ enum BackendCommand {
     },
 }
 
-#[derive(Args, Debug)]
-pub(super) struct TopArgs {
-    #[command(flatten)]
-    connection: Connection,
-    /// Worst first
-    #[arg(long, value_enum, default_value = "rtt")]
-    sort: Sort,
-    /// Print once and end
-    #[arg(long)]
-    once: bool,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Sort {
-    /// Round trip
-    Rtt,
-    /// Loss
-    Loss,
-    /// Bytes of messages, both ways
-    Bytes,
-    /// Bytes that wait, both ways
-    Queue,
-}
-
-impl Sort {
-    fn worst_first(self, peers: &mut [Value]) {
-        peers.sort_by(|a, b| self.rank(b).total_cmp(&self.rank(a)));
-    }
-
-    fn rank(self, peer: &Value) -> f64 {
-        let number = |key: &str| peer[key].as_f64().unwrap_or(0.0);
-        match self {
-            Self::Rtt => number("rtt_ms"),
-            Self::Loss => number("loss"),
-            Self::Bytes => number("bytes_received") + number("bytes_sent"),
-            Self::Queue => number("to_backend_bytes") + number("to_peer_bytes"),
-        }
-    }
-}
-
 pub(super) fn run(args: CtlArgs) -> anyhow::Result<Exit> {
     let answer = ask(&args.connection.control, &args.command.request())?;
     if args.connection.json {
@@ -189,38 +149,6 @@ pub(super) fn run(args: CtlArgs) -> anyhow::Result<Exit> {
     let error = answer["error"].as_str().unwrap_or("refused");
     // It gets its own "error:" like everything else.
     bail!("{}", error.strip_prefix("error: ").unwrap_or(error))
-}
-
-/// Redraws every second until interrupted.
-pub(super) fn top(args: TopArgs) -> anyhow::Result<Exit> {
-    loop {
-        let stats = ask(&args.connection.control, &Request::Stats)?;
-        let mut answer = ask(&args.connection.control, &Request::Peers { listener: None })?;
-        if let Some(peers) = answer["peers"].as_array_mut() {
-            args.sort.worst_first(peers);
-            if !args.once {
-                peers.truncate(TOP_ROWS);
-            }
-        }
-        if args.connection.json {
-            print(&format!("{answer}\n"))?;
-        } else {
-            let head = format!(
-                "tidegate {}  up {} s  {}  {} peers  {} bytes queued\n",
-                plain(&stats["version"]),
-                plain(&stats["uptime_s"]),
-                plain(&stats["state"]),
-                plain(&stats["peers"]),
-                plain(&stats["queued_bytes"]),
-            );
-            let clear = if args.once { "" } else { "\x1b[H\x1b[2J" };
-            print(&format!("{clear}{head}{}", spell(&answer)))?;
-        }
-        if args.once {
-            return Ok(Exit::Done);
-        }
-        std::thread::sleep(Duration::from_secs(1));
-    }
 }
 
 impl CtlCommand {
@@ -353,7 +281,7 @@ fn table(rows: &[Value]) -> String {
 }
 
 /// Without quotes; nothing for null.
-fn plain(value: &Value) -> String {
+pub(super) fn plain(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),
         Value::String(text) => text.clone(),
@@ -383,32 +311,3 @@ const FIRST: [&str; 13] = [
 
 /// Beyond what the other side takes to find out that a worker does not answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// What fits a screen.
-const TOP_ROWS: usize = 40;
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn top_sorts_by_what_is_asked_for() {
-        let mut peers = [
-            json!({"session": "far", "rtt_ms": 300.0, "loss": 0.0, "bytes_received": 1, "bytes_sent": 2}),
-            json!({"session": "lossy", "rtt_ms": 20.0, "loss": 0.3, "bytes_received": 1, "bytes_sent": 1}),
-            json!({"session": "busy", "rtt_ms": 10.0, "loss": 0.1, "bytes_received": 0, "bytes_sent": 9}),
-            json!({"session": "slow", "rtt_ms": 5.0, "loss": 0.0, "to_backend_bytes": 1, "to_peer_bytes": 7}),
-        ];
-        for (sort, first) in [
-            (Sort::Rtt, "far"),
-            (Sort::Loss, "lossy"),
-            (Sort::Bytes, "busy"),
-            (Sort::Queue, "slow"),
-        ] {
-            sort.worst_first(&mut peers);
-            assert_eq!(peers[0]["session"], first, "{sort:?}");
-        }
-    }
-}

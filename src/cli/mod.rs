@@ -24,6 +24,7 @@ mod load;
 mod package;
 mod probe;
 mod token;
+mod top;
 
 /// A gateway: reliable UDP for players, plain streams for servers.
 #[derive(Debug, Parser)]
@@ -73,7 +74,7 @@ enum Command {
     /// Look after a running tidegate: peers, kicks, bans, drains
     Ctl(ctl::CtlArgs),
     /// Watch the peers of a running tidegate
-    Top(ctl::TopArgs),
+    Top(top::TopArgs),
     /// Be many clients of a server, check every byte that comes back, and say how long it took
     Load(load::LoadArgs),
     /// Be a bad network between clients and a UDP server: delay, loss, bursts, and worse
@@ -294,7 +295,7 @@ fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Keygen { out } => keygen::run(out.as_deref()),
         Command::Health { ready, admin } => health(admin, ready),
         Command::Ctl(args) => ctl::run(args),
-        Command::Top(args) => ctl::top(args),
+        Command::Top(args) => top::run(args),
         Command::Load(args) => load::run(args),
         Command::Lag(args) => lag::run(args),
         Command::Replay { file } => replay(&file),

@@ -1,0 +1,267 @@
+//! `tidegate top`: who plays, and who has a bad time, redrawn every second.
+
+use std::collections::HashMap;
+use std::io::{self, IsTerminal};
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use serde_json::Value;
+
+use super::ctl::{Connection, ask, plain};
+use super::print;
+use crate::admin::units;
+use crate::control::Request;
+use crate::exit::Exit;
+
+#[derive(Args, Debug)]
+pub(super) struct TopArgs {
+    #[command(flatten)]
+    connection: Connection,
+    /// Worst first
+    #[arg(long, value_enum, default_value = "rtt")]
+    sort: Sort,
+    /// Print all of them once and end
+    #[arg(long)]
+    once: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Sort {
+    /// Round trip
+    Rtt,
+    /// Loss
+    Loss,
+    /// Bytes of messages, both ways
+    Bytes,
+    /// Bytes that wait, both ways
+    Queue,
+}
+
+impl Sort {
+    fn worst_first(self, peers: &mut [Value]) {
+        peers.sort_by(|a, b| self.rank(b).total_cmp(&self.rank(a)));
+    }
+
+    fn rank(self, peer: &Value) -> f64 {
+        match self {
+            Self::Rtt => number(peer, "rtt_ms"),
+            Self::Loss => number(peer, "loss"),
+            Self::Bytes => number(peer, "bytes_received") + number(peer, "bytes_sent"),
+            Self::Queue => number(peer, "to_backend_bytes") + number(peer, "to_peer_bytes"),
+        }
+    }
+}
+
+/// Redraws every second until interrupted.
+pub(super) fn run(args: TopArgs) -> anyhow::Result<Exit> {
+    let mut before = Meter::default();
+    loop {
+        let stats = ask(&args.connection.control, &Request::Stats)?;
+        let mut answer = ask(&args.connection.control, &Request::Peers { listener: None })?;
+        if let Some(peers) = answer["peers"].as_array_mut() {
+            args.sort.worst_first(peers);
+        }
+        if args.connection.json {
+            print(&format!("{answer}\n"))?;
+        } else {
+            let peers = answer["peers"].as_array().map_or(&[][..], Vec::as_slice);
+            let lines = screen(&stats, peers, &before);
+            before = Meter::read(peers);
+            print(&if args.once {
+                lines.join("\n") + "\n"
+            } else {
+                redrawn(&lines, size())
+            })?;
+        }
+        if args.once {
+            return Ok(Exit::Done);
+        }
+        std::thread::sleep(Duration::from_secs(1));
+    }
+}
+
+/// What was counted of each session a moment ago.
+#[derive(Default)]
+struct Meter(HashMap<String, [f64; 4]>);
+
+impl Meter {
+    fn read(peers: &[Value]) -> Self {
+        let session = |peer: &Value| (plain(&peer["session"]), counts(peer));
+        Self(peers.iter().map(session).collect())
+    }
+
+    /// Bytes in and out and messages sent again, a second; unknown for who was not here.
+    fn rates(&self, peer: &Value) -> Option<[f64; 3]> {
+        let before = self.0.get(&plain(&peer["session"]))?;
+        let now = counts(peer);
+        let since = [0, 1, 2, 3].map(|of| (now[of] - before[of]).max(0.0));
+        let [seconds, counts @ ..] = since;
+        Some(counts.map(|count| count / seconds.max(1e-3)))
+    }
+}
+
+/// A session's age is the daemon's own clock: what lies between two answers does not matter.
+fn counts(peer: &Value) -> [f64; 4] {
+    ["age_s", "bytes_received", "bytes_sent", "messages_resent"].map(|key| number(peer, key))
+}
+
+/// A line about the process, then a table. What is looked for first stands left, where no narrow
+/// terminal cuts it off.
+fn screen(stats: &Value, peers: &[Value], before: &Meter) -> Vec<String> {
+    let bad = peers.iter().filter(|peer| peer["mode"] == "bad").count();
+    let mut lines = vec![format!(
+        "tidegate {}   up {}   {}   {} peers, {bad} in bad mode   {} queued",
+        plain(&stats["version"]),
+        units::span(number(stats, "uptime_s")),
+        plain(&stats["state"]),
+        plain(&stats["peers"]),
+        units::bytes(number(stats, "queued_bytes")),
+    )];
+    if peers.is_empty() {
+        lines.push("nobody is here".to_owned());
+        return lines;
+    }
+    let head = COLUMNS.map(str::to_owned);
+    let rows = peers.iter().map(|peer| row(peer, before.rates(peer)));
+    let table: Vec<_> = std::iter::once(head).chain(rows).collect();
+    let widths: [usize; COLUMNS.len()] = std::array::from_fn(|column| widest(&table, column));
+    for cells in &table {
+        let cells = cells.iter().zip(widths).enumerate();
+        let cells = cells.map(|(column, (cell, width))| match FIGURES.contains(&column) {
+            true => format!("{cell:>width$}"),
+            false => format!("{cell:<width$}"),
+        });
+        lines.push(cells.collect::<Vec<_>>().join("  ").trim_end().to_owned());
+    }
+    lines
+}
+
+fn widest(table: &[[String; COLUMNS.len()]], column: usize) -> usize {
+    let widths = table.iter().map(|cells| cells[column].len());
+    widths.max().unwrap_or(0)
+}
+
+fn row(peer: &Value, rates: Option<[f64; 3]>) -> [String; COLUMNS.len()] {
+    let [bytes_in, bytes_out, resent] = match rates {
+        Some([bytes_in, bytes_out, resent]) => [
+            units::bytes(bytes_in),
+            units::bytes(bytes_out),
+            format!("{resent:.0}"),
+        ],
+        None => ["-", "-", "-"].map(str::to_owned),
+    };
+    [
+        plain(&peer["session"]),
+        plain(&peer["address"]),
+        plain(&peer["mode"]),
+        format!("{:.1}", number(peer, "rtt_ms")),
+        format!("{:.1}", 100.0 * number(peer, "loss")),
+        units::bytes(number(peer, "to_backend_bytes")),
+        units::bytes(number(peer, "to_peer_bytes")),
+        bytes_in,
+        bytes_out,
+        resent,
+        units::span(number(peer, "age_s")),
+        plain(&peer["listener"]),
+        plain(&peer["target"]),
+        plain(&peer["client_id"]),
+    ]
+}
+
+fn number(of: &Value, key: &str) -> f64 {
+    of[key].as_f64().unwrap_or(0.0)
+}
+
+/// Over what was there before, line by line, so that nothing flickers; no more than fits.
+fn redrawn(lines: &[String], (width, height): (usize, usize)) -> String {
+    let mut out = "\x1b[H".to_owned();
+    // The last line stays free: its end would scroll the first one away.
+    for line in lines.iter().take(height.saturating_sub(1)) {
+        out.extend(line.chars().take(width));
+        out += "\x1b[K\n";
+    }
+    out + "\x1b[J"
+}
+
+/// Columns and lines of the terminal; of a piece of paper where there is none.
+fn size() -> (usize, usize) {
+    let known = terminal_size::terminal_size().filter(|_| io::stdout().is_terminal());
+    known.map_or((120, 40), |(width, height)| {
+        (width.0.into(), height.0.into())
+    })
+}
+
+const COLUMNS: [&str; 14] = [
+    "session",
+    "address",
+    "mode",
+    "rtt ms",
+    "loss %",
+    "to backend",
+    "to peer",
+    "in/s",
+    "out/s",
+    "resent/s",
+    "age",
+    "listener",
+    "target",
+    "client id",
+];
+
+/// Columns of figures, which stand right.
+const FIGURES: std::ops::Range<usize> = 3..11;
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn top_sorts_by_what_is_asked_for() {
+        let mut peers = [
+            json!({"session": "far", "rtt_ms": 300.0, "loss": 0.0, "bytes_received": 1, "bytes_sent": 2}),
+            json!({"session": "lossy", "rtt_ms": 20.0, "loss": 0.3, "bytes_received": 1, "bytes_sent": 1}),
+            json!({"session": "busy", "rtt_ms": 10.0, "loss": 0.1, "bytes_received": 0, "bytes_sent": 9}),
+            json!({"session": "slow", "rtt_ms": 5.0, "loss": 0.0, "to_backend_bytes": 1, "to_peer_bytes": 7}),
+        ];
+        for (sort, first) in [
+            (Sort::Rtt, "far"),
+            (Sort::Loss, "lossy"),
+            (Sort::Bytes, "busy"),
+            (Sort::Queue, "slow"),
+        ] {
+            sort.worst_first(&mut peers);
+            assert_eq!(peers[0]["session"], first, "{sort:?}");
+        }
+    }
+
+    #[test]
+    fn rates_are_of_the_time_between_two_looks() {
+        let peer = |session: &str, age: f64, bytes: u64| json!({"session": session, "age_s": age, "bytes_received": bytes, "bytes_sent": 0});
+        let before = Meter::read(&[peer("a", 1.0, 1_000)]);
+        let rates = before.rates(&peer("a", 3.0, 5_000));
+        assert_eq!(rates, Some([2_000.0, 0.0, 0.0]));
+        assert_eq!(before.rates(&peer("b", 3.0, 5_000)), None);
+    }
+
+    #[test]
+    fn no_line_is_wider_and_no_screen_longer_than_the_terminal() {
+        let stats = json!({"version": "1", "uptime_s": 61, "state": "serving", "peers": 50});
+        let peers = vec![
+            json!({"session": "0123456789abcdef", "address": "127.0.0.1:4", "mode": "bad"});
+            50
+        ];
+        let lines = screen(&stats, &peers, &Meter::default());
+        assert!(lines[0].contains("50 in bad mode"), "{}", lines[0]);
+        let drawn = redrawn(&lines, (60, 10));
+        let drawn: Vec<_> = drawn
+            .lines()
+            .map(|line| line.trim_start_matches("\x1b[H"))
+            .collect();
+        assert_eq!(drawn.len(), 10, "nine lines, and what clears the rest");
+        for line in &drawn {
+            assert!(line.trim_end_matches("\x1b[K").len() <= 60, "{line}");
+        }
+    }
+}
