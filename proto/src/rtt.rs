@@ -53,10 +53,13 @@ impl Rtt {
         let sample = took.as_micros() as u32;
         let least = (least.as_micros() as u32).min(sample);
         self.note_minimum(now, sample);
-        // What goes beyond the shortest lately, and a peer's usual delay, may be the peer's doing as far
-        // as it could have held the acknowledgement back.
-        let usual = self.minima.iter().min().copied().unwrap_or(sample) + HELD_USUALLY;
-        self.latest = usual.clamp(least, sample);
+        // The path's share lies between the two. Where the peer may have held the acknowledgement back
+        // for long that says nothing new, and what was known stays: no less than the shortest lately, nor
+        // more than that and what peers usually hold back.
+        let shortest = self.minima.iter().min().copied().unwrap_or(sample);
+        let known = if self.path == 0 { sample } else { self.path };
+        let known = known.clamp(shortest, shortest + HELD_USUALLY);
+        self.latest = known.clamp(least, sample);
         if self.smoothed == 0 {
             self.path = self.latest;
             self.smoothed = sample;
@@ -236,6 +239,27 @@ mod tests {
         assert!(
             path > 280,
             "what the peer did not hold back is the path: {path} ms"
+        );
+    }
+
+    /// A path of 1 ms, and a peer that acknowledges 20 ms late all but once.
+    #[test]
+    fn one_prompt_answer_in_many_tells_the_path() {
+        let mut rtt = Rtt::new(Timestamp::ZERO);
+        for n in 0..200 {
+            let now = Timestamp::from_millis(n * 50);
+            if n % 64 == 0 {
+                rtt.on_sample(now, prompt(1));
+            } else {
+                let took = Duration::from_millis(21);
+                let least = Duration::ZERO;
+                rtt.on_sample(now, Sample { took, least });
+            }
+        }
+        assert_eq!(rtt.path(), Duration::from_millis(1));
+        assert!(
+            rtt.smoothed() > Duration::from_millis(15),
+            "answers are late"
         );
     }
 }

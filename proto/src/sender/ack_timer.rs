@@ -35,9 +35,11 @@ pub const LARGE: usize = 4096;
 pub(super) struct AckTimer {
     due: Option<Timestamp>,
     /// Packets with messages since something was last sent.
-    eliciting: u32,
+    eliciting: u16,
     /// Packets of any kind since something was last sent.
-    any: u32,
+    any: u16,
+    /// Packets with messages altogether.
+    heard: u8,
 }
 
 impl AckTimer {
@@ -48,20 +50,26 @@ impl AckTimer {
         in_order: bool,
         params: &Params,
     ) {
-        self.any += 1;
+        self.any = self.any.saturating_add(1);
         let wait = match what {
             Received::Nothing => None,
             Received::Repeats => Some(params.ack_delay_repeat),
             Received::News => Some(params.ack_delay),
             Received::LargeNews | Received::Awaited => Some(Duration::ZERO),
         };
-        let mut wait = wait.inspect(|_| self.eliciting += 1);
+        let mut wait = wait.inspect(|_| self.eliciting = self.eliciting.saturating_add(1));
+        if wait.is_some() {
+            if self.heard.is_multiple_of(PROMPT_EVERY) {
+                wait = Some(Duration::ZERO);
+            }
+            self.heard = self.heard.wrapping_add(1);
+        }
         if wait.is_some_and(|wait| !wait.is_zero()) && !in_order {
             // The peer waits for exactly this to know what was lost. Soon and not at once: the
             // packet that seems missing may be the next one in the same batch.
             wait = Some(Duration::from_millis(1));
         }
-        if self.eliciting >= params.ack_every || self.any >= AT_ONCE {
+        if u32::from(self.eliciting) >= params.ack_every || self.any >= AT_ONCE {
             wait = Some(Duration::ZERO);
         }
         if let Some(wait) = wait {
@@ -77,7 +85,10 @@ impl AckTimer {
     }
 
     pub(super) fn on_sent(&mut self) {
-        *self = Self::default();
+        *self = Self {
+            heard: self.heard,
+            ..Self::default()
+        };
     }
 
     pub(super) fn due(&self) -> Option<Timestamp> {
@@ -99,5 +110,9 @@ impl AckTimer {
     }
 }
 
+/// One packet with messages in so many is acknowledged at once, the first among them: who hears only
+/// acknowledgements that waited takes the path for as long as they do.
+const PROMPT_EVERY: u8 = 64;
+
 /// Half of what the ack bits reach: the other half is for acknowledgements that get lost.
-const AT_ONCE: u32 = 16;
+const AT_ONCE: u16 = 16;
