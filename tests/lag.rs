@@ -316,10 +316,12 @@ fn a_seed_repeats_itself() {
         let other = socket();
         send_numbers(&other, lag.address(), 1_000..1_000 + others);
         send_numbers(&client, lag.address(), 1..200);
-        wait_until("all of them", Duration::from_secs(20), || {
-            (lag.report().unwrap().up.offered == 200 + u64::from(others)).then_some(())
+        // One that was offered a moment ago may still be under way.
+        let delivered = wait_until("all of them", Duration::from_secs(20), || {
+            let up = lag.report().unwrap().up;
+            let all = 200 + u64::from(others);
+            (up.offered == all && up.delivered + up.lost == all).then_some(up.delivered)
         });
-        let delivered = lag.report().unwrap().up.delivered;
         let mut buffer = [0; 64];
         let mut numbers = BTreeSet::new();
         for _ in 0..delivered {
