@@ -278,9 +278,8 @@ fn touched(handled: Handled) -> Option<PeerId> {
 /// Batches received before the other steps get their turn: 8 of up to 32 buffers.
 const BATCHES_PER_TURN: usize = 8;
 
-/// As much as one write to the backend takes. With the next buffer, 64 KiB at most, still far below what
-/// an inbox refuses by default.
-const INBOX_BYTES_SOON: usize = 64 * 1024;
+/// Most of what one write to the backend takes, and less than an inbox of 64 KiB refuses, which is small.
+const INBOX_BYTES_SOON: usize = 48 * 1024;
 
 /// What comes in a turn before each peer is weighed with its datagrams, and not when it has its turn: a
 /// few hundred packets of players.
