@@ -1,5 +1,6 @@
-// A connection packet (proto/src/yojimbo/channels/wire.rs) under any bytes and several profiles: what
-// parses can be written from its items and then holds the same; and its size was known beforehand.
+// A connection packet (proto/src/yojimbo/channels/connection_packet.rs) under any bytes and several
+// profiles: what parses can be written from its items and then holds the same; and its size was known
+// beforehand.
 
 use tidegate_proto::yojimbo::channels::{
     ChannelProfile, ConnectionPacket, Delivery, Item, Layout, PacketSize, PacketWriter, Profile,

@@ -2,8 +2,8 @@
 //!
 //! Layout: docs/wire/yojimbo.md, sections 2 to 5.
 
+use super::connection_packet::FragmentPlace;
 use super::profile::{Layout, Profile};
-use super::wire::FragmentPlace;
 use crate::session::Channel;
 use crate::yojimbo::bits::BitWriter;
 

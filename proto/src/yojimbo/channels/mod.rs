@@ -9,6 +9,7 @@
 //!
 //! Rule: docs/wire/yojimbo.md. What rides in which packet, and when, is the sender's decision.
 
+mod connection_packet;
 mod emit;
 mod objection;
 mod profile;
@@ -16,8 +17,10 @@ mod receiver;
 mod reliable_ordered;
 mod sink;
 mod size;
-mod wire;
 
+pub use connection_packet::{
+    BlockFragment, Body, BodyScratch, ConnectionPacket, FragmentPlace, Item, Message, PacketError,
+};
 pub use emit::{PacketWriter, Split};
 pub use objection::{Objection, Stall};
 pub use profile::{
@@ -25,9 +28,6 @@ pub use profile::{
 };
 pub use receiver::Receiver;
 pub use size::{Overhead, PacketSize};
-pub use wire::{
-    BlockFragment, Body, BodyScratch, ConnectionPacket, FragmentPlace, Item, Message, PacketError,
-};
 
 #[cfg(test)]
 mod tests;

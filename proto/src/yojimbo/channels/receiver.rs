@@ -6,11 +6,11 @@
 
 use std::sync::Arc;
 
+use super::connection_packet::{BodyScratch, ConnectionPacket, Item};
 use super::objection::{Objection, Stall};
 use super::profile::Profile;
 use super::reliable_ordered::ReliableOrdered;
 use super::sink::Sink;
-use super::wire::{BodyScratch, ConnectionPacket, Item};
 use crate::inbox::Inbox;
 use crate::session::Channel;
 use crate::stats::Stats;

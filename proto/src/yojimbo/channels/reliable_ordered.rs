@@ -15,10 +15,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::connection_packet::FragmentPlace;
 use super::objection::{Objection, Stall};
 use super::profile::ChannelProfile;
 use super::sink::Sink;
-use super::wire::FragmentPlace;
 use crate::inbox::MESSAGE_OVERHEAD;
 use crate::sequence::is_newer;
 use crate::time::Timestamp;
