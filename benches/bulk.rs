@@ -47,7 +47,7 @@ fn main() {
 fn measure(size: usize, seconds: f64, through_link: bool) {
     let backend = Backend::start(Habit::Swallow);
     let place = Place::new();
-    let server = Program::serve(&place, &backend.targets(1), 1, "");
+    let server = Program::serve(&place, &backend.targets(), 1, "");
     let link = through_link.then(|| Link::start(&server));
     let remote = link.as_ref().map_or(server.address, |link| link.address);
     let client = Program::connect(&place, remote, "");

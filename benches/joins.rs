@@ -60,9 +60,9 @@ fn alone(count: usize) {
     let place = Place::new();
     let path = place.0.join("backend.sock");
     hold_streams(UnixListener::bind(&path).unwrap());
-    let tcp = Backend::start(Habit::Swallow);
+    let tcp = Backend::start_on(ADDRESSES, Habit::Swallow);
     for (name, targets) in [
-        ("TCP", tcp.targets(ADDRESSES)),
+        ("TCP", tcp.targets()),
         ("Unix", vec![format!("unix:{}", path.display())]),
     ] {
         let server = serve(&place, &targets);
@@ -106,11 +106,11 @@ fn storm(joins: f64, seconds: f64) {
         "p99.9",
         "server, of a core",
     ]);
-    let backend = Backend::start(Habit::Echo);
+    let backend = Backend::start_on(ADDRESSES, Habit::Echo);
     let place = Place::new();
-    let server = serve(&place, &backend.targets(ADDRESSES));
+    let server = serve(&place, &backend.targets());
     let plain_backend = Backend::start(Habit::Echo);
-    let plain = Plain::start(plain_backend.address);
+    let plain = Plain::start(plain_backend.addresses[0]);
     if flag("pin") {
         plain.pin(1);
     }

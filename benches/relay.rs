@@ -200,7 +200,7 @@ const WARM_UP: Duration = Duration::from_secs(2);
 fn tidegate(load: Load) -> Outcome {
     let backend = Backend::start(Habit::Echo);
     let place = Place::new();
-    let server = Program::serve(&place, &backend.targets(1), 1, "");
+    let server = Program::serve(&place, &backend.targets(), 1, "");
     if flag("pin") {
         pin(server.id(), 1, true);
     }
@@ -235,7 +235,7 @@ fn tidegate(load: Load) -> Outcome {
 
 fn plain(load: Load) -> Outcome {
     let backend = Backend::start(Habit::Echo);
-    let relay = Plain::start(backend.address);
+    let relay = Plain::start(backend.addresses[0]);
     if flag("pin") {
         relay.pin(1);
     }

@@ -25,7 +25,8 @@ pub enum Habit {
 
 /// A backend; it ends when dropped.
 pub struct Backend {
-    pub address: SocketAddr,
+    /// Where it listens: loopback and nothing else.
+    pub addresses: Vec<SocketAddr>,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
@@ -40,30 +41,34 @@ struct Shared {
 }
 
 impl Backend {
+    /// Listens on one address.
     pub fn start(habit: Habit) -> Self {
-        let listener = TcpListener::bind("0.0.0.0:0".parse().unwrap()).unwrap();
-        let port = listener.local_addr().unwrap().port();
+        Self::start_on(1, habit)
+    }
+
+    /// Listens on so many. To one address there are 28,000 ports, those of connections closed in the
+    /// last minute among them, and each connect looks for a free one: the more are taken, the longer.
+    pub fn start_on(addresses: u8, habit: Habit) -> Self {
+        let listeners: Vec<_> = (1..=addresses)
+            .map(|host| TcpListener::bind(([127, 0, 0, host], 0).into()).unwrap())
+            .collect();
+        let addresses = listeners.iter().map(|one| one.local_addr().unwrap());
+        let addresses = addresses.collect();
         let shared = Arc::new(Shared::default());
         let own = shared.clone();
-        let thread = std::thread::spawn(move || Work::new(listener, own, habit).run());
+        let thread = std::thread::spawn(move || Work::new(listeners, own, habit).run());
         Self {
-            address: ([127, 0, 0, 1], port).into(),
+            addresses,
             shared,
             thread: Some(thread),
         }
     }
 
-    pub fn target(&self) -> String {
-        format!("tcp://{}", self.address)
-    }
-
-    /// The same under so many addresses. To one address there are 28,000 ports, those of connections
-    /// closed in the last minute among them, and each connect looks for a free one: the more are taken,
-    /// the longer.
-    pub fn targets(&self, count: u8) -> Vec<String> {
-        let port = self.address.port();
-        (1..=count)
-            .map(|host| format!("tcp://127.0.0.{host}:{port}"))
+    /// All its addresses, as a configuration names them.
+    pub fn targets(&self) -> Vec<String> {
+        let addresses = self.addresses.iter();
+        addresses
+            .map(|address| format!("tcp://{address}"))
             .collect()
     }
 
@@ -113,7 +118,8 @@ pub fn hold_streams(listener: UnixListener) {
 }
 
 struct Work {
-    listener: TcpListener,
+    /// Their tokens count down from the highest.
+    listeners: Vec<TcpListener>,
     shared: Arc<Shared>,
     habit: Habit,
     poll: Poll,
@@ -124,14 +130,16 @@ struct Work {
 }
 
 impl Work {
-    fn new(mut listener: TcpListener, shared: Arc<Shared>, habit: Habit) -> Self {
+    fn new(mut listeners: Vec<TcpListener>, shared: Arc<Shared>, habit: Habit) -> Self {
         let poll = Poll::new().unwrap();
-        let token = Token(usize::MAX);
-        poll.registry()
-            .register(&mut listener, token, Interest::READABLE)
-            .unwrap();
+        for (index, listener) in listeners.iter_mut().enumerate() {
+            let token = Token(usize::MAX - index);
+            poll.registry()
+                .register(listener, token, Interest::READABLE)
+                .unwrap();
+        }
         Self {
-            listener,
+            listeners,
             shared,
             habit,
             poll,
@@ -147,9 +155,10 @@ impl Work {
             let wait = Duration::from_millis(50);
             self.poll.poll(&mut events, Some(wait)).ok();
             for event in &events {
-                match event.token().0 {
-                    usize::MAX => self.accept(),
-                    stream => self.read(stream),
+                let Token(token) = event.token();
+                match usize::MAX - token {
+                    listener if listener < self.listeners.len() => self.accept(listener),
+                    _ => self.read(token),
                 }
             }
             if self.way_up.len() > 0
@@ -161,8 +170,8 @@ impl Work {
         }
     }
 
-    fn accept(&mut self) {
-        while let Ok((mut stream, _)) = self.listener.accept() {
+    fn accept(&mut self, listener: usize) {
+        while let Ok((mut stream, _)) = self.listeners[listener].accept() {
             stream.set_nodelay(true).unwrap();
             let token = Token(self.streams.len());
             self.poll
