@@ -10,7 +10,8 @@
 //!
 //! The listener's bucket is what decryption may cost. What a glance refuses costs none, and whoever has
 //! shown a genuine token goes past it: a flood without tokens does not stand in the way of the second
-//! half of a handshake.
+//! half of a handshake. What is no part of a handshake has buckets of its own, as large: after a restart
+//! the packets of yesterday's sessions keep nobody out who wants to come back.
 //!
 //! Source addresses are forged at will, so nothing here grows with them: the table of buckets is
 //! allocated once, and prefixes that fall on one bucket share it. Where a prefix falls depends on a
@@ -34,14 +35,15 @@ mod bans;
 mod table;
 
 pub use bans::{BanError, Bans};
-use table::{BucketTable, Place, TurnClock};
+use table::{BucketTable, Lane, Place, TurnClock};
 
 /// What one worker asks about every stranger.
 pub struct Admission {
     clock: TurnClock,
     places: BucketTable,
     prefixes: RateLimiter<Place, BucketTable, TurnClock, NoOpMiddleware<Nanos>>,
-    listener: RateLimiter<NotKeyed, InMemoryState, TurnClock, NoOpMiddleware<Nanos>>,
+    listener: Whole,
+    strays: Whole,
     strikes: Option<Strikes>,
     bans: Bans,
     rules: Rules,
@@ -64,7 +66,8 @@ impl Admission {
         });
         Self {
             prefixes: RateLimiter::new(params.per_prefix.quota(), places.clone(), clock.clone()),
-            listener: RateLimiter::direct_with_clock(params.listener.quota(), clock.clone()),
+            listener: Whole::direct_with_clock(params.listener.quota(), clock.clone()),
+            strays: Whole::direct_with_clock(params.listener.quota(), clock.clone()),
             clock,
             places,
             strikes,
@@ -98,14 +101,20 @@ impl Admission {
     ) -> Result<(), Reject> {
         let ip = from.ip().to_canonical();
         self.clock.set(now);
-        let place = self.places.place(prefix(ip));
+        let lane = match glance {
+            Glance::Unproven | Glance::Awaited => Lane::Handshakes,
+            Glance::Stray => Lane::Strays,
+        };
+        let place = self.places.place(prefix(ip), lane);
         if self.prefixes.check_key(&place).is_err() {
             return Err(Reject::SourceLimited);
         }
-        if glance == Glance::Unproven && self.listener.check().is_err() {
-            return Err(Reject::ListenerLimited);
-        }
-        Ok(())
+        let whole = match glance {
+            Glance::Unproven => self.listener.check(),
+            Glance::Stray => self.strays.check(),
+            Glance::Awaited => Ok(()),
+        };
+        whole.map_err(|_| Reject::ListenerLimited)
     }
 
     /// A peer did what no honest peer does; true when its prefix is banned now.
@@ -120,7 +129,7 @@ impl Admission {
         let prefix = prefix(from.ip().to_canonical());
         if strikes
             .limiter
-            .check_key(&self.places.place(prefix))
+            .check_key(&self.places.place(prefix, Lane::Handshakes))
             .is_ok()
         {
             return false;
@@ -311,6 +320,9 @@ fn prefix(ip: IpAddr) -> IpNet {
         }
     }
 }
+
+/// The bucket of all sources together.
+type Whole = RateLimiter<NotKeyed, InMemoryState, TurnClock, NoOpMiddleware<Nanos>>;
 
 struct Strikes {
     limiter: RateLimiter<Place, BucketTable, TurnClock, NoOpMiddleware<Nanos>>,

@@ -36,6 +36,13 @@ pub(super) struct Place {
     tag: u16,
 }
 
+/// Which of a prefix's buckets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Lane {
+    Handshakes,
+    Strays,
+}
+
 impl BucketTable {
     pub(super) fn new(size: usize, clock: TurnClock) -> Self {
         let size = size.max(1);
@@ -48,8 +55,8 @@ impl BucketTable {
         }))
     }
 
-    pub(super) fn place(&self, prefix: IpNet) -> Place {
-        let hash = self.0.hasher.hash_one(prefix);
+    pub(super) fn place(&self, prefix: IpNet, lane: Lane) -> Place {
+        let hash = self.0.hasher.hash_one((prefix, lane));
         Place {
             bucket: (hash % self.0.full_at.len() as u64) as usize,
             tag: (hash >> 48) as u16,

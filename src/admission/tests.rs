@@ -177,6 +177,33 @@ fn the_listener_has_a_limit_of_its_own() {
     );
 }
 
+/// Twenty players behind one router were in when the server was killed. Their clients go on sending to
+/// it until they time out, some thousand packets a second, and one of them does not want to wait.
+#[test]
+fn packets_of_ended_sessions_keep_no_newcomer_out() {
+    let mut params = params();
+    params.listener = rate(100, 50);
+    let mut admission = Admission::new(&params);
+    let ghost = |port: u16| SocketAddr::from((Ipv4Addr::new(192, 0, 2, 1), port));
+    let mut strays = |port| admission.charge(at(0), ghost(port), Glance::Stray);
+    let passed = (0..1_000).filter(|&port| strays(port).is_ok()).count();
+    assert_eq!(passed, 20, "they have a limit too");
+    let others = |host: u8| SocketAddr::from((Ipv4Addr::new(198, 51, 100, host), 5000));
+    let mut stray = |host| admission.charge(at(0), others(host), Glance::Stray);
+    assert_eq!((0..100).filter(|&host| stray(host).is_ok()).count(), 30);
+    assert_eq!(stray(100), Err(Reject::ListenerLimited));
+    assert_eq!(
+        allowed(&mut admission, at(0), source("192.0.2.1:5000"), 50),
+        20,
+        "of a newcomer behind the same router"
+    );
+    assert_eq!(
+        allowed(&mut admission, at(0), others(1), 1),
+        1,
+        "and anywhere else"
+    );
+}
+
 /// A million forged sources cost no memory, and honest sources still get in.
 #[test]
 fn a_flood_of_sources_finds_a_table_of_constant_size() {

@@ -43,6 +43,8 @@ pub enum Glance {
     Unproven,
     /// Well-formed, and from a source that has shown a genuine token: its handshake is under way.
     Awaited,
+    /// No part of a handshake: of a session that ended, or of a peer whose address changed.
+    Stray,
 }
 
 /// A datagram from an address that has no session.

@@ -324,11 +324,11 @@ fn a_glance_tells_whose_handshake_is_under_way() {
             Ok(Glance::Unproven),
             Ok(Glance::Unproven),
             Ok(Glance::Awaited),
-            Ok(Glance::Unproven),
+            Ok(Glance::Stray),
             Err(Reject::WrongProtocol),
             Err(Reject::Malformed),
             Err(Reject::Malformed),
-            Ok(Glance::Unproven),
+            Ok(Glance::Stray),
             Ok(Glance::Awaited),
             Err(Reject::TokenExpired),
         ]

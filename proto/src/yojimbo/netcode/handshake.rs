@@ -202,25 +202,21 @@ impl Handshake {
     pub fn glance(&self, now: Now, from: SocketAddr, datagram: &[u8]) -> Result<Glance, Reject> {
         let lives = |pending: &&Pending| now.mono <= pending.until;
         let pending = self.pending.get(&from).filter(lives);
-        let is_awaited = match datagram.first() {
-            None => return Err(Reject::Malformed),
+        match datagram.first() {
+            None => Err(Reject::Malformed),
             Some(0) => {
                 let head = RequestHead::parse(datagram, self.params.protocol_id)?;
                 self.check_head(now, from, &head)?;
-                pending.is_some_and(|pending| pending.tag == head.tag)
+                Ok(match pending {
+                    Some(pending) if pending.tag == head.tag => Glance::Awaited,
+                    Some(_) | None => Glance::Unproven,
+                })
             }
             // Perhaps a peer's whose address changed; who that is, only its key can tell.
-            Some(_) if pending.is_none() => false,
-            Some(_) if Prefix::parse(datagram)?.kind != Kind::Response => {
-                return Err(Reject::Unexpected);
-            }
-            Some(_) => true,
-        };
-        Ok(if is_awaited {
-            Glance::Awaited
-        } else {
-            Glance::Unproven
-        })
+            Some(_) if pending.is_none() => Ok(Glance::Stray),
+            Some(_) if Prefix::parse(datagram)?.kind != Kind::Response => Err(Reject::Unexpected),
+            Some(_) => Ok(Glance::Awaited),
+        }
     }
 
     /// Judges a datagram from an address without a session. A reply, if the outcome has one, is
