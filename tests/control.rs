@@ -10,7 +10,7 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
-use support::scene::{Running, Scene, Traffic, is_over, program};
+use support::scene::{Directory, Running, Scene, Traffic, is_over, program};
 use support::wait_until;
 
 /// A kick ends the session on both sides, each with its reason.
@@ -201,6 +201,67 @@ fn another_user_is_refused(scene: &Scene) {
 }
 
 const NOBODY: u32 = 65_534;
+
+/// Without a file or a word about it, in a login session: `ctl` finds the one that runs, asks which one
+/// when several do, and passes by what a killed one left.
+#[test]
+fn the_one_that_runs_is_found() {
+    let directory = Directory::new("found");
+    let session = directory.0.join("session");
+    std::fs::create_dir(&session).unwrap();
+    let start = |arguments: &[&str]| {
+        let mut command = program();
+        let command = command.env("XDG_RUNTIME_DIR", &session).args(arguments);
+        Running::of(command.current_dir(&directory.0))
+    };
+    let ask = |more: &[&str]| {
+        let mut command = program();
+        command.env("XDG_RUNTIME_DIR", &session);
+        // In place of the directory of a service that may run on this machine.
+        command.env("RUNTIME_DIRECTORY", directory.0.join("service"));
+        let output = command.args(["ctl", "--json", "stats"]).args(more).output();
+        let output = output.unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(text).unwrap())
+    };
+    let (code, said) = ask(&[]);
+    assert_eq!(code, Some(69), "{said}");
+    assert!(said.contains("no tidegate was found"), "{said}");
+
+    let serve = ["serve", "--listen", "gaffer://127.0.0.1:0", "--admin", ""];
+    let serve = [&serve[..], &["--backend", "tcp://127.0.0.1:9"]].concat();
+    let first = start(&serve);
+    let first_path = first.logged("control")["path"].clone();
+    let mode = session.join("tidegate").metadata().unwrap().permissions();
+    assert_eq!(mode.mode() & 0o777, 0o700);
+    let (code, said) = ask(&[]);
+    assert_eq!(code, Some(0), "{said}");
+
+    let connect = ["connect", "--listen", "tcp://127.0.0.1:0"];
+    let second = start(&[&connect[..], &["--remote", "gaffer://127.0.0.1:9"]].concat());
+    let second_path = second.logged("control")["path"].clone();
+    let (code, said) = ask(&[]);
+    assert_eq!(code, Some(2), "{said}");
+    for path in [&first_path, &second_path] {
+        assert!(said.contains(path.as_str().unwrap()), "{said}");
+    }
+    let (code, said) = ask(&["--control", second_path.as_str().unwrap()]);
+    assert_eq!(code, Some(0), "{said}");
+
+    // Killed: its socket stays and nobody answers.
+    drop(first);
+    assert!(std::path::Path::new(first_path.as_str().unwrap()).exists());
+    let (code, said) = ask(&[]);
+    assert_eq!(code, Some(0), "{said}");
+    drop(second);
+
+    let elsewhere = directory.0.join("chosen.sock");
+    let chosen = [&serve[..], &["--control", elsewhere.to_str().unwrap()]].concat();
+    let third = start(&chosen);
+    assert_eq!(third.logged("control")["path"], elsewhere.to_str().unwrap());
+    let (code, said) = ask(&["--control", elsewhere.to_str().unwrap()]);
+    assert_eq!(code, Some(0), "{said}");
+}
 
 /// Garbage gets an error, and the next line an answer.
 #[test]

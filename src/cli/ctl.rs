@@ -10,25 +10,44 @@ use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
-use super::print;
+use super::{input, print};
 use crate::config::{parse_duration, parse_size};
-use crate::control::Request;
-use crate::exit::{Exit, Unavailable};
+use crate::control::{self, Request};
+use crate::exit::{Exit, Misused, Unavailable};
 
 #[derive(Args, Debug)]
 pub(super) struct Connection {
-    /// Its control socket
-    #[arg(
-        long,
-        global = true,
-        value_name = "PATH",
-        env = "TIDEGATE_CONTROL",
-        default_value = "/run/tidegate/control.sock"
-    )]
-    pub(super) control: PathBuf,
+    /// Its control socket [default: of the one that runs]
+    #[arg(long, global = true, value_name = "PATH", env = "TIDEGATE_CONTROL")]
+    control: Option<PathBuf>,
     /// The answer as it came, one JSON object
     #[arg(long, global = true)]
     pub(super) json: bool,
+}
+
+impl Connection {
+    /// The socket that was named or, if exactly one process answers at the usual places, that one's.
+    pub(super) fn socket(&self) -> anyhow::Result<PathBuf> {
+        if let Some(path) = &self.control {
+            return Ok(path.clone());
+        }
+        let service = input::directory("RUNTIME_DIRECTORY")
+            .unwrap_or_else(|| PathBuf::from(SERVICE_DIRECTORY))
+            .join("control.sock");
+        let mut found = control::answering(&service, input::session_directory().as_deref());
+        match found.len() {
+            0 => Ok(service),
+            1 => Ok(found.remove(0)),
+            count => {
+                let paths = found.iter().map(|path| path.display().to_string());
+                let paths = paths.collect::<Vec<_>>().join(" ");
+                Err(Misused(format!(
+                    "{count} of them run here: {paths}\n help: choose one with --control"
+                ))
+                .into())
+            }
+        }
+    }
 }
 
 #[derive(Args, Debug)]
@@ -137,7 +156,7 @@ enum BackendCommand {
 }
 
 pub(super) fn run(args: CtlArgs) -> anyhow::Result<Exit> {
-    let answer = ask(&args.connection.control, &args.command.request())?;
+    let answer = ask(&args.connection.socket()?, &args.command.request())?;
     if args.connection.json {
         print(&format!("{answer}\n"))?;
     } else if answer["ok"] == true {
@@ -208,7 +227,8 @@ pub(super) fn ask(path: &Path, request: &Request) -> anyhow::Result<Value> {
                 "admin.control_mode lets only some users in; be one of them"
             }
             _ => {
-                "name admin.control_socket of the configuration with --control or $TIDEGATE_CONTROL"
+                "no tidegate was found; if one runs, name its control socket with --control or \
+                 $TIDEGATE_CONTROL, or start it with one (serve --control PATH)"
             }
         };
         let path = path.display();
@@ -308,6 +328,9 @@ const FIRST: [&str; 13] = [
     "rtt_ms",
     "loss",
 ];
+
+/// Of the systemd unit.
+const SERVICE_DIRECTORY: &str = "/run/tidegate";
 
 /// Beyond what the other side takes to find out that a worker does not answer.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -7,6 +7,7 @@ use anyhow::{Context, bail};
 
 use super::{ConnectArgs, RunArgs, ServeArgs, keygen};
 use crate::config::{self, ConnectFlags, Input, Loaded, Override, ServeFlags};
+use crate::control;
 use crate::exit::{Misused, Unavailable};
 use crate::logging::{self, Logging};
 use crate::reload::Source;
@@ -17,13 +18,18 @@ pub(super) fn start(
     mut overrides: Vec<Override>,
 ) -> anyhow::Result<(Loaded, Logging, Source)> {
     overrides.extend(run_overrides(args));
-    let loaded = load(args.config.as_deref(), overrides.clone())?;
+    let session_socket = session_directory().and_then(|it| control::in_session(&it));
+    let loaded = read_all(
+        args.config.as_deref(),
+        overrides.clone(),
+        session_socket.clone(),
+    )?;
     let file = args.config.clone();
     let source = move || {
         if file.as_deref() == Some(Path::new("-")) {
             bail!("standard input can be read only once");
         }
-        load(file.as_deref(), overrides.clone())
+        read_all(file.as_deref(), overrides.clone(), session_socket.clone())
     };
     let logging = logging::install(&loaded.config.log).map_err(Unavailable)?;
     Ok((loaded, logging, Box::new(source)))
@@ -31,6 +37,14 @@ pub(super) fn start(
 
 /// Reads a file (or nothing) with the environment and `overrides` on top.
 pub(super) fn load(file: Option<&Path>, overrides: Vec<Override>) -> anyhow::Result<Loaded> {
+    read_all(file, overrides, None)
+}
+
+fn read_all(
+    file: Option<&Path>,
+    overrides: Vec<Override>,
+    session_socket: Option<PathBuf>,
+) -> anyhow::Result<Loaded> {
     let file = match file {
         None => None,
         Some(path) => Some((path.to_owned(), read(path)?)),
@@ -46,6 +60,7 @@ pub(super) fn load(file: Option<&Path>, overrides: Vec<Override>) -> anyhow::Res
         overrides,
         credentials: directory("CREDENTIALS_DIRECTORY"),
         runtime_directory: directory("RUNTIME_DIRECTORY"),
+        session_socket,
     })?)
 }
 
@@ -61,10 +76,16 @@ fn read(path: &Path) -> anyhow::Result<String> {
 }
 
 /// systemd separates several directories by colons; the first is ours.
-fn directory(variable: &str) -> Option<PathBuf> {
+pub(super) fn directory(variable: &str) -> Option<PathBuf> {
     let value = std::env::var(variable).ok()?;
     let first = value.split(':').next().filter(|first| !first.is_empty())?;
     Some(PathBuf::from(first))
+}
+
+/// What a login gives its programs for their sockets.
+pub(super) fn session_directory() -> Option<PathBuf> {
+    let directory = PathBuf::from(std::env::var_os("XDG_RUNTIME_DIR")?);
+    directory.is_absolute().then_some(directory)
 }
 
 pub(super) fn serve_flags(args: &ServeArgs) -> anyhow::Result<Vec<Override>> {
@@ -155,6 +176,9 @@ fn run_overrides(args: &RunArgs) -> Vec<Override> {
     }
     if let Some(admin) = &args.admin {
         set("admin", "listen", admin, format!("--admin {admin}"));
+    }
+    if let Some(path) = &args.control {
+        set("admin", "control_socket", path, format!("--control {path}"));
     }
     overrides
 }

@@ -122,6 +122,9 @@ struct RunArgs {
     /// Where /metrics, /livez, /readyz and /status answer; "" is nowhere
     #[arg(long, value_name = "ADDRESS", env = "TIDEGATE_ADMIN")]
     admin: Option<String>,
+    /// Where `tidegate ctl` and `top` get in; "" is nowhere [default: they find it]
+    #[arg(long, value_name = "PATH")]
+    control: Option<String>,
 }
 
 #[derive(Args, Debug)]

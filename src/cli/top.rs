@@ -54,10 +54,11 @@ impl Sort {
 
 /// Redraws every second until interrupted.
 pub(super) fn run(args: TopArgs) -> anyhow::Result<Exit> {
+    let socket = args.connection.socket()?;
     let mut before = Meter::default();
     loop {
-        let stats = ask(&args.connection.control, &Request::Stats)?;
-        let mut answer = ask(&args.connection.control, &Request::Peers { listener: None })?;
+        let stats = ask(&socket, &Request::Stats)?;
+        let mut answer = ask(&socket, &Request::Peers { listener: None })?;
         if let Some(peers) = answer["peers"].as_array_mut() {
             args.sort.worst_first(peers);
         }

@@ -25,6 +25,8 @@ pub struct Input {
     pub credentials: Option<PathBuf>,
     /// `$RUNTIME_DIRECTORY`.
     pub runtime_directory: Option<PathBuf>,
+    /// The control socket of a process without one.
+    pub session_socket: Option<PathBuf>,
 }
 
 /// One value from a flag.
@@ -99,6 +101,7 @@ impl Input {
                 beside: directory_of(self.file.as_ref().map(|(name, _)| name.as_path())),
             },
             runtime_directory: self.runtime_directory.clone(),
+            session_socket: self.session_socket.clone(),
             is_recording: false,
         }
     }

@@ -26,9 +26,11 @@ use crate::config::Admin;
 use crate::exit::Unavailable;
 
 mod gate;
+mod place;
 mod request;
 
 pub use gate::Gate;
+pub use place::{answering, in_session};
 pub use request::Request;
 
 /// A bound control socket.
@@ -128,15 +130,18 @@ fn make_way(path: &Path) -> Result<(), String> {
             "there is something else than a socket; remove it or choose another path".into(),
         );
     }
-    // SAFETY: takes nothing, cannot fail.
-    let own = unsafe { libc::geteuid() };
-    if found.uid() != own {
+    if found.uid() != own_uid() {
         return Err(format!("it belongs to uid {}, not to us", found.uid()));
     }
     if std::os::unix::net::UnixStream::connect(path).is_ok() {
         return Err("another tidegate answers there".into());
     }
     std::fs::remove_file(path).map_err(|error| error.to_string())
+}
+
+fn own_uid() -> u32 {
+    // SAFETY: takes nothing, cannot fail.
+    unsafe { libc::geteuid() }
 }
 
 /// Never open to others, not even between making the file and setting its mode.

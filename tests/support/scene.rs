@@ -38,6 +38,8 @@ pub fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
     command
         .env_remove("RUNTIME_DIRECTORY")
+        .env_remove("XDG_RUNTIME_DIR")
+        .env_remove("TIDEGATE_CONTROL")
         .env_remove("TIDEGATE_CONFIG");
     command
 }
@@ -50,11 +52,11 @@ pub struct Running {
 
 impl Running {
     pub fn start(arguments: &[&str]) -> Self {
-        let mut child = program()
-            .args(arguments)
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        Self::of(program().args(arguments))
+    }
+
+    pub fn of(command: &mut Command) -> Self {
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let log = Arc::new(Mutex::new(Vec::new()));
         let (lines, kept) = (child.stderr.take().unwrap(), log.clone());
         std::thread::spawn(move || {

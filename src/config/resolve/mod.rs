@@ -27,6 +27,7 @@ mod value;
 pub(super) struct Surroundings {
     pub(super) key_files: KeyFiles,
     pub(super) runtime_directory: Option<PathBuf>,
+    pub(super) session_socket: Option<PathBuf>,
     /// The file is a recording's, so there are no key files, and no key is needed.
     pub(super) is_recording: bool,
 }
@@ -146,7 +147,10 @@ impl Checker<'_> {
 
     fn admin(&mut self, typed: &file::Admin) -> Admin {
         let control_socket = match typed.control_socket.as_str() {
-            "auto" => self.directory("auto").map(|it| it.join("control.sock")),
+            "auto" => match self.directory("auto") {
+                Some(directory) => Some(directory.join("control.sock")),
+                None => self.surroundings.session_socket.clone(),
+            },
             other => self.directory(other),
         };
         let mode = u32::from_str_radix(&typed.control_mode, 8).ok();
