@@ -11,6 +11,7 @@
 //!   board ─▶ admin, metrics, logging                         what operators see
 //!   control ─▶ workers, reload, backends                     what operators change
 //!   clock, capacity, tokens, token_history                   what all of them share
+//!   sizing, cgroup                                           what there is for it
 //!   shutdown, notify, exit, core_dumps                       how it ends
 //!   load, lag, demo, capture, replay                         instruments
 //! ```
@@ -23,6 +24,7 @@ pub mod backends;
 pub mod board;
 pub mod capacity;
 pub mod capture;
+pub mod cgroup;
 pub mod cli;
 pub mod clock;
 pub mod config;
@@ -46,6 +48,7 @@ pub mod reload;
 pub mod replay;
 pub mod serve;
 pub mod shutdown;
+pub mod sizing;
 pub mod token_history;
 pub mod tokens;
 pub mod udp;

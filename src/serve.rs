@@ -20,6 +20,7 @@ use crate::notify;
 use crate::post::{self, Means, Post, Shares};
 use crate::reload::{Site, Source, values};
 use crate::shutdown::Fleet;
+use crate::sizing::Shortage;
 use crate::token_history::StateDirectory;
 use crate::workers::Workers;
 
@@ -46,6 +47,9 @@ async fn serve(
     capture: Option<Order>,
 ) -> anyhow::Result<()> {
     let config = &loaded.config;
+    if let Some(shortage) = Shortage::find(config) {
+        shortage.warn();
+    }
     let mut server = Server::open_recorded(config, capture).await?;
     tokio::spawn(logging.clone().publish(server.means.board.clone()));
     let workers = Workers::new(server.fleet.remotes());

@@ -21,6 +21,7 @@ use crate::config::{Backend, Config, Listener, LocalAddress, Tunnel};
 use crate::control::Request;
 use crate::exit::{Exit, Transport};
 use crate::post;
+use crate::sizing::Shortage;
 use crate::udp::{Options, UdpSocket};
 
 /// One thing that was tried.
@@ -76,7 +77,7 @@ pub(super) fn run(config: &Config) -> anyhow::Result<Vec<Finding>> {
         .enable_all()
         .build()?;
     let running = Running::find(config);
-    let mut findings = Vec::new();
+    let mut findings = Vec::from_iter(Shortage::find(config).map(memory));
     for listener in &config.listeners {
         for &address in &listener.bind {
             findings.push(bind_udp(config, listener, address, &running));
@@ -129,6 +130,15 @@ impl Running {
             let same = one == other || one.is_unspecified() || other.is_unspecified();
             bound.port() == address.port() && same
         })
+    }
+}
+
+/// Of the control group that this runs in, which may be another than the service's.
+fn memory(shortage: Shortage) -> Finding {
+    Finding {
+        of: "runtime".to_owned(),
+        tried: "memory limit".to_owned(),
+        verdict: Ok(shortage.to_string()),
     }
 }
 

@@ -27,6 +27,7 @@ use crate::logging::Logging;
 use crate::post::Shares;
 use crate::protocol::{self, Dialer};
 use crate::shutdown::Fleet;
+use crate::sizing::Shortage;
 use crate::tokens;
 use crate::udp::Options;
 use crate::worker::Remote;
@@ -48,6 +49,9 @@ pub fn run(config: Config, logging: Logging) -> anyhow::Result<()> {
 }
 
 async fn connect(config: Config, logging: Logging) -> anyhow::Result<()> {
+    if let Some(shortage) = Shortage::find(&config) {
+        shortage.warn();
+    }
     let mut clock = Clock::start();
     let runtime = &config.runtime;
     let capacity = Arc::new(Capacity::new(

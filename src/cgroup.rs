@@ -1,0 +1,107 @@
+//! How much memory the control group leaves to the process: the limit at which the kernel kills it.
+//!
+//! Format of the files: cgroups(7), the kernel's admin-guide/cgroup-v2 (`memory.max`) and
+//! admin-guide/cgroup-v1/memory (`memory.limit_in_bytes`).
+
+use std::path::{Component, Path};
+
+/// Bytes, the lowest limit of the group and of those around it. `None`: no limit, or none that can be
+/// read.
+pub fn memory_limit() -> Option<u64> {
+    let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+    lowest(&groups, |file| std::fs::read_to_string(file).ok())
+}
+
+/// From the text of `/proc/self/cgroup`, one `HIERARCHY:CONTROLLERS:PATH` a line, and files by name.
+fn lowest(groups: &str, read: impl Fn(&Path) -> Option<String>) -> Option<u64> {
+    groups
+        .lines()
+        .filter_map(Hierarchy::of_line)
+        .flat_map(|(hierarchy, path)| {
+            let (mount, file) = hierarchy.files();
+            let limit = |group: &Path| {
+                let text = read(&Path::new(mount).join(group).join(file))?;
+                // v2 has `max` for none; v1 a number that no machine has.
+                text.trim().parse::<u64>().ok()
+            };
+            path.ancestors().filter_map(limit).collect::<Vec<_>>()
+        })
+        .min()
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Hierarchy {
+    V1Memory,
+    V2,
+}
+
+impl Hierarchy {
+    /// With the group's path below the mount. In a container the path may be the host's, and then only
+    /// the mount itself is found.
+    fn of_line(line: &str) -> Option<(Self, &Path)> {
+        let mut parts = line.splitn(3, ':');
+        let (id, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
+        let hierarchy = if controllers.split(',').any(|it| it == "memory") {
+            Self::V1Memory
+        } else if id == "0" && controllers.is_empty() {
+            Self::V2
+        } else {
+            return None;
+        };
+        let path = Path::new(path.trim_start_matches('/'));
+        // `/../group`: outside of what is mounted here.
+        let is_inside = path
+            .components()
+            .all(|part| matches!(part, Component::Normal(_)));
+        Some((hierarchy, if is_inside { path } else { Path::new("") }))
+    }
+
+    const fn files(self) -> (&'static str, &'static str) {
+        match self {
+            Self::V1Memory => ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+            Self::V2 => ("/sys/fs/cgroup", "memory.max"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a machine with these files says.
+    fn limit(groups: &str, files: &[(&str, &str)]) -> Option<u64> {
+        lowest(groups, |path| {
+            let found = files.iter().find(|(name, _)| path == Path::new(name));
+            found.map(|(_, text)| format!("{text}\n"))
+        })
+    }
+
+    #[test]
+    fn the_lowest_limit_on_the_way_up_counts() {
+        let unit = "0::/system.slice/tidegate.service\n";
+        let own = "/sys/fs/cgroup/system.slice/tidegate.service/memory.max";
+        let around = "/sys/fs/cgroup/system.slice/memory.max";
+        assert_eq!(limit(unit, &[(own, "268435456")]), Some(268_435_456));
+        assert_eq!(limit(unit, &[(own, "max"), (around, "5000")]), Some(5_000));
+        assert_eq!(limit(unit, &[(own, "6000"), (around, "5000")]), Some(5_000));
+        assert_eq!(limit(unit, &[(own, "max"), (around, "max")]), None);
+        assert_eq!(limit(unit, &[]), None, "nothing can be read");
+        assert_eq!(limit(unit, &[(own, "much")]), None);
+    }
+
+    #[test]
+    fn containers_and_the_first_version_are_read() {
+        let mounted = [("/sys/fs/cgroup/memory.max", "7000")];
+        assert_eq!(limit("0::/\n", &mounted), Some(7_000));
+        assert_eq!(limit("0::/../../other\n", &mounted), Some(7_000));
+        let both = "9:name=systemd:/\n4:cpu,memory:/docker/abc\n0::/\n";
+        let own = "/sys/fs/cgroup/memory/docker/abc/memory.limit_in_bytes";
+        let mount = "/sys/fs/cgroup/memory/memory.limit_in_bytes";
+        assert_eq!(limit(both, &[(own, "8000")]), Some(8_000));
+        assert_eq!(limit(both, &[(mount, "9000")]), Some(9_000));
+        assert_eq!(limit("4:memoryless:/\n", &[(mount, "9000")]), None);
+        for broken in ["", "\n", "0", "0:", "::", "memory"] {
+            assert_eq!(limit(broken, &[(mount, "9000")]), None, "{broken:?}");
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! What the configuration lets the process take, beside what it may: the sum of docs/OPERATIONS.md,
+//! "Sizing".
+
+use std::fmt;
+
+use crate::cgroup;
+use crate::config::Config;
+
+/// The memory limit around the process is below what the configuration allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shortage {
+    /// Bytes it may come to.
+    at_most: u64,
+    /// Of those, bytes of `runtime.queue_memory`.
+    queues: u64,
+    /// Bytes at which the kernel kills it.
+    limit: u64,
+}
+
+impl Shortage {
+    /// Where the process runs now.
+    pub fn find(config: &Config) -> Option<Self> {
+        Self::below(config, cgroup::memory_limit()?)
+    }
+
+    fn below(config: &Config, limit: u64) -> Option<Self> {
+        let queues = config.runtime.queue_memory as u64;
+        let at_most = apart_from_queues(config) + queues;
+        (at_most > limit).then_some(Self {
+            at_most,
+            queues,
+            limit,
+        })
+    }
+
+    /// Once, at the start.
+    pub fn warn(self) {
+        tracing::warn!(
+            event = "memory_limit",
+            limit_bytes = self.limit,
+            at_most_bytes = self.at_most,
+            "{self}"
+        );
+    }
+}
+
+impl fmt::Display for Shortage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mib = |bytes: u64| bytes.div_ceil(MIB);
+        let apart = self.at_most - self.queues;
+        write!(
+            f,
+            "the control group leaves {} MiB, and with runtime.queue_memory full it may come to {} MiB: \
+             the kernel would end it and every session. ",
+            self.limit / MIB,
+            mib(self.at_most),
+        )?;
+        // A quarter of the limit stays free, as "Sizing" has it.
+        match (self.limit / 5 * 4).checked_sub(apart) {
+            Some(left) if left >= MIB => write!(
+                f,
+                "Give it {} MiB, or set runtime.queue_memory to {} MiB",
+                mib(self.at_most / 4 * 5),
+                left / MIB
+            ),
+            Some(_) | None => write!(
+                f,
+                "Give it {} MiB, or lower max_peers and runtime.workers",
+                mib(self.at_most / 4 * 5)
+            ),
+        }
+    }
+}
+
+/// Bytes of the program, its workers and its sessions.
+fn apart_from_queues(config: &Config) -> u64 {
+    let seats: usize = config.listeners.iter().map(|it| it.max_peers).sum();
+    let streams: usize = config.tunnels.iter().map(|it| it.max_streams).sum();
+    let sessions = (seats + streams).min(config.runtime.max_peers);
+    let loops = config.runtime.workers * (config.listeners.len() + config.tunnels.len());
+    PROGRAM + WORKER * loops as u64 + SESSION * sessions as u64
+}
+
+const MIB: u64 = 1 << 20;
+
+/// Bytes, measured: docs/OPERATIONS.md, "Sizing", and docs/PERFORMANCE.md.
+const PROGRAM: u64 = 10 * MIB;
+/// A worker of a listener.
+const WORKER: u64 = 2 * MIB;
+/// A session that plays.
+const SESSION: u64 = 10 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{self, Input};
+
+    fn config(queue_memory: &str, max_peers: usize) -> Config {
+        let text = format!(
+            "version = 1\n\
+             [runtime]\nworkers = 2\nmax_peers = {max_peers}\nqueue_memory = \"{queue_memory}\"\n\
+             [listener.game]\nprotocol = \"gaffer\"\nbind = [\"127.0.0.1:0\"]\nbackend = \"game\"\n\
+             max_peers = 4096\n\
+             [backend.game]\ntargets = [\"tcp://127.0.0.1:1\"]\nframing = \"raw\"\n"
+        );
+        let file = Some(("test.toml".into(), text));
+        let input = Input {
+            file,
+            ..Input::default()
+        };
+        config::load(&input).unwrap().config
+    }
+
+    /// 10 MiB and two workers and 1024 sessions are 24 MiB, the queues come on top.
+    #[test]
+    fn the_sum_of_the_operators_page_is_held_against_the_limit() {
+        let config = config("256MiB", 1024);
+        assert_eq!(Shortage::below(&config, 280 * MIB), None);
+        let short = Shortage::below(&config, 280 * MIB - 1).unwrap();
+        assert_eq!(short.at_most, 280 * MIB);
+    }
+
+    #[test]
+    fn what_is_said_would_be_enough() {
+        let said = |limit| {
+            let short = Shortage::below(&config("256MiB", 1024), limit);
+            short.unwrap().to_string()
+        };
+        let text = said(128 * MIB);
+        assert!(text.contains("leaves 128 MiB"), "{text}");
+        assert!(text.contains("may come to 280 MiB"), "{text}");
+        assert!(text.contains("Give it 350 MiB"), "{text}");
+        assert!(text.contains("runtime.queue_memory to 78 MiB"), "{text}");
+        assert_eq!(
+            Shortage::below(&config("78MiB", 1024), 128 * MIB),
+            None,
+            "the advice"
+        );
+        let text = said(24 * MIB);
+        assert!(text.contains("lower max_peers"), "{text}");
+    }
+}
