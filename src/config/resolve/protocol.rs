@@ -13,10 +13,27 @@ use super::{Checker, DAY, KIB, MIB, MILLISECOND, SECOND};
 
 /// Which protocols' tables were typed.
 pub(super) struct Tables {
-    pub(super) netcode: bool,
-    pub(super) yojimbo: bool,
-    pub(super) gaffer: bool,
-    pub(super) rudp: bool,
+    netcode: bool,
+    yojimbo: bool,
+    gaffer: bool,
+    rudp: bool,
+}
+
+impl Tables {
+    /// `Netcode` is the listener's or the tunnel's.
+    pub(super) fn typed<Netcode>(
+        netcode: &Option<Netcode>,
+        yojimbo: &Option<file::Yojimbo>,
+        gaffer: &Option<file::Gaffer>,
+        rudp: &Option<file::Rudp>,
+    ) -> Self {
+        Self {
+            netcode: netcode.is_some(),
+            yojimbo: yojimbo.is_some(),
+            gaffer: gaffer.is_some(),
+            rudp: rudp.is_some(),
+        }
+    }
 }
 
 impl Checker<'_> {
@@ -25,12 +42,7 @@ impl Checker<'_> {
         at: &str,
         typed: &mut file::Listener,
     ) -> Option<Protocol> {
-        let given = Tables {
-            netcode: typed.netcode.is_some(),
-            yojimbo: typed.yojimbo.is_some(),
-            gaffer: typed.gaffer.is_some(),
-            rudp: typed.rudp.is_some(),
-        };
+        let given = Tables::typed(&typed.netcode, &typed.yojimbo, &typed.gaffer, &typed.rudp);
         self.only_its_own(at, typed.protocol, given);
         Some(match typed.protocol {
             file::Protocol::Yojimbo => {

@@ -102,12 +102,7 @@ impl Checker<'_> {
         at: &str,
         typed: &mut file::Tunnel,
     ) -> Option<(Protocol, Option<TokenSource>)> {
-        let given = Tables {
-            netcode: typed.netcode.is_some(),
-            yojimbo: typed.yojimbo.is_some(),
-            gaffer: typed.gaffer.is_some(),
-            rudp: typed.rudp.is_some(),
-        };
+        let given = Tables::typed(&typed.netcode, &typed.yojimbo, &typed.gaffer, &typed.rudp);
         self.only_its_own(at, typed.protocol, given);
         Some(match typed.protocol {
             file::Protocol::Yojimbo => {
