@@ -165,6 +165,7 @@ pub fn udp_errors(scale: Scale) {
     for player in players.all() {
         assert_eq!(player.state(), State::Connected);
     }
+    players.leave();
     assert_eq!(gate.said(&["\"level\":\"ERROR\""]), 0);
     gate.stop();
 }

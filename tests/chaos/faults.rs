@@ -63,6 +63,7 @@ pub fn backend_killed(scale: Scale) {
         let _backend = Backend::start(&gate.backend(), Manner::Echo);
         let mut players = seated(&gate, 2, TOKEN_TIMEOUT);
         players.settle();
+        players.leave();
         gate.stop();
     }
 }
@@ -120,6 +121,7 @@ pub fn backend_refusing(_: Scale) {
     let mut players = dial_until_seated(&gate);
     players.settle();
     assert_eq!(gate.said(&["target_up"]), 0, "the checks found it first");
+    players.leave();
     gate.stop();
 }
 
@@ -183,6 +185,7 @@ pub fn partition_short(scale: Scale) {
     for player in players.all() {
         assert_eq!(player.state(), State::Connected);
     }
+    players.leave();
     gate.stop();
 }
 
@@ -206,6 +209,7 @@ pub fn partition_long(_: Scale) {
     );
     let mut players = seated(&gate, 10, TOKEN_TIMEOUT);
     players.settle();
+    players.leave();
     gate.stop();
 }
 
@@ -220,10 +224,13 @@ pub fn nat_rebinding(scale: Scale) {
             players.player(index).rebind();
         }
     }
+    // Through the last port too, and a goodbye is heard only where its player is known to be.
+    players.play(Duration::from_millis(400), |_| false);
     players.settle();
     for player in players.all() {
         assert_eq!(player.state(), State::Connected);
     }
+    players.leave();
     gate.stop();
 }
 
@@ -243,5 +250,6 @@ pub fn stopped_process(_: Scale) {
     for player in players.all() {
         assert_eq!(player.state(), State::Connected, "{:?}", player.ended());
     }
+    players.leave();
     gate.stop();
 }

@@ -26,9 +26,9 @@ pub fn spoofed_flood(scale: Scale) {
         players.join(gate.dial(Duration::from_secs(10)), Some(every));
     }
     players.play_until_seated();
-    players.play(Duration::from_secs(1), |_| false);
+    players.play(Duration::from_millis(scale.pick(300, 1_000)), |_| false);
     players.round_trips.clear();
-    players.play(Duration::from_secs(2), |_| false);
+    players.play(Duration::from_secs(scale.pick(1, 2)), |_| false);
     let calm = players.quantile(0.99);
     let (memory_before, cpu_before) = gate.usage();
     let told_before = told_strangers();
@@ -79,6 +79,7 @@ pub fn spoofed_flood(scale: Scale) {
     // What those who joined cost, and no more.
     assert!(grown < (8 << 20) + joining as u64 * 40_000, "{grown} bytes");
     players.settle();
+    players.leave();
     gate.stop();
 }
 

@@ -165,7 +165,8 @@ impl Players {
         })
     }
 
-    /// Everybody says goodbye.
+    /// Everybody says goodbye. Before a stop: it waits for what players acknowledge, and nobody plays
+    /// meanwhile.
     pub fn leave(&mut self) {
         let now = self.clock.now();
         for player in &mut self.all {

@@ -58,6 +58,7 @@ pub fn descriptors_used_up(scale: Scale) {
     gate.wait_for_ends("peer_timeout", here);
     let mut players = dial_until_seated(&gate);
     players.settle();
+    players.leave();
     gate.stop();
 }
 
@@ -96,6 +97,7 @@ pub fn log_disk_full(_: Scale) {
     }
     let written = std::fs::metadata(&log).unwrap().len();
     assert!(written >= 4_096, "the disk is not full: {written} bytes");
+    players.leave();
     gate.stop();
     drop(unmount);
 }
