@@ -95,7 +95,7 @@ fn measure(peers: usize, seconds: f64) {
     // There are not enough ports for as many TCP streams from one address to another.
     let path = place.0.join("backend.sock");
     hold_streams(UnixListener::bind(&path).unwrap());
-    let server = Program::serve(&place, &[format!("unix:{}", path.display())], 1, "");
+    let server = Program::serve(&place, &[format!("unix:{}", path.display())], "u16be");
     let empty = server.usage();
     let mut players = Players::new(server.address, Params::default());
     let took = players.join(peers, 200, Duration::from_secs(180));

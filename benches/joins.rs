@@ -88,7 +88,7 @@ fn alone(count: usize) {
 }
 
 fn serve(place: &Place, targets: &[String]) -> Program {
-    let server = Program::serve(place, targets, 1, "");
+    let server = Program::serve(place, targets, "u16be");
     if flag("pin") {
         pin(server.id(), 1, true);
     }

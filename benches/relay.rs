@@ -200,7 +200,7 @@ const WARM_UP: Duration = Duration::from_secs(2);
 fn tidegate(load: Load) -> Outcome {
     let backend = Backend::start(Habit::Echo);
     let place = Place::new();
-    let server = Program::serve(&place, &backend.targets(), 1, "");
+    let server = Program::serve(&place, &backend.targets(), "u16be");
     if flag("pin") {
         pin(server.id(), 1, true);
     }

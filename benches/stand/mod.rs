@@ -12,12 +12,14 @@
 
 pub mod backend;
 pub mod in_memory;
+pub mod link;
 pub mod plain;
 pub mod players;
 pub mod program;
 pub mod spread;
 pub mod table;
 pub mod talkers;
+pub mod writer;
 
 use std::sync::OnceLock;
 use std::time::Instant;

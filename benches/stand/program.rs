@@ -46,13 +46,14 @@ pub struct Usage {
 }
 
 impl Program {
-    /// `tidegate serve` in front of this backend, under all its addresses. Limits are set so that no bench meets them.
-    pub fn serve(place: &Place, targets: &[String], workers: usize, more: &str) -> Self {
+    /// `tidegate serve` with one worker in front of this backend, under all its addresses. Limits are
+    /// set so that no bench meets them.
+    pub fn serve(place: &Place, targets: &[String], framing: &str) -> Self {
         let config = format!(
             r#"
 version = 1
 [runtime]
-workers = {workers}
+workers = 1
 max_peers = 60000
 queue_memory = "1GiB"
 udp_recv_buffer = "32MiB"
@@ -79,18 +80,17 @@ handshakes = {{ rate = 1000000, burst = 1000000 }}
 key_file = "netcode.key"
 [backend.bench]
 targets = {targets:?}
-framing = "u16be"
+framing = "{framing}"
 max_message = "60KiB"
 health = {{ kind = "off" }}
-{more}
 "#
         );
         std::fs::write(place.0.join("serve.toml"), config).unwrap();
-        Self::start(place, &["serve", "--config", "serve.toml"])
+        Self::start(tidegate(place).args(["serve", "--config", "serve.toml"]))
     }
 
     /// `tidegate connect` towards this server.
-    pub fn connect(place: &Place, remote: SocketAddr, more: &str) -> Self {
+    pub fn connect(place: &Place, remote: SocketAddr, framing: &str) -> Self {
         let config = format!(
             r#"
 version = 1
@@ -102,23 +102,21 @@ format = "json"
 [tunnel.bench]
 listen = ["tcp://127.0.0.1:0"]
 remote = "{remote}"
-framing = "u16be"
+framing = "{framing}"
 max_message = "60KiB"
+max_streams = 4096
 [tunnel.bench.netcode]
 key_file = "netcode.key"
-{more}
 "#
         );
         std::fs::write(place.0.join("connect.toml"), config).unwrap();
-        Self::start(place, &["connect", "--config", "connect.toml"])
+        Self::start(tidegate(place).args(["connect", "--config", "connect.toml"]))
     }
 
-    fn start(place: &Place, arguments: &[&str]) -> Self {
-        let binary = std::env::var("TIDEGATE_BENCH_BINARY")
-            .unwrap_or_else(|_| env!("CARGO_BIN_EXE_tidegate").to_owned());
-        let mut command = Command::new(binary);
-        command.args(arguments).current_dir(&place.0).env_clear();
+    /// Runs what says in its log, as tidegate does, where it listens.
+    pub fn start(command: &mut Command) -> Self {
         let mut child = command
+            .env_clear()
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
@@ -165,6 +163,14 @@ key_file = "netcode.key"
             sleeps,
         }
     }
+}
+
+fn tidegate(place: &Place) -> Command {
+    let binary = std::env::var("TIDEGATE_BENCH_BINARY")
+        .unwrap_or_else(|_| env!("CARGO_BIN_EXE_tidegate").to_owned());
+    let mut command = Command::new(binary);
+    command.current_dir(&place.0);
+    command
 }
 
 fn field(path: &std::path::Path, name: &str) -> u64 {
