@@ -19,6 +19,7 @@ pub mod program;
 pub mod spread;
 pub mod table;
 pub mod talkers;
+pub mod tcp_players;
 pub mod writer;
 
 use std::sync::OnceLock;

@@ -1,0 +1,5 @@
+//! The neighbours. Their settings are those that somebody would choose who runs a game through them:
+//! the least delay, and windows that a fast connection does not meet.
+
+pub(crate) mod kcp;
+pub(crate) mod quic;
