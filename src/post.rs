@@ -360,7 +360,6 @@ fn admission_params(listener: &Listener, bound: &[SocketAddr], shards: usize) ->
             allow: limits.allow.clone(),
             deny: limits.deny.clone(),
             own: bound.to_vec(),
-            refuse_low_ports: false,
         },
     }
 }

@@ -276,16 +276,11 @@ pub struct Rules {
     pub deny: Vec<IpNet>,
     /// The listener's own sockets.
     pub own: Vec<SocketAddr>,
-    /// Refuse ports below 1024: servers, whose address was borrowed to make us hit them.
-    pub refuse_low_ports: bool,
 }
 
 impl Rules {
     fn check(&self, ip: IpAddr, port: u16) -> Result<(), Reject> {
-        if !can_be_answered(ip, port)
-            || (self.refuse_low_ports && port < 1024)
-            || self.is_own(ip, port)
-        {
+        if !can_be_answered(ip, port) || self.is_own(ip, port) {
             return Err(Reject::BadSource);
         }
         let listed = |list: &[IpNet]| list.iter().any(|range| range.contains(&ip));

@@ -88,24 +88,6 @@ fn our_own_sockets_are_no_peers() {
 }
 
 #[test]
-fn low_ports_are_refused_only_on_request() {
-    let mut admission = Admission::new(&params());
-    assert_eq!(
-        allow(&mut admission, at(0), source("192.0.2.1:53"), 100),
-        Ok(())
-    );
-    let mut stricter = params();
-    stricter.rules = Rules {
-        refuse_low_ports: true,
-        ..Rules::default()
-    };
-    admission.set_params(&stricter);
-    let mut judge = |text| allow(&mut admission, at(0), source(text), 100);
-    assert_eq!(judge("192.0.2.1:1023"), Err(Reject::BadSource));
-    assert_eq!(judge("192.0.2.1:1024"), Ok(()));
-}
-
-#[test]
 fn lists_decide_before_quotas_and_deny_wins() {
     let mut params = params();
     params.rules.allow = vec!["10.0.0.0/8".parse().unwrap()];
