@@ -313,3 +313,15 @@ fn shares_add_up_to_at_least_the_whole() {
     assert_eq!(whole.share_of(64), rate(1, 1));
     assert_eq!(whole.share_of(0), whole);
 }
+
+/// Who falls on one bucket here falls on another elsewhere: nobody can look for collisions at home.
+#[test]
+fn where_a_source_falls_is_known_to_one_process_alone() {
+    let places = || BucketTable::new(65_536, TurnClock::default());
+    let (here, there) = (places(), places());
+    let falls_alike = |host: &u32| {
+        let prefix = IpNet::from(IpAddr::from(Ipv4Addr::from(0x0b00_0000 + host)));
+        here.place(prefix, Lane::Handshakes) == there.place(prefix, Lane::Handshakes)
+    };
+    assert_eq!((0..100).filter(falls_alike).count(), 0);
+}

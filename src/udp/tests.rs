@@ -38,7 +38,8 @@ fn outgoing(datagrams: &[(SocketAddr, Vec<u8>)]) -> Outgoing {
     outgoing
 }
 
-/// Sizes, peers and empty datagrams in any mix arrive as they were made.
+/// Sizes, peers and empty datagrams in any mix arrive as they were made, also where the kernel does not
+/// cut for us.
 #[test]
 fn batches_arrive_whole() {
     let mut sender = UdpSocket::bind(localhost(), Options::default()).unwrap();
@@ -51,25 +52,22 @@ fn batches_arrive_whole() {
         }
         datagrams.push((two.local_addr(), vec![round; 100]));
     }
-    let mut sent = Sent::default();
-    sender.send(&outgoing(&datagrams), &mut sent);
-    assert_eq!(sent.datagrams, 100);
-    assert_eq!(sent.errors, UdpErrors::default());
-    for socket in [&mut one, &mut two] {
-        let here = socket.local_addr();
-        let expected: Vec<_> = datagrams
-            .iter()
-            .filter(|(to, _)| *to == here)
-            .map(|(_, bytes)| bytes.clone())
-            .collect();
-        let received = receive(socket, expected.len());
-        assert!(
-            received
-                .iter()
-                .all(|(route, _)| route.from == sender.local_addr())
-        );
-        let received: Vec<_> = received.into_iter().map(|(_, bytes)| bytes).collect();
-        assert_eq!(received, expected);
+    for is_cut_for_us in [true, false] {
+        sender.segmentation &= is_cut_for_us;
+        let mut sent = Sent::default();
+        sender.send(&outgoing(&datagrams), &mut sent);
+        assert_eq!(sent.datagrams, 100);
+        assert_eq!(sent.errors, UdpErrors::default());
+        for socket in [&mut one, &mut two] {
+            let here = socket.local_addr();
+            let ours = datagrams.iter().filter(|(to, _)| *to == here);
+            let expected: Vec<_> = ours.map(|(_, bytes)| bytes.clone()).collect();
+            let received = receive(socket, expected.len());
+            let from = sender.local_addr();
+            assert!(received.iter().all(|(route, _)| route.from == from));
+            let received: Vec<_> = received.into_iter().map(|(_, bytes)| bytes).collect();
+            assert_eq!(received, expected);
+        }
     }
 }
 

@@ -286,7 +286,6 @@ fn the_last_moment_of_a_handshake_is_its_timeout() {
     }
 }
 
-/// A client that asks for longer than it has fresh challenges gets the last one again.
 /// A server under a flood gives the way on to those who have begun, and pays nothing for nonsense.
 #[test]
 fn a_glance_tells_whose_handshake_is_under_way() {
@@ -336,6 +335,7 @@ fn a_glance_tells_whose_handshake_is_under_way() {
     assert_eq!(server.seatings, 1);
 }
 
+/// A client that asks for longer than it has fresh challenges gets the last one again.
 #[test]
 fn challenges_are_bounded_and_any_of_them_may_be_answered() {
     for answered in [0, 15, 39] {
@@ -387,6 +387,9 @@ fn a_full_server_denies_before_and_after_the_challenge() {
     assert!(third.is_none());
     assert_eq!(sent.len(), 1);
     assert_eq!(server.denials, [Reject::Full, Reject::Full]);
+    server.handshake.handle_timeout(at(5_001));
+    let left = (server.handshake.pending(), server.roster.seated());
+    assert_eq!(left, (0, 1), "who was refused leaves nothing behind");
 }
 
 #[test]
