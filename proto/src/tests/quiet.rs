@@ -94,7 +94,8 @@ fn thin_traffic_over_a_lossy_path_is_no_queue() {
             assert_eq!(acknowledged, !known.is_empty(), "{what}");
             for look in &known {
                 let path = look.rtt.as_millis();
-                assert!((38..95).contains(&path), "{path} ms of 50: {what}");
+                // The quickest that this weather has is 34.
+                assert!((34..95).contains(&path), "{path} ms of 50: {what}");
             }
             let loss =
                 known.iter().map(|look| f64::from(look.loss)).sum::<f64>() / known.len() as f64;

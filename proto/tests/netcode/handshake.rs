@@ -69,6 +69,31 @@ fn the_server_takes_clients_at_any_age() {
     }
 }
 
+/// Two round trips are what a join takes; ten packets a second are for what got lost.
+#[test]
+fn a_challenge_is_answered_at_once_and_again_every_tenth_of_a_second() {
+    let mut server = Server::new();
+    let from = address(HOME);
+    let mut client = Client::new(at(0), mint(7, 1, EPOCH));
+    let request = transmit(&mut client, at(0)).unwrap();
+    assert!(
+        transmit(&mut client, at(19)).is_none(),
+        "not asked again yet"
+    );
+    let mut challenge = server.receive(at(10), from, &request).unwrap();
+    client
+        .handle_datagram(at(20), server_address(), &mut challenge)
+        .unwrap();
+    assert!(
+        client
+            .poll_timeout()
+            .is_some_and(|wake| wake.at <= at(20).mono)
+    );
+    assert!(transmit(&mut client, at(20)).is_some());
+    assert!(transmit(&mut client, at(119)).is_none());
+    assert!(transmit(&mut client, at(120)).is_some());
+}
+
 /// The client is told nothing until its backend is there, and may be told no.
 #[test]
 fn seating_waits_for_the_backend() {
@@ -81,11 +106,11 @@ fn seating_waits_for_the_backend() {
         client
             .handle_datagram(at(20), server_address(), &mut challenge)
             .unwrap();
-        let mut response = transmit(&mut client, at(100)).unwrap();
+        let mut response = transmit(&mut client, at(20)).unwrap();
         let mut reply = Vec::new();
         let outcome = server
             .handshake
-            .handle(at(110), from, &mut response, &mut reply);
+            .handle(at(30), from, &mut response, &mut reply);
         let Ok(Outcome::Seated(mut seated)) = outcome else {
             panic!("{outcome:?}");
         };

@@ -23,9 +23,9 @@ use crate::time::{Deadline, Now, Timestamp, Wake};
 /// Where a client is on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientState {
-    /// Presents its token, ten times a second.
+    /// Presents its token, at once and then ten times a second.
     Requesting,
-    /// Sends the challenge back, ten times a second.
+    /// Sends the challenge back, at once and then ten times a second.
     Responding,
     /// Seated; the rest is the link's.
     Connected,
@@ -70,7 +70,7 @@ pub struct Client {
     /// When that try began.
     since: Timestamp,
     last_receive: Timestamp,
-    /// `None` until this try's first packet.
+    /// `None` until this state's first packet.
     last_send: Option<Timestamp>,
     /// The current server denied; acted on at the next timeout, which is due at once.
     is_denied: bool,
@@ -130,6 +130,8 @@ impl Client {
                     token: *proof.token,
                 }));
                 self.state = ClientState::Responding;
+                // At once, as the first request: ten a second is for repeats.
+                self.last_send = None;
             }
             (
                 ClientState::Responding,
