@@ -73,7 +73,7 @@ impl Sender {
     /// Bytes a second for bulk. However fast the path, the peer's acknowledgements reach only 32
     /// packets back: no more than three quarters of that may pass between two packets of the peer.
     fn bulk_rate(&self) -> Option<f64> {
-        let heard = self.heard.every().as_secs_f64().max(1e-4);
+        let heard = self.heard.every().max(HEARD_MIN).as_secs_f64();
         let packet = self.bulk_packet.max(self.framing.datagram);
         let reach = 24.0 * f64::from(packet) / heard;
         Some(self.pace.bulk_rate(&self.params)?.min(reach))
@@ -293,6 +293,9 @@ const BURST_MAX: f64 = 32_768.0;
 
 /// And however fast the path is.
 const FAST_BURST_MAX: f64 = 262_144.0;
+
+/// No time between two packets of the peer is known better: those of one turn have one time.
+const HEARD_MIN: Duration = Duration::from_micros(10);
 
 /// Packets of bulk that need no answer: what peers hold back, and what leaves at once.
 const UNANSWERED_MIN: f64 = 16.0;
