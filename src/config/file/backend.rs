@@ -72,7 +72,7 @@ impl Default for Backend {
             retry_backoff: [Span::of("100ms"), Span::of("2s")],
             // What a fast path brings in ten milliseconds, which a busy backend may take to come and read;
             // what is refused meanwhile looks like a loss to its sender.
-            queue_to_backend: Size::of("1MiB"),
+            queue_to_backend: Size::of("4MiB"),
             // Four of the largest messages.
             queue_to_peer: Size::of("2MiB"),
             // A server that takes nothing for so long is not slow, it hangs.
