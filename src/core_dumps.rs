@@ -1,34 +1,21 @@
 //! No copy of this memory on a disk: it holds keys.
 
-use std::io;
+use rustix::io::Errno;
+use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
 
 /// Forbids core dumps and, with them, other processes of this user looking in. Docs:
 /// docs/THREAT-MODEL.md.
 pub fn forbid() {
-    if let Err(error) = set_no_core().and_then(|()| set_not_dumpable()) {
+    let not_dumpable = || set_dumpable_behavior(DumpableBehavior::NotDumpable);
+    if let Err(error) = set_no_core().and_then(|()| not_dumpable()) {
         tracing::warn!(event = "core_dumps", %error, "a core dump would hold keys");
     }
 }
 
-fn set_no_core() -> io::Result<()> {
-    let none = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
+fn set_no_core() -> Result<(), Errno> {
+    let none = Rlimit {
+        current: Some(0),
+        maximum: Some(0),
     };
-    // SAFETY: reads one structure, which lives until the call returns.
-    let result = unsafe { libc::setrlimit(libc::RLIMIT_CORE, &none) };
-    check(result)
-}
-
-fn set_not_dumpable() -> io::Result<()> {
-    // SAFETY: takes integers only.
-    let result = unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0) };
-    check(result)
-}
-
-fn check(result: libc::c_int) -> io::Result<()> {
-    match result {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    setrlimit(Resource::Core, none)
 }

@@ -17,10 +17,11 @@ use crate::control::{self, Gate};
 use crate::core_dumps;
 use crate::logging::Logging;
 use crate::notify;
+use crate::open_files;
 use crate::post::{self, Means, Post, Shares};
 use crate::reload::{Site, Source, values};
 use crate::shutdown::Fleet;
-use crate::sizing::Shortage;
+use crate::sizing;
 use crate::token_history::StateDirectory;
 use crate::workers::Workers;
 
@@ -47,7 +48,10 @@ async fn serve(
     capture: Option<Order>,
 ) -> anyhow::Result<()> {
     let config = &loaded.config;
-    if let Some(shortage) = Shortage::find(config) {
+    if let Some(shortage) = sizing::Shortage::find(config) {
+        shortage.warn();
+    }
+    if let Some(shortage) = open_files::Shortage::find(config) {
         shortage.warn();
     }
     let mut server = Server::open_recorded(config, capture).await?;

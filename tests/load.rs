@@ -478,6 +478,21 @@ fn settings_that_differ_are_named_in_the_servers_log() {
     );
 }
 
+/// All of them are refused, before half of them have begun.
+#[test]
+fn more_clients_than_open_files_are_refused() {
+    let program = env!("CARGO_BIN_EXE_tidegate");
+    let load =
+        format!("ulimit -n 100; exec {program} load --remote gaffer://127.0.0.1:9 --clients 200");
+    let output = Command::new("sh").args(["-c", &load]).output().unwrap();
+    let complaint = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(69), "{complaint}");
+    assert!(
+        complaint.contains("no more than 100 open files are allowed"),
+        "{complaint}"
+    );
+}
+
 #[test]
 fn mistakes_on_the_command_line_speak() {
     let bench = Bench::new("mistakes");
@@ -510,11 +525,6 @@ fn mistakes_on_the_command_line_speak() {
             &[&remote[..], &["--unreliable", "10"]].concat(),
             2,
             "gaffer has reliable messages only",
-        ),
-        (
-            &[&remote[..], &["--clients", "60000"]].concat(),
-            69,
-            "run `ulimit -n 60",
         ),
         (
             &["--remote", "gaffer://nowhere.invalid:9"],

@@ -12,6 +12,7 @@ use crate::admin::probe;
 use crate::capture::Order;
 use crate::config::parse_size;
 use crate::exit::Exit;
+use crate::open_files;
 use crate::{config, connect, serve};
 
 mod check;
@@ -258,6 +259,7 @@ impl InitKind {
 pub fn main() -> ExitCode {
     // Usage errors end here, with clap's own words and code 2.
     let cli = Cli::parse();
+    open_files::raise();
     match run(cli.command) {
         Ok(exit) => exit.into(),
         Err(error) => {

@@ -4,6 +4,7 @@
 //! an address that it holds is said to be its own. Backends see a connection that says nothing (or,
 //! with PROXY protocol, the header for checks) and closes.
 
+use std::fmt::Display;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::FileTypeExt;
@@ -20,8 +21,9 @@ use crate::backend::health;
 use crate::config::{Backend, Config, Listener, LocalAddress, Tunnel};
 use crate::control::Request;
 use crate::exit::{Exit, Transport};
+use crate::open_files;
 use crate::post;
-use crate::sizing::Shortage;
+use crate::sizing;
 use crate::udp::{Options, UdpSocket};
 
 /// One thing that was tried.
@@ -48,7 +50,7 @@ impl Finding {
     }
 }
 
-impl std::fmt::Display for Finding {
+impl Display for Finding {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { of, tried, verdict } = self;
         match verdict {
@@ -77,7 +79,9 @@ pub(super) fn run(config: &Config) -> anyhow::Result<Vec<Finding>> {
         .enable_all()
         .build()?;
     let running = Running::find(config);
-    let mut findings = Vec::from_iter(Shortage::find(config).map(memory));
+    let memory = sizing::Shortage::find(config).map(|it| short("memory limit", &it));
+    let files = open_files::Shortage::find(config).map(|it| short("open files", &it));
+    let mut findings = Vec::from_iter(memory.into_iter().chain(files));
     for listener in &config.listeners {
         for &address in &listener.bind {
             findings.push(bind_udp(config, listener, address, &running));
@@ -133,11 +137,11 @@ impl Running {
     }
 }
 
-/// Of the control group that this runs in, which may be another than the service's.
-fn memory(shortage: Shortage) -> Finding {
+/// A limit of the process that this runs in, which may be another than the service's.
+fn short(limit: &str, shortage: &dyn Display) -> Finding {
     Finding {
         of: "runtime".to_owned(),
-        tried: "memory limit".to_owned(),
+        tried: limit.to_owned(),
         verdict: Ok(shortage.to_string()),
     }
 }

@@ -24,10 +24,11 @@ use crate::control::{self, Gate};
 use crate::core_dumps;
 use crate::listener::{Parts, Siblings};
 use crate::logging::Logging;
+use crate::open_files;
 use crate::post::Shares;
 use crate::protocol::{self, Dialer};
 use crate::shutdown::Fleet;
-use crate::sizing::Shortage;
+use crate::sizing;
 use crate::tokens;
 use crate::udp::Options;
 use crate::worker::Remote;
@@ -49,7 +50,10 @@ pub fn run(config: Config, logging: Logging) -> anyhow::Result<()> {
 }
 
 async fn connect(config: Config, logging: Logging) -> anyhow::Result<()> {
-    if let Some(shortage) = Shortage::find(&config) {
+    if let Some(shortage) = sizing::Shortage::find(&config) {
+        shortage.warn();
+    }
+    if let Some(shortage) = open_files::Shortage::find(&config) {
         shortage.warn();
     }
     let mut clock = Clock::start();

@@ -16,6 +16,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::fs::Mode;
+use rustix::process::umask;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
@@ -140,17 +142,14 @@ fn make_way(path: &Path) -> Result<(), String> {
 }
 
 fn own_uid() -> u32 {
-    // SAFETY: takes nothing, cannot fail.
-    unsafe { libc::geteuid() }
+    rustix::process::geteuid().as_raw()
 }
 
 /// Never open to others, not even between making the file and setting its mode.
 fn bind_private(path: &Path) -> io::Result<UnixListener> {
-    // SAFETY: takes and returns an integer.
-    let before = unsafe { libc::umask(0o177) };
+    let before = umask(Mode::from_raw_mode(0o177));
     let listener = UnixListener::bind(path);
-    // SAFETY: as above.
-    unsafe { libc::umask(before) };
+    umask(before);
     listener
 }
 

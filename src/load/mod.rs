@@ -194,8 +194,8 @@ impl Load {
         let needed = usage.open_fds + self.clients as u64 + FILES_BESIDE;
         if usage.max_fds > 0 && needed > usage.max_fds {
             return Err(Unavailable(format!(
-                "{} clients need a UDP socket each, and {} open files are allowed: run `ulimit -n \
-                 {needed}` before",
+                "{} clients need a UDP socket each, and no more than {} open files are allowed: raise the \
+                 hard limit to {needed} (`ulimit -Hn`) before",
                 self.clients, usage.max_fds
             ))
             .into());

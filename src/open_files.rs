@@ -1,0 +1,123 @@
+//! Open files: as many as the system lets the process have, held against what the configuration takes.
+
+use std::fmt;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::config::Config;
+
+/// Raises the limit to what the system allows. Shells and containers start programs with 1024, for the
+/// sake of select(2), which is not used here.
+pub fn raise() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        ..limit
+    };
+    if limit.current != limit.maximum
+        && let Err(error) = setrlimit(Resource::Nofile, raised)
+    {
+        tracing::debug!(%error, "the limit of open files stays");
+    }
+}
+
+/// The process may not open as many files as the configuration lets peers come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shortage {
+    needed: u64,
+    allowed: u64,
+}
+
+impl Shortage {
+    /// Of this process, as it is now.
+    pub fn find(config: &Config) -> Option<Self> {
+        // None at all is no limit.
+        Self::below(config, getrlimit(Resource::Nofile).current?)
+    }
+
+    fn below(config: &Config, allowed: u64) -> Option<Self> {
+        let needed = needed(config);
+        (needed > allowed).then_some(Self { needed, allowed })
+    }
+
+    /// Once, at the start.
+    pub fn warn(self) {
+        tracing::warn!(
+            event = "open_files_limit",
+            needed = self.needed,
+            allowed = self.allowed,
+            "{self}"
+        );
+    }
+}
+
+impl fmt::Display for Shortage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { needed, allowed } = self;
+        write!(
+            f,
+            "{allowed} open files are allowed, and as many peers as may come take {needed}: the last ones would be \
+             denied. Raise the hard limit (LimitNOFILE= in a unit, `ulimit -Hn {needed}` in a shell, --ulimit nofile= \
+             of a container), or lower max_peers"
+        )
+    }
+}
+
+/// The sum of docs/OPERATIONS.md, "Descriptors".
+fn needed(config: &Config) -> u64 {
+    let serve = config.listeners.iter();
+    let seats: usize = serve.clone().map(|it| it.max_peers).sum();
+    let connect = config.tunnels.iter();
+    let streams: usize = connect.map(|it| it.max_streams).sum();
+    let most = config.runtime.max_peers;
+    let sockets: usize = serve.map(|it| it.bind.len()).sum();
+    // A stream for each peer; a tunnel's peers have a UDP socket each besides.
+    let files = seats.min(most) + 2 * streams.min(most) + sockets * config.runtime.workers;
+    files as u64 + OTHERS
+}
+
+/// Polls, wakers, pages and files of the process itself.
+const OTHERS: u64 = 30;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{self, Input};
+
+    fn config(max_peers: usize) -> Config {
+        let text = format!(
+            "version = 1\n\
+             [runtime]\nworkers = 2\nmax_peers = 100\n\
+             [listener.game]\nprotocol = \"gaffer\"\nbind = [\"127.0.0.1:0\", \"[::1]:0\"]\nbackend = \"game\"\n\
+             max_peers = {max_peers}\n\
+             [backend.game]\ntargets = [\"tcp://127.0.0.1:1\"]\nframing = \"raw\"\n"
+        );
+        let file = Some(("test.toml".into(), text));
+        let input = Input {
+            file,
+            ..Input::default()
+        };
+        config::load(&input).unwrap().config
+    }
+
+    #[test]
+    fn the_sum_of_the_operators_page_is_held_against_the_limit() {
+        // Two workers on two addresses are four sockets.
+        assert_eq!(Shortage::below(&config(50), 50 + 4 + 30), None);
+        let short = Shortage::below(&config(50), 50 + 4 + 29).unwrap();
+        assert!(short.to_string().contains("`ulimit -Hn 84`"), "{short}");
+        let most = Shortage::below(&config(200), 133);
+        assert_eq!(
+            most.map(|it| it.needed),
+            Some(134),
+            "runtime.max_peers is over all"
+        );
+    }
+
+    #[test]
+    fn what_the_system_allows_is_taken() {
+        raise();
+        let limit = getrlimit(Resource::Nofile);
+        assert_eq!(limit.current, limit.maximum);
+    }
+}
