@@ -97,7 +97,7 @@ fn check_says_good_or_what_is_wrong() {
     let layout = format!("layout {}", object["layout"].as_str().unwrap());
     assert!(out.contains(&layout), "{out}");
     let (out, _) = place.expect(0, &["check", "-c", "good.toml", "--print"]);
-    assert!(out.contains("listener.game.max_peers = 256"), "{out}");
+    assert!(out.contains("listener.game.max_peers = 4096"), "{out}");
     assert!(out.lines().any(|line| line.contains("# default")), "{out}");
     assert!(out.lines().any(|line| line.ends_with("# file")), "{out}");
 

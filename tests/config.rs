@@ -94,7 +94,7 @@ fn a_small_file_is_enough() {
         Profile::default(),
         "the documented profile is the default"
     );
-    assert_eq!(listener.max_peers, 256);
+    assert_eq!(listener.max_peers, 4096);
     assert_eq!(listener.backend.codec.max_message(), 256 * 1024);
 }
 
@@ -399,7 +399,7 @@ fn later_sources_win() {
     };
     let peers = "listener.game.max_peers";
     let plain = directory.load(GOOD).unwrap();
-    assert_eq!(source(&plain, peers), ("256".to_owned(), Source::Default));
+    assert_eq!(source(&plain, peers), ("4096".to_owned(), Source::Default));
     let typed = directory.load(&text).unwrap();
     assert_eq!(source(&typed, peers), ("10".to_owned(), Source::File));
     let variable = "TIDEGATE__LISTENER__GAME__MAX_PEERS";

@@ -34,7 +34,7 @@ impl Default for Listener {
             public_addresses: Vec::new(),
             backend: None,
             // What the reference server holds at most.
-            max_peers: 256,
+            max_peers: 4096,
             // Long enough for a phone to change cells, short enough to free the seat.
             idle_timeout: Span::of("10s"),
             ack: Ack::Queued,

@@ -41,7 +41,7 @@ impl Default for Tunnel {
             max_message: backend.max_message,
             channel_byte: false,
             // Each is a UDP socket and a session of its own.
-            max_streams: 256,
+            max_streams: 4096,
             connect_timeout: Span::of("5s"),
             idle_timeout: Span::of("10s"),
             queue_to_stream: backend.queue_to_backend,
