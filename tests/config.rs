@@ -9,6 +9,7 @@ use tidegate::config::{
     self, ConnectFlags, Effective, Input, Loaded, Protocol, RateProfile, Refusal, ServeFlags,
     Source,
 };
+use tidegate::protocol;
 use tidegate_proto::sender::Params;
 use tidegate_proto::yojimbo::channels::Profile;
 
@@ -96,6 +97,28 @@ fn a_small_file_is_enough() {
     );
     assert_eq!(listener.max_peers, 4096);
     assert_eq!(listener.backend.codec.max_message(), 256 * 1024);
+}
+
+/// A backend that does not speak of channels has its messages delivered, whichever channel comes first in
+/// the clients' code.
+#[test]
+fn what_names_no_channel_goes_out_on_a_reliable_one() {
+    let directory = Directory::new("channels");
+    let channel = |list: &[&str]| {
+        let channels: String = (list.iter())
+            .map(|kind| format!("[[listener.game.yojimbo.channel]]\ntype = \"{kind}\"\n"))
+            .collect();
+        let message = "[[listener.game.yojimbo.message]]\nname = \"Frame\"\nbody = \"bytes\"\n\
+                       length = [0, 1000]\n";
+        let loaded = directory.load(&format!("{GOOD}{channels}{message}"));
+        let listener = &loaded.unwrap().config.listeners[0];
+        let codec = protocol::fitting(listener.backend.codec, &listener.protocol);
+        codec.decode(b"\0\0\0\x01x").unwrap().unwrap().channel
+    };
+    let (reliable, unreliable) = ("reliable-ordered", "unreliable-unordered");
+    assert_eq!(channel(&[reliable, unreliable]), 0);
+    assert_eq!(channel(&[unreliable, reliable, reliable]), 1);
+    assert_eq!(channel(&[unreliable]), 0, "there is no other");
 }
 
 /// Protocols that cannot know their peers are for closed networks unless somebody says otherwise.

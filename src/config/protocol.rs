@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use tidegate_proto::yojimbo::channels::Profile;
+use tidegate_proto::Channel;
+use tidegate_proto::yojimbo::channels::{ChannelProfile, Delivery, Profile};
 use tidegate_proto::yojimbo::netcode::Key;
 
 /// What a listener or tunnel speaks.
@@ -23,6 +24,20 @@ impl Protocol {
             Self::Yojimbo(_) => "yojimbo",
             Self::Gaffer(_) => "gaffer",
             Self::Rudp(_) => "rudp",
+        }
+    }
+
+    /// The first channel whose messages all arrive, once and in order, if there is one.
+    pub fn reliable_channel(&self) -> Option<Channel> {
+        match self {
+            Self::Yojimbo(own) => {
+                let is_reliable =
+                    |channel: &ChannelProfile| channel.delivery == Delivery::ReliableOrdered;
+                let index = own.profile.channels().iter().position(is_reliable)?;
+                Channel::try_from(index).ok()
+            }
+            Self::Gaffer(own) => (own.mode == GafferMode::Reliable).then_some(0),
+            Self::Rudp(_) => Some(0),
         }
     }
 }

@@ -89,6 +89,8 @@ pub struct FrameCodec {
     framing: Framing,
     length_includes_header: bool,
     channel_byte: bool,
+    /// Of frames that do not say one.
+    channel: Channel,
     max_message: usize,
 }
 
@@ -97,7 +99,7 @@ pub struct FrameCodec {
 pub struct Decoded {
     /// Bytes of the buffer this frame took.
     pub consumed: usize,
-    /// What the channel byte said; 0 on streams without one.
+    /// What the channel byte said or, on streams without one, the codec's.
     pub channel: Channel,
     /// Where in the buffer the message is.
     pub payload: Range<usize>,
@@ -117,8 +119,15 @@ impl FrameCodec {
             framing,
             length_includes_header: length_includes_header && framing.fixed_header().is_some(),
             channel_byte: channel_byte && framing != Framing::Raw,
+            channel: 0,
             max_message: max_message.max(1),
         }
+    }
+
+    /// Frames that do not say their channel are for this one.
+    #[must_use]
+    pub fn on_channel(self, channel: Channel) -> Self {
+        Self { channel, ..self }
     }
 
     /// The framing it was made with.
@@ -200,7 +209,7 @@ impl FrameCodec {
         let size = buffer.len().min(self.max_message);
         (size > 0).then_some(Decoded {
             consumed: size,
-            channel: 0,
+            channel: self.channel,
             payload: 0..size,
         })
     }
@@ -221,7 +230,7 @@ impl FrameCodec {
         self.check_size((end - prefix) as u64)?;
         Ok(Some(Decoded {
             consumed: end + 1,
-            channel: if self.channel_byte { buffer[0] } else { 0 },
+            channel: self.channel_at(buffer, 0),
             payload: prefix..end,
         }))
     }
@@ -249,9 +258,17 @@ impl FrameCodec {
         }
         Ok(Some(Decoded {
             consumed: end,
-            channel: if self.channel_byte { buffer[header] } else { 0 },
+            channel: self.channel_at(buffer, header),
             payload: start..end,
         }))
+    }
+
+    fn channel_at(&self, buffer: &[u8], index: usize) -> Channel {
+        if self.channel_byte {
+            buffer[index]
+        } else {
+            self.channel
+        }
     }
 
     /// Size of the length field and what it says; `None` while it is incomplete.

@@ -43,12 +43,26 @@ pub fn replayed(listener: &config::Listener, origin: Origin, now: Now) -> Box<dy
     }
 }
 
-/// The codec as configured, but a raw stream is cut into pieces that travel well: one packet each.
+/// The codec as configured, for what is spoken here. What does not say its channel is for the first reliable
+/// one, wherever that stands, and a raw stream is cut into pieces that travel well: one packet each.
 pub fn fitting(codec: FrameCodec, protocol: &Protocol) -> FrameCodec {
-    if codec.framing() != Framing::Raw {
-        return codec;
+    let channel = protocol.reliable_channel().unwrap_or(0);
+    match codec.framing() {
+        Framing::Raw => {
+            let piece = codec.max_message().min(piece_bytes(protocol));
+            FrameCodec::new(Framing::Raw, false, false, piece).on_channel(channel)
+        }
+        Framing::U16Be
+        | Framing::U16Le
+        | Framing::U32Be
+        | Framing::U32Le
+        | Framing::Varint
+        | Framing::Line => codec.on_channel(channel),
     }
-    let piece = match protocol {
+}
+
+fn piece_bytes(protocol: &Protocol) -> usize {
+    match protocol {
         Protocol::Yojimbo(own) => {
             yojimbo::Params::new(own.profile.clone(), sender::Params::default()).piece_bytes()
         }
@@ -57,8 +71,7 @@ pub fn fitting(codec: FrameCodec, protocol: &Protocol) -> FrameCodec {
         Protocol::Rudp(own) => (own.max_message)
             .min(own.mtu - rudp::wire::RECORD_OVERHEAD)
             .min(RAW_PIECE_BYTES),
-    };
-    FrameCodec::new(Framing::Raw, false, false, codec.max_message().min(piece))
+    }
 }
 
 /// Fits one datagram where no configuration says how long those are, with room beside it.

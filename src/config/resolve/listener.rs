@@ -43,6 +43,9 @@ impl Checker<'_> {
         );
         let protocol = self.listener_protocol(&at, typed);
         let backend = self.backend_of(&at, typed.backend.as_deref(), backends);
+        if let (Some(protocol), Some(backend)) = (&protocol, &backend) {
+            self.raw_needs_order(&key("backend"), backend.codec.framing(), protocol);
+        }
         Some(Listener {
             name: name.to_owned(),
             bind,

@@ -10,6 +10,7 @@ use tidegate_proto::yojimbo::reliable;
 use super::super::file;
 use super::super::{Gaffer, GafferMode, Netcode, OnMissing, Protocol, Rudp, Yojimbo};
 use super::{Checker, DAY, KIB, MIB, MILLISECOND, SECOND};
+use crate::framing::Framing;
 
 /// Which protocols' tables were typed.
 pub(super) struct Tables {
@@ -86,6 +87,19 @@ impl Checker<'_> {
                     format!("set protocol = \"{owner}\" or delete the table"),
                 );
             }
+        }
+    }
+
+    /// A stream without frames is bytes in order: a hole in it would go unnoticed.
+    pub(super) fn raw_needs_order(&mut self, path: &str, framing: Framing, protocol: &Protocol) {
+        if framing == Framing::Raw && protocol.reliable_channel().is_none() {
+            self.mistake(
+                path,
+                format!("{path}: framing = \"raw\" over messages that may be lost or overtake each other"),
+                "choose a framing with frames, or speak something reliable: a reliable-ordered channel, \
+                 or gaffer with mode = \"reliable\""
+                    .to_owned(),
+            );
         }
     }
 
