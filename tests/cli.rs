@@ -182,6 +182,12 @@ fn tokens_are_minted_and_explained() {
         let (out, _) = place.expect(0, &known);
         assert!(out.contains("client id        7 "), "{out}");
         assert!(out.contains("would take it, once"), "{out}");
+        assert!(out.contains("unless it was started after"), "{out}");
+        let (out, _) = place.expect(0, &[&known[..], &["--started", "1000"]].concat());
+        assert!(out.ends_with("would take it, once\n"), "{out}");
+        let far = place.expect(1, &[&known[..], &["--started", "99999999999"]].concat());
+        assert!(far.0.contains("token_before_start"), "{}", far.0);
+        assert!(!far.0.contains("would take it"), "{}", far.0);
     }
     let (out, _) = place.expect(0, &["token", "inspect", "token"]);
     assert!(out.contains("private part     sealed"), "{out}");

@@ -160,7 +160,14 @@ fn inspect(args: &InspectArgs) -> anyhow::Result<Exit> {
     let report = if args.json {
         as_json(&token, keys, doubts.as_deref(), now)
     } else {
-        as_text(&token, keys, doubts.as_deref(), now)?
+        let text = as_text(&token, keys, doubts.as_deref(), now)?;
+        let is_good = doubts.as_ref().is_some_and(Vec::is_empty);
+        let verdict = match args.started {
+            _ if !is_good => "",
+            Some(_) => GOOD,
+            None => GOOD_UNLESS_RESTARTED,
+        };
+        text + verdict
     };
     print(&report)?;
     match doubts {
@@ -287,11 +294,15 @@ fn as_text(
         writeln!(out, "refused ({}): {}", doubt.reject.label(), doubt.why)?;
         writeln!(out, " help: {}", doubt.help)?;
     }
-    if doubts.is_some_and(<[Doubt]>::is_empty) {
-        writeln!(out, "a server with this key would take it, once")?;
-    }
     Ok(out)
 }
+
+const GOOD: &str = "a server with this key would take it, once\n";
+
+const GOOD_UNLESS_RESTARTED: &str = "\
+a server with this key would take it, once
+ unless it was started after the token was made, and keeps no token history: --started looks at that
+";
 
 fn as_json(token: &ConnectToken, keys: &[Key], doubts: Option<&[Doubt]>, now: u64) -> String {
     let private = token.open_private(keys).ok().map(|(index, private)| {
