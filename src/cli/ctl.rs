@@ -42,7 +42,7 @@ impl Connection {
                 let paths = found.iter().map(|path| path.display().to_string());
                 let paths = paths.collect::<Vec<_>>().join(" ");
                 Err(Misused(format!(
-                    "{count} of them run here: {paths}\n help: choose one with --control"
+                    "{count} tidegates run here: {paths}\n help: choose one with --control"
                 ))
                 .into())
             }
