@@ -188,7 +188,8 @@ impl Bulk {
             if self.rate < USED * carried {
                 self.rate += haste * (step + params.bulk_growth * self.rate);
             }
-            self.look_anew(sign || overflows || is_full);
+            let is_met = sign || overflows || is_full;
+            self.look_anew(is_met || self.delivered[3] / share < PASSED * self.ceiling);
         }
         if best > 0.0 {
             self.rate = self.rate.min((3.0 * best).max(params.bulk_start));
@@ -205,10 +206,10 @@ impl Bulk {
         self.rate = self.rate.min(keep * carried).max(params.bulk_min);
     }
 
-    /// Where a queue was met last, there is none now, for some round trips: what was met there was
-    /// not the path's end, or the path is another one.
-    fn look_anew(&mut self, sign: bool) {
-        if sign || self.rate < CLEAR_ABOVE * self.ceiling {
+    /// Where a queue was met last, more than that passes now without one, for some round trips: what
+    /// was met there was not the path's end, or the path is another one.
+    fn look_anew(&mut self, is_met: bool) {
+        if is_met || self.rate < CLEAR_ABOVE * self.ceiling {
             self.clear = 0;
             return;
         }
@@ -308,6 +309,9 @@ const KEEP: f64 = 0.95;
 
 /// So far above the last ceiling, a path at its end would show a queue within a few round trips.
 const CLEAR_ABOVE: f64 = 1.1;
+
+/// And so much of it must have come through: a rate that the window keeps from being used shows nothing.
+const PASSED: f64 = 1.04;
 
 /// Round trips without one before the rate grows by shares again.
 const CLEAR_STEPS: u32 = 3;

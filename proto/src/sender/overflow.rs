@@ -147,8 +147,9 @@ const SHORT: f64 = 0.02;
 /// Delays in seconds below this are the noise of clocks and processors.
 const NOISE_MIN: f64 = 0.001;
 
-/// Below this share of the rate at which the queue ran over, what looks like it is noise.
-const NEAR: f64 = 0.8;
+/// Below this share of what the path carried when the queue ran over, what looks like it is noise. After a
+/// cut there is room above for growth, and nothing to cut again.
+const NEAR: f64 = 0.93;
 
 #[cfg(test)]
 mod tests {
