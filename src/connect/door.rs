@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::{TcpListener, TcpSocket, UnixListener};
 
 use super::STREAM_STALL;
 use crate::backend::{Socket, SocketOptions};
@@ -49,9 +49,14 @@ impl Door {
 
 fn bind_tcp(address: SocketAddr) -> anyhow::Result<Door> {
     let bind = || {
-        let listener = std::net::TcpListener::bind(address)?;
-        listener.set_nonblocking(true)?;
-        TcpListener::from_std(listener)
+        let socket = match address {
+            SocketAddr::V4(_) => TcpSocket::new_v4()?,
+            SocketAddr::V6(_) => TcpSocket::new_v6()?,
+        };
+        // A restart need not wait for the connections of the process before it.
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        socket.listen(QUEUE)
     };
     let listener =
         bind().map_err(|error| Unavailable(Transport::Tcp.cannot_bind(address, &error)))?;
@@ -77,3 +82,7 @@ fn is_socket(found: &std::fs::Metadata) -> bool {
     use std::os::unix::fs::FileTypeExt;
     found.file_type().is_socket()
 }
+
+/// Connections that wait to be accepted, as far as `net.core.somaxconn` allows. Who finds no room there
+/// tries again after a second, or three.
+const QUEUE: u32 = 4096;
