@@ -33,6 +33,9 @@ pub struct SocketOptions {
 /// our sight, so it is kept small (the default grows to megabytes).
 const SEND_BUFFER: usize = 64 * 1024;
 
+/// For one that has shown that it reads: it and we take fewer turns.
+const SEND_BUFFER_WIDE: usize = 256 * 1024;
+
 /// One stream socket.
 #[derive(Debug)]
 pub enum Socket {
@@ -88,6 +91,14 @@ impl Socket {
                 Ok(())
             }
             Self::Unix(stream) => SockRef::from(stream).set_send_buffer_size(SEND_BUFFER),
+        }
+    }
+
+    /// The other side reads, and much: lets the kernel hold more for it.
+    pub fn widen(&self) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => SockRef::from(stream).set_send_buffer_size(SEND_BUFFER_WIDE),
+            Self::Unix(stream) => SockRef::from(stream).set_send_buffer_size(SEND_BUFFER_WIDE),
         }
     }
 
@@ -154,5 +165,40 @@ impl Write for Socket {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_backend_that_reads_gets_four_times_the_buffer() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let tcp = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (unix, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+        let options = SocketOptions {
+            nodelay: true,
+            keepalive: None,
+            user_timeout: Duration::from_secs(1),
+        };
+        let sockets = [
+            Socket::adopt_tcp(tcp, options).unwrap(),
+            Socket::adopt_unix(unix, options).unwrap(),
+        ];
+        for socket in sockets {
+            let granted = |socket: &Socket| match socket {
+                Socket::Tcp(stream) => SockRef::from(stream).send_buffer_size().unwrap(),
+                Socket::Unix(stream) => SockRef::from(stream).send_buffer_size().unwrap(),
+            };
+            let narrow = granted(&socket);
+            socket.widen().unwrap();
+            // A system may grant less, but not less than before.
+            assert!(
+                granted(&socket) > narrow,
+                "{} of {narrow}",
+                granted(&socket)
+            );
+        }
     }
 }

@@ -81,6 +81,8 @@ pub struct Stream {
     stuck_since: Option<Timestamp>,
     ended_by: ClosedBy,
     moved: Moved,
+    /// Bytes that the socket took in all.
+    taken_by_socket: u64,
 }
 
 /// Bytes on the socket, frames and greeting included.

@@ -126,10 +126,24 @@ impl Stream {
                 }
             }
         }
+        self.widen((self.written - before) as u64);
         if self.written == frames.len() {
             self.stuck_since = None;
         } else if self.written > before || self.stuck_since.is_none() {
             self.stuck_since = Some(side.now.mono);
+        }
+    }
+
+    /// The kernel holds little for a backend, which may not read, until that has read for a while.
+    fn widen(&mut self, took: u64) {
+        let before = self.taken_by_socket;
+        self.taken_by_socket += took;
+        if before < WIDE_AFTER
+            && self.taken_by_socket >= WIDE_AFTER
+            && let Some(socket) = &self.socket
+            && let Err(error) = socket.widen()
+        {
+            tracing::debug!(%error, "the buffer towards a backend stays as it is");
         }
     }
 
@@ -200,3 +214,6 @@ const LATE_FRAMES: usize = 32;
 /// A packet brings 256 messages without a byte in them; what is as long as this is paid for by its
 /// bytes.
 const SHORT: usize = 64;
+
+/// Bytes after which a backend has shown that it reads: half an hour of a busy player's.
+const WIDE_AFTER: u64 = 8 << 20;
