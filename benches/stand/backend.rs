@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
+use socket2::{Domain, Socket, Type};
 
 use super::spread::Spread;
 use super::{STAMPS, nanos};
@@ -49,9 +50,7 @@ impl Backend {
     /// Listens on so many. To one address there are 28,000 ports, those of connections closed in the
     /// last minute among them, and each connect looks for a free one: the more are taken, the longer.
     pub fn start_on(addresses: u8, habit: Habit) -> Self {
-        let listeners: Vec<_> = (1..=addresses)
-            .map(|host| TcpListener::bind(([127, 0, 0, host], 0).into()).unwrap())
-            .collect();
+        let listeners: Vec<_> = (1..=addresses).map(listen).collect();
         let addresses = listeners.iter().map(|one| one.local_addr().unwrap());
         let addresses = addresses.collect();
         let shared = Arc::new(Shared::default());
@@ -115,6 +114,15 @@ pub fn hold_streams(listener: UnixListener) {
             }
         }
     });
+}
+
+/// With room for a thousand who come in one instant: others would come again a second later.
+fn listen(host: u8) -> TcpListener {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM.nonblocking(), None).unwrap();
+    let address = SocketAddr::from(([127, 0, 0, host], 0));
+    socket.bind(&address.into()).unwrap();
+    socket.listen(4096).unwrap();
+    TcpListener::from_std(socket.into())
 }
 
 struct Work {
