@@ -168,10 +168,12 @@ async fn try_connect(backend: &Backend, pool: &Pool, index: usize) -> io::Result
     let address = pool.addresses(index).into_iter().next();
     match address.ok_or(io::ErrorKind::AddrNotAvailable)? {
         Address::Tcp(address) => {
-            TcpStream::connect(address)
-                .await?
-                .write_all(&greeting)
-                .await
+            let mut stream = TcpStream::connect(address).await?;
+            // It met itself: see `Socket::connected`.
+            if stream.peer_addr()? == stream.local_addr()? {
+                return Err(io::ErrorKind::ConnectionRefused.into());
+            }
+            stream.write_all(&greeting).await
         }
         Address::Unix(path) => UnixStream::connect(path).await?.write_all(&greeting).await,
     }

@@ -105,7 +105,7 @@ impl Socket {
     /// Whether the connect has succeeded; an error when it has failed.
     pub fn connected(&self) -> io::Result<bool> {
         let (error, peer) = match self {
-            Self::Tcp(stream) => (stream.take_error()?, stream.peer_addr().map(drop)),
+            Self::Tcp(stream) => (stream.take_error()?, tcp_peer(stream)),
             Self::Unix(stream) => (stream.take_error()?, stream.peer_addr().map(drop)),
         };
         if let Some(error) = error {
@@ -134,6 +134,15 @@ impl Socket {
             Self::Unix(stream) => registry.register(stream, token, both),
         }
     }
+}
+
+/// Connecting to a port of this host on which nobody listens, a socket may get that very port as its own, and
+/// then it meets itself: what it says comes back, and the server cannot bind its port any more.
+fn tcp_peer(stream: &TcpStream) -> io::Result<()> {
+    if stream.peer_addr()? == stream.local_addr()? {
+        return Err(io::ErrorKind::ConnectionRefused.into());
+    }
+    Ok(())
 }
 
 impl Socket {
@@ -171,6 +180,25 @@ impl Write for Socket {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_socket_that_met_itself_was_refused() {
+        let socket =
+            socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        socket
+            .bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into())
+            .unwrap();
+        let own = socket.local_addr().unwrap();
+        socket.connect(&own).unwrap();
+        let options = SocketOptions {
+            nodelay: true,
+            keepalive: None,
+            user_timeout: Duration::from_secs(1),
+        };
+        let socket = Socket::adopt_tcp(socket.into(), options).unwrap();
+        let refused = socket.connected().unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+    }
 
     #[test]
     fn a_backend_that_reads_gets_four_times_the_buffer() {
