@@ -140,7 +140,7 @@ def healthy():
 
 
 def no_backend():
-    wait_for("TidegateNoBackend", lambda: "TidegateNoBackend" not in firing() and firing(), 90)
+    wait_for("TidegateNoBackend", lambda: "TidegateNoBackend" not in firing() and ["firing:", *firing()], 90)
 
     def unseen():
         signs = {
