@@ -11,7 +11,7 @@
 //!   board ─▶ admin, metrics, logging                         what operators see
 //!   control ─▶ workers, reload, backends                     what operators change
 //!   clock, capacity, tokens, token_history                   what all of them share
-//!   sizing, cgroup, open_files                               what there is for it
+//!   sizing, cgroup                                           what there is for it
 //!   shutdown, notify, exit, core_dumps                       how it ends
 //!   load, lag, demo, capture, replay                         instruments
 //! ```
@@ -41,7 +41,6 @@ pub mod load;
 pub mod logging;
 pub mod metrics;
 pub mod notify;
-pub mod open_files;
 pub mod post;
 pub mod protocol;
 pub mod proxy_protocol;

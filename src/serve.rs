@@ -17,7 +17,6 @@ use crate::control::{self, Gate};
 use crate::core_dumps;
 use crate::logging::Logging;
 use crate::notify;
-use crate::open_files;
 use crate::post::{self, Means, Post, Shares};
 use crate::reload::{Site, Source, values};
 use crate::shutdown::Fleet;
@@ -48,12 +47,7 @@ async fn serve(
     capture: Option<Order>,
 ) -> anyhow::Result<()> {
     let config = &loaded.config;
-    if let Some(shortage) = sizing::Shortage::find(config) {
-        shortage.warn();
-    }
-    if let Some(shortage) = open_files::Shortage::find(config) {
-        shortage.warn();
-    }
+    sizing::warn(config);
     let mut server = Server::open_recorded(config, capture).await?;
     tokio::spawn(logging.clone().publish(server.means.board.clone()));
     let workers = Workers::new(server.fleet.remotes());

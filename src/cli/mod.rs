@@ -12,7 +12,7 @@ use crate::admin::probe;
 use crate::capture::Order;
 use crate::config::parse_size;
 use crate::exit::Exit;
-use crate::open_files;
+use crate::sizing::open_files;
 use crate::{config, connect, serve};
 
 mod check;

@@ -21,9 +21,8 @@ use crate::backend::health;
 use crate::config::{Backend, Config, Listener, LocalAddress, Tunnel};
 use crate::control::Request;
 use crate::exit::{Exit, Transport};
-use crate::open_files;
 use crate::post;
-use crate::sizing;
+use crate::sizing::{memory, open_files};
 use crate::udp::{Options, UdpSocket};
 
 /// One thing that was tried.
@@ -79,7 +78,7 @@ pub(super) fn run(config: &Config) -> anyhow::Result<Vec<Finding>> {
         .enable_all()
         .build()?;
     let running = Running::find(config);
-    let memory = sizing::Shortage::find(config).map(|it| short("memory limit", &it));
+    let memory = memory::Shortage::find(config).map(|it| short("memory limit", &it));
     let files = open_files::Shortage::find(config).map(|it| short("open files", &it));
     let mut findings = Vec::from_iter(memory.into_iter().chain(files));
     for listener in &config.listeners {

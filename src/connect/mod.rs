@@ -24,7 +24,6 @@ use crate::control::{self, Gate};
 use crate::core_dumps;
 use crate::listener::{Parts, Siblings};
 use crate::logging::Logging;
-use crate::open_files;
 use crate::post::Shares;
 use crate::protocol::{self, Dialer};
 use crate::shutdown::Fleet;
@@ -50,12 +49,7 @@ pub fn run(config: Config, logging: Logging) -> anyhow::Result<()> {
 }
 
 async fn connect(config: Config, logging: Logging) -> anyhow::Result<()> {
-    if let Some(shortage) = sizing::Shortage::find(&config) {
-        shortage.warn();
-    }
-    if let Some(shortage) = open_files::Shortage::find(&config) {
-        shortage.warn();
-    }
+    sizing::warn(&config);
     let mut clock = Clock::start();
     let runtime = &config.runtime;
     let capacity = Arc::new(Capacity::new(

@@ -1,10 +1,11 @@
-//! What the configuration lets the process take, beside what it may: the sum of docs/OPERATIONS.md,
-//! "Sizing".
+//! Memory: what the configuration lets the process take, beside what the control group leaves.
 
 use std::fmt;
 
 use crate::cgroup;
 use crate::config::Config;
+
+use super::seats;
 
 /// The memory limit around the process is below what the configuration allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,8 +34,7 @@ impl Shortage {
         })
     }
 
-    /// Once, at the start.
-    pub fn warn(self) {
+    pub(super) fn warn(self) {
         tracing::warn!(
             event = "memory_limit",
             limit_bytes = self.limit,
@@ -74,9 +74,8 @@ impl fmt::Display for Shortage {
 
 /// Bytes of the program, its workers and its sessions.
 fn apart_from_queues(config: &Config) -> u64 {
-    let seats: usize = config.listeners.iter().map(|it| it.max_peers).sum();
-    let streams: usize = config.tunnels.iter().map(|it| it.max_streams).sum();
-    let sessions = (seats + streams).min(config.runtime.max_peers);
+    let sessions: usize = seats(config).into_iter().sum();
+    let sessions = sessions.min(config.runtime.max_peers);
     let loops = config.runtime.workers * (config.listeners.len() + config.tunnels.len());
     PROGRAM + WORKER * loops as u64 + SESSION * sessions as u64
 }

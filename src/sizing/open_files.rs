@@ -6,6 +6,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::config::Config;
 
+use super::seats;
+
 /// Raises the limit to what the system allows. Shells and containers start programs with 1024, for the
 /// sake of select(2), which is not used here.
 pub fn raise() {
@@ -40,8 +42,7 @@ impl Shortage {
         (needed > allowed).then_some(Self { needed, allowed })
     }
 
-    /// Once, at the start.
-    pub fn warn(self) {
+    pub(super) fn warn(self) {
         tracing::warn!(
             event = "open_files_limit",
             needed = self.needed,
@@ -65,14 +66,10 @@ impl fmt::Display for Shortage {
 
 /// The sum of docs/OPERATIONS.md, "Descriptors".
 fn needed(config: &Config) -> u64 {
-    let serve = config.listeners.iter();
-    let seats: usize = serve.clone().map(|it| it.max_peers).sum();
-    let connect = config.tunnels.iter();
-    let streams: usize = connect.map(|it| it.max_streams).sum();
-    let most = config.runtime.max_peers;
-    let sockets: usize = serve.map(|it| it.bind.len()).sum();
+    let [served, dialled] = seats(config);
+    let sockets: usize = config.listeners.iter().map(|it| it.bind.len()).sum();
     // A stream for each peer; a tunnel's peers have a UDP socket each besides.
-    let files = seats.min(most) + 2 * streams.min(most) + sockets * config.runtime.workers;
+    let files = served + 2 * dialled + sockets * config.runtime.workers;
     files as u64 + OTHERS
 }
 
