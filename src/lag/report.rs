@@ -79,6 +79,10 @@ impl Report {
             "times a client got a new source port (rebind)",
         );
         note(
+            self.both().too_long,
+            "datagrams were longer than the MTU and were dropped",
+        );
+        note(
             self.refused,
             "datagrams of clients beyond --clients, or beyond the limit of open files (ulimit -n), were refused",
         );
@@ -121,6 +125,7 @@ impl Report {
                 "delivered": done.delivered,
                 "lost": done.lost,
                 "dropped_by_queue": done.overflowed,
+                "dropped_by_mtu": done.too_long,
                 "reordered": done.reordered,
                 "duplicated": done.duplicated,
                 "corrupted": done.corrupted,

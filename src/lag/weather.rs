@@ -24,7 +24,7 @@ pub struct Weather {
 }
 
 /// What can be said, with an example each.
-pub const WORDS: [(&str, &str); 10] = [
+pub const WORDS: [(&str, &str); 11] = [
     ("delay=25ms", "one way"),
     ("jitter=5ms", "more or less than the delay; keeps the order"),
     ("loss=5%", "of the datagrams, each by itself"),
@@ -45,6 +45,10 @@ pub const WORDS: [(&str, &str); 10] = [
     (
         "queue=64KiB",
         "that wait for the rate; what comes on top is dropped",
+    ),
+    (
+        "mtu=1500",
+        "bytes of the longest IP packet; longer ones are dropped and nobody is told",
     ),
     (
         "rebind=30s",
@@ -144,6 +148,7 @@ fn set(conditions: &mut Conditions, name: &str, value: &str) -> Result<(), Strin
             let size = parse_size(value)?;
             conditions.queue = usize::try_from(size).map_err(|_| "too much".to_owned())?;
         }
+        "mtu" => conditions.mtu = mtu(value)?,
         _ => return Err(unknown(name)),
     }
     Ok(())
@@ -161,6 +166,7 @@ fn unknown(word: &str) -> String {
         "cor" | "fli" => "did you mean corrupt=1%? ",
         "ban" | "rat" | "bit" => "did you mean rate=10Mbit? ",
         "reo" => "did you mean reorder=1%/10ms? ",
+        "mtu" | "fra" => "did you mean mtu=1500? ",
         "bur" | "out" => "did you mean burst=60ms/1s? ",
         _ => "",
     };
@@ -191,6 +197,16 @@ fn share(value: &str) -> Result<f64, String> {
     match number.parse::<f64>() {
         Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(percent / 100.0),
         Ok(_) | Err(_) => Err("a share goes from 0% to 100%".to_owned()),
+    }
+}
+
+/// Bytes, as everybody writes it; 0 is no limit.
+fn mtu(value: &str) -> Result<usize, String> {
+    match value.parse() {
+        Ok(bytes) if bytes == 0 || (MTU_MIN..=MTU_MAX).contains(&bytes) => Ok(bytes),
+        Ok(_) | Err(_) => Err(format!(
+            "an MTU is a number of bytes from {MTU_MIN} to {MTU_MAX}, or 0 for none: mtu=1500"
+        )),
     }
 }
 
@@ -232,6 +248,9 @@ const RATE_UNITS: [(&str, u64); 4] = [
 const DAY: Duration = Duration::from_secs(86_400);
 /// What arrives meanwhile is stored, so there is a bound; no player's network is this slow.
 const DELAY_MAX: Duration = Duration::from_secs(10);
+/// What IPv4 asks of any link, and what a packet can say.
+const MTU_MIN: usize = 68;
+const MTU_MAX: usize = 65_535;
 /// Each makes a socket for every client.
 const REBIND_MIN: Duration = Duration::from_millis(100);
 
@@ -303,6 +322,7 @@ fn words(conditions: &Conditions) -> Vec<String> {
         conditions.rate > 0 || conditions.queue != perfect.queue,
         format!("queue={}", show_size(conditions.queue as u64)),
     );
+    say(conditions.mtu > 0, format!("mtu={}", conditions.mtu));
     words
 }
 
@@ -341,6 +361,7 @@ mod tests {
             corrupt: 0.01,
             rate: 10_000_000,
             queue: 64 * 1024,
+            mtu: 1_500,
         };
         let expected = Weather {
             up: both,

@@ -35,6 +35,9 @@ pub struct Conditions {
     pub rate: u64,
     /// Bytes that wait for the rate at most; more are dropped.
     pub queue: usize,
+    /// Bytes of the longest IP packet, headers included; longer ones are dropped and nobody is told.
+    /// 0 is no limit.
+    pub mtu: usize,
 }
 
 impl Default for Conditions {
@@ -49,6 +52,7 @@ impl Default for Conditions {
             corrupt: 0.0,
             rate: 0,
             queue: 64 * 1024,
+            mtu: 0,
         }
     }
 }
@@ -66,6 +70,8 @@ pub struct Done {
     pub lost: u64,
     /// Dropped by the full queue, or because too many were under way.
     pub overflowed: u64,
+    /// Longer than the MTU.
+    pub too_long: u64,
     /// Delivered a second time.
     pub duplicated: u64,
     /// Held back.
@@ -81,6 +87,7 @@ impl AddAssign for Done {
         self.delivered += other.delivered;
         self.lost += other.lost;
         self.overflowed += other.overflowed;
+        self.too_long += other.too_long;
         self.duplicated += other.duplicated;
         self.reordered += other.reordered;
         self.corrupted += other.corrupted;
@@ -169,6 +176,10 @@ impl<T: Clone> Link<T> {
     pub fn push(&mut self, now: Timestamp, tag: T, datagram: &[u8]) {
         self.done.offered += 1;
         self.done.offered_bytes += (datagram.len() + HEADER_BYTES) as u64;
+        if self.conditions.mtu > 0 && datagram.len() + HEADER_BYTES > self.conditions.mtu {
+            self.done.too_long += 1;
+            return;
+        }
         let leaves = match self.under_way.len() {
             UNDER_WAY_MAX.. => None,
             _ => self.pass_queue(now, datagram.len() + HEADER_BYTES),
@@ -379,6 +390,17 @@ mod tests {
             worst <= Duration::from_millis(20) && worst > Duration::from_millis(15),
             "{worst:?}"
         );
+    }
+
+    #[test]
+    fn what_is_longer_than_the_mtu_does_not_arrive() {
+        let narrow = |mtu| Conditions {
+            mtu,
+            ..Conditions::default()
+        };
+        assert_eq!(run(narrow(100), 8, 10).1.len(), 10, "72 and 28 bytes");
+        let (link, arrived) = run(narrow(99), 8, 10);
+        assert_eq!((arrived.len(), link.done().too_long), (0, 10));
     }
 
     #[test]
