@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tidegate_proto::session::Reject;
 use tidegate_proto::time::{Timestamp, Wake};
+use tidegate_proto::yojimbo::netcode::wire::Sizes;
 use tidegate_proto::yojimbo::netcode::{Link, Received};
 
 use crate::world::*;
@@ -45,6 +46,28 @@ fn a_link_vouches_for_what_only_its_peer_can_have_sent_just_now() {
         !link.vouches_for(&packet),
         "seen before, so anybody may have sent it again"
     );
+}
+
+/// Beyond the standard only where it was agreed, and then no further than that.
+#[test]
+fn payloads_are_as_long_as_the_sizes_say() {
+    let (mut server, mut client) = pair();
+    let link = &mut server.peers.get_mut(&address(HOME)).unwrap().link;
+    client.set_sizes(Sizes::with_payload(8_201));
+    let sent =
+        [1_200, 1_201, 1_283, 8_000].map(|length| seal(&mut client, at(200), &vec![7; length]));
+    let takes =
+        |link: &mut Link, datagram: &[u8]| link.open(at(210), &mut datagram.to_vec()).is_ok();
+    let taken = sent.each_ref().map(|datagram| takes(link, datagram));
+    assert_eq!(taken, [true, false, false, false], "the standard");
+
+    link.set_sizes(Sizes::with_payload(8_000));
+    for length in [1_201, 1_283, 8_000, 8_001, 8_201] {
+        let datagram = seal(&mut client, at(220), &vec![7; length]);
+        assert_eq!(link.vouches_for(&datagram), length <= 8_000, "{length}");
+        assert_eq!(takes(link, &datagram), length <= 8_000, "{length}");
+    }
+    assert_eq!(Sizes::with_payload(100), Sizes::STANDARD);
 }
 
 /// Responses are repeated without replay protection, so an old one proves nothing.

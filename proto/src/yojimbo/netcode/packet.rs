@@ -4,7 +4,7 @@
 
 use super::crypto::{self, Key};
 use super::replay::Replay;
-use super::wire::{CHALLENGE_BYTES, Kind, MAX_PAYLOAD_BYTES, Prefix};
+use super::wire::{CHALLENGE_BYTES, Kind, Prefix, Sizes};
 use crate::session::Reject;
 
 /// Which end we are; it decides which kinds we take.
@@ -44,7 +44,7 @@ pub enum Packet<'a> {
         /// Slots of the server.
         max_clients: u32,
     },
-    /// 1 to 1200 bytes of the layer above.
+    /// What the layer above sent: 1 to 1200 bytes by the standard.
     Payload {
         /// The packet's sequence.
         sequence: u64,
@@ -64,10 +64,7 @@ pub struct Proof<'a> {
     pub token: &'a mut [u8; CHALLENGE_BYTES],
 }
 
-/// Decrypts a packet in place and reads it.
-///
-/// The window, if given, moves as soon as the tag is right and before the size is looked at, as in
-/// the reference: a packet of the wrong size uses its sequence up. Nothing else changes anything.
+/// Decrypts a packet of the standard's sizes in place and reads it: [`open_within`].
 pub fn open<'a>(
     role: Role,
     key: &Key,
@@ -75,7 +72,25 @@ pub fn open<'a>(
     replay: Option<&mut Replay>,
     datagram: &'a mut [u8],
 ) -> Result<Packet<'a>, Reject> {
+    open_within(Sizes::STANDARD, role, key, protocol_id, replay, datagram)
+}
+
+/// Decrypts a packet in place and reads it.
+///
+/// The window, if given, moves as soon as the tag is right and before the size is looked at, as in
+/// the reference: a packet of the wrong size uses its sequence up. Nothing else changes anything.
+pub fn open_within<'a>(
+    sizes: Sizes,
+    role: Role,
+    key: &Key,
+    protocol_id: u64,
+    replay: Option<&mut Replay>,
+    datagram: &'a mut [u8],
+) -> Result<Packet<'a>, Reject> {
     let prefix = Prefix::parse(datagram)?;
+    if datagram.len() > usize::from(sizes.datagram) {
+        return Err(Reject::Malformed);
+    }
     if !role.takes(prefix.kind) {
         return Err(Reject::Unexpected);
     }
@@ -93,10 +108,10 @@ pub fn open<'a>(
     if let Some(replay) = replay {
         replay.advance(prefix.sequence);
     }
-    read(&prefix, plain).ok_or(Reject::Malformed)
+    read(sizes, &prefix, plain).ok_or(Reject::Malformed)
 }
 
-fn read<'a>(prefix: &Prefix, plain: &'a mut [u8]) -> Option<Packet<'a>> {
+fn read<'a>(sizes: Sizes, prefix: &Prefix, plain: &'a mut [u8]) -> Option<Packet<'a>> {
     Some(match prefix.kind {
         Kind::Request => return None,
         Kind::Denied => plain.is_empty().then_some(Packet::Denied)?,
@@ -112,7 +127,7 @@ fn read<'a>(prefix: &Prefix, plain: &'a mut [u8]) -> Option<Packet<'a>> {
             }
         }
         Kind::Payload => {
-            if !(1..=MAX_PAYLOAD_BYTES).contains(&plain.len()) {
+            if !(1..=usize::from(sizes.payload)).contains(&plain.len()) {
                 return None;
             }
             Packet::Payload {

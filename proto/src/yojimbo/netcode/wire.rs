@@ -19,12 +19,39 @@ pub const PRIVATE_BYTES: usize = 1024;
 pub const TOKEN_NONCE_BYTES: usize = 24;
 /// Bytes of a sealed challenge token.
 pub const CHALLENGE_BYTES: usize = 300;
-/// Bytes one payload packet carries at most (and at least 1).
-pub const MAX_PAYLOAD_BYTES: usize = 1200;
-/// Largest datagram a reader takes.
-pub const MAX_DATAGRAM_BYTES: usize = 1300;
 /// Server addresses in one token, at most (and at least 1).
 pub const MAX_SERVERS: usize = 32;
+
+/// How large an encrypted packet may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sizes {
+    /// Bytes one payload packet carries at most (and at least 1).
+    pub payload: u16,
+    /// Largest datagram a reader takes.
+    pub datagram: u16,
+}
+
+impl Sizes {
+    /// The standard's.
+    pub const STANDARD: Self = Self {
+        payload: 1200,
+        datagram: 1300,
+    };
+
+    /// Those of a reader that takes payloads of so many bytes, and never less than the standard.
+    pub fn with_payload(payload: u16) -> Self {
+        let standard = Self::STANDARD;
+        Self {
+            payload: payload.max(standard.payload),
+            datagram: (payload + (1 + 8 + TAG_BYTES) as u16).max(standard.datagram),
+        }
+    }
+
+    /// Whether no peer of the standard would send or take this datagram.
+    pub fn is_beyond_standard(datagram: &[u8]) -> bool {
+        datagram.len() > usize::from(Self::STANDARD.datagram)
+    }
+}
 
 /// The kind of a packet: the low four bits of its first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +135,7 @@ impl Prefix {
     /// is authenticated, so nobody but the peer can have written it so.
     pub fn parse(datagram: &[u8]) -> Result<Self, Reject> {
         let (&byte, rest) = datagram.split_first().ok_or(Reject::Malformed)?;
-        if datagram.len() < 1 + 1 + TAG_BYTES || datagram.len() > MAX_DATAGRAM_BYTES {
+        if datagram.len() < 1 + 1 + TAG_BYTES {
             return Err(Reject::Malformed);
         }
         let kind = match Kind::from_number(byte & 0x0f) {

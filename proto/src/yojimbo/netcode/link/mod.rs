@@ -20,7 +20,7 @@ use std::time::Duration;
 use super::crypto::{self, Key};
 use super::packet::{self, Packet, Role, keep_alive_bytes};
 use super::replay::Replay;
-use super::wire::{Kind, MAX_DATAGRAM_BYTES, MAX_PAYLOAD_BYTES, Prefix};
+use super::wire::{Kind, Prefix, Sizes};
 use crate::session::Reject;
 use crate::time::{Deadline, Now, Timestamp, Wake};
 
@@ -41,7 +41,7 @@ pub(super) const DENIAL_SEQUENCE: u64 = 3 << 62;
 /// What a packet said to its link.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Received<'a> {
-    /// 1 to 1200 bytes for the layer above.
+    /// What is for the layer above: 1 to 1200 bytes, or what [`Link::set_sizes`] allowed.
     Payload {
         /// The packet's sequence, unique in this direction.
         sequence: u64,
@@ -87,6 +87,7 @@ pub struct Link {
     send_key: Key,
     send_sequence: u64,
     replay: Replay,
+    sizes: Sizes,
     last_send: Timestamp,
     keep_alives: KeepAlives,
     last_receive: Timestamp,
@@ -152,6 +153,7 @@ impl Link {
             send_key,
             send_sequence: 0,
             replay: Replay::default(),
+            sizes: Sizes::STANDARD,
             last_send: now.mono,
             keep_alives: KeepAlives::default(),
             last_receive: now.mono,
@@ -159,6 +161,11 @@ impl Link {
             client_index: 0,
             max_clients: 0,
         }
+    }
+
+    /// Takes and sends payloads beyond the standard's sizes from now on, for a peer that does too.
+    pub fn set_sizes(&mut self, sizes: Sizes) {
+        self.sizes = sizes;
     }
 
     /// Takes a datagram from the peer's address, decrypting it in place.
@@ -201,7 +208,8 @@ impl Link {
         &mut self,
         datagram: &'a mut [u8],
     ) -> Result<Packet<'a>, Reject> {
-        packet::open(
+        packet::open_within(
+            self.sizes,
             self.role,
             &self.receive_key,
             self.protocol_id,
@@ -231,10 +239,12 @@ impl Link {
         if !prefix.kind.is_replay_protected() || self.replay.check(prefix.sequence).is_err() {
             return false;
         }
-        let mut copy = [0; MAX_DATAGRAM_BYTES];
-        let copy = &mut copy[..datagram.len()];
-        copy.copy_from_slice(datagram);
-        packet::open(self.role, &self.receive_key, self.protocol_id, None, copy).is_ok()
+        if datagram.len() > usize::from(self.sizes.datagram) {
+            return false;
+        }
+        let (role, key, id) = (self.role, &self.receive_key, self.protocol_id);
+        let copy = &mut datagram.to_vec();
+        packet::open_within(self.sizes, role, key, id, None, copy).is_ok()
     }
 
     /// Seats the peer: appends the keep-alive that tells it so. Unless something arrives within
@@ -265,19 +275,19 @@ impl Link {
         true
     }
 
-    /// Begins a payload packet: append 1 to 1200 bytes to `out`, then [`Link::seal`]. A packet that
-    /// is begun and thrown away costs its sequence, which is harmless.
+    /// Begins a payload packet: append 1 to 1200 bytes to `out` (or what [`Link::set_sizes`] allowed),
+    /// then [`Link::seal`]. A packet that is begun and thrown away costs its sequence, which is harmless.
     pub fn begin(&mut self, out: &mut Vec<u8>) -> Sealing {
         self.begin_kind(Kind::Payload, out)
     }
 
     /// Encrypts what was appended since [`Link::begin`] and appends the tag.
     ///
-    /// Panics if the payload is empty or longer than 1200 bytes: the layer above packs it.
+    /// Panics if the payload is empty or longer than that: the layer above packs it.
     pub fn seal(&mut self, now: Now, out: &mut Vec<u8>, sealing: Sealing) {
         let length = out.len() - sealing.from;
         assert!(
-            (1..=MAX_PAYLOAD_BYTES).contains(&length),
+            (1..=usize::from(self.sizes.payload)).contains(&length),
             "a payload of {length} bytes"
         );
         self.is_prefaced = false;
