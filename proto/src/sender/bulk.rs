@@ -78,10 +78,10 @@ impl Bulk {
         }
     }
 
-    /// Without bulk for a while, the rate is not what limits.
+    /// Without bulk for longer than the rate explains, it is not what limits.
     pub(super) fn on_idle(&mut self, now: Timestamp, rtt: f64) {
         let idle = now.since(self.limited_at).as_secs_f64();
-        if self.is_limited && idle > 2.0 * rtt + 0.1 {
+        if self.is_limited && idle > 2.0 * rtt + 0.1 + self.packet / self.rate.max(1.0) {
             self.is_limited = false;
             self.metered_from = None;
         }
@@ -328,3 +328,20 @@ const PACKET_TIME_MAX: f64 = 0.1;
 
 /// Beyond this times what was carried, the rate is not what limits.
 const USED: f64 = 1.2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_packet_at_a_slow_rate_is_no_pause() {
+        let start = Timestamp::ZERO;
+        let mut bulk = Bulk::new(start, &Params::default());
+        // 7057 bytes at 64 KiB a second take 108 ms.
+        bulk.on_sent(start, 7_057);
+        bulk.on_idle(start + Duration::from_millis(150), 0.001);
+        assert!(bulk.is_limited(), "the next is not yet due, or just is");
+        bulk.on_idle(start + Duration::from_millis(250), 0.001);
+        assert!(!bulk.is_limited());
+    }
+}
