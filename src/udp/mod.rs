@@ -2,6 +2,7 @@
 //! dual-stack socket are IPv4 addresses, whatever the kernel calls them.
 
 mod errors;
+mod first_link;
 mod mmsg;
 mod outgoing;
 mod received;
@@ -17,6 +18,7 @@ pub use errors::{UdpError, UdpErrors};
 pub use outgoing::{Outgoing, Sent};
 pub use received::{Received, Route};
 
+use first_link::FirstLinks;
 use mmsg::{BATCH, Departure, Family};
 
 /// How a socket is made.
@@ -40,6 +42,7 @@ pub struct UdpSocket {
     local: SocketAddr,
     family: Family,
     segmentation: bool,
+    first_links: FirstLinks,
     /// The kernel's running count of drops, to tell what is new.
     dropped: u32,
 }
@@ -89,6 +92,7 @@ impl UdpSocket {
             local,
             family,
             segmentation: false,
+            first_links: FirstLinks::default(),
             dropped: 0,
         };
         socket.set_offloads(bind.ip().is_unspecified());
@@ -163,7 +167,8 @@ impl UdpSocket {
         u64::from(new)
     }
 
-    /// Sends everything in `outgoing`. What cannot be sent is lost and counted.
+    /// Sends everything in `outgoing`. What cannot be sent is lost and counted; what the first link would
+    /// cut in pieces is lost.
     pub fn send(&mut self, outgoing: &Outgoing, sent: &mut Sent) {
         let mut next = 0;
         while next < outgoing.len() {
@@ -172,13 +177,21 @@ impl UdpSocket {
             let mut count = 0;
             while count < BATCH && next < outgoing.len() {
                 let run = outgoing.run(next, self.segmentation);
-                departures[count] = outgoing.departure(next, run);
-                datagrams[count] = run;
+                let departure = outgoing.departure(next, run);
+                if self.leaves_uncut(departure.to, outgoing.size(next)) {
+                    departures[count] = departure;
+                    datagrams[count] = run;
+                    count += 1;
+                }
                 next += run;
-                count += 1;
             }
             self.send_batch(&departures[..count], &datagrams[..count], sent);
         }
+    }
+
+    fn leaves_uncut(&mut self, to: SocketAddr, length: usize) -> bool {
+        let connected = (self.family == Family::Connected).then_some(self.io.as_fd());
+        self.first_links.take(connected, to, length)
     }
 
     fn send_batch(&mut self, departures: &[Departure<'_>], datagrams: &[usize], sent: &mut Sent) {

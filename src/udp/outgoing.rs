@@ -57,7 +57,7 @@ impl Outgoing {
             .map_or(0, |before| self.entries[before].end)
     }
 
-    fn size(&self, index: usize) -> usize {
+    pub(super) fn size(&self, index: usize) -> usize {
         self.entries[index].end - self.start(index)
     }
 
@@ -99,8 +99,7 @@ impl Outgoing {
     }
 }
 
-/// Collected at most before a send. Of one peer's largest datagrams, these bytes are two segmented sends
-/// with nothing left over.
+/// Collected at most before a send. Of one peer's datagrams, these bytes are two segmented sends.
 const OUTGOING_DATAGRAMS: usize = 4 * BATCH;
 const OUTGOING_BYTES: usize = 2 * (SEGMENTED_BYTES_MAX - SEGMENT_MAX);
 
@@ -108,8 +107,8 @@ const OUTGOING_BYTES: usize = 2 * (SEGMENTED_BYTES_MAX - SEGMENT_MAX);
 /// headers.
 const SEGMENTS_MAX: usize = 64;
 const SEGMENTED_BYTES_MAX: usize = 64_000;
-/// Segments must fit the path's MTU; larger datagrams leave alone and may be fragmented.
-const SEGMENT_MAX: usize = 1_400;
+/// The largest datagram that leaves with others: what the first link takes uncut was asked before.
+const SEGMENT_MAX: usize = 9_000;
 
 /// What became of what was sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
