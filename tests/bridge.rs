@@ -106,6 +106,28 @@ fn a_raw_stream_survives_loss_over_yojimbo() {
     bytes_survive("yojimbo", "raw", &random_bytes(1, 400_000));
 }
 
+/// Many bytes, so that both ends find out what the path takes: an Ethernet's 1500 bytes, and not more.
+#[test]
+fn a_fast_stream_fills_the_datagrams_that_the_path_takes() {
+    let place = Place::new("bridge-mtu");
+    let ethernet = Conditions {
+        delay: Duration::from_millis(2),
+        mtu: 1_500,
+        ..Conditions::default()
+    };
+    let mut bridge = Bridge::build(&place, "yojimbo", "raw", ethernet);
+    let bytes = random_bytes(4, 12_000_000);
+    assert!(round_trip(bridge.stream(), &bytes) == bytes);
+    let done = bridge.lossy.done();
+    assert!(done.too_long >= 3, "something longer was tried: {done:?}");
+    assert!(done.too_long <= 20, "and given up: {done:?}");
+    // Each byte went there and back; datagrams of the standard's length would be 20,000.
+    let payload = done.offered_bytes / done.offered;
+    assert!(payload > 1_000, "{payload} bytes a datagram: {done:?}");
+    let full = 2 * bytes.len() as u64 / 1_407;
+    assert!(done.delivered < full * 5 / 4, "{done:?}, {full} full ones");
+}
+
 #[test]
 fn frames_survive_loss_over_yojimbo() {
     let mut random = Random::new(3);

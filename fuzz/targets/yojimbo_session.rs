@@ -23,6 +23,8 @@ struct Fuzzed {
     closed: bool,
     /// Bytes that our side may still say: they are held, and no input of a few bytes pays for them.
     to_say: usize,
+    /// Bytes of the longest datagram there may be.
+    datagram_max: usize,
 }
 
 pub fn run(data: &[u8]) {
@@ -46,6 +48,11 @@ impl Fuzzed {
             inbox_marks: (4096, 1024),
             ..Params::default()
         };
+        // Half of them take and send datagrams beyond the standard, some without having heard one.
+        let params = match config & 2 {
+            0 => params,
+            _ => params.with_path_mtu(9_000, config & 4 != 0),
+        };
         let now = Now {
             mono: Timestamp::from_millis(1000),
             unix_secs: 0,
@@ -63,6 +70,7 @@ impl Fuzzed {
             ours: 0,
             closed: false,
             to_say: 20_000,
+            datagram_max: if config & 2 == 0 { 1273 } else { 8226 },
         }
     }
 
@@ -83,7 +91,7 @@ impl Fuzzed {
                 self.receive(Kind::Payload, &payload);
             }
             // Headers and fragments are the input too.
-            2 => self.receive(Kind::Payload, argument),
+            2 => self.receive(Kind::Payload, &argument.repeat(1 + 16 * usize::from(op >> 6))),
             3 => {
                 let kinds = [
                     Kind::KeepAlive,
@@ -135,7 +143,8 @@ impl Fuzzed {
         }
         let (mut out, mut clear, mut datagrams) = (Vec::new(), Vec::new(), 0);
         while self.session.poll_transmit(self.now, &mut out) {
-            assert!(out.len() <= 1273, "{} bytes in one datagram", out.len());
+            let length = out.len();
+            assert!(length <= self.datagram_max, "{length} bytes in one datagram");
             assert!(self.session.reveal(Way::ToPeer, &out, &mut clear));
             if let Ok(prefix) = Prefix::parse(&out)
                 && prefix.kind == Kind::Payload

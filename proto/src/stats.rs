@@ -64,6 +64,8 @@ pub struct Stats {
     pub loss: f32,
     /// Now: sending at the bad mode's rate.
     pub in_bad_mode: bool,
+    /// Now: bytes of the longest datagram that bulk goes in.
+    pub datagram_bytes: u16,
     /// Now: reliable messages queued or unacknowledged.
     pub outbox_messages: u32,
     /// Now: their bytes.

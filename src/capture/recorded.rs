@@ -194,6 +194,10 @@ impl Session for Recorded {
         self.session.has_room()
     }
 
+    fn piece_bytes(&self) -> usize {
+        self.session.piece_bytes()
+    }
+
     fn poll_timeout(&self) -> Option<Deadline> {
         self.session.poll_timeout()
     }

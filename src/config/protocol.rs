@@ -49,6 +49,8 @@ pub struct Yojimbo {
     pub netcode: Netcode,
     /// What both ends must have in common.
     pub profile: Profile,
+    /// The largest IP packet, in bytes, that one fast connection may grow to where path and peer take it.
+    pub path_mtu_max: u16,
 }
 
 /// Keys and tokens of a listener.

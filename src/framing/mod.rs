@@ -130,6 +130,18 @@ impl FrameCodec {
         Self { channel, ..self }
     }
 
+    /// A raw stream is cut into pieces of at most so many bytes; frames stay what they are.
+    #[must_use]
+    pub fn cut_to(self, piece: usize) -> Self {
+        match self.framing {
+            Framing::Raw => Self {
+                max_message: self.max_message.min(piece.max(1)),
+                ..self
+            },
+            _ => self,
+        }
+    }
+
     /// The framing it was made with.
     pub fn framing(&self) -> Framing {
         self.framing

@@ -30,6 +30,8 @@ pub struct PeerView {
     pub messages_resent: u64,
     pub bytes_received: u64,
     pub bytes_sent: u64,
+    /// Longest datagram that bulk to it goes in.
+    pub datagram_bytes: u16,
     pub to_backend_bytes: u64,
     pub to_peer_bytes: u64,
 }
@@ -92,6 +94,7 @@ impl Listener {
             messages_resent: stats.messages_resent,
             bytes_received: stats.message_bytes_received,
             bytes_sent: stats.message_bytes_sent,
+            datagram_bytes: stats.datagram_bytes,
             to_backend_bytes: inbox as u64,
             to_peer_bytes: u64::from(stats.outbox_bytes),
         }

@@ -159,6 +159,7 @@ impl Peer {
             messages_skipped = stats.messages_skipped,
             rtt_ms = stats.rtt.as_secs_f32() * 1e3,
             rtt_min_ms = stats.rtt_min.as_secs_f32() * 1e3,
+            datagram_bytes = stats.datagram_bytes,
             bad_mode = stats.mode_to_bad,
         );
     }

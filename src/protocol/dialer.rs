@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidegate_proto::yojimbo::netcode;
 use tidegate_proto::{Acceptor, Now, Reject, Session, Stranger, Verdict, gaffer, rudp, yojimbo};
 
-use super::params::{Queues, gaffer_params, rudp_params, yojimbo_params};
+use super::params::{Queues, Side, gaffer_params, rudp_params, yojimbo_params};
 use crate::config::{self, Protocol};
 use crate::tokens::random;
 
@@ -25,7 +25,8 @@ impl Dialer {
         let queues = Queues::of_tunnel(tunnel);
         match &tunnel.protocol {
             Protocol::Yojimbo(own) => {
-                Self::Yojimbo(Arc::new(yojimbo_params(own, &tunnel.rate, queues)))
+                let params = yojimbo_params(own, &tunnel.rate, queues, Side::Tunnel);
+                Self::Yojimbo(Arc::new(params))
             }
             Protocol::Gaffer(own) => {
                 let params = gaffer_params(own, &tunnel.rate, tunnel.idle_timeout, queues);

@@ -64,7 +64,9 @@ pub fn fitting(codec: FrameCodec, protocol: &Protocol) -> FrameCodec {
 fn piece_bytes(protocol: &Protocol) -> usize {
     match protocol {
         Protocol::Yojimbo(own) => {
-            yojimbo::Params::new(own.profile.clone(), sender::Params::default()).piece_bytes()
+            yojimbo::Params::new(own.profile.clone(), sender::Params::default())
+                .with_path_mtu(own.path_mtu_max, false)
+                .piece_bytes_max()
         }
         Protocol::Gaffer(own) => own.max_message.min(RAW_PIECE_BYTES),
         // A record that is larger than the MTU travels alone, with an empty datagram behind it.

@@ -31,12 +31,22 @@ impl Queues {
     }
 }
 
+/// Whose sessions. A tunnel ends at a listener of our make, which takes datagrams that the standard does
+/// not know; who comes to a listener may be anybody, until it sent one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    Listener,
+    Tunnel,
+}
+
 pub(super) fn yojimbo_params(
     own: &config::Yojimbo,
     rate: &Rate,
     queues: Queues,
+    side: Side,
 ) -> yojimbo::Params {
-    let mut params = yojimbo::Params::new(own.profile.clone(), sender_params(rate, queues));
+    let params = yojimbo::Params::new(own.profile.clone(), sender_params(rate, queues));
+    let mut params = params.with_path_mtu(own.path_mtu_max, side == Side::Tunnel);
     params.inbox_marks = (queues.inbox, queues.inbox / ACCEPT_BELOW);
     params
 }
@@ -49,7 +59,7 @@ pub(super) fn listener_params(
 ) -> yojimbo::Params {
     yojimbo::Params {
         ack: listener.ack,
-        ..yojimbo_params(own, &listener.rate, queues)
+        ..yojimbo_params(own, &listener.rate, queues, Side::Listener)
     }
 }
 

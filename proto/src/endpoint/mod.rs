@@ -157,6 +157,12 @@ impl Endpoint {
             .is_some_and(|peer| peer.session.has_room())
     }
 
+    /// See [`Session::piece_bytes`].
+    pub fn piece_bytes(&self, id: PeerId) -> usize {
+        let peer = self.peers.get(id);
+        peer.map_or(usize::MAX, |peer| peer.session.piece_bytes())
+    }
+
     /// The next message from this peer; see [`Session::poll_message`].
     pub fn poll_message(&mut self, id: PeerId) -> Option<Message<'_>> {
         self.peers.get_mut(id)?.session.poll_message()

@@ -137,6 +137,7 @@ impl Params {
             messages_max: if is_raw { 1 } else { 255 },
             // IPv4, UDP and our header.
             below: 28 + wire::HEADER_BYTES as u16,
+            around: wire::HEADER_BYTES as u16,
         }
     }
 

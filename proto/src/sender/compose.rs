@@ -38,11 +38,19 @@ impl Sender {
     pub(super) fn compose(&mut self, now: Timestamp, probe: Probe, bulk_open: bool) {
         self.plan.clear();
         let framing = self.framing;
+        // Who asks why nothing is heard takes what certainly arrives.
+        let datagram = match probe {
+            Probe::No if bulk_open => self.datagram(),
+            Probe::No | Probe::Timeout => framing.datagram,
+        };
+        self.plan.datagram = datagram;
+        let datagram = usize::from(datagram - framing.packet_overhead);
         let mut room = Room {
             framing,
-            left: usize::from(framing.datagram - framing.packet_overhead),
+            datagram,
+            left: datagram,
             blind: self.params.resend_after.is_some(),
-            longer: usize::from(framing.packet - framing.datagram),
+            longer: usize::from(framing.packet - self.plan.datagram),
             lane: None,
             count: 0,
         };
@@ -266,6 +274,8 @@ fn is_worth_a_copy(
 /// What is left of the packet.
 struct Room {
     framing: Framing,
+    /// All that one datagram has.
+    datagram: usize,
     left: usize,
     /// Messages are due again by time alone.
     blind: bool,
@@ -290,10 +300,10 @@ impl Room {
     /// The same, but a message that no datagram holds makes the packet longer than one.
     fn fits_beyond(&mut self, lane: Channel, length: usize) -> bool {
         let framing = &self.framing;
-        let datagram = usize::from(framing.datagram - framing.packet_overhead);
         let alone = usize::from(framing.lane_overhead + framing.message_overhead) + length;
         let (need, count) = self.need(lane, length);
-        if alone <= datagram || need > self.left + self.longer || count > framing.messages_max {
+        if alone <= self.datagram || need > self.left + self.longer || count > framing.messages_max
+        {
             return false;
         }
         self.reserve(lane, need, count);

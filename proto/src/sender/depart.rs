@@ -30,6 +30,9 @@ impl Sender {
         let early = self.early_probe_at.is_some_and(|at| at <= now)
             && self.tokens.tokens() >= self.early_tokens();
         let bulk = due.bulk && bulk_open;
+        if (bulk || ack) && !timeout && self.plan_mtu_probe(now) {
+            return true;
+        }
         if !(token && due.messages || bulk || timeout || early) && !(ack && token) {
             self.plan.clear();
             return ack;
@@ -85,10 +88,14 @@ impl Sender {
         let Some(rate) = self.bulk_rate() else {
             return false;
         };
-        let answer = 2 * self.rtt.smoothed() + 4 * self.rtt.variation() + ANSWER_MIN;
         let packet = self.bulk_packet.max(self.framing.datagram);
-        let most = rate * answer.as_secs_f64() / f64::from(packet);
+        let most = rate * self.answer_time().as_secs_f64() / f64::from(packet);
         f64::from(self.unsettled) > most + UNANSWERED_MIN
+    }
+
+    /// By then any peer has answered, where there is one.
+    pub(super) fn answer_time(&self) -> Duration {
+        2 * self.rtt.smoothed() + 4 * self.rtt.variation() + ANSWER_MIN
     }
 
     /// The planned packet left under `number` (greater than any before) as `wire_bytes` bytes.
@@ -116,11 +123,14 @@ impl Sender {
         let load = self.plan.copy_bytes as f32 / plain_bytes.max(1) as f32;
         self.copy_load += (load - self.copy_load) / 16.0;
         let thick = self.copy_load > 0.3;
-        // What an idle peer's keep-alives could tell is not worth the memory.
-        if !self.plan.is_empty() || self.unsettled > 0 {
+        // What an idle peer's keep-alives could tell is not worth the memory, and what became of padding
+        // is no sign of the path's rate.
+        let is_mtu_probe = self.plan.is_mtu_probe();
+        if !is_mtu_probe && (!self.plan.is_empty() || self.unsettled > 0) {
             self.in_flight
                 .push(number, now, wire_bytes, prompts, thick, items);
         }
+        self.note_datagram(now, number, wire_bytes);
         if self.in_flight.get(number).is_some_and(Sent::has_items) {
             self.unsettled += 1;
             if let Some(after) = self.params.resend_after {
@@ -129,7 +139,9 @@ impl Sender {
             self.probe_from = now;
             self.arm_early_probe(now, fresh, plain_bytes);
         }
-        if self.plan.is_bulk && self.bulk_rate().is_some() {
+        if is_mtu_probe {
+            self.bulk_tokens.spend(wire_bytes as f64);
+        } else if self.plan.is_bulk && self.bulk_rate().is_some() {
             self.bulk_packet = wire_bytes.min(usize::from(u16::MAX)) as u16;
             self.bulk_tokens.spend(wire_bytes as f64);
             self.pace.on_bulk_sent(now, wire_bytes, &self.params);

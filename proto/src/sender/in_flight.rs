@@ -41,6 +41,8 @@ pub(super) struct Sent {
     pub(super) fresh: bool,
     /// Copies went with it and its neighbours.
     pub(super) thick: bool,
+    /// One datagram, and larger than every path takes.
+    pub(super) large: bool,
     /// What it carried is due again, although its fate is open.
     pub(super) expired: bool,
     /// Packets of the peer that should have acknowledged it and did not come.
@@ -121,6 +123,7 @@ impl InFlight {
                 fate: Fate::Skipped,
                 fresh: false,
                 thick: false,
+                large: false,
                 expired: false,
                 missed: 0,
                 doubt: 0.0,
@@ -136,6 +139,7 @@ impl InFlight {
             fate: Fate::Unknown,
             fresh,
             thick,
+            large: false,
             expired: false,
             missed: 0,
             doubt: 0.0,

@@ -21,6 +21,7 @@ mod bulk;
 mod cadence;
 mod compose;
 mod copies;
+mod datagrams;
 mod depart;
 mod governor;
 mod in_flight;
@@ -29,6 +30,7 @@ mod outbox;
 mod overflow;
 mod pace;
 mod params;
+mod path_mtu;
 mod queueing;
 mod recovery;
 mod redundancy;
@@ -53,6 +55,7 @@ use block::Block;
 use bucket::Bucket;
 use cadence::Cadence;
 use copies::Copies;
+use datagrams::Datagrams;
 use governor::Governor;
 use in_flight::{Fate, InFlight, Item, Sent};
 use outbox::Outbox;
@@ -75,6 +78,7 @@ pub struct Sender {
     /// Bytes of the last packet of bulk: a message beyond a datagram makes a large one.
     bulk_packet: u16,
     pace: Pace,
+    datagrams: Datagrams,
     acks: AckTimer,
     rtt: Rtt,
     loss: PathLoss,
@@ -141,6 +145,11 @@ pub struct Plan {
     copy_bytes: usize,
     /// Something of it is bulk, so it goes by the bulk rate.
     is_bulk: bool,
+    /// A payload above this is split; up to it, it is one datagram.
+    pub datagram: u16,
+    /// Zeros up to this payload follow what the packet carries, which is nothing; 0 in all packets but
+    /// those that ask whether the path takes so much.
+    pub padded_to: u16,
 }
 
 impl Plan {
@@ -149,11 +158,18 @@ impl Plan {
         self.messages.is_empty() && self.fragment.is_none()
     }
 
+    /// It asks whether the path takes so much.
+    fn is_mtu_probe(&self) -> bool {
+        self.padded_to > 0
+    }
+
     fn clear(&mut self) {
         self.messages.clear();
         self.fragment = None;
         self.copy_bytes = 0;
         self.is_bulk = false;
+        self.datagram = 0;
+        self.padded_to = 0;
     }
 }
 
@@ -219,6 +235,7 @@ impl Sender {
             bulk_tokens: Bucket::new(now, params.bulk_burst),
             bulk_packet: 0,
             pace: Pace::new(now, &params),
+            datagrams: Datagrams::new(&params),
             framing,
             lanes: lanes.iter().take(64).map(queue).collect(),
             in_flight: InFlight::default(),
@@ -446,6 +463,7 @@ impl Sender {
         stats.rtt = known(self.pace.article_rtt().unwrap_or(self.rtt.path()));
         stats.rtt_min = self.rtt.min();
         stats.rtt_variation = known(self.rtt.variation());
+        stats.datagram_bytes = self.datagram() + self.framing.around;
         let (mut messages, mut bytes) = (0, 0);
         for queue in &self.lanes {
             if let Queue::Reliable { outbox, .. } = queue {

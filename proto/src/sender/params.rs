@@ -98,6 +98,12 @@ pub struct Params {
     /// Share of the rate gained beside it, so that a wide path is found within seconds; small,
     /// because it keeps unequal flows unequal.
     pub bulk_growth: f64,
+    /// Payload of the largest packet that is tried as one datagram, where much waits to be sent: fewer
+    /// and larger datagrams cost both ends less. Not above [`Framing::datagram`]: none is tried.
+    pub mtu_payload_max: u16,
+    /// Larger datagrams are tried before one was heard from the peer. A peer that is not of our make may
+    /// not take them; of one that sends them it is known.
+    pub mtu_asks_first: bool,
     /// Messages larger than this travel as blocks on lanes that have them (the profile's limit of
     /// an inline frame: docs/wire/yojimbo.md, section 1).
     pub inline_max: usize,
@@ -147,6 +153,8 @@ impl Default for Params {
             bulk_return: 0.85,
             bulk_step: 2_000.0,
             bulk_growth: 0.003,
+            mtu_payload_max: 0,
+            mtu_asks_first: false,
             inline_max: 7000,
             block_max: 262_144,
             outbox_messages_max: 1024,
@@ -179,7 +187,7 @@ impl Params {
 /// always fits; and how large its packets may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Framing {
-    /// Payload of a packet that stays one datagram.
+    /// Payload of a packet that stays one datagram on every path.
     pub datagram: u16,
     /// Payload of the largest packet; only messages that do not fit one datagram use it.
     pub packet: u16,
@@ -197,6 +205,8 @@ pub struct Framing {
     pub messages_max: u16,
     /// Everything below the payload (IP, UDP, encryption, header), for byte rates only.
     pub below: u16,
+    /// What a datagram adds to the payload at most.
+    pub around: u16,
 }
 
 impl Framing {

@@ -8,6 +8,11 @@ impl Sender {
         if number >= self.next_number {
             return Acked::Unknown;
         }
+        if self.datagrams.on_probe_acked(now, number) {
+            self.counters.packets_acked += 1;
+            self.largest_acked = self.largest_acked.max(Some(number));
+            return Acked::News;
+        }
         let Some(sent) = self.in_flight.get_mut(number) else {
             // Forgotten, or never worth remembering; but those before it may now be overtaken.
             self.largest_acked = self.largest_acked.max(Some(number));
@@ -27,6 +32,9 @@ impl Sender {
             self.unsettled -= 1;
         }
         self.pace.on_acked(now, usize::from(sent.wire_bytes));
+        if sent.large {
+            self.datagrams.on_large_acked(number);
+        }
         if was == Fate::Lost {
             self.on_spurious(now);
         }
@@ -115,7 +123,7 @@ impl Sender {
                 let late = sent.at + patience;
                 let overtaken = self.reordering == 0 && number + GAP <= largest;
                 if overtaken || late <= now {
-                    self.on_lost(number);
+                    self.on_lost(now, number);
                 } else {
                     settled = false;
                     self.loss_at = earlier(self.loss_at, late);
@@ -140,7 +148,7 @@ impl Sender {
             let at = sent.at;
             if sent.fate == Fate::Unknown {
                 if at + ARTICLE_LOST <= now {
-                    self.on_lost(number);
+                    self.on_lost(now, number);
                 } else {
                     settled = false;
                     let again = at + after;
@@ -202,7 +210,7 @@ impl Sender {
         self.counters.packets_lost = self.counters.packets_lost.saturating_sub(1);
     }
 
-    fn on_lost(&mut self, number: u64) {
+    fn on_lost(&mut self, now: Timestamp, number: u64) {
         let Some(sent) = self.in_flight.get_mut(number) else {
             return;
         };
@@ -210,6 +218,9 @@ impl Sender {
         let sent = *sent;
         self.counters.packets_lost += 1;
         self.pace.on_lost();
+        if sent.large {
+            self.datagrams.on_large_lost(now, number);
+        }
         if sent.has_items() {
             self.unsettled -= 1;
             if !sent.expired {
@@ -285,7 +296,7 @@ impl Sender {
                 .front()
                 .is_some_and(|sent| sent.fate == Fate::Unknown)
             {
-                self.on_lost(number);
+                self.on_lost(now, number);
             }
             self.in_flight.pop();
         }

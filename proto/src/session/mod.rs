@@ -102,6 +102,12 @@ pub trait Session: Send {
     /// size now. While it is false, the owner stops reading from the backend.
     fn has_room(&self) -> bool;
 
+    /// The longest message that fills one datagram now: what a stream without messages of its own is
+    /// best cut into. A limit on top of whoever asks.
+    fn piece_bytes(&self) -> usize {
+        usize::MAX
+    }
+
     /// When this session next wants `handle_timeout`; `None` only after it closed.
     fn poll_timeout(&self) -> Option<Deadline>;
 

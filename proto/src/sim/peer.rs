@@ -21,6 +21,7 @@ pub const FRAMING: Framing = Framing {
     fragment: 1024,
     messages_max: 256,
     below: 60,
+    around: 34,
 };
 
 /// Everything below the connection packet but the acks: IPv4 and UDP, netcode's prefix, sequence

@@ -30,6 +30,8 @@ pub(super) enum Rules {
 /// Makes servers and clients that fit each other; each with keys, tokens and seeds of its own.
 pub(super) struct Game {
     rules: Rules,
+    /// The clients'.
+    dialling: Rules,
     seed: u64,
     random: Random,
     /// What tokens say of it, in seconds.
@@ -48,6 +50,7 @@ impl Acceptor for Closed {
 impl Game {
     pub(super) fn new(rules: Rules, seed: u64) -> Self {
         Self {
+            dialling: rules.clone(),
             rules,
             seed,
             random: Random::new(seed),
@@ -61,6 +64,11 @@ impl Game {
             timeout: secs,
             ..self
         }
+    }
+
+    /// The same with clients that have other rules of the same protocol.
+    pub(super) fn dialled_by(self, dialling: Rules) -> Self {
+        Self { dialling, ..self }
     }
 
     pub(super) fn seed(&self) -> u64 {
@@ -91,7 +99,7 @@ impl Game {
     /// The session of such a client.
     pub(super) fn session(&mut self, now: Now, client: usize) -> Box<dyn Session> {
         let seed = self.random.next();
-        match self.rules.clone() {
+        match self.dialling.clone() {
             Rules::Gaffer(params) => Box::new(gaffer::Session::dial(&params, seed, now)),
             Rules::Rudp(params) => Box::new(rudp::Session::dial(params, now)),
             Rules::Yojimbo(params) => {

@@ -7,6 +7,7 @@ mod gaffer;
 mod games;
 mod liars;
 mod nonces;
+mod path_mtu;
 mod quiet;
 mod rudp;
 mod scenario;

@@ -251,6 +251,10 @@ impl crate::session::Session for Connector {
         self.session().is_some_and(Session::has_room)
     }
 
+    fn piece_bytes(&self) -> usize {
+        self.session().map_or(usize::MAX, Session::piece_bytes)
+    }
+
     fn poll_timeout(&self) -> Option<Deadline> {
         match &self.stage {
             Stage::Talking(session) => session.poll_timeout(),

@@ -168,9 +168,11 @@ impl Outgoing {
         header.emit(out);
         let body = out.len();
         self.write_packet(profile, out);
+        let plan = self.sender.planned();
+        out.resize(out.len().max(body + usize::from(plan.padded_to)), 0);
         let length = out.len() - body;
         self.written = Some((number, length + BELOW));
-        if length > profile.limits().fragment_above {
+        if length > profile.limits().fragment_above.max(plan.datagram.into()) {
             let packet = out.split_off(body);
             out.truncate(start);
             self.large = Some(Box::new(Large {

@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::channels::{Delivery, Layout, Profile};
+use super::netcode::wire::{Sizes, TAG_BYTES};
+use super::reliable::HEADER_BYTES_MAX;
 use crate::sender::{self, Framing, Lane};
 use crate::session::AckPolicy;
 
@@ -64,14 +66,38 @@ impl Params {
         }
     }
 
-    /// The longest message that fills one datagram and no more: what a stream without messages of its
-    /// own is cut into. A profile without such messages sends blocks of one fragment.
-    pub fn piece_bytes(&self) -> usize {
+    /// Lets packets grow up to what an IP packet of `mtu` bytes holds, where path and peer take it.
+    /// `asks_first`: without a sign that the peer does.
+    #[must_use]
+    pub fn with_path_mtu(mut self, mtu: u16, asks_first: bool) -> Self {
+        let packet = self.profile.limits().packet_bytes_max;
+        let payload = usize::from(mtu.saturating_sub(IP_UDP_MAX + AROUND)).min(packet);
+        let mut sender = sender::Params::clone(&self.sender);
+        sender.mtu_payload_max = payload as u16;
+        sender.mtu_asks_first = asks_first;
+        self.sender = Arc::new(sender);
+        self
+    }
+
+    /// The longest message that fills one packet with this payload and no more: what a stream without
+    /// messages of its own is cut into. A profile without such messages sends blocks of one fragment.
+    pub fn piece_bytes(&self, payload: u16) -> usize {
         let framing = self.framing();
         let overhead = framing.packet_overhead + framing.lane_overhead + framing.message_overhead;
-        let datagram = usize::from(framing.datagram.saturating_sub(overhead));
         let block = self.sender.block_max.min(framing.fragment.into());
-        self.sender.inline_max.max(block).min(datagram)
+        let longest = self.sender.inline_max.max(block);
+        longest.min(payload.saturating_sub(overhead).into())
+    }
+
+    /// The same of the largest packets there may be.
+    pub fn piece_bytes_max(&self) -> usize {
+        let base = self.profile.limits().fragment_above as u16;
+        self.piece_bytes(base.max(self.sender.mtu_payload_max))
+    }
+
+    /// What netcode packets of these sessions may be: the standard's sizes, or what larger packets need.
+    pub(super) fn sizes(&self) -> Sizes {
+        Sizes::with_payload(self.sender.mtu_payload_max + HEADER_BYTES_MAX as u16)
     }
 
     /// The channels, as the sender sees them.
@@ -106,12 +132,19 @@ impl Params {
                 .min()
                 .unwrap_or(1),
             below: BELOW as u16,
+            around: AROUND,
         }
     }
 }
 
 /// Bytes under a connection packet: IPv4 and UDP headers, netcode's prefix and tag, reliable's header.
 pub(super) const BELOW: usize = 28 + 4 + 16 + 9;
+
+/// What a datagram adds to a connection packet at most: netcode's prefix and tag, reliable's header.
+const AROUND: u16 = (9 + TAG_BYTES + HEADER_BYTES_MAX) as u16;
+
+/// IPv6 and UDP headers.
+const IP_UDP_MAX: u16 = 40 + 8;
 
 #[cfg(test)]
 mod tests {
@@ -143,7 +176,7 @@ mod tests {
     #[test]
     fn a_piece_fills_one_datagram() {
         let params = Params::default();
-        let piece = params.piece_bytes();
+        let piece = params.piece_bytes_max();
         assert!(piece > 1_100, "{piece} of 1152 bytes");
         assert_eq!(datagrams(&params, piece), 1);
         assert_eq!(datagrams(&params, 1_153), 2, "no datagram holds it");
@@ -160,9 +193,9 @@ mod tests {
             Params::new(profile, sender::Params::default())
         };
         let short = Layout::Bytes { min: 0, max: 200 };
-        assert_eq!(with(true, vec![short]).piece_bytes(), 200);
+        assert_eq!(with(true, vec![short]).piece_bytes_max(), 200);
         let blocks = with(false, vec![short, Layout::Block]);
-        assert_eq!(blocks.piece_bytes(), 1_024, "one fragment");
+        assert_eq!(blocks.piece_bytes_max(), 1_024, "one fragment");
         assert_eq!(datagrams(&blocks, 1_024), 1);
     }
 }

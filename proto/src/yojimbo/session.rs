@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::incoming::{Heard, Incoming, Trouble};
+use super::netcode::wire::Sizes;
 use super::netcode::{DISCONNECT_REPEATS, Link, Received, Seat, Seated};
 use super::outgoing::Outgoing;
 use super::params::Params;
@@ -107,8 +108,9 @@ impl Session {
         }
     }
 
-    fn new(now: Now, params: Arc<Params>, link: Link, phase: Phase, seed: u64) -> Self {
+    fn new(now: Now, params: Arc<Params>, mut link: Link, phase: Phase, seed: u64) -> Self {
         let link_origin = link.origin();
+        link.set_sizes(params.sizes());
         Self {
             link,
             phase,
@@ -241,8 +243,15 @@ impl crate::session::Session for Session {
         if matches!(self.phase, Phase::Closed { .. }) {
             return Err(Reject::UnknownPeer);
         }
-        let result = match self.link.open(now, datagram)? {
-            Received::Payload { bytes, .. } => self.handle_payload(now, bytes),
+        let is_large = Sizes::is_beyond_standard(datagram);
+        let opened = self.link.open(now, datagram)?;
+        let result = match opened {
+            Received::Payload { bytes, .. } => {
+                self.outgoing
+                    .sender
+                    .on_datagram_heard(now.mono, bytes.len(), is_large);
+                self.handle_payload(now, bytes)
+            }
             Received::KeepAlive { .. } | Received::Handshake => Ok(()),
             Received::Disconnect => {
                 self.end(CloseReason::PeerDisconnect);
@@ -389,6 +398,10 @@ impl crate::session::Session for Session {
         .into_iter()
         .flatten()
         .min()
+    }
+
+    fn piece_bytes(&self) -> usize {
+        self.params.piece_bytes(self.outgoing.sender.datagram())
     }
 
     fn is_urgent(&self) -> bool {

@@ -134,6 +134,14 @@ pub struct Side<'a> {
     pub scratch: &'a mut Scratch,
 }
 
+impl Side<'_> {
+    /// How the stream is cut into messages now.
+    fn codec(&self) -> FrameCodec {
+        let piece = self.endpoint.piece_bytes(self.id);
+        self.rules.codec.cut_to(piece)
+    }
+}
+
 /// Buffers that all streams of a worker share, so that a peer owns memory only while it waits.
 #[derive(Debug)]
 pub struct Scratch {

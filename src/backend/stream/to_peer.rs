@@ -26,7 +26,7 @@ impl Stream {
         rest.clear();
         at = 0;
         let mut budget = READ_BYTES;
-        let read_bytes = side.rules.codec.read_bytes(READ_BYTES);
+        let read_bytes = side.codec().read_bytes(READ_BYTES);
         while forwarded == Forwarded::NeedsMore && self.readable && budget > 0 {
             if at > 0 {
                 buffer.copy_within(at..end, 0);
@@ -91,11 +91,12 @@ impl Stream {
             *at = bytes.len();
             return Forwarded::NeedsMore;
         }
+        let codec = side.codec();
         loop {
             if side.room_left == 0 || !side.endpoint.has_room(side.id) {
                 return Forwarded::NoRoom;
             }
-            let frame = match side.rules.codec.decode(&bytes[*at..]) {
+            let frame = match codec.decode(&bytes[*at..]) {
                 Ok(Some(frame)) => frame,
                 Ok(None) => return Forwarded::NeedsMore,
                 Err(error) => {

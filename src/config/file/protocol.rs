@@ -46,6 +46,7 @@ pub(crate) struct Yojimbo {
     pub(crate) max_packet_size: Size,
     pub(crate) fragment_above: Size,
     pub(crate) packet_fragment_size: Size,
+    pub(crate) path_mtu_max: Size,
     pub(crate) channel: Vec<YojimboChannel>,
     pub(crate) message: Vec<YojimboMessage>,
 }
@@ -59,6 +60,8 @@ impl Default for Yojimbo {
             fragment_above: Size::of("1152B"),
             // The library's; another size is dropped in silence.
             packet_fragment_size: Size::of("1KiB"),
+            // Jumbo frames, and loopback.
+            path_mtu_max: Size::of("9000B"),
             channel: vec![
                 YojimboChannel::default(),
                 YojimboChannel {

@@ -49,10 +49,12 @@ impl Checker<'_> {
             file::Protocol::Yojimbo => {
                 let netcode = typed.netcode.get_or_insert_default();
                 let netcode = self.netcode(at, netcode);
-                let profile = self.profile(at, typed.yojimbo.get_or_insert_default());
+                let own = typed.yojimbo.get_or_insert_default();
+                let profile = self.profile(at, own);
                 Protocol::Yojimbo(Yojimbo {
                     netcode: netcode?,
                     profile: profile?,
+                    path_mtu_max: self.path_mtu_max(at, own),
                 })
             }
             file::Protocol::Gaffer => {
@@ -173,6 +175,12 @@ impl Checker<'_> {
                 None
             }
         }
+    }
+
+    /// The least that IPv6 allows, which is never looked beyond, to the most that IP can say.
+    pub(super) fn path_mtu_max(&mut self, at: &str, typed: &file::Yojimbo) -> u16 {
+        let key = format!("{at}.yojimbo.path_mtu_max");
+        self.size(&key, &typed.path_mtu_max, 1280..=u64::from(u16::MAX)) as u16
     }
 
     fn channel(&mut self, at: &str, typed: &file::YojimboChannel) -> ChannelProfile {

@@ -107,7 +107,8 @@ impl Checker<'_> {
         self.only_its_own(at, typed.protocol, given);
         Some(match typed.protocol {
             file::Protocol::Yojimbo => {
-                let profile = self.profile(at, typed.yojimbo.get_or_insert_default());
+                let own = typed.yojimbo.get_or_insert_default();
+                let (profile, path_mtu_max) = (self.profile(at, own), self.path_mtu_max(at, own));
                 let netcode = typed.netcode.get_or_insert_default();
                 let at = format!("{at}.netcode");
                 let tokens = self.token_source(&at, netcode);
@@ -135,6 +136,7 @@ impl Checker<'_> {
                     Protocol::Yojimbo(Yojimbo {
                         netcode,
                         profile: profile?,
+                        path_mtu_max,
                     }),
                     Some(tokens?),
                 )

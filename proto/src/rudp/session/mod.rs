@@ -387,6 +387,7 @@ impl Interface for Session {
 
     fn stats(&self) -> Stats {
         Stats {
+            datagram_bytes: self.params.mtu as u16,
             outbox_messages: self.outgoing.unsent() as u32,
             outbox_bytes: self.outgoing.queued_bytes() as u32,
             assembly_bytes: self.incoming.held() as u32,

@@ -64,7 +64,7 @@ impl Plan {
             }
         }
         acts.sort_by_key(|(at, _)| *at);
-        Self {
+        let mut plan = Self {
             clients: 1 + random.below(4) as usize,
             up: traffic(random, &rules),
             down: traffic(random, &rules),
@@ -77,6 +77,25 @@ impl Plan {
             deaf: random.happens(0.3),
             acts,
             rules,
+        };
+        plan.draw_sizes(random);
+        plan
+    }
+
+    /// Datagrams that may grow, over a path that may be narrower, with enough to say to find out.
+    fn draw_sizes(&mut self, random: &mut Random) {
+        let Rules::Yojimbo(params) = &self.rules else {
+            return;
+        };
+        if coin(random) {
+            return;
+        }
+        let params = yojimbo::Params::clone(params).with_path_mtu(9_000, coin(random));
+        self.rules = Rules::Yojimbo(Arc::new(params));
+        self.weather.mtu = [0, 1_500, 1_400, 1_300][random.below(4) as usize];
+        // Blocks go one at a time: so many would take longer than a world lasts.
+        if coin(random) && *self.up.sizes.end() <= 3_000 {
+            (self.up.messages, self.up.burst) = (2_000, 200);
         }
     }
 }

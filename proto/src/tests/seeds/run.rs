@@ -184,6 +184,7 @@ impl Run {
     pub(super) fn calm(&mut self) {
         let calm = Conditions {
             delay: Duration::from_millis(20),
+            mtu: self.plan.weather.mtu,
             ..Conditions::default()
         };
         self.world.set_weather(calm, calm);

@@ -1,0 +1,149 @@
+//! How long the datagrams of one session are: the wire's own for messages, and for bulk what the path and
+//! the peer were found to take.
+
+use super::path_mtu::PathMtu;
+use super::*;
+
+/// What is known of datagrams that not every path takes.
+#[derive(Debug)]
+pub(super) struct Datagrams {
+    /// The peer takes them, or may be asked whether it does.
+    are_taken: bool,
+    /// From the first time that they would have helped.
+    search: Option<Box<PathMtu>>,
+    /// Datagrams of the peer that were as full as they get, one soon after the other.
+    full_heard: u8,
+}
+
+impl Datagrams {
+    pub(super) fn new(params: &Params) -> Self {
+        Self {
+            are_taken: params.mtu_asks_first,
+            search: None,
+            full_heard: 0,
+        }
+    }
+
+    /// Packet `number` was acknowledged; whether it was a probe.
+    pub(super) fn on_probe_acked(&mut self, now: Timestamp, number: u64) -> bool {
+        let search = self.search.as_mut();
+        search.is_some_and(|search| search.on_probe_acked(now, number))
+    }
+
+    pub(super) fn on_large_acked(&mut self, number: u64) {
+        if let Some(search) = &mut self.search {
+            search.on_large_acked(number);
+        }
+    }
+
+    pub(super) fn on_large_lost(&mut self, now: Timestamp, number: u64) {
+        if let Some(search) = &mut self.search {
+            search.on_large_lost(now, number);
+        }
+    }
+
+    /// The search, from now on if there was none and if there is anything to look for.
+    fn search(&mut self, params: &Params, framing: &Framing) -> Option<&mut PathMtu> {
+        if self.search.is_none() {
+            let max = params.mtu_payload_max.min(framing.packet);
+            let search = PathMtu::new(framing.datagram, max, framing.around);
+            self.are_taken = search.is_some();
+            self.search = search.map(Box::new);
+        }
+        self.search.as_deref_mut()
+    }
+}
+
+impl Sender {
+    /// A datagram of the peer with so much payload is being handled. One that not every path takes
+    /// shows that the peer takes such datagrams as well.
+    pub fn on_datagram_heard(&mut self, now: Timestamp, payload: usize, is_large: bool) {
+        let datagrams = &mut self.datagrams;
+        datagrams.are_taken |= is_large;
+        if now.since(self.heard.last()) > BULK_PAUSE_MAX {
+            datagrams.full_heard = 0;
+        }
+        let is_full = payload > 7 * usize::from(self.framing.datagram) / 8;
+        datagrams.full_heard = datagrams.full_heard.saturating_add(is_full.into());
+    }
+
+    /// The largest payload that is known to arrive in one datagram, and that leaves soon at this rate.
+    pub fn datagram(&self) -> u16 {
+        match &self.datagrams.search {
+            Some(search) => search.payload(self.soon_gone()),
+            None => self.framing.datagram,
+        }
+    }
+
+    /// Payload that leaves within [`DATAGRAM_TIME`]. A slow sender gains little by larger datagrams: each
+    /// would be late as a whole, and lost as a whole.
+    fn soon_gone(&self) -> u16 {
+        let rate = self.pace.bulk_rate(&self.params).unwrap_or(0.0);
+        (rate * DATAGRAM_TIME.as_secs_f64()) as u16
+    }
+
+    /// Whether a packet of padding leaves now, to find out if larger datagrams arrive: it does while so
+    /// much waits that they would help, or while so much comes from a peer that may not try them before
+    /// it heard one.
+    pub(super) fn plan_mtu_probe(&mut self, now: Timestamp) -> bool {
+        if !self.datagrams.are_taken || self.pace.bulk_rate(&self.params).is_none() {
+            return false;
+        }
+        let hears_bulk = self.params.mtu_asks_first && self.datagrams.full_heard >= FULL_HEARD;
+        if !hears_bulk && !self.has_backlog() {
+            return false;
+        }
+        // Of who only listens nobody knows the rate, and the peer waits for the news.
+        let limit = if hears_bulk {
+            u16::MAX
+        } else {
+            self.soon_gone()
+        };
+        let patience = self.answer_time();
+        let search = self.datagrams.search(&self.params, &self.framing);
+        let Some(size) = search.and_then(|search| search.due(now, patience, limit)) else {
+            return false;
+        };
+        self.plan.clear();
+        self.plan.datagram = size;
+        self.plan.padded_to = size;
+        true
+    }
+
+    fn has_backlog(&self) -> bool {
+        let enough = BACKLOG * usize::from(self.framing.datagram);
+        self.lanes.iter().any(|queue| match queue {
+            // A block's pieces have their length from the wire.
+            Queue::Reliable { outbox, .. } => {
+                outbox.front_block().is_none() && outbox.fresh_bytes() > enough
+            }
+            Queue::Unreliable(_) => false,
+        })
+    }
+
+    /// The planned packet left under `number`: was it a probe, or one large datagram?
+    pub(super) fn note_datagram(&mut self, now: Timestamp, number: u64, wire_bytes: usize) {
+        let Some(search) = &mut self.datagrams.search else {
+            return;
+        };
+        if self.plan.is_mtu_probe() {
+            search.on_probe_sent(now, number);
+        } else if let Some(sent) = self.in_flight.get_mut(number) {
+            let payload = wire_bytes.saturating_sub(self.framing.below.into());
+            let large = usize::from(self.framing.datagram) + 1..=self.plan.datagram.into();
+            sent.large = large.contains(&payload);
+        }
+    }
+}
+
+/// Datagrams that must wait for larger ones to be worth a try.
+const BACKLOG: usize = 16;
+
+/// As the timer of the bulk rate: what leaves at once at most.
+const DATAGRAM_TIME: Duration = Duration::from_millis(4);
+
+/// Full datagrams of a peer that sends bulk.
+const FULL_HEARD: u8 = 64;
+
+/// Such a peer pauses no longer than this: a game does, between two frames.
+const BULK_PAUSE_MAX: Duration = Duration::from_millis(15);

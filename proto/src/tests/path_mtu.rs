@@ -1,0 +1,187 @@
+//! One fast connection over paths that take datagrams of different lengths.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::games::{Game, Rules};
+use super::scenario::Scenario;
+use crate::sim::{Conditions, Traffic, Way};
+use crate::yojimbo::Params;
+
+/// Datagrams of one way, by length: how many carried something, roughly.
+#[derive(Clone, Default)]
+struct Lengths(Rc<RefCell<Vec<usize>>>);
+
+impl Lengths {
+    /// Of those that leave from now on.
+    fn watch(scenario: &mut Scenario, way: Way) -> Self {
+        let lengths = Self::default();
+        let seen = lengths.0.clone();
+        scenario.set_watch(Box::new(move |_, going, datagram: &[u8]| {
+            if going == way {
+                seen.borrow_mut().push(datagram.len());
+            }
+        }));
+        lengths
+    }
+
+    fn largest(&self) -> usize {
+        self.0.borrow().iter().copied().max().unwrap_or(0)
+    }
+
+    /// Datagrams longer than this.
+    fn above(&self, length: usize) -> usize {
+        let lengths = self.0.borrow();
+        lengths.iter().filter(|&&one| one > length).count()
+    }
+
+    /// Datagrams up to this length and not much shorter.
+    fn near(&self, length: usize) -> usize {
+        self.above(length - length / 8) - self.above(length)
+    }
+
+    fn forget(&self) {
+        self.0.borrow_mut().clear();
+    }
+}
+
+fn ours(asks_first: bool) -> Rules {
+    Rules::Yojimbo(Arc::new(Params::default().with_path_mtu(9_000, asks_first)))
+}
+
+fn stock() -> Rules {
+    Rules::Yojimbo(Arc::new(Params::default()))
+}
+
+/// More than leaves at once, in messages of which any datagram holds several.
+fn bulk(messages: u64) -> Traffic {
+    Traffic {
+        messages,
+        sizes: 50..=150,
+        burst: 400,
+        every: Duration::from_millis(1),
+        ..Traffic::default()
+    }
+}
+
+fn path(mtu: usize) -> Conditions {
+    Conditions {
+        delay: Duration::from_millis(5),
+        mtu,
+        ..Conditions::default()
+    }
+}
+
+fn game(server: Rules, client: Rules) -> Game {
+    Game::new(server, 61).dialled_by(client)
+}
+
+const ALL: Duration = Duration::from_secs(60);
+
+#[test]
+fn datagrams_grow_to_what_the_path_takes() {
+    for (mtu, longest) in [
+        (0, 8_226),
+        (9_000, 8_226),
+        (1_500, 1_452),
+        (1_450, 1_412),
+        (1_400, 1_372),
+        (1_280, 1_186),
+    ] {
+        let (up, silent) = (bulk(60_000), Traffic::silent());
+        let mut game = game(ours(false), ours(true));
+        let mut scenario = Scenario::new(&mut game, 1, path(mtu), &up, &silent);
+        let lengths = Lengths::watch(&mut scenario, Way::Up);
+        scenario.deliver_all_within(ALL);
+        let (full, probes) = (lengths.near(longest), lengths.above(longest));
+        assert!(full > 500, "MTU {mtu}: {full} of about {longest} bytes");
+        let refused = if mtu == 0 || mtu == 9_000 {
+            0..1
+        } else {
+            3..10
+        };
+        assert!(refused.contains(&probes), "MTU {mtu}: {probes} probes");
+        assert_eq!(scenario.network().0.too_long, probes as u64);
+    }
+}
+
+/// A server sends none to a peer that sent it none, and a client of ours sends one when it hears much.
+#[test]
+fn a_server_learns_from_its_client_that_larger_datagrams_are_taken() {
+    let (down, silent) = (bulk(200_000), Traffic::silent());
+    let mut of_ours = game(ours(false), ours(true));
+    let mut scenario = Scenario::new(&mut of_ours, 1, path(1_500), &silent, &down);
+    let lengths = Lengths::watch(&mut scenario, Way::Down);
+    scenario.deliver_all_within(ALL);
+    assert!(lengths.near(1_452) > 1_000, "{}", lengths.near(1_452));
+
+    let mut of_others = game(ours(false), stock());
+    let mut scenario = Scenario::new(&mut of_others, 1, path(1_500), &silent, &down);
+    let lengths = Lengths::watch(&mut scenario, Way::Down);
+    scenario.deliver_all_within(ALL);
+    assert_eq!(lengths.above(1_225), 0, "what netcode allows");
+}
+
+/// Datagrams that only the peer refuses are as good as lost: it is asked, and left alone.
+#[test]
+fn a_server_of_the_standard_is_asked_and_left_alone() {
+    let (up, silent) = (bulk(60_000), Traffic::silent());
+    let mut game = game(stock(), ours(true));
+    let mut scenario = Scenario::new(&mut game, 1, path(0), &up, &silent);
+    let lengths = Lengths::watch(&mut scenario, Way::Up);
+    scenario.deliver_all_within(ALL);
+    let asked = lengths.above(1_225);
+    assert!((3..=9).contains(&asked), "{asked} probes");
+}
+
+#[test]
+fn who_says_little_asks_nothing() {
+    let game_of_30_hz = Traffic {
+        messages: 300,
+        sizes: 0..=3_000,
+        every: Duration::from_millis(33),
+        ..Traffic::default()
+    };
+    let mut game = game(ours(false), ours(true));
+    let mut scenario = Scenario::new(&mut game, 1, path(0), &game_of_30_hz, &game_of_30_hz);
+    let lengths = Lengths::watch(&mut scenario, Way::Up);
+    scenario.deliver_all_within(ALL);
+    assert_eq!(lengths.above(1_225), 0);
+}
+
+/// Everything under way is too long from one moment to the next, and nobody says so.
+#[test]
+fn a_path_that_shrinks_loses_nothing() {
+    let (up, silent) = (bulk(200_000), Traffic::silent());
+    let mut game = game(ours(false), ours(true));
+    let mut scenario = Scenario::new(&mut game, 1, path(0), &up, &silent);
+    let lengths = Lengths::watch(&mut scenario, Way::Up);
+    scenario.run_for(Duration::from_secs(1));
+    assert!(lengths.above(7_000) > 100, "{}", lengths.above(7_000));
+    scenario.set_weather(path(1_400), path(1_400));
+    scenario.run_for(Duration::from_secs(1));
+    assert!(scenario.network().0.too_long > 4, "it was too long");
+    lengths.forget();
+    scenario.deliver_all_within(ALL);
+    let most = lengths.largest();
+    assert!((1_300..=1_372).contains(&most), "{most} bytes");
+}
+
+/// Large datagrams are lost like others, and that is no reason to send small ones.
+#[test]
+fn losses_do_not_make_datagrams_small() {
+    let (up, silent) = (bulk(60_000), Traffic::silent());
+    let lossy = Conditions {
+        loss: 0.05,
+        ..path(1_500)
+    };
+    let mut game = game(ours(false), ours(true));
+    let mut scenario = Scenario::new(&mut game, 1, lossy, &up, &silent);
+    let lengths = Lengths::watch(&mut scenario, Way::Up);
+    scenario.deliver_all_within(ALL);
+    assert!(scenario.network().0.lost > 100);
+    let (large, small) = (lengths.near(1_452), lengths.near(1_186));
+    assert!(large > 10 * small, "{large} large ones, {small} small ones");
+}
