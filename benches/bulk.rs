@@ -40,8 +40,13 @@ fn measure(size: usize, seconds: f64, through_link: bool) {
     let backend = Backend::start(Habit::Swallow);
     let place = Place::new();
     let server = Program::serve(&place, &backend.targets(), "u16be");
-    let link =
-        through_link.then(|| link::start(server.address, "delay=25ms loss=1% rate=100mbit", 1));
+    let link = through_link.then(|| {
+        link::start(
+            server.address,
+            "delay=25ms loss=1% rate=100mbit mtu=1500",
+            1,
+        )
+    });
     let remote = link.as_ref().map_or(server.address, Lag::address);
     let client = Program::connect(&place, remote, "u16be");
     let writer = Writer::start(client.address, size);

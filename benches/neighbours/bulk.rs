@@ -33,12 +33,12 @@ const PATHS: [Path; 3] = [
     },
     Path {
         name: "a link that only carries",
-        words: Some(""),
+        words: Some("mtu=1500"),
         warm_up: Duration::from_secs(1),
     },
     Path {
         name: "50 ms, 1 % loss, 100 Mbit/s",
-        words: Some("delay=25ms loss=1% rate=100mbit"),
+        words: Some("delay=25ms loss=1% rate=100mbit mtu=1500"),
         warm_up: Duration::from_secs(4),
     },
 ];
