@@ -48,7 +48,7 @@ impl PathMtu {
         let mut sizes = vec![base];
         sizes.extend(steps.into_iter().filter(|&size| base < size && size < max));
         sizes.extend((base < max).then_some(max));
-        (sizes.len() > 1).then(|| Self {
+        (sizes.len() > 1).then_some(Self {
             refused: sizes.len(),
             sizes,
             taken: 0,
