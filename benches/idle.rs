@@ -16,7 +16,6 @@
 
 mod stand;
 
-use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
 use stand::backend::hold_streams;
@@ -94,7 +93,8 @@ fn measure(peers: usize, seconds: f64) {
     let place = Place::new();
     // There are not enough ports for as many TCP streams from one address to another.
     let path = place.0.join("backend.sock");
-    hold_streams(UnixListener::bind(&path).unwrap());
+    // Let go of after the server: the next row needs the descriptors.
+    let _held = hold_streams(&path);
     let server = Program::serve(&place, &[format!("unix:{}", path.display())], "u16be");
     let empty = server.usage();
     let mut players = Players::new(server.address, Params::default());

@@ -15,7 +15,6 @@
 
 mod stand;
 
-use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -59,7 +58,7 @@ fn alone(count: usize) {
     ]);
     let place = Place::new();
     let path = place.0.join("backend.sock");
-    hold_streams(UnixListener::bind(&path).unwrap());
+    let _held = hold_streams(&path);
     let tcp = Backend::start_on(ADDRESSES, Habit::Swallow);
     for (name, targets) in [
         ("TCP", tcp.targets()),

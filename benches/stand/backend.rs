@@ -3,6 +3,7 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -96,24 +97,47 @@ impl Drop for Backend {
     }
 }
 
-/// Accepts streams and keeps them, in the background, until the other side is gone.
-pub fn hold_streams(listener: UnixListener) {
-    std::thread::spawn(move || {
+/// Streams that are accepted and kept, in the background, until this is dropped.
+pub struct HeldStreams {
+    path: PathBuf,
+    is_over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Keeps what comes to this socket.
+pub fn hold_streams(path: &Path) -> HeldStreams {
+    let listener = UnixListener::bind(path).unwrap();
+    let is_over = Arc::new(AtomicBool::new(false));
+    let told = is_over.clone();
+    let thread = std::thread::spawn(move || {
         let mut held = Vec::new();
         for stream in listener.incoming() {
+            if told.load(Ordering::Relaxed) {
+                return;
+            }
             match stream {
                 Ok(stream) => held.push(stream),
                 // Out of descriptors: the server's connects wait in the queue and time out.
                 Err(_) => std::thread::sleep(Duration::from_millis(10)),
             }
-            if held.first().is_some_and(|first: &UnixStream| {
-                first.set_nonblocking(true).ok();
-                matches!((&mut (&*first)).read(&mut [0]), Ok(0))
-            }) {
-                return;
-            }
         }
     });
+    HeldStreams {
+        path: path.to_owned(),
+        is_over,
+        thread: Some(thread),
+    }
+}
+
+impl Drop for HeldStreams {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        // Ends its wait for the next one.
+        let last = UnixStream::connect(&self.path);
+        if let (Ok(_), Some(thread)) = (last, self.thread.take()) {
+            thread.join().ok();
+        }
+    }
 }
 
 /// With room for a thousand who come in one instant: others would come again a second later.
