@@ -165,8 +165,9 @@ impl Bulk {
         self.grown_at = now;
         if self.starting {
             // It goes on while the path delivers what it is sent: half of it, a round trip later, while
-            // doubling.
-            let (times, enough) = if self.ceiling > 0.0 {
+            // doubling. Where an end was met, with care, until it is some way below.
+            let is_near_end = self.rate < DISPROVED * self.ceiling;
+            let (times, enough) = if is_near_end {
                 (AGAIN, 0.8)
             } else {
                 (2.0, 0.35)
@@ -319,6 +320,9 @@ const CLEAR_STEPS: u32 = 3;
 /// By this much then, and no more: the path's end was near once, and at twice what it takes, every packet
 /// that is made of several datagrams breaks.
 const AGAIN: f64 = 1.125;
+
+/// A rate of so many times what an end was met at, without meeting it, shows that it was none, or is gone.
+const DISPROVED: f64 = 4.0;
 
 /// Bytes of a full datagram, roughly.
 const DATAGRAM: f64 = 1100.0;

@@ -564,6 +564,39 @@ fn carried(size: usize) -> usize {
     pair.got[1].iter().map(|(_, payload)| payload.len()).sum()
 }
 
+/// A processor that was away while the rate was still low looks like the path's end. It is not, and
+/// what says so is a rate of some times that without any sign of a queue.
+#[test]
+fn an_end_that_was_none_is_soon_forgotten() {
+    let path = |delay| Conditions {
+        delay: Duration::from_millis(delay),
+        rate: 400_000_000,
+        ..Conditions::default()
+    };
+    let mut pair = Pair::new(Params::default(), path(1), 1);
+    let begin = pair.now;
+    let mut carried = Vec::new();
+    for millis in 1..=1_500 {
+        if let Some(delay) = [(130, 16), (190, 1)]
+            .into_iter()
+            .find(|(at, _)| *at == millis)
+        {
+            pair.links[0].set_conditions(path(delay.1));
+        }
+        while pair.peers[0].sender.has_room() {
+            pair.peers[0].sender.push(pair.now, 0, &[7; 1_000]).unwrap();
+        }
+        pair.run_until(begin + Duration::from_millis(millis));
+        carried.push(pair.got[1].len());
+    }
+    let (met, late) = (carried[200], carried[1_499] - carried[999]);
+    assert!(met < 1_000, "the end was met early: {met} kB until then");
+    assert!(
+        late > 8_000,
+        "{late} kB in the last half second, of 25,000 there are"
+    );
+}
+
 /// Large packets count as what they are in the bound of acknowledgements, and blocks do not wait for an
 /// acknowledgement that nobody hurries to send.
 #[test]
