@@ -99,9 +99,10 @@ impl Outgoing {
     }
 }
 
-/// Collected at most before a send. Of one peer's datagrams, these bytes are two segmented sends.
+/// Collected at most before a send. Of one peer's full datagrams, the standard's or those of bulk, these
+/// bytes are two segmented sends with nothing left over.
 const OUTGOING_DATAGRAMS: usize = 4 * BATCH;
-const OUTGOING_BYTES: usize = 2 * (SEGMENTED_BYTES_MAX - SEGMENT_MAX);
+const OUTGOING_BYTES: usize = 2 * (SEGMENTED_BYTES_MAX - 1_400);
 
 /// What the kernel takes as one segmented send: 64 datagrams on older kernels, and 64 KiB with
 /// headers.

@@ -19,6 +19,8 @@ struct Trouble {
     /// What a plain datagram then gets, and what becomes of four that were to leave as one.
     plain: Option<i32>,
     batch: &'static str,
+    /// Bytes of the longest datagram that leaves all the same.
+    longest: usize,
     /// What the program counts it as, when it comes to that.
     counted: Option<&'static str>,
 }
@@ -29,6 +31,7 @@ const TROUBLES: [Trouble; 6] = [
         mend: "ip route del prohibit 10.77.0.2/32",
         plain: Some(libc::EACCES),
         batch: DENIED,
+        longest: 0,
         counted: Some("other"),
     },
     Trouble {
@@ -36,6 +39,7 @@ const TROUBLES: [Trouble; 6] = [
         mend: "ip route del unreachable 10.77.0.2/32",
         plain: Some(libc::EHOSTUNREACH),
         batch: UNREACHABLE,
+        longest: 0,
         counted: Some("unreachable"),
     },
     Trouble {
@@ -43,6 +47,7 @@ const TROUBLES: [Trouble; 6] = [
         mend: "ip route del blackhole 10.77.0.2/32",
         plain: Some(libc::EINVAL),
         batch: INVALID,
+        longest: 0,
         counted: Some("other"),
     },
     Trouble {
@@ -50,6 +55,7 @@ const TROUBLES: [Trouble; 6] = [
         mend: "ip link set gate up",
         plain: Some(libc::ENETUNREACH),
         batch: UNREACHABLE,
+        longest: 0,
         counted: Some("unreachable"),
     },
     // EMSGSIZE, for those that leave as one: they must fit. The kernel cuts a plain datagram.
@@ -58,6 +64,8 @@ const TROUBLES: [Trouble; 6] = [
         mend: "ip link set gate mtu 1500",
         plain: None,
         batch: ONE_BY_ONE,
+        // As long as every link of IPv6 takes it: that much may be cut.
+        longest: 1_232,
         counted: None,
     },
     Trouble {
@@ -65,12 +73,13 @@ const TROUBLES: [Trouble; 6] = [
         mend: "iptables -D OUTPUT -p udp -j DROP",
         plain: Some(libc::EPERM),
         batch: DENIED,
+        longest: 0,
         counted: Some("other"),
     },
 ];
 
-const AS_ONE: &str = "4 left in 1 calls";
-const ONE_BY_ONE: &str = "4 left in 4 calls";
+const AS_ONE: &str = "4 left in 1 calls ";
+const ONE_BY_ONE: &str = "4 left in 4 calls ";
 const DENIED: &str = "0 left in 0 calls denied";
 const UNREACHABLE: &str = "0 left in 0 calls unreachable";
 const INVALID: &str = "0 left in 0 calls invalid";
@@ -103,6 +112,23 @@ pub fn probe() {
         errno.unwrap_or(0),
         kinds.join(",")
     );
+    println!("longest {}", longest_that_left(to));
+}
+
+/// Of datagrams that the kernel would rather cut than refuse: which of them leave whole.
+fn longest_that_left(to: SocketAddr) -> usize {
+    let any = SocketAddr::from(([0; 4], 0));
+    let lengths = [1_232, 1_233, 1_472, 1_473, 8_226];
+    let left = lengths.into_iter().filter(|&length| {
+        // A socket of its own for each: what one knows of the way it believes for a while.
+        let mut socket = UdpSocket::bind(any, Options::default()).unwrap();
+        let (mut outgoing, mut sent) = (Outgoing::default(), Sent::default());
+        outgoing.bytes().extend(vec![0; length]);
+        outgoing.push(to, None);
+        socket.send(&outgoing, &mut sent);
+        sent.datagrams == 1
+    });
+    left.max().unwrap_or(0)
 }
 
 /// Section "UDP errors" of docs/RELIABILITY.md, on a socket that serves everybody.
@@ -125,7 +151,7 @@ pub fn udp_errors(scale: Scale) {
         eprintln!("chaos udp_errors: no iptables here, EPERM IS NOT TESTED");
     }
     let calm = gate.space.run_self(PROBE, "errors");
-    assert_eq!(calm.trim(), format!("0 {AS_ONE}"));
+    assert_eq!(calm.trim(), format!("0 {AS_ONE}\nlongest 1472"));
     for _ in 0..scale.pick(1, 10) {
         for trouble in TROUBLES {
             let Trouble { make, mend, .. } = trouble;
@@ -142,7 +168,8 @@ pub fn udp_errors(scale: Scale) {
             // The neighbour and the route went with the interface.
             gate.space
                 .run("ip", &["route", "replace", "default", "via", PLAYERS]);
-            let expected = format!("{} {}", trouble.plain.unwrap_or(0), trouble.batch);
+            let (plain, longest) = (trouble.plain.unwrap_or(0), trouble.longest);
+            let expected = format!("{plain} {}\nlongest {longest}", trouble.batch);
             assert_eq!(said.trim(), expected, "{make}");
             let heard: u32 = players.all().iter().map(|player| player.heard).sum();
             let again = |all: &[crate::players::Player]| {

@@ -66,12 +66,16 @@ impl Params {
         }
     }
 
-    /// Lets packets grow up to what an IP packet of `mtu` bytes holds, where path and peer take it.
-    /// `asks_first`: without a sign that the peer does.
+    /// Lets packets grow up to what an IP packet of `mtu` bytes holds, where path and peer take it; up to
+    /// 1280, what every link of IPv6 takes, there is nothing to look for. `asks_first`: without a sign
+    /// that the peer takes more than the standard.
     #[must_use]
     pub fn with_path_mtu(mut self, mtu: u16, asks_first: bool) -> Self {
         let packet = self.profile.limits().packet_bytes_max;
-        let payload = usize::from(mtu.saturating_sub(IP_UDP_MAX + AROUND)).min(packet);
+        let payload = match mtu {
+            0..=EVERY_LINK => 0,
+            _ => usize::from(mtu - IP_UDP_MAX - AROUND).min(packet),
+        };
         let mut sender = sender::Params::clone(&self.sender);
         sender.mtu_payload_max = payload as u16;
         sender.mtu_asks_first = asks_first;
@@ -143,6 +147,9 @@ pub(super) const BELOW: usize = 28 + 4 + 16 + 9;
 /// What a datagram adds to a connection packet at most: netcode's prefix and tag, reliable's header.
 const AROUND: u16 = (9 + TAG_BYTES + HEADER_BYTES_MAX) as u16;
 
+/// Bytes of an IP packet that every link of IPv6 takes (RFC 8200, section 5).
+const EVERY_LINK: u16 = 1280;
+
 /// IPv6 and UDP headers.
 const IP_UDP_MAX: u16 = 40 + 8;
 
@@ -171,6 +178,24 @@ mod tests {
             count += 1;
         }
         count
+    }
+
+    #[test]
+    fn payloads_beyond_the_standard_follow_from_the_mtu() {
+        let payload = |mtu| {
+            let params = Params::default().with_path_mtu(mtu, false);
+            (params.sender.mtu_payload_max, params.sizes())
+        };
+        for none in [0, 576, 1_280] {
+            assert_eq!(payload(none), (0, Sizes::STANDARD));
+        }
+        assert_eq!(payload(1_500), (1_418, Sizes::with_payload(1_427)));
+        let largest = Sizes {
+            payload: 8_201,
+            datagram: 8_226,
+        };
+        assert_eq!(payload(9_000), (8_192, largest));
+        assert_eq!(payload(u16::MAX), (8_192, largest));
     }
 
     #[test]
