@@ -118,14 +118,16 @@ impl Params {
     /// What messages cost on this wire.
     pub(super) fn framing(&self) -> Framing {
         let profile = &self.profile;
+        let limits = profile.limits();
+        let packet = limits.packet_bytes_max.min(u16::MAX.into());
         let overhead = profile.overhead();
         let channels = profile.channels().iter();
         let fragment = channels
             .clone()
             .find(|channel| channel.is_reliable() && !channel.disable_blocks);
         Framing {
-            datagram: profile.limits().fragment_above as u16,
-            packet: profile.limits().packet_bytes_max as u16,
+            datagram: limits.fragment_above.min(packet) as u16,
+            packet: packet as u16,
             packet_overhead: overhead.packet,
             lane_overhead: overhead.list,
             message_overhead: overhead.message,
@@ -205,6 +207,30 @@ mod tests {
         assert!(piece > 1_100, "{piece} of 1152 bytes");
         assert_eq!(datagrams(&params, piece), 1);
         assert_eq!(datagrams(&params, 1_153), 2, "no datagram holds it");
+    }
+
+    /// The least and the most that a profile may say of its packets.
+    #[test]
+    fn messages_travel_in_packets_of_any_length() {
+        for (packet_bytes_max, longest, count) in [(1_024, 900, 1), (65_536, 60_000, 59)] {
+            let limits = Limits {
+                packet_bytes_max,
+                fragments_max: packet_bytes_max / 1_024,
+                ..Limits::default()
+            };
+            let channel = ChannelProfile {
+                disable_blocks: true,
+                ..Profile::default().channels()[0]
+            };
+            let message = Layout::Bytes {
+                min: 0,
+                max: longest,
+            };
+            let profile = Profile::new(vec![channel], vec![message], limits).unwrap();
+            let params = Params::new(profile, sender::Params::default());
+            assert_eq!(datagrams(&params, longest.into()), count);
+            assert!(usize::from(params.framing().datagram) <= packet_bytes_max);
+        }
     }
 
     #[test]
