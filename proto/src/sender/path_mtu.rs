@@ -48,7 +48,12 @@ impl PathMtu {
         let mut sizes = vec![base];
         sizes.extend(steps.into_iter().filter(|&size| base < size && size < max));
         sizes.extend((base < max).then_some(max));
-        (sizes.len() > 1).then_some(Self {
+        (sizes.len() > 1).then(|| Self::begin(sizes))
+    }
+
+    /// A search through these sizes that knows nothing.
+    fn begin(sizes: Vec<u16>) -> Self {
+        Self {
             refused: sizes.len(),
             sizes,
             taken: 0,
@@ -59,7 +64,7 @@ impl PathMtu {
             acked: 0,
             lost: 0,
             black_holes: 0,
-        })
+        }
     }
 
     /// The largest payload that is known to arrive in one datagram, of those up to `limit`.
@@ -162,18 +167,11 @@ impl PathMtu {
             n => Duration::from_secs(1 << n.min(9)),
         };
         *self = Self {
-            sizes: std::mem::take(&mut self.sizes),
-            taken: 0,
-            refused: usize::MAX,
-            probe: None,
-            lost_probes: 0,
             not_before: now + pause,
             newest_acked: self.newest_acked,
-            acked: 0,
-            lost: 0,
             black_holes: self.black_holes.saturating_add(1),
+            ..Self::begin(std::mem::take(&mut self.sizes))
         };
-        self.refused = self.sizes.len();
     }
 }
 
