@@ -32,7 +32,7 @@ use to_peer::READ_BYTES;
 use super::Socket;
 use crate::config::UnreliablePolicy;
 use crate::counters::{ClosedBy, Direction, DropReason, WorkerCounters};
-use crate::framing::FrameCodec;
+use crate::framing::{FrameCodec, Framing};
 
 /// What all streams of a listener have in common.
 #[derive(Clone, Debug)]
@@ -137,8 +137,12 @@ pub struct Side<'a> {
 impl Side<'_> {
     /// How the stream is cut into messages now.
     fn codec(&self) -> FrameCodec {
-        let piece = self.endpoint.piece_bytes(self.id);
-        self.rules.codec.cut_to(piece)
+        let codec = self.rules.codec;
+        match codec.framing() {
+            Framing::Raw => codec.cut_to(self.endpoint.piece_bytes(self.id)),
+            // Frames are what they are, and each read would ask.
+            _ => codec,
+        }
     }
 }
 
