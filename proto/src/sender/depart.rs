@@ -115,7 +115,7 @@ impl Sender {
         });
         let fragment = self.plan.fragment.map(|fragment| Item {
             lane: fragment.lane,
-            fragment: fragment.index as u8,
+            fragment: fragment.index,
             id: fragment.id,
         });
         let items = items.chain(fragment);

@@ -15,7 +15,7 @@ use super::ring::give_back;
 pub(super) struct Item {
     pub(super) lane: Channel,
     /// Which fragment, if the message is a block.
-    pub(super) fragment: u8,
+    pub(super) fragment: u16,
     pub(super) id: u16,
 }
 

@@ -62,7 +62,7 @@ impl Sender {
             };
             if outbox.front_block().is_some_and(|(id, _)| id == item.id)
                 && let Some(block) = &mut outbox.block
-                && !block.on_acked(u16::from(item.fragment))
+                && !block.on_acked(item.fragment)
             {
                 continue;
             }
@@ -239,7 +239,7 @@ impl Sender {
             if outbox.front_block().is_some_and(|(id, _)| id == item.id)
                 && let Some(block) = &mut outbox.block
             {
-                block.on_lost(u16::from(item.fragment));
+                block.on_lost(item.fragment);
             } else {
                 outbox.on_lost(item.id);
             }

@@ -11,6 +11,8 @@ use crate::session::{AckPolicy, CloseReason};
 use crate::sim::{Conditions, Traffic};
 use crate::time::Now;
 use crate::yojimbo::Params;
+use crate::yojimbo::channels::{ChannelProfile, Delivery, Layout, Profile};
+use crate::yojimbo::reliable::Limits;
 
 fn game(params: Params, seed: u64) -> Game {
     Game::new(Rules::Yojimbo(Arc::new(params)), seed)
@@ -57,6 +59,30 @@ fn frames_of_all_sizes_and_blocks_keep_their_order() {
     let weather = path(20, 0.05);
     let mut scenario = scenario(9, weather, &up, &down);
     scenario.deliver_all_within(Duration::from_secs(300));
+}
+
+/// Both ways over a little loss, between two ends with this profile.
+fn deliver(channel: ChannelProfile, messages: Vec<Layout>, traffic: &Traffic) {
+    let profile = Profile::new(vec![channel], messages, Limits::default()).unwrap();
+    let params = Params::new(profile, crate::sender::Params::default());
+    let weather = path(20, 0.05);
+    let mut scenario = Scenario::new(&mut game(params, 17), 1, weather, traffic, traffic);
+    scenario.deliver_all_within(Duration::from_secs(100));
+    assert!(scenario.network().0.lost > 0);
+}
+
+#[test]
+fn a_block_may_have_more_than_256_fragments() {
+    let channel = ChannelProfile {
+        block_fragment_size: 64,
+        ..ChannelProfile::new(Delivery::ReliableOrdered)
+    };
+    let traffic = Traffic {
+        messages: 5,
+        sizes: 20_000..=40_000,
+        ..Traffic::default()
+    };
+    deliver(channel, vec![Layout::Block], &traffic);
 }
 
 #[test]
