@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use tidegate_proto::sender::{Lane, Params};
+use tidegate_proto::sender::{Blocks, Lane, Params};
 use tidegate_proto::sim::{Packet, Peer};
 use tidegate_proto::{Stats, Timestamp};
 
@@ -43,7 +43,15 @@ pub(crate) struct Tide(Peer);
 
 impl Tide {
     pub(crate) fn new(now: Timestamp, params: &Arc<Params>) -> Self {
-        let lanes = [Lane::Reliable { blocks: true }; 2];
+        let blocks = Blocks {
+            fragment: 1024,
+            bytes_max: 262_144,
+        };
+        let lane = Lane::Reliable {
+            blocks: Some(blocks),
+            window: 1024,
+        };
+        let lanes = [lane; 2];
         Self(Peer::new(now, params.clone(), &lanes))
     }
 }

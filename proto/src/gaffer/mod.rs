@@ -114,8 +114,6 @@ impl Params {
         };
         Arc::new(sender::Params {
             inline_max: inline,
-            block_max: self.message_max(),
-            outbox_messages_max: usize::from(receiver::WINDOW).min(self.sender.outbox_messages_max),
             ..self.sender.clone()
         })
     }
@@ -133,7 +131,6 @@ impl Params {
                 wire::MESSAGE_OVERHEAD as u16
             },
             fragment_overhead: wire::FRAGMENT_OVERHEAD as u16,
-            fragment: wire::FRAGMENT_BYTES as u16,
             messages_max: if is_raw { 1 } else { 255 },
             // IPv4, UDP and our header.
             below: 28 + wire::HEADER_BYTES as u16,
@@ -150,13 +147,18 @@ impl Params {
         }
     }
 
-    fn lanes(&self) -> &'static [sender::Lane] {
+    fn lanes(&self) -> Vec<sender::Lane> {
+        let blocks = sender::Blocks {
+            fragment: wire::FRAGMENT_BYTES as u16,
+            bytes_max: self.message_max() as u32,
+        };
+        let reliable = sender::Lane::Reliable {
+            blocks: Some(blocks),
+            window: receiver::WINDOW,
+        };
         match self.payload {
-            Payload::Raw { .. } => &[sender::Lane::Unreliable],
-            Payload::Messages => &[
-                sender::Lane::Reliable { blocks: true },
-                sender::Lane::Unreliable,
-            ],
+            Payload::Raw { .. } => vec![sender::Lane::Unreliable],
+            Payload::Messages => vec![reliable, sender::Lane::Unreliable],
         }
     }
 }

@@ -93,7 +93,7 @@ impl Session {
             numbering,
             received: Received::default(),
             sent: Sent::default(),
-            sender: Sender::new(now, params.sender(), params.framing(), params.lanes()),
+            sender: Sender::new(now, params.sender(), params.framing(), &params.lanes()),
             receiver: Receiver::new(params.message_max()),
             inbox: Inbox::new(params.inbox_refuse_above, params.inbox_accept_below),
             stats: Stats::default(),

@@ -82,8 +82,11 @@ impl Sender {
         let all = match &mut self.lanes[lane] {
             Queue::Unreliable(queue) => room.take_fleeting(plan, number, queue),
             Queue::Reliable { .. } if turn == Turn::Bulk && !bulk_open => true,
-            Queue::Reliable { outbox, .. } if outbox.front_block().is_some() => {
-                room.take_fragment(plan, number, outbox, old.is_some());
+            Queue::Reliable {
+                outbox,
+                blocks: Some(blocks),
+            } if outbox.front_block().is_some() => {
+                room.take_fragment(plan, number, outbox, blocks.fragment, old.is_some());
                 plan.is_bulk |= plan.fragment.is_some();
                 true
             }
@@ -365,14 +368,21 @@ impl Room {
         true
     }
 
-    fn take_fragment(&mut self, plan: &mut Plan, lane: Channel, outbox: &mut Outbox, probe: bool) {
+    fn take_fragment(
+        &mut self,
+        plan: &mut Plan,
+        lane: Channel,
+        outbox: &mut Outbox,
+        size: u16,
+        probe: bool,
+    ) {
         let Some((id, length)) = outbox.front_block() else {
             return;
         };
         if plan.fragment.is_some() {
             return;
         }
-        let size = u32::from(self.framing.fragment);
+        let size = u32::from(size);
         let count = length.div_ceil(size) as u16;
         let block = outbox
             .block

@@ -48,7 +48,7 @@ use crate::stats::Stats;
 use crate::time::{Deadline, Timestamp, Wake};
 
 pub use ack_timer::{AWAITED, LARGE, Received};
-pub use params::{Framing, Lane, Params, Profile};
+pub use params::{Blocks, Framing, Lane, Params, Profile};
 
 use ack_timer::AckTimer;
 use block::Block;
@@ -129,7 +129,10 @@ pub struct Sender {
 
 #[derive(Debug)]
 enum Queue {
-    Reliable { outbox: Outbox, blocks: bool },
+    Reliable {
+        outbox: Outbox,
+        blocks: Option<Blocks>,
+    },
     Unreliable(Fleeting),
 }
 
@@ -224,8 +227,8 @@ impl Sender {
     /// Nothing queued, nothing sent. At most 64 lanes.
     pub fn new(now: Timestamp, params: Arc<Params>, framing: Framing, lanes: &[Lane]) -> Self {
         let queue = |lane: &Lane| match *lane {
-            Lane::Reliable { blocks } => Queue::Reliable {
-                outbox: Outbox::default(),
+            Lane::Reliable { blocks, window } => Queue::Reliable {
+                outbox: Outbox::new(window),
                 blocks,
             },
             Lane::Unreliable => Queue::Unreliable(Fleeting::default()),
@@ -282,7 +285,10 @@ impl Sender {
             .ok_or(SendError::NoSuchChannel)?;
         let inline = params.inline_max.min(self.framing.message_max());
         let max = match queue {
-            Queue::Reliable { blocks: true, .. } => params.block_max,
+            Queue::Reliable {
+                blocks: Some(blocks),
+                ..
+            } => blocks.bytes_max as usize,
             Queue::Reliable { .. } | Queue::Unreliable(_) => inline,
         };
         if payload.len() > max {
@@ -311,11 +317,7 @@ impl Sender {
     pub fn has_room(&self) -> bool {
         self.lanes.iter().all(|queue| match queue {
             Queue::Reliable { outbox, blocks } => {
-                let largest = if *blocks {
-                    self.params.block_max
-                } else {
-                    self.params.inline_max
-                };
+                let largest = blocks.map_or(self.params.inline_max, |b| b.bytes_max as usize);
                 outbox.len() < self.params.outbox_messages_max
                     && outbox.held_bytes() + largest <= self.params.outbox_bytes_max
             }
@@ -363,14 +365,17 @@ impl Sender {
 
     /// Bytes of a planned fragment.
     pub fn fragment_payload(&self, fragment: Fragment) -> (&[u8], &[u8]) {
-        let Some(Queue::Reliable { outbox, .. }) = self.lanes.get(usize::from(fragment.lane))
+        let Some(Queue::Reliable {
+            outbox,
+            blocks: Some(blocks),
+        }) = self.lanes.get(usize::from(fragment.lane))
         else {
             return Default::default();
         };
         let Some(entry) = outbox.get(fragment.id) else {
             return Default::default();
         };
-        let size = usize::from(self.framing.fragment);
+        let size = usize::from(blocks.fragment);
         let from = usize::from(fragment.index) * size;
         let length = (entry.length as usize).saturating_sub(from).min(size);
         outbox.piece(entry, from, length)

@@ -56,8 +56,10 @@ impl Entry {
 }
 
 /// Messages of one reliable lane.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Outbox {
+    /// What the peer takes beyond the oldest id it has not acknowledged.
+    window: u16,
     /// Id of `entries[0]`: the oldest unacknowledged message.
     base: u16,
     entries: VecDeque<Entry>,
@@ -84,6 +86,23 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
+    pub(super) fn new(window: u16) -> Self {
+        Self {
+            window,
+            base: 0,
+            entries: VecDeque::new(),
+            started: 0,
+            lost: 0,
+            bytes: VecDeque::new(),
+            bytes_start: 0,
+            probe_next: 0,
+            copy_next: 0,
+            block: None,
+            blocks: 0,
+            released: 0,
+        }
+    }
+
     pub(super) fn push(&mut self, now: Timestamp, payload: &[u8], is_block: bool) {
         self.entries.push_back(Entry {
             start: self.bytes_start + self.bytes.len() as u64,
@@ -160,7 +179,7 @@ impl Outbox {
     /// Entries that may be in packets now, from the oldest: up to the first block that is not at
     /// the front, and only that block if it is.
     pub(super) fn sendable(&self) -> usize {
-        self.before_block().min(RECEIVE_WINDOW)
+        self.before_block().min(self.window.into())
     }
 
     fn before_block(&self) -> usize {
@@ -307,7 +326,7 @@ impl Outbox {
     pub(super) fn release_all(&mut self) {
         *self = Self {
             released: u16::try_from(self.unacked()).unwrap_or(u16::MAX),
-            ..Self::default()
+            ..Self::new(self.window)
         };
     }
 
@@ -321,6 +340,3 @@ impl Outbox {
         self.bytes.capacity() + self.entries.capacity() * size_of::<Entry>()
     }
 }
-
-/// What a peer takes beyond the oldest id it has not acknowledged; more would be a desync.
-const RECEIVE_WINDOW: usize = 1024;

@@ -104,13 +104,9 @@ pub struct Params {
     /// Larger datagrams are tried before one was heard from the peer. A peer that is not of our make may
     /// not take them; of one that sends them it is known.
     pub mtu_asks_first: bool,
-    /// Messages larger than this travel as blocks on lanes that have them (the profile's limit of
-    /// an inline frame: docs/wire/yojimbo.md, section 1).
+    /// Messages larger than this travel as blocks on lanes that have them.
     pub inline_max: usize,
-    /// The largest block.
-    pub block_max: usize,
-    /// Reliable messages queued or unacknowledged per lane. The peer's receive window: an id 1024
-    /// beyond the oldest unacknowledged one would be a desync.
+    /// Reliable messages queued or unacknowledged per lane.
     pub outbox_messages_max: usize,
     /// Their bytes. What is under way over 50 ms at 100 Mbit/s until a lost part of it has come again.
     pub outbox_bytes_max: usize,
@@ -156,7 +152,6 @@ impl Default for Params {
             mtu_payload_max: 0,
             mtu_asks_first: false,
             inline_max: 7000,
-            block_max: 262_144,
             outbox_messages_max: 1024,
             outbox_bytes_max: 2 << 20,
             unreliable_messages_max: 64,
@@ -199,8 +194,6 @@ pub struct Framing {
     pub message_overhead: u16,
     /// For a block's fragment.
     pub fragment_overhead: u16,
-    /// Bytes of a block in one fragment.
-    pub fragment: u16,
     /// Messages of one lane in one packet.
     pub messages_max: u16,
     /// Everything below the payload (IP, UDP, encryption, header), for byte rates only.
@@ -220,12 +213,23 @@ impl Framing {
 /// One channel of the protocol, as the sender sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lane {
-    /// Ids, acknowledged, in order. `blocks`: messages above
-    /// [`inline_max`](Params::inline_max) go in fragments; without, they are too large.
+    /// Ids, acknowledged, in order.
     Reliable {
-        /// Whether blocks are allowed.
-        blocks: bool,
+        /// How what fits no message goes in fragments; without, it is too large.
+        blocks: Option<Blocks>,
+        /// What the peer takes, counted from the oldest id it has not acknowledged; an id beyond
+        /// would be a desync.
+        window: u16,
     },
     /// Sent once, or dropped when newer ones need the room.
     Unreliable,
+}
+
+/// How the blocks of a lane travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Blocks {
+    /// Bytes of each fragment but the last.
+    pub fragment: u16,
+    /// Bytes of the largest block.
+    pub bytes_max: u32,
 }

@@ -56,7 +56,13 @@ impl Stage {
     /// The peer's clock is a little slow, so that its beat moves slowly past ours.
     fn new(beats: u32, conditions: Conditions, seed: u64) -> Self {
         let now = Timestamp::from_millis(1_000);
-        let lanes = [Lane::Reliable { blocks: false }, Lane::Unreliable];
+        let lanes = [
+            Lane::Reliable {
+                blocks: None,
+                window: 1024,
+            },
+            Lane::Unreliable,
+        ];
         let every = Duration::from_secs_f64(1.0003 / f64::from(beats));
         Self {
             now,

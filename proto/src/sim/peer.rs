@@ -18,7 +18,6 @@ pub const FRAMING: Framing = Framing {
     lane_overhead: 4,
     message_overhead: 5,
     fragment_overhead: 7,
-    fragment: 1024,
     messages_max: 256,
     below: 60,
     around: 34,

@@ -71,6 +71,23 @@ fn deliver(channel: ChannelProfile, messages: Vec<Layout>, traffic: &Traffic) {
     assert!(scenario.network().0.lost > 0);
 }
 
+/// A client with a short `messageReceiveQueueSize` ends the connection when an id goes beyond it.
+#[test]
+fn a_short_receive_queue_is_not_run_over() {
+    let channel = ChannelProfile {
+        receive_window: 64,
+        ..ChannelProfile::new(Delivery::ReliableOrdered)
+    };
+    let traffic = Traffic {
+        messages: 2_000,
+        burst: 500,
+        sizes: 0..=4,
+        ..Traffic::default()
+    };
+    let frame = Layout::Bytes { min: 0, max: 7000 };
+    deliver(channel, vec![frame], &traffic);
+}
+
 #[test]
 fn a_block_may_have_more_than_256_fragments() {
     let channel = ChannelProfile {

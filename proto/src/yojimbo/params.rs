@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::channels::{Delivery, Layout, Profile};
 use super::netcode::wire::{Sizes, TAG_BYTES};
 use super::reliable::HEADER_BYTES_MAX;
-use crate::sender::{self, Framing, Lane};
+use crate::sender::{self, Blocks, Framing, Lane};
 use crate::session::AckPolicy;
 
 /// How sessions behave.
@@ -44,14 +44,6 @@ impl Params {
             Layout::Block => 0,
         });
         sender.inline_max = inline.max().unwrap_or(0);
-        let blocks = profile
-            .channels()
-            .iter()
-            .filter(|channel| !channel.disable_blocks);
-        sender.block_max = blocks
-            .map(|channel| channel.block_bytes_max as usize)
-            .max()
-            .unwrap_or(0);
         // netcode's own keep-alives do.
         sender.keeps_alive = false;
         Self {
@@ -88,7 +80,13 @@ impl Params {
     pub fn piece_bytes(&self, payload: u16) -> usize {
         let framing = self.framing();
         let overhead = framing.packet_overhead + framing.lane_overhead + framing.message_overhead;
-        let block = self.sender.block_max.min(framing.fragment.into());
+        let mut channels = (0..).zip(self.profile.channels());
+        let reliable = channels.find(|(_, channel)| channel.is_reliable());
+        let block = reliable.and_then(|(index, channel)| {
+            let (_, bytes_max) = self.profile.blocks(index)?;
+            Some(bytes_max.min(channel.block_fragment_size.into()))
+        });
+        let block = block.unwrap_or(0);
         let longest = self.sender.inline_max.max(block);
         longest.min(payload.saturating_sub(overhead).into())
     }
@@ -106,13 +104,18 @@ impl Params {
 
     /// The channels, as the sender sees them.
     pub(super) fn lanes(&self) -> Vec<Lane> {
-        let lane = |channel: &super::channels::ChannelProfile| match channel.delivery {
+        let lane = |(index, channel): (u8, &super::channels::ChannelProfile)| match channel.delivery
+        {
             Delivery::ReliableOrdered => Lane::Reliable {
-                blocks: !channel.disable_blocks,
+                blocks: (self.profile.blocks(index)).map(|(_, bytes_max)| Blocks {
+                    fragment: channel.block_fragment_size,
+                    bytes_max: bytes_max as u32,
+                }),
+                window: channel.receive_window,
             },
             Delivery::UnreliableUnordered => Lane::Unreliable,
         };
-        self.profile.channels().iter().map(lane).collect()
+        (0..).zip(self.profile.channels()).map(lane).collect()
     }
 
     /// What messages cost on this wire.
@@ -122,9 +125,6 @@ impl Params {
         let packet = limits.packet_bytes_max.min(u16::MAX.into());
         let overhead = profile.overhead();
         let channels = profile.channels().iter();
-        let fragment = channels
-            .clone()
-            .find(|channel| channel.is_reliable() && !channel.disable_blocks);
         Framing {
             datagram: limits.fragment_above.min(packet) as u16,
             packet: packet as u16,
@@ -132,7 +132,6 @@ impl Params {
             lane_overhead: overhead.list,
             message_overhead: overhead.message,
             fragment_overhead: overhead.fragment,
-            fragment: fragment.map_or(1, |channel| channel.block_fragment_size),
             messages_max: channels
                 .map(|channel| channel.messages_per_packet_max)
                 .min()
@@ -165,13 +164,17 @@ mod tests {
 
     /// Datagrams that one message of so many bytes takes.
     fn datagrams(params: &Params, bytes: usize) -> usize {
+        datagrams_on(params, 0, bytes)
+    }
+
+    fn datagrams_on(params: &Params, channel: u8, bytes: usize) -> usize {
         let now = Now {
             mono: Timestamp::ZERO,
             unix_secs: 0,
         };
         let mut outgoing = Outgoing::new(now, params, 1);
         outgoing
-            .push(now, &params.profile, 0, &vec![7; bytes])
+            .push(now, &params.profile, channel, &vec![7; bytes])
             .unwrap();
         let mut count = 0;
         while outgoing.poll(now, (0, 0)) {
@@ -231,6 +234,21 @@ mod tests {
             assert_eq!(datagrams(&params, longest.into()), count);
             assert!(usize::from(params.framing().datagram) <= packet_bytes_max);
         }
+    }
+
+    /// Each channel has sizes of its own, and the client was compiled with them.
+    #[test]
+    fn blocks_travel_as_their_channel_says() {
+        let reliable = |block_fragment_size| ChannelProfile {
+            block_fragment_size,
+            ..ChannelProfile::new(Delivery::ReliableOrdered)
+        };
+        let channels = vec![reliable(1_024), reliable(600)];
+        let messages = vec![Layout::Bits(128), Layout::Block];
+        let profile = Profile::new(channels, messages, Limits::default()).unwrap();
+        let params = Params::new(profile, sender::Params::default());
+        assert_eq!(datagrams_on(&params, 0, 1_800), 2, "of 1024 and 776 bytes");
+        assert_eq!(datagrams_on(&params, 1, 1_800), 3, "of 600 bytes each");
     }
 
     #[test]

@@ -205,7 +205,7 @@ impl Profile {
 
     /// The type of a channel's blocks, and the size of the largest: on a reliable channel they
     /// travel in fragments, on an unreliable one inside a packet.
-    fn blocks(&self, channel: Channel) -> Option<(u8, usize)> {
+    pub(in crate::yojimbo) fn blocks(&self, channel: Channel) -> Option<(u8, usize)> {
         let rules = self.channel(channel)?;
         if rules.disable_blocks {
             return None;
