@@ -48,7 +48,7 @@ use crate::stats::Stats;
 use crate::time::{Deadline, Timestamp, Wake};
 
 pub use ack_timer::{AWAITED, LARGE, Received};
-pub use params::{Blocks, Framing, Lane, Params, Profile};
+pub use params::{Blocks, Form, Framing, Lane, Params, Profile};
 
 use ack_timer::AckTimer;
 use block::Block;
@@ -276,19 +276,47 @@ impl Sender {
         }
     }
 
-    /// Queues a message. Nothing is queued when an error is returned.
+    /// Queues a message: above [`Params::inline_max`] as a block, where the lane has them. Nothing is
+    /// queued when an error is returned.
     pub fn push(&mut self, now: Timestamp, lane: Channel, payload: &[u8]) -> Result<(), SendError> {
+        let inline = self.params.inline_max;
+        let has_blocks = matches!(
+            self.lanes.get(usize::from(lane)),
+            Some(Queue::Reliable {
+                blocks: Some(_),
+                ..
+            })
+        );
+        if payload.len() <= inline {
+            self.push_as(now, lane, payload, Form::Inline)
+        } else if has_blocks {
+            self.push_as(now, lane, payload, Form::Block)
+        } else {
+            let size = payload.len();
+            Err(SendError::TooLarge { size, max: inline })
+        }
+    }
+
+    /// Queues a message in this form. A message that no packet holds becomes a block where the lane
+    /// has them. Nothing is queued when an error is returned.
+    pub fn push_as(
+        &mut self,
+        now: Timestamp,
+        lane: Channel,
+        payload: &[u8],
+        form: Form,
+    ) -> Result<(), SendError> {
         let params = &self.params;
+        let inline = self.framing.message_max();
         let queue = self
             .lanes
             .get_mut(usize::from(lane))
             .ok_or(SendError::NoSuchChannel)?;
-        let inline = params.inline_max.min(self.framing.message_max());
+        let is_block = form == Form::Block || payload.len() > inline;
         let max = match queue {
-            Queue::Reliable {
-                blocks: Some(blocks),
-                ..
-            } => blocks.bytes_max as usize,
+            Queue::Reliable { blocks, .. } if is_block => {
+                blocks.map_or(inline, |b| b.bytes_max as usize)
+            }
             Queue::Reliable { .. } | Queue::Unreliable(_) => inline,
         };
         if payload.len() > max {
@@ -301,7 +329,7 @@ impl Sender {
                 if outbox.len() >= params.outbox_messages_max || bytes > params.outbox_bytes_max {
                     return Err(SendError::Full);
                 }
-                outbox.push(now, payload, payload.len() > inline);
+                outbox.push(now, payload, is_block);
             }
             Queue::Unreliable(queue) => {
                 let (messages, bytes) =

@@ -104,7 +104,8 @@ pub struct Params {
     /// Larger datagrams are tried before one was heard from the peer. A peer that is not of our make may
     /// not take them; of one that sends them it is known.
     pub mtu_asks_first: bool,
-    /// Messages larger than this travel as blocks on lanes that have them.
+    /// Messages larger than this travel as blocks on lanes that have them, where their protocol
+    /// leaves that to [`Sender::push`](super::Sender::push).
     pub inline_max: usize,
     /// Reliable messages queued or unacknowledged per lane.
     pub outbox_messages_max: usize,
@@ -232,4 +233,13 @@ pub struct Blocks {
     pub fragment: u16,
     /// Bytes of the largest block.
     pub bytes_max: u32,
+}
+
+/// How a message travels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Whole, in one packet.
+    Inline,
+    /// In fragments, a packet each.
+    Block,
 }

@@ -71,6 +71,36 @@ fn deliver(channel: ChannelProfile, messages: Vec<Layout>, traffic: &Traffic) {
     assert!(scenario.network().0.lost > 0);
 }
 
+/// A message between the lengths of two types is a block, although a longer one is none.
+#[test]
+fn what_no_type_of_message_takes_is_a_block() {
+    let short = Layout::Bytes { min: 0, max: 20 };
+    let long = Layout::Bytes {
+        min: 200,
+        max: 1000,
+    };
+    let traffic = Traffic {
+        messages: 100,
+        sizes: 0..=1500,
+        ..Traffic::default()
+    };
+    let channel = ChannelProfile::new(Delivery::ReliableOrdered);
+    deliver(channel, vec![short, Layout::Block, long], &traffic);
+}
+
+/// Two bytes whose upper four bits are not zero are no message of 12 bits.
+#[test]
+fn bits_that_do_not_travel_are_not_cut_off() {
+    let traffic = Traffic {
+        messages: 200,
+        sizes: 2..=2,
+        ..Traffic::default()
+    };
+    let bytes = Layout::Bytes { min: 0, max: 9 };
+    let channel = ChannelProfile::new(Delivery::ReliableOrdered);
+    deliver(channel, vec![Layout::Bits(12), bytes], &traffic);
+}
+
 /// A client with a short `messageReceiveQueueSize` ends the connection when an id goes beyond it.
 #[test]
 fn a_short_receive_queue_is_not_run_over() {

@@ -11,7 +11,7 @@
 use super::channels::{Carriage, FragmentPlace, Layout, PacketWriter, Profile};
 use super::params::{BELOW, Params};
 use super::reliable::Header;
-use crate::sender::{Planned, Sender};
+use crate::sender::{Form, Planned, Sender};
 use crate::sequence;
 use crate::session::{Channel, SendError};
 use crate::time::Now;
@@ -81,14 +81,18 @@ impl Outgoing {
         if profile.channel(channel).is_none() {
             return Err(SendError::NoSuchChannel);
         }
-        if profile.carriage(channel, payload.len()).is_none() {
-            let max = profile.payload_bytes_max(channel).unwrap_or(0);
-            return Err(SendError::TooLarge {
-                size: payload.len(),
-                max,
-            });
-        }
-        self.sender.push(now.mono, channel, payload)
+        let form = match profile.carriage(channel, (payload, &[])) {
+            Some(Carriage::Message(_)) => Form::Inline,
+            Some(Carriage::Block(_)) => Form::Block,
+            None => {
+                let max = profile.payload_bytes_max(channel).unwrap_or(0);
+                return Err(SendError::TooLarge {
+                    size: payload.len(),
+                    max,
+                });
+            }
+        };
+        self.sender.push_as(now.mono, channel, payload, form)
     }
 
     /// Takes the acknowledgements of a packet that arrived; `in_order`: none is missing before it.
@@ -222,9 +226,7 @@ impl Outgoing {
         }
         for message in list {
             let payload = self.sender.payload(*message);
-            let Some(Carriage::Message(kind)) =
-                profile.carriage(channel, payload.0.len() + payload.1.len())
-            else {
+            let Some(Carriage::Message(kind)) = profile.carriage(channel, payload) else {
                 debug_assert!(false, "push has checked that it travels inline");
                 continue;
             };

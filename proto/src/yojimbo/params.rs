@@ -243,12 +243,14 @@ mod tests {
             block_fragment_size,
             ..ChannelProfile::new(Delivery::ReliableOrdered)
         };
-        let channels = vec![reliable(1_024), reliable(600)];
+        let unreliable = ChannelProfile::new(Delivery::UnreliableUnordered);
+        let channels = vec![reliable(1_024), reliable(600), unreliable];
         let messages = vec![Layout::Bits(128), Layout::Block];
         let profile = Profile::new(channels, messages, Limits::default()).unwrap();
         let params = Params::new(profile, sender::Params::default());
         assert_eq!(datagrams_on(&params, 0, 1_800), 2, "of 1024 and 776 bytes");
         assert_eq!(datagrams_on(&params, 1, 1_800), 3, "of 600 bytes each");
+        assert_eq!(datagrams_on(&params, 2, 1_000), 1, "inside one packet");
     }
 
     #[test]

@@ -74,7 +74,7 @@ impl<'a> PacketWriter<'a> {
         self.kind(kind);
         let length = payload.0.len() + payload.1.len();
         let layout = self.profile.messages()[usize::from(kind)];
-        debug_assert!(layout.takes(length), "{length} bytes as {layout}");
+        debug_assert!(layout.takes(payload), "{length} bytes as {layout}");
         match layout {
             Layout::Bytes { min, max } => {
                 self.bits.int(length as i32, i32::from(min), i32::from(max));

@@ -102,7 +102,7 @@ enum Carried {
 
 impl Near {
     fn is_block(&self, profile: &Profile, id: usize) -> bool {
-        profile.carriage(0, self.messages[id].len()) == Some(Carriage::Block(BLOCK))
+        profile.carriage(0, (&self.messages[id], &[])) == Some(Carriage::Block(BLOCK))
     }
 
     fn packet(&mut self, profile: &Profile, choice: usize) -> Option<(Vec<u8>, Carried)> {
@@ -520,7 +520,7 @@ fn the_default_profile_is_what_its_page_says() {
         (2, 1, None),
     ] {
         assert_eq!(
-            profile.carriage(channel, length),
+            profile.carriage(channel, (&vec![0; length], &[])),
             carriage,
             "{channel} {length}"
         );

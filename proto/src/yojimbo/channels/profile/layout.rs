@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::super::emit::Split;
+
 /// How the body of a message type is laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
@@ -28,12 +30,17 @@ impl Layout {
         }
     }
 
-    /// Whether a payload of `length` bytes has this layout, inline.
-    pub fn takes(self, length: usize) -> bool {
+    /// Whether this payload has this layout, inline. Bits that do not travel must be zero.
+    pub fn takes(self, (head, tail): Split<'_>) -> bool {
+        let length = head.len() + tail.len();
         match self {
             Self::Bytes { min, max } => (usize::from(min)..=usize::from(max)).contains(&length),
             Self::Block => false,
-            Self::Bits(bits) => length == usize::from(bits).div_ceil(8),
+            Self::Bits(bits) => {
+                let top = tail.last().or(head.last()).copied().unwrap_or(0);
+                let is_whole = bits % 8 == 0 || top >> (bits % 8) == 0;
+                length == usize::from(bits).div_ceil(8) && is_whole
+            }
         }
     }
 }

@@ -9,6 +9,7 @@ mod describe;
 mod error;
 mod layout;
 
+use super::emit::Split;
 use super::size::PacketSize;
 use crate::session::Channel;
 use crate::yojimbo::bits::width_of;
@@ -175,13 +176,14 @@ impl Profile {
         &self.limits
     }
 
-    /// How a payload of `length` bytes travels on `channel`; `None` when it cannot.
+    /// How a payload travels on `channel`; `None` when it cannot.
     ///
     /// The first message type that takes it inline, else, where blocks are allowed, the first block
     /// type.
-    pub fn carriage(&self, channel: Channel, length: usize) -> Option<Carriage> {
+    pub fn carriage(&self, channel: Channel, payload: Split<'_>) -> Option<Carriage> {
         let rules = self.channel(channel)?;
-        let inline = self.messages.iter().position(|layout| layout.takes(length));
+        let length = payload.0.len() + payload.1.len();
+        let inline = (self.messages.iter()).position(|layout| layout.takes(payload));
         if let Some(kind) = inline {
             return Some(Carriage::Message(kind as u8));
         }
