@@ -395,8 +395,11 @@ impl Room {
         };
         let bytes = (length - u32::from(index) * size).min(size) as usize;
         let need = usize::from(self.framing.fragment_overhead) + bytes;
-        if need <= self.left {
-            self.left -= need;
+        // A piece that no datagram holds makes the packet longer than one.
+        let longer = if need > self.datagram { self.longer } else { 0 };
+        if need <= self.left + longer {
+            self.left = self.left.saturating_sub(need);
+            self.longer -= longer;
             plan.fragment = Some(Fragment {
                 lane,
                 id,

@@ -133,6 +133,21 @@ fn a_block_may_have_more_than_256_fragments() {
 }
 
 #[test]
+fn a_fragment_of_a_block_may_be_longer_than_a_datagram() {
+    let channel = ChannelProfile {
+        block_fragment_size: 3000,
+        ..ChannelProfile::new(Delivery::ReliableOrdered)
+    };
+    let traffic = Traffic {
+        messages: 10,
+        sizes: 100..=20_000,
+        ..Traffic::default()
+    };
+    let frame = Layout::Bytes { min: 0, max: 100 };
+    deliver(channel, vec![frame, Layout::Block], &traffic);
+}
+
+#[test]
 fn strict_acknowledgements_wait_for_the_write() {
     let params = Params {
         ack: AckPolicy::Written,
