@@ -112,10 +112,9 @@ impl Outgoing {
         });
     }
 
-    /// Whether the queue takes another message of `payload_bytes`.
-    pub(super) fn has_room(&self, payload_bytes: usize) -> bool {
-        self.queued() < self.limits.queue_messages
-            && self.queued_bytes() + payload_bytes <= self.limits.queue_bytes
+    /// Whether the queue takes another message of any legal size; the last one in may go beyond its bytes.
+    pub(super) fn has_room(&self) -> bool {
+        self.queued() < self.limits.queue_messages && self.queued_bytes() < self.limits.queue_bytes
     }
 
     /// The peer asks for a message again. Resolved by our own counter, never by the peer's:

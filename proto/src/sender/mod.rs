@@ -325,8 +325,7 @@ impl Sender {
         }
         match queue {
             Queue::Reliable { outbox, .. } => {
-                let bytes = outbox.held_bytes() + payload.len();
-                if outbox.len() >= params.outbox_messages_max || bytes > params.outbox_bytes_max {
+                if !params.has_room(outbox) {
                     return Err(SendError::Full);
                 }
                 outbox.push(now, payload, is_block);
@@ -344,11 +343,7 @@ impl Sender {
     /// Whether every reliable lane would take another message of any legal size.
     pub fn has_room(&self) -> bool {
         self.lanes.iter().all(|queue| match queue {
-            Queue::Reliable { outbox, blocks } => {
-                let largest = blocks.map_or(self.params.inline_max, |b| b.bytes_max as usize);
-                outbox.len() < self.params.outbox_messages_max
-                    && outbox.held_bytes() + largest <= self.params.outbox_bytes_max
-            }
+            Queue::Reliable { outbox, .. } => self.params.has_room(outbox),
             Queue::Unreliable(_) => true,
         })
     }

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use crate::rate::Penalty;
 
+use super::outbox::Outbox;
+
 /// Which rule judges the path, and with it everything that hangs on that rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Profile {
@@ -109,7 +111,8 @@ pub struct Params {
     pub inline_max: usize,
     /// Reliable messages queued or unacknowledged per lane.
     pub outbox_messages_max: usize,
-    /// Their bytes. What is under way over 50 ms at 100 Mbit/s until a lost part of it has come again.
+    /// Their bytes; the last one in may go beyond, or the longest would never fit a small queue. What
+    /// is under way over 50 ms at 100 Mbit/s until a lost part of it has come again.
     pub outbox_bytes_max: usize,
     /// Unreliable messages waiting per lane; the oldest makes room for a new one.
     pub unreliable_messages_max: usize,
@@ -162,6 +165,11 @@ impl Default for Params {
 }
 
 impl Params {
+    /// Whether a message of any legal size may be added.
+    pub(super) fn has_room(&self, outbox: &Outbox) -> bool {
+        outbox.len() < self.outbox_messages_max && outbox.held_bytes() < self.outbox_bytes_max
+    }
+
     /// The article's sender.
     pub fn article() -> Self {
         Self {

@@ -71,6 +71,23 @@ fn deliver(channel: ChannelProfile, messages: Vec<Layout>, traffic: &Traffic) {
     assert!(scenario.network().0.lost > 0);
 }
 
+/// A queue that is shorter than the longest message takes that one too, and the backend is read.
+#[test]
+fn a_queue_shorter_than_a_message_is_no_dead_end() {
+    let traffic = Traffic {
+        messages: 60,
+        sizes: 0..=20_000,
+        ..Traffic::default()
+    };
+    let sender = crate::sender::Params {
+        outbox_bytes_max: 4096,
+        ..crate::sender::Params::default()
+    };
+    let mut game = game(Params::new(Profile::default(), sender), 19);
+    let mut scenario = Scenario::new(&mut game, 1, path(5, 0.0), &traffic, &traffic);
+    scenario.deliver_all_within(Duration::from_secs(60));
+}
+
 /// A message between the lengths of two types is a block, although a longer one is none.
 #[test]
 fn what_no_type_of_message_takes_is_a_block() {

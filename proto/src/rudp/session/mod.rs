@@ -296,7 +296,7 @@ impl Interface for Session {
                 max: self.params.message_bytes_max,
             });
         }
-        if !self.outgoing.has_room(payload.len()) {
+        if !self.outgoing.has_room() {
             return Err(SendError::Full);
         }
         self.outgoing.queue(now.mono, payload);
@@ -362,7 +362,7 @@ impl Interface for Session {
     }
 
     fn has_room(&self) -> bool {
-        self.outgoing.has_room(self.params.message_bytes_max)
+        self.outgoing.has_room()
     }
 
     fn poll_timeout(&self) -> Option<Deadline> {
