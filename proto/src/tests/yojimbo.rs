@@ -71,6 +71,32 @@ fn deliver(channel: ChannelProfile, messages: Vec<Layout>, traffic: &Traffic) {
     assert!(scenario.network().0.lost > 0);
 }
 
+/// A client whose code has these channels, before a server of the default profile: how the
+/// session ends.
+fn misfit(channels: Vec<ChannelProfile>) -> [Option<CloseReason>; 2] {
+    let messages = Profile::default().messages().to_vec();
+    let profile = Profile::new(channels, messages, Limits::default()).unwrap();
+    let client = Params::new(profile, crate::sender::Params::default());
+    let mut game = game(Params::default(), 23).dialled_by(Rules::Yojimbo(Arc::new(client)));
+    let silent = Traffic::silent();
+    let mut scenario = Scenario::new(&mut game, 1, path(5, 0.0), &Traffic::default(), &silent);
+    scenario.run_for(Duration::from_secs(2));
+    scenario.ends()
+}
+
+/// The fields of its packets shift in such a way that most can be read, and say nothing.
+#[test]
+fn another_number_of_channels_is_noticed() {
+    let default = Profile::default().channels().to_vec();
+    for count in [1, 3, 4] {
+        let mut channels = default.clone();
+        channels.resize(count, default[1]);
+        let ends = misfit(channels);
+        let violation = Some(CloseReason::ProtocolViolation);
+        assert!(ends.contains(&violation), "{count} channels: {ends:?}");
+    }
+}
+
 /// A queue that is shorter than the longest message takes that one too, and the backend is read.
 #[test]
 fn a_queue_shorter_than_a_message_is_no_dead_end() {

@@ -48,6 +48,15 @@ impl<'a> BitReader<'a> {
         self.at
     }
 
+    /// Whether nothing but zeros is left.
+    pub fn rest_is_zero(&self) -> bool {
+        let rest = self.bytes.get(self.at / 8..).unwrap_or_default();
+        let Some((first, others)) = rest.split_first() else {
+            return true;
+        };
+        first >> (self.at % 8) == 0 && others.iter().all(|byte| *byte == 0)
+    }
+
     /// All bytes, read or not.
     pub const fn packet(&self) -> &'a [u8] {
         self.bytes

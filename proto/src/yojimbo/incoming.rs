@@ -101,6 +101,9 @@ impl Incoming {
         on_acks(header, is_next).map_err(|FalseAck| Trouble::Broken(Reject::BadAck))?;
         let packet = ConnectionPacket::parse(payload, &self.profile)
             .map_err(|_| Trouble::Broken(Reject::ProtocolError))?;
+        if packet.is_misread() {
+            return Err(Trouble::Broken(Reject::ProtocolError));
+        }
         if !is_taking && packet.is_reliable() {
             return self.refuse();
         }

@@ -54,6 +54,7 @@ pub struct ConnectionPacket<'a> {
     /// What it carries, unless that is more: most packets then need no second walk.
     few: [Option<Item<'a>>; FEW],
     is_many: bool,
+    is_misread: bool,
 }
 
 /// Items kept from the first walk.
@@ -172,8 +173,10 @@ impl<'a> ConnectionPacket<'a> {
             reliable: false,
             few: [None; FEW],
             is_many: false,
+            is_misread: false,
         };
         let mut walk = Walk::new(bytes, profile)?;
+        let entries = walk.entries_left;
         let mut count = 0;
         while let Some(item) = walk.next_item()? {
             match packet.few.get_mut(count) {
@@ -194,6 +197,7 @@ impl<'a> ConnectionPacket<'a> {
             };
             packet.channels |= 1 << channel;
         }
+        packet.is_misread = entries > 0 && packet.is_empty() && !walk.reader.rest_is_zero();
         Ok(packet)
     }
 
@@ -216,6 +220,12 @@ impl<'a> ConnectionPacket<'a> {
     /// Whether it carries nothing but the acks below it.
     pub fn is_empty(&self) -> bool {
         self.channels == 0
+    }
+
+    /// Whether all its entries are empty, and what follows them is not: nobody writes that, and so
+    /// reads a packet of a sender with another number of channels.
+    pub fn is_misread(&self) -> bool {
+        self.is_misread
     }
 
     /// Whether anything in it must not be lost.
