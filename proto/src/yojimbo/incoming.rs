@@ -34,6 +34,9 @@ pub(super) struct Incoming {
     unwritten: Unwritten,
     /// The time that counts against gaps.
     presence: Presence,
+    /// When the first and the last came of fragments that cannot be ours, by the same clock. A packet
+    /// that was put together in between ends the row.
+    misfits: Option<(Timestamp, Timestamp)>,
     /// Newest packet heard, refused ones too: what its successor acknowledges is not late.
     newest_heard: Option<u16>,
     /// Newest packet taken.
@@ -69,6 +72,7 @@ impl Incoming {
             ack: params.ack,
             unwritten: Unwritten::default(),
             presence: Presence::new(now.mono),
+            misfits: None,
             newest_heard: None,
             newest_taken: None,
             stats: Stats::default(),
@@ -87,16 +91,26 @@ impl Incoming {
         on_acks: impl FnOnce(Header, bool) -> Result<(), FalseAck>,
     ) -> Result<Option<Heard>, Trouble> {
         let stats = &mut self.stats;
-        stats.fragments_received += u64::from(reliable::is_fragment(payload));
+        let is_fragment = reliable::is_fragment(payload);
+        stats.fragments_received += u64::from(is_fragment);
         let arrival = self.reliable.receive(now.mono, payload).map_err(|error| {
             let late = matches!(error, DatagramError::Stale | DatagramError::Duplicate);
             stats.packets_duplicate += u64::from(late);
+            if error == DatagramError::BadFragment {
+                self.presence.on_heard(now.mono, PACKET_EVERY_MAX);
+                let heard = self.presence.now();
+                let row = (self.misfits).filter(|(_, last)| heard - MISFIT_EVERY_MAX <= *last);
+                self.misfits = Some((row.map_or(heard, |(first, _)| first), heard));
+            }
             Trouble::Reject(error.into())
         })?;
         self.presence.on_heard(now.mono, PACKET_EVERY_MAX);
         let Arrival::Packet { header, payload } = arrival else {
             return Ok(None);
         };
+        if is_fragment {
+            self.misfits = None;
+        }
         let is_next = advance(&mut self.newest_heard, header.sequence) == Step::Next;
         on_acks(header, is_next).map_err(|FalseAck| Trouble::Broken(Reject::BadAck))?;
         let packet = ConnectionPacket::parse(payload, &self.profile)
@@ -173,9 +187,12 @@ impl Incoming {
         self.reliable.next_expiry()
     }
 
-    /// Whether the peer has left a gap open for too long, although its packets arrive.
+    /// Whether the peer has left a gap open for too long, although its packets arrive; or cuts large
+    /// ones in another way than we put them together, and so never closes one.
     pub(super) fn is_stalled(&self) -> bool {
-        self.channels.stall(self.presence.now()).is_some()
+        let cuts_otherwise = |(first, last)| last >= first + MISFITS_MAX;
+        self.misfits.is_some_and(cuts_otherwise)
+            || self.channels.stall(self.presence.now()).is_some()
     }
 
     pub(super) fn fill_stats(&self, stats: &mut Stats) {
@@ -218,6 +235,10 @@ impl Incoming {
 /// forty packets that could have closed it, however many were lost on the way.
 const PACKET_EVERY_MAX: Duration = Duration::from_millis(250);
 
+/// A row of fragments that cannot be ours has none further apart, and lasts so long at most: as a gap.
+const MISFIT_EVERY_MAX: Duration = Duration::from_secs(2);
+const MISFITS_MAX: Duration = Duration::from_secs(10);
+
 /// Where a packet stands among those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
@@ -237,4 +258,59 @@ fn advance(newest: &mut Option<u16>, sequence: u16) -> Step {
     };
     *newest = Some(sequence);
     step
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ten frames a second for some seconds, each in a packet of three fragments of this size.
+    fn hear(incoming: &mut Incoming, seconds: std::ops::Range<u64>, size: usize) {
+        for tenth in seconds.start * 10..seconds.end * 10 {
+            let now = Now {
+                mono: Timestamp::from_millis(tenth * 100),
+                unix_secs: 0,
+            };
+            let limits = reliable::Limits {
+                fragment_size: size,
+                ..reliable::Limits::default()
+            };
+            let header = Header {
+                sequence: tenth as u16,
+                ack: 65_535,
+                ack_bits: 0,
+            };
+            let packet = vec![0; 2 * size + 1];
+            for index in 0..3 {
+                let mut datagram = Vec::new();
+                limits.emit(header, &packet, index, &mut datagram);
+                incoming.handle(now, &datagram, true, |_, _| Ok(())).ok();
+            }
+        }
+    }
+
+    #[test]
+    fn fragments_of_another_size_are_no_gap_and_end_a_session_all_the_same() {
+        let now = Now {
+            mono: Timestamp::ZERO,
+            unix_secs: 0,
+        };
+        let incoming = || Incoming::new(now, &Params::default());
+        let mut wrong = incoming();
+        hear(&mut wrong, 0..9, 700);
+        assert!(!wrong.is_stalled());
+        hear(&mut wrong, 9..11, 700);
+        assert!(wrong.is_stalled());
+
+        let mut right = incoming();
+        hear(&mut right, 0..20, 1024);
+        assert!(!right.is_stalled());
+
+        let mut both = incoming();
+        for from in [0, 10, 20] {
+            hear(&mut both, from..from + 9, 700);
+            hear(&mut both, from + 9..from + 10, 1024);
+        }
+        assert!(!both.is_stalled());
+    }
 }
