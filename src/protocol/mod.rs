@@ -61,7 +61,8 @@ pub fn fitting(codec: FrameCodec, protocol: &Protocol) -> FrameCodec {
     }
 }
 
-fn piece_bytes(protocol: &Protocol) -> usize {
+/// The longest piece that a stream without frames is cut into.
+pub(crate) fn piece_bytes(protocol: &Protocol) -> usize {
     match protocol {
         Protocol::Yojimbo(own) => {
             yojimbo::Params::new(own.profile.clone(), sender::Params::default())

@@ -44,7 +44,7 @@ impl Checker<'_> {
         let protocol = self.listener_protocol(&at, typed);
         let backend = self.backend_of(&at, typed.backend.as_deref(), backends);
         if let (Some(protocol), Some(backend)) = (&protocol, &backend) {
-            self.raw_needs_order(&key("backend"), backend.codec.framing(), protocol);
+            self.raw_needs_a_stream(&key("backend"), backend.codec.framing(), protocol);
         }
         Some(Listener {
             name: name.to_owned(),

@@ -11,6 +11,7 @@ use super::super::file;
 use super::super::{Gaffer, GafferMode, Netcode, OnMissing, Protocol, Rudp, Yojimbo};
 use super::{Checker, DAY, KIB, MIB, MILLISECOND, SECOND};
 use crate::framing::Framing;
+use crate::protocol::piece_bytes;
 
 /// Which protocols' tables were typed.
 pub(super) struct Tables {
@@ -92,14 +93,39 @@ impl Checker<'_> {
         }
     }
 
-    /// A stream without frames is bytes in order: a hole in it would go unnoticed.
-    pub(super) fn raw_needs_order(&mut self, path: &str, framing: Framing, protocol: &Protocol) {
-        if framing == Framing::Raw && protocol.reliable_channel().is_none() {
+    /// A stream without frames is bytes in order: a hole in it would go unnoticed. And it is cut where
+    /// reads end, so the pieces have any length.
+    pub(super) fn raw_needs_a_stream(&mut self, path: &str, framing: Framing, protocol: &Protocol) {
+        if framing != Framing::Raw {
+            return;
+        }
+        let Some(channel) = protocol.reliable_channel() else {
             self.mistake(
                 path,
                 format!("{path}: framing = \"raw\" over messages that may be lost or overtake each other"),
                 "choose a framing with frames, or speak something reliable: a reliable-ordered channel, \
                  or gaffer with mode = \"reliable\""
+                    .to_owned(),
+            );
+            return;
+        };
+        let Protocol::Yojimbo(own) = protocol else {
+            return;
+        };
+        let piece = vec![0xff; piece_bytes(protocol)];
+        let is_lacking = |length: &usize| {
+            let payload = (&piece[..*length], &[][..]);
+            own.profile.carriage(channel, payload).is_none()
+        };
+        if let Some(length) = (1..=piece.len()).find(is_lacking) {
+            self.mistake(
+                path,
+                format!(
+                    "{path}: framing = \"raw\" makes messages of any length, and none of {length} bytes \
+                     fits channel {channel}"
+                ),
+                "choose a framing with frames, or give the layout a message with length = [0, ...], or a \
+                 block that the channel does not disable"
                     .to_owned(),
             );
         }

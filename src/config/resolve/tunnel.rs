@@ -41,7 +41,7 @@ impl Checker<'_> {
         // Only now may the first missing piece end it: every mistake has been told.
         let (remote_host, remote_port) = remote?;
         let (protocol, tokens) = protocol?;
-        self.raw_needs_order(&key("framing"), codec.framing(), &protocol);
+        self.raw_needs_a_stream(&key("framing"), codec.framing(), &protocol);
         Some(Tunnel {
             name: name.to_owned(),
             listen,
