@@ -15,6 +15,10 @@ impl Sender {
     /// Whether a packet may and should leave now; if so, what is in it stands in
     /// [`Sender::planned`] and the tokens for it are spent. An empty plan is an acknowledgement.
     pub fn poll_packet(&mut self, now: Timestamp) -> bool {
+        if self.give_back_at <= now {
+            self.give_back_at = now + GIVE_BACK_EVERY;
+            self.give_back();
+        }
         self.refill(now);
         let due = self.due();
         let ack = self.acks.is_due(now) || self.keep_alive_at().is_some_and(|at| at <= now);
@@ -56,6 +60,15 @@ impl Sender {
             self.tokens.spend(1.0);
         }
         true
+    }
+
+    fn give_back(&mut self) {
+        self.in_flight.give_back();
+        for queue in &mut self.lanes {
+            if let Queue::Reliable { outbox, .. } = queue {
+                outbox.give_back();
+            }
+        }
     }
 
     fn refill(&mut self, now: Timestamp) {

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use crate::session::Channel;
 use crate::time::Timestamp;
 
-use super::ring::give_back;
+use super::ring::HighWater;
 
 /// One message or fragment inside a sent packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +66,8 @@ pub(super) struct InFlight {
     items: VecDeque<Item>,
     /// Count (wrapping) of `items[0]`.
     items_base: u32,
+    packets_most: HighWater,
+    items_most: HighWater,
 }
 
 impl InFlight {
@@ -157,13 +159,19 @@ impl InFlight {
 
     /// Forgets the oldest packet.
     pub(super) fn pop(&mut self) -> Option<Sent> {
+        self.packets_most.note(self.packets.len());
+        self.items_most.note(self.items.len());
         let sent = self.packets.pop_front()?;
         self.items.drain(..usize::from(sent.items));
         self.items_base = self.items_base.wrapping_add(u32::from(sent.items));
         self.base += 1;
-        give_back(&mut self.packets, 64);
-        give_back(&mut self.items, 128);
         Some(sent)
+    }
+
+    /// Lets go of memory that was not in use since this was last called.
+    pub(super) fn give_back(&mut self) {
+        self.packets_most.give_back(&mut self.packets, 64);
+        self.items_most.give_back(&mut self.items, 128);
     }
 
     pub(super) fn front(&self) -> Option<&Sent> {

@@ -61,6 +61,7 @@ use in_flight::{Fate, InFlight, Item, Sent};
 use outbox::Outbox;
 use pace::Pace;
 use redundancy::{PathLoss, Purse};
+use ring::GIVE_BACK_EVERY;
 use unreliable::Fleeting;
 
 /// The outgoing half of one session.
@@ -78,6 +79,8 @@ pub struct Sender {
     /// Bytes of the last packet of bulk: a message beyond a datagram makes a large one.
     bulk_packet: u16,
     pace: Pace,
+    /// When memory that is not used any more goes back.
+    give_back_at: Timestamp,
     datagrams: Datagrams,
     acks: AckTimer,
     rtt: Rtt,
@@ -238,6 +241,7 @@ impl Sender {
             bulk_tokens: Bucket::new(now, params.bulk_burst),
             bulk_packet: 0,
             pace: Pace::new(now, &params),
+            give_back_at: now,
             datagrams: Datagrams::new(&params),
             framing,
             lanes: lanes.iter().take(64).map(queue).collect(),

@@ -1,7 +1,7 @@
 //! A reliable lane's messages from the moment they are pushed until the peer has them.
 //!
 //! Payloads lie one after the other in one byte ring, entries in another; both grow with use and
-//! are given back when little of them is in use. Ids are 16 bits and wrap; an entry is found by
+//! are given back when little of them was in use for a while. Ids are 16 bits and wrap; an entry is found by
 //! its distance from the oldest unacknowledged id.
 //! Rules: docs/wire/yojimbo.md, section 6, rules 2 (window) and 5 (blocks gate the lane).
 
@@ -11,7 +11,7 @@ use crate::time::Timestamp;
 
 use super::block::Block;
 use super::params::Framing;
-use super::ring::give_back;
+use super::ring::HighWater;
 
 /// One message that the peer does not have yet, as far as we know.
 #[derive(Clone, Copy, Debug)]
@@ -83,6 +83,8 @@ pub(super) struct Outbox {
     blocks: u16,
     /// Messages that were let go although the peer does not have them.
     released: u16,
+    entries_most: HighWater,
+    bytes_most: HighWater,
 }
 
 impl Outbox {
@@ -100,6 +102,8 @@ impl Outbox {
             block: None,
             blocks: 0,
             released: 0,
+            entries_most: HighWater::default(),
+            bytes_most: HighWater::default(),
         }
     }
 
@@ -303,6 +307,8 @@ impl Outbox {
 
     /// Lets go of what the peer has, from the oldest on.
     pub(super) fn release(&mut self) {
+        self.entries_most.note(self.entries.len());
+        self.bytes_most.note(self.bytes.len());
         let mut freed = 0;
         while let Some(front) = self.entries.front()
             && front.acked
@@ -318,8 +324,12 @@ impl Outbox {
         }
         self.bytes.drain(..freed);
         self.bytes_start += freed as u64;
-        give_back(&mut self.bytes, 4096);
-        give_back(&mut self.entries, 32);
+    }
+
+    /// Lets go of memory that was not in use since this was last called.
+    pub(super) fn give_back(&mut self) {
+        self.bytes_most.give_back(&mut self.bytes, 4096);
+        self.entries_most.give_back(&mut self.entries, 32);
     }
 
     /// Nothing will be sent any more.
