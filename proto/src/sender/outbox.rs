@@ -58,7 +58,7 @@ impl Entry {
 /// Messages of one reliable lane.
 #[derive(Debug)]
 pub(super) struct Outbox {
-    /// What the peer takes beyond the oldest id it has not acknowledged.
+    /// What the peer takes, counted from the oldest id it has not acknowledged.
     window: u16,
     /// Id of `entries[0]`: the oldest unacknowledged message.
     base: u16,
@@ -88,6 +88,7 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
+    /// For a peer that takes `window` messages from the oldest on that it has not.
     pub(super) fn new(window: u16) -> Self {
         Self {
             window,
@@ -105,6 +106,16 @@ impl Outbox {
             entries_most: HighWater::default(),
             bytes_most: HighWater::default(),
         }
+    }
+
+    /// The peer takes so many.
+    pub(super) fn widen(&mut self, window: u16) {
+        self.window = self.window.max(window);
+    }
+
+    /// The peer would not take another one.
+    pub(super) fn is_full(&self) -> bool {
+        self.entries.len() >= self.window.into()
     }
 
     pub(super) fn push(&mut self, now: Timestamp, payload: &[u8], is_block: bool) {
@@ -183,10 +194,6 @@ impl Outbox {
     /// Entries that may be in packets now, from the oldest: up to the first block that is not at
     /// the front, and only that block if it is.
     pub(super) fn sendable(&self) -> usize {
-        self.before_block().min(self.window.into())
-    }
-
-    fn before_block(&self) -> usize {
         if self.blocks == 0 {
             return self.entries.len();
         }

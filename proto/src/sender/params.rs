@@ -106,13 +106,15 @@ pub struct Params {
     /// Larger datagrams are tried before one was heard from the peer. A peer that is not of our make may
     /// not take them; of one that sends them it is known.
     pub mtu_asks_first: bool,
+    /// Messages under way on each lane, to a peer that was found to take larger datagrams; no less than
+    /// what the lane's [`window`](Lane::Reliable::window) says.
+    pub wide_window: u16,
     /// Messages larger than this travel as blocks on lanes that have them, where their protocol
     /// leaves that to [`Sender::push`](super::Sender::push).
     pub inline_max: usize,
-    /// Reliable messages queued or unacknowledged per lane.
-    pub outbox_messages_max: usize,
-    /// Their bytes; the last one in may go beyond, or the longest would never fit a small queue. What
-    /// is under way over 50 ms at 100 Mbit/s until a lost part of it has come again.
+    /// Bytes of reliable messages queued or unacknowledged per lane; the last one in may go beyond, or
+    /// the longest would never fit a small queue. What is under way over 50 ms at 100 Mbit/s until a lost
+    /// part of it has come again.
     pub outbox_bytes_max: usize,
     /// Unreliable messages waiting per lane; the oldest makes room for a new one.
     pub unreliable_messages_max: usize,
@@ -155,8 +157,8 @@ impl Default for Params {
             bulk_growth: 0.003,
             mtu_payload_max: 0,
             mtu_asks_first: false,
+            wide_window: 0,
             inline_max: 7000,
-            outbox_messages_max: 1024,
             outbox_bytes_max: 2 << 20,
             unreliable_messages_max: 64,
             unreliable_bytes_max: 64 * 1024,
@@ -167,7 +169,7 @@ impl Default for Params {
 impl Params {
     /// Whether a message of any legal size may be added.
     pub(super) fn has_room(&self, outbox: &Outbox) -> bool {
-        outbox.len() < self.outbox_messages_max && outbox.held_bytes() < self.outbox_bytes_max
+        !outbox.is_full() && outbox.held_bytes() < self.outbox_bytes_max
     }
 
     /// The article's sender.
@@ -226,8 +228,8 @@ pub enum Lane {
     Reliable {
         /// How what fits no message goes in fragments; without, it is too large.
         blocks: Option<Blocks>,
-        /// What the peer takes, counted from the oldest id it has not acknowledged; an id beyond
-        /// would be a desync.
+        /// Messages queued or unacknowledged, which is what the peer takes, counted from the oldest id it
+        /// has not acknowledged; an id beyond would be a desync.
         window: u16,
     },
     /// Sent once, or dropped when newer ones need the room.

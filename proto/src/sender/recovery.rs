@@ -9,6 +9,7 @@ impl Sender {
             return Acked::Unknown;
         }
         if self.datagrams.on_probe_acked(now, number) {
+            self.widen();
             self.counters.packets_acked += 1;
             self.largest_acked = self.largest_acked.max(Some(number));
             return Acked::News;
@@ -71,6 +72,15 @@ impl Sender {
         self.probes = 0;
         self.probe_from = now;
         Acked::News
+    }
+
+    /// Who takes larger datagrams than the wire has is of our make, and takes more messages as well.
+    fn widen(&mut self) {
+        for queue in &mut self.lanes {
+            if let Queue::Reliable { outbox, .. } = queue {
+                outbox.widen(self.params.wide_window);
+            }
+        }
     }
 
     fn judge_path(&mut self, now: Timestamp, sample: Sample) {
@@ -324,5 +334,5 @@ const GAP: u64 = 3;
 /// known, so that a late one is recognised.
 const REMEMBERED: usize = 64;
 
-/// Packets under way at most: a second at 4000 packets. Older ones count as lost.
-const REMEMBERED_MAX: usize = 4096;
+/// Packets under way at most, twice as many as there are messages. Older ones count as lost.
+const REMEMBERED_MAX: usize = 8192;

@@ -11,21 +11,33 @@ use crate::yojimbo;
 /// Messages of one size over 50 ms, more than the path carries: the share of it that was carried after
 /// six seconds, and the share of datagrams that ran the queue over.
 fn carried(size: usize, rate: u64, queue: usize, loss: f64) -> (f64, f64) {
+    carried_between(yojimbo::Params::default(), size, rate, queue, loss)
+}
+
+/// The same between two with these rules, over a path with the MTU of an Ethernet.
+fn carried_between(
+    params: yojimbo::Params,
+    size: usize,
+    rate: u64,
+    queue: usize,
+    loss: f64,
+) -> (f64, f64) {
     let link = Conditions {
         delay: Duration::from_millis(25),
         loss,
         rate,
         queue,
+        mtu: 1_500,
         ..Conditions::default()
     };
     let up = Traffic {
         messages: u64::MAX,
         sizes: size..=size,
-        burst: 8,
+        burst: 32,
         every: Duration::from_millis(1),
         ..Traffic::default()
     };
-    let mut game = Game::new(Rules::Yojimbo(Arc::new(yojimbo::Params::default())), 41);
+    let mut game = Game::new(Rules::Yojimbo(Arc::new(params)), 41);
     let mut scenario = Scenario::new(&mut game, 1, link, &up, &Traffic::silent());
     scenario.run_for(Duration::from_secs(6));
     let (before, heard) = (scenario.network().0, scenario.outcome(0).up.1);
@@ -66,4 +78,19 @@ fn a_slow_path_carries_large_packets() {
         let what = format!("{size} bytes: {carried:.2} of the path, {overflowed:.3} run over");
         assert!(carried > least && overflowed < 0.2, "{what}");
     }
+}
+
+/// What is lost twice takes three round trips, and what follows it waits at the peer. The standard's
+/// window of 1024 messages is over before that; between two tidegates it is 4096.
+#[test]
+fn two_of_ours_have_more_messages_under_way() {
+    let ours = yojimbo::Params::default().with_path_mtu(1_500, true);
+    let (rate, queue, loss) = (100_000_000, 625_000, 0.01);
+    let (stock, _) = carried(1_000, rate, queue, loss);
+    let (carried, _) = carried_between(ours, 1_000, rate, queue, loss);
+    assert!(carried > 0.8, "{carried:.2} of the path, {stock:.2} before");
+    assert!(
+        carried > stock + 0.1,
+        "{carried:.2} of the path, {stock:.2} before"
+    );
 }

@@ -154,7 +154,7 @@ fn who_says_little_asks_nothing() {
 /// Everything under way is too long from one moment to the next, and nobody says so.
 #[test]
 fn a_path_that_shrinks_loses_nothing() {
-    let (up, silent) = (bulk(200_000), Traffic::silent());
+    let (up, silent) = (bulk(800_000), Traffic::silent());
     let mut game = game(ours(false), ours(true));
     let mut scenario = Scenario::new(&mut game, 1, path(0), &up, &silent);
     let lengths = Lengths::watch(&mut scenario, Way::Up);

@@ -79,6 +79,11 @@ impl Incoming {
         }
     }
 
+    /// The peer sent what only a tidegate does.
+    pub(super) fn widen(&mut self) {
+        self.channels.widen();
+    }
+
     /// Reads one payload. Acks are reported in any case, even when the packet is refused: they are
     /// authentic, and it does no harm to hear them twice. Without `is_taking`, messages are refused.
     /// `on_acks` is told the header, and whether nothing is missing right before the packet.

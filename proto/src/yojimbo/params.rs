@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::channels::{Delivery, Layout, Profile};
+use super::channels::{Delivery, Layout, Profile, WIDE_WINDOW};
 use super::netcode::wire::{Sizes, TAG_BYTES};
 use super::reliable::HEADER_BYTES_MAX;
 use crate::sender::{self, Blocks, Framing, Lane};
@@ -71,6 +71,7 @@ impl Params {
         let mut sender = sender::Params::clone(&self.sender);
         sender.mtu_payload_max = payload as u16;
         sender.mtu_asks_first = asks_first;
+        sender.wide_window = WIDE_WINDOW;
         self.sender = Arc::new(sender);
         self
     }

@@ -250,6 +250,9 @@ impl crate::session::Session for Session {
                 self.outgoing
                     .sender
                     .on_datagram_heard(now.mono, bytes.len(), is_large);
+                if is_large {
+                    self.incoming.widen();
+                }
                 self.handle_payload(now, bytes)
             }
             Received::KeepAlive { .. } | Received::Handshake => Ok(()),

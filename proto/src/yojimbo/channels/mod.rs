@@ -24,7 +24,8 @@ pub use connection_packet::{
 pub use emit::{PacketWriter, Split};
 pub use objection::{Objection, Stall};
 pub use profile::{
-    CHANNELS_MAX, Carriage, ChannelProfile, Delivery, FIXED_BITS_MAX, Layout, Profile, ProfileError,
+    CHANNELS_MAX, Carriage, ChannelProfile, Delivery, FIXED_BITS_MAX, Layout, Profile,
+    ProfileError, WIDE_WINDOW,
 };
 pub use receiver::Receiver;
 pub use size::{Overhead, PacketSize};

@@ -17,8 +17,9 @@ use crate::stats::Stats;
 use crate::time::Timestamp;
 
 /// Bytes of messages behind a gap, each charged with the inbox's overhead. A path of 100 Mbit/s with a
-/// round trip of 50 ms has 1.3 MB behind a lost message until it has come again.
-pub(super) const EARLY_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// round trip of 50 ms has 1.3 MB behind a lost message until it has come again. And no less than a peer
+/// of ours queues by default, 2 MiB, with the overhead of a wide window.
+pub(super) const EARLY_BYTES_MAX: usize = 2560 * 1024;
 /// Of these, kept free for packets that close a gap: four of the largest. Otherwise a store filled
 /// to the brim could refuse, for the messages beside it, the very message that would empty it.
 pub(super) const EARLY_BYTES_RESERVE: usize = 32 * 1024;
@@ -40,9 +41,21 @@ impl Receiver {
         let channels = profile.channels().iter();
         Self {
             channels: channels
-                .map(|rules| rules.is_reliable().then(ReliableOrdered::default))
+                .map(|rules| {
+                    let window = rules.receive_window;
+                    rules.is_reliable().then(|| ReliableOrdered::new(window))
+                })
                 .collect(),
             profile,
+        }
+    }
+
+    /// The peer is of our make, and may be further ahead than others (docs/wire/reliable.md, section 7).
+    pub fn widen(&mut self) {
+        for (rules, channel) in self.profile.channels().iter().zip(&mut self.channels) {
+            if let Some(channel) = channel {
+                channel.set_window(rules.wide_window());
+            }
         }
     }
 
@@ -75,7 +88,7 @@ impl Receiver {
             match item {
                 Item::Message(message) => {
                     let id = message.id.unwrap_or_default();
-                    channel.check_message(id, message.body.len(), rules)?;
+                    channel.check_message(id, message.body.len())?;
                 }
                 Item::Fragment(fragment) => channel.check_fragment(fragment.place, rules)?,
             }
@@ -161,7 +174,7 @@ impl Receiver {
                 (Item::Message(message), Some(channel)) => {
                     let id = message.id.unwrap_or_default();
                     let payload = message.body.read(&mut scratch);
-                    channel.apply_message(now, id, payload, rules, &mut sink);
+                    channel.apply_message(now, id, payload, &mut sink);
                 }
                 (Item::Message(message), None) => {
                     sink.deliver_or_drop(message.body.read(&mut scratch));

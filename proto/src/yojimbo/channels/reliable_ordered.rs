@@ -32,6 +32,8 @@ const BLOCK_IDLE_MAX: Duration = Duration::from_secs(30);
 /// What one reliable channel remembers.
 #[derive(Debug, Default)]
 pub(super) struct ReliableOrdered {
+    /// Ids from `next` on that the peer may use.
+    window: u16,
     /// The id to deliver next.
     next: u64,
     /// The newest id ever stored or delivered, plus one.
@@ -88,11 +90,24 @@ enum Place {
 }
 
 impl ReliableOrdered {
-    fn place(&self, id: u16, rules: &ChannelProfile) -> Place {
+    /// A channel that has received nothing.
+    pub(super) fn new(window: u16) -> Self {
+        Self {
+            window,
+            ..Self::default()
+        }
+    }
+
+    /// The peer may use so many ids.
+    pub(super) fn set_window(&mut self, window: u16) {
+        self.window = window;
+    }
+
+    fn place(&self, id: u16) -> Place {
         let next = self.next as u16;
         if is_newer(next, id) {
             Place::Old
-        } else if is_newer(id, next.wrapping_add(rules.receive_window - 1)) {
+        } else if is_newer(id, next.wrapping_add(self.window - 1)) {
             Place::Beyond
         } else {
             Place::Within(self.next + u64::from(id.wrapping_sub(next)))
@@ -113,13 +128,8 @@ impl ReliableOrdered {
 
     /// Judges a message. The window is the one before the packet: what the packet itself delivers
     /// does not move it.
-    pub(super) fn check_message(
-        &mut self,
-        id: u16,
-        length: usize,
-        rules: &ChannelProfile,
-    ) -> Result<(), Objection> {
-        let id = match self.place(id, rules) {
+    pub(super) fn check_message(&mut self, id: u16, length: usize) -> Result<(), Objection> {
+        let id = match self.place(id) {
             Place::Old => return Ok(()),
             Place::Within(id) => id,
             Place::Beyond => return Err(Objection::WindowOverflow),
@@ -156,7 +166,7 @@ impl ReliableOrdered {
         if place.id != self.trial.newest as u16 {
             return Ok(());
         }
-        if self.trial.newest - self.next >= u64::from(rules.receive_window) {
+        if self.trial.newest - self.next >= u64::from(self.window) {
             return Err(Objection::WindowOverflow);
         }
         let whole = usize::from(place.count) * usize::from(rules.block_fragment_size);
@@ -206,10 +216,9 @@ impl ReliableOrdered {
         now: Timestamp,
         id: u16,
         payload: &[u8],
-        rules: &ChannelProfile,
         sink: &mut Sink<'_>,
     ) {
-        let Place::Within(id) = self.place(id, rules) else {
+        let Place::Within(id) = self.place(id) else {
             sink.duplicate();
             return;
         };

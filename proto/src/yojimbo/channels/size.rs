@@ -138,7 +138,7 @@ impl Profile {
         let relative_id = channels
             .iter()
             .filter(|c| c.is_reliable())
-            .flat_map(|c| [2, 7, 24, 281, c.receive_window].map(|d| d.min(c.receive_window)))
+            .flat_map(|c| [2, 7, 24, 281, u16::MAX].map(|d| d.min(c.wide_window())))
             .map(|distance| sequence_relative_bits(0, distance) as u32);
         let length = |layout: &Layout| match *layout {
             Layout::Bytes { min, max } => width_of(i32::from(min), i32::from(max)) + 7,

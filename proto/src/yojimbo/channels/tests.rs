@@ -236,6 +236,22 @@ fn nothing_of_a_bad_packet_is_applied() {
     assert_eq!(far.pop_all(), [b"good"]);
 }
 
+/// What others may not use ends their session; a tidegate may, and no more than that.
+#[test]
+fn a_peer_of_ours_may_be_further_ahead() {
+    let mut far = Far::new(Profile::default());
+    let profile = far.profile.clone();
+    let receive = |far: &mut Far, id| far.receive(&frames(&profile, 0, &[(id, b"ahead")]));
+    assert_eq!(receive(&mut far, 1023), Ok(()));
+    assert_eq!(receive(&mut far, 1024), Err(Objection::WindowOverflow));
+    far.receiver.widen();
+    assert_eq!(receive(&mut far, WIDE_WINDOW - 1), Ok(()));
+    assert_eq!(
+        receive(&mut far, WIDE_WINDOW),
+        Err(Objection::WindowOverflow)
+    );
+}
+
 /// Withhold the first message and send everything else the window allows, again and again: memory
 /// stops growing, nothing beyond is taken, and the first message releases them all.
 #[test]

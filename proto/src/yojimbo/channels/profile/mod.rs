@@ -15,7 +15,7 @@ use crate::session::Channel;
 use crate::yojimbo::bits::width_of;
 use crate::yojimbo::reliable::Limits;
 
-pub use channel::{ChannelProfile, Delivery};
+pub use channel::{ChannelProfile, Delivery, WIDE_WINDOW};
 pub use error::ProfileError;
 pub use layout::Layout;
 
