@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::time::Timestamp;
 
+use super::ack_timer::LARGE;
 use super::overflow::{Brim, Losses};
 use super::params::Params;
 use super::queueing::Queue;
@@ -27,6 +28,9 @@ pub(super) struct Bulk {
     ceiling: f64,
     /// Growth steps above that without the first sign of a queue.
     clear: u32,
+    /// Acknowledgements in a row that were late, as behind a queue, and when the last one came.
+    late: u8,
+    heard_at: Timestamp,
     losses: Losses,
     brim: Brim,
     metered_from: Option<Timestamp>,
@@ -47,6 +51,8 @@ impl Bulk {
             calm: 0,
             ceiling: 0.0,
             clear: 0,
+            late: 0,
+            heard_at: now,
             losses: Losses::default(),
             brim: Brim::default(),
             metered_from: None,
@@ -136,7 +142,8 @@ impl Bulk {
             return;
         }
         let best = self.best_delivered();
-        let sign = queue.delay > (params.queue_max.as_secs_f64() / 3.0).max(2.0 * queue.jitter);
+        let is_late = self.note_delay(now, queue, params);
+        let sign = self.late >= self.enough();
         // What the path loses anyway was carried to where it got lost.
         let share = f64::from(1.0 - self.losses.usual());
         let carried = best / share;
@@ -160,6 +167,10 @@ impl Bulk {
             self.losses.rest_until(now + 2 * step);
         }
         if now.since(self.grown_at) < step || now < self.grown_at {
+            return;
+        }
+        if self.starting && is_late {
+            // The next ones tell whether that is a queue.
             return;
         }
         self.grown_at = now;
@@ -196,6 +207,29 @@ impl Bulk {
             self.rate = self.rate.min((3.0 * best).max(params.bulk_start));
         }
         self.rate = self.rate.min(params.bulk_max);
+    }
+
+    /// Whether the present delay is more than chance mostly is.
+    fn note_delay(&mut self, now: Timestamp, queue: Queue, params: &Params) -> bool {
+        let usual = match self.enough() {
+            1 => 2.0 * queue.jitter,
+            _ => (2.0 * queue.jitter).max(queue.noise),
+        };
+        let is_late = queue.delay > usual.max(params.queue_max.as_secs_f64() / 3.0);
+        // What one acknowledgement says of several packets was late together.
+        let is_new = now > std::mem::replace(&mut self.heard_at, now);
+        self.late = match is_late {
+            true => self.late.saturating_add(is_new.into()),
+            false => 0,
+        };
+        is_late
+    }
+
+    /// Late acknowledgements in a row that are a queue. At a low rate a moment has one or two round trips,
+    /// of which the smallest says little. Large packets are acknowledged at once, and a queue that has
+    /// room for few of them will not show another one.
+    fn enough(&self) -> u8 {
+        if self.packet > LARGE as f64 { 1 } else { SIGN }
     }
 
     /// The path carried no more than that: goes on with some of it.
@@ -304,6 +338,9 @@ impl Bulk {
         self.delivered.iter().copied().fold(0.0, f64::max)
     }
 }
+
+/// As many samples as HyStart++ takes (RFC 9406, section 4.3: N_RTT_SAMPLE).
+const SIGN: u8 = 8;
 
 /// What is kept of the delivered rate where no queue has to drain.
 const KEEP: f64 = 0.95;

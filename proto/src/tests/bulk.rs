@@ -94,3 +94,36 @@ fn two_of_ours_have_more_messages_under_way() {
         "{carried:.2} of the path, {stock:.2} before"
     );
 }
+
+/// What a wireless link delays now and then is no queue, and who takes it for one at the start, when the
+/// rate is still low, takes seconds for a megabyte.
+#[test]
+fn jitter_at_the_start_is_no_queue() {
+    let link = Conditions {
+        delay: Duration::from_millis(25),
+        jitter: Duration::from_millis(5),
+        rate: 100_000_000,
+        ..Conditions::default()
+    };
+    let up = Traffic {
+        messages: 1_000,
+        sizes: 1_000..=1_000,
+        burst: 64,
+        every: Duration::from_millis(1),
+        ..Traffic::default()
+    };
+    let seconds = (0..16).map(|seed| {
+        let rules = Rules::Yojimbo(Arc::new(yojimbo::Params::default()));
+        let mut game = Game::new(rules, seed);
+        let mut scenario = Scenario::new(&mut game, 1, link, &up, &Traffic::silent());
+        scenario.deliver_all_within(Duration::from_secs(30));
+        let stats = scenario.client_stats(0);
+        let varied = stats.rtt.saturating_sub(stats.rtt_min);
+        assert!(varied > Duration::from_millis(1), "{varied:?}");
+        let latencies = scenario.latencies_up(0);
+        latencies.last().expect("it was heard").as_secs_f64()
+    });
+    let mut seconds: Vec<_> = seconds.collect();
+    seconds.sort_by(f64::total_cmp);
+    assert!(seconds[8] < 1.0 && seconds[14] < 2.0, "{seconds:?}");
+}
