@@ -211,11 +211,16 @@ impl Bulk {
 
     /// Whether the present delay is more than chance mostly is.
     fn note_delay(&mut self, now: Timestamp, queue: Queue, params: &Params) -> bool {
-        let usual = match self.enough() {
-            1 => 2.0 * queue.jitter,
-            _ => (2.0 * queue.jitter).max(queue.noise),
+        let is_single = self.enough() == 1;
+        // Of a path of which nothing is known, jitter is not known either.
+        let share = if is_single || self.ceiling > 0.0 {
+            3.0
+        } else {
+            2.0
         };
-        let is_late = queue.delay > usual.max(params.queue_max.as_secs_f64() / 3.0);
+        let noise = if is_single { 0.0 } else { queue.noise };
+        let usual = (2.0 * queue.jitter).max(noise);
+        let is_late = queue.delay > usual.max(params.queue_max.as_secs_f64() / share);
         // What one acknowledgement says of several packets was late together.
         let is_new = now > std::mem::replace(&mut self.heard_at, now);
         self.late = match is_late {

@@ -189,7 +189,7 @@ impl Run {
         };
         self.world.set_weather(calm, calm);
         let mut comers = if self.plan.come_back { 4 } else { 0 };
-        for _ in 0..130 {
+        for _ in 0..260 {
             self.run_for(Duration::from_secs(1));
             let mut is_over = true;
             for client in 0..self.world.clients() {
