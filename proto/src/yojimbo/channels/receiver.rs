@@ -33,6 +33,7 @@ pub struct Receiver {
     profile: Arc<Profile>,
     /// By channel; `None` where the channel is unreliable and remembers nothing.
     channels: Box<[Option<ReliableOrdered>]>,
+    is_wide: bool,
 }
 
 impl Receiver {
@@ -46,12 +47,16 @@ impl Receiver {
                     rules.is_reliable().then(|| ReliableOrdered::new(window))
                 })
                 .collect(),
+            is_wide: false,
             profile,
         }
     }
 
     /// The peer is of our make, and may be further ahead than others (docs/wire/reliable.md, section 7).
     pub fn widen(&mut self) {
+        if std::mem::replace(&mut self.is_wide, true) {
+            return;
+        }
         for (rules, channel) in self.profile.channels().iter().zip(&mut self.channels) {
             if let Some(channel) = channel {
                 channel.set_window(rules.wide_window());
