@@ -143,7 +143,7 @@ impl Bulk {
         }
         let best = self.best_delivered();
         let is_late = self.note_delay(now, queue, params);
-        let sign = self.late >= self.enough();
+        let sign = self.late >= if self.is_large() { 1 } else { SIGN };
         // What the path loses anyway was carried to where it got lost.
         let share = f64::from(1.0 - self.losses.usual());
         let carried = best / share;
@@ -211,16 +211,14 @@ impl Bulk {
 
     /// Whether the present delay is more than chance mostly is.
     fn note_delay(&mut self, now: Timestamp, queue: Queue, params: &Params) -> bool {
-        let is_single = self.enough() == 1;
-        // Of a path of which nothing is known, jitter is not known either.
-        let share = if is_single || self.ceiling > 0.0 {
-            3.0
-        } else {
-            2.0
+        let most = params.queue_max.as_secs_f64();
+        let (least, noise) = match () {
+            () if self.is_large() => (most / 3.0, 0.0),
+            () if self.ceiling > 0.0 => (most / 3.0, queue.noise),
+            // Of a path of which nothing is known, jitter is not known either.
+            () => (most / 2.0, queue.noise),
         };
-        let noise = if is_single { 0.0 } else { queue.noise };
-        let usual = (2.0 * queue.jitter).max(noise);
-        let is_late = queue.delay > usual.max(params.queue_max.as_secs_f64() / share);
+        let is_late = queue.delay > (2.0 * queue.jitter).max(noise).max(least);
         // What one acknowledgement says of several packets was late together.
         let is_new = now > std::mem::replace(&mut self.heard_at, now);
         self.late = match is_late {
@@ -230,11 +228,10 @@ impl Bulk {
         is_late
     }
 
-    /// Late acknowledgements in a row that are a queue. At a low rate a moment has one or two round trips,
-    /// of which the smallest says little. Large packets are acknowledged at once, and a queue that has
-    /// room for few of them will not show another one.
-    fn enough(&self) -> u8 {
-        if self.packet > LARGE as f64 { 1 } else { SIGN }
+    /// Large packets are acknowledged at once, and a queue that has room for few of them may not be seen
+    /// twice: the first late one of them is a sign.
+    fn is_large(&self) -> bool {
+        self.packet > LARGE as f64
     }
 
     /// The path carried no more than that: goes on with some of it.
@@ -344,7 +341,8 @@ impl Bulk {
     }
 }
 
-/// As many samples as HyStart++ takes (RFC 9406, section 4.3: N_RTT_SAMPLE).
+/// Late acknowledgements in a row that are a queue: at a low rate a moment has one or two round trips, of which
+/// the smallest says little. HyStart++ takes as many (RFC 9406, section 4.3: N_RTT_SAMPLE).
 const SIGN: u8 = 8;
 
 /// What is kept of the delivered rate where no queue has to drain.

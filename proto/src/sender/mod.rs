@@ -329,7 +329,7 @@ impl Sender {
         }
         match queue {
             Queue::Reliable { outbox, .. } => {
-                if !params.has_room(outbox) {
+                if !outbox.has_room(params.outbox_bytes_max) {
                     return Err(SendError::Full);
                 }
                 outbox.push(now, payload, is_block);
@@ -347,7 +347,7 @@ impl Sender {
     /// Whether every reliable lane would take another message of any legal size.
     pub fn has_room(&self) -> bool {
         self.lanes.iter().all(|queue| match queue {
-            Queue::Reliable { outbox, .. } => self.params.has_room(outbox),
+            Queue::Reliable { outbox, .. } => outbox.has_room(self.params.outbox_bytes_max),
             Queue::Unreliable(_) => true,
         })
     }

@@ -1,9 +1,9 @@
 //! A reliable lane's messages from the moment they are pushed until the peer has them.
 //!
 //! Payloads lie one after the other in one byte ring, entries in another; both grow with use and
-//! are given back when little of them was in use for a while. Ids are 16 bits and wrap; an entry is found by
-//! its distance from the oldest unacknowledged id.
-//! Rules: docs/wire/yojimbo.md, section 6, rules 2 (window) and 5 (blocks gate the lane).
+//! are given back when little of them was in use for a while. Ids are 16 bits and wrap; an entry is
+//! found by its distance from the oldest unacknowledged id.
+//! Rules: docs/wire/yojimbo.md, section 6, rules 3 (window) and 4 (a block travels alone).
 
 use std::collections::VecDeque;
 
@@ -113,9 +113,10 @@ impl Outbox {
         self.window = self.window.max(window);
     }
 
-    /// The peer would not take another one.
-    pub(super) fn is_full(&self) -> bool {
-        self.entries.len() >= self.window.into()
+    /// Whether a message of any legal size may be added: the peer would take it, and less than so many
+    /// bytes wait.
+    pub(super) fn has_room(&self, bytes_max: usize) -> bool {
+        self.entries.len() < self.window.into() && self.bytes.len() < bytes_max
     }
 
     pub(super) fn push(&mut self, now: Timestamp, payload: &[u8], is_block: bool) {

@@ -4,8 +4,6 @@ use std::time::Duration;
 
 use crate::rate::Penalty;
 
-use super::outbox::Outbox;
-
 /// Which rule judges the path, and with it everything that hangs on that rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Profile {
@@ -167,11 +165,6 @@ impl Default for Params {
 }
 
 impl Params {
-    /// Whether a message of any legal size may be added.
-    pub(super) fn has_room(&self, outbox: &Outbox) -> bool {
-        !outbox.is_full() && outbox.held_bytes() < self.outbox_bytes_max
-    }
-
     /// The article's sender.
     pub fn article() -> Self {
         Self {

@@ -334,5 +334,5 @@ const GAP: u64 = 3;
 /// known, so that a late one is recognised.
 const REMEMBERED: usize = 64;
 
-/// Packets under way at most, twice as many as there are messages. Older ones count as lost.
+/// Packets under way at most, twice as many as two tidegates have messages. Older ones count as lost.
 const REMEMBERED_MAX: usize = 8192;
