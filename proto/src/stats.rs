@@ -78,83 +78,121 @@ pub struct Stats {
 impl Stats {
     /// What the same session counted since `before`; present values are the present ones.
     pub fn since(&self, before: &Self) -> Self {
-        Self {
-            packets_sent: self.packets_sent.saturating_sub(before.packets_sent),
-            packets_received: self
-                .packets_received
-                .saturating_sub(before.packets_received),
-            packets_acked: self.packets_acked.saturating_sub(before.packets_acked),
-            packets_lost: self.packets_lost.saturating_sub(before.packets_lost),
-            packets_duplicate: self
-                .packets_duplicate
-                .saturating_sub(before.packets_duplicate),
-            packets_out_of_order: self
-                .packets_out_of_order
-                .saturating_sub(before.packets_out_of_order),
-            packets_refused: self.packets_refused.saturating_sub(before.packets_refused),
-            fragments_received: self
-                .fragments_received
-                .saturating_sub(before.fragments_received),
-            reassembly_failures: self
-                .reassembly_failures
-                .saturating_sub(before.reassembly_failures),
-            messages_duplicate: self
-                .messages_duplicate
-                .saturating_sub(before.messages_duplicate),
-            messages_sent_reliable: self
-                .messages_sent_reliable
-                .saturating_sub(before.messages_sent_reliable),
-            messages_sent_unreliable: self.messages_sent_unreliable
-                - before.messages_sent_unreliable,
-            messages_resent: self.messages_resent.saturating_sub(before.messages_resent),
-            messages_repeated: self
-                .messages_repeated
-                .saturating_sub(before.messages_repeated),
-            messages_acked: self.messages_acked.saturating_sub(before.messages_acked),
-            messages_skipped: self
-                .messages_skipped
-                .saturating_sub(before.messages_skipped),
-            messages_received: self
-                .messages_received
-                .saturating_sub(before.messages_received),
-            message_bytes_received: self
-                .message_bytes_received
-                .saturating_sub(before.message_bytes_received),
-            message_bytes_sent: self
-                .message_bytes_sent
-                .saturating_sub(before.message_bytes_sent),
-            unreliable_dropped: self
-                .unreliable_dropped
-                .saturating_sub(before.unreliable_dropped),
-            mode_to_bad: self.mode_to_bad.saturating_sub(before.mode_to_bad),
-            mode_to_good: self.mode_to_good.saturating_sub(before.mode_to_good),
-            ..*self
+        let (mut since, mut before) = (*self, *before);
+        for (counter, before) in since.counters().into_iter().zip(before.counters()) {
+            *counter = counter.saturating_sub(*before);
         }
+        since
     }
 
     /// Adds another session's counters. Present values are left alone: they do not add up.
     pub fn absorb(&mut self, other: &Self) {
-        self.packets_sent += other.packets_sent;
-        self.packets_received += other.packets_received;
-        self.packets_acked += other.packets_acked;
-        self.packets_lost += other.packets_lost;
-        self.packets_duplicate += other.packets_duplicate;
-        self.packets_out_of_order += other.packets_out_of_order;
-        self.packets_refused += other.packets_refused;
-        self.fragments_received += other.fragments_received;
-        self.reassembly_failures += other.reassembly_failures;
-        self.messages_duplicate += other.messages_duplicate;
-        self.messages_sent_reliable += other.messages_sent_reliable;
-        self.messages_sent_unreliable += other.messages_sent_unreliable;
-        self.messages_resent += other.messages_resent;
-        self.messages_repeated += other.messages_repeated;
-        self.messages_acked += other.messages_acked;
-        self.messages_skipped += other.messages_skipped;
-        self.messages_received += other.messages_received;
-        self.message_bytes_received += other.message_bytes_received;
-        self.message_bytes_sent += other.message_bytes_sent;
-        self.unreliable_dropped += other.unreliable_dropped;
-        self.mode_to_bad += other.mode_to_bad;
-        self.mode_to_good += other.mode_to_good;
+        let mut other = *other;
+        for (counter, more) in self.counters().into_iter().zip(other.counters()) {
+            *counter += *more;
+        }
+    }
+
+    /// Everything that only grows. No `..` here: a new field has to say whether it is one of these.
+    fn counters(&mut self) -> [&mut u64; 22] {
+        let Self {
+            packets_sent,
+            packets_received,
+            packets_acked,
+            packets_lost,
+            packets_duplicate,
+            packets_out_of_order,
+            packets_refused,
+            fragments_received,
+            reassembly_failures,
+            messages_duplicate,
+            messages_sent_reliable,
+            messages_sent_unreliable,
+            messages_resent,
+            messages_repeated,
+            messages_acked,
+            messages_skipped,
+            messages_received,
+            message_bytes_received,
+            message_bytes_sent,
+            unreliable_dropped,
+            mode_to_bad,
+            mode_to_good,
+            rtt_latest: _,
+            rtt: _,
+            rtt_min: _,
+            rtt_variation: _,
+            loss: _,
+            in_bad_mode: _,
+            datagram_bytes: _,
+            outbox_messages: _,
+            outbox_bytes: _,
+            assembly_bytes: _,
+        } = self;
+        [
+            packets_sent,
+            packets_received,
+            packets_acked,
+            packets_lost,
+            packets_duplicate,
+            packets_out_of_order,
+            packets_refused,
+            fragments_received,
+            reassembly_failures,
+            messages_duplicate,
+            messages_sent_reliable,
+            messages_sent_unreliable,
+            messages_resent,
+            messages_repeated,
+            messages_acked,
+            messages_skipped,
+            messages_received,
+            message_bytes_received,
+            message_bytes_sent,
+            unreliable_dropped,
+            mode_to_bad,
+            mode_to_good,
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_add_up_and_present_values_do_not() {
+        let mut before = Stats {
+            rtt: Duration::from_millis(40),
+            loss: 0.1,
+            ..Stats::default()
+        };
+        let mut now = Stats {
+            rtt: Duration::from_millis(50),
+            ..before
+        };
+        for (number, counter) in (1..).zip(before.counters()) {
+            *counter = number;
+        }
+        for (number, counter) in (1..).zip(now.counters()) {
+            *counter = 3 * number;
+        }
+        let mut since = now.since(&before);
+        let grown: Vec<u64> = since
+            .counters()
+            .into_iter()
+            .map(|counter| *counter)
+            .collect();
+        let expected: Vec<u64> = (1..=22).map(|number| 2 * number).collect();
+        assert_eq!(grown, expected);
+        assert_eq!((since.rtt, since.loss), (now.rtt, now.loss));
+        before.absorb(&since);
+        assert_eq!(
+            before,
+            Stats {
+                rtt: before.rtt,
+                ..now
+            }
+        );
     }
 }
