@@ -189,7 +189,7 @@ fn take_counted(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(usize::from(length))
 }
 
-/// Appends a record whose content comes in two pieces; a message is at most 65,535 bytes.
+/// Appends a record; its content is at most 65,535 bytes.
 pub fn emit(record: Record<'_>, out: &mut Vec<u8>) {
     match record {
         Record::KeepAlive => out.push(KEEP_ALIVE),
