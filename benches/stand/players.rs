@@ -186,7 +186,7 @@ impl Talkers for Players {
         let now = self.clock.now();
         // What was said since the last turn leaves before anybody sleeps.
         self.transmit(now);
-        let due = self.endpoint.poll_timeout().map(|next| next.at);
+        let due = self.endpoint.poll_timeout();
         let wait = due.map_or(wait, |at| wait.min(at.since(now.mono)));
         self.poll.poll(&mut self.events, Some(wait)).ok();
         let now = self.clock.now();

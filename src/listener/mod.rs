@@ -333,7 +333,7 @@ impl Listener {
 
     /// When the next clock rings.
     pub fn poll_timeout(&self) -> Option<Timestamp> {
-        let sessions = self.endpoint.poll_timeout().map(|deadline| deadline.at);
+        let sessions = self.endpoint.poll_timeout();
         let streams = self.deadlines.peek().map(|Reverse((at, _))| *at);
         let census = self.gathers_at();
         sessions.into_iter().chain(streams).chain(census).min()

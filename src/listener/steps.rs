@@ -14,10 +14,10 @@ impl Listener {
             self.gather(turn.now);
         }
         self.shed(turn);
-        if let Some(deadline) = self.endpoint.poll_timeout()
-            && deadline.at <= turn.now.mono
+        if let Some(at) = self.endpoint.poll_timeout()
+            && at <= turn.now.mono
         {
-            let late = turn.now.mono.since(deadline.at);
+            let late = turn.now.mono.since(at);
             self.counters.tick_lag.record_duration(late);
             self.endpoint.handle_timeout(turn.now);
         }

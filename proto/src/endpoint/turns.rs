@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use super::peer_table::Peer;
 use super::{Endpoint, PeerId};
 use crate::session::{Event, Session};
-use crate::time::{Deadline, Now, Timestamp, Wake};
+use crate::time::{Now, Timestamp};
 
 impl Endpoint {
     /// Wakes everybody whose time has come.
@@ -38,12 +38,9 @@ impl Endpoint {
     }
 
     /// When `handle_timeout` has something to do; "now" is never needed, since output is polled dry.
-    pub fn poll_timeout(&self) -> Option<Deadline> {
-        let timers = self.timers.next().map(|at| Deadline {
-            at,
-            why: Wake::SendSlot,
-        });
-        Deadline::earlier(timers, self.acceptor.poll_timeout())
+    pub fn poll_timeout(&self) -> Option<Timestamp> {
+        let strangers = self.acceptor.poll_timeout().map(|deadline| deadline.at);
+        self.timers.next().into_iter().chain(strangers).min()
     }
 
     /// Appends one datagram to `out` and says whose it is and where it goes. Peers take turns, a burst

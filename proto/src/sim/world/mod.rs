@@ -165,7 +165,7 @@ impl World {
         let deadlines = self
             .clients
             .iter()
-            .map(|client| client.endpoint.poll_timeout().map(|d| d.at));
+            .map(|client| client.endpoint.poll_timeout());
         let speakers = self.clients.iter().map(|client| {
             client
                 .application
@@ -175,10 +175,7 @@ impl World {
         let seats = self.server_peers.values();
         let replies =
             seats.map(|seat| seat.application.next_at().filter(|_| seat.closed.is_none()));
-        let servers = [
-            self.wires.up.next_arrival(),
-            self.server.poll_timeout().map(|d| d.at),
-        ];
+        let servers = [self.wires.up.next_arrival(), self.server.poll_timeout()];
         let servers = servers.into_iter().chain(replies);
         // A server that is stopped is no reason to wake before it goes on.
         let servers = servers.map(|at| at.map(|at| at.max(self.server_sleeps_until)));
