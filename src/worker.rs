@@ -50,8 +50,7 @@ pub type Visit = Box<dyn FnOnce(Now, &mut [Listener]) + Send>;
 
 /// A worker, seen from outside.
 pub struct Handle {
-    commands: Sender<Command>,
-    waker: Arc<Waker>,
+    remote: Remote,
     thread: JoinHandle<io::Result<()>>,
 }
 
@@ -74,27 +73,19 @@ impl Handle {
             Worker::new(poll, own_waker, clock, inbox, listeners)?.run()
         })?;
         Ok(Self {
-            commands,
-            waker,
+            remote: Remote { commands, waker },
             thread,
         })
     }
 
     /// Tells it; does nothing when it has ended.
     pub fn tell(&self, command: Command) {
-        if self.commands.send(command).is_ok()
-            && let Err(error) = self.waker.wake()
-        {
-            tracing::error!(%error, "worker cannot be woken");
-        }
+        self.remote.tell(command);
     }
 
     /// Something that can tell it from elsewhere.
     pub fn remote(&self) -> Remote {
-        Remote {
-            commands: self.commands.clone(),
-            waker: Arc::clone(&self.waker),
-        }
+        self.remote.clone()
     }
 
     /// Whether it has ended, for whatever reason.
