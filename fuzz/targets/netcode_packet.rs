@@ -2,7 +2,7 @@
 
 use tidegate_proto::yojimbo::netcode::Key;
 use tidegate_proto::yojimbo::netcode::packet::{self, Packet, Role};
-use tidegate_proto::yojimbo::netcode::wire::{Kind, Prefix};
+use tidegate_proto::yojimbo::netcode::wire::{Kind, Prefix, Sizes};
 
 pub fn run(data: &[u8]) {
     let key = Key::new([7; 32]);
@@ -19,7 +19,7 @@ pub fn run(data: &[u8]) {
     }
     for role in [Role::Server, Role::Client] {
         assert!(
-            packet::open(role, &key, 1, None, &mut data.to_vec()).is_err(),
+            packet::open(role, &key, 1, Sizes::STANDARD, None, &mut data.to_vec()).is_err(),
             "not sealed by us"
         );
     }
@@ -40,7 +40,7 @@ pub fn run(data: &[u8]) {
     } else {
         Role::Client
     };
-    match packet::open(role, &key, 1, None, &mut sealed) {
+    match packet::open(role, &key, 1, Sizes::STANDARD, None, &mut sealed) {
         Ok(Packet::Payload {
             sequence: number,
             bytes,

@@ -12,7 +12,7 @@ use tidegate_proto::session::Reject;
 use tidegate_proto::time::{Now, Timestamp};
 use tidegate_proto::yojimbo::netcode::packet::{self, Packet, Role};
 use tidegate_proto::yojimbo::netcode::replay::Replay;
-use tidegate_proto::yojimbo::netcode::wire::{self, Kind, Request};
+use tidegate_proto::yojimbo::netcode::wire::{self, Kind, Request, Sizes};
 use tidegate_proto::yojimbo::netcode::{
     Client, ClientState, ConnectToken, DISCONNECT_REPEATS, Handshake, Key, Link, Mint, Outcome,
     Params, PrivateToken, Received, Roster, RosterParams, Seat, TimeoutPolicy, UserData, challenge,
@@ -157,7 +157,15 @@ fn packets() {
         } else {
             Role::Client
         };
-        let opened = packet::open(role, &key, protocol_id, None, &mut datagram).expect("opens");
+        let opened = packet::open(
+            role,
+            &key,
+            protocol_id,
+            Sizes::STANDARD,
+            None,
+            &mut datagram,
+        )
+        .expect("opens");
         assert_eq!(plain_again(&opened), plain, "{}", case["name"]);
     }
 }
@@ -236,7 +244,15 @@ fn open_packet(role: Role, case: &Value, datagram: &mut [u8]) -> bool {
         return false;
     }
     let protocol_id = int(&case["protocol_id"]);
-    packet::open(role, &key(&case["key"]), protocol_id, None, datagram).is_ok()
+    packet::open(
+        role,
+        &key(&case["key"]),
+        protocol_id,
+        Sizes::STANDARD,
+        None,
+        datagram,
+    )
+    .is_ok()
 }
 
 /// Through the whole handshake, since it is what reads requests. Everything that is checked after

@@ -10,6 +10,7 @@ use tidegate_proto::inbox::Inbox;
 use tidegate_proto::yojimbo::channels::{self, ConnectionPacket, Profile};
 use tidegate_proto::yojimbo::netcode::packet::{Packet, open};
 use tidegate_proto::yojimbo::netcode::replay::Replay;
+use tidegate_proto::yojimbo::netcode::wire::Sizes;
 use tidegate_proto::yojimbo::netcode::{Key, Role};
 use tidegate_proto::yojimbo::reliable::{self, Arrival};
 use tidegate_proto::{Channel, Stats, Timestamp};
@@ -51,6 +52,7 @@ impl Direction {
             self.role,
             &self.key,
             self.protocol_id,
+            Sizes::STANDARD,
             replay,
             &mut datagram,
         );

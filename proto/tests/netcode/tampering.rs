@@ -2,7 +2,7 @@
 
 use tidegate_proto::session::Reject;
 use tidegate_proto::yojimbo::netcode::packet::{self, Role, keep_alive_bytes, proof_bytes};
-use tidegate_proto::yojimbo::netcode::wire::Kind;
+use tidegate_proto::yojimbo::netcode::wire::{Kind, Sizes};
 use tidegate_proto::yojimbo::netcode::{Key, Outcome};
 
 use crate::world::*;
@@ -25,18 +25,19 @@ fn every_single_bit_of_every_packet_is_protected() {
             let mut datagram = Vec::new();
             packet::emit(&mut datagram, &key, PROTOCOL, kind, sequence, plain);
             let mut unchanged = datagram.clone();
-            let opened = packet::open(role, &key, PROTOCOL, None, &mut unchanged);
+            let opened = packet::open(role, &key, PROTOCOL, Sizes::STANDARD, None, &mut unchanged);
             assert!(opened.is_ok(), "unchanged, it opens");
             for bit in 0..datagram.len() * 8 {
                 let mut changed = datagram.clone();
                 changed[bit / 8] ^= 1 << (bit % 8);
-                let opened = packet::open(role, &key, PROTOCOL, None, &mut changed);
+                let opened =
+                    packet::open(role, &key, PROTOCOL, Sizes::STANDARD, None, &mut changed);
                 assert!(opened.is_err(), "{kind:?} {sequence}: bit {bit}");
             }
             for length in 0..datagram.len() {
                 let cut = &mut datagram.clone()[..length];
                 assert!(
-                    packet::open(role, &key, PROTOCOL, None, cut).is_err(),
+                    packet::open(role, &key, PROTOCOL, Sizes::STANDARD, None, cut).is_err(),
                     "{length} bytes"
                 );
             }

@@ -64,26 +64,15 @@ pub struct Proof<'a> {
     pub token: &'a mut [u8; CHALLENGE_BYTES],
 }
 
-/// Decrypts a packet of the standard's sizes in place and reads it: [`open_within`].
-pub fn open<'a>(
-    role: Role,
-    key: &Key,
-    protocol_id: u64,
-    replay: Option<&mut Replay>,
-    datagram: &'a mut [u8],
-) -> Result<Packet<'a>, Reject> {
-    open_within(Sizes::STANDARD, role, key, protocol_id, replay, datagram)
-}
-
 /// Decrypts a packet in place and reads it.
 ///
 /// The window, if given, moves as soon as the tag is right and before the size is looked at, as in
 /// the reference: a packet of the wrong size uses its sequence up. Nothing else changes anything.
-pub fn open_within<'a>(
-    sizes: Sizes,
+pub fn open<'a>(
     role: Role,
     key: &Key,
     protocol_id: u64,
+    sizes: Sizes,
     replay: Option<&mut Replay>,
     datagram: &'a mut [u8],
 ) -> Result<Packet<'a>, Reject> {

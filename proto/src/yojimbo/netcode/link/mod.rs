@@ -208,11 +208,11 @@ impl Link {
         &mut self,
         datagram: &'a mut [u8],
     ) -> Result<Packet<'a>, Reject> {
-        packet::open_within(
-            self.sizes,
+        packet::open(
             self.role,
             &self.receive_key,
             self.protocol_id,
+            self.sizes,
             Some(&mut self.replay),
             datagram,
         )
@@ -244,7 +244,7 @@ impl Link {
         }
         let (role, key, id) = (self.role, &self.receive_key, self.protocol_id);
         let copy = &mut datagram.to_vec();
-        packet::open_within(self.sizes, role, key, id, None, copy).is_ok()
+        packet::open(role, key, id, self.sizes, None, copy).is_ok()
     }
 
     /// Seats the peer: appends the keep-alive that tells it so. Unless something arrives within
