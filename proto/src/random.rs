@@ -1,4 +1,4 @@
-//! Chance with a seed, which the owner draws: the same numbers twice.
+//! Numbers that look random, from a seed that the owner draws: the same seed, the same numbers.
 
 /// SplitMix64 (Steele, Lea, Flood 2014): small, fast, and good enough to shake a protocol or to set
 /// a trap in one. Not for keys.

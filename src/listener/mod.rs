@@ -37,6 +37,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mio::{Registry, Waker};
+use tidegate_proto::random::Random;
 use tidegate_proto::{CloseReason, Endpoint, Now, PeerId, Reject, Session, Timestamp};
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -156,7 +157,9 @@ pub struct Listener {
     has_letters: bool,
     /// Messages forwarded before this turn.
     forwarded: [u64; Direction::ALL.len()],
-    next_session: u64,
+    /// Ids of sessions: a bijection of a counter, so that none comes twice, and no order to read from
+    /// them.
+    session_ids: Random,
     draining: bool,
     /// Set once it is to go while its worker stays.
     retirement: Option<Retirement>,
@@ -205,7 +208,7 @@ impl Listener {
             handovers: Handovers::default(),
             has_letters: false,
             forwarded: [0; Direction::ALL.len()],
-            next_session: parts.seed,
+            session_ids: Random::new(parts.seed),
             draining: false,
             retirement: None,
             broken: false,
@@ -378,7 +381,7 @@ impl Listener {
         self.counters.sessions_opened += 1;
         self.on_came(id);
         self.capacity.on_arrival();
-        let mut peer = Peer::new(id, self.new_session(), remote, now, self.rules.clone());
+        let mut peer = Peer::new(id, self.session_ids.next(), remote, now, self.rules.clone());
         peer.quota = self.limits.as_ref().map(|limits| Quota::new(limits, now));
         peer
     }
@@ -390,15 +393,6 @@ impl Listener {
         } else {
             self.capacity.limit_met().map(|_| Reject::Full)
         }
-    }
-
-    fn new_session(&mut self) -> u64 {
-        // A bijection of a counter: never the same number twice, and no order to read from it.
-        self.next_session = self.next_session.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed =
-            (self.next_session ^ self.next_session >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
     }
 
     /// Something happened to this peer: it gets its pump this turn.
