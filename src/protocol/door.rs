@@ -183,20 +183,16 @@ impl Door {
                     keeper.send(news).is_ok()
                 });
             }
-            (Shared::Gaffer { params, secret }, Protocol::Gaffer(own)) => {
+            (Shared::Gaffer { params, .. }, Protocol::Gaffer(own)) => {
                 let idle = listener.idle_timeout;
                 *params = Arc::new(gaffer_params(own, &listener.rate, idle, queues));
-                self.keepers.retain(|keeper| {
-                    let next = gaffer::Acceptor::new(params.clone(), *secret);
-                    keeper.send(News::Gaffer(next)).is_ok()
-                });
+                self.keepers
+                    .retain(|keeper| keeper.send(News::Gaffer(params.clone())).is_ok());
             }
-            (Shared::Rudp { params, secret }, Protocol::Rudp(own)) => {
+            (Shared::Rudp { params, .. }, Protocol::Rudp(own)) => {
                 *params = rudp_params(own, listener.idle_timeout, queues);
-                self.keepers.retain(|keeper| {
-                    let next = rudp::Acceptor::new(*params, *secret);
-                    keeper.send(News::Rudp(next)).is_ok()
-                });
+                self.keepers
+                    .retain(|keeper| keeper.send(News::Rudp(*params)).is_ok());
             }
             _ => anyhow::bail!("a listener's protocol does not change"),
         }

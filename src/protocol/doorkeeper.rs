@@ -30,8 +30,8 @@ pub(super) struct Doorkeeper {
 /// What changed for a doorkeeper.
 pub(super) enum News {
     Yojimbo(Arc<yojimbo::Params>, Box<netcode::Params>),
-    Gaffer(gaffer::Acceptor),
-    Rudp(rudp::Acceptor),
+    Gaffer(Arc<gaffer::Params>),
+    Rudp(rudp::Params),
     /// As a recording has them.
     Rules(Arc<str>),
 }
@@ -50,8 +50,8 @@ impl Doorkeeper {
                     keeper.set_params(params);
                     keeper.handshake().set_params(*handshake);
                 }
-                (Keeper::Gaffer(keeper), News::Gaffer(next)) => *keeper = next,
-                (Keeper::Rudp(keeper), News::Rudp(next)) => *keeper = next,
+                (Keeper::Gaffer(keeper), News::Gaffer(params)) => keeper.set_params(params),
+                (Keeper::Rudp(keeper), News::Rudp(params)) => keeper.set_params(params),
                 (_, News::Rules(rules)) => self.recorded = rules,
                 // A door has one protocol.
                 (_, News::Yojimbo(..) | News::Gaffer(_) | News::Rudp(_)) => {}
@@ -138,5 +138,69 @@ impl Acceptor for Doorkeeper {
 
     fn pending(&self) -> usize {
         self.keeper().pending()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    fn rules() -> Arc<gaffer::Params> {
+        Arc::default()
+    }
+
+    fn judge(keeper: &mut Doorkeeper, datagram: &mut [u8]) -> (Verdict, Vec<u8>) {
+        let mut reply = Vec::new();
+        let stranger = Stranger {
+            from: SocketAddr::from(([192, 0, 2, 1], 40_000)),
+            datagram,
+            reply: &mut reply,
+        };
+        (keeper.handle_unknown(Now::default(), stranger), reply)
+    }
+
+    fn packet(sequence: u32, ack: u32) -> Vec<u8> {
+        let mut out = Vec::new();
+        let header = gaffer::wire::Header {
+            protocol_id: rules().protocol_id,
+            sequence,
+            ack,
+            ack_bits: 0,
+        };
+        header.emit(&mut out);
+        gaffer::wire::emit(gaffer::wire::Record::KeepAlive, &mut out);
+        out
+    }
+
+    /// A packet that was under way when its session ended opens no second one, which would lack the
+    /// beginning of what the peer said; nor does it when the rules have changed meanwhile.
+    #[test]
+    fn a_reload_does_not_forget_which_sessions_were_opened() {
+        let (door, news) = channel();
+        let mut keeper = Doorkeeper {
+            keeper: Keeper::Gaffer(gaffer::Acceptor::new(rules(), [7; 16])),
+            used: None,
+            news,
+            name: "game".into(),
+            tap: Tap::default(),
+            recorded: "".into(),
+            bound: Arc::default(),
+        };
+        let (verdict, reply) = judge(&mut keeper, &mut packet(0, 0));
+        assert!(matches!(verdict, Verdict::Reply));
+        let (hello, _) = gaffer::wire::Header::parse(&reply).unwrap();
+        let mut proof = packet(1, hello.sequence);
+        assert!(matches!(
+            judge(&mut keeper, &mut proof).0,
+            Verdict::Accept(_)
+        ));
+        door.send(News::Gaffer(rules())).unwrap();
+        let mut late = packet(2, hello.sequence);
+        assert!(matches!(
+            judge(&mut keeper, &mut late).0,
+            Verdict::Reject(Reject::UnknownPeer)
+        ));
     }
 }

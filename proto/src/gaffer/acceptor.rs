@@ -50,6 +50,12 @@ impl Acceptor {
         }
     }
 
+    /// Sessions from now on follow these rules. Numbers that were told and sessions that were opened
+    /// are still known.
+    pub fn set_params(&mut self, params: Arc<Params>) {
+        self.params = params;
+    }
+
     /// Our first sequence for this address, from 1 to 2^31 - 1: newer than the 0 the peer begins
     /// with. Another one after each session opened there.
     fn first_sequence(&self, from: SocketAddr, epoch: u64, opened: u32) -> u32 {

@@ -23,6 +23,11 @@ impl Acceptor {
             probe: Probe::new(secret),
         }
     }
+
+    /// Sessions from now on follow these rules. Who was asked a moment ago is still known.
+    pub fn set_params(&mut self, params: Params) {
+        self.params = params;
+    }
 }
 
 impl Interface for Acceptor {
