@@ -181,11 +181,7 @@ impl Session {
                 self.stats.messages_duplicate += 1;
                 return;
             }
-            Taken::NoRoom => {
-                self.stats.packets_refused += 1;
-                return;
-            }
-            Taken::Ahead => {
+            Taken::NoRoom | Taken::Ahead => {
                 self.stats.packets_refused += 1;
                 return;
             }
@@ -253,8 +249,12 @@ impl Interface for Session {
         let Ok(records) = wire::parse(datagram) else {
             return Err(Reject::Malformed);
         };
-        let too_large = |record| matches!(record, Record::Message { payload, .. } if payload.len() > self.params.message_bytes_max);
-        if records.into_iter().any(too_large) {
+        let longest = self.params.message_bytes_max;
+        let too_long = |record| match record {
+            Record::Message { payload, .. } => payload.len() > longest,
+            Record::Heartbeat | Record::Corrupt | Record::Request(_) | Record::Missing(_) => false,
+        };
+        if records.into_iter().any(too_long) {
             return Err(Reject::Malformed);
         }
         self.stats.packets_received += 1;
