@@ -34,9 +34,7 @@ pub(super) struct Incoming {
     unwritten: Unwritten,
     /// The time that counts against gaps.
     presence: Presence,
-    /// When the first and the last came of fragments that cannot be ours, by the same clock. A packet
-    /// that was put together in between ends the row.
-    misfits: Option<(Timestamp, Timestamp)>,
+    misfits: Misfits,
     /// Newest packet heard, refused ones too: what its successor acknowledges is not late.
     newest_heard: Option<u16>,
     /// Newest packet taken.
@@ -72,7 +70,7 @@ impl Incoming {
             ack: params.ack,
             unwritten: Unwritten::default(),
             presence: Presence::new(now.mono),
-            misfits: None,
+            misfits: Misfits::default(),
             newest_heard: None,
             newest_taken: None,
             stats: Stats::default(),
@@ -98,23 +96,24 @@ impl Incoming {
         let stats = &mut self.stats;
         let is_fragment = reliable::is_fragment(payload);
         stats.fragments_received += u64::from(is_fragment);
-        let arrival = self.reliable.receive(now.mono, payload).map_err(|error| {
-            let late = matches!(error, DatagramError::Stale | DatagramError::Duplicate);
-            stats.packets_duplicate += u64::from(late);
-            if error == DatagramError::BadFragment {
-                self.presence.on_heard(now.mono, PACKET_EVERY_MAX);
-                let heard = self.presence.now();
-                let row = (self.misfits).filter(|(_, last)| heard - MISFIT_EVERY_MAX <= *last);
-                self.misfits = Some((row.map_or(heard, |(first, _)| first), heard));
+        let arrival = match self.reliable.receive(now.mono, payload) {
+            Ok(arrival) => arrival,
+            Err(error) => {
+                let late = matches!(error, DatagramError::Stale | DatagramError::Duplicate);
+                stats.packets_duplicate += u64::from(late);
+                if error == DatagramError::BadFragment {
+                    self.presence.on_heard(now.mono, PACKET_EVERY_MAX);
+                    self.misfits.note(self.presence.now());
+                }
+                return Err(Trouble::Reject(error.into()));
             }
-            Trouble::Reject(error.into())
-        })?;
+        };
         self.presence.on_heard(now.mono, PACKET_EVERY_MAX);
         let Arrival::Packet { header, payload } = arrival else {
             return Ok(None);
         };
         if is_fragment {
-            self.misfits = None;
+            self.misfits = Misfits::default();
         }
         let is_next = advance(&mut self.newest_heard, header.sequence) == Step::Next;
         on_acks(header, is_next).map_err(|FalseAck| Trouble::Broken(Reject::BadAck))?;
@@ -139,18 +138,9 @@ impl Incoming {
             self.channels
                 .apply(heard, &packet, &mut self.inbox, &mut self.stats);
         }
-        let carried = u64::from(packet.messages());
         let repeats = self.stats.messages_duplicate - known;
         let delivered = self.stats.messages_received - received;
-        // Nothing but a fragment, and yet something was delivered; or much more than was carried.
-        let awaited = if carried > 0 { AWAITED as u64 } else { 0 };
-        let what = match packet.is_empty() {
-            true => Received::Nothing,
-            false if repeats > 0 && repeats >= carried => Received::Repeats,
-            false if delivered > carried + awaited => Received::Awaited,
-            false if payload.len() > LARGE => Received::LargeNews,
-            false => Received::News,
-        };
+        let what = worth(&packet, payload.len(), repeats, delivered);
         match self.ack {
             AckPolicy::Queued => self.reliable.accept(header.sequence),
             AckPolicy::Written => self.unwritten.note(header.sequence, &packet),
@@ -195,9 +185,7 @@ impl Incoming {
     /// Whether the peer has left a gap open for too long, although its packets arrive; or cuts large
     /// ones in another way than we put them together, and so never closes one.
     pub(super) fn is_stalled(&self) -> bool {
-        let cuts_otherwise = |(first, last)| last >= first + MISFITS_MAX;
-        self.misfits.is_some_and(cuts_otherwise)
-            || self.channels.stall(self.presence.now()).is_some()
+        self.misfits.lasted() >= MISFITS_MAX || self.channels.stall(self.presence.now()).is_some()
     }
 
     pub(super) fn fill_stats(&self, stats: &mut Stats) {
@@ -240,8 +228,53 @@ impl Incoming {
 /// forty packets that could have closed it, however many were lost on the way.
 const PACKET_EVERY_MAX: Duration = Duration::from_millis(250);
 
-/// A row of fragments that cannot be ours has none further apart, and lasts so long at most: as a gap.
+/// What a packet that was taken is worth to the timing of its acknowledgement: `repeats` of its messages
+/// were known, and `delivered` messages went on because of it.
+fn worth(
+    packet: &ConnectionPacket<'_>,
+    payload_bytes: usize,
+    repeats: u64,
+    delivered: u64,
+) -> Received {
+    if packet.is_empty() {
+        return Received::Nothing;
+    }
+    let carried = u64::from(packet.messages());
+    // Nothing but a fragment, and yet something was delivered; or much more than was carried.
+    let awaited = if carried > 0 { AWAITED as u64 } else { 0 };
+    if repeats > 0 && repeats >= carried {
+        Received::Repeats
+    } else if delivered > carried + awaited {
+        Received::Awaited
+    } else if payload_bytes > LARGE {
+        Received::LargeNews
+    } else {
+        Received::News
+    }
+}
+
+/// A row of fragments that cannot be ours: when the first and the last of them came, on the clock that
+/// counts against the peer. A packet that is put together in between ends the row.
+#[derive(Debug, Default)]
+struct Misfits(Option<(Timestamp, Timestamp)>);
+
+impl Misfits {
+    /// One more came; long after the last it begins a new row.
+    fn note(&mut self, at: Timestamp) {
+        let row = self.0.filter(|(_, last)| at - MISFIT_EVERY_MAX <= *last);
+        self.0 = Some((row.map_or(at, |(first, _)| first), at));
+    }
+
+    fn lasted(&self) -> Duration {
+        self.0
+            .map_or(Duration::ZERO, |(first, last)| last.since(first))
+    }
+}
+
+/// A row of misfits has none further apart.
 const MISFIT_EVERY_MAX: Duration = Duration::from_secs(2);
+
+/// A row of them lasts so long at most, as a gap does.
 const MISFITS_MAX: Duration = Duration::from_secs(10);
 
 /// Where a packet stands among those before it.
