@@ -271,3 +271,62 @@ fn files_that_pages_name_are_there() {
     }
     assert!(named > 100, "{named} paths");
 }
+
+/// Where code says "docs/page.md, section 3" or "docs/page.md, "Title"", that page has such a section,
+/// paragraph or row.
+#[test]
+fn sections_that_code_cites_are_there() {
+    let mut cited = 0;
+    for directory in ["proto", "src", "client", "capi", "benches", "fuzz"] {
+        for file in files(directory, ".rs") {
+            // Citations go on in the next line of a comment.
+            let lines = read(&file);
+            let lines = lines
+                .lines()
+                .map(|line| line.trim_start_matches([' ', '/', '!']));
+            let text = lines.collect::<Vec<_>>().join(" ");
+            for citation in text.split("docs/").skip(1) {
+                let Some((page, rest)) = citation.split_once(".md, ") else {
+                    continue;
+                };
+                let path = root().join(format!("docs/{page}.md"));
+                if page.contains(' ') || !path.exists() {
+                    continue;
+                }
+                let text = read(&path);
+                let sections = match (rest.strip_prefix('"'), rest.strip_prefix("section")) {
+                    (Some(title), _) => {
+                        let title = title.split('"').next().unwrap_or_default();
+                        vec![vec![
+                            format!("\n## {title}\n"),
+                            format!("\n**{title}.**"),
+                            format!("\n| {title} |"),
+                        ]]
+                    }
+                    (None, Some(numbers)) => {
+                        let words = numbers.trim_start_matches('s').split_whitespace();
+                        let number = |word: &str| {
+                            let digits = word.trim_end_matches(|c: char| !c.is_ascii_digit());
+                            digits.parse::<u8>().ok()
+                        };
+                        let listed = words.filter(|word| *word != "and").map_while(number);
+                        listed
+                            .map(|n| vec![format!("\n## {n}. ")])
+                            .collect::<Vec<_>>()
+                    }
+                    (None, None) => continue,
+                };
+                cited += 1;
+                assert!(!sections.is_empty(), "{}: {rest:.40}", file.display());
+                for begins in sections {
+                    assert!(
+                        begins.iter().any(|begins| text.contains(begins)),
+                        "{} cites docs/{page}.md, which has no {begins:?}",
+                        file.display()
+                    );
+                }
+            }
+        }
+    }
+    assert!(cited > 40, "{cited} citations");
+}

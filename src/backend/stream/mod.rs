@@ -13,7 +13,7 @@
 //!
 //! A stream is never closed while it holds input that was not read: the kernel would answer with a
 //! reset, and that destroys what is still on its way to the backend. Hence flush, shutdown, drain,
-//! close. Rule: docs/RELIABILITY.md, "Close in order".
+//! close. Rule: docs/RELIABILITY.md, "How sessions end".
 //!
 //! This file is the stream's life; `to_backend.rs` and `to_peer.rs` are what flows in it.
 
