@@ -102,7 +102,7 @@ impl Worker {
             c.on_close(CloseReason::PeerDisconnect, Duration::from_secs(900));
             c.on_close(CloseReason::PeerTimeout, Duration::from_secs(40));
             c.on_drop(Direction::ToBackend, DropReason::QueueFull, 3);
-            c.on_send_error(SendErrorKind::Unreachable);
+            c.send_errors[SendErrorKind::Unreachable as usize] += 1;
             c.targets[0].closes[ClosedBy::Tidegate as usize] += 2;
             c.targets[1].connect_failures[ConnectFailure::Refused as usize] += 1;
         }

@@ -52,11 +52,6 @@ impl Fleet {
         })
     }
 
-    /// The workers.
-    pub fn workers(&self) -> &[Handle] {
-        &self.workers
-    }
-
     /// Ways to tell the workers from elsewhere.
     pub fn remotes(&self) -> Vec<Remote> {
         self.workers.iter().map(Handle::remote).collect()

@@ -136,11 +136,6 @@ impl WorkerCounters {
         self.session_duration.record_duration(lasted);
     }
 
-    /// The kernel did not take a datagram.
-    pub fn on_send_error(&mut self, kind: SendErrorKind) {
-        self.send_errors[kind as usize] += 1;
-    }
-
     /// A message reached the other side.
     pub fn on_forward(&mut self, direction: Direction, bytes: usize) {
         self.messages_forwarded[direction as usize] += 1;
