@@ -220,12 +220,8 @@ fn over(machine: &mut Machine) -> Option<Ended> {
 async fn run(shared: Arc<Shared>, mut socket: UdpSocket) {
     let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
     loop {
-        let failure = match transmit(&shared, &mut socket).await {
-            Ok(()) => None,
-            Err(error) => Some(error.kind()),
-        };
-        if let Some(kind) = failure {
-            shared.machine().fail(kind);
+        if let Err(error) = transmit(&shared, &mut socket).await {
+            shared.machine().fail(error.kind());
         }
         let now = shared.clock.now();
         let next = shared.machine().poll_timeout();

@@ -166,7 +166,7 @@ impl Life {
         }
     }
 
-    /// Whether a goodbye is to be sent now. Each call is one.
+    /// Whether a goodbye is still to be said; each true is one of them.
     pub(crate) fn poll_goodbye(&mut self) -> bool {
         let is_due = self.goodbyes_left > 0;
         self.goodbyes_left = self.goodbyes_left.saturating_sub(1);

@@ -41,8 +41,9 @@ impl Presence {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owing {
     presence: Presence,
-    /// Since when it owes something, and what the clock of its presence showed when we noticed.
+    /// When it began to owe what it owes now.
     since: Option<Timestamp>,
+    /// What the clock of its presence showed when we noticed.
     from: Timestamp,
 }
 
@@ -56,7 +57,8 @@ impl Owing {
         }
     }
 
-    /// The peer was heard, and has owed us something since then; another time means that it paid.
+    /// The peer was heard, and has owed us something since `since`. Another time than at the last call
+    /// means that it has paid in between.
     pub(crate) fn on_heard(&mut self, now: Timestamp, since: Option<Timestamp>) {
         self.presence.on_heard(now, KEEP_ALIVE_MAX);
         if since != self.since {
@@ -65,7 +67,7 @@ impl Owing {
         }
     }
 
-    /// For how long: no longer than it was heard.
+    /// For how long it has owed that, on the clock that runs only while it is heard.
     pub(crate) fn lasted(&self) -> Duration {
         match self.since {
             Some(_) => self.presence.now().since(self.from),
