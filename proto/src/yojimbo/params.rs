@@ -143,11 +143,13 @@ impl Params {
     }
 }
 
-/// Bytes under a connection packet: IPv4 and UDP headers, netcode's prefix and tag, reliable's header.
-pub(super) const BELOW: usize = 28 + 4 + 16 + 9;
+/// Bytes under a connection packet, for byte rates: IPv4 and UDP headers, netcode's prefix with a
+/// sequence of three bytes (16 million packets) and its tag, reliable's header.
+pub(super) const BELOW: usize = 28 + (1 + 3) + TAG_BYTES + HEADER_BYTES_MAX;
 
-/// What a datagram adds to a connection packet at most: netcode's prefix and tag, reliable's header.
-const AROUND: u16 = (9 + TAG_BYTES + HEADER_BYTES_MAX) as u16;
+/// What a datagram adds to a connection packet at most: netcode's longest prefix and its tag, reliable's
+/// header.
+const AROUND: u16 = ((1 + 8) + TAG_BYTES + HEADER_BYTES_MAX) as u16;
 
 /// Bytes of an IP packet that every link of IPv6 takes (RFC 8200, section 5).
 const EVERY_LINK: u16 = 1280;
