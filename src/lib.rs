@@ -1,4 +1,4 @@
-//! tidegate: ends reliable-UDP game protocols and forwards framed, ordered messages to local
+//! tidegate: terminates reliable-UDP game protocols and forwards framed, ordered messages to local
 //! TCP or Unix-socket backends.
 //!
 //! ```text
