@@ -104,11 +104,11 @@ impl Dial {
                 yojimbo::Connector::roaming(now, params, *token, seed),
             )),
             Self::Gaffer { server, params } => {
-                let session = gaffer::Session::dial(&params, seed, now);
+                let session = gaffer::Session::dial(now, &params, seed);
                 Dialled::Other(server, Box::new(session))
             }
             Self::Rudp { server, params } => {
-                Dialled::Other(server, Box::new(rudp::Session::dial(params, now)))
+                Dialled::Other(server, Box::new(rudp::Session::dial(now, params)))
             }
         }
     }

@@ -24,7 +24,7 @@ pub fn run(data: &[u8]) {
         mono: Timestamp::from_millis(1000),
         unix_secs: 0,
     };
-    let mut session = Session::dial(&params, 77, now);
+    let mut session = Session::dial(now, &params, 77);
     let mut closed = false;
     // Our newest packet, so that the input can acknowledge it, and the peer's.
     let (mut own, mut peer) = (0u32, 0u32);

@@ -51,8 +51,8 @@ impl Dialer {
                 seed,
             ))),
             (Self::Yojimbo(_), None) => None,
-            (Self::Gaffer(params), _) => Some(Box::new(gaffer::Session::dial(params, seed, now))),
-            (Self::Rudp(params), _) => Some(Box::new(rudp::Session::dial(*params, now))),
+            (Self::Gaffer(params), _) => Some(Box::new(gaffer::Session::dial(now, params, seed))),
+            (Self::Rudp(params), _) => Some(Box::new(rudp::Session::dial(now, *params))),
         })
     }
 }

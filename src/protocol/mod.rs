@@ -34,11 +34,11 @@ pub fn replayed(listener: &config::Listener, origin: Origin, now: Now) -> Box<dy
         }
         Protocol::Gaffer(own) => {
             let params = gaffer_params(own, &listener.rate, listener.idle_timeout, queues);
-            Box::new(gaffer::Session::replayed(&params, origin, now))
+            Box::new(gaffer::Session::replayed(now, &params, origin))
         }
         Protocol::Rudp(own) => {
             let params = rudp_params(own, listener.idle_timeout, queues);
-            Box::new(rudp::Session::replayed(params, now))
+            Box::new(rudp::Session::replayed(now, params))
         }
     }
 }

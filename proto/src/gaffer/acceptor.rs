@@ -93,7 +93,7 @@ impl Acceptor {
             opened: opened.wrapping_add(1),
             last: tag,
         };
-        let mut session = Session::accept(&self.params, first.wrapping_add(1), key, now);
+        let mut session = Session::accept(now, &self.params, first.wrapping_add(1), key);
         // What it refuses of its first datagram is its own affair: the peer will send it again.
         session.handle_datagram(now, datagram).ok();
         Verdict::Accept(Box::new(session))

@@ -62,31 +62,31 @@ struct OtherLife {
 impl Session {
     /// A session that dials a peer. `seed` makes its first sequence and must be unpredictable: who
     /// can guess it can forge acknowledgements.
-    pub fn dial(params: &Params, seed: u64, now: Now) -> Self {
+    pub fn dial(now: Now, params: &Params, seed: u64) -> Self {
         let life = Life::dialing(now.mono, params.idle_timeout, params.goodbyes());
         Self {
             hello_at: Some(now.mono),
-            ..Self::new(params, Numbering::drawn(seed), now, life)
+            ..Self::new(now, params, Numbering::drawn(seed), life)
         }
     }
 
     /// A session of a peer that is known to receive what we send, or trusted to.
-    pub(super) fn accept(params: &Params, first_sequence: u32, seed: u64, now: Now) -> Self {
+    pub(super) fn accept(now: Now, params: &Params, first_sequence: u32, seed: u64) -> Self {
         let numbering = Numbering::starting_at(first_sequence, seed);
         let life = Life::waiting(now.mono, params.idle_timeout, params.goodbyes());
         Self {
             seed,
-            ..Self::new(params, numbering, now, life)
+            ..Self::new(now, params, numbering, life)
         }
     }
 
     /// An accepted session that repeats another one, from its [`Origin`].
-    pub fn replayed(params: &Params, origin: Origin, now: Now) -> Self {
+    pub fn replayed(now: Now, params: &Params, origin: Origin) -> Self {
         let [first_sequence, seed, ..] = origin;
-        Self::accept(params, first_sequence as u32, seed, now)
+        Self::accept(now, params, first_sequence as u32, seed)
     }
 
-    fn new(params: &Params, numbering: Numbering, now: Now, life: Life) -> Self {
+    fn new(now: Now, params: &Params, numbering: Numbering, life: Life) -> Self {
         let now = now.mono;
         Self {
             life,

@@ -45,7 +45,7 @@ impl Interface for Acceptor {
                 Verdict::Reject(Reject::Unproven)
             };
         }
-        let mut session = Session::accept(self.params, now);
+        let mut session = Session::accept(now, self.params);
         // The answer to our probe names messages that do not exist; the session ignores it. What
         // else is in the datagram counts, and a record it refuses is its own affair.
         match session.handle_datagram(now, stranger.datagram) {

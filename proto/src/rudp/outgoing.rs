@@ -86,7 +86,7 @@ pub(super) enum Answer {
 }
 
 impl Outgoing {
-    pub(super) fn new(limits: Limits, now: Timestamp) -> Self {
+    pub(super) fn new(now: Timestamp, limits: Limits) -> Self {
         Self {
             limits,
             bytes: VecDeque::new(),
@@ -356,7 +356,7 @@ mod tests {
             history_bytes: 1000,
             history_kept: Duration::from_millis(50),
         };
-        Outgoing::new(limits, at(0))
+        Outgoing::new(at(0), limits)
     }
 
     fn send_all(outgoing: &mut Outgoing, now: Timestamp) -> Vec<u64> {

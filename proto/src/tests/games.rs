@@ -100,8 +100,8 @@ impl Game {
     pub(super) fn session(&mut self, now: Now, client: usize) -> Box<dyn Session> {
         let seed = self.random.next();
         match self.dialling.clone() {
-            Rules::Gaffer(params) => Box::new(gaffer::Session::dial(&params, seed, now)),
-            Rules::Rudp(params) => Box::new(rudp::Session::dial(params, now)),
+            Rules::Gaffer(params) => Box::new(gaffer::Session::dial(now, &params, seed)),
+            Rules::Rudp(params) => Box::new(rudp::Session::dial(now, params)),
             Rules::Yojimbo(params) => {
                 let token = self.token(now, client);
                 Box::new(yojimbo::Connector::new(now, params, token, seed))

@@ -13,7 +13,7 @@ use tidegate_proto::{
 use crate::link::{CALM, CLIENT, Pair, START, STORM, Weather, assert_same, numbered};
 
 fn pair(params: &Params, weather: Weather, seed: u64) -> Pair {
-    let client = Box::new(Session::dial(params, seed, START));
+    let client = Box::new(Session::dial(START, params, seed));
     let acceptor = Acceptor::new(Arc::new(params.clone()), [7; 16]);
     Pair::new(client, Box::new(acceptor), weather, seed)
 }
@@ -412,7 +412,7 @@ fn malformed_payloads_are_not_half_applied() {
 /// Bounds of both queues, and lanes that do not exist.
 #[test]
 fn the_send_queue_is_bounded() {
-    let mut session = Session::dial(&Params::default(), 1, START);
+    let mut session = Session::dial(START, &Params::default(), 1);
     let mut queued = 0;
     while session.has_room() {
         session.send(START, 0, &[0; 100]).expect("room");

@@ -11,7 +11,7 @@ use tidegate_proto::{
 use crate::link::{CALM, CLIENT, Pair, START, STORM, Weather, assert_same, numbered};
 
 fn pair(params: Params, weather: Weather, seed: u64) -> Pair {
-    let client = Box::new(Session::dial(params, START));
+    let client = Box::new(Session::dial(START, params));
     Pair::new(
         client,
         Box::new(Acceptor::new(params, [7; 16])),
@@ -430,7 +430,7 @@ fn finish_delivers_then_says_goodbye() {
 /// The queue for the peer is bounded, and says so before it is full.
 #[test]
 fn the_send_queue_is_bounded() {
-    let mut session = Session::dial(Params::default(), START);
+    let mut session = Session::dial(START, Params::default());
     let mut queued = 0;
     while session.has_room() {
         session.send(START, 0, &[0; 100]).unwrap();

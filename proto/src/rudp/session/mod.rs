@@ -64,18 +64,18 @@ pub struct Session {
 impl Session {
     /// A session that dials a peer. It opens with a request for message 0, which a reference peer
     /// and a tidegate both answer and neither takes amiss; a heartbeat would be taken amiss.
-    pub fn dial(params: Params, now: Now) -> Self {
+    pub fn dial(now: Now, params: Params) -> Self {
         let life = Life::dialing(now.mono, params.idle_timeout, params.goodbyes());
-        let mut session = Self::new(params, now, life);
+        let mut session = Self::new(now, params, life);
         session.echoes_left = ECHOES_MAX;
         session.poll.hurry(now.mono);
         session
     }
 
     /// A session of a peer that answered our probe, or is trusted without one.
-    pub(super) fn accept(params: Params, now: Now) -> Self {
+    pub(super) fn accept(now: Now, params: Params) -> Self {
         let life = Life::waiting(now.mono, params.idle_timeout, params.goodbyes());
-        let mut session = Self::new(params, now, life);
+        let mut session = Self::new(now, params, life);
         if params.probe {
             // What came before the probe was answered was not kept.
             session.opening_until = Some(now.mono + OPENING);
@@ -85,17 +85,17 @@ impl Session {
     }
 
     /// An accepted session that repeats another one: it begins with nothing but its rules.
-    pub fn replayed(params: Params, now: Now) -> Self {
-        Self::accept(params, now)
+    pub fn replayed(now: Now, params: Params) -> Self {
+        Self::accept(now, params)
     }
 
-    fn new(params: Params, now: Now, life: Life) -> Self {
+    fn new(now: Now, params: Params, life: Life) -> Self {
         let params = params.sane();
         let now = now.mono;
         Self {
             life,
             incoming: Incoming::new(params.request_interval, params.request_interval_max),
-            outgoing: Outgoing::new(params.limits(), now),
+            outgoing: Outgoing::new(now, params.limits()),
             inbox: Inbox::new(params.inbox_refuse_above, params.inbox_accept_below),
             stats: Stats::default(),
             output: Output::new(now + params.tick * params.send_delay),
