@@ -46,6 +46,7 @@ impl Tide {
         let blocks = Blocks {
             fragment: 1024,
             bytes_max: 262_144,
+            together_max: 0,
         };
         let lane = Lane::Reliable {
             blocks: Some(blocks),

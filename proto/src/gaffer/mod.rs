@@ -151,6 +151,7 @@ impl Params {
         let blocks = sender::Blocks {
             fragment: wire::FRAGMENT_BYTES as u16,
             bytes_max: self.message_max() as u32,
+            together_max: 0,
         };
         let reliable = sender::Lane::Reliable {
             blocks: Some(blocks),

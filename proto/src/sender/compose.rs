@@ -10,8 +10,8 @@ impl Queue {
     fn turn(&self, framing: &Framing) -> Turn {
         match self {
             Self::Unreliable(_) => Turn::Unreliable,
-            Self::Reliable { outbox, .. } if outbox.is_bulk(framing) => Turn::Bulk,
-            Self::Reliable { .. } => Turn::Messages,
+            Self::Reliable(outbox) if outbox.is_bulk(framing) => Turn::Bulk,
+            Self::Reliable(_) => Turn::Messages,
         }
     }
 }
@@ -81,16 +81,13 @@ impl Sender {
         let turn = self.lanes[lane].turn(&self.framing);
         let all = match &mut self.lanes[lane] {
             Queue::Unreliable(queue) => room.take_fleeting(plan, number, queue),
-            Queue::Reliable { .. } if turn == Turn::Bulk && !bulk_open => true,
-            Queue::Reliable {
-                outbox,
-                blocks: Some(blocks),
-            } if outbox.front_block().is_some() => {
-                room.take_fragment(plan, number, outbox, blocks.fragment, old.is_some());
+            Queue::Reliable(_) if turn == Turn::Bulk && !bulk_open => true,
+            Queue::Reliable(outbox) if outbox.is_block_next(old.is_some()) => {
+                room.take_fragment(plan, number, outbox, old.is_some());
                 plan.is_bulk |= plan.fragment.is_some();
                 true
             }
-            Queue::Reliable { outbox, .. } => {
+            Queue::Reliable(outbox) => {
                 let is_old = |entry: &Entry| {
                     let last = entry.last_packet().and_then(|n| self.in_flight.get(n));
                     old.is_some_and(|old| last.is_none_or(|sent| sent.at <= old))
@@ -142,7 +139,7 @@ impl Sender {
         // Without an answer to a probe nobody knows which message is missing: take turns.
         let in_turns = self.probes > 0;
         for (lane, queue) in self.lanes.iter_mut().enumerate() {
-            let Queue::Reliable { outbox, .. } = queue else {
+            let Queue::Reliable(outbox) = queue else {
                 continue;
             };
             if outbox.is_bulk(&room.framing) {
@@ -155,7 +152,7 @@ impl Sender {
                 let Some(entry) = outbox.entry(index) else {
                     break;
                 };
-                if entry.acked || entry.in_flight == 0 {
+                if entry.acked || entry.in_flight == 0 || entry.is_block {
                     continue;
                 }
                 let bytes = entry.length as usize + usize::from(room.framing.message_overhead);
@@ -193,7 +190,7 @@ impl Sender {
             let lanes = &self.lanes;
             self.plan.messages.sort_unstable_by_key(|planned| {
                 let base = match &lanes[usize::from(planned.lane)] {
-                    Queue::Reliable { outbox, .. } => outbox.base(),
+                    Queue::Reliable(outbox) => outbox.base(),
                     Queue::Unreliable(queue) => queue.base(),
                 };
                 (planned.lane, planned.id.wrapping_sub(base))
@@ -343,11 +340,14 @@ impl Room {
         } else {
             usize::MAX
         };
-        for index in from..outbox.sendable() {
+        for index in from..outbox.len() {
             let Some(entry) = outbox.entry(index) else {
                 break;
             };
-            if entry.acked || !(entry.is_due() || is_old(entry)) {
+            if entry.is_block && entry.sends == 0 {
+                break; // It has a turn of its own, and all that follow come after it.
+            }
+            if entry.is_block || entry.acked || !(entry.is_due() || is_old(entry)) {
                 continue;
             }
             let length = entry.length as usize;
@@ -373,27 +373,14 @@ impl Room {
         plan: &mut Plan,
         lane: Channel,
         outbox: &mut Outbox,
-        size: u16,
-        probe: bool,
+        is_probe: bool,
     ) {
-        let Some((id, length)) = outbox.front_block() else {
-            return;
-        };
         if plan.fragment.is_some() {
             return;
         }
-        let size = u32::from(size);
-        let count = length.div_ceil(size) as u16;
-        let block = outbox
-            .block
-            .get_or_insert_with(|| Box::new(Block::new(count)));
-        if probe && !block.is_due() {
-            block.probe();
-        }
-        let Some(index) = block.next_due() else {
+        let Some((id, index, count, bytes)) = outbox.next_fragment(is_probe) else {
             return;
         };
-        let bytes = (length - u32::from(index) * size).min(size) as usize;
         let need = usize::from(self.framing.fragment_overhead) + bytes;
         // A piece that no datagram holds makes the packet longer than one.
         let longer = if need > self.datagram { self.longer } else { 0 };

@@ -90,14 +90,16 @@ impl Sender {
             return false;
         }
         let hears_bulk = self.params.mtu_asks_first && self.datagrams.full_heard >= FULL_HEARD;
-        if !hears_bulk && !self.has_backlog() {
-            return false;
-        }
-        // Of who only listens nobody knows the rate, and the peer waits for the news.
         let limit = if hears_bulk {
+            // Of who only listens nobody knows the rate, and the peer waits for the news.
             u16::MAX
-        } else {
+        } else if self.is_held_up() {
+            // So is the rate of blocks that go one at a time, and the answer ends that.
+            self.soon_gone().max(ETHERNET)
+        } else if self.has_backlog() {
             self.soon_gone()
+        } else {
+            return false;
         };
         let patience = self.answer_time();
         let search = self.datagrams.search(&self.params, &self.framing);
@@ -113,10 +115,15 @@ impl Sender {
     fn has_backlog(&self) -> bool {
         let enough = BACKLOG * usize::from(self.framing.datagram);
         self.lanes.iter().any(|queue| match queue {
-            // A block's pieces have their length from the wire.
-            Queue::Reliable { outbox, .. } => {
-                outbox.front_block().is_none() && outbox.fresh_bytes() > enough
-            }
+            Queue::Reliable(outbox) => outbox.fresh_bytes() > enough,
+            Queue::Unreliable(_) => false,
+        })
+    }
+
+    /// Messages wait for a block that goes alone.
+    fn is_held_up(&self) -> bool {
+        self.lanes.iter().any(|queue| match queue {
+            Queue::Reliable(outbox) => outbox.is_held_up(),
             Queue::Unreliable(_) => false,
         })
     }
@@ -135,6 +142,9 @@ impl Sender {
         }
     }
 }
+
+/// What an Ethernet carries is not late at any rate of today.
+const ETHERNET: u16 = 1_500;
 
 /// Datagrams that must wait for larger ones to be worth a try.
 const BACKLOG: usize = 16;

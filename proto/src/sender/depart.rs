@@ -65,7 +65,7 @@ impl Sender {
     fn give_back(&mut self) {
         self.in_flight.give_back();
         for queue in &mut self.lanes {
-            if let Queue::Reliable { outbox, .. } = queue {
+            if let Queue::Reliable(outbox) = queue {
                 outbox.give_back();
             }
         }
@@ -117,10 +117,11 @@ impl Sender {
         let fragment = self.commit_fragment(number);
         let (fresh, prompts) = (fresh || fragment, prompts || fragment);
         let lanes = &self.lanes;
-        let messages =
-            self.plan.messages.iter().filter(|planned| {
-                matches!(lanes[usize::from(planned.lane)], Queue::Reliable { .. })
-            });
+        let messages = self
+            .plan
+            .messages
+            .iter()
+            .filter(|planned| matches!(lanes[usize::from(planned.lane)], Queue::Reliable(_)));
         let items = messages.map(|planned| Item {
             lane: planned.lane,
             fragment: 0,
@@ -173,7 +174,7 @@ impl Sender {
         let (mut fresh, mut prompts) = (false, false);
         for planned in &self.plan.messages {
             match &mut self.lanes[usize::from(planned.lane)] {
-                Queue::Reliable { outbox, .. } => {
+                Queue::Reliable(outbox) => {
                     let Some(entry) = outbox.get(planned.id) else {
                         continue;
                     };
@@ -204,19 +205,12 @@ impl Sender {
         let Some(fragment) = self.plan.fragment else {
             return false;
         };
-        let Queue::Reliable { outbox, .. } = &mut self.lanes[usize::from(fragment.lane)] else {
+        let Queue::Reliable(outbox) = &mut self.lanes[usize::from(fragment.lane)] else {
             return false;
         };
-        if outbox
-            .get(fragment.id)
-            .is_some_and(|entry| entry.sends == 0)
-        {
-            self.counters.messages_sent_reliable += 1;
-            outbox.on_sent(fragment.id, number);
-        }
-        if let Some(block) = &mut outbox.block {
-            block.on_sent(fragment.index);
-        }
+        let is_first = outbox.get(fragment.id).is_some_and(|it| it.sends == 0);
+        self.counters.messages_sent_reliable += u64::from(is_first);
+        outbox.on_fragment_sent(fragment.id, fragment.index, number);
         true
     }
 
@@ -295,17 +289,12 @@ impl Sender {
         let mut due = Due::default();
         for queue in &self.lanes {
             match queue {
-                Queue::Reliable { outbox, .. } => {
-                    let some = match &outbox.block {
-                        Some(block) if outbox.front_block().is_some() => block.is_due(),
-                        _ => outbox.has_fresh() || outbox.has_lost(),
-                    };
-                    if some && outbox.is_bulk(&self.framing) {
-                        due.bulk = true;
-                    } else if some {
-                        due.messages = true;
-                    }
+                Queue::Reliable(outbox) if outbox.is_due() => {
+                    let is_bulk = outbox.is_bulk(&self.framing);
+                    due.bulk |= is_bulk;
+                    due.messages |= !is_bulk;
                 }
+                Queue::Reliable(_) => {}
                 Queue::Unreliable(queue) => due.messages |= !queue.is_empty(),
             }
         }

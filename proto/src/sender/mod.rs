@@ -51,7 +51,6 @@ pub use ack_timer::{AWAITED, LARGE, Received};
 pub use params::{Blocks, Form, Framing, Lane, Params, Profile};
 
 use ack_timer::AckTimer;
-use block::Block;
 use bucket::Bucket;
 use cadence::Cadence;
 use copies::Copies;
@@ -132,10 +131,7 @@ pub struct Sender {
 
 #[derive(Debug)]
 enum Queue {
-    Reliable {
-        outbox: Outbox,
-        blocks: Option<Blocks>,
-    },
+    Reliable(Outbox),
     Unreliable(Fleeting),
 }
 
@@ -230,10 +226,7 @@ impl Sender {
     /// Nothing queued, nothing sent. At most 64 lanes.
     pub fn new(now: Timestamp, params: Arc<Params>, framing: Framing, lanes: &[Lane]) -> Self {
         let queue = |lane: &Lane| match *lane {
-            Lane::Reliable { blocks, window } => Queue::Reliable {
-                outbox: Outbox::new(window),
-                blocks,
-            },
+            Lane::Reliable { blocks, window } => Queue::Reliable(Outbox::new(window, blocks)),
             Lane::Unreliable => Queue::Unreliable(Fleeting::default()),
         };
         Self {
@@ -286,10 +279,7 @@ impl Sender {
         let inline = self.params.inline_max;
         let has_blocks = matches!(
             self.lanes.get(usize::from(lane)),
-            Some(Queue::Reliable {
-                blocks: Some(_),
-                ..
-            })
+            Some(Queue::Reliable(outbox)) if outbox.block_max().is_some()
         );
         if payload.len() <= inline {
             self.push_as(now, lane, payload, Form::Inline)
@@ -318,17 +308,15 @@ impl Sender {
             .ok_or(SendError::NoSuchChannel)?;
         let is_block = form == Form::Block || payload.len() > inline;
         let max = match queue {
-            Queue::Reliable { blocks, .. } if is_block => {
-                blocks.map_or(inline, |b| b.bytes_max as usize)
-            }
-            Queue::Reliable { .. } | Queue::Unreliable(_) => inline,
+            Queue::Reliable(outbox) if is_block => outbox.block_max().unwrap_or(inline),
+            Queue::Reliable(_) | Queue::Unreliable(_) => inline,
         };
         if payload.len() > max {
             let size = payload.len();
             return Err(SendError::TooLarge { size, max });
         }
         match queue {
-            Queue::Reliable { outbox, .. } => {
+            Queue::Reliable(outbox) => {
                 if !outbox.has_room(params.outbox_bytes_max) {
                     return Err(SendError::Full);
                 }
@@ -347,7 +335,7 @@ impl Sender {
     /// Whether every reliable lane would take another message of any legal size.
     pub fn has_room(&self) -> bool {
         self.lanes.iter().all(|queue| match queue {
-            Queue::Reliable { outbox, .. } => outbox.has_room(self.params.outbox_bytes_max),
+            Queue::Reliable(outbox) => outbox.has_room(self.params.outbox_bytes_max),
             Queue::Unreliable(_) => true,
         })
     }
@@ -356,7 +344,7 @@ impl Sender {
     pub fn held(&self) -> usize {
         let held = self.lanes.iter().map(|queue| {
             let (bytes, messages) = match queue {
-                Queue::Reliable { outbox, .. } => (outbox.held_bytes(), outbox.len()),
+                Queue::Reliable(outbox) => (outbox.held_bytes(), outbox.len()),
                 Queue::Unreliable(queue) => queue.held(),
             };
             bytes + messages * MESSAGE_OVERHEAD
@@ -369,7 +357,7 @@ impl Sender {
     pub fn release(&mut self) {
         for queue in &mut self.lanes {
             match queue {
-                Queue::Reliable { outbox, .. } => outbox.release_all(),
+                Queue::Reliable(outbox) => outbox.release_all(),
                 Queue::Unreliable(queue) => *queue = Fleeting::default(),
             }
         }
@@ -383,7 +371,7 @@ impl Sender {
     /// Bytes of a planned message, in two pieces where the queue's ring wraps.
     pub fn payload(&self, message: Planned) -> (&[u8], &[u8]) {
         let payload = match self.lanes.get(usize::from(message.lane)) {
-            Some(Queue::Reliable { outbox, .. }) => outbox.payload(message.id),
+            Some(Queue::Reliable(outbox)) => outbox.payload(message.id),
             Some(Queue::Unreliable(queue)) => queue.payload(message.id),
             None => None,
         };
@@ -392,20 +380,11 @@ impl Sender {
 
     /// Bytes of a planned fragment.
     pub fn fragment_payload(&self, fragment: Fragment) -> (&[u8], &[u8]) {
-        let Some(Queue::Reliable {
-            outbox,
-            blocks: Some(blocks),
-        }) = self.lanes.get(usize::from(fragment.lane))
-        else {
-            return Default::default();
+        let payload = match self.lanes.get(usize::from(fragment.lane)) {
+            Some(Queue::Reliable(outbox)) => outbox.fragment(fragment.id, fragment.index),
+            Some(Queue::Unreliable(_)) | None => None,
         };
-        let Some(entry) = outbox.get(fragment.id) else {
-            return Default::default();
-        };
-        let size = usize::from(blocks.fragment);
-        let from = usize::from(fragment.index) * size;
-        let length = (entry.length as usize).saturating_sub(from).min(size);
-        outbox.piece(entry, from, length)
+        payload.unwrap_or_default()
     }
 
     /// A packet of the peer is being handled; `in_order`: none is missing right before it, so its
@@ -444,7 +423,7 @@ impl Sender {
     /// Everything pushed was acknowledged, or sent if unreliable.
     pub fn is_drained(&self) -> bool {
         self.lanes.iter().all(|queue| match queue {
-            Queue::Reliable { outbox, .. } => outbox.is_empty(),
+            Queue::Reliable(outbox) => outbox.is_empty(),
             Queue::Unreliable(queue) => queue.is_empty(),
         })
     }
@@ -460,7 +439,7 @@ impl Sender {
     /// Since when the oldest message without acknowledgement waits.
     pub fn oldest_unacked_since(&self) -> Option<Timestamp> {
         let oldest = self.lanes.iter().filter_map(|queue| match queue {
-            Queue::Reliable { outbox, .. } => outbox.oldest_pushed_at(),
+            Queue::Reliable(outbox) => outbox.oldest_pushed_at(),
             Queue::Unreliable(_) => None,
         });
         oldest.min()
@@ -498,7 +477,7 @@ impl Sender {
         stats.datagram_bytes = self.datagram() + self.framing.around;
         let (mut messages, mut bytes) = (0, 0);
         for queue in &self.lanes {
-            if let Queue::Reliable { outbox, .. } = queue {
+            if let Queue::Reliable(outbox) = queue {
                 messages += outbox.unacked();
                 bytes += outbox.held_bytes();
             }

@@ -3,14 +3,15 @@
 //! Payloads lie one after the other in one byte ring, entries in another; both grow with use and
 //! are given back when little of them was in use for a while. Ids are 16 bits and wrap; an entry is
 //! found by its distance from the oldest unacknowledged id.
-//! Rules: docs/wire/yojimbo.md, section 6, rules 3 (window) and 4 (a block travels alone).
+//! Rules: docs/wire/yojimbo.md, section 6, rules 3 (window) and 4 (a block travels alone);
+//! docs/wire/reliable.md, section 7 (neither is so narrow between two tidegates).
 
 use std::collections::VecDeque;
 
 use crate::time::Timestamp;
 
-use super::block::Block;
-use super::params::Framing;
+use super::block::BlocksUnderWay;
+use super::params::{Blocks, Framing};
 use super::ring::HighWater;
 
 /// One message that the peer does not have yet, as far as we know.
@@ -58,8 +59,12 @@ impl Entry {
 /// Messages of one reliable lane.
 #[derive(Debug)]
 pub(super) struct Outbox {
+    /// How messages that fit no packet travel; without, there are none.
+    blocks: Option<Blocks>,
     /// What the peer takes, counted from the oldest id it has not acknowledged.
     window: u16,
+    /// It takes several blocks at once, and messages beside them.
+    takes_together: bool,
     /// Id of `entries[0]`: the oldest unacknowledged message.
     base: u16,
     entries: VecDeque<Entry>,
@@ -77,10 +82,7 @@ pub(super) struct Outbox {
     /// would otherwise call each probe back to where it began, and a large one before them would
     /// never go again.
     copy_next: u16,
-    /// Progress of the block at the front, once its turn came.
-    pub(super) block: Option<Box<Block>>,
-    /// Blocks among the entries.
-    blocks: u16,
+    under_way: BlocksUnderWay,
     /// Messages that were let go although the peer does not have them.
     released: u16,
     entries_most: HighWater,
@@ -89,9 +91,11 @@ pub(super) struct Outbox {
 
 impl Outbox {
     /// For a peer that takes `window` messages from the oldest on that it has not.
-    pub(super) fn new(window: u16) -> Self {
+    pub(super) fn new(window: u16, blocks: Option<Blocks>) -> Self {
         Self {
+            blocks,
             window,
+            takes_together: false,
             base: 0,
             entries: VecDeque::new(),
             started: 0,
@@ -100,17 +104,22 @@ impl Outbox {
             bytes_start: 0,
             probe_next: 0,
             copy_next: 0,
-            block: None,
-            blocks: 0,
+            under_way: BlocksUnderWay::default(),
             released: 0,
             entries_most: HighWater::default(),
             bytes_most: HighWater::default(),
         }
     }
 
-    /// The peer takes so many.
+    /// The peer takes so many, and blocks together.
     pub(super) fn widen(&mut self, window: u16) {
         self.window = self.window.max(window);
+        self.takes_together = true;
+    }
+
+    /// Bytes of the longest block; `None` where there are none.
+    pub(super) fn block_max(&self) -> Option<usize> {
+        self.blocks.map(|blocks| blocks.bytes_max as usize)
     }
 
     /// Whether a message of any legal size may be added: the peer would take it, and less than so many
@@ -131,7 +140,6 @@ impl Outbox {
             carried: 0,
             pushed_at: now,
         });
-        self.blocks += u16::from(is_block);
         self.bytes.extend(payload);
     }
 
@@ -187,34 +195,68 @@ impl Outbox {
         if index < self.started() { index } else { 0 }
     }
 
-    /// Every copy of some started message was lost.
-    pub(super) fn has_lost(&self) -> bool {
-        self.lost > 0
+    /// A block stands at the front.
+    fn is_front_block(&self) -> bool {
+        self.entries.front().is_some_and(|entry| entry.is_block)
     }
 
-    /// Entries that may be in packets now, from the oldest: up to the first block that is not at
-    /// the front, and only that block if it is.
-    pub(super) fn sendable(&self) -> usize {
-        if self.blocks == 0 {
-            return self.entries.len();
-        }
-        let first = self.entries.iter().position(|entry| entry.is_block);
-        match first {
-            Some(0) => 1,
-            Some(at) => at,
-            None => self.entries.len(),
-        }
+    /// Messages wait for a block that goes alone.
+    pub(super) fn is_held_up(&self) -> bool {
+        !self.takes_together && self.is_front_block() && self.entries.len() > 1
     }
 
-    /// A block stands at the front: it has the lane to itself.
-    pub(super) fn front_block(&self) -> Option<(u16, u32)> {
-        let front = self.entries.front()?;
-        front.is_block.then_some((self.base, front.length))
+    /// What leaves next is a fragment of a block, whether it may already or not. `is_probe`: something
+    /// old goes again.
+    pub(super) fn is_block_next(&self, is_probe: bool) -> bool {
+        if is_probe || !self.takes_together {
+            return self.is_front_block();
+        }
+        let fresh = self.entries.get(self.started());
+        let at = match self.under_way.first_due() {
+            Some(id) => usize::from(id.wrapping_sub(self.base)),
+            None if fresh.is_some_and(|entry| entry.is_block) => self.started(),
+            None => return false,
+        };
+        // Oldest first: what is not delivered yet may not be acknowledged yet, and so be lost for ever.
+        self.lost == 0 || !self.entries.range(..at).any(Entry::is_due)
+    }
+
+    /// The fragment that leaves next, if any may: its block's id, which one, of how many, and its bytes.
+    /// `is_probe`: one that is under way goes again.
+    pub(super) fn next_fragment(&mut self, is_probe: bool) -> Option<(u16, u16, u16, usize)> {
+        let size = u32::from(self.blocks?.fragment);
+        if is_probe {
+            self.under_way.probe();
+        }
+        if !self.under_way.is_due() && self.has_fresh() {
+            let length = self.entries[self.started()].length;
+            let id = self.base.wrapping_add(self.started);
+            self.under_way.begin(id, length.div_ceil(size) as u16);
+        }
+        let (id, index, count) = self.under_way.next_due()?;
+        let from = u32::from(index) * size;
+        let bytes = self.get(id)?.length.saturating_sub(from).min(size);
+        Some((id, index, count, bytes as usize))
     }
 
     /// Something was never sent and may be.
     pub(super) fn has_fresh(&self) -> bool {
-        self.started() < self.sendable()
+        let next = self.started();
+        let Some(entry) = self.entries.get(next) else {
+            return false;
+        };
+        match &self.blocks {
+            Some(blocks) if self.takes_together => {
+                !entry.is_block || self.under_way.take(entry.length, blocks)
+            }
+            // A block goes alone: nothing before it is without acknowledgement, nothing after it leaves.
+            _ => next == 0 || !(entry.is_block || self.is_front_block()),
+        }
+    }
+
+    /// Something may leave.
+    pub(super) fn is_due(&self) -> bool {
+        self.lost > 0 || self.under_way.is_due() || self.has_fresh()
     }
 
     /// Bytes never sent, blocks included.
@@ -227,7 +269,7 @@ impl Outbox {
 
     /// A block, or more than one packet holds: goes by the bulk rate.
     pub(super) fn is_bulk(&self, framing: &Framing) -> bool {
-        self.front_block().is_some() || self.fresh_bytes() > usize::from(framing.datagram)
+        self.is_block_next(false) || self.fresh_bytes() > usize::from(framing.datagram)
     }
 
     pub(super) fn entry(&self, index: usize) -> Option<&Entry> {
@@ -248,8 +290,16 @@ impl Outbox {
         Some(self.piece(entry, 0, entry.length as usize))
     }
 
+    /// The bytes of a fragment of a block.
+    pub(super) fn fragment(&self, id: u16, index: u16) -> Option<(&[u8], &[u8])> {
+        let (entry, size) = (self.get(id)?, usize::from(self.blocks?.fragment));
+        let from = usize::from(index) * size;
+        let length = (entry.length as usize).saturating_sub(from).min(size);
+        Some(self.piece(entry, from, length))
+    }
+
     /// `length` bytes of the payload from `offset`.
-    pub(super) fn piece(&self, entry: &Entry, offset: usize, length: usize) -> (&[u8], &[u8]) {
+    fn piece(&self, entry: &Entry, offset: usize, length: usize) -> (&[u8], &[u8]) {
         let from = (entry.start - self.bytes_start) as usize + offset;
         let to = from + length;
         let (a, b) = self.bytes.as_slices();
@@ -282,28 +332,38 @@ impl Outbox {
         self.started = self.started.max(index as u16 + 1);
     }
 
-    /// A packet that carried the message will not arrive. True if that was its last copy.
-    pub(super) fn on_lost(&mut self, id: u16) -> bool {
-        let index = usize::from(id.wrapping_sub(self.base));
-        let Some(entry) = self.entries.get_mut(index) else {
-            return false;
-        };
-        if entry.acked || entry.in_flight == 0 {
-            return false;
+    /// A fragment of the block `id` went out in packet `number`; of the message, that is as good as sent.
+    pub(super) fn on_fragment_sent(&mut self, id: u16, fragment: u16, number: u64) {
+        if self.get(id).is_some_and(|entry| entry.sends == 0) {
+            self.on_sent(id, number);
         }
-        entry.in_flight -= 1;
-        let last = entry.in_flight == 0;
-        self.lost += u16::from(last);
-        last
+        self.under_way.on_sent(id, fragment);
     }
 
-    /// The peer has the message. True if that was news.
-    pub(super) fn on_acked(&mut self, id: u16) -> bool {
+    /// A packet that carried the message, or this fragment of it, will not arrive.
+    pub(super) fn on_lost(&mut self, id: u16, fragment: u16) {
+        let index = usize::from(id.wrapping_sub(self.base));
+        let Some(entry) = self.entries.get_mut(index) else {
+            return;
+        };
+        if entry.is_block {
+            self.under_way.on_lost(id, fragment);
+        } else if !entry.acked && entry.in_flight > 0 {
+            entry.in_flight -= 1;
+            self.lost += u16::from(entry.in_flight == 0);
+        }
+    }
+
+    /// The peer has the message, or this fragment of it. True if it has all of it since now.
+    pub(super) fn on_acked(&mut self, id: u16, fragment: u16) -> bool {
         let index = usize::from(id.wrapping_sub(self.base));
         let Some(entry) = self.entries.get_mut(index) else {
             return false;
         };
         if entry.acked || entry.sends == 0 {
+            return false;
+        }
+        if entry.is_block && !self.under_way.on_acked(id, fragment) {
             return false;
         }
         if entry.in_flight == 0 {
@@ -322,10 +382,6 @@ impl Outbox {
             && front.acked
         {
             freed += front.length as usize;
-            if front.is_block {
-                self.blocks -= 1;
-                self.block = None;
-            }
             self.entries.pop_front();
             self.base = self.base.wrapping_add(1);
             self.started -= 1;
@@ -344,7 +400,7 @@ impl Outbox {
     pub(super) fn release_all(&mut self) {
         *self = Self {
             released: u16::try_from(self.unacked()).unwrap_or(u16::MAX),
-            ..Self::new(self.window)
+            ..Self::new(self.window, self.blocks)
         };
     }
 

@@ -236,6 +236,9 @@ pub struct Blocks {
     pub fragment: u16,
     /// Bytes of the largest block.
     pub bytes_max: u32,
+    /// Bytes of blocks under way at once, in whole fragments, to a peer that was found to take larger
+    /// datagrams; messages go beside them. To others one goes at a time, and nothing beside it.
+    pub together_max: u32,
 }
 
 /// How a message travels.

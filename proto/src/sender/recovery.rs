@@ -57,27 +57,20 @@ impl Sender {
             }
         }
         for item in self.in_flight.items(number) {
-            let Some(Queue::Reliable { outbox, .. }) = self.lanes.get_mut(usize::from(item.lane))
-            else {
-                continue;
-            };
-            if outbox.front_block().is_some_and(|(id, _)| id == item.id)
-                && let Some(block) = &mut outbox.block
-                && !block.on_acked(item.fragment)
-            {
-                continue;
+            if let Some(Queue::Reliable(outbox)) = self.lanes.get_mut(usize::from(item.lane)) {
+                let is_news = outbox.on_acked(item.id, item.fragment);
+                self.counters.messages_acked += u64::from(is_news);
             }
-            self.counters.messages_acked += u64::from(outbox.on_acked(item.id));
         }
         self.probes = 0;
         self.probe_from = now;
         Acked::News
     }
 
-    /// Who takes larger datagrams than the wire has is of our make, and takes more messages as well.
+    /// Who takes larger datagrams than the wire has is of our make, and takes more at once as well.
     fn widen(&mut self) {
         for queue in &mut self.lanes {
-            if let Queue::Reliable { outbox, .. } = queue {
+            if let Queue::Reliable(outbox) = queue {
                 outbox.widen(self.params.wide_window);
             }
         }
@@ -104,7 +97,7 @@ impl Sender {
     pub fn on_ack_end(&mut self, now: Timestamp) {
         self.detect_loss(now);
         for queue in &mut self.lanes {
-            if let Queue::Reliable { outbox, .. } = queue {
+            if let Queue::Reliable(outbox) = queue {
                 outbox.release();
             }
         }
@@ -242,16 +235,8 @@ impl Sender {
     /// What a packet carried is under way in one packet less.
     fn give_back_items(&mut self, number: u64) {
         for item in self.in_flight.items(number) {
-            let Some(Queue::Reliable { outbox, .. }) = self.lanes.get_mut(usize::from(item.lane))
-            else {
-                continue;
-            };
-            if outbox.front_block().is_some_and(|(id, _)| id == item.id)
-                && let Some(block) = &mut outbox.block
-            {
-                block.on_lost(item.fragment);
-            } else {
-                outbox.on_lost(item.id);
+            if let Some(Queue::Reliable(outbox)) = self.lanes.get_mut(usize::from(item.lane)) {
+                outbox.on_lost(item.id, item.fragment);
             }
         }
     }

@@ -95,6 +95,20 @@ fn two_of_ours_have_more_messages_under_way() {
     );
 }
 
+/// Between two tidegates blocks are under way together; with others each waits for the one before it.
+#[test]
+fn blocks_of_two_of_ours_fill_a_path() {
+    let ours = || yojimbo::Params::default().with_path_mtu(1_500, true);
+    let (rate, queue, loss) = (100_000_000, 625_000, 0.01);
+    for (size, least) in [(20_000, 0.8), (60_000, 0.8), (262_144, 0.6)] {
+        let (stock, _) = carried(size, rate, queue, loss);
+        let (carried, overflowed) = carried_between(ours(), size, rate, queue, loss);
+        let what = format!("{size} bytes: {carried:.2} of the path, {stock:.2} with others");
+        assert!(carried > least && stock < 0.4, "{what}");
+        assert!(overflowed < 0.02, "{overflowed:.3} run over");
+    }
+}
+
 /// What a wireless link delays now and then is no queue, and who takes it for one at the start, when the
 /// rate is still low, takes seconds for a megabyte.
 #[test]

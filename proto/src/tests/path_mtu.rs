@@ -1,4 +1,5 @@
-//! One fast connection over paths that take datagrams of different lengths.
+//! One fast connection over paths that take datagrams of different lengths, and what else two tidegates
+//! do that found each other out.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -7,6 +8,7 @@ use std::time::Duration;
 
 use super::games::{Game, Rules};
 use super::scenario::Scenario;
+use crate::session::AckPolicy;
 use crate::sim::{Conditions, Traffic, Way};
 use crate::yojimbo::Params;
 
@@ -184,4 +186,40 @@ fn losses_do_not_make_datagrams_small() {
     assert!(scenario.network().0.lost > 100);
     let (large, small) = (lengths.near(1_452), lengths.near(1_186));
     assert!(large > 10 * small, "{large} large ones, {small} small ones");
+}
+
+/// Messages and blocks in one queue, 250 of each. Whoever sends blocks one at a time takes two round trips
+/// for each of them, fifty seconds.
+#[test]
+fn blocks_and_messages_go_together_and_arrive_in_order() {
+    let nap = Some(Duration::from_millis(300));
+    for (ack, reader_sleeps) in [(AckPolicy::Queued, nap), (AckPolicy::Written, None)] {
+        let both = Traffic {
+            messages: 500,
+            sizes: 0..=14_000,
+            burst: 100,
+            every: Duration::from_millis(1),
+            reader_sleeps,
+            ..Traffic::default()
+        };
+        let rough = Conditions {
+            delay: Duration::from_millis(50),
+            jitter: Duration::from_millis(3),
+            loss: 0.03,
+            duplicate: 0.03,
+            reorder: (0.03, Duration::from_millis(30)),
+            mtu: 1_500,
+            ..Conditions::default()
+        };
+        let end = |asks_first| {
+            let params = Params::default().with_path_mtu(1_500, asks_first);
+            Rules::Yojimbo(Arc::new(Params { ack, ..params }))
+        };
+        let mut game = Game::new(end(false), 61).dialled_by(end(true));
+        let mut scenario = Scenario::new(&mut game, 1, rough, &both, &both);
+        scenario.deliver_all_within(Duration::from_secs(15));
+        let (up, down) = scenario.network();
+        assert!(up.lost > 50 && down.lost > 50, "{up:?} {down:?}");
+        assert!(up.reordered > 50, "{up:?}");
+    }
 }

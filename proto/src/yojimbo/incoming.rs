@@ -143,7 +143,11 @@ impl Incoming {
         let what = worth(&packet, payload.len(), repeats, delivered);
         match self.ack {
             AckPolicy::Queued => self.reliable.accept(header.sequence),
-            AckPolicy::Written => self.unwritten.note(header.sequence, &packet),
+            AckPolicy::Written => {
+                let channels = &self.channels;
+                let is_in_pieces = |channel, id| channels.is_in_pieces(channel, id);
+                self.unwritten.note(header.sequence, &packet, is_in_pieces);
+            }
         }
         let in_order = self.note_order(header.sequence);
         Ok(Some(Heard { what, in_order }))

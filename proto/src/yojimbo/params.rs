@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::channels::{Delivery, Layout, Profile, WIDE_WINDOW};
+use super::channels::{BLOCK_BYTES_MAX, ChannelProfile, Delivery, Layout, Profile, WIDE_WINDOW};
 use super::netcode::wire::{Sizes, TAG_BYTES};
 use super::reliable::HEADER_BYTES_MAX;
 use crate::sender::{self, Blocks, Framing, Lane};
@@ -105,12 +105,17 @@ impl Params {
 
     /// The channels, as the sender sees them.
     pub(super) fn lanes(&self) -> Vec<Lane> {
-        let lane = |(index, channel): (u8, &super::channels::ChannelProfile)| match channel.delivery
-        {
+        let has_blocks = |(index, channel): &(u8, &ChannelProfile)| {
+            channel.is_reliable() && self.profile.blocks(*index).is_some()
+        };
+        let with_blocks = (0..).zip(self.profile.channels()).filter(has_blocks);
+        let together_max = BLOCK_BYTES_MAX / with_blocks.count().max(1);
+        let lane = |(index, channel): (u8, &ChannelProfile)| match channel.delivery {
             Delivery::ReliableOrdered => Lane::Reliable {
                 blocks: (self.profile.blocks(index)).map(|(_, bytes_max)| Blocks {
                     fragment: channel.block_fragment_size,
                     bytes_max: bytes_max as u32,
+                    together_max: together_max as u32,
                 }),
                 window: channel.receive_window,
             },
@@ -159,7 +164,6 @@ const IP_UDP_MAX: u16 = 40 + 8;
 
 #[cfg(test)]
 mod tests {
-    use super::super::channels::ChannelProfile;
     use super::super::outgoing::Outgoing;
     use super::super::reliable::Limits;
     use super::*;

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use super::channels::{ConnectionPacket, Item};
+use super::channels::{BlockFragment, ConnectionPacket, Item};
 use crate::session::Channel;
 
 /// Packets that wait for a write, oldest first.
@@ -17,22 +17,33 @@ struct Waiting {
     sequence: u16,
     /// The last message of each reliable channel in it: delivered in order, so the last one says it
     /// all. Fragments of a block count as written when they are stored, all but the one that
-    /// completes it: its sender is not done before that one is acknowledged.
+    /// completes it, which stands for the block: its sender is not done before that one is acknowledged.
     last: Vec<(Channel, u16)>,
 }
 
 impl Unwritten {
-    /// Notes a packet that was taken.
-    pub(super) fn note(&mut self, sequence: u16, packet: &ConnectionPacket<'_>) {
+    /// Notes a packet that was taken. `is_in_pieces`: fragments of a block are missing still.
+    pub(super) fn note(
+        &mut self,
+        sequence: u16,
+        packet: &ConnectionPacket<'_>,
+        is_in_pieces: impl Fn(Channel, u16) -> bool,
+    ) {
         let mut last: Vec<(Channel, u16)> = Vec::new();
         for item in packet.items() {
-            let Item::Message(message) = item else {
-                continue;
+            let (channel, id) = match item {
+                Item::Message(message) => match message.id {
+                    Some(id) => (message.channel, id),
+                    None => continue,
+                },
+                Item::Fragment(BlockFragment { place, .. }) => (place.channel, place.id),
             };
-            let Some(id) = message.id else { continue };
+            if is_in_pieces(channel, id) {
+                continue;
+            }
             match last.last_mut() {
-                Some((channel, newest)) if *channel == message.channel => *newest = id,
-                _ => last.push((message.channel, id)),
+                Some((of, newest)) if *of == channel => *newest = id,
+                _ => last.push((channel, id)),
             }
         }
         // One that is pushed out here is beyond what acknowledgements reach: its messages come

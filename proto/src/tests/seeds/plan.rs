@@ -93,9 +93,10 @@ impl Plan {
         let params = yojimbo::Params::clone(params).with_path_mtu(9_000, coin(random));
         self.rules = Rules::Yojimbo(Arc::new(params));
         self.weather.mtu = [0, 1_500, 1_400, 1_300][random.below(4) as usize];
-        // Blocks go one at a time: so many would take longer than a world lasts.
-        if coin(random) && *self.up.sizes.end() <= 3_000 {
-            (self.up.messages, self.up.burst) = (2_000, 200);
+        // Blocks go one at a time until datagrams have grown: so many would take longer than a world lasts.
+        if coin(random) {
+            let are_messages = *self.up.sizes.end() <= 3_000;
+            (self.up.messages, self.up.burst) = if are_messages { (2_000, 200) } else { (60, 30) };
         }
     }
 }

@@ -25,7 +25,7 @@ pub(super) const EARLY_BYTES_MAX: usize = 2560 * 1024;
 pub(super) const EARLY_BYTES_RESERVE: usize = 32 * 1024;
 /// Bytes that blocks in assembly may grow to. One block is always allowed. A block is counted in
 /// full from its first fragment, so that no two of them can starve each other half-way.
-const BLOCK_BYTES_MAX: usize = 1024 * 1024;
+pub const BLOCK_BYTES_MAX: usize = 1024 * 1024;
 
 /// The receiving end of all channels.
 #[derive(Debug)]
@@ -52,14 +52,15 @@ impl Receiver {
         }
     }
 
-    /// The peer is of our make, and may be further ahead than others (docs/wire/reliable.md, section 7).
+    /// The peer is of our make: it may be further ahead than others, and send blocks together
+    /// (docs/wire/reliable.md, section 7).
     pub fn widen(&mut self) {
         if std::mem::replace(&mut self.is_wide, true) {
             return;
         }
         for (rules, channel) in self.profile.channels().iter().zip(&mut self.channels) {
             if let Some(channel) = channel {
-                channel.set_window(rules.wide_window());
+                channel.widen(rules.wide_window());
             }
         }
     }
@@ -199,6 +200,12 @@ impl Receiver {
     pub fn is_delivered(&self, channel: Channel, id: u16) -> bool {
         let channel = self.channels.get(usize::from(channel));
         channel.is_none_or(|channel| channel.as_ref().is_none_or(|c| c.is_delivered(id)))
+    }
+
+    /// Whether fragments of this block are missing.
+    pub fn is_in_pieces(&self, channel: Channel, id: u16) -> bool {
+        let channel = self.channels.get(usize::from(channel));
+        channel.is_some_and(|channel| channel.as_ref().is_some_and(|c| c.is_in_pieces(id)))
     }
 
     /// What the peer has stopped sending for too long, if anything: the session should end. Time is

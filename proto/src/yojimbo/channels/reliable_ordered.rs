@@ -6,7 +6,8 @@
 //!            delivered          gap        early: kept until the gap closes
 //!   ids ──────────────────┬───────────┬──────┬───────┬──────┬──────▶
 //!                       next                            newest      next + window
-//!                                                         └ only this id may be a block's
+//!                                                         └ only this id may be a block's,
+//!                                                           unless the peer is of our make
 //! ```
 //!
 //! A packet is judged first and applied only if all of it is good, so judging runs ahead on a copy
@@ -41,17 +42,13 @@ pub(super) struct ReliableOrdered {
     /// Messages behind a gap, by id; the first of them is above `next`.
     early: BTreeMap<u64, Box<[u8]>>,
     early_bytes: usize,
-    block: Option<Box<Assembly>>,
+    /// Blocks that miss fragments, by id.
+    blocks: BTreeMap<u64, Pieces>,
+    /// Any id may be a block's.
+    takes_together: bool,
     /// When what waits here last came closer to being delivered.
     progress_at: Timestamp,
     trial: Trial,
-}
-
-/// A block that misses fragments.
-#[derive(Debug)]
-struct Assembly {
-    id: u64,
-    pieces: Pieces,
 }
 
 /// What the channel will be when the packet under judgement has been applied.
@@ -59,9 +56,8 @@ struct Assembly {
 pub(super) struct Trial {
     next: u64,
     newest: u64,
-    /// Fragments of the block in assembly, and how many of them are missing; 0 without a block.
-    block_count: u16,
-    block_missing: u16,
+    /// The block that the packet begins, and its number of fragments.
+    begun: Option<(u64, u16)>,
     /// Fragments of this channel in the packet. Senders put in one; with more, some may be the same,
     /// and then the trial charges for a whole block but never counts on having it.
     fragments: u16,
@@ -98,9 +94,10 @@ impl ReliableOrdered {
         }
     }
 
-    /// The peer may use so many ids.
-    pub(super) fn set_window(&mut self, window: u16) {
+    /// The peer may use so many ids, and send blocks together.
+    pub(super) fn widen(&mut self, window: u16) {
         self.window = window;
+        self.takes_together = true;
     }
 
     fn place(&self, id: u16) -> Place {
@@ -116,12 +113,9 @@ impl ReliableOrdered {
 
     /// Begins to judge a packet.
     pub(super) fn begin(&mut self) {
-        let block = self.block.as_ref();
         self.trial = Trial {
             next: self.next,
             newest: self.newest,
-            block_count: block.map_or(0, |block| block.pieces.count()),
-            block_missing: block.map_or(0, |block| block.pieces.missing()),
             ..Trial::default()
         };
     }
@@ -137,10 +131,7 @@ impl ReliableOrdered {
         if id < self.trial.next || self.early.contains_key(&id) {
             return Ok(());
         }
-        if id >= self.trial.newest {
-            self.trial.newest = id + 1;
-            self.trial.block_count = 0;
-        }
+        self.trial.newest = self.trial.newest.max(id + 1);
         if id == self.trial.next {
             self.trial_deliver();
         } else {
@@ -163,41 +154,42 @@ impl ReliableOrdered {
         place: FragmentPlace,
         rules: &ChannelProfile,
     ) -> Result<(), Objection> {
-        if place.id != self.trial.newest as u16 {
+        if !self.takes_together && place.id != self.trial.newest as u16 {
             return Ok(());
         }
-        if self.trial.newest - self.next >= u64::from(self.window) {
-            return Err(Objection::WindowOverflow);
+        let id = match self.place(place.id) {
+            Place::Old => return Ok(()),
+            Place::Within(id) => id,
+            Place::Beyond => return Err(Objection::WindowOverflow),
+        };
+        if id < self.trial.next || self.early.contains_key(&id) {
+            return Ok(());
         }
         let whole = usize::from(place.count) * usize::from(rules.block_fragment_size);
-        if self.trial.block_count == 0 {
-            self.trial.block_count = place.count;
-            self.trial.block_missing = place.count;
-            self.trial.reserved += whole;
+        let known = self.blocks.get(&id);
+        let begun = self.trial.begun.filter(|(begun, _)| *begun == id);
+        match known.map(Pieces::count).or(begun.map(|(_, count)| count)) {
+            Some(count) if count != place.count => return Err(Objection::FragmentCountChanged),
+            Some(_) => {}
+            None => {
+                self.trial.begun = Some((id, place.count));
+                self.trial.reserved += whole;
+            }
         }
-        if place.count != self.trial.block_count {
-            return Err(Objection::FragmentCountChanged);
-        }
-        if self.has_fragment(self.trial.newest, place.index) {
+        if known.is_some_and(|block| block.contains(place.index)) {
             return Ok(());
         }
+        let missing = known.map_or(place.count, Pieces::missing);
         self.trial.fragments += 1;
-        self.trial.block_missing -= 1;
-        if self.trial.block_missing == 0 {
-            if self.trial.newest == self.trial.next && self.trial.fragments == 1 {
+        if missing <= self.trial.fragments {
+            self.trial.newest = self.trial.newest.max(id + 1);
+            if id == self.trial.next && self.trial.fragments == 1 {
                 self.trial_deliver();
             } else {
                 self.trial.added += whole + MESSAGE_OVERHEAD;
             }
-            self.trial.newest += 1;
-            self.trial.block_count = 0;
         }
         Ok(())
-    }
-
-    fn has_fragment(&self, id: u64, index: u16) -> bool {
-        let block = self.block.as_ref();
-        block.is_some_and(|block| block.id == id && block.pieces.contains(index))
     }
 
     /// What judging found.
@@ -246,19 +238,25 @@ impl ReliableOrdered {
     }
 
     fn keep(&mut self, now: Timestamp, id: u64, payload: Box<[u8]>) {
-        if self.early.is_empty() && self.block.is_none() {
+        if self.early.is_empty() {
             self.progress_at = now;
         }
         self.early_bytes += payload.len() + MESSAGE_OVERHEAD;
         self.early.insert(id, payload);
     }
 
-    /// Notes that `id` exists. A block in assembly whose id another message has taken can never be
-    /// completed by a sender that keeps to the rules.
+    /// Notes that the message `id` exists. A block in assembly whose id it has taken, or passed where
+    /// nothing may, can never be completed by a sender that keeps to the rules.
     fn stored(&mut self, id: u64, sink: &mut Sink<'_>) {
         self.newest = self.newest.max(id + 1);
-        if self.block.as_ref().is_some_and(|b| b.id < self.newest) {
-            self.block = None;
+        let before = self.blocks.len();
+        if self.takes_together {
+            self.blocks.remove(&id);
+        } else {
+            let newest = self.newest;
+            self.blocks.retain(|&block, _| block >= newest);
+        }
+        for _ in self.blocks.len()..before {
             sink.block_failed();
         }
     }
@@ -269,7 +267,8 @@ impl ReliableOrdered {
     }
 
     /// Takes a fragment of a packet that was found good. One for any other id than the newest
-    /// unknown one is dropped, although its packet is acknowledged: senders must not send it yet.
+    /// unknown one is dropped, although its packet is acknowledged: senders must not send it yet,
+    /// unless they are of our make.
     pub(super) fn apply_fragment(
         &mut self,
         now: Timestamp,
@@ -278,38 +277,45 @@ impl ReliableOrdered {
         rules: &ChannelProfile,
         sink: &mut Sink<'_>,
     ) {
-        let id = self.newest;
-        if place.id != id as u16 || self.has_fragment(id, place.index) {
-            sink.duplicate();
-            return;
+        let id = match self.place(place.id) {
+            Place::Within(id) if self.takes_together || id == self.newest => id,
+            _ => return sink.duplicate(),
+        };
+        let known = self.blocks.get(&id);
+        if self.early.contains_key(&id) || known.is_some_and(|it| it.contains(place.index)) {
+            return sink.duplicate();
+        }
+        // What waits comes closer to being delivered, and not only more.
+        if id == self.next || self.early.is_empty() {
+            self.progress_at = now;
         }
         let size = usize::from(rules.block_fragment_size);
-        let block = self.block.get_or_insert_with(|| {
-            Box::new(Assembly {
-                id,
-                pieces: Pieces::new(place.count, size),
-            })
-        });
+        let block = self.blocks.entry(id);
+        let block = block.or_insert_with(|| Pieces::new(place.count, size));
         // Only a packet with several fragments can get one of another block past the judge.
-        if block.pieces.count() != place.count {
+        if block.count() != place.count {
             return;
         }
-        block.pieces.add(place.index, data);
-        self.progress_at = now;
-        if block.pieces.missing() > 0 {
+        block.add(place.index, data);
+        if block.missing() > 0 {
             return;
         }
-        let Some(block) = self.block.take() else {
+        let Some(block) = self.blocks.remove(&id) else {
             return;
         };
-        let whole = block.pieces.into_whole();
+        let whole = block.into_whole();
+        self.newest = self.newest.max(id + 1);
         if id == self.next {
             sink.deliver(&whole);
             self.delivered(now, sink);
         } else {
             self.keep(now, id, whole.into());
         }
-        self.newest = id + 1;
+    }
+
+    /// Whether fragments of the block `id` are missing.
+    pub(super) fn is_in_pieces(&self, id: u16) -> bool {
+        matches!(self.place(id), Place::Within(id) if self.blocks.contains_key(&id))
     }
 
     /// Starts the clocks again: what waits here waits for us and not for the peer.
@@ -321,7 +327,7 @@ impl ReliableOrdered {
     pub(super) fn stall(&self) -> Option<(Timestamp, Stall)> {
         if !self.early.is_empty() {
             Some((self.progress_at + GAP_MAX, Stall::Gap))
-        } else if self.block.is_some() {
+        } else if !self.blocks.is_empty() {
             Some((self.progress_at + BLOCK_IDLE_MAX, Stall::Block))
         } else {
             None
@@ -333,24 +339,22 @@ impl ReliableOrdered {
         self.early_bytes
     }
 
-    /// Bytes the block in assembly may grow to.
+    /// Bytes the blocks in assembly may grow to.
     pub(super) fn block_reserved(&self, rules: &ChannelProfile) -> usize {
-        let block = self.block.as_ref();
-        block.map_or(0, |block| {
-            usize::from(block.pieces.count()) * usize::from(rules.block_fragment_size)
-        })
+        let fragments: usize = self.blocks.values().map(|it| usize::from(it.count())).sum();
+        fragments * usize::from(rules.block_fragment_size)
     }
 
-    /// Bytes the block in assembly has grown to.
+    /// Bytes the blocks in assembly have grown to.
     pub(super) fn block_bytes(&self) -> usize {
-        let block = self.block.as_ref();
-        block.map_or(0, |block| block.pieces.held() + size_of::<Assembly>())
+        let blocks = self.blocks.values();
+        blocks.map(|it| it.held() + size_of::<Pieces>()).sum()
     }
 
     /// Lets go of everything that was not delivered.
     pub(super) fn release(&mut self) {
         self.early = BTreeMap::new();
         self.early_bytes = 0;
-        self.block = None;
+        self.blocks = BTreeMap::new();
     }
 }

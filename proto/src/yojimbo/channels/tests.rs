@@ -1,6 +1,6 @@
 //! The receiving end against a sender that keeps to the rules, and against some that do not.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -85,12 +85,14 @@ fn piece(profile: &Profile, id: u16, block: &[u8], index: usize) -> Vec<u8> {
 }
 
 /// The reference's rules for senders, as simple as they can be: resend what is not acked, within
-/// the window, and let a block go alone.
+/// the window, and let a block go alone; or ours among ourselves, where it need not.
 struct Near {
     messages: Vec<Vec<u8>>,
     /// Unacked ids; a block is unacked until each of its fragments is acked.
     unacked: BTreeSet<usize>,
-    unacked_pieces: BTreeSet<usize>,
+    /// Unacked fragments of blocks that began to leave.
+    unacked_pieces: BTreeMap<usize, BTreeSet<usize>>,
+    together: bool,
 }
 
 /// What a packet carried, so that its ack can be processed.
@@ -105,35 +107,51 @@ impl Near {
         profile.carriage(0, (&self.messages[id], &[])) == Some(Carriage::Block(BLOCK))
     }
 
+    /// The block of which a piece leaves next, if one does.
+    fn block(&self, profile: &Profile, choice: usize) -> Option<usize> {
+        let oldest = *self.unacked.first()?;
+        if !self.together {
+            return self.is_block(profile, oldest).then_some(oldest);
+        }
+        let window = oldest..oldest + usize::from(WIDE_WINDOW);
+        let ids = self.unacked.range(window).copied();
+        let blocks: Vec<_> = ids.filter(|id| self.is_block(profile, *id)).collect();
+        let wants = choice % 2 == 0 || blocks.len() == self.unacked.len();
+        blocks
+            .get(choice / 2 % blocks.len().max(1))
+            .copied()
+            .filter(|_| wants)
+    }
+
     fn packet(&mut self, profile: &Profile, choice: usize) -> Option<(Vec<u8>, Carried)> {
         let oldest = *self.unacked.first()?;
-        let wire_id = |id: usize| id as u16;
-        if self.is_block(profile, oldest) {
+        if let Some(id) = self.block(profile, choice) {
             let size = usize::from(profile.channels()[0].block_fragment_size);
-            let block = &self.messages[oldest];
-            if self.unacked_pieces.is_empty() {
-                self.unacked_pieces = (0..block.len().div_ceil(size)).collect();
-            }
-            let index = *self
-                .unacked_pieces
-                .iter()
-                .nth(choice % self.unacked_pieces.len())?;
-            let packet = piece(profile, wire_id(oldest), block, index);
-            return Some((packet, Carried::Piece(oldest, index)));
+            let block = &self.messages[id];
+            let all = || (0..block.len().div_ceil(size)).collect();
+            let pieces = self.unacked_pieces.entry(id).or_insert_with(all);
+            let index = *pieces.iter().nth(choice % pieces.len())?;
+            let packet = piece(profile, id as u16, block, index);
+            return Some((packet, Carried::Piece(id, index)));
         }
-        let window = usize::from(profile.channels()[0].receive_window);
+        let window = usize::from(match self.together {
+            true => WIDE_WINDOW,
+            false => profile.channels()[0].receive_window,
+        });
         let ids: Vec<usize> = self
             .unacked
             .iter()
             .copied()
-            .take_while(|id| *id < oldest + window && !self.is_block(profile, *id))
+            .take_while(|id| *id < oldest + window)
+            .take_while(|id| self.together || !self.is_block(profile, *id))
+            .filter(|id| !self.is_block(profile, *id))
             .skip(choice % 5)
             .step_by(1 + choice / 5 % 3)
             .take(1 + choice / 15 % 20)
             .collect();
         let list: Vec<_> = ids
             .iter()
-            .map(|id| (wire_id(*id), self.messages[*id].as_slice()))
+            .map(|id| (*id as u16, self.messages[*id].as_slice()))
             .collect();
         Some((frames(profile, 0, &list), Carried::Frames(ids)))
     }
@@ -144,9 +162,11 @@ impl Near {
                 self.unacked.remove(id);
             }),
             Carried::Piece(id, index) => {
-                if self.unacked.first() == Some(id) && self.unacked_pieces.remove(index) {
-                    let done = self.unacked_pieces.is_empty();
-                    done.then(|| self.unacked.remove(id));
+                if let Some(pieces) = self.unacked_pieces.get_mut(id)
+                    && pieces.remove(index)
+                    && pieces.is_empty()
+                {
+                    self.unacked.remove(id);
                 }
             }
         }
@@ -173,6 +193,7 @@ proptest! {
     fn a_bad_network_is_invisible(
         sizes in prop::collection::vec(prop_oneof![4 => 0usize..61, 1 => 61usize..400], 1..150),
         choices in prop::collection::vec(any::<(u8, u16)>(), 200..1500),
+        together: bool,
     ) {
         let profile = small_profile();
         let mut near = Near {
@@ -182,9 +203,13 @@ proptest! {
                 .map(|(id, size)| (0..*size).map(|at| (id * 31 + at) as u8).collect())
                 .collect(),
             unacked: (0..sizes.len()).collect(),
-            unacked_pieces: BTreeSet::new(),
+            unacked_pieces: BTreeMap::new(),
+            together,
         };
         let mut far = Far::new(profile.clone());
+        if together {
+            far.receiver.widen();
+        }
         far.inbox = Inbox::new(1000, 300);
         let mut network: Vec<(Vec<u8>, Carried)> = Vec::new();
         let mut out = Vec::new();
@@ -399,6 +424,27 @@ fn fragments_must_agree() {
     assert_eq!(far.receive(&piece(&profile, 0, &[1; 3000], 0)), Ok(()));
     assert_eq!(far.receive(&piece(&profile, 0, &[1; 3000], 2)), Ok(()));
     assert_eq!(far.pop_all(), [vec![1; 3000]]);
+    let two = |counts: [u16; 2]| {
+        let mut out = Vec::new();
+        let mut writer = PacketWriter::new(&profile, &mut out);
+        for (index, count) in counts.into_iter().enumerate() {
+            let place = FragmentPlace {
+                channel: 0,
+                id: 1,
+                count,
+                index: index as u16,
+            };
+            writer.fragment(place, BLOCK, (&[2; 1024], &[]));
+        }
+        writer.finish();
+        out
+    };
+    assert_eq!(
+        far.receive(&two([2, 3])),
+        Err(Objection::FragmentCountChanged)
+    );
+    assert_eq!(far.receive(&two([2, 2])), Ok(()));
+    assert_eq!(far.pop_all(), [vec![2; 2048]]);
 }
 
 /// Blocks of one byte, a thousand of them, one way only.
@@ -608,6 +654,57 @@ fn a_packet_that_closes_a_gap_has_room_of_its_own() {
     assert_eq!(far.receive(&frames(&profile, 0, &last)), Ok(()));
     assert_eq!(far.pop_all().len(), 10 + full);
     assert_eq!(far.receiver.held(), 11 * (7000 + MESSAGE_OVERHEAD));
+}
+
+/// A tidegate may send several blocks at once and messages behind them; no more than all channels of one
+/// peer may hold, and in pieces of the same number.
+#[test]
+fn blocks_of_a_peer_of_ours_come_together() {
+    let mut far = Far::new(Profile::default());
+    let profile = far.profile.clone();
+    let block = |id: u16| vec![id as u8; 256 * 1024];
+    let begin = |far: &mut Far, id| far.receive(&piece(&profile, id, &block(id), 0));
+    assert_eq!(begin(&mut far, 1), Ok(()), "acknowledged and dropped");
+    assert_eq!(far.receiver.held(), 0);
+    far.receiver.widen();
+    let begun: Vec<u16> = (1..9).filter(|id| begin(&mut far, *id).is_ok()).collect();
+    assert_eq!(begun, [1, 2, 3, 4], "a mebibyte of them");
+    assert_eq!(far.receive(&frames(&profile, 0, &[(5, b"behind")])), Ok(()));
+    assert_eq!(
+        far.receive(&piece(&profile, 2, &[0; 4000], 1)),
+        Err(Objection::FragmentCountChanged)
+    );
+    assert_eq!(
+        far.receive(&piece(&profile, WIDE_WINDOW, &[0; 4000], 1)),
+        Err(Objection::WindowOverflow)
+    );
+    for id in [3, 1, 4, 2] {
+        for index in 1..256 {
+            assert_eq!(far.receive(&piece(&profile, id, &block(id), index)), Ok(()));
+        }
+    }
+    assert_eq!(far.pop_all(), Vec::<Vec<u8>>::new(), "the first is missing");
+    assert_eq!(far.receive(&frames(&profile, 0, &[(0, b"first")])), Ok(()));
+    let (first, behind) = (b"first".to_vec(), b"behind".to_vec());
+    let all = [first, block(1), block(2), block(3), block(4), behind];
+    assert_eq!(far.pop_all(), all);
+    assert_eq!((far.receiver.held(), far.stats.reassembly_failures), (0, 0));
+}
+
+/// Pieces of what comes later are no progress towards the message that all wait for.
+#[test]
+fn later_blocks_do_not_keep_a_gap_open() {
+    let mut far = Far::new(Profile::default());
+    let profile = far.profile.clone();
+    far.receiver.widen();
+    assert_eq!(far.receive(&frames(&profile, 0, &[(1, b"early")])), Ok(()));
+    far.now = NOW + Duration::from_secs(9);
+    assert_eq!(far.receive(&piece(&profile, 2, &[3; 2000], 0)), Ok(()));
+    let later = NOW + Duration::from_secs(10);
+    assert_eq!(far.receiver.stall(later), Some(Stall::Gap));
+    // Those of what they wait for are.
+    assert_eq!(far.receive(&piece(&profile, 0, &[3; 2000], 0)), Ok(()));
+    assert_eq!(far.receiver.stall(later), None);
 }
 
 /// A sender that gives an id to a block and then to a frame has lost the block, and no more.
