@@ -131,16 +131,18 @@ impl Adaptive {
         // a while.
         let is_bulk = self.bulk.is_limited() || self.by_bulk;
         let packet = self.bulk.packet_time();
-        let (limit, stands, proven) = if is_bulk {
+        let (limit, stands, samples, proven) = if is_bulk {
+            let (stands, samples) = (Duration::from_millis(10), self.bulk.samples_to_stop());
             let proven = proven_by_bulk(rtt, packet);
-            (params.queue_max, Duration::from_millis(10), proven)
+            (params.queue_max, stands, samples, proven)
         } else {
             let stands = Duration::from_millis(300);
-            (params.queue_max_messages, stands, rtt.least)
+            (params.queue_max_messages, stands, 0, rtt.least)
         };
         let limits = Limits {
             queue: limit.as_secs_f64(),
             stands,
+            samples,
             packet,
             base_window: params.base_window,
         };

@@ -39,6 +39,25 @@ pub(super) struct Bulk {
     delivered: [f64; 4],
 }
 
+/// What is seen of a path, rates in bytes a second.
+#[derive(Clone, Copy, Debug)]
+struct Path {
+    /// The present delay is more than chance mostly is.
+    is_late: bool,
+    /// It has been for so long that it is a queue.
+    is_queue: bool,
+    /// It carries no more.
+    is_end: bool,
+    /// It may carry no more.
+    is_met: bool,
+    /// What it carried at best, lately.
+    carried: f64,
+    /// What it carried, if it carries no more.
+    end: f64,
+    /// What came through last.
+    passed: f64,
+}
+
 impl Bulk {
     pub(super) fn new(now: Timestamp, params: &Params) -> Self {
         Self {
@@ -141,9 +160,37 @@ impl Bulk {
         if !self.is_limited {
             return;
         }
+        let path = self.look(now, step, queue, params);
+        if path.is_end {
+            self.meet_end(&path, params);
+            self.grown_at = now + step;
+            self.losses.rest_until(now + 2 * step);
+        }
+        if now.since(self.grown_at) < step || now < self.grown_at {
+            return;
+        }
+        if self.starting && path.is_late {
+            // The next ones tell whether that is a queue.
+            return;
+        }
+        self.grown_at = now;
+        let best = self.best_delivered();
+        if self.starting {
+            self.multiply(best, params);
+        } else {
+            self.climb(&path, queue, params);
+        }
+        if best > 0.0 {
+            self.rate = self.rate.min((3.0 * best).max(params.bulk_start));
+        }
+        self.rate = self.rate.min(params.bulk_max);
+    }
+
+    /// What the last acknowledgement says of the path.
+    fn look(&mut self, now: Timestamp, step: Duration, queue: Queue, params: &Params) -> Path {
         let best = self.best_delivered();
         let is_late = self.note_delay(now, queue, params);
-        let sign = self.late >= if self.is_large() { 1 } else { SIGN };
+        let is_queue = self.late >= self.samples_of_a_queue();
         // What the path loses anyway was carried to where it got lost.
         let share = f64::from(1.0 - self.losses.usual());
         let carried = best / share;
@@ -153,60 +200,52 @@ impl Bulk {
         if overflows {
             self.brim.overflowed(now + 4 * step, carried);
         }
-        if best > 0.0 && (overflows || fills || self.starting && sign) {
-            // Where no queue is felt, none has to drain.
-            let keep = if sign { params.bulk_return } else { KEEP };
+        Path {
+            is_late,
+            is_queue,
+            is_end: best > 0.0 && (overflows || fills || self.starting && is_queue),
+            is_met: is_queue || overflows || is_full,
+            carried,
             // A path that is merely full delivers evenly; others delivered most a moment ago.
-            let end = if self.starting || overflows {
+            end: if self.starting || overflows {
                 carried
             } else {
                 self.usually_delivered() / share
-            };
-            self.meet_end(end, keep, params);
-            self.grown_at = now + step;
-            self.losses.rest_until(now + 2 * step);
+            },
+            passed: self.delivered[3] / share,
         }
-        if now.since(self.grown_at) < step || now < self.grown_at {
-            return;
-        }
-        if self.starting && is_late {
-            // The next ones tell whether that is a queue.
-            return;
-        }
-        self.grown_at = now;
-        if self.starting {
-            // It goes on while the path delivers what it is sent: half of it, a round trip later, while
-            // doubling. Where an end was met, with care, until it is some way below.
-            let is_near_end = self.rate < DISPROVED * self.ceiling;
-            let (times, enough) = if is_near_end {
-                (AGAIN, 0.8)
-            } else {
-                (2.0, 0.35)
-            };
-            // Before anything of that is known, once at most.
-            let unknown = best == 0.0 && self.rate <= params.bulk_start;
-            if unknown || self.delivered[3] > enough * self.rate {
-                self.rate *= times;
-            }
+    }
+
+    /// Until an end was met. It goes on while the path delivers what it is sent: half of it, a round trip
+    /// later, while doubling. Where an end was met, with care, until it is some way below.
+    fn multiply(&mut self, best: f64, params: &Params) {
+        let is_near_end = self.rate < DISPROVED * self.ceiling;
+        let (times, enough) = if is_near_end {
+            (AGAIN, 0.8)
         } else {
-            self.calm = if queue.delay < queue.low {
-                self.calm + 1
-            } else {
-                0
-            };
-            let haste = (1.0 + f64::from(self.calm) / 10.0).min(8.0);
-            let step = (0.06 * self.rate).clamp(400.0, params.bulk_step);
-            // A rate that is not used, because the window is, is not found to be too low.
-            if self.rate < USED * carried {
-                self.rate += haste * (step + params.bulk_growth * self.rate);
-            }
-            let is_met = sign || overflows || is_full;
-            self.look_anew(is_met || self.delivered[3] / share < PASSED * self.ceiling);
+            (2.0, 0.35)
+        };
+        // Before anything of that is known, once at most.
+        let unknown = best == 0.0 && self.rate <= params.bulk_start;
+        if unknown || self.delivered[3] > enough * self.rate {
+            self.rate *= times;
         }
-        if best > 0.0 {
-            self.rate = self.rate.min((3.0 * best).max(params.bulk_start));
+    }
+
+    /// Afterwards: step by step, faster while no queue shows.
+    fn climb(&mut self, path: &Path, queue: Queue, params: &Params) {
+        self.calm = if queue.delay < queue.low {
+            self.calm + 1
+        } else {
+            0
+        };
+        let haste = (1.0 + f64::from(self.calm) / 10.0).min(8.0);
+        let step = (0.06 * self.rate).clamp(400.0, params.bulk_step);
+        // A rate that is not used, because the window is, is not found to be too low.
+        if self.rate < USED * path.carried {
+            self.rate += haste * (step + params.bulk_growth * self.rate);
         }
-        self.rate = self.rate.min(params.bulk_max);
+        self.look_anew(path.is_met || path.passed < PASSED * self.ceiling);
     }
 
     /// Whether the present delay is more than chance mostly is.
@@ -229,18 +268,40 @@ impl Bulk {
     }
 
     /// Large packets are acknowledged at once, and a queue that has room for few of them may not be seen
-    /// twice: the first late one of them is a sign.
+    /// twice.
     fn is_large(&self) -> bool {
         self.packet > LARGE as f64
     }
 
+    /// Late acknowledgements in a row that are a queue: of packets of several datagrams fewer, as a queue has
+    /// room for fewer of them.
+    fn samples_of_a_queue(&self) -> u8 {
+        let packets = f64::from(SIGN) * DATAGRAM / self.packet.max(1.0);
+        (packets as u8).clamp(1, SIGN)
+    }
+
+    /// And as many to stop for one. Where the rate was found the path is known, and one is enough.
+    pub(super) fn samples_to_stop(&self) -> u8 {
+        if self.starting {
+            self.samples_of_a_queue()
+        } else {
+            0
+        }
+    }
+
     /// The path carried no more than that: goes on with some of it.
-    fn meet_end(&mut self, carried: f64, keep: f64, params: &Params) {
+    fn meet_end(&mut self, path: &Path, params: &Params) {
+        // Where no queue is felt, none has to drain.
+        let keep = if path.is_queue {
+            params.bulk_return
+        } else {
+            KEEP
+        };
         self.starting = false;
         self.clear = 0;
         self.calm = 0;
-        self.ceiling = carried;
-        self.rate = self.rate.min(keep * carried).max(params.bulk_min);
+        self.ceiling = path.end;
+        self.rate = self.rate.min(keep * path.end).max(params.bulk_min);
     }
 
     /// Where a queue was met last, more than that passes now without one, for some round trips: what

@@ -22,7 +22,10 @@ pub(super) struct Queueing {
     /// Minima of the present and the two slices of time before it.
     minima: [f64; 3],
     slice_began: Timestamp,
+    /// Since when it exceeds the limit, and by how many samples in a row, those of one moment as one.
     over_since: Option<Timestamp>,
+    over: u8,
+    heard_at: Timestamp,
 }
 
 /// What the queue looks like.
@@ -49,6 +52,8 @@ pub(super) struct Limits {
     pub(super) queue: f64,
     /// It stands once it has been one for this long.
     pub(super) stands: Duration,
+    /// And as many samples in a row as this say so.
+    pub(super) samples: u8,
     /// How long one packet of ours takes at the present rate, in seconds: no queue yet.
     pub(super) packet: f64,
     /// How long a base is believed.
@@ -66,6 +71,8 @@ impl Queueing {
             minima: [f64::INFINITY; 3],
             slice_began: now,
             over_since: None,
+            over: 0,
+            heard_at: now,
         }
     }
 
@@ -91,21 +98,24 @@ impl Queueing {
         let delay = self.of_this_moment(now, proven) - self.base(now, rtt, limits.base_window);
         let limit = (limits.queue).max(4.0 * self.variation).max(1.5 * packet);
         let over = delay > limit;
+        // What one acknowledgement says of several packets was late together.
+        let is_new = now > std::mem::replace(&mut self.heard_at, now);
         if over {
             self.over_since.get_or_insert(now);
+            self.over = self.over.saturating_add(is_new.into());
         } else {
             self.over_since = None;
+            self.over = 0;
             self.variation += 0.02 * ((rtt - self.fast).abs() - self.variation);
         }
+        let long = |since| now.since(since) >= limits.stands;
         Queue {
             delay,
             noise: 3.0 * self.wander,
             jitter: self.variation,
             low: (0.5 * limit).max(packet),
             over,
-            stands: self
-                .over_since
-                .is_some_and(|since| now.since(since) >= limits.stands),
+            stands: self.over >= limits.samples && self.over_since.is_some_and(long),
         }
     }
 
@@ -152,6 +162,7 @@ mod tests {
     const BULK: Limits = Limits {
         queue: 0.02,
         stands: Duration::from_millis(10),
+        samples: 0,
         packet: 0.001,
         base_window: Duration::from_secs(30),
     };

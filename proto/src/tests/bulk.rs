@@ -113,9 +113,20 @@ fn blocks_of_two_of_ours_fill_a_path() {
 /// rate is still low, takes seconds for a megabyte.
 #[test]
 fn jitter_at_the_start_is_no_queue() {
+    // The second is as bad as wireless links get, and a few still take their time over it.
+    for (jitter, most) in [(5, [0.9, 1.5]), (15, [1.5, 6.0])] {
+        let seconds = first_megabytes(Duration::from_millis(jitter));
+        let what = format!("{jitter} ms of jitter: {seconds:?}");
+        assert!(seconds[11] < most[0] && seconds[15] < most[1], "{what}");
+    }
+}
+
+/// How long the first megabyte of a connection takes over 50 ms and 100 Mbit/s, in seconds, sixteen times,
+/// ascending.
+fn first_megabytes(jitter: Duration) -> Vec<f64> {
     let link = Conditions {
         delay: Duration::from_millis(25),
-        jitter: Duration::from_millis(5),
+        jitter,
         rate: 100_000_000,
         ..Conditions::default()
     };
@@ -139,5 +150,5 @@ fn jitter_at_the_start_is_no_queue() {
     });
     let mut seconds: Vec<_> = seconds.collect();
     seconds.sort_by(f64::total_cmp);
-    assert!(seconds[12] < 1.0 && seconds[15] < 3.0, "{seconds:?}");
+    seconds
 }
