@@ -56,6 +56,9 @@ pub fn run(data: &[u8]) {
         now: Timestamp::ZERO,
         next: [0; 3],
     };
+    if mode & 2 == 2 {
+        fuzzed.receiver.widen();
+    }
     if mode & 1 == 1 {
         fuzzed.run_bytes(data);
     } else {
@@ -84,6 +87,10 @@ impl Fuzzed {
         while let Some(step) = steps.next() {
             self.now += Duration::from_millis(u64::from(step[0]));
             if step[0] < 32 {
+                // The peer may turn out to be of our make at any time.
+                if step[0] == 31 {
+                    self.receiver.widen();
+                }
                 self.drain();
                 continue;
             }
@@ -186,6 +193,10 @@ pub fn seeds() -> Vec<Vec<u8>> {
     vec![
         // In order on two channels; a gap and its end; a block in three pieces, behind a gap too.
         vec![0, 32, 0, 1, 1, 34, 0, 1, 1, 33, 2, 9, 1],
+        // Pieces of two blocks and the message between them, from a peer of ours.
+        vec![
+            2, 99, 2, 0x11, 1, 99, 0, 0x11, 1, 36, 1, 3, 1, 99, 2, 0x10, 1, 99, 0, 0x10, 1,
+        ],
         vec![0, 35, 2, 200, 1, 35, 4, 200, 1, 35, 0, 200, 1, 35, 0, 3, 1],
         vec![
             0, 99, 0, 0x20, 1, 99, 0, 0x22, 1, 99, 0, 0x21, 1, 1, 0, 0, 0, 35, 0, 3, 1,

@@ -276,19 +276,12 @@ impl Sender {
     /// Queues a message: above [`Params::inline_max`] as a block, where the lane has them. Nothing is
     /// queued when an error is returned.
     pub fn push(&mut self, now: Timestamp, lane: Channel, payload: &[u8]) -> Result<(), SendError> {
-        let inline = self.params.inline_max;
-        let has_blocks = matches!(
-            self.lanes.get(usize::from(lane)),
-            Some(Queue::Reliable(outbox)) if outbox.block_max().is_some()
-        );
-        if payload.len() <= inline {
-            self.push_as(now, lane, payload, Form::Inline)
-        } else if has_blocks {
-            self.push_as(now, lane, payload, Form::Block)
+        let form = if payload.len() <= self.params.inline_max {
+            Form::Inline
         } else {
-            let size = payload.len();
-            Err(SendError::TooLarge { size, max: inline })
-        }
+            Form::Block
+        };
+        self.push_as(now, lane, payload, form)
     }
 
     /// Queues a message in this form. A message that no packet holds becomes a block where the lane
@@ -300,16 +293,16 @@ impl Sender {
         payload: &[u8],
         form: Form,
     ) -> Result<(), SendError> {
-        let params = &self.params;
-        let inline = self.framing.message_max();
+        let (params, inline) = (&self.params, self.framing.message_max());
         let queue = self
             .lanes
             .get_mut(usize::from(lane))
             .ok_or(SendError::NoSuchChannel)?;
         let is_block = form == Form::Block || payload.len() > inline;
         let max = match queue {
-            Queue::Reliable(outbox) if is_block => outbox.block_max().unwrap_or(inline),
-            Queue::Reliable(_) | Queue::Unreliable(_) => inline,
+            _ if !is_block => inline,
+            Queue::Reliable(outbox) => outbox.block_max().unwrap_or(inline.min(params.inline_max)),
+            Queue::Unreliable(_) => inline.min(params.inline_max),
         };
         if payload.len() > max {
             let size = payload.len();

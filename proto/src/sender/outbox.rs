@@ -128,6 +128,7 @@ impl Outbox {
         self.entries.len() < self.window.into() && self.bytes.len() < bytes_max
     }
 
+    /// Adds a message: as a block if it should be one, and if there are any.
     pub(super) fn push(&mut self, now: Timestamp, payload: &[u8], is_block: bool) {
         self.entries.push_back(Entry {
             start: self.bytes_start + self.bytes.len() as u64,
@@ -135,7 +136,7 @@ impl Outbox {
             in_flight: 0,
             sends: 0,
             acked: false,
-            is_block,
+            is_block: is_block && self.blocks.is_some(),
             first_packet: 0,
             carried: 0,
             pushed_at: now,
