@@ -27,13 +27,17 @@ pub(super) struct Adaptive {
     /// The same with copies.
     by_copies: bool,
     bad_since: Timestamp,
+    /// When bulk was last slowed down.
     cut_at: Timestamp,
+    /// In bad mode, since when the queue is nearly empty.
     low_since: Option<Timestamp>,
     /// Since when there is nothing left to cut, and the queue was not nearly empty once.
     floor_since: Option<Timestamp>,
+    /// What was delivered when bad mode began, in bytes a second.
     peak: f64,
     /// Somebody else fills the queue: messages at the good rate, bulk by loss.
     relief: bool,
+    /// A queue before this is still somebody else's.
     not_ours_until: Timestamp,
     lost_lately: bool,
     losses: LossWindows,
@@ -53,6 +57,26 @@ struct Reading {
 }
 
 impl Adaptive {
+    pub(super) fn new(now: Timestamp, params: &Params) -> Self {
+        Self {
+            switch: Switch::trusting(params.penalty),
+            judged_at: now,
+            queueing: Queueing::new(now),
+            bulk: Bulk::new(now, params),
+            by_bulk: false,
+            by_copies: false,
+            bad_since: now,
+            cut_at: now,
+            low_since: None,
+            floor_since: None,
+            peak: 0.0,
+            relief: false,
+            not_ours_until: Timestamp::ZERO,
+            lost_lately: false,
+            losses: LossWindows::new(now),
+        }
+    }
+
     pub(super) fn mode(&self) -> Mode {
         self.switch.mode()
     }
@@ -85,26 +109,6 @@ impl Adaptive {
 
     pub(super) fn on_bulk_sent(&mut self, now: Timestamp, bytes: usize) {
         self.bulk.on_sent(now, bytes);
-    }
-
-    pub(super) fn new(now: Timestamp, params: &Params) -> Self {
-        Self {
-            switch: Switch::trusting(params.penalty),
-            judged_at: now,
-            queueing: Queueing::new(now),
-            bulk: Bulk::new(now, params),
-            by_bulk: false,
-            by_copies: false,
-            bad_since: now,
-            cut_at: now,
-            low_since: None,
-            floor_since: None,
-            peak: 0.0,
-            relief: false,
-            not_ours_until: Timestamp::ZERO,
-            lost_lately: false,
-            losses: LossWindows::new(now),
-        }
     }
 
     pub(super) fn is_slow(&self) -> bool {

@@ -181,7 +181,7 @@ impl Bulk {
             self.climb(&path, queue, params);
         }
         if best > 0.0 {
-            self.rate = self.rate.min((3.0 * best).max(params.bulk_start));
+            self.rate = self.rate.min((AHEAD_MAX * best).max(params.bulk_start));
         }
         self.rate = self.rate.min(params.bulk_max);
     }
@@ -221,9 +221,9 @@ impl Bulk {
     fn multiply(&mut self, best: f64, params: &Params) {
         let is_near_end = self.rate < DISPROVED * self.ceiling;
         let (times, enough) = if is_near_end {
-            (AGAIN, 0.8)
+            (AGAIN, AGAIN_WITH)
         } else {
-            (2.0, 0.35)
+            (2.0, DOUBLE_WITH)
         };
         // Before anything of that is known, once at most.
         let unknown = best == 0.0 && self.rate <= params.bulk_start;
@@ -239,8 +239,8 @@ impl Bulk {
         } else {
             0
         };
-        let haste = (1.0 + f64::from(self.calm) / 10.0).min(8.0);
-        let step = (0.06 * self.rate).clamp(400.0, params.bulk_step);
+        let haste = (1.0 + f64::from(self.calm) / 10.0).min(HASTE_MAX);
+        let step = (STEP_SHARE * self.rate).clamp(STEP_MIN, params.bulk_step);
         // A rate that is not used, because the window is, is not found to be too low.
         if self.rate < USED * path.carried {
             self.rate += haste * (step + params.bulk_growth * self.rate);
@@ -251,11 +251,12 @@ impl Bulk {
     /// Whether the present delay is more than chance mostly is.
     fn note_delay(&mut self, now: Timestamp, queue: Queue, params: &Params) -> bool {
         let most = params.queue_max.as_secs_f64();
-        let (least, noise) = match () {
-            () if self.is_large() => (most / 3.0, 0.0),
-            () if self.ceiling > 0.0 => (most / 3.0, queue.noise),
+        let noise = if self.is_large() { 0.0 } else { queue.noise };
+        let least = if self.is_large() || self.ceiling > 0.0 {
+            most / 3.0
+        } else {
             // Of a path of which nothing is known, jitter is not known either.
-            () => (most / 2.0, queue.noise),
+            most / 2.0
         };
         let is_late = queue.delay > (2.0 * queue.jitter).max(noise).max(least);
         // What one acknowledgement says of several packets was late together.
@@ -421,6 +422,22 @@ const CLEAR_STEPS: u32 = 3;
 /// By this much then, and no more: the path's end was near once, and at twice what it takes, every packet
 /// that is made of several datagrams breaks.
 const AGAIN: f64 = 1.125;
+
+/// Share of the rate that must have come through for that, and for doubling, where a round trip ago it was
+/// half of it.
+const AGAIN_WITH: f64 = 0.8;
+const DOUBLE_WITH: f64 = 0.35;
+
+/// However that looks, the rate is no more than so many times what was delivered.
+const AHEAD_MAX: f64 = 3.0;
+
+/// A step is at most this share of the rate, so that a slow flow gains no more than its path can tell it in
+/// a round trip; and at least so many bytes a second.
+const STEP_SHARE: f64 = 0.06;
+const STEP_MIN: f64 = 400.0;
+
+/// Steps are so many times as large at most, after seventy without a queue.
+const HASTE_MAX: f64 = 8.0;
 
 /// A rate of so many times what an end was met at, without meeting it, shows that it was none, or is gone.
 const DISPROVED: f64 = 4.0;

@@ -75,7 +75,7 @@ pub struct Params {
     pub base_window: Duration,
     /// Loss above this, and clearly above what is usual on the path, is bad too.
     pub loss_max: f64,
-    /// The article's rule instead of the three above: bad is a smoothed round trip above this.
+    /// The article's rule instead of the four above: bad is a smoothed round trip above this.
     pub rtt_max: Duration,
     /// How long conditions must be good before the mode is good again.
     pub penalty: Penalty,

@@ -6,7 +6,7 @@
 //! fail.
 
 use super::profile::{ChannelProfile, FIXED_BITS_MAX, Layout, Profile};
-use crate::session::{Channel, Reject};
+use crate::session::Channel;
 use crate::yojimbo::bits::{BitError, BitReader};
 
 /// Why a packet is not of this profile. Each of them ends the session.
@@ -28,12 +28,6 @@ pub enum PacketError {
     ShortFragment,
     /// A fragment that ends beyond the largest block.
     BlockTooLarge,
-}
-
-impl From<PacketError> for Reject {
-    fn from(_: PacketError) -> Self {
-        Self::ProtocolError
-    }
 }
 
 impl From<BitError> for PacketError {
@@ -67,6 +61,16 @@ pub enum Item<'a> {
     Message(Message<'a>),
     /// A piece of a block.
     Fragment(BlockFragment<'a>),
+}
+
+impl Item<'_> {
+    /// The channel it is on.
+    pub const fn channel(&self) -> Channel {
+        match self {
+            Self::Message(message) => message.channel,
+            Self::Fragment(fragment) => fragment.place.channel,
+        }
+    }
 }
 
 /// A message in a packet.
@@ -123,7 +127,10 @@ pub enum Body<'a> {
 }
 
 /// Room for the payload of a [`Layout::Bits`] message.
-pub type BodyScratch = [u8; FIXED_BITS_MAX as usize / 8];
+pub type BodyScratch = [u8; BODY_SCRATCH];
+
+/// Bytes of the longest of them.
+pub(super) const BODY_SCRATCH: usize = FIXED_BITS_MAX as usize / 8;
 
 impl<'a> Body<'a> {
     /// Bytes of the payload.
@@ -184,18 +191,14 @@ impl<'a> ConnectionPacket<'a> {
                 None => packet.is_many = true,
             }
             count += 1;
-            let channel = match item {
+            match item {
                 Item::Message(message) => {
                     packet.messages += 1;
                     packet.reliable |= message.id.is_some();
-                    message.channel
                 }
-                Item::Fragment(fragment) => {
-                    packet.reliable = true;
-                    fragment.place.channel
-                }
-            };
-            packet.channels |= 1 << channel;
+                Item::Fragment(_) => packet.reliable = true,
+            }
+            packet.channels |= 1 << item.channel();
         }
         packet.is_misread = entries > 0 && packet.is_empty() && !walk.reader.rest_is_zero();
         Ok(packet)

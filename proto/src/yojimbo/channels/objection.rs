@@ -1,7 +1,5 @@
 //! What a receiver has against a packet, or against its peer.
 
-use crate::session::{CloseReason, Reject};
-
 /// Why a packet is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Objection {
@@ -25,16 +23,6 @@ impl Objection {
     }
 }
 
-impl From<Objection> for Reject {
-    fn from(objection: Objection) -> Self {
-        if objection.is_violation() {
-            Self::ProtocolError
-        } else {
-            Self::Refused
-        }
-    }
-}
-
 /// What a peer stopped sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stall {
@@ -42,12 +30,4 @@ pub enum Stall {
     Gap,
     /// The rest of a block.
     Block,
-}
-
-impl From<Stall> for CloseReason {
-    fn from(stall: Stall) -> Self {
-        match stall {
-            Stall::Gap | Stall::Block => Self::PeerGapStall,
-        }
-    }
 }

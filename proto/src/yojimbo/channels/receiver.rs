@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::connection_packet::{BodyScratch, ConnectionPacket, Item};
+use super::connection_packet::{BODY_SCRATCH, ConnectionPacket, Item};
 use super::objection::{Objection, Stall};
 use super::profile::Profile;
 use super::reliable_ordered::ReliableOrdered;
@@ -83,10 +83,7 @@ impl Receiver {
         }
         self.addressed(packet).for_each(ReliableOrdered::begin);
         for item in packet.items() {
-            let index = match item {
-                Item::Message(message) => message.channel,
-                Item::Fragment(fragment) => fragment.place.channel,
-            };
+            let index = item.channel();
             let rules = &self.profile.channels()[usize::from(index)];
             let Some(channel) = &mut self.channels[usize::from(index)] else {
                 continue;
@@ -164,12 +161,9 @@ impl Receiver {
         inbox: &mut Inbox,
         stats: &mut Stats,
     ) {
-        let mut scratch: BodyScratch = [0; size_of::<BodyScratch>()];
+        let mut scratch = [0; BODY_SCRATCH];
         for item in packet.items() {
-            let index = match item {
-                Item::Message(message) => message.channel,
-                Item::Fragment(fragment) => fragment.place.channel,
-            };
+            let index = item.channel();
             let rules = &self.profile.channels()[usize::from(index)];
             let mut sink = Sink {
                 channel: index,
