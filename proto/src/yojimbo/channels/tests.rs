@@ -116,7 +116,7 @@ impl Near {
         let window = oldest..oldest + usize::from(WIDE_WINDOW);
         let ids = self.unacked.range(window).copied();
         let blocks: Vec<_> = ids.filter(|id| self.is_block(profile, *id)).collect();
-        let wants = choice % 2 == 0 || blocks.len() == self.unacked.len();
+        let wants = choice.is_multiple_of(2) || blocks.len() == self.unacked.len();
         blocks
             .get(choice / 2 % blocks.len().max(1))
             .copied()
