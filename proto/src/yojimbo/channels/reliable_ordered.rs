@@ -57,7 +57,7 @@ pub(super) struct Trial {
     next: u64,
     newest: u64,
     /// The block that the packet begins, and its number of fragments.
-    begun: Option<(u64, u16)>,
+    begun: Option<(u16, u16)>,
     /// Fragments of this channel in the packet. Senders put in one; with more, some may be the same,
     /// and then the trial charges for a whole block but never counts on having it.
     fragments: u16,
@@ -167,12 +167,12 @@ impl ReliableOrdered {
         }
         let whole = usize::from(place.count) * usize::from(rules.block_fragment_size);
         let known = self.blocks.get(&id);
-        let begun = self.trial.begun.filter(|(begun, _)| *begun == id);
+        let begun = self.trial.begun.filter(|(begun, _)| *begun == place.id);
         match known.map(Pieces::count).or(begun.map(|(_, count)| count)) {
             Some(count) if count != place.count => return Err(Objection::FragmentCountChanged),
             Some(_) => {}
             None => {
-                self.trial.begun = Some((id, place.count));
+                self.trial.begun = Some((place.id, place.count));
                 self.trial.reserved += whole;
             }
         }
