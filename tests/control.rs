@@ -253,7 +253,15 @@ fn the_one_that_runs_is_found() {
     assert!(std::path::Path::new(first_path.as_str().unwrap()).exists());
     let (code, said) = ask(&[]);
     assert_eq!(code, Some(0), "{said}");
-    drop(second);
+    // The next start removes it, and neither the socket of one that runs nor anything else.
+    let session_directory = session.join("tidegate");
+    std::fs::write(session_directory.join("1.sock"), "no socket").unwrap();
+    let fourth = start(&serve);
+    fourth.logged("control");
+    assert!(!std::path::Path::new(first_path.as_str().unwrap()).exists());
+    assert!(std::path::Path::new(second_path.as_str().unwrap()).exists());
+    assert!(session_directory.join("1.sock").exists());
+    drop((second, fourth));
 
     let elsewhere = directory.0.join("chosen.sock");
     let chosen = [&serve[..], &["--control", elsewhere.to_str().unwrap()]].concat();
@@ -389,4 +397,33 @@ fn what_needs_a_restart_is_said() {
         });
     }
     scene.join();
+}
+
+/// A control socket that nobody asked for and that cannot be made costs a warning; one that was named, the start.
+#[test]
+fn only_a_named_socket_must_be_had() {
+    let directory = Directory::new("no-control");
+    let session = directory.0.join("x".repeat(100));
+    std::fs::create_dir(&session).unwrap();
+    let serve = ["serve", "--listen", "gaffer://127.0.0.1:0", "--admin", ""];
+    let serve = [&serve[..], &["--backend", "tcp://127.0.0.1:9"]].concat();
+    let mut command = program();
+    let running = Running::of(command.env("XDG_RUNTIME_DIR", &session).args(&serve));
+    let warning = running.logged("control_failed");
+    assert_eq!(warning["level"], "warn", "{warning}");
+    let error = warning["error"].as_str().unwrap();
+    assert!(error.contains("at most 107 bytes"), "{error}");
+    running.logged("target_down");
+
+    for (named, help) in [(session, "at most 107"), ("absent".into(), "its directory")] {
+        let mut command = program();
+        command
+            .args(&serve)
+            .arg("--control")
+            .arg(named.join("x.sock"));
+        let output = command.current_dir(&directory.0).output().unwrap();
+        assert_eq!(output.status.code(), Some(69), "{output:?}");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains(help), "{said}");
+    }
 }

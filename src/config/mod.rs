@@ -92,6 +92,8 @@ pub struct Admin {
     pub listen: Option<SocketAddr>,
     /// What changes state; `None` is off.
     pub control_socket: Option<PathBuf>,
+    /// Whether somebody chose its place; if so, it must be had.
+    pub control_named: bool,
     /// File mode of the control socket.
     pub control_mode: u32,
 }

@@ -48,14 +48,22 @@ pub struct SocketFile {
 }
 
 /// Lets operators in: by signals and, if there is to be one, by the socket, whose file goes with what
-/// is returned.
+/// is returned. One that nobody asked for costs a warning where it cannot be had, and not the players.
 pub fn open(admin: &Admin, gate: Arc<Gate>) -> anyhow::Result<Option<SocketFile>> {
     gate.clone().listen_for_signals()?;
     let Some(path) = &admin.control_socket else {
         return Ok(None);
     };
-    let socket = ControlSocket::bind(path, admin.control_mode)?;
-    Ok(Some(socket.start(gate)))
+    match ControlSocket::bind(path, admin.control_mode) {
+        Ok(socket) => Ok(Some(socket.start(gate))),
+        Err(error) if admin.control_named => Err(error.into()),
+        Err(error) => {
+            let help = "players notice nothing, `tidegate ctl` and `top` do not get in; \
+                        --control or admin.control_socket names another place";
+            tracing::warn!(event = "control_failed", path = %path.display(), %error, help);
+            Ok(None)
+        }
+    }
 }
 
 impl ControlSocket {
@@ -68,7 +76,8 @@ impl ControlSocket {
             let inode = path.symlink_metadata()?.ino();
             Ok((listener, inode))
         });
-        let (listener, inode) = bound.map_err(|error| refuse(error.to_string()))?;
+        let (listener, inode) =
+            bound.map_err(|error| refuse(format!("{error}{}", help(&error))))?;
         tracing::info!(event = "control", path = %path.display());
         Ok(Self {
             listener,
@@ -143,6 +152,23 @@ fn make_way(path: &Path) -> Result<(), String> {
 
 fn own_uid() -> u32 {
     rustix::process::geteuid().as_raw()
+}
+
+/// What to do about a socket that cannot be made, where the kernel's word for it does not say so.
+fn help(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::NotFound => {
+            "\n help: its directory is not there; make it, or name another path"
+        }
+        // The address has 108 bytes, one of them for the end.
+        io::ErrorKind::InvalidInput => {
+            "\n help: paths of sockets have at most 107 bytes; name a shorter one"
+        }
+        io::ErrorKind::PermissionDenied => {
+            "\n help: the user that runs this may not write to its directory"
+        }
+        _ => "",
+    }
 }
 
 /// Never open to others, not even between making the file and setting its mode.

@@ -171,6 +171,7 @@ impl Checker<'_> {
                 text => self.address("admin.listen", text),
             },
             control_socket,
+            control_named: typed.control_socket != "auto",
             control_mode,
         }
     }
