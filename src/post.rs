@@ -261,6 +261,7 @@ pub fn options(runtime: &Runtime, listener: &Listener, address: SocketAddr) -> O
             .bind
             .iter()
             .any(|other| other.is_ipv4() && other.port() == address.port()),
+        never_cut: listener.protocol.tries_longer_datagrams(),
     }
 }
 

@@ -27,6 +27,11 @@ impl Protocol {
         }
     }
 
+    /// Whether its sessions find out how long a datagram the path takes, and never need a longer one.
+    pub const fn tries_longer_datagrams(&self) -> bool {
+        matches!(self, Self::Yojimbo(_))
+    }
+
     /// The first channel whose messages all arrive, once and in order, if there is one.
     pub fn reliable_channel(&self) -> Option<Channel> {
         match self {

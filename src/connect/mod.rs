@@ -96,6 +96,7 @@ async fn connect(config: Config, logging: Logging) -> anyhow::Result<()> {
             options: Options {
                 receive_buffer: config.runtime.udp_recv_buffer.min(SESSION_BUFFER),
                 send_buffer: 0,
+                never_cut: tunnel.protocol.tries_longer_datagrams(),
                 ..Options::default()
             },
         };

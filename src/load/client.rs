@@ -227,6 +227,7 @@ impl Client {
         };
         let options = Options {
             receive_buffer: CLIENT_BUFFER,
+            never_cut: plan.dialer.tries_longer_datagrams(),
             ..Options::default()
         };
         let mut socket = UdpSocket::connect(plan.remote, options)?;

@@ -20,6 +20,11 @@ pub enum Dialer {
 }
 
 impl Dialer {
+    /// See [`Protocol::tries_longer_datagrams`].
+    pub const fn tries_longer_datagrams(&self) -> bool {
+        matches!(self, Self::Yojimbo(_))
+    }
+
     /// As configured.
     pub fn new(tunnel: &config::Tunnel) -> Self {
         let queues = Queues::of_tunnel(tunnel);

@@ -2,7 +2,8 @@
 //!
 //! The kernel cuts a datagram that is longer than that into IP fragments, and then all of it is lost with
 //! any of them. Sessions that try larger datagrams (RFC 8899) take what arrives for what fits, so one
-//! that would be cut is not sent: to its session it is lost, as on any other link that is too small.
+//! that would be cut is not sent: to its session it is lost, as on any other link that is too small. What
+//! must be cut, such as a long message of rudp, leaves alone and not as a part of a segmented send.
 
 use std::collections::HashMap;
 use std::io;
@@ -28,7 +29,8 @@ struct Known {
 
 impl FirstLinks {
     /// Whether a datagram of `length` bytes leaves uncut. `connected` is the socket, if it has only this
-    /// peer; else another one is connected for the question.
+    /// peer, and is asked each time; else another one is connected for the question, which costs as much
+    /// as a send, and its answer is kept for a while.
     pub(super) fn take(
         &mut self,
         connected: Option<BorrowedFd<'_>>,
@@ -39,23 +41,22 @@ impl FirstLinks {
             return true;
         }
         let ip = to.ip();
+        if let Some(socket) = connected {
+            return length + header_bytes(ip) <= mtu_of(socket, ip).unwrap_or(0);
+        }
         let known = match self.known.get_mut(&ip) {
             Some(known) if known.uses_left > 0 => {
                 known.uses_left -= 1;
                 *known
             }
-            Some(_) | None => self.ask(connected, to),
+            Some(_) | None => self.ask(to),
         };
         length + header_bytes(ip) <= known.mtu
     }
 
-    fn ask(&mut self, connected: Option<BorrowedFd<'_>>, to: SocketAddr) -> Known {
-        let mtu = match connected {
-            Some(socket) => mtu_of(socket, to.ip()),
-            None => mtu_to(to),
-        };
+    fn ask(&mut self, to: SocketAddr) -> Known {
         let known = Known {
-            mtu: mtu.unwrap_or(0),
+            mtu: mtu_to(to).unwrap_or(0),
             uses_left: USES,
         };
         tracing::trace!(%to, mtu = known.mtu, "first link");
@@ -93,8 +94,9 @@ fn mtu_to(to: SocketAddr) -> io::Result<usize> {
 /// Datagrams up to this are sent in any case, as they always were: every link of IPv6 takes 1280 bytes.
 const ASKED_ABOVE: usize = 1232;
 
-/// Sends, each of up to 64 KiB, before the kernel is asked again.
-const USES: u32 = 256;
+/// Sends, each of up to 64 KiB, before the kernel is asked again. Few: what a router said a moment ago must
+/// be known before the next length is tried, or its fragments arrive and pass for a datagram that fits.
+const USES: u32 = 16;
 
 /// Peers whose first link is known, at most; beyond it all are forgotten.
 const KNOWN_MAX: usize = 1024;

@@ -33,6 +33,9 @@ pub struct Options {
     pub reuse_port: bool,
     /// An IPv6 socket leaves IPv4 to another one.
     pub only_v6: bool,
+    /// Datagrams that the first link would cut in IP fragments are lost instead. For sessions that try how
+    /// long a datagram may be; others have no shorter way to say what they say, and live by the fragments.
+    pub never_cut: bool,
 }
 
 /// A bound UDP socket that never blocks.
@@ -42,6 +45,7 @@ pub struct UdpSocket {
     local: SocketAddr,
     family: Family,
     segmentation: bool,
+    never_cut: bool,
     first_links: FirstLinks,
     /// The kernel's running count of drops, to tell what is new.
     dropped: u32,
@@ -92,6 +96,7 @@ impl UdpSocket {
             local,
             family,
             segmentation: false,
+            never_cut: options.never_cut,
             first_links: FirstLinks::default(),
             dropped: 0,
         };
@@ -167,8 +172,8 @@ impl UdpSocket {
         u64::from(new)
     }
 
-    /// Sends everything in `outgoing`. What cannot be sent is lost and counted; what the first link would
-    /// cut in pieces is lost.
+    /// Sends everything in `outgoing`. What cannot be sent is lost and counted; with
+    /// [`Options::never_cut`], what the first link would cut in pieces is lost.
     pub fn send(&mut self, outgoing: &Outgoing, sent: &mut Sent) {
         let mut next = 0;
         while next < outgoing.len() {
@@ -176,9 +181,11 @@ impl UdpSocket {
             let mut datagrams = [0; BATCH];
             let mut count = 0;
             while count < BATCH && next < outgoing.len() {
-                let run = outgoing.run(next, self.segmentation);
+                let is_whole = self.leaves_uncut(outgoing.to(next), outgoing.size(next));
+                // The kernel cuts into fragments only what leaves by itself.
+                let run = outgoing.run(next, self.segmentation && (is_whole || self.never_cut));
                 let departure = outgoing.departure(next, run);
-                if self.leaves_uncut(departure.to, outgoing.size(next)) {
+                if is_whole || !self.never_cut {
                     departures[count] = departure;
                     datagrams[count] = run;
                     count += 1;

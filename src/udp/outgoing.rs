@@ -61,6 +61,10 @@ impl Outgoing {
         self.entries[index].end - self.start(index)
     }
 
+    pub(super) fn to(&self, index: usize) -> SocketAddr {
+        self.entries[index].to
+    }
+
     /// How many datagrams from `first` on can leave as one: to one peer, all of the first's size but
     /// the last, which may be shorter.
     pub(super) fn run(&self, first: usize, segmentation: bool) -> usize {

@@ -192,6 +192,25 @@ fn the_kernels_drops_are_counted() {
     assert_eq!(receiver.new_drops(&received), 0);
 }
 
+/// To an address that no link leads to, where the kernel's word is an error: only a socket that said so leaves
+/// it unasked about a long datagram. A message of rudp that is longer than the link depends on being cut.
+#[test]
+fn long_datagrams_are_the_kernels_to_cut_unless_said_otherwise() {
+    let nowhere = SocketAddr::from(([240, 0, 0, 1], 9));
+    let long = outgoing(&[(nowhere, vec![0; 1_472]), (nowhere, vec![0; 1_472])]);
+    for never_cut in [false, true] {
+        let options = Options {
+            never_cut,
+            ..Options::default()
+        };
+        let mut socket = UdpSocket::bind(localhost(), options).unwrap();
+        let mut sent = Sent::default();
+        socket.send(&long, &mut sent);
+        assert_eq!(sent.datagrams, 0);
+        assert_eq!(sent.errors == UdpErrors::default(), never_cut, "{sent:?}");
+    }
+}
+
 #[test]
 fn a_port_that_is_taken_is_an_error() {
     let first = UdpSocket::bind(localhost(), Options::default()).unwrap();
