@@ -25,6 +25,8 @@ pub enum Follow {
 pub(super) struct Search {
     follow: Follow,
     tries: Tries,
+    /// Goodbyes have tries of their own, so that forged ones keep nobody from being followed.
+    goodbye_tries: Tries,
     /// Port from which on the next search goes: where the last one ended, so that each peer behind
     /// one address is tried, however many there are.
     from_port: u16,
@@ -35,12 +37,15 @@ impl Search {
         Self {
             follow,
             tries: Tries::new(tries_per_sec),
+            goodbye_tries: Tries::new(tries_per_sec),
             from_port: 0,
         }
     }
 
-    /// The peer that sent this datagram from a new address with this IP, if one did: it must have
-    /// gone silent at its old one, and the datagram must carry a proof under its key.
+    /// The peer that sent this datagram from a new address with this IP, if one did: the datagram must
+    /// carry a proof under its key, and the peer must have gone silent at its old address, unless this is
+    /// its goodbye: netcode says it once, in one instant, and whoever repeats it elsewhere ends nothing
+    /// that its peer did not end.
     pub(super) fn moved_peer(
         &mut self,
         now: Now,
@@ -55,10 +60,17 @@ impl Search {
         let known = behind
             .take(LOOKS)
             .filter_map(|id| Some((id, peers.get(id)?)));
-        let silent =
-            known.filter(|(_, peer)| !peer.closed && now.mono.since(peer.heard) >= SILENCE);
-        for (id, peer) in silent.take(CANDIDATES) {
-            if !self.tries.take(now) {
+        let may_be_it = known.filter_map(|(id, peer)| {
+            let is_silent = now.mono.since(peer.heard) >= SILENCE;
+            let is_goodbye = peer.session.reads_as_goodbye(datagram);
+            (!peer.closed && (is_silent || is_goodbye)).then_some((id, peer, is_goodbye))
+        });
+        for (id, peer, is_goodbye) in may_be_it.take(CANDIDATES) {
+            let tries = match is_goodbye {
+                true => &mut self.goodbye_tries,
+                false => &mut self.tries,
+            };
+            if !tries.take(now) {
                 return None;
             }
             if peer.session.vouches_for(datagram) {

@@ -88,7 +88,10 @@ impl Session for Echo {
         })
     }
     fn vouches_for(&self, datagram: &[u8]) -> bool {
-        datagram.first() == Some(&b'+')
+        matches!(datagram.first(), Some(b'+' | b'!'))
+    }
+    fn reads_as_goodbye(&self, datagram: &[u8]) -> bool {
+        matches!(datagram.first(), Some(b'!' | b'?'))
     }
     fn identity(&self) -> Identity<'_> {
         Identity::default()
@@ -282,6 +285,34 @@ fn a_session_follows_its_peer_only_with_a_proof_and_after_silence() {
         "the old address is free"
     );
     assert_eq!(endpoint.address(peer), Some(address(2)));
+}
+
+/// Goodbyes are said in one instant: the one from a new address is heard although the old one has just spoken,
+/// and forged ones use up no tries of those who go on.
+#[test]
+fn a_goodbye_from_a_new_address_is_heard_at_once() {
+    let params = Params {
+        follow_tries_per_sec: 3,
+        ..Params::default()
+    };
+    let mut endpoint = endpoint(None, params);
+    let (peer, other) = (accept(&mut endpoint, 1), accept(&mut endpoint, 4));
+    let mut from = |port: u16, text: &str, millis: u64| {
+        endpoint.handle_datagram(
+            at(millis),
+            address(port),
+            &mut Vec::from(text),
+            &mut Vec::new(),
+        )
+    };
+    assert_eq!(from(2, "!goodbye", 100), Handled::Moved(peer));
+    for _ in 0..5 {
+        assert_eq!(
+            from(3, "?forged", 400),
+            Handled::Rejected(Reject::UnknownPeer)
+        );
+    }
+    assert_eq!(from(3, "+moved", 400), Handled::Moved(other));
 }
 
 #[test]

@@ -123,6 +123,11 @@ pub trait Session: Send {
         false
     }
 
+    /// True if this datagram, should its proof hold, is the peer's goodbye. A glance, no proof.
+    fn reads_as_goodbye(&self, _datagram: &[u8]) -> bool {
+        false
+    }
+
     /// Who the peer says it is, or, for protocols with authentication, who it is.
     fn identity(&self) -> Identity<'_>;
 

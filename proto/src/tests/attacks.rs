@@ -112,6 +112,22 @@ fn a_session_that_was_lured_to_another_port_comes_back() {
     assert_eq!(address, Some(client_address(0)));
 }
 
+/// A NAT gives the player another port in the very moment in which it leaves: its goodbyes, ten in one instant and
+/// never again, end the session, and its place is not held until the timeout.
+#[test]
+fn a_goodbye_right_behind_a_new_port_is_heard() {
+    let traffic = chatter();
+    let mut world = game(44).world(44, 1, Conditions::default(), &traffic, &traffic);
+    let told = |_| (traffic.clone(), traffic.clone());
+    world.run_for(Duration::from_secs(1), told);
+    world.move_client(0, SocketAddr::new(client_address(0).ip(), 6_667));
+    let now = world.now();
+    let (endpoint, peer) = world.client(0);
+    endpoint.close(now, peer, CloseReason::Shutdown);
+    world.run_for(Duration::from_millis(200), told);
+    assert!(world.server().is_empty(), "the goodbye was heard");
+}
+
 /// Goodbyes of an earlier session, played from the same address while the player comes back with a
 /// new token: neither the handshake nor the new session ends of them.
 #[test]

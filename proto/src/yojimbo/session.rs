@@ -415,6 +415,10 @@ impl crate::session::Session for Session {
         self.link.vouches_for(datagram)
     }
 
+    fn reads_as_goodbye(&self, datagram: &[u8]) -> bool {
+        Link::reads_as_goodbye(datagram)
+    }
+
     fn identity(&self) -> Identity<'_> {
         Identity {
             client_id: self.identity.client_id,

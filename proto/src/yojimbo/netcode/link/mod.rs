@@ -247,6 +247,11 @@ impl Link {
         packet::open(role, key, id, self.sizes, None, copy).is_ok()
     }
 
+    /// True if this datagram says that it is a goodbye, which its first byte does in the clear.
+    pub fn reads_as_goodbye(datagram: &[u8]) -> bool {
+        Prefix::parse(datagram).is_ok_and(|prefix| prefix.kind == Kind::Disconnect)
+    }
+
     /// Seats the peer: appends the keep-alive that tells it so. Unless something arrives within
     /// `confirm_within`, the link counts as timed out. Call it once.
     pub fn admit(&mut self, now: Now, confirm_within: Option<Duration>, out: &mut Vec<u8>) {
