@@ -10,6 +10,7 @@ use tokio::net::{TcpStream, UnixStream, lookup_host};
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
+use super::socket::refuse_itself;
 use super::{Address, Pool};
 use crate::board::Board;
 use crate::config::{Backend, Health, Target};
@@ -169,10 +170,7 @@ async fn try_connect(backend: &Backend, pool: &Pool, index: usize) -> io::Result
     match address.ok_or(io::ErrorKind::AddrNotAvailable)? {
         Address::Tcp(address) => {
             let mut stream = TcpStream::connect(address).await?;
-            // It met itself: see `Socket::connected`.
-            if stream.peer_addr()? == stream.local_addr()? {
-                return Err(io::ErrorKind::ConnectionRefused.into());
-            }
+            refuse_itself(stream.local_addr()?, stream.peer_addr())?;
             stream.write_all(&greeting).await
         }
         Address::Unix(path) => UnixStream::connect(path).await?.write_all(&greeting).await,

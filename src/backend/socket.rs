@@ -105,7 +105,10 @@ impl Socket {
     /// Whether the connect has succeeded; an error when it has failed.
     pub fn connected(&self) -> io::Result<bool> {
         let (error, peer) = match self {
-            Self::Tcp(stream) => (stream.take_error()?, tcp_peer(stream)),
+            Self::Tcp(stream) => (
+                stream.take_error()?,
+                refuse_itself(stream.local_addr()?, stream.peer_addr()),
+            ),
             Self::Unix(stream) => (stream.take_error()?, stream.peer_addr().map(drop)),
         };
         if let Some(error) = error {
@@ -137,9 +140,10 @@ impl Socket {
 }
 
 /// Connecting to a port of this host on which nobody listens, a socket may get that very port as its own, and
-/// then it meets itself: what it says comes back, and the server cannot bind its port any more.
-fn tcp_peer(stream: &TcpStream) -> io::Result<()> {
-    if stream.peer_addr()? == stream.local_addr()? {
+/// then it meets itself: what it says comes back, and the server cannot bind its port any more. That counts as
+/// refused; an error of `peer` is passed on.
+pub(super) fn refuse_itself(local: SocketAddr, peer: io::Result<SocketAddr>) -> io::Result<()> {
+    if peer? == local {
         return Err(io::ErrorKind::ConnectionRefused.into());
     }
     Ok(())
