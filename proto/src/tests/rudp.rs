@@ -36,6 +36,23 @@ fn a_lost_last_message_arrives_without_anything_behind_it() {
     assert!(worst < Some(Duration::from_secs(3)), "{worst:?}");
 }
 
+/// There is room until the queue's bytes are reached, so a message longer than all of them gets its turn.
+#[test]
+fn a_queue_shorter_than_a_message_of_rudp_is_no_dead_end() {
+    let params = Params {
+        send_queue_bytes_max: 512,
+        ..Params::default()
+    };
+    let traffic = Traffic {
+        messages: 100,
+        sizes: 0..=params.message_bytes_max,
+        ..Traffic::default()
+    };
+    assert!(params.message_bytes_max > params.send_queue_bytes_max);
+    let mut scenario = scenario(33, params, path(5, 0.02), &traffic, &traffic);
+    scenario.deliver_all_within(Duration::from_secs(60));
+}
+
 /// A storm longer than a message is kept. The wire cannot repair that; it must not hide it either.
 #[test]
 fn a_storm_longer_than_the_history_ends_the_session_with_its_reason() {
