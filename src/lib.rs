@@ -49,6 +49,7 @@ pub mod replay;
 pub mod serve;
 pub mod shutdown;
 pub mod sizing;
+pub mod socket_file;
 pub mod token_history;
 pub mod tokens;
 pub mod udp;

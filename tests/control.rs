@@ -171,6 +171,50 @@ fn the_socket_is_its_owners_alone() {
     assert_eq!(std::fs::read_to_string(elsewhere).unwrap(), "data");
 }
 
+/// The Unix socket of a tunnel goes with its process, like the control socket; a killed one's is taken over.
+#[test]
+fn a_tunnels_socket_goes_with_the_process() {
+    let directory = Directory::new("tunnel-socket");
+    let path = directory.0.join("in.sock");
+    let listen = format!("unix:{}", path.display());
+    let remote = ["--remote", "gaffer://127.0.0.1:9", "--admin", ""];
+    let told = std::os::unix::net::UnixDatagram::bind(directory.0.join("notify")).unwrap();
+    told.set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    let start = || {
+        let mut command = program();
+        command.env("NOTIFY_SOCKET", directory.0.join("notify"));
+        Running::of(command.args(["connect", "--listen", &listen]).args(remote))
+    };
+    // Signals are listened to from then on.
+    let is_ready = || {
+        let mut word = [0; 100];
+        while !word.starts_with(b"READY=1") {
+            told.recv(&mut word).unwrap();
+        }
+    };
+    let killed = start();
+    is_ready();
+    let mode = path.metadata().unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert_eq!(start().end(), 69, "another process answers there");
+    drop(killed);
+    assert!(path.exists());
+
+    let mut stopped = start();
+    is_ready();
+    let pid = i32::try_from(stopped.child.id()).unwrap();
+    // SAFETY: a signal to a child that has not been waited for.
+    unsafe { libc::kill(pid, libc::SIGTERM) };
+    assert_eq!(stopped.end(), 0);
+    assert!(!path.exists());
+
+    // What is no socket is left alone.
+    std::fs::write(&path, "data").unwrap();
+    assert_eq!(start().end(), 69);
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "data");
+}
+
 /// Somebody else gets as far as the file's mode. Only root can become somebody else.
 fn another_user_is_refused(scene: &Scene) {
     // SAFETY: takes nothing, cannot fail.

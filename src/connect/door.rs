@@ -2,7 +2,6 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -12,11 +11,16 @@ use super::STREAM_STALL;
 use crate::backend::{Socket, SocketOptions};
 use crate::config::LocalAddress;
 use crate::exit::{Transport, Unavailable};
+use crate::socket_file::{self, SocketFile};
 
 /// A bound local address.
 pub(super) enum Door {
     Tcp(TcpListener),
-    Unix(UnixListener),
+    Unix {
+        listener: UnixListener,
+        /// Goes when this does.
+        _file: SocketFile,
+    },
 }
 
 impl Door {
@@ -39,7 +43,7 @@ impl Door {
                 let (stream, _) = listener.accept().await?;
                 Socket::adopt_tcp(stream.into_std()?, options)
             }
-            Self::Unix(listener) => {
+            Self::Unix { listener, .. } => {
                 let (stream, _) = listener.accept().await?;
                 Socket::adopt_unix(stream.into_std()?, options)
             }
@@ -65,22 +69,13 @@ fn bind_tcp(address: SocketAddr) -> anyhow::Result<Door> {
 }
 
 fn bind_unix(path: &Path) -> anyhow::Result<Door> {
-    // A file left by a process that died is in the way; one that answers is not ours.
-    if std::os::unix::net::UnixStream::connect(path).is_err()
-        && path.metadata().is_ok_and(|found| is_socket(&found))
-    {
-        std::fs::remove_file(path).ok();
-    }
-    let listener = UnixListener::bind(path)
-        .map_err(|error| Unavailable(format!("cannot bind {}: {error}", path.display())))?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+    let (listener, file) = socket_file::listen(path, 0o600)
+        .map_err(|why| Unavailable(format!("cannot listen on {}: {why}", path.display())))?;
     tracing::info!(event = "listening", address = %path.display());
-    Ok(Door::Unix(listener))
-}
-
-fn is_socket(found: &std::fs::Metadata) -> bool {
-    use std::os::unix::fs::FileTypeExt;
-    found.file_type().is_socket()
+    Ok(Door::Unix {
+        listener,
+        _file: file,
+    })
 }
 
 /// Connections that wait to be accepted, as far as `net.core.somaxconn` allows. Who finds no room there

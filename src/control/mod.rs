@@ -9,15 +9,11 @@
 //! caller, those that change nothing at debug. A caller that does not read its answers waits in a
 //! task of its own; no worker waits for anybody.
 
-use std::fs::Permissions;
 use std::io;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::fs::Mode;
-use rustix::process::umask;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
@@ -26,6 +22,7 @@ use tokio::time::timeout;
 
 use crate::config::Admin;
 use crate::exit::Unavailable;
+use crate::socket_file::{self, SocketFile};
 
 mod gate;
 mod place;
@@ -39,12 +36,6 @@ pub use request::Request;
 struct ControlSocket {
     listener: UnixListener,
     file: SocketFile,
-}
-
-/// Its file, removed with this.
-pub struct SocketFile {
-    path: PathBuf,
-    inode: u64,
 }
 
 /// Lets operators in: by signals and, if there is to be one, by the socket, whose file goes with what
@@ -67,25 +58,11 @@ pub fn open(admin: &Admin, gate: Arc<Gate>) -> anyhow::Result<Option<SocketFile>
 }
 
 impl ControlSocket {
-    /// Takes the place of a socket that a dead process of ours left behind, and of nothing else.
     fn bind(path: &Path, mode: u32) -> Result<Self, Unavailable> {
-        let refuse = |why: String| Unavailable(format!("control socket {}: {why}", path.display()));
-        make_way(path).map_err(&refuse)?;
-        let bound = bind_private(path).and_then(|listener| {
-            std::fs::set_permissions(path, Permissions::from_mode(mode))?;
-            let inode = path.symlink_metadata()?.ino();
-            Ok((listener, inode))
-        });
-        let (listener, inode) =
-            bound.map_err(|error| refuse(format!("{error}{}", help(&error))))?;
+        let (listener, file) = socket_file::listen(path, mode)
+            .map_err(|why| Unavailable(format!("control socket {}: {why}", path.display())))?;
         tracing::info!(event = "control", path = %path.display());
-        Ok(Self {
-            listener,
-            file: SocketFile {
-                path: path.to_owned(),
-                inode,
-            },
-        })
+        Ok(Self { listener, file })
     }
 
     /// Answers from now on, in a task of its own.
@@ -115,68 +92,6 @@ async fn serve(listener: UnixListener, gate: Arc<Gate>) {
             Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
         }
     }
-}
-
-impl Drop for SocketFile {
-    fn drop(&mut self) {
-        // Somebody else's by now, if it is another file.
-        if self
-            .path
-            .symlink_metadata()
-            .is_ok_and(|found| found.ino() == self.inode)
-        {
-            std::fs::remove_file(&self.path).ok();
-        }
-    }
-}
-
-/// Removes a socket that is ours and that nobody answers.
-fn make_way(path: &Path) -> Result<(), String> {
-    // Not followed: a link could lead to a file of somebody else's choice.
-    let Ok(found) = path.symlink_metadata() else {
-        return Ok(());
-    };
-    if !found.file_type().is_socket() {
-        return Err(
-            "there is something else than a socket; remove it or choose another path".into(),
-        );
-    }
-    if found.uid() != own_uid() {
-        return Err(format!("it belongs to uid {}, not to us", found.uid()));
-    }
-    if std::os::unix::net::UnixStream::connect(path).is_ok() {
-        return Err("another tidegate answers there".into());
-    }
-    std::fs::remove_file(path).map_err(|error| error.to_string())
-}
-
-fn own_uid() -> u32 {
-    rustix::process::geteuid().as_raw()
-}
-
-/// What to do about a socket that cannot be made, where the kernel's word for it does not say so.
-fn help(error: &io::Error) -> &'static str {
-    match error.kind() {
-        io::ErrorKind::NotFound => {
-            "\n help: its directory is not there; make it, or name another path"
-        }
-        // The address has 108 bytes, one of them for the end.
-        io::ErrorKind::InvalidInput => {
-            "\n help: paths of sockets have at most 107 bytes; name a shorter one"
-        }
-        io::ErrorKind::PermissionDenied => {
-            "\n help: the user that runs this may not write to its directory"
-        }
-        _ => "",
-    }
-}
-
-/// Never open to others, not even between making the file and setting its mode.
-fn bind_private(path: &Path) -> io::Result<UnixListener> {
-    let before = umask(Mode::from_raw_mode(0o177));
-    let listener = UnixListener::bind(path);
-    umask(before);
-    listener
 }
 
 async fn converse(stream: UnixStream, gate: &Arc<Gate>) -> io::Result<()> {

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
-use super::own_uid;
+use crate::socket_file::own_uid;
 
 /// A place for this process's socket below `$XDG_RUNTIME_DIR`, whose directory is made, and swept of what
 /// killed processes left there. `None` where `session` is not ours: `su` leaves the variable as it was.

@@ -1,0 +1,95 @@
+//! A Unix socket that this process listens on, and its file: open to its owner alone while it is made, in the
+//! place of one that a dead process left behind, and removed with the process.
+
+use std::fs::Permissions;
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::Mode;
+use rustix::process::umask;
+use tokio::net::UnixListener;
+
+/// The file of a socket, removed with this.
+pub struct SocketFile {
+    path: PathBuf,
+    inode: u64,
+}
+
+/// Listens at `path`, with this file mode. Takes the place of a socket of ours that nobody answers, and of
+/// nothing else. An error says why, and what to do where the kernel's word for it does not.
+pub fn listen(path: &Path, mode: u32) -> Result<(UnixListener, SocketFile), String> {
+    make_way(path)?;
+    let listen = || {
+        let listener = bind_private(path)?;
+        std::fs::set_permissions(path, Permissions::from_mode(mode))?;
+        let inode = path.symlink_metadata()?.ino();
+        Ok((listener, inode))
+    };
+    let (listener, inode) = listen().map_err(|error| format!("{error}{}", help(&error)))?;
+    let path = path.to_owned();
+    Ok((listener, SocketFile { path, inode }))
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        // Somebody else's by now, if it is another file.
+        if self
+            .path
+            .symlink_metadata()
+            .is_ok_and(|found| found.ino() == self.inode)
+        {
+            std::fs::remove_file(&self.path).ok();
+        }
+    }
+}
+
+/// Removes a socket that is ours and that nobody answers.
+fn make_way(path: &Path) -> Result<(), String> {
+    // Not followed: a link could lead to a file of somebody else's choice.
+    let Ok(found) = path.symlink_metadata() else {
+        return Ok(());
+    };
+    if !found.file_type().is_socket() {
+        return Err(
+            "there is something else than a socket; remove it or choose another path".into(),
+        );
+    }
+    if found.uid() != own_uid() {
+        return Err(format!("it belongs to uid {}, not to us", found.uid()));
+    }
+    if std::os::unix::net::UnixStream::connect(path).is_ok() {
+        return Err("another process answers there".into());
+    }
+    std::fs::remove_file(path).map_err(|error| error.to_string())
+}
+
+/// Whose files are ours.
+pub fn own_uid() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// What to do about a socket that cannot be made, where the kernel's word for it does not say so.
+fn help(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::NotFound => {
+            "\n help: its directory is not there; make it, or name another path"
+        }
+        // The address has 108 bytes, one of them for the end.
+        io::ErrorKind::InvalidInput => {
+            "\n help: paths of sockets have at most 107 bytes; name a shorter one"
+        }
+        io::ErrorKind::PermissionDenied => {
+            "\n help: the user that runs this may not write to its directory"
+        }
+        _ => "",
+    }
+}
+
+/// Never open to others, not even between making the file and setting its mode.
+fn bind_private(path: &Path) -> io::Result<UnixListener> {
+    let before = umask(Mode::from_raw_mode(0o177));
+    let listener = UnixListener::bind(path);
+    umask(before);
+    listener
+}
