@@ -104,7 +104,9 @@ for mtu in 1500 1400 1280 9000; do
         load gaffer 40002 "$host" --clients 5 --rate 20 --size 32-7000 --for 1s
     done
     cut=$(($(fragments) - before))
-    [ $cut = 0 ] || { echo "MTU $mtu: $cut IP fragments" >&2; exit 1; }
+    # Of some ten thousand datagrams: the server asks for the MTU of a family's path every 16 long ones, so that
+    # many may be cut in two after a change.
+    [ $cut -le 64 ] || { echo "MTU $mtu: $cut IP fragments" >&2; exit 1; }
     for host in 10.9.2.2 '[fd09:2::2]'; do
         load rudp 40003 "$host" --clients 5 --rate 20 --size 32-1468 --for 1s
     done
