@@ -115,13 +115,18 @@ pub fn probe() {
     println!("longest {}", longest_that_left(to));
 }
 
-/// Of datagrams that the kernel would rather cut than refuse: which of them leave whole.
+/// Of datagrams that the kernel would rather cut than refuse: which of them leave whole, on a socket that lets
+/// none be cut.
 fn longest_that_left(to: SocketAddr) -> usize {
     let any = SocketAddr::from(([0; 4], 0));
     let lengths = [1_232, 1_233, 1_472, 1_473, 8_226];
     let left = lengths.into_iter().filter(|&length| {
         // A socket of its own for each: what one knows of the way it believes for a while.
-        let mut socket = UdpSocket::bind(any, Options::default()).unwrap();
+        let options = Options {
+            never_cut: true,
+            ..Options::default()
+        };
+        let mut socket = UdpSocket::bind(any, options).unwrap();
         let (mut outgoing, mut sent) = (Outgoing::default(), Sent::default());
         outgoing.bytes().extend(vec![0; length]);
         outgoing.push(to, None);
