@@ -482,5 +482,3 @@ impl Sender {
 
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod truth;

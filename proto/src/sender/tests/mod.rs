@@ -1,6 +1,8 @@
 //! Two senders over a bad link in virtual time: whatever the link does, everything arrives, once, in
 //! order, and nobody floods.
 
+mod truth;
+
 use super::*;
 use crate::sim::{Conditions, Link, Packet, Peer};
 
