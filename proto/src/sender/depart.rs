@@ -103,7 +103,7 @@ impl Sender {
         };
         let packet = self.bulk_packet.max(self.framing.datagram);
         let most = rate * self.answer_time().as_secs_f64() / f64::from(packet);
-        f64::from(self.unsettled) > most + UNANSWERED_MIN
+        f64::from(self.in_flight.unsettled()) > most + UNANSWERED_MIN
     }
 
     /// By then any peer has answered, where there is one.
@@ -136,17 +136,20 @@ impl Sender {
         let plain_bytes = wire_bytes.saturating_sub(self.plan.copy_bytes);
         let load = self.plan.copy_bytes as f32 / plain_bytes.max(1) as f32;
         self.copy_load += (load - self.copy_load) / 16.0;
-        let thick = self.copy_load > 0.3;
+        let leaving = Departure {
+            at: now,
+            wire_bytes,
+            prompts,
+            thick: self.copy_load > 0.3,
+        };
         // What an idle peer's keep-alives could tell is not worth the memory, and what became of padding
         // is no sign of the path's rate.
         let is_mtu_probe = self.plan.is_mtu_probe();
-        if !is_mtu_probe && (!self.plan.is_empty() || self.unsettled > 0) {
-            self.in_flight
-                .push(number, now, wire_bytes, prompts, thick, items);
-        }
+        let is_told = !self.plan.is_empty() || self.in_flight.unsettled() > 0;
+        let has_messages =
+            !is_mtu_probe && is_told && self.in_flight.push(number, leaving, items);
         self.note_datagram(now, number, wire_bytes);
-        if self.in_flight.get(number).is_some_and(Sent::has_items) {
-            self.unsettled += 1;
+        if has_messages {
             if let Some(after) = self.params.resend_after {
                 self.loss_at.get_or_insert(now + after);
             }

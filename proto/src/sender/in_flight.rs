@@ -28,6 +28,17 @@ pub(super) enum Fate {
     Skipped,
 }
 
+/// A packet as it leaves.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Departure {
+    pub(super) at: Timestamp,
+    pub(super) wire_bytes: usize,
+    /// It brings what the peer lacks, so that its acknowledgement is not late on purpose.
+    pub(super) prompts: bool,
+    /// Copies go with it and its neighbours.
+    pub(super) thick: bool,
+}
+
 /// One sent packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sent {
@@ -52,8 +63,30 @@ pub(super) struct Sent {
 }
 
 impl Sent {
+    /// A number that no packet had.
+    fn skipped(at: Timestamp, items_from: u32) -> Self {
+        Self {
+            at,
+            wire_bytes: 0,
+            items: 0,
+            items_from,
+            fate: Fate::Skipped,
+            fresh: false,
+            thick: false,
+            large: false,
+            expired: false,
+            missed: 0,
+            doubt: 0.0,
+        }
+    }
+
     pub(super) fn has_items(&self) -> bool {
         self.items > 0
+    }
+
+    /// It carried messages, and nobody knows what became of them.
+    fn is_unsettled(&self) -> bool {
+        self.fate == Fate::Unknown && self.has_items()
     }
 }
 
@@ -66,6 +99,8 @@ pub(super) struct InFlight {
     items: VecDeque<Item>,
     /// Count (wrapping) of `items[0]`.
     items_base: u32,
+    /// Packets with messages whose fate is unknown: some thousands at most.
+    unsettled: u16,
     packets_most: HighWater,
     items_most: HighWater,
 }
@@ -100,52 +135,53 @@ impl InFlight {
     pub(super) fn first_open(&self, number: u64) -> Option<&Sent> {
         let from = number.saturating_sub(self.base) as usize;
         let mut open = self.packets.iter().skip(from);
-        open.find(|sent| sent.fate == Fate::Unknown && sent.has_items())
+        open.find(|sent| sent.is_unsettled())
     }
 
-    /// Files a packet. Numbers between the last one and this one were skipped.
+    /// Packets with messages whose fate is unknown.
+    pub(super) fn unsettled(&self) -> u16 {
+        self.unsettled
+    }
+
+    /// Files a packet; whether it carried messages. Numbers between the last one and this one were
+    /// skipped.
     pub(super) fn push(
         &mut self,
         number: u64,
-        at: Timestamp,
-        wire_bytes: usize,
-        fresh: bool,
-        thick: bool,
+        leaving: Departure,
         items: impl Iterator<Item = Item>,
-    ) {
+    ) -> bool {
         if self.packets.is_empty() {
             self.base = number;
         }
-        while self.end() < number {
-            self.packets.push_back(Sent {
-                at,
-                wire_bytes: 0,
-                items: 0,
-                items_from: self.items_end(),
-                fate: Fate::Skipped,
-                fresh: false,
-                thick: false,
-                large: false,
-                expired: false,
-                missed: 0,
-                doubt: 0.0,
-            });
-        }
         let (items_from, before) = (self.items_end(), self.items.len());
+        let skipped = Sent::skipped(leaving.at, items_from);
+        while self.end() < number {
+            self.packets.push_back(skipped);
+        }
         self.items.extend(items);
-        self.packets.push_back(Sent {
-            at,
-            wire_bytes: wire_bytes.min(usize::from(u16::MAX)) as u16,
+        let sent = Sent {
+            wire_bytes: leaving.wire_bytes.min(usize::from(u16::MAX)) as u16,
             items: (self.items.len() - before) as u16,
-            items_from,
             fate: Fate::Unknown,
-            fresh,
-            thick,
-            large: false,
-            expired: false,
-            missed: 0,
-            doubt: 0.0,
-        });
+            fresh: leaving.prompts,
+            thick: leaving.thick,
+            ..skipped
+        };
+        self.packets.push_back(sent);
+        self.unsettled += u16::from(sent.has_items());
+        sent.has_items()
+    }
+
+    /// Packet `number` is known to be acknowledged, or lost. How it was before, if it is remembered.
+    pub(super) fn settle(&mut self, number: u64, fate: Fate) -> Option<Sent> {
+        let sent = self.get_mut(number)?;
+        let before = *sent;
+        if before.fate != Fate::Skipped {
+            sent.fate = fate;
+        }
+        self.unsettled -= u16::from(before.is_unsettled());
+        Some(before)
     }
 
     /// What packet `number` carried.

@@ -56,7 +56,7 @@ use cadence::Cadence;
 use copies::Copies;
 use datagrams::Datagrams;
 use governor::Governor;
-use in_flight::{Fate, InFlight, Item, Sent};
+use in_flight::{Departure, Fate, InFlight, Item};
 use outbox::Outbox;
 use pace::Pace;
 use redundancy::{PathLoss, Purse};
@@ -109,8 +109,6 @@ pub struct Sender {
     progress_at: Timestamp,
     probed_at: Timestamp,
     probes: u16,
-    /// Packets with messages whose fate is unknown: some thousands at most.
-    unsettled: u16,
     /// When copies leave by themselves, unless something else leaves before.
     early_probe_at: Option<Timestamp>,
     early_probes: u8,
@@ -197,17 +195,6 @@ pub struct Fragment {
     pub count: u16,
 }
 
-/// What an acknowledgement was worth.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Acked {
-    /// The packet had not been acknowledged before.
-    News,
-    /// It had, or is too old to matter.
-    Repeat,
-    /// Such a packet was never sent.
-    Unknown,
-}
-
 #[derive(Clone, Copy, Debug, Default)]
 struct Counters {
     packets_sent: u64,
@@ -259,7 +246,6 @@ impl Sender {
             progress_at: now,
             probed_at: now,
             probes: 0,
-            unsettled: 0,
             early_probe_at: None,
             early_probes: 0,
             in_outage: false,

@@ -3,40 +3,35 @@
 use super::*;
 
 impl Sender {
-    /// The peer says it received `number`. Call [`Sender::on_ack_end`] after the last one.
-    pub fn on_acked(&mut self, now: Timestamp, number: u64) -> Acked {
+    /// The peer says it received `number`; nothing happens if it said so before, or if no such packet
+    /// was sent. Call [`Sender::on_ack_end`] after the last one.
+    pub fn on_acked(&mut self, now: Timestamp, number: u64) {
         if number >= self.next_number {
-            return Acked::Unknown;
+            return;
         }
         if self.datagrams.on_probe_acked(now, number) {
             self.widen();
             self.counters.packets_acked += 1;
             self.largest_acked = self.largest_acked.max(Some(number));
-            return Acked::News;
+            return;
         }
-        let Some(sent) = self.in_flight.get_mut(number) else {
+        let Some(sent) = self.in_flight.settle(number, Fate::Acked) else {
             // Forgotten, or never worth remembering; but those before it may now be overtaken.
             self.largest_acked = self.largest_acked.max(Some(number));
-            return Acked::Repeat;
+            return;
         };
-        let was = sent.fate;
-        match was {
-            Fate::Skipped | Fate::Acked => return Acked::Repeat,
-            Fate::Unknown | Fate::Lost => sent.fate = Fate::Acked,
+        if matches!(sent.fate, Fate::Skipped | Fate::Acked) {
+            return;
         }
-        let sent = *sent;
         self.counters.packets_acked += 1;
         if sent.has_items() {
             self.progress_at = now;
-        }
-        if was == Fate::Unknown && sent.has_items() {
-            self.unsettled -= 1;
         }
         self.pace.on_acked(now, usize::from(sent.wire_bytes));
         if sent.large {
             self.datagrams.on_large_acked(number);
         }
-        if was == Fate::Lost {
+        if sent.fate == Fate::Lost {
             self.on_spurious(now);
         }
         if self.largest_acked.is_none_or(|largest| number > largest) {
@@ -64,7 +59,6 @@ impl Sender {
         }
         self.probes = 0;
         self.probe_from = now;
-        Acked::News
     }
 
     /// Who takes larger datagrams than the wire has is of our make, and takes more at once as well.
@@ -77,10 +71,12 @@ impl Sender {
     }
 
     fn judge_path(&mut self, now: Timestamp, sample: Sample) {
-        let copies = match () {
-            () if !self.copies_are_allowed() => Copies::Withdrawn,
-            () if self.copy_load > 0.2 => Copies::Many,
-            () => Copies::Few,
+        let copies = if !self.copies_are_allowed() {
+            Copies::Withdrawn
+        } else if self.copy_load > 0.2 {
+            Copies::Many
+        } else {
+            Copies::Few
         };
         let before = self.pace.mode();
         self.pace.on_rtt(now, sample, copies, &self.params);
@@ -140,7 +136,7 @@ impl Sender {
     }
 
     /// The article's way: messages are due again some time after they were sent, acknowledgements or
-    /// not, and a packet is lost after a second (docs/wire/gaffer.md, section 4).
+    /// not (docs/wire/gaffer.md, section 5), and a packet is lost after a second (section 3).
     fn expire(&mut self, now: Timestamp, after: Duration) {
         self.loss_at = None;
         let mut settled = true;
@@ -214,21 +210,16 @@ impl Sender {
     }
 
     fn on_lost(&mut self, now: Timestamp, number: u64) {
-        let Some(sent) = self.in_flight.get_mut(number) else {
+        let Some(sent) = self.in_flight.settle(number, Fate::Lost) else {
             return;
         };
-        sent.fate = Fate::Lost;
-        let sent = *sent;
         self.counters.packets_lost += 1;
         self.pace.on_lost();
         if sent.large {
             self.datagrams.on_large_lost(now, number);
         }
-        if sent.has_items() {
-            self.unsettled -= 1;
-            if !sent.expired {
-                self.give_back_items(number);
-            }
+        if sent.has_items() && !sent.expired {
+            self.give_back_items(number);
         }
     }
 
@@ -246,7 +237,7 @@ impl Sender {
     /// without an answer waits longer, but a peer that is heard meanwhile is no dead path: it holds
     /// its acknowledgements back until something that it misses arrives.
     pub(super) fn probe_at(&self) -> Option<Timestamp> {
-        if self.unsettled == 0 || self.params.resend_after.is_some() {
+        if self.in_flight.unsettled() == 0 || self.params.resend_after.is_some() {
             return None;
         }
         let rtt = &self.rtt;
@@ -272,25 +263,20 @@ impl Sender {
     /// Keeps what acknowledgements may still speak of, and no more than [`REMEMBERED_MAX`].
     pub(super) fn forget(&mut self, now: Timestamp) {
         let recent = 3 * self.rtt.smoothed() + Duration::from_secs(1);
-        loop {
-            let known = self.in_flight.front().is_some_and(|sent| {
-                sent.fate != Fate::Unknown && self.in_flight.base() < self.counted
-            });
-            let old = |sent: &Sent| now.since(sent.at) > recent;
-            let most = match known {
-                true if self.in_flight.front().is_some_and(old) => 0,
-                true => REMEMBERED,
-                false => REMEMBERED_MAX,
+        while let Some(oldest) = self.in_flight.front() {
+            let number = self.in_flight.base();
+            let is_open = oldest.fate == Fate::Unknown;
+            let most = if is_open || number >= self.counted {
+                REMEMBERED_MAX
+            } else if now.since(oldest.at) > recent {
+                0
+            } else {
+                REMEMBERED
             };
             if self.in_flight.len() <= most {
                 return;
             }
-            let number = self.in_flight.base();
-            if self
-                .in_flight
-                .front()
-                .is_some_and(|sent| sent.fate == Fate::Unknown)
-            {
+            if is_open {
                 self.on_lost(now, number);
             }
             self.in_flight.pop();
