@@ -213,7 +213,7 @@ impl Sender {
             .clamp(Duration::from_millis(5), Duration::from_millis(50));
         let mut before = self.loss.share();
         let mut overdue = 0;
-        for sent in self.in_flight.open_mut(self.settled) {
+        for sent in self.in_flight.open_mut(self.detector.settled()) {
             before = match sent.fate {
                 Fate::Acked => 0.0,
                 Fate::Lost => 1.0,

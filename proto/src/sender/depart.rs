@@ -151,7 +151,7 @@ impl Sender {
         self.note_datagram(now, number, wire_bytes);
         if has_messages {
             if let Some(after) = self.params.resend_after {
-                self.loss_at.get_or_insert(now + after);
+                self.detector.look_by(now + after);
             }
             self.probe_from = now;
             self.arm_early_probe(now, fresh, plain_bytes);
@@ -254,7 +254,7 @@ impl Sender {
         if let Some(due) = self.acks.due() {
             first = Deadline::earlier(first, at(due, Wake::Ack));
         }
-        if let Some(loss) = self.loss_at {
+        if let Some(loss) = self.detector.look_at() {
             first = Deadline::earlier(first, at(loss, Wake::Resend));
         }
         let slot = self.tokens.when(1.0, rate);

@@ -184,6 +184,13 @@ impl InFlight {
         Some(before)
     }
 
+    /// What packet `number` carried is due again, although its fate is open.
+    pub(super) fn expire(&mut self, number: u64) {
+        if let Some(sent) = self.get_mut(number) {
+            sent.expired = true;
+        }
+    }
+
     /// What packet `number` carried.
     pub(super) fn items(&self, number: u64) -> impl Iterator<Item = Item> + '_ {
         let (from, count) = self.get(number).map_or((0, 0), |sent| {

@@ -23,7 +23,9 @@ mod compose;
 mod copies;
 mod datagrams;
 mod depart;
+mod detector;
 mod governor;
+mod heard;
 mod in_flight;
 mod loss_windows;
 mod outbox;
@@ -55,7 +57,9 @@ use bucket::Bucket;
 use cadence::Cadence;
 use copies::Copies;
 use datagrams::Datagrams;
+use detector::{Detector, Finding, Outcome};
 use governor::Governor;
+use heard::Heard;
 use in_flight::{Departure, Fate, InFlight, Item};
 use outbox::Outbox;
 use pace::Pace;
@@ -91,17 +95,7 @@ pub struct Sender {
     copy_load: f32,
     /// One more than the last packet sent.
     next_number: u64,
-    /// Newest own packet the peer acknowledged.
-    largest_acked: Option<u64>,
-    /// No packet below this can still be found lost.
-    settled: u64,
-    /// No packet below this still awaits being counted as delivered or lost.
-    counted: u64,
-    /// How much reordering was seen lately, and when.
-    reordering: u8,
-    reordered_at: Timestamp,
-    /// When the next packet turns old enough to be given up.
-    loss_at: Option<Timestamp>,
+    detector: Detector,
     last_sent: Timestamp,
     /// Last packet with messages sent, or last progress of acknowledgements.
     probe_from: Timestamp,
@@ -116,14 +110,7 @@ pub struct Sender {
     in_outage: bool,
     /// Mean time between packets with something new.
     fresh: Cadence,
-    /// Mean time between the peer's packets.
-    heard: Cadence,
-    /// Nothing is missing right before the packet that is being handled, so its acks are not late.
-    heard_in_order: bool,
-    /// How long before it the one before arrived, in microseconds.
-    heard_after: u32,
-    /// What its acks prove the round trip to be at least, in microseconds.
-    least: u32,
+    heard: Heard,
     counters: Counters,
 }
 
@@ -235,12 +222,7 @@ impl Sender {
             governor: None,
             copy_load: 0.0,
             next_number: 0,
-            largest_acked: None,
-            settled: 0,
-            counted: 0,
-            reordering: 0,
-            reordered_at: now,
-            loss_at: None,
+            detector: Detector::new(now),
             last_sent: now,
             probe_from: now,
             progress_at: now,
@@ -250,10 +232,7 @@ impl Sender {
             early_probes: 0,
             in_outage: false,
             fresh: Cadence::new(now, Duration::from_secs(1), Duration::from_secs(1)),
-            heard_in_order: true,
-            heard_after: 0,
-            least: 0,
-            heard: Cadence::new(now, Duration::from_millis(50), Duration::from_millis(200)),
+            heard: Heard::new(now),
             counters: Counters::default(),
             params,
         }
@@ -369,11 +348,7 @@ impl Sender {
     /// A packet of the peer is being handled; `in_order`: none is missing right before it, so its
     /// acknowledgements are not late. Call this before [`Sender::on_acked`] for the same packet.
     pub fn on_heard(&mut self, now: Timestamp, in_order: bool) {
-        let pause = now.since(self.heard.last()).as_micros();
-        self.heard_after = u32::try_from(pause).unwrap_or(u32::MAX);
-        self.heard.on_event(now);
-        self.heard_in_order = in_order;
-        self.least = 0;
+        self.heard.on_packet(now, in_order);
     }
 
     /// A packet from the peer was accepted: what it brought, and whether it is the one right after
@@ -394,7 +369,7 @@ impl Sender {
 
     /// A deadline passed. Poll for packets afterwards.
     pub fn handle_timeout(&mut self, now: Timestamp) {
-        if self.loss_at.is_some_and(|at| at <= now) {
+        if self.detector.look_at().is_some_and(|at| at <= now) {
             self.detect_loss(now);
         }
     }

@@ -12,12 +12,12 @@ impl Sender {
         if self.datagrams.on_probe_acked(now, number) {
             self.widen();
             self.counters.packets_acked += 1;
-            self.largest_acked = self.largest_acked.max(Some(number));
+            self.detector.on_acked(number);
             return;
         }
         let Some(sent) = self.in_flight.settle(number, Fate::Acked) else {
             // Forgotten, or never worth remembering; but those before it may now be overtaken.
-            self.largest_acked = self.largest_acked.max(Some(number));
+            self.detector.on_acked(number);
             return;
         };
         if matches!(sent.fate, Fate::Skipped | Fate::Acked) {
@@ -32,22 +32,14 @@ impl Sender {
             self.datagrams.on_large_acked(number);
         }
         if sent.fate == Fate::Lost {
-            self.on_spurious(now);
+            self.detector.on_late(now, &self.rtt);
+            self.counters.packets_lost = self.counters.packets_lost.saturating_sub(1);
         }
-        if self.largest_acked.is_none_or(|largest| number > largest) {
-            self.largest_acked = Some(number);
-            // The peer's packet before this one did not know of it: it cannot have been there much
-            // earlier. True of all that is acknowledged together, and most is said by the oldest.
-            let took = now.since(sent.at);
-            let least = took.saturating_sub(Duration::from_micros(self.heard_after.into()));
-            self.least = self
-                .least
-                .max(u32::try_from(least.as_micros()).unwrap_or(u32::MAX));
-            let least = Duration::from_micros(self.least.into());
-            let sample = Sample { took, least };
+        if self.detector.on_acked(number) {
+            let sample = self.heard.sample(now.since(sent.at));
             if !sent.fresh {
                 self.rtt.on_bound(now, sample.took);
-            } else if self.rtt.on_sample(now, sample) && self.heard_in_order {
+            } else if self.rtt.on_sample(now, sample) && self.heard.is_in_order() {
                 self.judge_path(now, sample);
             }
         }
@@ -100,113 +92,33 @@ impl Sender {
         self.forget(now);
     }
 
-    /// Gives up packets that newer ones overtook: three newer acknowledged, or one and a while.
+    /// Gives up what is lost, and counts what is final.
     pub(super) fn detect_loss(&mut self, now: Timestamp) {
-        if let Some(after) = self.params.resend_after {
-            self.expire(now, after);
-            return;
-        }
-        self.loss_at = None;
-        let Some(largest) = self.largest_acked else {
-            return;
-        };
-        let patience = self.rtt.smoothed() + self.rtt.variation().max(self.rtt.smoothed() / 8);
-        // A path that reorders is given more time, and the count of newer packets is not trusted.
-        let patience = patience + self.rtt.variation() * self.reordering.into();
-        let mut settled = true;
-        for number in self.settled.max(self.in_flight.base())..largest {
-            let Some(sent) = self.in_flight.get_mut(number) else {
-                break;
-            };
-            if sent.fate == Fate::Unknown {
-                let late = sent.at + patience;
-                let overtaken = self.reordering == 0 && number + GAP <= largest;
-                if overtaken || late <= now {
-                    self.on_lost(now, number);
-                } else {
-                    settled = false;
-                    self.loss_at = earlier(self.loss_at, late);
+        let after = self.params.resend_after;
+        let mut look = self.detector.look(now, &self.in_flight, &self.rtt, after);
+        while let Some(finding) = self.detector.find(&mut look, &self.in_flight) {
+            match finding {
+                Finding::Lost(number) => self.on_lost(now, number),
+                Finding::DueAgain(number) => {
+                    self.in_flight.expire(number);
+                    self.give_back_items(number);
                 }
             }
-            if settled {
-                self.settled = number + 1;
+        }
+        let detector = &mut self.detector;
+        while let Some(outcome) = detector.next_outcome(now, &self.in_flight, &self.rtt) {
+            let Outcome { sent_at, lost, thick } = outcome;
+            self.loss.on_outcome(lost);
+            self.pace.on_outcome(lost);
+            let grouping = self.loss.correlation();
+            if self.governor.is_none() && lost {
+                let governor = Governor::new(now, self.loss.outcomes());
+                self.governor = Some(Box::new(governor));
+            }
+            if let Some(governor) = &mut self.governor {
+                governor.on_outcome(now, sent_at, lost, thick, grouping);
             }
         }
-        self.count_outcomes(now);
-    }
-
-    /// The article's way: messages are due again some time after they were sent, acknowledgements or
-    /// not (docs/wire/gaffer.md, section 5), and a packet is lost after a second (section 3).
-    fn expire(&mut self, now: Timestamp, after: Duration) {
-        self.loss_at = None;
-        let mut settled = true;
-        for number in self.settled.max(self.in_flight.base())..self.in_flight.end() {
-            let Some(sent) = self.in_flight.get_mut(number) else {
-                break;
-            };
-            let at = sent.at;
-            if sent.fate == Fate::Unknown {
-                if at + ARTICLE_LOST <= now {
-                    self.on_lost(now, number);
-                } else {
-                    settled = false;
-                    let again = at + after;
-                    if !sent.expired && again <= now {
-                        sent.expired = true;
-                        self.give_back_items(number);
-                    }
-                    let next = if again > now {
-                        again
-                    } else {
-                        at + ARTICLE_LOST
-                    };
-                    self.loss_at = earlier(self.loss_at, next);
-                }
-            }
-            if settled {
-                self.settled = number + 1;
-            }
-        }
-        self.count_outcomes(now);
-    }
-
-    /// Counts fates once they are final: a packet found lost may still turn out to be late.
-    fn count_outcomes(&mut self, now: Timestamp) {
-        let rtt = &self.rtt;
-        let sure = rtt.smoothed() * 3 / 2 + 4 * rtt.variation() + Duration::from_millis(20);
-        self.counted = self.counted.max(self.in_flight.base());
-        while self.counted < self.settled {
-            let Some(sent) = self.in_flight.get(self.counted) else {
-                return;
-            };
-            let lost = sent.fate != Fate::Acked;
-            if lost && now.since(sent.at) < sure {
-                return;
-            }
-            if sent.fate != Fate::Skipped {
-                let (sent_at, thick) = (sent.at, sent.thick);
-                self.loss.on_outcome(lost);
-                self.pace.on_outcome(lost);
-                let grouping = self.loss.correlation();
-                if self.governor.is_none() && lost {
-                    let governor = Governor::new(now, self.loss.outcomes());
-                    self.governor = Some(Box::new(governor));
-                }
-                if let Some(governor) = &mut self.governor {
-                    governor.on_outcome(now, sent_at, lost, thick, grouping);
-                }
-            }
-            self.counted += 1;
-        }
-    }
-
-    /// A packet found lost was acknowledged after all: it was overtaken.
-    fn on_spurious(&mut self, now: Timestamp) {
-        if now.since(self.reordered_at) > self.rtt.smoothed() {
-            self.reordering = (self.reordering + 1).min(4);
-            self.reordered_at = now;
-        }
-        self.counters.packets_lost = self.counters.packets_lost.saturating_sub(1);
     }
 
     fn on_lost(&mut self, now: Timestamp, number: u64) {
@@ -253,8 +165,7 @@ impl Sender {
         };
         let backed_off = wait + wait / 2 * self.probes.min(longest).into();
         let wait = backed_off.min(wait.max(PROBE_EVERY_MAX));
-        let next = self.largest_acked.map_or(0, |largest| largest + 1);
-        let oldest = self.in_flight.first_open(next).map(|sent| sent.at);
+        let oldest = self.in_flight.first_open(self.detector.acked()).map(|sent| sent.at);
         let oldest = oldest.map(|at| at.max(self.probed_at) + (2 * wait).min(patience));
         let last = self.probe_from + wait;
         Some(oldest.map_or(last, |oldest| oldest.min(last)))
@@ -266,7 +177,7 @@ impl Sender {
         while let Some(oldest) = self.in_flight.front() {
             let number = self.in_flight.base();
             let is_open = oldest.fate == Fate::Unknown;
-            let most = if is_open || number >= self.counted {
+            let most = if is_open || !self.detector.has_counted(number) {
                 REMEMBERED_MAX
             } else if now.since(oldest.at) > recent {
                 0
@@ -284,22 +195,12 @@ impl Sender {
     }
 }
 
-fn earlier(a: Option<Timestamp>, b: Timestamp) -> Option<Timestamp> {
-    Some(a.map_or(b, |a| a.min(b)))
-}
-
 /// The first probe waits no longer than this and some of the shortest round trips: peers that wait for
 /// a gap to close do so for ten seconds, and each probe may be lost.
 const PROBE_WAIT_MAX: Duration = Duration::from_millis(500);
 
 /// Nor are probes further apart than this for want of an answer: a packet a second disturbs no path.
 const PROBE_EVERY_MAX: Duration = Duration::from_secs(1);
-
-/// The article gives a packet up after this long; later acknowledgements are the exception.
-const ARTICLE_LOST: Duration = Duration::from_secs(1);
-
-/// A packet is lost when one this much newer was acknowledged.
-const GAP: u64 = 3;
 
 /// Acknowledgements reach 32 packets back; twice that many are remembered after their fate is
 /// known, so that a late one is recognised.

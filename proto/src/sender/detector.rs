@@ -1,0 +1,257 @@
+//! Which packets are lost: three newer ones were acknowledged, or one and it is late.
+//!
+//! ```text
+//!   forgotten │   counted    │    settled     │ some open, some not │ newer than any
+//!             │              │ lost, or late? │                     │ that is acknowledged
+//!        the map's base   counted           settled                acked
+//! ```
+//!
+//! Does not act on what it finds: the sender asks for one finding after another, and then for what
+//! is final.
+
+use std::time::Duration;
+
+use crate::rtt::Rtt;
+use crate::time::Timestamp;
+
+use super::in_flight::{Fate, InFlight, Sent};
+
+/// Finds losses in the map of packets that left.
+#[derive(Debug)]
+pub(super) struct Detector {
+    /// One more than the newest own packet the peer acknowledged.
+    acked: u64,
+    /// No packet below this can still be found lost.
+    settled: u64,
+    /// No packet below this still awaits being counted as delivered or lost.
+    counted: u64,
+    /// When the next packet turns old enough to be given up; [`Timestamp::MAX`] when none will, which
+    /// takes half of what an option would, in each idle peer.
+    look_at: Timestamp,
+    /// When reordering was last seen.
+    reordered_at: Timestamp,
+    /// How much of it was seen lately.
+    reordering: u8,
+}
+
+/// One look at all packets whose fate is open.
+#[derive(Debug)]
+pub(super) struct Look {
+    now: Timestamp,
+    rule: Rule,
+    numbers: std::ops::Range<u64>,
+    /// No packet before this one is open.
+    all_settled: bool,
+}
+
+/// What is to be done about a packet.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Finding {
+    Lost(u64),
+    /// Its fate stays open, but what it carried goes again.
+    DueAgain(u64),
+}
+
+/// What finally became of a packet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Outcome {
+    pub(super) sent_at: Timestamp,
+    pub(super) lost: bool,
+    /// Copies went with it and its neighbours.
+    pub(super) thick: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Rule {
+    /// Packets that newer ones overtook: by `gap` numbers, if that means anything here, or for
+    /// longer than the patience.
+    Overtaken {
+        gap: Option<u64>,
+        patience: Duration,
+    },
+    /// The article's way: messages are due again some time after they were sent, acknowledgements or
+    /// not (docs/wire/gaffer.md, section 5), and a packet is lost after a second (section 3).
+    Article { resend_after: Duration },
+}
+
+impl Detector {
+    pub(super) fn new(now: Timestamp) -> Self {
+        Self {
+            acked: 0,
+            settled: 0,
+            counted: 0,
+            look_at: Timestamp::MAX,
+            reordered_at: now,
+            reordering: 0,
+        }
+    }
+
+    /// Packet `number` is acknowledged; whether it is the newest of those.
+    pub(super) fn on_acked(&mut self, number: u64) -> bool {
+        let is_newest = number >= self.acked;
+        self.acked = self.acked.max(number + 1);
+        is_newest
+    }
+
+    /// A packet found lost was acknowledged after all: it was overtaken.
+    pub(super) fn on_late(&mut self, now: Timestamp, rtt: &Rtt) {
+        if now.since(self.reordered_at) > rtt.smoothed() {
+            self.reordering = (self.reordering + 1).min(4);
+            self.reordered_at = now;
+        }
+    }
+
+    /// A packet with messages left that are due again at this time, whatever is acknowledged.
+    pub(super) fn look_by(&mut self, again: Timestamp) {
+        if self.look_at == Timestamp::MAX {
+            self.look_at = again;
+        }
+    }
+
+    /// When to look without having heard anything.
+    pub(super) fn look_at(&self) -> Option<Timestamp> {
+        (self.look_at < Timestamp::MAX).then_some(self.look_at)
+    }
+
+    /// One more than the newest own packet the peer acknowledged.
+    pub(super) fn acked(&self) -> u64 {
+        self.acked
+    }
+
+    /// No packet below this can still be found lost.
+    pub(super) fn settled(&self) -> u64 {
+        self.settled
+    }
+
+    /// What became of this packet was counted.
+    pub(super) fn has_counted(&self, number: u64) -> bool {
+        number < self.counted
+    }
+
+    /// Begins a look. Take its findings until there are none.
+    pub(super) fn look(
+        &mut self,
+        now: Timestamp,
+        in_flight: &InFlight,
+        rtt: &Rtt,
+        resend_after: Option<Duration>,
+    ) -> Look {
+        let (rule, end) = match resend_after {
+            Some(resend_after) => (Rule::Article { resend_after }, in_flight.end()),
+            None => (self.overtaken(rtt), self.acked.saturating_sub(1)),
+        };
+        self.look_at = Timestamp::MAX;
+        Look {
+            now,
+            rule,
+            numbers: self.settled.max(in_flight.base())..end,
+            all_settled: true,
+        }
+    }
+
+    /// A path that reorders is given more time, and the count of newer packets is not trusted.
+    fn overtaken(&self, rtt: &Rtt) -> Rule {
+        let late = rtt.variation().max(rtt.smoothed() / 8);
+        Rule::Overtaken {
+            gap: (self.reordering == 0).then_some(GAP),
+            patience: rtt.smoothed() + late + rtt.variation() * self.reordering.into(),
+        }
+    }
+
+    /// The next finding, to be acted on before the one after it is asked for.
+    pub(super) fn find(&mut self, look: &mut Look, in_flight: &InFlight) -> Option<Finding> {
+        for number in look.numbers.by_ref() {
+            let sent = in_flight.get(number)?;
+            let finding = if sent.fate != Fate::Unknown {
+                None
+            } else if look.rule.gives_up(look.now, number, sent, self.acked) {
+                Some(Finding::Lost(number))
+            } else {
+                look.all_settled = false;
+                let next = look.rule.next_look(look.now, sent);
+                self.look_at = self.look_at.min(next);
+                let again = look.rule.repeats(look.now, sent);
+                again.then_some(Finding::DueAgain(number))
+            };
+            if look.all_settled {
+                self.settled = number + 1;
+            }
+            if finding.is_some() {
+                return finding;
+            }
+        }
+        None
+    }
+
+    /// The next packet whose fate is final, counted with this: one found lost may still turn out to
+    /// be late.
+    pub(super) fn next_outcome(
+        &mut self,
+        now: Timestamp,
+        in_flight: &InFlight,
+        rtt: &Rtt,
+    ) -> Option<Outcome> {
+        self.counted = self.counted.max(in_flight.base());
+        while self.counted < self.settled {
+            let sent = in_flight.get(self.counted)?;
+            let lost = sent.fate != Fate::Acked;
+            if lost && now.since(sent.at) < latest(rtt) {
+                return None;
+            }
+            self.counted += 1;
+            if sent.fate != Fate::Skipped {
+                return Some(Outcome {
+                    sent_at: sent.at,
+                    lost,
+                    thick: sent.thick,
+                });
+            }
+        }
+        None
+    }
+}
+
+impl Rule {
+    fn gives_up(self, now: Timestamp, number: u64, sent: &Sent, acked: u64) -> bool {
+        match self {
+            Self::Overtaken { gap, patience } => {
+                gap.is_some_and(|gap| number + gap < acked) || sent.at + patience <= now
+            }
+            Self::Article { .. } => sent.at + ARTICLE_LOST <= now,
+        }
+    }
+
+    /// When to come back to a packet that is not given up.
+    fn next_look(self, now: Timestamp, sent: &Sent) -> Timestamp {
+        match self {
+            Self::Overtaken { patience, .. } => sent.at + patience,
+            Self::Article { resend_after } => {
+                let again = sent.at + resend_after;
+                if again > now {
+                    again
+                } else {
+                    sent.at + ARTICLE_LOST
+                }
+            }
+        }
+    }
+
+    /// What a packet that is not given up carried is due again.
+    fn repeats(self, now: Timestamp, sent: &Sent) -> bool {
+        match self {
+            Self::Overtaken { .. } => false,
+            Self::Article { resend_after } => !sent.expired && sent.at + resend_after <= now,
+        }
+    }
+}
+
+/// An acknowledgement that did not come until then never will.
+fn latest(rtt: &Rtt) -> Duration {
+    rtt.smoothed() * 3 / 2 + 4 * rtt.variation() + Duration::from_millis(20)
+}
+
+/// The article gives a packet up after this long; later acknowledgements are the exception.
+const ARTICLE_LOST: Duration = Duration::from_secs(1);
+
+/// A packet is lost when one this much newer was acknowledged.
+const GAP: u64 = 3;

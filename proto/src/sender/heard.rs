@@ -1,0 +1,70 @@
+//! What is heard of the peer: how often, and what its acknowledgements prove of the round trip.
+
+use std::time::Duration;
+
+use crate::rtt::Sample;
+use crate::time::Timestamp;
+
+use super::cadence::Cadence;
+
+/// The peer's packets, up to the one that is being handled.
+#[derive(Debug)]
+pub(super) struct Heard {
+    /// Mean time between them.
+    cadence: Cadence,
+    /// How long before this one the one before arrived, in microseconds.
+    after_us: u32,
+    /// What the acks of this one prove the round trip to be at least, in microseconds.
+    least_us: u32,
+    /// Nothing is missing right before this one, so its acks are not late.
+    in_order: bool,
+}
+
+impl Heard {
+    pub(super) fn new(now: Timestamp) -> Self {
+        Self {
+            cadence: Cadence::new(now, Duration::from_millis(50), Duration::from_millis(200)),
+            after_us: 0,
+            least_us: 0,
+            in_order: true,
+        }
+    }
+
+    /// A packet is being handled; `in_order`: none is missing right before it.
+    pub(super) fn on_packet(&mut self, now: Timestamp, in_order: bool) {
+        self.after_us = whole_micros(now.since(self.cadence.last()));
+        self.cadence.on_event(now);
+        self.in_order = in_order;
+        self.least_us = 0;
+    }
+
+    /// The packet being handled is the first to acknowledge one of ours, the newest so far, that left
+    /// so long ago.
+    pub(super) fn sample(&mut self, took: Duration) -> Sample {
+        // The peer's packet before this one did not know of ours: it cannot have been there much
+        // earlier. True of all that is acknowledged together, and most is said by the oldest.
+        let least = took.saturating_sub(Duration::from_micros(self.after_us.into()));
+        self.least_us = self.least_us.max(whole_micros(least));
+        let least = Duration::from_micros(self.least_us.into());
+        Sample { took, least }
+    }
+
+    /// The acks of the packet being handled are not late.
+    pub(super) fn is_in_order(&self) -> bool {
+        self.in_order
+    }
+
+    /// When the last packet arrived.
+    pub(super) fn last(&self) -> Timestamp {
+        self.cadence.last()
+    }
+
+    /// Mean time between packets.
+    pub(super) fn every(&self) -> Duration {
+        self.cadence.every()
+    }
+}
+
+fn whole_micros(span: Duration) -> u32 {
+    u32::try_from(span.as_micros()).unwrap_or(u32::MAX)
+}
