@@ -69,7 +69,7 @@ impl Sender {
         }
         // A peer that acknowledges only what it could deliver owes a probe an answer as soon as it has
         // what the probe begins with: a copy of something later would take the answer back.
-        let is_repeated = probe == Probe::Timeout && self.probes > 0;
+        let is_repeated = probe == Probe::Timeout && self.probes.are_unanswered();
         if !self.plan.is_bulk && !is_repeated {
             self.add_copies(now, &mut room);
         }
@@ -92,9 +92,7 @@ impl Sender {
                     let last = entry.last_packet().and_then(|n| self.in_flight.get(n));
                     old.is_some_and(|old| last.is_none_or(|sent| sent.at <= old))
                 };
-                // Every other probe in a row begins with the oldest, which what waits at the peer
-                // waits for; those between go on through the others.
-                let in_turn = !self.probes.is_multiple_of(2);
+                let in_turn = self.probes.go_on();
                 let from = match old {
                     Some(_) if in_turn => outbox.probe_from(),
                     Some(_) => 0,
@@ -103,7 +101,7 @@ impl Sender {
                 let before = plan.messages.len();
                 let all = room.take_due(plan, number, outbox, from, is_old);
                 let took = plan.messages.len() > before;
-                let moves_on = took && old.is_some() && (in_turn || self.probes == 0);
+                let moves_on = took && old.is_some() && (in_turn || !self.probes.are_unanswered());
                 if let Some(last) = plan.messages.last().filter(|_| moves_on) {
                     outbox.on_probed(last.id);
                 }
@@ -137,7 +135,7 @@ impl Sender {
         let number = self.in_flight.end();
         let before = self.plan.messages.len();
         // Without an answer to a probe nobody knows which message is missing: take turns.
-        let in_turns = self.probes > 0;
+        let in_turns = self.probes.are_unanswered();
         for (lane, queue) in self.lanes.iter_mut().enumerate() {
             let Queue::Reliable(outbox) = queue else {
                 continue;

@@ -49,9 +49,7 @@ impl Sender {
             self.early_probes = self.early_probes.saturating_add(1);
         }
         if timeout {
-            self.probes = self.probes.saturating_add(1);
-            self.probe_from = now;
-            self.probed_at = now;
+            self.probes.on_probe(now);
         }
         if self.plan.is_empty() && !ack {
             return false;
@@ -153,7 +151,7 @@ impl Sender {
             if let Some(after) = self.params.resend_after {
                 self.detector.look_by(now + after);
             }
-            self.probe_from = now;
+            self.probes.on_messages_sent(now);
             self.arm_early_probe(now, fresh, plain_bytes);
         }
         if is_mtu_probe {

@@ -33,6 +33,7 @@ mod overflow;
 mod pace;
 mod params;
 mod path_mtu;
+mod probes;
 mod queueing;
 mod recovery;
 mod redundancy;
@@ -63,6 +64,7 @@ use heard::Heard;
 use in_flight::{Departure, Fate, InFlight, Item};
 use outbox::Outbox;
 use pace::Pace;
+use probes::Probes;
 use redundancy::{PathLoss, Purse};
 use ring::GIVE_BACK_EVERY;
 use unreliable::Fleeting;
@@ -97,12 +99,9 @@ pub struct Sender {
     next_number: u64,
     detector: Detector,
     last_sent: Timestamp,
-    /// Last packet with messages sent, or last progress of acknowledgements.
-    probe_from: Timestamp,
+    probes: Probes,
     /// When a packet with reliable messages was last acknowledged.
     progress_at: Timestamp,
-    probed_at: Timestamp,
-    probes: u16,
     /// When copies leave by themselves, unless something else leaves before.
     early_probe_at: Option<Timestamp>,
     early_probes: u8,
@@ -224,10 +223,8 @@ impl Sender {
             next_number: 0,
             detector: Detector::new(now),
             last_sent: now,
-            probe_from: now,
+            probes: Probes::new(now),
             progress_at: now,
-            probed_at: now,
-            probes: 0,
             early_probe_at: None,
             early_probes: 0,
             in_outage: false,

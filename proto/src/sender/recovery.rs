@@ -49,8 +49,7 @@ impl Sender {
                 self.counters.messages_acked += u64::from(is_news);
             }
         }
-        self.probes = 0;
-        self.probe_from = now;
+        self.probes.on_progress(now);
     }
 
     /// Who takes larger datagrams than the wire has is of our make, and takes more at once as well.
@@ -144,31 +143,14 @@ impl Sender {
         }
     }
 
-    /// Nothing was heard of the last packet with messages for this long: ask again. While packets go
-    /// on leaving, the oldest of them that none newer overtook is given twice as long. Each probe
-    /// without an answer waits longer, but a peer that is heard meanwhile is no dead path: it holds
-    /// its acknowledgements back until something that it misses arrives.
+    /// When a probe is due, while something is under way of which nothing is heard.
     pub(super) fn probe_at(&self) -> Option<Timestamp> {
         if self.in_flight.unsettled() == 0 || self.params.resend_after.is_some() {
             return None;
         }
-        let rtt = &self.rtt;
-        let wait = rtt.smoothed() + (4 * rtt.variation()).max(Duration::from_millis(10));
-        // A storm that is over leaves an estimate that only a sample can mend, and a sender that waits
-        // for it takes none.
-        let wait = wait.min(8 * rtt.min() + PROBE_WAIT_MAX);
-        // Its late acknowledgements make the round trip look long: the least of them says more.
-        let (longest, patience) = if self.heard.last() > self.probed_at && rtt.is_known() {
-            (2, 4 * rtt.min() + Duration::from_millis(200))
-        } else {
-            (6, Duration::MAX)
-        };
-        let backed_off = wait + wait / 2 * self.probes.min(longest).into();
-        let wait = backed_off.min(wait.max(PROBE_EVERY_MAX));
-        let oldest = self.in_flight.first_open(self.detector.acked()).map(|sent| sent.at);
-        let oldest = oldest.map(|at| at.max(self.probed_at) + (2 * wait).min(patience));
-        let last = self.probe_from + wait;
-        Some(oldest.map_or(last, |oldest| oldest.min(last)))
+        let oldest = self.in_flight.first_open(self.detector.acked());
+        let oldest = oldest.map(|sent| sent.at);
+        Some(self.probes.due(&self.rtt, self.heard.last(), oldest))
     }
 
     /// Keeps what acknowledgements may still speak of, and no more than [`REMEMBERED_MAX`].
@@ -194,13 +176,6 @@ impl Sender {
         }
     }
 }
-
-/// The first probe waits no longer than this and some of the shortest round trips: peers that wait for
-/// a gap to close do so for ten seconds, and each probe may be lost.
-const PROBE_WAIT_MAX: Duration = Duration::from_millis(500);
-
-/// Nor are probes further apart than this for want of an answer: a packet a second disturbs no path.
-const PROBE_EVERY_MAX: Duration = Duration::from_secs(1);
 
 /// Acknowledgements reach 32 packets back; twice that many are remembered after their fate is
 /// known, so that a late one is recognised.

@@ -1,0 +1,87 @@
+//! Packets that ask again because nothing is heard: when the next one is due, and how many went
+//! without an answer.
+
+use std::time::Duration;
+
+use crate::rtt::Rtt;
+use crate::time::Timestamp;
+
+/// The probes of one session.
+#[derive(Debug)]
+pub(super) struct Probes {
+    /// Last packet with messages sent, or last progress of acknowledgements.
+    quiet_since: Timestamp,
+    /// When the last probe left.
+    last: Timestamp,
+    /// Probes since the last progress.
+    unanswered: u16,
+}
+
+impl Probes {
+    pub(super) fn new(now: Timestamp) -> Self {
+        Self {
+            quiet_since: now,
+            last: now,
+            unanswered: 0,
+        }
+    }
+
+    /// A packet with messages left.
+    pub(super) fn on_messages_sent(&mut self, now: Timestamp) {
+        self.quiet_since = now;
+    }
+
+    /// A packet was acknowledged that had not been before.
+    pub(super) fn on_progress(&mut self, now: Timestamp) {
+        self.unanswered = 0;
+        self.quiet_since = now;
+    }
+
+    /// A probe leaves.
+    pub(super) fn on_probe(&mut self, now: Timestamp) {
+        self.unanswered = self.unanswered.saturating_add(1);
+        self.quiet_since = now;
+        self.last = now;
+    }
+
+    /// A probe had no answer yet, so nobody knows which message is missing.
+    pub(super) fn are_unanswered(&self) -> bool {
+        self.unanswered > 0
+    }
+
+    /// Every other probe in a row begins with the oldest, which what waits at the peer waits for; those
+    /// between, of which the next is one, go on through the others.
+    pub(super) fn go_on(&self) -> bool {
+        !self.unanswered.is_multiple_of(2)
+    }
+
+    /// When the next one is due: nothing was heard of the last packet with messages for this long. While
+    /// packets go on leaving, the oldest of them that none newer overtook, which left at `oldest`, is
+    /// given twice as long. Each probe without an answer waits longer, but a peer that is `heard`
+    /// meanwhile is no dead path: it holds its acknowledgements back until something that it misses
+    /// arrives.
+    pub(super) fn due(&self, rtt: &Rtt, heard: Timestamp, oldest: Option<Timestamp>) -> Timestamp {
+        let wait = rtt.smoothed() + (4 * rtt.variation()).max(Duration::from_millis(10));
+        // A storm that is over leaves an estimate that only a sample can mend, and a sender that waits
+        // for it takes none.
+        let wait = wait.min(8 * rtt.min() + WAIT_MAX);
+        // Its late acknowledgements make the round trip look long: the least of them says more.
+        let (longest, patience) = if heard > self.last && rtt.is_known() {
+            (2, 4 * rtt.min() + Duration::from_millis(200))
+        } else {
+            (6, Duration::MAX)
+        };
+        let backed_off = wait + wait / 2 * self.unanswered.min(longest).into();
+        let wait = backed_off.min(wait.max(EVERY_MAX));
+        let oldest = oldest.map(|at| at.max(self.last) + (2 * wait).min(patience));
+        let last = self.quiet_since + wait;
+        oldest.map_or(last, |oldest| oldest.min(last))
+    }
+}
+
+/// The first probe waits no longer than this and some of the shortest round trips: peers that wait for
+/// a gap to close do so for ten seconds, and each probe may be lost.
+const WAIT_MAX: Duration = Duration::from_millis(500);
+
+/// Nor are probes further apart than this for want of an answer: a packet a second disturbs no path.
+const EVERY_MAX: Duration = Duration::from_secs(1);
