@@ -1,8 +1,8 @@
 //! What goes into the packet that leaves now: first what must (lost, then fresh), then, in the room
 //! that is left, copies of what the peer may still lack.
 
+use super::copies::Buyer;
 use super::outbox::{Entry, Outbox};
-use super::redundancy::PathLoss;
 use super::unreliable::Fleeting;
 use super::*;
 
@@ -115,69 +115,28 @@ impl Sender {
     }
 
     fn add_copies(&mut self, now: Timestamp, room: &mut Room) {
-        if self.loss.share() == 0.0 || self.params.redundancy == 0.0 {
+        if !self.copier.have_a_use(&self.params) {
             return;
         }
-        self.judge(now);
-        if !self.copies_are_allowed() || !self.pace.allows_copies() {
+        let open = self.in_flight.open_mut(self.detector.settled());
+        self.copier.judge(now, &self.rtt, self.heard.every(), open);
+        if !self.copier.are_allowed() || !self.pace.allows_copies() {
             return;
         }
-        self.purse.fill(now, &self.params);
-        let price = self.purse.price(&self.params);
-        // While nothing comes back, whatever went may be gone, however often it went.
-        let mut reserve = match &mut self.governor {
-            Some(governor) if self.in_outage => {
-                governor.reserve.fill(now);
-                Some(&mut governor.reserve)
-            }
-            Some(_) | None => None,
-        };
-        let number = self.in_flight.end();
-        let before = self.plan.messages.len();
+        let mut buyer = self.copier.buyer(now, &self.in_flight, &self.params);
         // Without an answer to a probe nobody knows which message is missing: take turns.
         let in_turns = self.probes.are_unanswered();
         for (lane, queue) in self.lanes.iter_mut().enumerate() {
-            let Queue::Reliable(outbox) = queue else {
-                continue;
-            };
-            if outbox.is_bulk(&room.framing) {
-                continue;
-            }
-            let count = outbox.started().min(SCAN_MAX);
-            let first = if in_turns { outbox.copies_from() } else { 0 };
-            for step in 0..count {
-                let index = (first + step) % count;
-                let Some(entry) = outbox.entry(index) else {
-                    break;
-                };
-                if entry.acked || entry.in_flight == 0 || entry.is_block {
-                    continue;
-                }
-                let bytes = entry.length as usize + usize::from(room.framing.message_overhead);
-                let is_worth = self.purse.affords(bytes)
-                    && is_worth_a_copy(&self.in_flight, &self.loss, entry, now, number, price);
-                if !is_worth && reserve.is_none() {
-                    continue;
-                }
-                let id = outbox.base().wrapping_add(index as u16);
-                let planned = Planned {
-                    lane: lane as Channel,
-                    id,
-                };
-                if self.plan.messages[..before].contains(&planned) {
-                    continue; // A probe took it already.
-                }
-                let is_paid = is_worth || reserve.as_mut().is_some_and(|it| it.pays(bytes));
-                if is_paid && room.fits(planned.lane, entry.length as usize) {
-                    self.plan.messages.push(planned);
-                    if is_worth {
-                        self.purse.spend(bytes);
-                    }
-                    self.plan.copy_bytes += bytes;
-                    if in_turns {
-                        outbox.on_copied(id);
-                    }
-                }
+            if let Queue::Reliable(outbox) = queue
+                && !outbox.is_bulk(&room.framing)
+            {
+                room.take_copies(
+                    &mut self.plan,
+                    lane as Channel,
+                    outbox,
+                    &mut buyer,
+                    in_turns,
+                );
             }
         }
     }
@@ -195,78 +154,6 @@ impl Sender {
             });
         }
     }
-
-    pub(super) fn copies_are_allowed(&self) -> bool {
-        self.governor
-            .as_ref()
-            .is_none_or(|governor| governor.allows())
-    }
-
-    /// Notes for every packet whose fate is open how likely it is lost.
-    fn judge(&mut self, now: Timestamp) {
-        let patience = self.rtt.smoothed() + self.rtt.variation().max(OVERDUE_MIN);
-        let heard_every = self
-            .heard
-            .every()
-            .clamp(Duration::from_millis(5), Duration::from_millis(50));
-        let mut before = self.loss.share();
-        let mut overdue = 0;
-        for sent in self.in_flight.open_mut(self.detector.settled()) {
-            before = match sent.fate {
-                Fate::Acked => 0.0,
-                Fate::Lost => 1.0,
-                Fate::Skipped => before,
-                Fate::Unknown => {
-                    let late = now.since(sent.at + patience);
-                    let doubt = self.loss.after(before, 1);
-                    sent.missed = 0;
-                    if late.is_zero() {
-                        doubt
-                    } else {
-                        overdue += 1;
-                        sent.missed = 1 + (late.as_nanos() / heard_every.as_nanos()).min(8) as u8;
-                        self.loss.overdue(doubt, u32::from(sent.missed))
-                    }
-                }
-            };
-            sent.doubt = before;
-        }
-        self.in_outage = overdue >= 2 && self.loss.comes_in_outages();
-    }
-}
-
-/// Whether one more copy has a fair chance to be the one that arrives, and first.
-fn is_worth_a_copy(
-    in_flight: &InFlight,
-    loss: &PathLoss,
-    entry: &Entry,
-    now: Timestamp,
-    number: u64,
-    price: f32,
-) -> bool {
-    let (mut missing, mut last) = (1.0, None);
-    for carrier in entry.carriers() {
-        if let Some(sent) = in_flight.get(carrier)
-            && sent.fate == Fate::Unknown
-        {
-            // What is known of its neighbours counts as well as the fate of the copy before it.
-            let given = last.map_or(0.0, |last| loss.after(1.0, carrier - last));
-            let given = if sent.missed > 0 {
-                loss.overdue(given, u32::from(sent.missed))
-            } else {
-                given
-            };
-            missing *= given.max(sent.doubt);
-            if now.since(sent.at) < COPY_GAP_MIN {
-                return false;
-            }
-        }
-        last = Some(carrier);
-    }
-    let arrives = 1.0 - loss.after(1.0, last.map_or(1, |last| number - last));
-    // In an outage the next packet shares the last one's fate: wait until half of that has passed,
-    // unless it looks as if the message is indeed missing.
-    missing * arrives >= price && (arrives >= 0.5 * (1.0 - loss.share()) || missing >= 0.25)
 }
 
 /// What is left of the packet.
@@ -394,6 +281,47 @@ impl Room {
         }
     }
 
+    /// Copies of what is under way, as far as there is money for them.
+    fn take_copies(
+        &mut self,
+        plan: &mut Plan,
+        lane: Channel,
+        outbox: &mut Outbox,
+        buyer: &mut Buyer<'_>,
+        in_turns: bool,
+    ) {
+        let before = plan.messages.len();
+        let count = outbox.started().min(SCAN_MAX);
+        let first = if in_turns { outbox.copies_from() } else { 0 };
+        for step in 0..count {
+            let index = (first + step) % count;
+            let Some(entry) = outbox.entry(index) else {
+                break;
+            };
+            if entry.acked || entry.in_flight == 0 || entry.is_block {
+                continue;
+            }
+            let length = entry.length as usize;
+            let bytes = length + usize::from(self.framing.message_overhead);
+            let Some(money) = buyer.money_for(entry, bytes) else {
+                continue;
+            };
+            let id = outbox.base().wrapping_add(index as u16);
+            let planned = Planned { lane, id };
+            if plan.messages[..before].contains(&planned) {
+                continue; // A probe took it already.
+            }
+            if buyer.draw(money, bytes) && self.fits(lane, length) {
+                plan.messages.push(planned);
+                plan.copy_bytes += bytes;
+                buyer.on_bought(money, bytes);
+                if in_turns {
+                    outbox.on_copied(id);
+                }
+            }
+        }
+    }
+
     fn take_fleeting(&mut self, plan: &mut Plan, lane: Channel, queue: &Fleeting) -> bool {
         for index in 0.. {
             let Some(length) = queue.length(index) else {
@@ -411,9 +339,3 @@ impl Room {
 
 /// Messages looked at for copies. What holds others up is old, so it is among the first.
 const SCAN_MAX: usize = 96;
-
-/// An ack is overdue this long after the smoothed round trip at the earliest.
-const OVERDUE_MIN: Duration = Duration::from_millis(4);
-
-/// Packets closer together than this meet the same weather.
-const COPY_GAP_MIN: Duration = Duration::from_millis(4);

@@ -1,6 +1,20 @@
-//! What part copies have in what is sent.
+//! Copies of what is under way: whether they may be sent, what pays for them, which messages are worth
+//! one, and when they leave by themselves.
 
-/// How much of it they are. A queue that grows while they are many is theirs to shorten.
+use std::time::Duration;
+
+use crate::rtt::Rtt;
+use crate::time::Timestamp;
+
+use super::cadence::Cadence;
+use super::detector::Outcome;
+use super::governor::Governor;
+use super::in_flight::{Fate, InFlight, Sent};
+use super::outbox::Entry;
+use super::params::Params;
+use super::redundancy::{PathLoss, Purse, RIDE_MAX, Reserve};
+
+/// How much of what is sent they are. A queue that grows while they are many is theirs to shorten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Copies {
     /// Hardly any.
@@ -10,3 +24,294 @@ pub(super) enum Copies {
     /// None, to see whether that helps.
     Withdrawn,
 }
+
+/// What one session knows of its copies and of the losses that they are for.
+#[derive(Debug)]
+pub(super) struct Copier {
+    loss: PathLoss,
+    purse: Purse,
+    /// From the first loss on.
+    governor: Option<Box<Governor>>,
+    /// Mean time between packets with something new.
+    fresh: Cadence,
+    /// When copies leave by themselves, unless something else leaves before; [`Timestamp::MAX`] when
+    /// they do not.
+    early_at: Timestamp,
+    /// Bytes of copies for each other byte, lately.
+    load: f32,
+    /// How often they left by themselves since the last packet with something new.
+    early_probes: u8,
+    /// The path seems to be silent altogether.
+    in_outage: bool,
+}
+
+impl Copier {
+    pub(super) fn new(now: Timestamp, params: &Params) -> Self {
+        Self {
+            loss: PathLoss::default(),
+            purse: Purse::new(now, params),
+            governor: None,
+            fresh: Cadence::new(now, Duration::from_secs(1), Duration::from_secs(1)),
+            early_at: Timestamp::MAX,
+            load: 0.0,
+            early_probes: 0,
+            in_outage: false,
+        }
+    }
+
+    /// What is known of the path's losses.
+    pub(super) fn loss(&self) -> &PathLoss {
+        &self.loss
+    }
+
+    /// There is something that copies are good for, and they are wanted.
+    pub(super) fn have_a_use(&self, params: &Params) -> bool {
+        self.loss.share() != 0.0 && params.redundancy != 0.0
+    }
+
+    pub(super) fn are_allowed(&self) -> bool {
+        let governor = self.governor.as_ref();
+        governor.is_none_or(|governor| governor.allows())
+    }
+
+    /// Of what was sent lately.
+    pub(super) fn share(&self) -> Copies {
+        if !self.are_allowed() {
+            Copies::Withdrawn
+        } else if self.load > 0.2 {
+            Copies::Many
+        } else {
+            Copies::Few
+        }
+    }
+
+    /// So many went lately that a loss counts as one with copies.
+    pub(super) fn are_thick(&self) -> bool {
+        self.load > 0.3
+    }
+
+    /// A queue grew while they were many: none for a while.
+    pub(super) fn withdraw(&mut self, now: Timestamp) {
+        if let Some(governor) = &mut self.governor {
+            governor.withdraw(now);
+        }
+    }
+
+    pub(super) fn on_outcome(&mut self, now: Timestamp, outcome: Outcome) {
+        let Outcome {
+            sent_at,
+            lost,
+            thick,
+        } = outcome;
+        self.loss.on_outcome(lost);
+        let grouping = self.loss.correlation();
+        if self.governor.is_none() && lost {
+            let governor = Governor::new(now, self.loss.outcomes());
+            self.governor = Some(Box::new(governor));
+        }
+        if let Some(governor) = &mut self.governor {
+            governor.on_outcome(now, sent_at, lost, thick, grouping);
+        }
+    }
+
+    /// A packet left, with so many bytes of copies beside `plain_bytes` of other things.
+    pub(super) fn on_sent(&mut self, copy_bytes: usize, plain_bytes: usize) {
+        let load = copy_bytes as f32 / plain_bytes.max(1) as f32;
+        self.load += (load - self.load) / 16.0;
+    }
+
+    /// A packet with something new left, which pays for copies: `plain_bytes` without those, and
+    /// `news` of them for what is above the wire.
+    pub(super) fn on_fresh(
+        &mut self,
+        now: Timestamp,
+        plain_bytes: usize,
+        news: usize,
+        rtt: &Rtt,
+        params: &Params,
+    ) {
+        let far = rtt.smoothed().as_secs_f64() / NEAR.as_secs_f64();
+        let far = far.clamp(1.0, params.redundancy_far.max(1.0));
+        let share = params.redundancy * plain_bytes as f64;
+        let share = share.min(params.redundancy_of_messages * news as f64);
+        let gap = self.fresh.on_event(now);
+        self.purse.on_fresh(far * share, gap, params);
+        self.early_probes = 0;
+    }
+
+    /// A packet with messages left: plans when copies of them leave by themselves.
+    pub(super) fn arm_early_probe(&mut self, now: Timestamp, params: &Params) {
+        let mut wait = params.early_probe * (1 << self.early_probes.min(6));
+        if self.fresh.every() < RIDE_MAX {
+            // The next packet is near: let the copy ride on it.
+            wait = wait.max(self.fresh.every() * 3 / 2);
+        }
+        if self.in_outage {
+            // Whoever speaks first when it is over ends the wait.
+            wait = self.fresh.every() / 2;
+        }
+        let wanted = !params.early_probe.is_zero() && self.loss.share() > 0.0;
+        self.early_at = if wanted { now + wait } else { Timestamp::MAX };
+    }
+
+    /// When copies leave by themselves.
+    pub(super) fn early_probe_at(&self) -> Option<Timestamp> {
+        (self.early_at < Timestamp::MAX).then_some(self.early_at)
+    }
+
+    /// The packet that leaves for their sake was composed. They are in it, or were useless: what is
+    /// under way was acknowledged, or is not worth a copy.
+    pub(super) fn on_early_probe(&mut self) {
+        self.early_at = Timestamp::MAX;
+        self.early_probes = self.early_probes.saturating_add(1);
+    }
+
+    /// Notes for every packet whose fate is open how likely it is lost.
+    pub(super) fn judge<'a>(
+        &mut self,
+        now: Timestamp,
+        rtt: &Rtt,
+        heard_every: Duration,
+        open: impl Iterator<Item = &'a mut Sent>,
+    ) {
+        let patience = rtt.smoothed() + rtt.variation().max(OVERDUE_MIN);
+        let heard_every = heard_every.clamp(Duration::from_millis(5), Duration::from_millis(50));
+        let mut before = self.loss.share();
+        let mut overdue = 0;
+        for sent in open {
+            before = match sent.fate {
+                Fate::Acked => 0.0,
+                Fate::Lost => 1.0,
+                Fate::Skipped => before,
+                Fate::Unknown => {
+                    let late = now.since(sent.at + patience);
+                    let doubt = self.loss.after(before, 1);
+                    sent.missed = 0;
+                    if late.is_zero() {
+                        doubt
+                    } else {
+                        overdue += 1;
+                        sent.missed = 1 + (late.as_nanos() / heard_every.as_nanos()).min(8) as u8;
+                        self.loss.overdue(doubt, u32::from(sent.missed))
+                    }
+                }
+            };
+            sent.doubt = before;
+        }
+        self.in_outage = overdue >= 2 && self.loss.comes_in_outages();
+    }
+
+    /// Who buys the copies for one packet, the next after those in `in_flight`.
+    pub(super) fn buyer<'a>(
+        &'a mut self,
+        now: Timestamp,
+        in_flight: &'a InFlight,
+        params: &Params,
+    ) -> Buyer<'a> {
+        self.purse.fill(now, params);
+        // While nothing comes back, whatever went may be gone, however often it went.
+        let reserve = match &mut self.governor {
+            Some(governor) if self.in_outage => {
+                governor.reserve.fill(now);
+                Some(&mut governor.reserve)
+            }
+            Some(_) | None => None,
+        };
+        Buyer {
+            now,
+            number: in_flight.end(),
+            in_flight,
+            loss: &self.loss,
+            price: self.purse.price(params),
+            purse: &mut self.purse,
+            reserve,
+        }
+    }
+}
+
+/// Buys copies for one packet.
+#[derive(Debug)]
+pub(super) struct Buyer<'a> {
+    now: Timestamp,
+    /// The packet's, as far as is known: no less.
+    number: u64,
+    in_flight: &'a InFlight,
+    loss: &'a PathLoss,
+    /// The least gain worth a copy.
+    price: f32,
+    purse: &'a mut Purse,
+    /// In an outage.
+    reserve: Option<&'a mut Reserve>,
+}
+
+/// What pays for a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Money {
+    Purse,
+    Reserve,
+}
+
+impl Buyer<'_> {
+    /// What would pay for a copy of this message that takes so many bytes.
+    pub(super) fn money_for(&self, entry: &Entry, bytes: usize) -> Option<Money> {
+        if self.purse.affords(bytes) && self.is_worth_a_copy(entry) {
+            Some(Money::Purse)
+        } else {
+            self.reserve.is_some().then_some(Money::Reserve)
+        }
+    }
+
+    /// Takes the bytes out of the reserve, if it is to pay. False if it has not as many.
+    pub(super) fn draw(&mut self, money: Money, bytes: usize) -> bool {
+        match (money, &mut self.reserve) {
+            (Money::Purse, _) => true,
+            (Money::Reserve, Some(reserve)) => reserve.pays(bytes),
+            (Money::Reserve, None) => false,
+        }
+    }
+
+    /// The copy goes into the packet.
+    pub(super) fn on_bought(&mut self, money: Money, bytes: usize) {
+        if money == Money::Purse {
+            self.purse.spend(bytes);
+        }
+    }
+
+    /// Whether one more copy has a fair chance to be the one that arrives, and first.
+    fn is_worth_a_copy(&self, entry: &Entry) -> bool {
+        let loss = self.loss;
+        let (mut missing, mut last) = (1.0, None);
+        for carrier in entry.carriers() {
+            if let Some(sent) = self.in_flight.get(carrier)
+                && sent.fate == Fate::Unknown
+            {
+                // What is known of its neighbours counts as well as the fate of the copy before it.
+                let given = last.map_or(0.0, |last| loss.after(1.0, carrier - last));
+                let given = if sent.missed > 0 {
+                    loss.overdue(given, u32::from(sent.missed))
+                } else {
+                    given
+                };
+                missing *= given.max(sent.doubt);
+                if self.now.since(sent.at) < COPY_GAP_MIN {
+                    return false;
+                }
+            }
+            last = Some(carrier);
+        }
+        let arrives = 1.0 - loss.after(1.0, last.map_or(1, |last| self.number - last));
+        // In an outage the next packet shares the last one's fate: wait until half of that has passed,
+        // unless it looks as if the message is indeed missing.
+        missing * arrives >= self.price
+            && (arrives >= 0.5 * (1.0 - loss.share()) || missing >= 0.25)
+    }
+}
+
+/// Round trips up to this are near: a lost message is soon asked for again.
+const NEAR: Duration = Duration::from_millis(60);
+
+/// An ack is overdue this long after the smoothed round trip at the earliest.
+const OVERDUE_MIN: Duration = Duration::from_millis(4);
+
+/// Packets closer together than this meet the same weather.
+const COPY_GAP_MIN: Duration = Duration::from_millis(4);

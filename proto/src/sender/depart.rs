@@ -1,7 +1,6 @@
 //! When a packet may leave, and what its leaving changes.
 
 use super::compose::Probe;
-use super::redundancy::RIDE_MAX;
 use super::*;
 
 /// What must go: never sent, or lost.
@@ -31,7 +30,7 @@ impl Sender {
         let answered = timeout || !due.bulk || !self.is_bulk_unanswered();
         let bulk_open = bulk_open && answered;
         // Probes leave fresh messages their tokens.
-        let early = self.early_probe_at.is_some_and(|at| at <= now)
+        let early = self.copier.early_probe_at().is_some_and(|at| at <= now)
             && self.tokens.tokens() >= self.early_tokens();
         let bulk = due.bulk && bulk_open;
         if (bulk || ack) && !timeout && self.plan_mtu_probe(now) {
@@ -44,9 +43,7 @@ impl Sender {
         let probe = if timeout { Probe::Timeout } else { Probe::No };
         self.compose(now, probe, bulk_open);
         if early {
-            // Used, or useless: what is under way was acknowledged, or is not worth a copy.
-            self.early_probe_at = None;
-            self.early_probes = self.early_probes.saturating_add(1);
+            self.copier.on_early_probe();
         }
         if timeout {
             self.probes.on_probe(now);
@@ -132,27 +129,30 @@ impl Sender {
         });
         let items = items.chain(fragment);
         let plain_bytes = wire_bytes.saturating_sub(self.plan.copy_bytes);
-        let load = self.plan.copy_bytes as f32 / plain_bytes.max(1) as f32;
-        self.copy_load += (load - self.copy_load) / 16.0;
+        self.copier.on_sent(self.plan.copy_bytes, plain_bytes);
         let leaving = Departure {
             at: now,
             wire_bytes,
             prompts,
-            thick: self.copy_load > 0.3,
+            thick: self.copier.are_thick(),
         };
         // What an idle peer's keep-alives could tell is not worth the memory, and what became of padding
         // is no sign of the path's rate.
         let is_mtu_probe = self.plan.is_mtu_probe();
         let is_told = !self.plan.is_empty() || self.in_flight.unsettled() > 0;
-        let has_messages =
-            !is_mtu_probe && is_told && self.in_flight.push(number, leaving, items);
+        let has_messages = !is_mtu_probe && is_told && self.in_flight.push(number, leaving, items);
         self.note_datagram(now, number, wire_bytes);
         if has_messages {
             if let Some(after) = self.params.resend_after {
                 self.detector.look_by(now + after);
             }
             self.probes.on_messages_sent(now);
-            self.arm_early_probe(now, fresh, plain_bytes);
+            if fresh {
+                let news = plain_bytes.saturating_sub(usize::from(self.framing.below));
+                self.copier
+                    .on_fresh(now, plain_bytes, news, &self.rtt, &self.params);
+            }
+            self.copier.arm_early_probe(now, &self.params);
         }
         if is_mtu_probe {
             self.bulk_tokens.spend(wire_bytes as f64);
@@ -215,32 +215,6 @@ impl Sender {
         true
     }
 
-    /// A packet with messages left: pays for copies, and plans when they leave by themselves.
-    fn arm_early_probe(&mut self, now: Timestamp, fresh: bool, plain_bytes: usize) {
-        if fresh {
-            let params = &self.params;
-            let far = self.rtt.smoothed().as_secs_f64() / NEAR.as_secs_f64();
-            let far = far.clamp(1.0, params.redundancy_far.max(1.0));
-            let news = plain_bytes.saturating_sub(usize::from(self.framing.below));
-            let share = params.redundancy * plain_bytes as f64;
-            let share = share.min(params.redundancy_of_messages * news as f64);
-            let gap = self.fresh.on_event(now);
-            self.purse.on_fresh(far * share, gap, params);
-            self.early_probes = 0;
-        }
-        let mut wait = self.params.early_probe * (1 << self.early_probes.min(6));
-        if self.fresh.every() < RIDE_MAX {
-            // The next packet is near: let the copy ride on it.
-            wait = wait.max(self.fresh.every() * 3 / 2);
-        }
-        if self.in_outage {
-            // Whoever speaks first when it is over ends the wait.
-            wait = self.fresh.every() / 2;
-        }
-        let wanted = !self.params.early_probe.is_zero() && self.loss.share() > 0.0;
-        self.early_probe_at = wanted.then_some(now + wait);
-    }
-
     /// When to come back.
     pub fn poll_timeout(&self) -> Option<Deadline> {
         let at = |at, why| Some(Deadline { at, why });
@@ -259,7 +233,7 @@ impl Sender {
         if let Some(probe) = self.probe_at() {
             first = Deadline::earlier(first, at(probe.max(slot), Wake::Resend));
         }
-        if let Some(early) = self.early_probe_at {
+        if let Some(early) = self.copier.early_probe_at() {
             let slot = self.tokens.when(self.early_tokens(), rate);
             first = Deadline::earlier(first, at(early.max(slot), Wake::Resend));
         }
@@ -317,6 +291,3 @@ const UNANSWERED_MIN: f64 = 16.0;
 
 /// Any peer is given so long for an answer, besides the round trips.
 const ANSWER_MIN: Duration = Duration::from_millis(100);
-
-/// Round trips up to this are near: a lost message is soon asked for again.
-const NEAR: Duration = Duration::from_millis(60);

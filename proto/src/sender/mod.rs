@@ -55,17 +55,14 @@ pub use params::{Blocks, Form, Framing, Lane, Params, Profile};
 
 use ack_timer::AckTimer;
 use bucket::Bucket;
-use cadence::Cadence;
-use copies::Copies;
+use copies::{Copier, Copies};
 use datagrams::Datagrams;
-use detector::{Detector, Finding, Outcome};
-use governor::Governor;
+use detector::{Detector, Finding};
 use heard::Heard;
 use in_flight::{Departure, Fate, InFlight, Item};
 use outbox::Outbox;
 use pace::Pace;
 use probes::Probes;
-use redundancy::{PathLoss, Purse};
 use ring::GIVE_BACK_EVERY;
 use unreliable::Fleeting;
 
@@ -89,12 +86,7 @@ pub struct Sender {
     datagrams: Datagrams,
     acks: AckTimer,
     rtt: Rtt,
-    loss: PathLoss,
-    purse: Purse,
-    /// From the first loss on.
-    governor: Option<Box<Governor>>,
-    /// Bytes of copies for each other byte, lately.
-    copy_load: f32,
+    copier: Copier,
     /// One more than the last packet sent.
     next_number: u64,
     detector: Detector,
@@ -102,13 +94,6 @@ pub struct Sender {
     probes: Probes,
     /// When a packet with reliable messages was last acknowledged.
     progress_at: Timestamp,
-    /// When copies leave by themselves, unless something else leaves before.
-    early_probe_at: Option<Timestamp>,
-    early_probes: u8,
-    /// The path seems to be silent altogether.
-    in_outage: bool,
-    /// Mean time between packets with something new.
-    fresh: Cadence,
     heard: Heard,
     counters: Counters,
 }
@@ -216,19 +201,12 @@ impl Sender {
             crowded_out: None,
             acks: AckTimer::default(),
             rtt: Rtt::new(now),
-            loss: PathLoss::default(),
-            purse: Purse::new(now, &params),
-            governor: None,
-            copy_load: 0.0,
+            copier: Copier::new(now, &params),
             next_number: 0,
             detector: Detector::new(now),
             last_sent: now,
             probes: Probes::new(now),
             progress_at: now,
-            early_probe_at: None,
-            early_probes: 0,
-            in_outage: false,
-            fresh: Cadence::new(now, Duration::from_secs(1), Duration::from_secs(1)),
             heard: Heard::new(now),
             counters: Counters::default(),
             params,
@@ -413,7 +391,7 @@ impl Sender {
         stats.mode_to_good = u64::from(good);
         stats.mode_to_bad = u64::from(bad);
         stats.in_bad_mode = self.pace.mode() == Mode::Bad;
-        stats.loss = self.loss.share();
+        stats.loss = self.copier.loss().share();
         stats.rtt_latest = self.rtt.latest();
         let known = |span| {
             if self.rtt.is_known() {

@@ -62,21 +62,11 @@ impl Sender {
     }
 
     fn judge_path(&mut self, now: Timestamp, sample: Sample) {
-        let copies = if !self.copies_are_allowed() {
-            Copies::Withdrawn
-        } else if self.copy_load > 0.2 {
-            Copies::Many
-        } else {
-            Copies::Few
-        };
+        let copies = self.copier.share();
         let before = self.pace.mode();
         self.pace.on_rtt(now, sample, copies, &self.params);
-        if copies == Copies::Many
-            && before == Mode::Good
-            && self.pace.mode() == Mode::Bad
-            && let Some(governor) = &mut self.governor
-        {
-            governor.withdraw(now);
+        if copies == Copies::Many && before == Mode::Good && self.pace.mode() == Mode::Bad {
+            self.copier.withdraw(now);
         }
     }
 
@@ -106,17 +96,8 @@ impl Sender {
         }
         let detector = &mut self.detector;
         while let Some(outcome) = detector.next_outcome(now, &self.in_flight, &self.rtt) {
-            let Outcome { sent_at, lost, thick } = outcome;
-            self.loss.on_outcome(lost);
-            self.pace.on_outcome(lost);
-            let grouping = self.loss.correlation();
-            if self.governor.is_none() && lost {
-                let governor = Governor::new(now, self.loss.outcomes());
-                self.governor = Some(Box::new(governor));
-            }
-            if let Some(governor) = &mut self.governor {
-                governor.on_outcome(now, sent_at, lost, thick, grouping);
-            }
+            self.copier.on_outcome(now, outcome);
+            self.pace.on_outcome(outcome.lost);
         }
     }
 
