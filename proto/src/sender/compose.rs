@@ -78,6 +78,7 @@ impl Sender {
 
     fn take_lane(&mut self, lane: usize, old: Option<Timestamp>, bulk_open: bool, room: &mut Room) {
         let (plan, number) = (&mut self.plan, lane as Channel);
+        let before = plan.messages.len();
         let turn = self.lanes[lane].turn(&self.framing);
         let all = match &mut self.lanes[lane] {
             Queue::Unreliable(queue) => room.take_fleeting(plan, number, queue),
@@ -87,31 +88,37 @@ impl Sender {
                 plan.is_bulk |= plan.fragment.is_some();
                 true
             }
-            Queue::Reliable(outbox) => {
-                let is_old = |entry: &Entry| {
-                    let last = entry.last_packet().and_then(|n| self.in_flight.get(n));
-                    old.is_some_and(|old| last.is_none_or(|sent| sent.at <= old))
-                };
-                let in_turn = self.probes.go_on();
-                let from = match old {
-                    Some(_) if in_turn => outbox.probe_from(),
-                    Some(_) => 0,
-                    None => outbox.first_due(),
-                };
-                let before = plan.messages.len();
-                let all = room.take_due(plan, number, outbox, from, is_old);
-                let took = plan.messages.len() > before;
-                let moves_on = took && old.is_some() && (in_turn || !self.probes.are_unanswered());
-                if let Some(last) = plan.messages.last().filter(|_| moves_on) {
-                    outbox.on_probed(last.id);
-                }
-                plan.is_bulk |= turn == Turn::Bulk && took;
-                all || took
-            }
+            Queue::Reliable(outbox) => match old {
+                None => room.take_due(plan, number, outbox, outbox.first_due(), |_| false),
+                Some(old) => self.take_old(number, old, room),
+            },
         };
-        if !all {
+        let took = self.plan.messages.len() > before;
+        self.plan.is_bulk |= turn == Turn::Bulk && took;
+        if !all && !took {
             self.crowded_out.get_or_insert(number);
         }
+    }
+
+    /// What a probe repeats of a reliable lane: what last left by `old`, with what is due anyway.
+    fn take_old(&mut self, lane: Channel, old: Timestamp, room: &mut Room) -> bool {
+        let Queue::Reliable(outbox) = &mut self.lanes[usize::from(lane)] else {
+            return true;
+        };
+        let goes_on = self.probes.go_on();
+        let from = if goes_on { outbox.probe_from() } else { 0 };
+        let is_old = |entry: &Entry| {
+            let last = entry.last_packet().and_then(|n| self.in_flight.get(n));
+            last.is_none_or(|sent| sent.at <= old)
+        };
+        let before = self.plan.messages.len();
+        let all = room.take_due(&mut self.plan, lane, outbox, from, is_old);
+        if (goes_on || !self.probes.are_unanswered())
+            && let Some(last) = self.plan.messages[before..].last()
+        {
+            outbox.on_probed(last.id);
+        }
+        all
     }
 
     fn add_copies(&mut self, now: Timestamp, room: &mut Room) {

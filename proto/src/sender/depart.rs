@@ -10,6 +10,16 @@ struct Due {
     bulk: bool,
 }
 
+/// What a packet brings.
+#[derive(Clone, Copy, Debug, Default)]
+struct News {
+    /// Something reliable for the first time.
+    fresh: bool,
+    /// Something that the peer lacks, so that it acknowledges soon. A path that loses much carries
+    /// little but what was lost: who took the time of new messages only would be blind there.
+    prompts: bool,
+}
+
 impl Sender {
     /// Whether a packet may and should leave now; if so, what is in it stands in
     /// [`Sender::planned`] and the tokens for it are spent. An empty plan is an acknowledgement.
@@ -20,41 +30,57 @@ impl Sender {
         }
         self.refill(now);
         let due = self.due();
-        let ack = self.acks.is_due(now) || self.keep_alive_at().is_some_and(|at| at <= now);
-        let token = self.tokens.tokens() >= 1.0;
-        let bulk_open = match self.bulk_rate() {
-            Some(_) => self.bulk_tokens.tokens() >= 1.0,
-            None => token,
-        };
-        let timeout = token && self.probe_at().is_some_and(|at| at <= now);
-        let answered = timeout || !due.bulk || !self.is_bulk_unanswered();
-        let bulk_open = bulk_open && answered;
-        // Probes leave fresh messages their tokens.
-        let early = self.copier.early_probe_at().is_some_and(|at| at <= now)
-            && self.tokens.tokens() >= self.early_tokens();
-        let bulk = due.bulk && bulk_open;
-        if (bulk || ack) && !timeout && self.plan_mtu_probe(now) {
+        let owes = self.acks.is_due(now) || self.keep_alive_at().is_some_and(|at| at <= now);
+        let has_token = self.tokens.tokens() >= 1.0;
+        let asks = has_token && self.probe_at().is_some_and(|at| at <= now);
+        // A probe goes although the path is full of what nobody answers: it asks why.
+        let bulk_open = self.has_bulk_token() && (asks || !due.bulk || !self.is_bulk_unanswered());
+        let has_bulk = due.bulk && bulk_open;
+        if (has_bulk || owes) && !asks && self.plan_mtu_probe(now) {
             return true;
         }
-        if !(token && due.messages || bulk || timeout || early) && !(ack && token) {
+        let repeats = self.is_early_probe_due(now);
+        let has_reason = has_bulk || asks || repeats;
+        if !has_reason && !(has_token && (due.messages || owes)) {
+            // An acknowledgement waits for no token, but goes alone then.
             self.plan.clear();
-            return ack;
+            return owes;
         }
-        let probe = if timeout { Probe::Timeout } else { Probe::No };
+        let probe = if asks { Probe::Timeout } else { Probe::No };
         self.compose(now, probe, bulk_open);
-        if early {
+        if repeats {
             self.copier.on_early_probe();
         }
-        if timeout {
+        if asks {
             self.probes.on_probe(now);
         }
-        if self.plan.is_empty() && !ack {
+        if self.plan.is_empty() && !owes {
             return false;
         }
-        if !self.plan.is_bulk || self.bulk_rate().is_none() {
+        if !self.goes_by_bulk_rate() {
             self.tokens.spend(1.0);
         }
         true
+    }
+
+    /// Bulk may leave, as far as its rate is concerned.
+    fn has_bulk_token(&self) -> bool {
+        let tokens = match self.bulk_rate() {
+            Some(_) => &self.bulk_tokens,
+            None => &self.tokens,
+        };
+        tokens.tokens() >= 1.0
+    }
+
+    /// Copies leave for their own sake, and leave what is new its tokens.
+    fn is_early_probe_due(&self, now: Timestamp) -> bool {
+        let at = self.copier.early_probe_at();
+        at.is_some_and(|at| at <= now) && self.tokens.tokens() >= self.early_tokens()
+    }
+
+    /// What is planned is paid for in bytes of bulk, and not as a packet.
+    fn goes_by_bulk_rate(&self) -> bool {
+        self.plan.is_bulk && self.bulk_rate().is_some()
     }
 
     fn give_back(&mut self) {
@@ -108,9 +134,48 @@ impl Sender {
 
     /// The planned packet left under `number` (greater than any before) as `wire_bytes` bytes.
     pub fn on_sent(&mut self, now: Timestamp, number: u64, wire_bytes: usize) {
-        let (fresh, prompts) = self.commit_messages(number);
-        let fragment = self.commit_fragment(number);
-        let (fresh, prompts) = (fresh || fragment, prompts || fragment);
+        let mut news = self.commit_messages(number);
+        if self.commit_fragment(number) {
+            (news.fresh, news.prompts) = (true, true);
+        }
+        let plain_bytes = wire_bytes.saturating_sub(self.plan.copy_bytes);
+        self.copier.on_sent(self.plan.copy_bytes, plain_bytes);
+        let leaving = Departure {
+            at: now,
+            wire_bytes,
+            prompts: news.prompts,
+            thick: self.copier.are_thick(),
+        };
+        let has_messages = self.file(number, leaving);
+        self.note_datagram(now, number, wire_bytes);
+        if has_messages {
+            if let Some(after) = self.params.resend_after {
+                self.detector.look_by(now + after);
+            }
+            self.probes.on_messages_sent(now);
+            if news.fresh {
+                let above = plain_bytes.saturating_sub(usize::from(self.framing.below));
+                self.copier
+                    .on_fresh(now, plain_bytes, above, &self.rtt, &self.params);
+            }
+            self.copier.arm_early_probe(now, &self.params);
+        }
+        self.spend_bulk(now, wire_bytes);
+        self.acks.on_sent();
+        self.last_sent = now;
+        self.next_number = number + 1;
+        self.counters.packets_sent += 1;
+        self.forget(now);
+    }
+
+    /// Remembers the planned packet until its fate is known; whether it carries messages. What an idle
+    /// peer's keep-alives could tell is not worth the memory, and what became of padding is no sign of
+    /// the path's rate.
+    fn file(&mut self, number: u64, leaving: Departure) -> bool {
+        let is_told = !self.plan.is_empty() || self.in_flight.unsettled() > 0;
+        if self.plan.is_mtu_probe() || !is_told {
+            return false;
+        }
         let lanes = &self.lanes;
         let messages = self
             .plan
@@ -127,52 +192,22 @@ impl Sender {
             fragment: fragment.index,
             id: fragment.id,
         });
-        let items = items.chain(fragment);
-        let plain_bytes = wire_bytes.saturating_sub(self.plan.copy_bytes);
-        self.copier.on_sent(self.plan.copy_bytes, plain_bytes);
-        let leaving = Departure {
-            at: now,
-            wire_bytes,
-            prompts,
-            thick: self.copier.are_thick(),
-        };
-        // What an idle peer's keep-alives could tell is not worth the memory, and what became of padding
-        // is no sign of the path's rate.
-        let is_mtu_probe = self.plan.is_mtu_probe();
-        let is_told = !self.plan.is_empty() || self.in_flight.unsettled() > 0;
-        let has_messages = !is_mtu_probe && is_told && self.in_flight.push(number, leaving, items);
-        self.note_datagram(now, number, wire_bytes);
-        if has_messages {
-            if let Some(after) = self.params.resend_after {
-                self.detector.look_by(now + after);
-            }
-            self.probes.on_messages_sent(now);
-            if fresh {
-                let news = plain_bytes.saturating_sub(usize::from(self.framing.below));
-                self.copier
-                    .on_fresh(now, plain_bytes, news, &self.rtt, &self.params);
-            }
-            self.copier.arm_early_probe(now, &self.params);
-        }
-        if is_mtu_probe {
+        self.in_flight.push(number, leaving, items.chain(fragment))
+    }
+
+    fn spend_bulk(&mut self, now: Timestamp, wire_bytes: usize) {
+        if self.plan.is_mtu_probe() {
             self.bulk_tokens.spend(wire_bytes as f64);
-        } else if self.plan.is_bulk && self.bulk_rate().is_some() {
+        } else if self.goes_by_bulk_rate() {
             self.bulk_packet = wire_bytes.min(usize::from(u16::MAX)) as u16;
             self.bulk_tokens.spend(wire_bytes as f64);
             self.pace.on_bulk_sent(now, wire_bytes, &self.params);
         }
-        self.acks.on_sent();
-        self.last_sent = now;
-        self.next_number = number + 1;
-        self.counters.packets_sent += 1;
-        self.forget(now);
     }
 
-    /// Marks the planned messages as sent. Whether a reliable one of them was new, and whether the peer
-    /// lacked one at all, so that it acknowledges soon. A path that loses much carries little but what
-    /// was lost: who took the time of new messages only would be blind there.
-    fn commit_messages(&mut self, number: u64) -> (bool, bool) {
-        let (mut fresh, mut prompts) = (false, false);
+    /// Marks the planned messages as sent.
+    fn commit_messages(&mut self, number: u64) -> News {
+        let mut news = News::default();
         for planned in &self.plan.messages {
             match &mut self.lanes[usize::from(planned.lane)] {
                 Queue::Reliable(outbox) => {
@@ -181,11 +216,11 @@ impl Sender {
                     };
                     match (entry.sends, entry.in_flight) {
                         (0, _) => {
-                            fresh = true;
+                            news.fresh = true;
                             self.counters.messages_sent_reliable += 1;
                         }
                         (_, 0) => {
-                            prompts = true;
+                            news.prompts = true;
                             self.counters.messages_resent += 1;
                         }
                         _ => self.counters.messages_repeated += 1,
@@ -194,12 +229,13 @@ impl Sender {
                 }
                 Queue::Unreliable(queue) => {
                     queue.pop();
-                    prompts = true;
+                    news.prompts = true;
                     self.counters.messages_sent_unreliable += 1;
                 }
             }
         }
-        (fresh, fresh || prompts)
+        news.prompts |= news.fresh;
+        news
     }
 
     fn commit_fragment(&mut self, number: u64) -> bool {
