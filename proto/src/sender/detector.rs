@@ -195,7 +195,7 @@ impl Detector {
         while self.counted < self.settled {
             let sent = in_flight.get(self.counted)?;
             let lost = sent.fate != Fate::Acked;
-            if lost && now.since(sent.at) < latest(rtt) {
+            if lost && may_be_late(now, sent, rtt) {
                 return None;
             }
             self.counted += 1;
@@ -245,9 +245,12 @@ impl Rule {
     }
 }
 
-/// An acknowledgement that did not come until then never will.
-fn latest(rtt: &Rtt) -> Duration {
-    rtt.smoothed() * 3 / 2 + 4 * rtt.variation() + Duration::from_millis(20)
+/// An acknowledgement of this packet may still come. Cold: losses are few, and the compiler would
+/// otherwise do the sum for every packet.
+#[cold]
+fn may_be_late(now: Timestamp, sent: &Sent, rtt: &Rtt) -> bool {
+    let sure = rtt.smoothed() * 3 / 2 + 4 * rtt.variation() + Duration::from_millis(20);
+    now.since(sent.at) < sure
 }
 
 /// The article gives a packet up after this long; later acknowledgements are the exception.
