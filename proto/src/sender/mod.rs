@@ -71,30 +71,39 @@ use unreliable::Fleeting;
 pub struct Sender {
     params: Arc<Params>,
     framing: Framing,
+
+    // What is to go, and what the next packet takes of it.
     lanes: Vec<Queue>,
-    in_flight: InFlight,
-    plan: Plan,
     /// A lane with something due that found no room in the last packet.
     crowded_out: Option<Channel>,
+    plan: Plan,
+    copier: Copier,
+    datagrams: Datagrams,
+
+    // When it may go.
+    pace: Pace,
     tokens: Bucket,
     bulk_tokens: Bucket,
     /// Bytes of the last packet of bulk: a message beyond a datagram makes a large one.
     bulk_packet: u16,
-    pace: Pace,
-    /// When memory that is not used any more goes back.
-    give_back_at: Timestamp,
-    datagrams: Datagrams,
-    acks: AckTimer,
-    rtt: Rtt,
-    copier: Copier,
+    last_sent: Timestamp,
+
+    // What went, and what became of it.
     /// One more than the last packet sent.
     next_number: u64,
+    in_flight: InFlight,
     detector: Detector,
-    last_sent: Timestamp,
     probes: Probes,
     /// When a packet with reliable messages was last acknowledged.
     progress_at: Timestamp,
+
+    // The peer, and the path to it.
     heard: Heard,
+    acks: AckTimer,
+    rtt: Rtt,
+
+    /// When memory that is not used any more goes back.
+    give_back_at: Timestamp,
     counters: Counters,
 }
 
@@ -188,26 +197,26 @@ impl Sender {
             Lane::Unreliable => Queue::Unreliable(Fleeting::default()),
         };
         Self {
+            framing,
+            lanes: lanes.iter().take(64).map(queue).collect(),
+            crowded_out: None,
+            plan: Plan::default(),
+            copier: Copier::new(now, &params),
+            datagrams: Datagrams::new(&params),
+            pace: Pace::new(now, &params),
             tokens: Bucket::new(now, params.burst),
             bulk_tokens: Bucket::new(now, params.bulk_burst),
             bulk_packet: 0,
-            pace: Pace::new(now, &params),
-            give_back_at: now,
-            datagrams: Datagrams::new(&params),
-            framing,
-            lanes: lanes.iter().take(64).map(queue).collect(),
-            in_flight: InFlight::default(),
-            plan: Plan::default(),
-            crowded_out: None,
-            acks: AckTimer::default(),
-            rtt: Rtt::new(now),
-            copier: Copier::new(now, &params),
-            next_number: 0,
-            detector: Detector::new(now),
             last_sent: now,
+            next_number: 0,
+            in_flight: InFlight::default(),
+            detector: Detector::new(now),
             probes: Probes::new(now),
             progress_at: now,
             heard: Heard::new(now),
+            acks: AckTimer::default(),
+            rtt: Rtt::new(now),
+            give_back_at: now,
             counters: Counters::default(),
             params,
         }
