@@ -103,9 +103,7 @@ impl Detector {
 
     /// A packet with messages left that are due again at this time, whatever is acknowledged.
     pub(super) fn look_by(&mut self, again: Timestamp) {
-        if self.look_at == Timestamp::MAX {
-            self.look_at = again;
-        }
+        self.look_at = self.look_at.min(again);
     }
 
     /// When to look without having heard anything.

@@ -621,3 +621,24 @@ fn no_size_is_slow_on_a_fast_path() {
         assert!(carried > 4_000_000, "{carried} bytes in pieces of {size}");
     }
 }
+
+/// The article's sender repeats what is not acknowledged after 0.1 s, each time: also while nothing at all is
+/// heard, and while packets that are due again already wait for the second after which they count as lost.
+#[test]
+fn the_articles_sender_repeats_into_silence() {
+    let start = Timestamp::from_millis(1_000);
+    let mut peer = Peer::new(start, Arc::new(Params::article()), &LANES);
+    peer.sender.push(start, 0, b"is anybody there").unwrap();
+    let (mut now, mut carried) = (start, Vec::new());
+    while now < start + Duration::from_millis(950) {
+        peer.sender.handle_timeout(now);
+        while let Some(packet) = peer.poll_transmit(now) {
+            if !packet.messages.is_empty() {
+                carried.push(now.since(start).as_millis());
+            }
+        }
+        let next = peer.sender.poll_timeout().expect("something is due").at;
+        now = next.max(now + Duration::from_millis(1));
+    }
+    assert_eq!(carried, [0, 100, 200, 300, 400, 500, 600, 700, 800, 900]);
+}
