@@ -15,15 +15,16 @@ pub trait Talkers {
     fn turn(&mut self, wait: Duration, heard: impl FnMut(&[u8]));
 }
 
-/// What all of them talk through: one socket with room for them all, on loopback, and what wakes it.
+/// What all of them talk through: one socket with room for them all, and what wakes it. Bound to any address,
+/// since each of them has one of 127/8 of its own, and is answered there.
 pub fn socket() -> (UdpSocket, Poll) {
     let options = Options {
         receive_buffer: 64 << 20,
         send_buffer: 64 << 20,
         ..Options::default()
     };
-    let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let mut socket = UdpSocket::bind(loopback, options).unwrap();
+    let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+    let mut socket = UdpSocket::bind(any, options).unwrap();
     let poll = Poll::new().unwrap();
     socket.register(poll.registry(), Token(0)).unwrap();
     (socket, poll)
