@@ -1,0 +1,187 @@
+//! Blocks: what they hold while they are put together, and what ends one.
+
+use super::*;
+
+/// A block claims memory as its fragments arrive, and not before.
+#[test]
+fn a_claimed_block_costs_what_was_received() {
+    let mut far = Far::new(Profile::default());
+    let profile = far.profile.clone();
+    let block = vec![9; 256 * 1024];
+    assert_eq!(far.receive(&piece(&profile, 0, &block, 255)), Ok(()));
+    assert!(far.receiver.held() < 2048, "{} held", far.receiver.held());
+    for index in (0..255).rev() {
+        assert_eq!(far.receive(&piece(&profile, 0, &block, index)), Ok(()));
+        assert!(far.receiver.held() <= 256 * 1024 + 1024);
+    }
+    assert_eq!(far.pop_all(), [block]);
+    assert_eq!(far.receiver.held(), 0);
+}
+
+/// Blocks begin only while all that have begun can be completed.
+#[test]
+fn blocks_of_many_channels_do_not_starve_each_other() {
+    let reliable = ChannelProfile::new(Delivery::ReliableOrdered);
+    let messages = vec![Layout::Bytes { min: 0, max: 60 }, Layout::Block];
+    let profile = Profile::new(vec![reliable; 64], messages, Default::default()).unwrap();
+    let mut far = Far::new(profile);
+    let profile = far.profile.clone();
+    let begin = |channel, index| {
+        let mut out = Vec::new();
+        let place = FragmentPlace {
+            channel,
+            id: 0,
+            count: 256,
+            index,
+        };
+        let mut writer = PacketWriter::new(&profile, &mut out);
+        writer.fragment(place, BLOCK, (&[1; 1024], &[]));
+        writer.finish();
+        out
+    };
+    let taken: Vec<u8> = (0..64)
+        .filter(|channel| far.receive(&begin(*channel, 0)).is_ok())
+        .collect();
+    assert_eq!(taken, [0, 1, 2, 3], "four of 256 KiB each");
+    for index in 1..256 {
+        assert_eq!(far.receive(&begin(2, index)), Ok(()));
+    }
+    assert_eq!(far.pop_all().len(), 1);
+    assert_eq!(
+        far.receive(&begin(63, 0)),
+        Ok(()),
+        "one is done, one may begin"
+    );
+}
+
+/// The count of a block's fragments is settled by the first, also inside one packet.
+#[test]
+fn fragments_must_agree() {
+    let mut far = Far::new(Profile::default());
+    let profile = far.profile.clone();
+    assert_eq!(far.receive(&piece(&profile, 0, &[1; 3000], 1)), Ok(()));
+    for size in [1500, 4000] {
+        assert_eq!(
+            far.receive(&piece(&profile, 0, &vec![1; size], 0)),
+            Err(Objection::FragmentCountChanged)
+        );
+    }
+    assert_eq!(far.receive(&piece(&profile, 0, &[1; 3000], 0)), Ok(()));
+    assert_eq!(far.receive(&piece(&profile, 0, &[1; 3000], 2)), Ok(()));
+    assert_eq!(far.pop_all(), [vec![1; 3000]]);
+    let two = |counts: [u16; 2]| {
+        let mut out = Vec::new();
+        let mut writer = PacketWriter::new(&profile, &mut out);
+        for (index, count) in counts.into_iter().enumerate() {
+            let place = FragmentPlace {
+                channel: 0,
+                id: 1,
+                count,
+                index: index as u16,
+            };
+            writer.fragment(place, BLOCK, (&[2; 1024], &[]));
+        }
+        writer.finish();
+        out
+    };
+    assert_eq!(
+        far.receive(&two([2, 3])),
+        Err(Objection::FragmentCountChanged)
+    );
+    assert_eq!(far.receive(&two([2, 2])), Ok(()));
+    assert_eq!(far.pop_all(), [vec![2; 2048]]);
+}
+
+/// Blocks of one byte, a thousand of them, one way only.
+#[test]
+fn many_small_blocks() {
+    let mut far = Far::new(Profile::default());
+    let profile = far.profile.clone();
+    for id in 0..1000u16 {
+        assert_eq!(far.receive(&piece(&profile, id, &[id as u8], 0)), Ok(()));
+    }
+    assert_eq!(far.pop_all().len(), 1000);
+}
+
+/// A tidegate may send several blocks at once and messages behind them; no more than all channels of one
+/// peer may hold, and in pieces of the same number.
+#[test]
+fn blocks_of_a_peer_of_ours_come_together() {
+    let mut far = Far::new(Profile::default());
+    let profile = far.profile.clone();
+    let block = |id: u16| vec![id as u8; 256 * 1024];
+    let begin = |far: &mut Far, id| far.receive(&piece(&profile, id, &block(id), 0));
+    assert_eq!(begin(&mut far, 1), Ok(()), "acknowledged and dropped");
+    assert_eq!(far.receiver.held(), 0);
+    far.receiver.widen();
+    let begun: Vec<u16> = (1..9).filter(|id| begin(&mut far, *id).is_ok()).collect();
+    assert_eq!(begun, [1, 2, 3, 4], "a mebibyte of them");
+    assert_eq!(far.receive(&frames(&profile, 0, &[(5, b"behind")])), Ok(()));
+    assert_eq!(
+        far.receive(&piece(&profile, 2, &[0; 4000], 1)),
+        Err(Objection::FragmentCountChanged)
+    );
+    assert_eq!(
+        far.receive(&piece(&profile, WIDE_WINDOW, &[0; 4000], 1)),
+        Err(Objection::WindowOverflow)
+    );
+    for id in [3, 1, 4, 2] {
+        for index in 1..256 {
+            assert_eq!(far.receive(&piece(&profile, id, &block(id), index)), Ok(()));
+        }
+    }
+    assert_eq!(far.pop_all(), Vec::<Vec<u8>>::new(), "the first is missing");
+    assert_eq!(far.receive(&frames(&profile, 0, &[(0, b"first")])), Ok(()));
+    let (first, behind) = (b"first".to_vec(), b"behind".to_vec());
+    let all = [first, block(1), block(2), block(3), block(4), behind];
+    assert_eq!(far.pop_all(), all);
+    assert_eq!((far.receiver.held(), far.stats.reassembly_failures), (0, 0));
+}
+
+/// Pieces of what comes later are no progress towards the message that all wait for.
+#[test]
+fn later_blocks_do_not_keep_a_gap_open() {
+    let mut far = Far::new(Profile::default());
+    let profile = far.profile.clone();
+    far.receiver.widen();
+    assert_eq!(far.receive(&frames(&profile, 0, &[(1, b"early")])), Ok(()));
+    far.now = NOW + Duration::from_secs(9);
+    assert_eq!(far.receive(&piece(&profile, 2, &[3; 2000], 0)), Ok(()));
+    let later = NOW + Duration::from_secs(10);
+    assert_eq!(far.receiver.stall(later), Some(Stall::Gap));
+    // Those of what they wait for are.
+    assert_eq!(far.receive(&piece(&profile, 0, &[3; 2000], 0)), Ok(()));
+    assert_eq!(far.receiver.stall(later), None);
+}
+
+/// A sender that gives an id to a block and then to a frame has lost the block, and no more.
+#[test]
+fn a_frame_with_the_id_of_a_block_ends_the_block() {
+    let mut far = Far::new(Profile::default());
+    let profile = far.profile.clone();
+    assert_eq!(far.receive(&piece(&profile, 0, &[1; 3000], 0)), Ok(()));
+    assert_eq!(far.receive(&frames(&profile, 0, &[(0, b"frame")])), Ok(()));
+    assert_eq!(far.receiver.held(), 0);
+    assert_eq!(far.stats.reassembly_failures, 1);
+    for index in [1, 0] {
+        assert_eq!(far.receive(&piece(&profile, 1, &[2; 1500], index)), Ok(()));
+    }
+    assert_eq!(far.pop_all(), [b"frame".to_vec(), vec![2; 1500]]);
+}
+
+/// A block that does not fill its last fragment, in a profile where the sizes do not divide.
+#[test]
+fn a_fragment_beyond_the_largest_block_is_refused() {
+    let reliable = ChannelProfile {
+        block_bytes_max: 100,
+        block_fragment_size: 64,
+        ..ChannelProfile::new(Delivery::ReliableOrdered)
+    };
+    let messages = vec![Layout::Bytes { min: 0, max: 9 }, Layout::Block];
+    let profile = Profile::new(vec![reliable], messages, Limits::default()).unwrap();
+    assert!(ConnectionPacket::parse(&piece(&profile, 0, &[1; 100], 1), &profile).is_ok());
+    assert_eq!(
+        ConnectionPacket::parse(&piece(&profile, 0, &[1; 101], 1), &profile).err(),
+        Some(PacketError::BlockTooLarge)
+    );
+}

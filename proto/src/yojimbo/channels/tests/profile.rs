@@ -1,0 +1,164 @@
+//! What a profile says, refuses, and promises of its packets.
+
+use super::*;
+
+#[test]
+fn profiles_that_cannot_work_say_what_to_change() {
+    let reliable = ChannelProfile::new(Delivery::ReliableOrdered);
+    let frame = Layout::Bytes { min: 0, max: 7000 };
+    let limits = Limits::default();
+    let cases = [
+        (vec![], vec![frame], limits, "configure 1 to 64"),
+        (vec![reliable; 65], vec![frame], limits, "configure 1 to 64"),
+        (vec![reliable], vec![], limits, "configure 1 to 256"),
+        (
+            vec![reliable],
+            vec![Layout::Bytes { min: 0, max: 8188 }],
+            limits,
+            "make packets larger or the message shorter",
+        ),
+        (
+            vec![reliable],
+            vec![Layout::Bytes { min: 2, max: 1 }],
+            limits,
+            "not above the maximum",
+        ),
+        (
+            vec![reliable],
+            vec![Layout::Bits(0)],
+            limits,
+            "from 1 to 2048",
+        ),
+        (
+            vec![ChannelProfile {
+                receive_window: 1000,
+                ..reliable
+            }],
+            vec![frame],
+            limits,
+            "a power of two",
+        ),
+        (
+            vec![ChannelProfile {
+                block_fragment_size: 0,
+                ..reliable
+            }],
+            vec![frame],
+            limits,
+            "disable blocks",
+        ),
+        (
+            vec![ChannelProfile {
+                block_fragment_size: 8192,
+                ..reliable
+            }],
+            vec![frame],
+            limits,
+            "fragments smaller",
+        ),
+        (
+            vec![ChannelProfile {
+                messages_per_packet_max: 0,
+                ..reliable
+            }],
+            vec![frame],
+            limits,
+            "messages per packet",
+        ),
+        (
+            vec![reliable],
+            vec![frame],
+            Limits {
+                packet_bytes_max: 8193,
+                ..limits
+            },
+            "up to what the fragments hold",
+        ),
+    ];
+    for (channels, messages, limits, advice) in cases {
+        let error = Profile::new(channels, messages, limits).expect_err(advice);
+        assert!(error.to_string().contains(advice), "{error}");
+    }
+    // The nearest that does work.
+    let longest = vec![Layout::Bytes { min: 0, max: 8187 }];
+    assert!(Profile::new(vec![reliable], longest, limits).is_ok());
+}
+
+#[test]
+fn the_default_profile_is_what_its_page_says() {
+    let profile = Profile::default();
+    let same = Profile::new(
+        profile.channels().to_vec(),
+        profile.messages().to_vec(),
+        *profile.limits(),
+    );
+    assert_eq!(
+        same.as_ref(),
+        Ok(&profile),
+        "the default passes its own checks"
+    );
+    assert_eq!(
+        profile.describe(),
+        "packets: up to 8192 bytes, in up to 8 fragments of 1024 bytes\n\
+         channel 0: reliable-ordered, up to 256 messages a packet, blocks up to 262144 bytes in \
+         fragments of 1024, receive window 1024\n\
+         channel 1: unreliable-unordered, up to 256 messages a packet, no blocks, no ids\n\
+         message 0: 0 to 7000 bytes\n\
+         message 1: a block\n"
+    );
+    // Changes when and only when two sides would misread each other: then tell every client.
+    assert_eq!(
+        profile.fingerprint(),
+        0x0e50_498d_f5e8_0817,
+        "{:#x}",
+        profile.fingerprint()
+    );
+    assert_eq!(profile.payload_bytes_max(0), Some(262_144));
+    assert_eq!(profile.payload_bytes_max(1), Some(7000));
+    assert_eq!(profile.payload_bytes_max(2), None);
+    for (channel, length, carriage) in [
+        (0, 0, Some(Carriage::Message(FRAME))),
+        (0, 7000, Some(Carriage::Message(FRAME))),
+        (0, 7001, Some(Carriage::Block(BLOCK))),
+        (0, 262_145, None),
+        (1, 7000, Some(Carriage::Message(FRAME))),
+        (1, 7001, None),
+        (2, 1, None),
+    ] {
+        assert_eq!(
+            profile.carriage(channel, (&vec![0; length], &[])),
+            carriage,
+            "{channel} {length}"
+        );
+    }
+}
+
+proptest! {
+    /// The byte bounds for senders that do not count bits really are bounds.
+    #[test]
+    fn overheads_cover_any_packet(
+        first: u16,
+        steps in prop::collection::vec((1u16..40, 0usize..50), 1..25),
+        unreliable in prop::collection::vec(0usize..50, 0..5),
+    ) {
+        let profile = Profile::default();
+        let overhead = profile.overhead();
+        let mut size = PacketSize::new(&profile).with_list(&profile, 0);
+        let mut bound = overhead.packet + overhead.list;
+        let mut id = first;
+        for (step, length) in steps {
+            size = size.with_message(&profile, id, FRAME, length);
+            bound += overhead.message + length as u16;
+            id = id.wrapping_add(step);
+        }
+        if !unreliable.is_empty() {
+            size = size.with_list(&profile, 1);
+            bound += overhead.list;
+        }
+        for length in unreliable {
+            size = size.with_message(&profile, 0, FRAME, length);
+            bound += overhead.message + length as u16;
+        }
+        prop_assert!(size.bytes() <= usize::from(bound), "{} > {}", size.bytes(), bound);
+    }
+}
