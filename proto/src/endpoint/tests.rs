@@ -150,6 +150,12 @@ fn accept(endpoint: &mut Endpoint, port: u16) -> PeerId {
     }
 }
 
+/// A datagram with this text arrives; nothing is to be said at once.
+fn hear(endpoint: &mut Endpoint, port: u16, text: &str, millis: u64) -> Handled {
+    let (mut datagram, mut reply) = (Vec::from(text), Vec::new());
+    endpoint.handle_datagram(at(millis), address(port), &mut datagram, &mut reply)
+}
+
 fn drain(endpoint: &mut Endpoint, now: Now) -> Vec<(SocketAddr, Vec<u8>)> {
     let mut all = Vec::new();
     let mut out = Vec::new();
@@ -259,14 +265,7 @@ fn peers_wake_when_they_asked_to() {
 fn a_session_follows_its_peer_only_with_a_proof_and_after_silence() {
     let mut endpoint = endpoint(None, Params::default());
     let peer = accept(&mut endpoint, 1);
-    let mut from = |port: u16, text: &str, millis: u64| {
-        endpoint.handle_datagram(
-            at(millis),
-            address(port),
-            &mut Vec::from(text),
-            &mut Vec::new(),
-        )
-    };
+    let mut from = |port, text, millis| hear(&mut endpoint, port, text, millis);
     assert_eq!(
         from(2, "+moved", 100),
         Handled::Rejected(Reject::UnknownPeer),
@@ -297,14 +296,7 @@ fn a_goodbye_from_a_new_address_is_heard_at_once() {
     };
     let mut endpoint = endpoint(None, params);
     let (peer, other) = (accept(&mut endpoint, 1), accept(&mut endpoint, 4));
-    let mut from = |port: u16, text: &str, millis: u64| {
-        endpoint.handle_datagram(
-            at(millis),
-            address(port),
-            &mut Vec::from(text),
-            &mut Vec::new(),
-        )
-    };
+    let mut from = |port, text, millis| hear(&mut endpoint, port, text, millis);
     assert_eq!(from(2, "!goodbye", 100), Handled::Moved(peer));
     for _ in 0..5 {
         assert_eq!(
@@ -323,9 +315,7 @@ fn proofs_of_new_addresses_have_a_budget() {
     };
     let mut endpoint = endpoint(None, params);
     accept(&mut endpoint, 1);
-    let mut from = |text: &str| {
-        endpoint.handle_datagram(at(500), address(2), &mut Vec::from(text), &mut Vec::new())
-    };
+    let mut from = |text| hear(&mut endpoint, 2, text, 500);
     for _ in 0..3 {
         from("-forged");
     }
