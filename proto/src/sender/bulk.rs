@@ -28,9 +28,8 @@ pub(super) struct Bulk {
     ceiling: f64,
     /// Growth steps above that without the first sign of a queue.
     clear: u32,
-    /// Acknowledgements in a row that were late, as behind a queue, and when the last one came.
+    /// Acknowledgements in a row that were late, as behind a queue.
     late: u8,
-    heard_at: Timestamp,
     losses: Losses,
     brim: Brim,
     metered_from: Option<Timestamp>,
@@ -71,7 +70,6 @@ impl Bulk {
             ceiling: 0.0,
             clear: 0,
             late: 0,
-            heard_at: now,
             losses: Losses::default(),
             brim: Brim::default(),
             metered_from: None,
@@ -189,7 +187,7 @@ impl Bulk {
     /// What the last acknowledgement says of the path.
     fn look(&mut self, now: Timestamp, step: Duration, queue: Queue, params: &Params) -> Path {
         let best = self.best_delivered();
-        let is_late = self.note_delay(now, queue, params);
+        let is_late = self.note_delay(queue, params);
         let is_queue = self.late >= self.samples_of_a_queue();
         // What the path loses anyway was carried to where it got lost.
         let share = f64::from(1.0 - self.losses.usual());
@@ -249,7 +247,7 @@ impl Bulk {
     }
 
     /// Whether the present delay is more than chance mostly is.
-    fn note_delay(&mut self, now: Timestamp, queue: Queue, params: &Params) -> bool {
+    fn note_delay(&mut self, queue: Queue, params: &Params) -> bool {
         let most = params.queue_max.as_secs_f64();
         let noise = if self.is_large() { 0.0 } else { queue.noise };
         let least = if self.is_large() || self.ceiling > 0.0 {
@@ -259,10 +257,8 @@ impl Bulk {
             most / 2.0
         };
         let is_late = queue.delay > (2.0 * queue.jitter).max(noise).max(least);
-        // What one acknowledgement says of several packets was late together.
-        let is_new = now > std::mem::replace(&mut self.heard_at, now);
         self.late = match is_late {
-            true => self.late.saturating_add(is_new.into()),
+            true => self.late.saturating_add(queue.is_new.into()),
             false => 0,
         };
         is_late
@@ -281,7 +277,8 @@ impl Bulk {
         (packets as u8).clamp(1, SIGN)
     }
 
-    /// And as many to stop for one. Where the rate was found the path is known, and one is enough.
+    /// And as many to stop for one. Where an end was met the path is known, and no more is asked than that the
+    /// queue stands for its time.
     pub(super) fn samples_to_stop(&self) -> u8 {
         if self.starting {
             self.samples_of_a_queue()

@@ -198,6 +198,7 @@ mod tests {
             jitter: 0.0,
             low: 0.01,
             over: false,
+            is_new: true,
             stands: false,
         }
     }

@@ -37,6 +37,9 @@ pub(super) struct Queue {
     pub(super) noise: f64,
     /// Ordinary deviation of one round trip, in seconds.
     pub(super) jitter: f64,
+    /// Nothing was said of this moment before: what one acknowledgement says of several packets was late
+    /// together.
+    pub(super) is_new: bool,
     /// Below this it counts as gone.
     pub(super) low: f64,
     /// It exceeds the limit.
@@ -98,7 +101,6 @@ impl Queueing {
         let delay = self.of_this_moment(now, proven) - self.base(now, rtt, limits.base_window);
         let limit = (limits.queue).max(4.0 * self.variation).max(1.5 * packet);
         let over = delay > limit;
-        // What one acknowledgement says of several packets was late together.
         let is_new = now > std::mem::replace(&mut self.heard_at, now);
         if over {
             self.over_since.get_or_insert(now);
@@ -113,6 +115,7 @@ impl Queueing {
             delay,
             noise: 3.0 * self.wander,
             jitter: self.variation,
+            is_new,
             low: (0.5 * limit).max(packet),
             over,
             stands: self.over >= limits.samples && self.over_since.is_some_and(long),
