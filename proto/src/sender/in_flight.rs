@@ -226,8 +226,14 @@ impl InFlight {
         self.packets.is_empty()
     }
 
+    #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.packets.len()
+    }
+
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.packets.capacity()
     }
 
     fn items_end(&self) -> u32 {

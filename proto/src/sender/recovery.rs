@@ -134,7 +134,9 @@ impl Sender {
         Some(self.probes.due(&self.rtt, self.heard.last(), oldest))
     }
 
-    /// Keeps what acknowledgements may still speak of, and no more than [`REMEMBERED_MAX`].
+    /// Keeps what acknowledgements may still speak of, and nothing [`REMEMBERED_MAX`] numbers back. Numbers
+    /// count, not packets: what leaves while nothing is under way is not filed, and a peer that left the
+    /// oldest open could otherwise have the next that is filed be preceded by any number of skipped ones.
     pub(super) fn forget(&mut self, now: Timestamp) {
         let recent = 3 * self.rtt.smoothed() + Duration::from_secs(1);
         while let Some(oldest) = self.in_flight.front() {
@@ -147,7 +149,7 @@ impl Sender {
             } else {
                 REMEMBERED
             };
-            if self.in_flight.len() <= most {
+            if self.next_number - number <= most {
                 return;
             }
             if is_open {
@@ -160,7 +162,7 @@ impl Sender {
 
 /// Acknowledgements reach 32 packets back; twice that many are remembered after their fate is
 /// known, so that a late one is recognised.
-const REMEMBERED: usize = 64;
+const REMEMBERED: u64 = 64;
 
 /// Packets under way at most, twice as many as two tidegates have messages. Older ones count as lost.
-const REMEMBERED_MAX: usize = 8192;
+const REMEMBERED_MAX: u64 = 8192;

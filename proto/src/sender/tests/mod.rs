@@ -560,6 +560,33 @@ fn an_idle_sender_is_small() {
     assert!(total <= 896, "{total} bytes, {lanes} of them for lanes");
 }
 
+/// A peer acknowledges every message, and never the bare acknowledgement that left beside one. What leaves
+/// while nothing is under way is not filed, so the next message is that many numbers behind the open packet.
+#[test]
+fn a_packet_left_open_for_ever_costs_no_memory() {
+    let mut peer = Peer::new(Timestamp::ZERO, Arc::new(Params::default()), &LANES);
+    let send = |peer: &mut Peer, millis: u64| {
+        let now = Timestamp::from_millis(millis);
+        peer.sender.on_received(now, Received::Awaited, true);
+        assert!(peer.poll_transmit(now).is_some(), "an acknowledgement");
+        now
+    };
+    peer.sender.push(Timestamp::ZERO, 0, b"x").unwrap();
+    send(&mut peer, 0);
+    let now = send(&mut peer, 20);
+    peer.sender.on_acked(now, 0);
+    peer.sender.on_ack_end(now);
+    assert!(peer.sender.is_drained());
+    for n in 2..50_000 {
+        send(&mut peer, 20 * n);
+    }
+    let now = Timestamp::from_millis(20 * 50_000);
+    peer.sender.push(now, 0, b"y").unwrap();
+    assert!(peer.poll_transmit(now).is_some());
+    let room = peer.sender.in_flight.capacity();
+    assert!(room <= 16_384, "room for {room} packets");
+}
+
 /// What one sender brings across in a second when there is always more of it, over a path that is as
 /// fast as it is asked to be.
 fn carried(size: usize) -> usize {
