@@ -11,6 +11,7 @@ mod life;
 mod presence;
 pub mod random;
 pub mod rate;
+mod ring;
 pub mod rtt;
 pub mod rudp;
 pub mod sender;

@@ -15,6 +15,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::inbox::MESSAGE_OVERHEAD;
+use crate::ring;
 use crate::rudp::wire;
 use crate::sequence;
 use crate::time::Timestamp;
@@ -261,16 +262,9 @@ impl Outgoing {
         let entry = self.entry(id);
         wire::emit_message_header(out, id as u16, entry.length as usize);
         let start = (entry.start - self.entries[0].start) as usize;
-        let end = start + entry.length as usize;
-        let (front, back) = self.bytes.as_slices();
-        if let Some(payload) = front.get(start..end) {
-            out.extend_from_slice(payload);
-        } else if let Some(start) = start.checked_sub(front.len()) {
-            out.extend_from_slice(&back[start..end - front.len()]);
-        } else {
-            out.extend_from_slice(&front[start..]);
-            out.extend_from_slice(&back[..end - front.len()]);
-        }
+        let (first, second) = ring::slices(&self.bytes, start..start + entry.length as usize);
+        out.extend_from_slice(first);
+        out.extend_from_slice(second);
     }
 
     /// Messages not sent yet.

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use crate::session::Channel;
 use crate::time::Timestamp;
 
-use super::ring::HighWater;
+use super::high_water::HighWater;
 
 /// One message or fragment inside a sent packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

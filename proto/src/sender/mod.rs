@@ -26,6 +26,7 @@ mod depart;
 mod detector;
 mod governor;
 mod heard;
+mod high_water;
 mod in_flight;
 mod loss_windows;
 mod outbox;
@@ -37,7 +38,6 @@ mod probes;
 mod queueing;
 mod recovery;
 mod redundancy;
-mod ring;
 mod unreliable;
 
 use std::sync::Arc;
@@ -59,11 +59,11 @@ use copies::{Copier, Copies};
 use datagrams::Datagrams;
 use detector::{Detector, Finding};
 use heard::Heard;
+use high_water::GIVE_BACK_EVERY;
 use in_flight::{Departure, Fate, InFlight, Item};
 use outbox::Outbox;
 use pace::Pace;
 use probes::Probes;
-use ring::GIVE_BACK_EVERY;
 use unreliable::Fleeting;
 
 /// The outgoing half of one session.

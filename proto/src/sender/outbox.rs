@@ -8,11 +8,12 @@
 
 use std::collections::VecDeque;
 
+use crate::ring;
 use crate::time::Timestamp;
 
 use super::block::BlocksUnderWay;
+use super::high_water::HighWater;
 use super::params::{Blocks, Framing};
-use super::ring::HighWater;
 
 /// One message that the peer does not have yet, as far as we know.
 #[derive(Clone, Copy, Debug)]
@@ -302,15 +303,7 @@ impl Outbox {
     /// `length` bytes of the payload from `offset`.
     fn piece(&self, entry: &Entry, offset: usize, length: usize) -> (&[u8], &[u8]) {
         let from = (entry.start - self.bytes_start) as usize + offset;
-        let to = from + length;
-        let (a, b) = self.bytes.as_slices();
-        if to <= a.len() {
-            (&a[from..to], &[])
-        } else if from >= a.len() {
-            (&b[from - a.len()..to - a.len()], &[])
-        } else {
-            (&a[from..], &b[..to - a.len()])
-        }
+        ring::slices(&self.bytes, from..from + length)
     }
 
     /// The message went out in packet `number`.

@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use crate::ring;
+
 /// Messages that wait for their one packet.
 #[derive(Debug, Default)]
 pub(super) struct Fleeting {
@@ -47,15 +49,7 @@ impl Fleeting {
         let index = usize::from(id.wrapping_sub(self.base));
         let length = self.length(index)?;
         let from: usize = self.lengths.iter().take(index).map(|l| *l as usize).sum();
-        let to = from + length;
-        let (a, b) = self.bytes.as_slices();
-        Some(if to <= a.len() {
-            (&a[from..to], &[])
-        } else if from >= a.len() {
-            (&b[from - a.len()..to - a.len()], &[])
-        } else {
-            (&a[from..], &b[..to - a.len()])
-        })
+        Some(ring::slices(&self.bytes, from..from + length))
     }
 
     /// The oldest went out, or is dropped.
