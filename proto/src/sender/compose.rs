@@ -1,7 +1,7 @@
 //! What goes into the packet that leaves now: first what must (lost, then fresh), then, in the room
 //! that is left, copies of what the peer may still lack.
 
-use super::copies::Buyer;
+use super::copy_selector::CopySelector;
 use super::outbox::{Entry, Outbox};
 use super::unreliable::Fleeting;
 use super::*;
@@ -130,7 +130,7 @@ impl Sender {
         if !self.copier.are_allowed() || !self.pace.allows_copies() {
             return;
         }
-        let mut buyer = self.copier.buyer(now, &self.in_flight, &self.params);
+        let mut selector = self.copier.selector(now, &self.in_flight, &self.params);
         // Without an answer to a probe nobody knows which message is missing: take turns.
         let in_turns = self.probes.are_unanswered();
         for (lane, queue) in self.lanes.iter_mut().enumerate() {
@@ -141,7 +141,7 @@ impl Sender {
                     &mut self.plan,
                     lane as Channel,
                     outbox,
-                    &mut buyer,
+                    &mut selector,
                     in_turns,
                 );
             }
@@ -288,13 +288,13 @@ impl Room {
         }
     }
 
-    /// Copies of what is under way, as far as there is money for them.
+    /// Copies of what is under way, as far as there is a budget for them.
     fn take_copies(
         &mut self,
         plan: &mut Plan,
         lane: Channel,
         outbox: &mut Outbox,
-        buyer: &mut Buyer<'_>,
+        selector: &mut CopySelector<'_>,
         in_turns: bool,
     ) {
         let before = plan.messages.len();
@@ -310,7 +310,7 @@ impl Room {
             }
             let length = entry.length as usize;
             let bytes = length + usize::from(self.framing.message_overhead);
-            let Some(money) = buyer.money_for(entry, bytes) else {
+            let Some(source) = selector.source_for(entry, bytes) else {
                 continue;
             };
             let id = outbox.base().wrapping_add(index as u16);
@@ -318,10 +318,10 @@ impl Room {
             if plan.messages[..before].contains(&planned) {
                 continue; // A probe took it already.
             }
-            if buyer.draw(money, bytes) && self.fits(lane, length) {
+            if selector.draw(source, bytes) && self.fits(lane, length) {
                 plan.messages.push(planned);
                 plan.copy_bytes += bytes;
-                buyer.on_bought(money, bytes);
+                selector.on_copied(source, bytes);
                 if in_turns {
                     outbox.on_copied(id);
                 }

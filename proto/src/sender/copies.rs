@@ -1,5 +1,5 @@
-//! Copies of what is under way: whether they may be sent, what pays for them, which messages are worth
-//! one, and when they leave by themselves.
+//! Copies of what is under way: whether they may be sent, and when they leave by themselves. Which messages
+//! get one is the matter of `copy_selector`, what they may cost that of `copy_budget`.
 
 use std::time::Duration;
 
@@ -7,12 +7,13 @@ use crate::rtt::Rtt;
 use crate::time::Timestamp;
 
 use super::cadence::Cadence;
+use super::copy_budget::CopyBudget;
+use super::copy_selector::CopySelector;
 use super::detector::Outcome;
 use super::governor::Governor;
 use super::in_flight::{Fate, InFlight, Sent};
-use super::outbox::Entry;
 use super::params::Params;
-use super::redundancy::{PathLoss, Purse, RIDE_MAX, Reserve};
+use super::path_loss::PathLoss;
 
 /// How much of what is sent they are. A queue that grows while they are many is theirs to shorten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +30,7 @@ pub(super) enum Copies {
 #[derive(Debug)]
 pub(super) struct Copier {
     loss: PathLoss,
-    purse: Purse,
+    budget: CopyBudget,
     /// From the first loss on.
     governor: Option<Box<Governor>>,
     /// Mean time between packets with something new.
@@ -49,7 +50,7 @@ impl Copier {
     pub(super) fn new(now: Timestamp, params: &Params) -> Self {
         Self {
             loss: PathLoss::default(),
-            purse: Purse::new(now, params),
+            budget: CopyBudget::new(now, params),
             governor: None,
             fresh: Cadence::new(now, Duration::from_secs(1), Duration::from_secs(1)),
             early_at: Timestamp::MAX,
@@ -86,7 +87,7 @@ impl Copier {
     }
 
     /// So many went lately that a loss counts as one with copies.
-    pub(super) fn are_thick(&self) -> bool {
+    pub(super) fn are_dense(&self) -> bool {
         self.load > 0.3
     }
 
@@ -101,7 +102,7 @@ impl Copier {
         let Outcome {
             sent_at,
             lost,
-            thick,
+            with_copies,
         } = outcome;
         self.loss.on_outcome(lost);
         let grouping = self.loss.correlation();
@@ -110,7 +111,7 @@ impl Copier {
             self.governor = Some(Box::new(governor));
         }
         if let Some(governor) = &mut self.governor {
-            governor.on_outcome(now, sent_at, lost, thick, grouping);
+            governor.on_outcome(now, sent_at, lost, with_copies, grouping);
         }
     }
 
@@ -135,7 +136,7 @@ impl Copier {
         let share = params.redundancy * plain_bytes as f64;
         let share = share.min(params.redundancy_of_messages * news as f64);
         let gap = self.fresh.on_event(now);
-        self.purse.on_fresh(far * share, gap, params);
+        self.budget.on_fresh(far * share, gap, params);
         self.early_probes = 0;
     }
 
@@ -185,125 +186,47 @@ impl Copier {
                 Fate::Skipped => before,
                 Fate::Unknown => {
                     let late = now.since(sent.at + patience);
-                    let doubt = self.loss.after(before, 1);
+                    let loss_chance = self.loss.after(before, 1);
                     sent.missed = 0;
                     if late.is_zero() {
-                        doubt
+                        loss_chance
                     } else {
                         overdue += 1;
                         sent.missed = 1 + (late.as_nanos() / heard_every.as_nanos()).min(8) as u8;
-                        self.loss.overdue(doubt, u32::from(sent.missed))
+                        self.loss.overdue(loss_chance, u32::from(sent.missed))
                     }
                 }
             };
-            sent.doubt = before;
+            sent.loss_chance = before;
         }
         self.in_outage = overdue >= 2 && self.loss.comes_in_outages();
     }
 
-    /// Who buys the copies for one packet, the next after those in `in_flight`.
-    pub(super) fn buyer<'a>(
+    /// What selects the copies for one packet, the next after those in `in_flight`.
+    pub(super) fn selector<'a>(
         &'a mut self,
         now: Timestamp,
         in_flight: &'a InFlight,
         params: &Params,
-    ) -> Buyer<'a> {
-        self.purse.fill(now, params);
+    ) -> CopySelector<'a> {
+        self.budget.fill(now, params);
         // While nothing comes back, whatever went may be gone, however often it went.
-        let reserve = match &mut self.governor {
+        let outage_budget = match &mut self.governor {
             Some(governor) if self.in_outage => {
-                governor.reserve.fill(now);
-                Some(&mut governor.reserve)
+                governor.outage_budget.fill(now);
+                Some(&mut governor.outage_budget)
             }
             Some(_) | None => None,
         };
-        Buyer {
+        CopySelector {
             now,
             number: in_flight.end(),
             in_flight,
             loss: &self.loss,
-            price: self.purse.price(params),
-            purse: &mut self.purse,
-            reserve,
+            gain_min: self.budget.gain_min(params),
+            budget: &mut self.budget,
+            outage_budget,
         }
-    }
-}
-
-/// Buys copies for one packet.
-#[derive(Debug)]
-pub(super) struct Buyer<'a> {
-    now: Timestamp,
-    /// The packet's, as far as is known: no less.
-    number: u64,
-    in_flight: &'a InFlight,
-    loss: &'a PathLoss,
-    /// The least gain worth a copy.
-    price: f32,
-    purse: &'a mut Purse,
-    /// In an outage.
-    reserve: Option<&'a mut Reserve>,
-}
-
-/// What pays for a copy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Money {
-    Purse,
-    Reserve,
-}
-
-impl Buyer<'_> {
-    /// What would pay for a copy of this message that takes so many bytes.
-    pub(super) fn money_for(&self, entry: &Entry, bytes: usize) -> Option<Money> {
-        if self.purse.affords(bytes) && self.is_worth_a_copy(entry) {
-            Some(Money::Purse)
-        } else {
-            self.reserve.is_some().then_some(Money::Reserve)
-        }
-    }
-
-    /// Takes the bytes out of the reserve, if it is to pay. False if it has not as many.
-    pub(super) fn draw(&mut self, money: Money, bytes: usize) -> bool {
-        match (money, &mut self.reserve) {
-            (Money::Purse, _) => true,
-            (Money::Reserve, Some(reserve)) => reserve.pays(bytes),
-            (Money::Reserve, None) => false,
-        }
-    }
-
-    /// The copy goes into the packet.
-    pub(super) fn on_bought(&mut self, money: Money, bytes: usize) {
-        if money == Money::Purse {
-            self.purse.spend(bytes);
-        }
-    }
-
-    /// Whether one more copy has a fair chance to be the one that arrives, and first.
-    fn is_worth_a_copy(&self, entry: &Entry) -> bool {
-        let loss = self.loss;
-        let (mut missing, mut last) = (1.0, None);
-        for carrier in entry.carriers() {
-            if let Some(sent) = self.in_flight.get(carrier)
-                && sent.fate == Fate::Unknown
-            {
-                // What is known of its neighbours counts as well as the fate of the copy before it.
-                let given = last.map_or(0.0, |last| loss.after(1.0, carrier - last));
-                let given = if sent.missed > 0 {
-                    loss.overdue(given, u32::from(sent.missed))
-                } else {
-                    given
-                };
-                missing *= given.max(sent.doubt);
-                if self.now.since(sent.at) < COPY_GAP_MIN {
-                    return false;
-                }
-            }
-            last = Some(carrier);
-        }
-        let arrives = 1.0 - loss.after(1.0, last.map_or(1, |last| self.number - last));
-        // In an outage the next packet shares the last one's fate: wait until half of that has passed,
-        // unless it looks as if the message is indeed missing.
-        missing * arrives >= self.price
-            && (arrives >= 0.5 * (1.0 - loss.share()) || missing >= 0.25)
     }
 }
 
@@ -313,5 +236,5 @@ const NEAR: Duration = Duration::from_millis(60);
 /// An ack is overdue this long after the smoothed round trip at the earliest.
 const OVERDUE_MIN: Duration = Duration::from_millis(4);
 
-/// Packets closer together than this meet the same weather.
-const COPY_GAP_MIN: Duration = Duration::from_millis(4);
+/// Longest wait for which a copy may hope to ride on the next packet.
+const RIDE_MAX: Duration = Duration::from_millis(40);

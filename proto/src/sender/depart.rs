@@ -144,7 +144,7 @@ impl Sender {
             at: now,
             wire_bytes,
             prompts: news.prompts,
-            thick: self.copier.are_thick(),
+            with_copies: self.copier.are_dense(),
         };
         let has_messages = self.file(number, leaving);
         self.note_datagram(now, number, wire_bytes);

@@ -58,7 +58,7 @@ pub(super) struct Outcome {
     pub(super) sent_at: Timestamp,
     pub(super) lost: bool,
     /// Copies went with it and its neighbours.
-    pub(super) thick: bool,
+    pub(super) with_copies: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -201,7 +201,7 @@ impl Detector {
                 return Some(Outcome {
                     sent_at: sent.at,
                     lost,
-                    thick: sent.thick,
+                    with_copies: sent.with_copies,
                 });
             }
         }

@@ -13,17 +13,17 @@ use std::time::Duration;
 
 use crate::time::Timestamp;
 
-use super::redundancy::Reserve;
+use super::copy_budget::OutageBudget;
 
 /// Decides whether copies may be sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Governor {
     state: State,
     /// Loss of packets sent while hardly any copies were, and how many of them were counted.
-    thin: f32,
-    thin_count: u16,
+    loss_without: f32,
+    count_without: u16,
     /// Loss with copies, over the last windows of it, and how many there were.
-    thick: f32,
+    loss_with: f32,
     windows: u16,
     /// The present window.
     count: u16,
@@ -31,7 +31,7 @@ pub(super) struct Governor {
     began: Timestamp,
     hold: Duration,
     /// Kept here because before the first loss it is of no use either.
-    pub(super) reserve: Reserve,
+    pub(super) outage_budget: OutageBudget,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -49,15 +49,15 @@ impl Governor {
     pub(super) fn new(now: Timestamp, delivered: u32) -> Self {
         Self {
             state: State::Free,
-            thin: 0.0,
-            thin_count: delivered.min(u32::from(WINDOW)) as u16,
-            thick: 0.0,
+            loss_without: 0.0,
+            count_without: delivered.min(u32::from(WINDOW)) as u16,
+            loss_with: 0.0,
             windows: 0,
             count: 0,
             lost: 0,
             began: now,
             hold: HOLD_MIN,
-            reserve: Reserve::new(now),
+            outage_budget: OutageBudget::new(now),
         }
     }
 
@@ -80,7 +80,7 @@ impl Governor {
         now: Timestamp,
         sent_at: Timestamp,
         lost: bool,
-        thick: bool,
+        with_copies: bool,
         grouping: f32,
     ) {
         if let State::Held { until } = self.state
@@ -92,13 +92,13 @@ impl Governor {
             return;
         }
         match self.state {
-            State::Free if thick => {
+            State::Free if with_copies => {
                 if self.close_window(now, lost, Duration::from_secs(1)) {
                     // Smoothed: one bad window among many is chance.
                     let level = self.window_loss();
-                    self.thick += (level - self.thick) / f32::from(self.windows.min(2) + 1);
+                    self.loss_with += (level - self.loss_with) / f32::from(self.windows.min(2) + 1);
                     self.windows = self.windows.saturating_add(1);
-                    if self.windows > 1 && self.thick > self.suspicious(grouping) {
+                    if self.windows > 1 && self.loss_with > self.suspicious(grouping) {
                         self.enter(State::Trial, now);
                     } else {
                         self.hold = (self.hold * 3 / 4).max(HOLD_MIN);
@@ -106,18 +106,18 @@ impl Governor {
                     }
                 }
             }
-            State::Free | State::Held { .. } => self.learn_thin(lost),
+            State::Free | State::Held { .. } => self.learn_without(lost),
             State::Trial => {
                 // Others on the same link may have stopped too: let it settle first.
                 if now.since(self.began) < SETTLE || !self.close_window(now, lost, 2 * SETTLE) {
                     return;
                 }
                 let level = self.window_loss();
-                self.thin = level;
-                self.thin_count = WINDOW;
-                let gain = self.thick - level;
-                let chance = deviation(self.thick, WINDOW, grouping);
-                if gain > 0.3 * self.thick && gain > 2.5 * chance {
+                self.loss_without = level;
+                self.count_without = WINDOW;
+                let gain = self.loss_with - level;
+                let chance = deviation(self.loss_with, WINDOW, grouping);
+                if gain > 0.3 * self.loss_with && gain > 2.5 * chance {
                     self.withdraw(now);
                 } else {
                     self.enter(State::Free, now);
@@ -128,21 +128,25 @@ impl Governor {
 
     /// Loss with copies above this is more than chance and a quarter over the loss without.
     fn suspicious(&self, grouping: f32) -> f32 {
-        if self.thin_count < 20 {
+        if self.count_without < 20 {
             return SUSPICIOUS;
         }
         // What little was seen may have been luck: two losses and two deliveries are added.
-        let count = f32::from(self.thin_count);
-        let thin = (self.thin * count + 2.0) / (count + 4.0);
-        let seen = self.thin_count.min(WINDOW);
-        let chance = deviation(thin, seen, grouping).hypot(deviation(thin, WINDOW, grouping));
-        (1.25 * thin + 3.6 * chance).max(0.05)
+        let count = f32::from(self.count_without);
+        let loss_without = (self.loss_without * count + 2.0) / (count + 4.0);
+        let seen = self.count_without.min(WINDOW);
+        let chance = deviation(loss_without, seen, grouping).hypot(deviation(
+            loss_without,
+            WINDOW,
+            grouping,
+        ));
+        (1.25 * loss_without + 3.6 * chance).max(0.05)
     }
 
-    fn learn_thin(&mut self, lost: bool) {
-        self.thin_count = (self.thin_count + 1).min(WINDOW);
+    fn learn_without(&mut self, lost: bool) {
+        self.count_without = (self.count_without + 1).min(WINDOW);
         let hit = f32::from(u8::from(lost));
-        self.thin += (hit - self.thin) / f32::from(self.thin_count);
+        self.loss_without += (hit - self.loss_without) / f32::from(self.count_without);
     }
 
     fn close_window(&mut self, now: Timestamp, lost: bool, least: Duration) -> bool {

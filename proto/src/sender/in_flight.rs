@@ -36,7 +36,7 @@ pub(super) struct Departure {
     /// It brings what the peer lacks, so that its acknowledgement is not late on purpose.
     pub(super) prompts: bool,
     /// Copies go with it and its neighbours.
-    pub(super) thick: bool,
+    pub(super) with_copies: bool,
 }
 
 /// One sent packet.
@@ -51,7 +51,7 @@ pub(super) struct Sent {
     /// Brought what the peer lacked: its ack is not late on purpose, so it times the path.
     pub(super) fresh: bool,
     /// Copies went with it and its neighbours.
-    pub(super) thick: bool,
+    pub(super) with_copies: bool,
     /// One datagram, and larger than every path takes.
     pub(super) large: bool,
     /// What it carried is due again, although its fate is open.
@@ -59,7 +59,7 @@ pub(super) struct Sent {
     /// Packets of the peer that should have acknowledged it and did not come.
     pub(super) missed: u8,
     /// How likely it is lost, as last judged.
-    pub(super) doubt: f32,
+    pub(super) loss_chance: f32,
 }
 
 impl Sent {
@@ -72,11 +72,11 @@ impl Sent {
             items_from,
             fate: Fate::Skipped,
             fresh: false,
-            thick: false,
+            with_copies: false,
             large: false,
             expired: false,
             missed: 0,
-            doubt: 0.0,
+            loss_chance: 0.0,
         }
     }
 
@@ -165,7 +165,7 @@ impl InFlight {
             items: (self.items.len() - before) as u16,
             fate: Fate::Unknown,
             fresh: leaving.prompts,
-            thick: leaving.thick,
+            with_copies: leaving.with_copies,
             ..skipped
         };
         self.packets.push_back(sent);

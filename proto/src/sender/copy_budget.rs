@@ -1,0 +1,105 @@
+//! What copies may cost: a share of what is sent anyway, and for outages something beside it.
+
+use std::time::Duration;
+
+use crate::time::Timestamp;
+
+use super::bucket::Bucket;
+use super::params::Params;
+
+/// The budget for copies: a share of what fresh packets cost, and a trickle.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CopyBudget(Bucket);
+
+impl CopyBudget {
+    pub(super) fn new(now: Timestamp, params: &Params) -> Self {
+        Self(Bucket::new(now, params.redundancy_trickle / 4.0))
+    }
+
+    pub(super) fn fill(&mut self, now: Timestamp, params: &Params) {
+        self.0.fill(now, params.redundancy_trickle, BUDGET_MAX);
+    }
+
+    /// A packet with something new in it left, `gap` after the one before: so many bytes may go to
+    /// copies, less what the trickle brought meanwhile.
+    pub(super) fn on_fresh(&mut self, bytes: f64, gap: Duration, params: &Params) {
+        let trickled = gap.as_secs_f64() * params.redundancy_trickle;
+        self.0.add((bytes - trickled).max(0.0), BUDGET_MAX);
+    }
+
+    pub(super) fn spend(&mut self, bytes: usize) {
+        self.0.spend(bytes as f64);
+    }
+
+    pub(super) fn affords(&self, bytes: usize) -> bool {
+        self.0.tokens() >= bytes as f64
+    }
+
+    /// The least gain (chance that a copy rescues its message) worth a copy now. It rises as the
+    /// budget empties, so that what is left goes to the messages that need it most.
+    pub(super) fn gain_min(&self, params: &Params) -> f32 {
+        let empty = 1.0 - (self.0.tokens() / BUDGET_MAX).clamp(0.0, 1.0);
+        (params.copy_gain_min * (empty * GAIN_DOUBLINGS).exp2()) as f32
+    }
+}
+
+/// What outages may cost beside the budget: everything unacknowledged goes with every packet, however often
+/// it went, so that the first one through brings it all. Kept apart, because a budget that an outage
+/// emptied would be missed afterwards.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OutageBudget(Bucket);
+
+impl OutageBudget {
+    pub(super) fn new(now: Timestamp) -> Self {
+        Self(Bucket::new(now, OUTAGE_BUDGET_MAX))
+    }
+
+    pub(super) fn fill(&mut self, now: Timestamp) {
+        self.0.fill(now, OUTAGE_BUDGET_TRICKLE, OUTAGE_BUDGET_MAX);
+    }
+
+    /// True, and spent, if there is so much.
+    pub(super) fn pays(&mut self, bytes: usize) -> bool {
+        let enough = self.0.tokens() >= bytes as f64;
+        if enough {
+            self.0.spend(bytes as f64);
+        }
+        enough
+    }
+}
+
+/// Bytes of full packets for a fifth of a second. An address that is gone for good costs no more, and the
+/// trickle.
+const OUTAGE_BUDGET_MAX: f64 = 20_000.0;
+
+/// Bytes a second: an outage every five seconds has all of it.
+const OUTAGE_BUDGET_TRICKLE: f64 = 4_000.0;
+
+/// Bytes the budget holds: what a second of a 60 Hz game may save up would come out as one burst,
+/// so it holds no more than a few packets of copies.
+const BUDGET_MAX: f64 = 10_000.0;
+
+/// An empty budget asks 2 to this power times the gain that a full one asks.
+const GAIN_DOUBLINGS: f64 = 6.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outage_without_end_costs_its_budget_and_the_trickle() {
+        let mut budget = OutageBudget::new(Timestamp::ZERO);
+        let mut paid = 0;
+        for second in 0..=10 {
+            budget.fill(Timestamp::from_millis(1_000 * second));
+            while budget.pays(69) {
+                paid += 69;
+            }
+        }
+        let most = OUTAGE_BUDGET_MAX + 10.0 * OUTAGE_BUDGET_TRICKLE;
+        assert!(
+            (most - 700.0..=most).contains(&f64::from(paid)),
+            "{paid} bytes"
+        );
+    }
+}
