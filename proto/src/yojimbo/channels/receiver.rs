@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::connection_packet::{BODY_SCRATCH, ConnectionPacket, Item};
 use super::objection::{Objection, Stall};
 use super::profile::Profile;
-use super::reliable_ordered::ReliableOrdered;
+use super::reliable_ordered::{ReliableOrdered, Trial};
 use super::sink::Sink;
 use crate::inbox::Inbox;
 use crate::session::Channel;
@@ -33,6 +33,8 @@ pub struct Receiver {
     profile: Arc<Profile>,
     /// By channel; `None` where the channel is unreliable and remembers nothing.
     channels: Box<[Option<ReliableOrdered>]>,
+    /// By channel, for the packet under judgement alone: here so that none allocates.
+    trials: Box<[Trial]>,
     is_wide: bool,
 }
 
@@ -47,6 +49,7 @@ impl Receiver {
                     rules.is_reliable().then(|| ReliableOrdered::new(window))
                 })
                 .collect(),
+            trials: vec![Trial::default(); profile.channels().len()].into(),
             is_wide: false,
             profile,
         }
@@ -78,37 +81,42 @@ impl Receiver {
         }
         if !inbox.is_taking() {
             self.addressed(packet)
-                .for_each(|channel| channel.excuse(now));
+                .for_each(|(channel, _)| channel.excuse(now));
             return Err(Objection::InboxFull);
         }
-        self.addressed(packet).for_each(ReliableOrdered::begin);
+        self.addressed(packet)
+            .for_each(|(channel, trial)| *trial = channel.trial());
         for item in packet.items() {
-            let index = item.channel();
-            let rules = &self.profile.channels()[usize::from(index)];
-            let Some(channel) = &mut self.channels[usize::from(index)] else {
+            let index = usize::from(item.channel());
+            let Some(channel) = &self.channels[index] else {
                 continue;
             };
+            let trial = &mut self.trials[index];
             match item {
                 Item::Message(message) => {
                     let id = message.id.unwrap_or_default();
-                    channel.check_message(id, message.body.len())?;
+                    channel.check_message(trial, id, message.body.len())?;
                 }
-                Item::Fragment(fragment) => channel.check_fragment(fragment.place, rules)?,
+                Item::Fragment(fragment) => {
+                    let rules = &self.profile.channels()[index];
+                    channel.check_fragment(trial, fragment.place, rules)?;
+                }
             }
         }
         self.check_room(packet, inbox)
     }
 
-    /// The reliable channels that have something in the packet.
+    /// The reliable channels that have something in the packet, each with its trial.
     fn addressed(
         &mut self,
         packet: &ConnectionPacket<'_>,
-    ) -> impl Iterator<Item = &mut ReliableOrdered> {
+    ) -> impl Iterator<Item = (&mut ReliableOrdered, &mut Trial)> {
         let mask = packet.channels();
-        let named = (0..).zip(self.channels.iter_mut());
-        named
+        let trials = self.channels.iter_mut().zip(&mut self.trials);
+        (0..)
+            .zip(trials)
             .filter(move |(index, _)| mask >> index & 1 == 1)
-            .filter_map(|(_, channel)| channel.as_mut())
+            .filter_map(|(_, (channel, trial))| Some((channel.as_mut()?, trial)))
     }
 
     fn check_room(
@@ -117,12 +125,11 @@ impl Receiver {
         inbox: &Inbox,
     ) -> Result<(), Objection> {
         let (mut added, mut freed, mut reserved, mut progress) = (0, 0, 0, false);
-        for channel in self.addressed(packet) {
-            let growth = channel.trial().growth();
-            added += growth.0;
-            freed += growth.1;
-            reserved += channel.trial().reserved;
-            progress |= channel.would_progress();
+        for (channel, trial) in self.addressed(packet) {
+            added += trial.added;
+            freed += trial.freed;
+            reserved += trial.reserved;
+            progress |= channel.would_progress(trial);
         }
         if added > 0 {
             let early = self.early_bytes();

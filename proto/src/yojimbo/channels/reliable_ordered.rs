@@ -10,8 +10,8 @@
 //!                                                           unless the peer is of our make
 //! ```
 //!
-//! A packet is judged first and applied only if all of it is good, so judging runs ahead on a copy
-//! of the few numbers that matter ([`Trial`]).
+//! A packet is judged first and applied only if all of it is good. Judging changes nothing here: it
+//! runs ahead on a copy of the few numbers that matter ([`Trial`]), which the caller keeps.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -48,10 +48,9 @@ pub(super) struct ReliableOrdered {
     takes_together: bool,
     /// When what waits here last came closer to being delivered.
     progress_at: Timestamp,
-    trial: Trial,
 }
 
-/// What the channel will be when the packet under judgement has been applied.
+/// What a channel will be when the packet under judgement has been applied.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Trial {
     next: u64,
@@ -61,18 +60,12 @@ pub(super) struct Trial {
     /// Fragments of this channel in the packet. Senders put in one; with more, some may be the same,
     /// and then the trial charges for a whole block but never counts on having it.
     fragments: u16,
-    /// Bytes that become early, and early ones that get delivered.
-    added: usize,
-    freed: usize,
-    /// Bytes of a block that begins.
+    /// Bytes that become early, charged as in [`ReliableOrdered::early_bytes`].
+    pub(super) added: usize,
+    /// Early bytes that get delivered.
+    pub(super) freed: usize,
+    /// Bytes that the blocks it begins may grow to.
     pub(super) reserved: usize,
-}
-
-impl Trial {
-    /// Early bytes, later less now.
-    pub(super) fn growth(&self) -> (usize, usize) {
-        (self.added, self.freed)
-    }
 }
 
 /// Where an id stands.
@@ -111,50 +104,57 @@ impl ReliableOrdered {
         }
     }
 
-    /// Begins to judge a packet.
-    pub(super) fn begin(&mut self) {
-        self.trial = Trial {
+    /// The channel as it is: where judging a packet begins.
+    pub(super) fn trial(&self) -> Trial {
+        Trial {
             next: self.next,
             newest: self.newest,
             ..Trial::default()
-        };
+        }
     }
 
-    /// Judges a message. The window is the one before the packet: what the packet itself delivers
-    /// does not move it.
-    pub(super) fn check_message(&mut self, id: u16, length: usize) -> Result<(), Objection> {
+    /// Judges a message of `length` bytes, and takes it on trial. The window is the one before the
+    /// packet: what the packet itself delivers does not move it.
+    pub(super) fn check_message(
+        &self,
+        trial: &mut Trial,
+        id: u16,
+        length: usize,
+    ) -> Result<(), Objection> {
         let id = match self.place(id) {
             Place::Old => return Ok(()),
             Place::Within(id) => id,
             Place::Beyond => return Err(Objection::WindowOverflow),
         };
-        if id < self.trial.next || self.early.contains_key(&id) {
+        if id < trial.next || self.early.contains_key(&id) {
             return Ok(());
         }
-        self.trial.newest = self.trial.newest.max(id + 1);
-        if id == self.trial.next {
-            self.trial_deliver();
+        trial.newest = trial.newest.max(id + 1);
+        if id == trial.next {
+            self.deliver_on(trial);
         } else {
-            self.trial.added += length + MESSAGE_OVERHEAD;
+            trial.added += length + MESSAGE_OVERHEAD;
         }
         Ok(())
     }
 
-    fn trial_deliver(&mut self) {
-        self.trial.next += 1;
-        while let Some(payload) = self.early.get(&self.trial.next) {
-            self.trial.freed += payload.len() + MESSAGE_OVERHEAD;
-            self.trial.next += 1;
+    /// The next message is there, and with it what waits for it.
+    fn deliver_on(&self, trial: &mut Trial) {
+        trial.next += 1;
+        while let Some(payload) = self.early.get(&trial.next) {
+            trial.freed += payload.len() + MESSAGE_OVERHEAD;
+            trial.next += 1;
         }
     }
 
-    /// Judges a fragment. Its shape was checked with the packet.
+    /// Judges a fragment, and takes it on trial. Its shape was checked with the packet.
     pub(super) fn check_fragment(
-        &mut self,
+        &self,
+        trial: &mut Trial,
         place: FragmentPlace,
         rules: &ChannelProfile,
     ) -> Result<(), Objection> {
-        if !self.takes_together && place.id != self.trial.newest as u16 {
+        if !self.takes_together && place.id != trial.newest as u16 {
             return Ok(());
         }
         let id = match self.place(place.id) {
@@ -162,44 +162,39 @@ impl ReliableOrdered {
             Place::Within(id) => id,
             Place::Beyond => return Err(Objection::WindowOverflow),
         };
-        if id < self.trial.next || self.early.contains_key(&id) {
+        if id < trial.next || self.early.contains_key(&id) {
             return Ok(());
         }
         let whole = usize::from(place.count) * usize::from(rules.block_fragment_size);
         let known = self.blocks.get(&id);
-        let begun = self.trial.begun.filter(|(begun, _)| *begun == place.id);
+        let begun = trial.begun.filter(|(begun, _)| *begun == place.id);
         match known.map(Pieces::count).or(begun.map(|(_, count)| count)) {
             Some(count) if count != place.count => return Err(Objection::FragmentCountChanged),
             Some(_) => {}
             None => {
-                self.trial.begun = Some((place.id, place.count));
-                self.trial.reserved += whole;
+                trial.begun = Some((place.id, place.count));
+                trial.reserved += whole;
             }
         }
         if known.is_some_and(|block| block.contains(place.index)) {
             return Ok(());
         }
         let missing = known.map_or(place.count, Pieces::missing);
-        self.trial.fragments += 1;
-        if missing <= self.trial.fragments {
-            self.trial.newest = self.trial.newest.max(id + 1);
-            if id == self.trial.next && self.trial.fragments == 1 {
-                self.trial_deliver();
+        trial.fragments += 1;
+        if missing <= trial.fragments {
+            trial.newest = trial.newest.max(id + 1);
+            if id == trial.next && trial.fragments == 1 {
+                self.deliver_on(trial);
             } else {
-                self.trial.added += whole + MESSAGE_OVERHEAD;
+                trial.added += whole + MESSAGE_OVERHEAD;
             }
         }
         Ok(())
     }
 
-    /// What judging found.
-    pub(super) fn trial(&self) -> &Trial {
-        &self.trial
-    }
-
-    /// Whether the packet delivers what the channel waits for.
-    pub(super) fn would_progress(&self) -> bool {
-        self.trial.next > self.next
+    /// Whether the packet on trial delivers what the channel waits for.
+    pub(super) fn would_progress(&self, trial: &Trial) -> bool {
+        trial.next > self.next
     }
 
     /// Takes a message of a packet that was found good.
