@@ -133,8 +133,8 @@ impl Params {
             fragment_overhead: wire::FRAGMENT_OVERHEAD as u16,
             messages_max: if is_raw { 1 } else { 255 },
             // IPv4, UDP and our header.
-            below: 28 + wire::HEADER_BYTES as u16,
-            around: wire::HEADER_BYTES as u16,
+            wire_overhead: 28 + wire::HEADER_BYTES as u16,
+            datagram_overhead: wire::HEADER_BYTES as u16,
         }
     }
 

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use crate::gaffer::wire::{FRAGMENT_BYTES, Record, Records};
 use crate::inbox::{Inbox, MESSAGE_OVERHEAD};
-use crate::sender::{AWAITED, Received};
+use crate::sender::{AWAITED_MESSAGES, Received};
 use crate::session::Reject;
 
 /// Messages from the next one on that may wait for it. The sender never goes further.
@@ -212,7 +212,7 @@ impl Receiver {
             self.stored_bytes -= payload.len() + MESSAGE_OVERHEAD;
             self.deliver(&payload, inbox, brought);
         }
-        brought.is_awaited |= brought.messages > before + AWAITED as u64;
+        brought.is_awaited |= brought.messages > before + AWAITED_MESSAGES as u64;
         if self.window.is_empty() {
             self.window.shrink_to(64);
         }

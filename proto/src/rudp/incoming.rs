@@ -52,7 +52,7 @@ struct Asks {
     /// All gaps are asked for again at this time.
     again_at: Timestamp,
     /// A gap below this id was asked for before.
-    below: u64,
+    asked_below: u64,
     /// Some gap was perhaps never asked for.
     fresh: bool,
 }
@@ -97,7 +97,7 @@ impl Incoming {
                 interval_first: interval,
                 interval_max,
                 again_at: Timestamp::ZERO,
-                below: 0,
+                asked_below: 0,
                 fresh: false,
             },
         }
@@ -259,7 +259,11 @@ impl Incoming {
             return;
         }
         let all = now >= self.asks.again_at;
-        let from = if all { self.next } else { self.asks.below };
+        let from = if all {
+            self.next
+        } else {
+            self.asks.asked_below
+        };
         let mut gaps = 0;
         let mut news = false;
         for (id, place) in (self.next..).zip(&self.window) {
@@ -269,8 +273,8 @@ impl Incoming {
             gaps += 1;
             if id == self.next || id >= from {
                 ids.push(id as u16);
-                news |= id >= self.asks.below;
-                self.asks.below = self.asks.below.max(id + 1);
+                news |= id >= self.asks.asked_below;
+                self.asks.asked_below = self.asks.asked_below.max(id + 1);
             }
             if gaps == REQUESTS_MAX.min(datagram_room / REQUEST_BYTES) {
                 break;

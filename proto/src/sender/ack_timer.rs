@@ -16,19 +16,21 @@ pub enum Received {
     Repeats,
     /// At least one new message or fragment.
     News,
-    /// The same in a [large](LARGE) packet: worth several, and the clock of a sender that sends no others.
+    /// The same in a packet of more than [`LARGE_PACKET_BYTES`]: worth several, and the clock of a sender
+    /// that sends no others.
     LargeNews,
     /// What the peer may need to know before it sends more: the last piece of a block, or a message
-    /// that [many](AWAITED) others waited for.
+    /// that more than [`AWAITED_MESSAGES`] others waited for.
     Awaited,
 }
 
-/// So many messages delivered by one packet show that its sender may stand at the end of its window.
-pub const AWAITED: usize = 32;
+/// More messages than this, delivered because of one packet, show that its sender may stand at the end of
+/// its window.
+pub const AWAITED_MESSAGES: usize = 32;
 
 /// Bytes of a packet that is made of several datagrams. On a slow path it comes alone, and an
 /// acknowledgement that waited for the next would look like a queue to its sender.
-pub const LARGE: usize = 4096;
+pub const LARGE_PACKET_BYTES: usize = 4096;
 
 /// The debt of acknowledgements.
 #[derive(Clone, Copy, Debug, Default)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::time::Timestamp;
 
-use super::ack_timer::LARGE;
+use super::ack_timer::LARGE_PACKET_BYTES;
 use super::overflow::{Brim, Losses};
 use super::params::Params;
 use super::queueing::Queue;
@@ -267,7 +267,7 @@ impl Bulk {
     /// Large packets are acknowledged at once, and a queue that has room for few of them may not be seen
     /// twice.
     fn is_large(&self) -> bool {
-        self.packet > LARGE as f64
+        self.packet > LARGE_PACKET_BYTES as f64
     }
 
     /// Late acknowledgements in a row that are a queue: of packets of several datagrams fewer, as a queue has

@@ -121,20 +121,20 @@ impl Copier {
         self.load += (load - self.load) / 16.0;
     }
 
-    /// A packet with something new left, which pays for copies: `plain_bytes` without those, and
-    /// `news` of them for what is above the wire.
+    /// A packet with something new left, which pays for copies: `plain_bytes` without those, of which
+    /// `payload_bytes` are the packet's payload.
     pub(super) fn on_fresh(
         &mut self,
         now: Timestamp,
         plain_bytes: usize,
-        news: usize,
+        payload_bytes: usize,
         rtt: &Rtt,
         params: &Params,
     ) {
         let far = rtt.smoothed().as_secs_f64() / NEAR.as_secs_f64();
         let far = far.clamp(1.0, params.redundancy_far.max(1.0));
         let share = params.redundancy * plain_bytes as f64;
-        let share = share.min(params.redundancy_of_messages * news as f64);
+        let share = share.min(params.redundancy_of_messages * payload_bytes as f64);
         let gap = self.fresh.on_event(now);
         self.budget.on_fresh(far * share, gap, params);
         self.early_probes = 0;

@@ -46,7 +46,7 @@ impl Datagrams {
     fn search(&mut self, params: &Params, framing: &Framing) -> Option<&mut PathMtu> {
         if self.search.is_none() {
             let max = params.mtu_payload_max.min(framing.packet);
-            let search = PathMtu::new(framing.datagram, max, framing.around);
+            let search = PathMtu::new(framing.datagram, max, framing.datagram_overhead);
             self.are_taken = search.is_some();
             self.search = search.map(Box::new);
         }
@@ -136,7 +136,7 @@ impl Sender {
         if self.plan.is_mtu_probe() {
             search.on_probe_sent(now, number);
         } else if let Some(sent) = self.in_flight.get_mut(number) {
-            let payload = wire_bytes.saturating_sub(self.framing.below.into());
+            let payload = wire_bytes.saturating_sub(self.framing.wire_overhead.into());
             let large = usize::from(self.framing.datagram) + 1..=self.plan.datagram.into();
             sent.large = large.contains(&payload);
         }

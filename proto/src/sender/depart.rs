@@ -154,9 +154,10 @@ impl Sender {
             }
             self.probes.on_messages_sent(now);
             if news.fresh {
-                let above = plain_bytes.saturating_sub(usize::from(self.framing.below));
+                let payload_bytes =
+                    plain_bytes.saturating_sub(usize::from(self.framing.wire_overhead));
                 self.copier
-                    .on_fresh(now, plain_bytes, above, &self.rtt, &self.params);
+                    .on_fresh(now, plain_bytes, payload_bytes, &self.rtt, &self.params);
             }
             self.copier.arm_early_probe(now, &self.params);
         }
@@ -288,8 +289,8 @@ impl Sender {
     }
 
     fn keep_alive_at(&self) -> Option<Timestamp> {
-        let wanted = self.params.keeps_alive || self.acks.is_waited_for();
-        wanted.then(|| self.last_sent + self.params.keep_alive)
+        let wanted = self.params.sends_keep_alives || self.acks.is_waited_for();
+        wanted.then(|| self.last_sent + self.params.keep_alive_interval)
     }
 
     fn early_tokens(&self) -> f64 {

@@ -52,7 +52,7 @@ use crate::session::{Channel, SendError};
 use crate::stats::Stats;
 use crate::time::{Deadline, Timestamp, Wake};
 
-pub use ack_timer::{AWAITED, LARGE, Received};
+pub use ack_timer::{AWAITED_MESSAGES, LARGE_PACKET_BYTES, Received};
 pub use params::{Blocks, Form, Framing, Lane, Params, Profile};
 
 use ack_timer::AckTimer;
@@ -414,7 +414,7 @@ impl Sender {
         stats.rtt = known(self.pace.article_rtt().unwrap_or(self.rtt.path()));
         stats.rtt_min = self.rtt.min();
         stats.rtt_variation = known(self.rtt.variation());
-        stats.datagram_bytes = self.datagram() + self.framing.around;
+        stats.datagram_bytes = self.datagram() + self.framing.datagram_overhead;
         let (mut messages, mut bytes) = (0, 0);
         for queue in &self.lanes {
             if let Queue::Reliable(outbox) = queue {

@@ -40,9 +40,10 @@ pub struct Params {
     /// Packets that brought nothing are acknowledged this long after anything was last sent, if
     /// there were at least two of them, so that the peer's estimate of the path stays fresh. One
     /// may itself be such an acknowledgement: two ends would answer each other for ever.
-    pub keep_alive: Duration,
-    /// Something is sent that often in any case: nothing below the sender keeps the session alive.
-    pub keeps_alive: bool,
+    pub keep_alive_interval: Duration,
+    /// Something is sent that often in any case. False where the protocol below has keep-alives of its
+    /// own, as netcode does.
+    pub sends_keep_alives: bool,
     /// Messages are due again this long after they were sent, whatever was acknowledged (the
     /// article's and the reference's 0.1 s). `None`: by the gaps in acknowledgements and by the
     /// path's own round trip.
@@ -130,8 +131,8 @@ impl Default for Params {
             ack_delay: Duration::from_millis(20),
             ack_delay_repeat: Duration::from_millis(40),
             ack_every: 8,
-            keep_alive: Duration::from_millis(250),
-            keeps_alive: true,
+            keep_alive_interval: Duration::from_millis(250),
+            sends_keep_alives: true,
             resend_after: None,
             redundancy: 1.35,
             redundancy_of_messages: 2.5,
@@ -200,10 +201,10 @@ pub struct Framing {
     pub fragment_overhead: u16,
     /// Messages of one lane in one packet.
     pub messages_max: u16,
-    /// Everything below the payload (IP, UDP, encryption, header), for byte rates only.
-    pub below: u16,
-    /// What a datagram adds to the payload at most.
-    pub around: u16,
+    /// IP, UDP, encryption and header of a packet in one datagram, as byte rates count them.
+    pub wire_overhead: u16,
+    /// What a datagram adds to the payload of a packet at most, without IP and UDP.
+    pub datagram_overhead: u16,
 }
 
 impl Framing {

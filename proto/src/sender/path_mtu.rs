@@ -41,10 +41,10 @@ pub(super) struct PathMtu {
 }
 
 impl PathMtu {
-    /// Payloads up to `base` need no proof; `max` is the largest to try, and `around` what a datagram
+    /// Payloads up to `base` need no proof; `max` is the largest to try, and `overhead` what a datagram
     /// adds to a payload at most. `None` when there is nothing to look for.
-    pub(super) fn new(base: u16, max: u16, around: u16) -> Option<Self> {
-        let steps = DATAGRAMS.map(|bytes| bytes - around);
+    pub(super) fn new(base: u16, max: u16, overhead: u16) -> Option<Self> {
+        let steps = DATAGRAMS.map(|bytes| bytes - overhead);
         let mut sizes = vec![base];
         sizes.extend(steps.into_iter().filter(|&size| base < size && size < max));
         sizes.extend((base < max).then_some(max));
@@ -200,7 +200,7 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_millis(100);
     const MAX: u16 = 8192;
-    const AROUND: u16 = 34;
+    const OVERHEAD: u16 = 34;
 
     /// A path that takes payloads up to `limit`.
     struct Path {
@@ -253,7 +253,7 @@ mod tests {
     }
 
     fn searched(limit: u16) -> (PathMtu, Path) {
-        let mut mtu = PathMtu::new(1152, MAX, AROUND).unwrap();
+        let mut mtu = PathMtu::new(1152, MAX, OVERHEAD).unwrap();
         let mut path = Path::new(limit);
         path.search(&mut mtu, Duration::from_secs(10));
         (mtu, path)
@@ -276,9 +276,9 @@ mod tests {
 
     #[test]
     fn only_sizes_between_base_and_largest_are_tried() {
-        assert!(PathMtu::new(1152, 1152, AROUND).is_none());
-        assert!(PathMtu::new(1152, 0, AROUND).is_none());
-        let mut mtu = PathMtu::new(1152, 1400, AROUND).unwrap();
+        assert!(PathMtu::new(1152, 1152, OVERHEAD).is_none());
+        assert!(PathMtu::new(1152, 0, OVERHEAD).is_none());
+        let mut mtu = PathMtu::new(1152, 1400, OVERHEAD).unwrap();
         let mut path = Path::new(u16::MAX);
         path.search(&mut mtu, Duration::from_secs(1));
         assert_eq!((mtu.payload(u16::MAX), path.probes.len()), (1400, 1));
@@ -289,7 +289,7 @@ mod tests {
         let (mtu, _) = searched(MAX);
         assert_eq!(mtu.payload(2_000), 1418);
         assert_eq!(mtu.payload(100), 1152, "never less than that");
-        let mut mtu = PathMtu::new(1152, MAX, AROUND).unwrap();
+        let mut mtu = PathMtu::new(1152, MAX, OVERHEAD).unwrap();
         assert_eq!(mtu.due(Timestamp::ZERO, PATIENCE, 1_400), None);
         assert_eq!(mtu.due(Timestamp::ZERO, PATIENCE, 1_500), Some(1418));
     }

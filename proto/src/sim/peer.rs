@@ -6,7 +6,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use crate::sender::{AWAITED, Fragment, Framing, LARGE, Lane, Params, Received, Sender};
+use crate::sender::{
+    AWAITED_MESSAGES, Fragment, Framing, LARGE_PACKET_BYTES, Lane, Params, Received, Sender,
+};
 use crate::session::Channel;
 use crate::time::Timestamp;
 
@@ -19,8 +21,8 @@ pub const FRAMING: Framing = Framing {
     message_overhead: 5,
     fragment_overhead: 7,
     messages_max: 256,
-    below: 60,
-    around: 34,
+    wire_overhead: 60,
+    datagram_overhead: 34,
 };
 
 /// Everything below the connection packet but the acks: IPv4 and UDP, netcode's prefix, sequence
@@ -127,7 +129,7 @@ impl Peer {
             let news = self.take_message(*lane, *id, payload);
             what = worth(what, news);
         }
-        if self.delivered.len() > delivered + packet.messages.len() + AWAITED {
+        if self.delivered.len() > delivered + packet.messages.len() + AWAITED_MESSAGES {
             what = Received::Awaited;
         }
         if let Some((fragment, payload)) = &packet.fragment {
@@ -139,7 +141,7 @@ impl Peer {
                 worth(what, news)
             };
         }
-        if what == Received::News && packet.wire_bytes > LARGE {
+        if what == Received::News && packet.wire_bytes > LARGE_PACKET_BYTES {
             what = Received::LargeNews;
         }
         self.sender.on_heard(now, in_order);

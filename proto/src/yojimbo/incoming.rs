@@ -17,7 +17,7 @@ use super::reliable::{self, Arrival, DatagramError, Header};
 use super::unwritten::Unwritten;
 use crate::inbox::Inbox;
 use crate::presence::Presence;
-use crate::sender::{AWAITED, LARGE, Received};
+use crate::sender::{AWAITED_MESSAGES, LARGE_PACKET_BYTES, Received};
 use crate::sequence;
 use crate::session::{AckPolicy, Held, Reject};
 use crate::stats::Stats;
@@ -245,12 +245,16 @@ fn worth(
     }
     let carried = u64::from(packet.messages());
     // Nothing but a fragment, and yet something was delivered; or much more than was carried.
-    let awaited = if carried > 0 { AWAITED as u64 } else { 0 };
+    let awaited = if carried > 0 {
+        AWAITED_MESSAGES as u64
+    } else {
+        0
+    };
     if repeats > 0 && repeats >= carried {
         Received::Repeats
     } else if delivered > carried + awaited {
         Received::Awaited
-    } else if payload_bytes > LARGE {
+    } else if payload_bytes > LARGE_PACKET_BYTES {
         Received::LargeNews
     } else {
         Received::News

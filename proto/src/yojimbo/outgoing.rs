@@ -9,7 +9,7 @@
 //! (RFC 9000, section 21.4, has the same defence).
 
 use super::channels::{Carriage, FragmentPlace, Layout, PacketWriter, Profile};
-use super::params::{BELOW, Params};
+use super::params::{Params, WIRE_OVERHEAD};
 use super::reliable::Header;
 use crate::sender::{Form, Planned, Sender};
 use crate::sequence;
@@ -175,7 +175,7 @@ impl Outgoing {
         let plan = self.sender.planned();
         out.resize(out.len().max(body + usize::from(plan.padded_to)), 0);
         let length = out.len() - body;
-        self.written = Some((number, length + BELOW));
+        self.written = Some((number, length + WIRE_OVERHEAD));
         if length > profile.limits().fragment_above.max(plan.datagram.into()) {
             let packet = out.split_off(body);
             out.truncate(start);

@@ -45,7 +45,7 @@ impl Params {
         });
         sender.inline_max = inline.max().unwrap_or(0);
         // netcode's own keep-alives do.
-        sender.keeps_alive = false;
+        sender.sends_keep_alives = false;
         Self {
             profile: Arc::new(profile),
             sender: Arc::new(sender),
@@ -66,7 +66,7 @@ impl Params {
         let packet = self.profile.limits().packet_bytes_max;
         let payload = match mtu {
             0..=EVERY_LINK => 0,
-            _ => usize::from(mtu - IP_UDP_MAX - AROUND).min(packet),
+            _ => usize::from(mtu - IP_UDP_MAX - DATAGRAM_OVERHEAD).min(packet),
         };
         let mut sender = sender::Params::clone(&self.sender);
         sender.mtu_payload_max = payload as u16;
@@ -142,19 +142,19 @@ impl Params {
                 .map(|channel| channel.messages_per_packet_max)
                 .min()
                 .unwrap_or(1),
-            below: BELOW as u16,
-            around: AROUND,
+            wire_overhead: WIRE_OVERHEAD as u16,
+            datagram_overhead: DATAGRAM_OVERHEAD,
         }
     }
 }
 
 /// Bytes under a connection packet, for byte rates: IPv4 and UDP headers, netcode's prefix with a
 /// sequence of three bytes (16 million packets) and its tag, reliable's header.
-pub(super) const BELOW: usize = 28 + (1 + 3) + TAG_BYTES + HEADER_BYTES_MAX;
+pub(super) const WIRE_OVERHEAD: usize = 28 + (1 + 3) + TAG_BYTES + HEADER_BYTES_MAX;
 
 /// What a datagram adds to a connection packet at most: netcode's longest prefix and its tag, reliable's
 /// header.
-const AROUND: u16 = ((1 + 8) + TAG_BYTES + HEADER_BYTES_MAX) as u16;
+const DATAGRAM_OVERHEAD: u16 = ((1 + 8) + TAG_BYTES + HEADER_BYTES_MAX) as u16;
 
 /// Bytes of an IP packet that every link of IPv6 takes (RFC 8200, section 5).
 const EVERY_LINK: u16 = 1280;
