@@ -19,7 +19,7 @@ pub(super) struct Numbering {
     first_sequence: u32,
     /// Number of the next packet.
     next_number: u64,
-    traps: Traps,
+    skipped: SkippedSequences,
     /// False acknowledgements, and since when they are counted.
     false_acks: u32,
     counted_since: Timestamp,
@@ -37,28 +37,28 @@ pub(super) struct Place {
 pub(super) enum FalseAck {
     /// One packet with a false one, which anybody may have forged.
     Stray,
-    /// The peer makes them up.
-    Lie,
+    /// The peer acknowledges what it cannot have received.
+    Invented,
 }
 
 impl Numbering {
     /// From a first sequence that only `seed` tells.
     pub(super) fn drawn(seed: u64) -> Self {
-        let mut traps = Traps::new(seed);
-        let first = (traps.random.next() % 0x7fff_ffff) as u32 + 1;
-        Self::with_traps(first, traps)
+        let mut skipped = SkippedSequences::new(seed);
+        let first = (skipped.random.next() % 0x7fff_ffff) as u32 + 1;
+        Self::with_skipped(first, skipped)
     }
 
-    /// From this first sequence on; `seed` sets the traps.
+    /// From this first sequence on; `seed` decides which are left out.
     pub(super) fn starting_at(first_sequence: u32, seed: u64) -> Self {
-        Self::with_traps(first_sequence, Traps::new(seed))
+        Self::with_skipped(first_sequence, SkippedSequences::new(seed))
     }
 
-    fn with_traps(first_sequence: u32, traps: Traps) -> Self {
+    fn with_skipped(first_sequence: u32, skipped: SkippedSequences) -> Self {
         Self {
             first_sequence,
             next_number: 0,
-            traps,
+            skipped,
             false_acks: 0,
             counted_since: Timestamp::ZERO,
         }
@@ -70,8 +70,8 @@ impl Numbering {
 
     /// The place of the next packet.
     pub(super) fn take(&mut self) -> Place {
-        if self.traps.is_due() {
-            self.traps.set(self.next_sequence());
+        if self.skipped.is_due() {
+            self.skipped.set(self.next_sequence());
             self.next_number += 1;
         }
         let place = Place {
@@ -88,8 +88,8 @@ impl Numbering {
         if (header.ack, header.ack_bits) == (0, 0) {
             return Ok(());
         }
-        if self.traps.caught(header) {
-            return Err(FalseAck::Lie);
+        if self.skipped.are_acked_by(header) {
+            return Err(FalseAck::Invented);
         }
         let next = self.next_sequence();
         if header.ack != next && !is_more_recent(header.ack, next) {
@@ -100,7 +100,7 @@ impl Numbering {
         }
         self.false_acks += 1;
         Err(if self.false_acks > FALSE_ACKS_MAX {
-            FalseAck::Lie
+            FalseAck::Invented
         } else {
             FalseAck::Stray
         })
@@ -113,24 +113,24 @@ impl Numbering {
 
 /// Which sequences are left out.
 #[derive(Debug)]
-struct Traps {
+struct SkippedSequences {
     random: Random,
     packets_left: u32,
     recent: [Option<u32>; 4],
 }
 
-impl Traps {
+impl SkippedSequences {
     fn new(seed: u64) -> Self {
-        let mut traps = Self {
+        let mut skipped = Self {
             random: Random::new(seed),
             packets_left: 0,
             recent: [None; 4],
         };
-        traps.rest();
-        traps
+        skipped.rest();
+        skipped
     }
 
-    /// The next trap is 50 to 500 packets away.
+    /// The next one is 50 to 500 packets away.
     fn rest(&mut self) {
         self.packets_left = 50 + (self.random.next() % 451) as u32;
     }
@@ -146,8 +146,8 @@ impl Traps {
         self.rest();
     }
 
-    fn caught(&self, header: &Header) -> bool {
+    fn are_acked_by(&self, header: &Header) -> bool {
         let mut set = self.recent.iter().flatten();
-        set.any(|trap| header.acknowledges(*trap))
+        set.any(|sequence| header.acknowledges(*sequence))
     }
 }

@@ -24,7 +24,7 @@ use crate::time::{Deadline, Now, Timestamp, Wake};
 /// code ignores the acks of a packet without payload.
 pub(super) const KEEP_ALIVE: u8 = 0;
 
-/// How often a dialling session knocks.
+/// How often a dialling session says hello, until it is answered.
 const HELLO_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Packets in a row from outside the window, each the one after the last, that show another life of
@@ -45,7 +45,7 @@ pub struct Session {
     stats: Stats,
     owing: Owing,
     last_progress: Timestamp,
-    /// While dialling: when to knock next. Once after that: at once, because the peer waits for
+    /// While dialling: when the next hello leaves. Once after that: at once, because the peer waits for
     /// the acknowledgement of its first packet.
     hello_at: Option<Timestamp>,
     other_life: OtherLife,
@@ -117,7 +117,7 @@ impl Session {
             return Err(self.on_outside(now, header.sequence));
         }
         if let Err(ack) = self.numbering.judge(now, &header) {
-            if ack == FalseAck::Lie {
+            if ack == FalseAck::Invented {
                 self.life.close(CloseReason::ProtocolViolation);
             }
             return Err(Reject::BadAck);

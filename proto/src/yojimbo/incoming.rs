@@ -34,7 +34,7 @@ pub(super) struct Incoming {
     unwritten: Unwritten,
     /// The time that counts against gaps.
     presence: Presence,
-    misfits: Misfits,
+    mismatched: MismatchedFragments,
     /// Newest packet heard, refused ones too: what its successor acknowledges is not late.
     newest_heard: Option<u16>,
     /// Newest packet taken.
@@ -70,7 +70,7 @@ impl Incoming {
             ack: params.ack,
             unwritten: Unwritten::default(),
             presence: Presence::new(now.mono),
-            misfits: Misfits::default(),
+            mismatched: MismatchedFragments::default(),
             newest_heard: None,
             newest_taken: None,
             stats: Stats::default(),
@@ -103,7 +103,7 @@ impl Incoming {
                 stats.packets_duplicate += u64::from(late);
                 if error == DatagramError::BadFragment {
                     self.presence.on_heard(now.mono, PACKET_EVERY_MAX);
-                    self.misfits.note(self.presence.now());
+                    self.mismatched.note(self.presence.now());
                 }
                 return Err(Trouble::Reject(error.into()));
             }
@@ -113,7 +113,7 @@ impl Incoming {
             return Ok(None);
         };
         if is_fragment {
-            self.misfits = Misfits::default();
+            self.mismatched = MismatchedFragments::default();
         }
         let is_next = advance(&mut self.newest_heard, header.sequence) == Step::Next;
         on_acks(header, is_next).map_err(|FalseAck| Trouble::Broken(Reject::BadAck))?;
@@ -189,7 +189,8 @@ impl Incoming {
     /// Whether the peer has left a gap open for too long, although its packets arrive; or cuts large
     /// ones in another way than we put them together, and so never closes one.
     pub(super) fn is_stalled(&self) -> bool {
-        self.misfits.lasted() >= MISFITS_MAX || self.channels.stall(self.presence.now()).is_some()
+        self.mismatched.lasted() >= MISMATCHED_MAX
+            || self.channels.stall(self.presence.now()).is_some()
     }
 
     pub(super) fn fill_stats(&self, stats: &mut Stats) {
@@ -264,12 +265,12 @@ fn worth(
 /// A row of fragments that cannot be ours: when the first and the last of them came, on the clock that
 /// counts against the peer. A packet that is put together in between ends the row.
 #[derive(Debug, Default)]
-struct Misfits(Option<(Timestamp, Timestamp)>);
+struct MismatchedFragments(Option<(Timestamp, Timestamp)>);
 
-impl Misfits {
+impl MismatchedFragments {
     /// One more came; long after the last it begins a new row.
     fn note(&mut self, at: Timestamp) {
-        let row = self.0.filter(|(_, last)| at - MISFIT_EVERY_MAX <= *last);
+        let row = self.0.filter(|(_, last)| at - MISMATCH_EVERY_MAX <= *last);
         self.0 = Some((row.map_or(at, |(first, _)| first), at));
     }
 
@@ -279,11 +280,11 @@ impl Misfits {
     }
 }
 
-/// A row of misfits has none further apart.
-const MISFIT_EVERY_MAX: Duration = Duration::from_secs(2);
+/// Further apart than this they are no row.
+const MISMATCH_EVERY_MAX: Duration = Duration::from_secs(2);
 
 /// A row of them lasts so long at most, as a gap does.
-const MISFITS_MAX: Duration = Duration::from_secs(10);
+const MISMATCHED_MAX: Duration = Duration::from_secs(10);
 
 /// Where a packet stands among those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

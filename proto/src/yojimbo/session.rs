@@ -37,7 +37,7 @@ pub struct Session {
     outgoing: Outgoing,
     owing: Owing,
     events: VecDeque<Event>,
-    identity: Who,
+    identity: ClientIdentity,
     /// Slot and client id of a server's peer, given back when the session closes.
     seat: Option<Seat>,
     /// What it began with.
@@ -63,7 +63,7 @@ enum Phase {
 }
 
 #[derive(Debug, Default)]
-struct Who {
+struct ClientIdentity {
     client_id: Option<u64>,
     user_data: Option<super::netcode::token::UserData>,
 }
@@ -77,7 +77,7 @@ impl Session {
             user_data,
             ..
         } = seated;
-        let identity = Who {
+        let identity = ClientIdentity {
             client_id: Some(seat.client_id()),
             user_data: Some(user_data),
         };
@@ -118,7 +118,7 @@ impl Session {
             outgoing: Outgoing::new(now, &params, seed),
             owing: Owing::new(now.mono),
             events: VecDeque::new(),
-            identity: Who::default(),
+            identity: ClientIdentity::default(),
             seat: None,
             seed,
             link_origin,
