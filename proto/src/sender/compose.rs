@@ -3,10 +3,10 @@
 
 use super::copy_selector::CopySelector;
 use super::outbox::{Entry, Outbox};
-use super::unreliable::Fleeting;
+use super::unreliable::UnreliableQueue;
 use super::*;
 
-impl Queue {
+impl LaneQueue {
     fn turn(&self, framing: &Framing) -> Turn {
         match self {
             Self::Unreliable(_) => Turn::Unreliable,
@@ -81,14 +81,14 @@ impl Sender {
         let before = plan.messages.len();
         let turn = self.lanes[lane].turn(&self.framing);
         let all = match &mut self.lanes[lane] {
-            Queue::Unreliable(queue) => room.take_fleeting(plan, number, queue),
-            Queue::Reliable(_) if turn == Turn::Bulk && !bulk_open => true,
-            Queue::Reliable(outbox) if outbox.is_block_next(old.is_some()) => {
+            LaneQueue::Unreliable(queue) => room.take_unreliable(plan, number, queue),
+            LaneQueue::Reliable(_) if turn == Turn::Bulk && !bulk_open => true,
+            LaneQueue::Reliable(outbox) if outbox.is_block_next(old.is_some()) => {
                 room.take_fragment(plan, number, outbox, old.is_some());
                 plan.is_bulk |= plan.fragment.is_some();
                 true
             }
-            Queue::Reliable(outbox) => match old {
+            LaneQueue::Reliable(outbox) => match old {
                 None => room.take_due(plan, number, outbox, outbox.first_due(), |_| false),
                 Some(old) => self.take_old(number, old, room),
             },
@@ -102,7 +102,7 @@ impl Sender {
 
     /// What a probe repeats of a reliable lane: what last left by `old`, with what is due anyway.
     fn take_old(&mut self, lane: Channel, old: Timestamp, room: &mut Room) -> bool {
-        let Queue::Reliable(outbox) = &mut self.lanes[usize::from(lane)] else {
+        let LaneQueue::Reliable(outbox) = &mut self.lanes[usize::from(lane)] else {
             return true;
         };
         let goes_on = self.probes.go_on();
@@ -134,7 +134,7 @@ impl Sender {
         // Without an answer to a probe nobody knows which message is missing: take turns.
         let in_turns = self.probes.are_unanswered();
         for (lane, queue) in self.lanes.iter_mut().enumerate() {
-            if let Queue::Reliable(outbox) = queue
+            if let LaneQueue::Reliable(outbox) = queue
                 && !outbox.is_bulk(&room.framing)
             {
                 room.take_copies(
@@ -154,8 +154,8 @@ impl Sender {
             let lanes = &self.lanes;
             self.plan.messages.sort_unstable_by_key(|planned| {
                 let base = match &lanes[usize::from(planned.lane)] {
-                    Queue::Reliable(outbox) => outbox.base(),
-                    Queue::Unreliable(queue) => queue.base(),
+                    LaneQueue::Reliable(outbox) => outbox.base(),
+                    LaneQueue::Unreliable(queue) => queue.base(),
                 };
                 (planned.lane, planned.id.wrapping_sub(base))
             });
@@ -329,7 +329,7 @@ impl Room {
         }
     }
 
-    fn take_fleeting(&mut self, plan: &mut Plan, lane: Channel, queue: &Fleeting) -> bool {
+    fn take_unreliable(&mut self, plan: &mut Plan, lane: Channel, queue: &UnreliableQueue) -> bool {
         for index in 0.. {
             let Some(length) = queue.length(index) else {
                 break;

@@ -115,16 +115,16 @@ impl Sender {
     fn has_backlog(&self) -> bool {
         let enough = BACKLOG * usize::from(self.framing.datagram);
         self.lanes.iter().any(|queue| match queue {
-            Queue::Reliable(outbox) => outbox.fresh_bytes() > enough,
-            Queue::Unreliable(_) => false,
+            LaneQueue::Reliable(outbox) => outbox.fresh_bytes() > enough,
+            LaneQueue::Unreliable(_) => false,
         })
     }
 
     /// Messages wait for a block that goes alone.
     fn is_held_up(&self) -> bool {
         self.lanes.iter().any(|queue| match queue {
-            Queue::Reliable(outbox) => outbox.is_held_up(),
-            Queue::Unreliable(_) => false,
+            LaneQueue::Reliable(outbox) => outbox.is_held_up(),
+            LaneQueue::Unreliable(_) => false,
         })
     }
 

@@ -86,7 +86,7 @@ impl Sender {
     fn give_back(&mut self) {
         self.in_flight.give_back();
         for queue in &mut self.lanes {
-            if let Queue::Reliable(outbox) = queue {
+            if let LaneQueue::Reliable(outbox) = queue {
                 outbox.give_back();
             }
         }
@@ -178,11 +178,10 @@ impl Sender {
             return false;
         }
         let lanes = &self.lanes;
-        let messages = self
-            .plan
-            .messages
-            .iter()
-            .filter(|planned| matches!(lanes[usize::from(planned.lane)], Queue::Reliable(_)));
+        let messages =
+            self.plan.messages.iter().filter(|planned| {
+                matches!(lanes[usize::from(planned.lane)], LaneQueue::Reliable(_))
+            });
         let items = messages.map(|planned| Item {
             lane: planned.lane,
             fragment: 0,
@@ -211,7 +210,7 @@ impl Sender {
         let mut news = News::default();
         for planned in &self.plan.messages {
             match &mut self.lanes[usize::from(planned.lane)] {
-                Queue::Reliable(outbox) => {
+                LaneQueue::Reliable(outbox) => {
                     let Some(entry) = outbox.get(planned.id) else {
                         continue;
                     };
@@ -228,7 +227,7 @@ impl Sender {
                     }
                     outbox.on_sent(planned.id, number);
                 }
-                Queue::Unreliable(queue) => {
+                LaneQueue::Unreliable(queue) => {
                     queue.pop();
                     news.prompts = true;
                     self.counters.messages_sent_unreliable += 1;
@@ -243,7 +242,7 @@ impl Sender {
         let Some(fragment) = self.plan.fragment else {
             return false;
         };
-        let Queue::Reliable(outbox) = &mut self.lanes[usize::from(fragment.lane)] else {
+        let LaneQueue::Reliable(outbox) = &mut self.lanes[usize::from(fragment.lane)] else {
             return false;
         };
         let is_first = outbox.get(fragment.id).is_some_and(|it| it.sends == 0);
@@ -301,13 +300,13 @@ impl Sender {
         let mut due = Due::default();
         for queue in &self.lanes {
             match queue {
-                Queue::Reliable(outbox) if outbox.is_due() => {
+                LaneQueue::Reliable(outbox) if outbox.is_due() => {
                     let is_bulk = outbox.is_bulk(&self.framing);
                     due.bulk |= is_bulk;
                     due.messages |= !is_bulk;
                 }
-                Queue::Reliable(_) => {}
-                Queue::Unreliable(queue) => due.messages |= !queue.is_empty(),
+                LaneQueue::Reliable(_) => {}
+                LaneQueue::Unreliable(queue) => due.messages |= !queue.is_empty(),
             }
         }
         due

@@ -66,7 +66,7 @@ use in_flight::{Departure, Fate, InFlight, Item};
 use outbox::Outbox;
 use pace::Pace;
 use probes::Probes;
-use unreliable::Fleeting;
+use unreliable::UnreliableQueue;
 
 /// The outgoing half of one session.
 #[derive(Debug)]
@@ -75,7 +75,7 @@ pub struct Sender {
     framing: Framing,
 
     // What is to go, and what the next packet takes of it.
-    lanes: Vec<Queue>,
+    lanes: Vec<LaneQueue>,
     /// A lane with something due that found no room in the last packet.
     crowded_out: Option<Channel>,
     plan: Plan,
@@ -110,9 +110,9 @@ pub struct Sender {
 }
 
 #[derive(Debug)]
-enum Queue {
+enum LaneQueue {
     Reliable(Outbox),
-    Unreliable(Fleeting),
+    Unreliable(UnreliableQueue),
 }
 
 /// What goes into the packet that is due.
@@ -195,8 +195,8 @@ impl Sender {
     /// Nothing queued, nothing sent. At most 64 lanes.
     pub fn new(now: Timestamp, params: Arc<Params>, framing: Framing, lanes: &[Lane]) -> Self {
         let queue = |lane: &Lane| match *lane {
-            Lane::Reliable { blocks, window } => Queue::Reliable(Outbox::new(window, blocks)),
-            Lane::Unreliable => Queue::Unreliable(Fleeting::default()),
+            Lane::Reliable { blocks, window } => LaneQueue::Reliable(Outbox::new(window, blocks)),
+            Lane::Unreliable => LaneQueue::Unreliable(UnreliableQueue::default()),
         };
         Self {
             framing,
@@ -252,21 +252,23 @@ impl Sender {
         let is_block = form == Form::Block || payload.len() > inline;
         let max = match queue {
             _ if !is_block => inline,
-            Queue::Reliable(outbox) => outbox.block_max().unwrap_or(inline.min(params.inline_max)),
-            Queue::Unreliable(_) => inline.min(params.inline_max),
+            LaneQueue::Reliable(outbox) => {
+                outbox.block_max().unwrap_or(inline.min(params.inline_max))
+            }
+            LaneQueue::Unreliable(_) => inline.min(params.inline_max),
         };
         if payload.len() > max {
             let size = payload.len();
             return Err(SendError::TooLarge { size, max });
         }
         match queue {
-            Queue::Reliable(outbox) => {
+            LaneQueue::Reliable(outbox) => {
                 if !outbox.has_room(params.outbox_bytes_max) {
                     return Err(SendError::Full);
                 }
                 outbox.push(now, payload, is_block);
             }
-            Queue::Unreliable(queue) => {
+            LaneQueue::Unreliable(queue) => {
                 let (messages, bytes) =
                     (params.unreliable_messages_max, params.unreliable_bytes_max);
                 self.counters.unreliable_dropped += queue.push(payload, messages, bytes);
@@ -279,8 +281,8 @@ impl Sender {
     /// Whether every reliable lane would take another message of any legal size.
     pub fn has_room(&self) -> bool {
         self.lanes.iter().all(|queue| match queue {
-            Queue::Reliable(outbox) => outbox.has_room(self.params.outbox_bytes_max),
-            Queue::Unreliable(_) => true,
+            LaneQueue::Reliable(outbox) => outbox.has_room(self.params.outbox_bytes_max),
+            LaneQueue::Unreliable(_) => true,
         })
     }
 
@@ -288,8 +290,8 @@ impl Sender {
     pub fn held(&self) -> usize {
         let held = self.lanes.iter().map(|queue| {
             let (bytes, messages) = match queue {
-                Queue::Reliable(outbox) => (outbox.held_bytes(), outbox.len()),
-                Queue::Unreliable(queue) => queue.held(),
+                LaneQueue::Reliable(outbox) => (outbox.held_bytes(), outbox.len()),
+                LaneQueue::Unreliable(queue) => queue.held(),
             };
             bytes + messages * MESSAGE_OVERHEAD
         });
@@ -301,8 +303,8 @@ impl Sender {
     pub fn release(&mut self) {
         for queue in &mut self.lanes {
             match queue {
-                Queue::Reliable(outbox) => outbox.release_all(),
-                Queue::Unreliable(queue) => *queue = Fleeting::default(),
+                LaneQueue::Reliable(outbox) => outbox.release_all(),
+                LaneQueue::Unreliable(queue) => *queue = UnreliableQueue::default(),
             }
         }
     }
@@ -315,8 +317,8 @@ impl Sender {
     /// Bytes of a planned message, in two pieces where the queue's ring wraps.
     pub fn payload(&self, message: Planned) -> (&[u8], &[u8]) {
         let payload = match self.lanes.get(usize::from(message.lane)) {
-            Some(Queue::Reliable(outbox)) => outbox.payload(message.id),
-            Some(Queue::Unreliable(queue)) => queue.payload(message.id),
+            Some(LaneQueue::Reliable(outbox)) => outbox.payload(message.id),
+            Some(LaneQueue::Unreliable(queue)) => queue.payload(message.id),
             None => None,
         };
         payload.unwrap_or_default()
@@ -325,8 +327,8 @@ impl Sender {
     /// Bytes of a planned fragment.
     pub fn fragment_payload(&self, fragment: Fragment) -> (&[u8], &[u8]) {
         let payload = match self.lanes.get(usize::from(fragment.lane)) {
-            Some(Queue::Reliable(outbox)) => outbox.fragment(fragment.id, fragment.index),
-            Some(Queue::Unreliable(_)) | None => None,
+            Some(LaneQueue::Reliable(outbox)) => outbox.fragment(fragment.id, fragment.index),
+            Some(LaneQueue::Unreliable(_)) | None => None,
         };
         payload.unwrap_or_default()
     }
@@ -363,8 +365,8 @@ impl Sender {
     /// Everything pushed was acknowledged, or sent if unreliable.
     pub fn is_drained(&self) -> bool {
         self.lanes.iter().all(|queue| match queue {
-            Queue::Reliable(outbox) => outbox.is_empty(),
-            Queue::Unreliable(queue) => queue.is_empty(),
+            LaneQueue::Reliable(outbox) => outbox.is_empty(),
+            LaneQueue::Unreliable(queue) => queue.is_empty(),
         })
     }
 
@@ -379,8 +381,8 @@ impl Sender {
     /// Since when the oldest message without acknowledgement waits.
     pub fn oldest_unacked_since(&self) -> Option<Timestamp> {
         let oldest = self.lanes.iter().filter_map(|queue| match queue {
-            Queue::Reliable(outbox) => outbox.oldest_pushed_at(),
-            Queue::Unreliable(_) => None,
+            LaneQueue::Reliable(outbox) => outbox.oldest_pushed_at(),
+            LaneQueue::Unreliable(_) => None,
         });
         oldest.min()
     }
@@ -417,7 +419,7 @@ impl Sender {
         stats.datagram_bytes = self.datagram() + self.framing.datagram_overhead;
         let (mut messages, mut bytes) = (0, 0);
         for queue in &self.lanes {
-            if let Queue::Reliable(outbox) = queue {
+            if let LaneQueue::Reliable(outbox) = queue {
                 messages += outbox.unacked();
                 bytes += outbox.held_bytes();
             }

@@ -44,7 +44,7 @@ impl Sender {
             }
         }
         for item in self.in_flight.items(number) {
-            if let Some(Queue::Reliable(outbox)) = self.lanes.get_mut(usize::from(item.lane)) {
+            if let Some(LaneQueue::Reliable(outbox)) = self.lanes.get_mut(usize::from(item.lane)) {
                 let is_news = outbox.on_acked(item.id, item.fragment);
                 self.counters.messages_acked += u64::from(is_news);
             }
@@ -55,7 +55,7 @@ impl Sender {
     /// Who takes larger datagrams than the wire has is of our make, and takes more at once as well.
     fn widen(&mut self) {
         for queue in &mut self.lanes {
-            if let Queue::Reliable(outbox) = queue {
+            if let LaneQueue::Reliable(outbox) = queue {
                 outbox.widen(self.params.wide_window);
             }
         }
@@ -74,7 +74,7 @@ impl Sender {
     pub fn on_ack_end(&mut self, now: Timestamp) {
         self.detect_loss(now);
         for queue in &mut self.lanes {
-            if let Queue::Reliable(outbox) = queue {
+            if let LaneQueue::Reliable(outbox) = queue {
                 outbox.release();
             }
         }
@@ -118,7 +118,7 @@ impl Sender {
     /// What a packet carried is under way in one packet less.
     fn give_back_items(&mut self, number: u64) {
         for item in self.in_flight.items(number) {
-            if let Some(Queue::Reliable(outbox)) = self.lanes.get_mut(usize::from(item.lane)) {
+            if let Some(LaneQueue::Reliable(outbox)) = self.lanes.get_mut(usize::from(item.lane)) {
                 outbox.on_lost(item.id, item.fragment);
             }
         }

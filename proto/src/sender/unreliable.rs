@@ -6,14 +6,14 @@ use crate::ring;
 
 /// Messages that wait for their one packet.
 #[derive(Debug, Default)]
-pub(super) struct Fleeting {
+pub(super) struct UnreliableQueue {
     /// Id of `lengths[0]`; ids exist only between a plan and its packet.
     base: u16,
     lengths: VecDeque<u32>,
     bytes: VecDeque<u8>,
 }
 
-impl Fleeting {
+impl UnreliableQueue {
     /// Adds a message; returns how many older ones were dropped for it.
     pub(super) fn push(&mut self, payload: &[u8], messages_max: usize, bytes_max: usize) -> u64 {
         let mut dropped = 0;

@@ -504,7 +504,7 @@ fn probes_without_an_answer_say_every_message_again() {
 
 /// What the first lane has room for.
 fn kept_bytes(sender: &Sender) -> usize {
-    let Queue::Reliable(outbox) = &sender.lanes[0] else {
+    let LaneQueue::Reliable(outbox) = &sender.lanes[0] else {
         panic!("lane 0 is reliable");
     };
     outbox.capacity_bytes()
@@ -555,7 +555,7 @@ fn an_idle_sender_is_small() {
     let now = Timestamp::ZERO;
     let framing = crate::sim::peer::FRAMING;
     let sender = Sender::new(now, Arc::new(Params::default()), framing, &LANES);
-    let lanes = sender.lanes.capacity() * size_of::<Queue>();
+    let lanes = sender.lanes.capacity() * size_of::<LaneQueue>();
     let total = size_of::<Sender>() + lanes;
     assert!(total <= 896, "{total} bytes, {lanes} of them for lanes");
 }
