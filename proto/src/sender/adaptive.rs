@@ -35,8 +35,8 @@ pub(super) struct Adaptive {
     floor_since: Option<Timestamp>,
     /// What was delivered when bad mode began, in bytes a second.
     peak: f64,
-    /// Somebody else fills the queue: messages at the good rate, bulk by loss.
-    relief: bool,
+    /// Somebody else fills the queue: messages go at the good rate, bulk goes by loss, as a TCP would.
+    is_competing: bool,
     /// A queue before this is still somebody else's.
     not_ours_until: Timestamp,
     lost_lately: bool,
@@ -70,7 +70,7 @@ impl Adaptive {
             low_since: None,
             floor_since: None,
             peak: 0.0,
-            relief: false,
+            is_competing: false,
             not_ours_until: Timestamp::ZERO,
             lost_lately: false,
             losses: LossWindows::new(now),
@@ -87,7 +87,7 @@ impl Adaptive {
 
     /// Copies are not what a queue needs, unless it is somebody else's.
     pub(super) fn allows_copies(&self) -> bool {
-        self.mode() == Mode::Good || self.relief
+        self.mode() == Mode::Good || self.is_competing
     }
 
     pub(super) fn on_idle(&mut self, now: Timestamp) {
@@ -113,14 +113,14 @@ impl Adaptive {
 
     pub(super) fn is_slow(&self) -> bool {
         // While bulk or copies are there to be cut, messages keep their rate.
-        self.switch.mode() == Mode::Bad && !self.relief && !self.by_bulk && !self.by_copies
+        self.switch.mode() == Mode::Bad && !self.is_competing && !self.by_bulk && !self.by_copies
     }
 
     pub(super) fn on_rtt(&mut self, now: Timestamp, rtt: Sample, copies: Copies, params: &Params) {
         let queue = self.queue(now, rtt, params);
         let reading = self.read(now, queue, copies, params);
-        if self.relief {
-            self.while_relieved(reading, params);
+        if self.is_competing {
+            self.while_competing(reading, params);
         } else if self.mode() == Mode::Good {
             self.while_good(reading, params);
         } else {
@@ -196,7 +196,7 @@ impl Adaptive {
         self.peak = self.bulk.peak();
         self.losses.on_bad(!queue.stands);
         if queue.stands && now < self.not_ours_until {
-            self.relief = true;
+            self.is_competing = true;
             return;
         }
         self.bulk.cut(params);
@@ -207,7 +207,7 @@ impl Adaptive {
         let Reading {
             now, step, queue, ..
         } = reading;
-        if self.losses.acquits() {
+        if self.losses.tolerate_as_not_ours() {
             self.return_to_good(now, params);
             return;
         }
@@ -254,7 +254,7 @@ impl Adaptive {
         }
         let since = *self.floor_since.get_or_insert(now);
         if now.since(since) >= (8 * step).max(Duration::from_secs(2)) {
-            self.relief = true;
+            self.is_competing = true;
             let again = if self.bulk.is_limited() { 10 } else { 60 };
             self.not_ours_until = now + Duration::from_secs(again);
             self.low_since = None;
@@ -262,7 +262,7 @@ impl Adaptive {
         }
     }
 
-    fn while_relieved(&mut self, reading: Reading, params: &Params) {
+    fn while_competing(&mut self, reading: Reading, params: &Params) {
         let Reading {
             now, step, queue, ..
         } = reading;
@@ -271,7 +271,7 @@ impl Adaptive {
         } else if now.since(*self.low_since.get_or_insert(now))
             > 2 * step + Duration::from_millis(200)
         {
-            self.relief = false;
+            self.is_competing = false;
             self.return_to_good(now, params);
             return;
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::time::Timestamp;
 
 use super::ack_timer::LARGE_PACKET_BYTES;
-use super::overflow::{Brim, Losses};
+use super::overflow::{Losses, ShortQueue};
 use super::params::Params;
 use super::queueing::Queue;
 
@@ -19,19 +19,20 @@ pub(super) struct Bulk {
     /// Bulk is waiting for the rate; else acknowledgements say nothing about the path's.
     is_limited: bool,
     limited_at: Timestamp,
-    /// Growing by shares per round trip, until the first sign of a queue.
-    starting: bool,
+    /// Growing by a factor per round trip, until the first sign of a queue.
+    in_slow_start: bool,
     grown_at: Timestamp,
-    /// Growth steps without any queue: the longer, the faster the search.
-    calm: u32,
-    /// What was delivered when a queue was met last.
+    /// Steps of growth without any queue: the more, the larger they get.
+    steps_without_queue: u32,
+    /// What was delivered when the path was last found full: where slow start is over, as at a TCP's
+    /// ssthresh. Zero before that.
     ceiling: f64,
-    /// Growth steps above that without the first sign of a queue.
-    clear: u32,
+    /// Steps of growth above that without a sign of a queue.
+    steps_above_ceiling: u32,
     /// Acknowledgements in a row that were late, as behind a queue.
     late: u8,
     losses: Losses,
-    brim: Brim,
+    short_queue: ShortQueue,
     metered_from: Option<Timestamp>,
     metered_bytes: f64,
     /// Delivered rates of the last spans, newest last.
@@ -64,14 +65,14 @@ impl Bulk {
             packet: 0.0,
             is_limited: false,
             limited_at: now,
-            starting: true,
+            in_slow_start: true,
             grown_at: now,
-            calm: 0,
+            steps_without_queue: 0,
             ceiling: 0.0,
-            clear: 0,
+            steps_above_ceiling: 0,
             late: 0,
             losses: Losses::default(),
-            brim: Brim::default(),
+            short_queue: ShortQueue::default(),
             metered_from: None,
             metered_bytes: 0.0,
             delivered: [0.0; 4],
@@ -160,26 +161,28 @@ impl Bulk {
         }
         let path = self.look(now, step, queue, params);
         if path.is_end {
-            self.meet_end(&path, params);
+            self.on_path_full(&path, params);
             self.grown_at = now + step;
             self.losses.rest_until(now + 2 * step);
         }
         if now.since(self.grown_at) < step || now < self.grown_at {
             return;
         }
-        if self.starting && path.is_late {
+        if self.in_slow_start && path.is_late {
             // The next ones tell whether that is a queue.
             return;
         }
         self.grown_at = now;
         let best = self.best_delivered();
-        if self.starting {
-            self.multiply(best, params);
+        if self.in_slow_start {
+            self.slow_start(best, params);
         } else {
-            self.climb(&path, queue, params);
+            self.avoid_congestion(&path, queue, params);
         }
         if best > 0.0 {
-            self.rate = self.rate.min((AHEAD_MAX * best).max(params.bulk_start));
+            self.rate = self
+                .rate
+                .min((RATE_TO_DELIVERED_MAX * best).max(params.bulk_start));
         }
         self.rate = self.rate.min(params.bulk_max);
     }
@@ -192,20 +195,20 @@ impl Bulk {
         // What the path loses anyway was carried to where it got lost.
         let share = f64::from(1.0 - self.losses.usual());
         let carried = best / share;
-        let fills = self.brim.rises(now, step, self.rate, queue);
-        let is_full = self.brim.is_near(self.rate, queue);
-        let overflows = self.losses.rise(now, step, is_full);
+        let fills = self.short_queue.fills(now, step, self.rate, queue);
+        let is_full = self.short_queue.is_half_full(self.rate, queue);
+        let overflows = self.losses.have_risen(now, step, is_full);
         if overflows {
-            self.brim.overflowed(now + 4 * step, carried);
+            self.short_queue.on_overflow(now + 4 * step, carried);
         }
         Path {
             is_late,
             is_queue,
-            is_end: best > 0.0 && (overflows || fills || self.starting && is_queue),
+            is_end: best > 0.0 && (overflows || fills || self.in_slow_start && is_queue),
             is_met: is_queue || overflows || is_full,
             carried,
             // A path that is merely full delivers evenly; others delivered most a moment ago.
-            end: if self.starting || overflows {
+            end: if self.in_slow_start || overflows {
                 carried
             } else {
                 self.usually_delivered() / share
@@ -214,14 +217,14 @@ impl Bulk {
         }
     }
 
-    /// Until an end was met. It goes on while the path delivers what it is sent: half of it, a round trip
-    /// later, while doubling. Where an end was met, with care, until it is some way below.
-    fn multiply(&mut self, best: f64, params: &Params) {
-        let is_near_end = self.rate < DISPROVED * self.ceiling;
+    /// Until the path was found full. It goes on while the path delivers what it is sent: half of it, a
+    /// round trip later, while doubling. Near where it was full before, by less.
+    fn slow_start(&mut self, best: f64, params: &Params) {
+        let is_near_end = self.rate < CEILING_DISPROVED * self.ceiling;
         let (times, enough) = if is_near_end {
-            (AGAIN, AGAIN_WITH)
+            (REGROWTH, REGROW_DELIVERED_MIN)
         } else {
-            (2.0, DOUBLE_WITH)
+            (2.0, DOUBLE_DELIVERED_MIN)
         };
         // Before anything of that is known, once at most.
         let unknown = best == 0.0 && self.rate <= params.bulk_start;
@@ -230,20 +233,20 @@ impl Bulk {
         }
     }
 
-    /// Afterwards: step by step, faster while no queue shows.
-    fn climb(&mut self, path: &Path, queue: Queue, params: &Params) {
-        self.calm = if queue.delay < queue.low {
-            self.calm + 1
+    /// After slow start: step by step, in larger steps while no queue shows.
+    fn avoid_congestion(&mut self, path: &Path, queue: Queue, params: &Params) {
+        self.steps_without_queue = if queue.delay < queue.low {
+            self.steps_without_queue + 1
         } else {
             0
         };
-        let haste = (1.0 + f64::from(self.calm) / 10.0).min(HASTE_MAX);
+        let speedup = (1.0 + f64::from(self.steps_without_queue) / 10.0).min(SPEEDUP_MAX);
         let step = (STEP_SHARE * self.rate).clamp(STEP_MIN, params.bulk_step);
         // A rate that is not used, because the window is, is not found to be too low.
-        if self.rate < USED * path.carried {
-            self.rate += haste * (step + params.bulk_growth * self.rate);
+        if self.rate < RATE_USED * path.carried {
+            self.rate += speedup * (step + params.bulk_growth * self.rate);
         }
-        self.look_anew(path.is_met || path.passed < PASSED * self.ceiling);
+        self.resume_slow_start(path.is_met || path.passed < DELIVERED_ABOVE_CEILING * self.ceiling);
     }
 
     /// Whether the present delay is more than chance mostly is.
@@ -273,49 +276,49 @@ impl Bulk {
     /// Late acknowledgements in a row that are a queue: of packets of several datagrams fewer, as a queue has
     /// room for fewer of them.
     fn samples_of_a_queue(&self) -> u8 {
-        let packets = f64::from(SIGN) * DATAGRAM / self.packet.max(1.0);
-        (packets as u8).clamp(1, SIGN)
+        let packets = f64::from(QUEUE_SAMPLES) * DATAGRAM / self.packet.max(1.0);
+        (packets as u8).clamp(1, QUEUE_SAMPLES)
     }
 
     /// And as many to stop for one. Where an end was met the path is known, and no more is asked than that the
     /// queue stands for its time.
     pub(super) fn samples_to_stop(&self) -> u8 {
-        if self.starting {
+        if self.in_slow_start {
             self.samples_of_a_queue()
         } else {
             0
         }
     }
 
-    /// The path carried no more than that: goes on with some of it.
-    fn meet_end(&mut self, path: &Path, params: &Params) {
+    /// The path carries no more: goes on with a part of what it carried.
+    fn on_path_full(&mut self, path: &Path, params: &Params) {
         // Where no queue is felt, none has to drain.
         let keep = if path.is_queue {
             params.bulk_return
         } else {
-            KEEP
+            KEPT_WITHOUT_QUEUE
         };
-        self.starting = false;
-        self.clear = 0;
-        self.calm = 0;
+        self.in_slow_start = false;
+        self.steps_above_ceiling = 0;
+        self.steps_without_queue = 0;
         self.ceiling = path.end;
         self.rate = self.rate.min(keep * path.end).max(params.bulk_min);
     }
 
-    /// Where a queue was met last, more than that passes now without one, for some round trips: what
-    /// was met there was not the path's end, or the path is another one.
-    fn look_anew(&mut self, is_met: bool) {
-        if is_met || self.rate < CLEAR_ABOVE * self.ceiling {
-            self.clear = 0;
+    /// More comes through than where the path was last found full, without a queue, for some round trips:
+    /// it was not full then, or it is another path.
+    fn resume_slow_start(&mut self, is_met: bool) {
+        if is_met || self.rate < ABOVE_CEILING * self.ceiling {
+            self.steps_above_ceiling = 0;
             return;
         }
-        self.clear += 1;
-        self.starting = self.clear >= CLEAR_STEPS;
+        self.steps_above_ceiling += 1;
+        self.in_slow_start = self.steps_above_ceiling >= STEPS_ABOVE_CEILING;
     }
 
     /// The path turned bad.
     pub(super) fn cut(&mut self, params: &Params) {
-        self.calm = 0;
+        self.steps_without_queue = 0;
         if !self.is_limited {
             return;
         }
@@ -327,7 +330,7 @@ impl Bulk {
         };
         self.ceiling = best.max(delivered);
         self.rate = (params.bulk_cut * delivered).max(params.bulk_min);
-        self.starting = false;
+        self.in_slow_start = false;
     }
 
     /// It is still bad although we cut.
@@ -379,7 +382,7 @@ impl Bulk {
             let tcp = 1.22 * DATAGRAM / (rtt.max(1e-3) * loss.sqrt());
             let least = (params.bulk_cut * self.rate).max(params.bulk_min);
             self.rate = self.rate.min(tcp.max(least));
-            self.starting = false;
+            self.in_slow_start = false;
         }
     }
 
@@ -400,44 +403,46 @@ impl Bulk {
     }
 }
 
-/// Late acknowledgements in a row that are a queue: at a low rate a moment has one or two round trips, of which
-/// the smallest says little. HyStart++ takes as many (RFC 9406, section 4.3: N_RTT_SAMPLE).
-const SIGN: u8 = 8;
+/// Late acknowledgements in a row that are a queue: at a low rate the time over which round trips are compared
+/// has one or two of them, of which the smallest says little. HyStart++ takes as many (RFC 9406, section 4.3: N_RTT_SAMPLE).
+const QUEUE_SAMPLES: u8 = 8;
 
 /// What is kept of the delivered rate where no queue has to drain.
-const KEEP: f64 = 0.95;
+const KEPT_WITHOUT_QUEUE: f64 = 0.95;
 
-/// So far above the last ceiling, a path at its end would show a queue within a few round trips.
-const CLEAR_ABOVE: f64 = 1.1;
+/// At this many times the ceiling, a path that is full would show a queue within a few round trips.
+const ABOVE_CEILING: f64 = 1.1;
 
-/// And so much of it must have come through: a rate that the window keeps from being used shows nothing.
-const PASSED: f64 = 1.04;
+/// And this many times the ceiling must have come through: a rate that the window keeps from being used
+/// shows nothing.
+const DELIVERED_ABOVE_CEILING: f64 = 1.04;
 
-/// Round trips without one before the rate grows by shares again.
-const CLEAR_STEPS: u32 = 3;
+/// Round trips without one before slow start resumes.
+const STEPS_ABOVE_CEILING: u32 = 3;
 
-/// By this much then, and no more: the path's end was near once, and at twice what it takes, every packet
-/// that is made of several datagrams breaks.
-const AGAIN: f64 = 1.125;
+/// The factor of a slow start that resumed near the ceiling: at twice what the path takes, every packet that
+/// is made of several datagrams is lost.
+const REGROWTH: f64 = 1.125;
 
-/// Share of the rate that must have come through for that, and for doubling, where a round trip ago it was
-/// half of it.
-const AGAIN_WITH: f64 = 0.8;
-const DOUBLE_WITH: f64 = 0.35;
+/// Share of the rate that must have come through for that, and for doubling: the rate of a round trip ago was
+/// half of the present one.
+const REGROW_DELIVERED_MIN: f64 = 0.8;
+const DOUBLE_DELIVERED_MIN: f64 = 0.35;
 
-/// However that looks, the rate is no more than so many times what was delivered.
-const AHEAD_MAX: f64 = 3.0;
+/// Whatever the search says, the rate is at most this many times what was delivered.
+const RATE_TO_DELIVERED_MAX: f64 = 3.0;
 
 /// A step is at most this share of the rate, so that a slow flow gains no more than its path can tell it in
 /// a round trip; and at least so many bytes a second.
 const STEP_SHARE: f64 = 0.06;
 const STEP_MIN: f64 = 400.0;
 
-/// Steps are so many times as large at most, after seventy without a queue.
-const HASTE_MAX: f64 = 8.0;
+/// Steps grow to this many times their size, after seventy without a queue.
+const SPEEDUP_MAX: f64 = 8.0;
 
-/// A rate of so many times what an end was met at, without meeting it, shows that it was none, or is gone.
-const DISPROVED: f64 = 4.0;
+/// A rate of this many times the ceiling, without a queue, shows that the path was not full there, or is not
+/// any more.
+const CEILING_DISPROVED: f64 = 4.0;
 
 /// Bytes of a full datagram, roughly.
 const DATAGRAM: f64 = 1100.0;
@@ -445,8 +450,8 @@ const DATAGRAM: f64 = 1100.0;
 /// In seconds: a queue of more than this is one, however slow the path.
 const PACKET_TIME_MAX: f64 = 0.1;
 
-/// Beyond this times what was carried, the rate is not what limits.
-const USED: f64 = 1.2;
+/// Above this many times what was carried, the rate is not what limits.
+const RATE_USED: f64 = 1.2;
 
 #[cfg(test)]
 mod tests {

@@ -85,15 +85,16 @@ impl LossWindows {
         self.trial = trial.then_some((self.last, 0));
     }
 
-    /// After two windows at the low rate we know whether it was us. If not, that much is tolerated.
-    pub(super) fn acquits(&mut self) -> bool {
-        let innocent = self
+    /// After two windows at the low rate it is known whether the loss was our doing. True if it was not, and
+    /// then that much is tolerated from now on.
+    pub(super) fn tolerate_as_not_ours(&mut self) -> bool {
+        let not_ours = self
             .trial
             .is_some_and(|(before, windows)| windows >= 2 && self.last > 0.6 * before);
-        if innocent {
+        if not_ours {
             self.tolerated = self.last;
         }
-        innocent
+        not_ours
     }
 
     /// Good mode begins.
@@ -131,14 +132,18 @@ mod tests {
 
     #[test]
     fn loss_that_slowing_down_does_not_change_is_tolerated() {
-        for (after, innocent) in [(30, true), (10, false)] {
+        for (after, not_ours) in [(30, true), (10, false)] {
             let mut windows = LossWindows::new(Timestamp::ZERO);
             play(&mut windows, Mode::Good, &[30, 30]);
             windows.on_bad(true);
             play(&mut windows, Mode::Bad, &[after]);
-            assert!(!windows.acquits(), "one window may be chance");
+            assert!(!windows.tolerate_as_not_ours(), "one window may be chance");
             play(&mut windows, Mode::Bad, &[after]);
-            assert_eq!(windows.acquits(), innocent, "{after} of 100 after 30");
+            assert_eq!(
+                windows.tolerate_as_not_ours(),
+                not_ours,
+                "{after} of 100 after 30"
+            );
             assert!(!windows.is_heavy(0.15));
         }
     }

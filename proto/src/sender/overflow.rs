@@ -37,7 +37,7 @@ impl Losses {
 
     /// In the last `step`, clearly more was lost than usual. False until there is enough to say. What
     /// a path loses that `is_full` teaches nothing about the usual.
-    pub(super) fn rise(&mut self, now: Timestamp, step: Duration, is_full: bool) -> bool {
+    pub(super) fn have_risen(&mut self, now: Timestamp, step: Duration, is_full: bool) -> bool {
         if now < self.since {
             (self.packets, self.lost) = (0, 0);
         }
@@ -73,29 +73,29 @@ impl Losses {
 /// A queue too short to be felt as one: how much of it was felt when it ran over, so that next time it
 /// need not.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Brim {
-    /// The longest delay of late, in seconds, which fades.
-    crest: f64,
-    /// What it was when the queue ran over; zero while that is not known.
+pub(super) struct ShortQueue {
+    /// The longest recent delay, in seconds; it fades.
+    peak: f64,
+    /// What it was when the queue ran over, in seconds; zero while that is not known.
     depth: f64,
-    /// What the path carried then.
+    /// What the path carried then, in bytes a second.
     rate: f64,
     /// Times in a row that going slower did not shorten it.
     tries: u8,
     again_at: Timestamp,
 }
 
-impl Brim {
+impl ShortQueue {
     /// The delay is `queue` at this `rate`: true when it has grown to half of what the queue holds.
-    pub(super) fn rises(
+    pub(super) fn fills(
         &mut self,
         now: Timestamp,
         step: Duration,
         rate: f64,
         queue: Queue,
     ) -> bool {
-        self.crest = queue.delay.max(self.crest * 0.9);
-        if !self.is_near(rate, queue) {
+        self.peak = queue.delay.max(self.peak * 0.9);
+        if !self.is_half_full(rate, queue) {
             if queue.delay < 0.25 * self.depth {
                 self.tries = 0;
             }
@@ -114,17 +114,17 @@ impl Brim {
     }
 
     /// Half of what the queue holds is there.
-    pub(super) fn is_near(&self, rate: f64, queue: Queue) -> bool {
+    pub(super) fn is_half_full(&self, rate: f64, queue: Queue) -> bool {
         let half = 0.5 * self.depth;
         half > queue.noise.max(NOISE_MIN) && queue.delay > half && rate > NEAR * self.rate
     }
 
     /// It ran over, while the path `carried` so much. The next look at it is not before `again_at`.
-    pub(super) fn overflowed(&mut self, again_at: Timestamp, carried: f64) {
+    pub(super) fn on_overflow(&mut self, again_at: Timestamp, carried: f64) {
         self.again_at = again_at;
         self.rate = carried;
         // A longer one is felt as a queue.
-        self.depth = if self.crest < SHORT { self.crest } else { 0.0 };
+        self.depth = if self.peak < SHORT { self.peak } else { 0.0 };
         self.tries = 0;
     }
 }
@@ -168,7 +168,7 @@ mod tests {
                 losses.count(random.happens(loss(round)));
             }
             let now = Timestamp::from_millis(50 * (round + 1));
-            if losses.rise(now, STEP, false) {
+            if losses.have_risen(now, STEP, false) {
                 found.push(round);
             }
         }
@@ -205,30 +205,36 @@ mod tests {
 
     #[test]
     fn a_short_queue_is_met_before_it_runs_over_again() {
-        let mut brim = Brim::default();
+        let mut short_queue = ShortQueue::default();
         let mut now = Timestamp::from_millis(1_000);
-        let mut at = |brim: &mut Brim, rate: f64, queue_ms: f64| {
+        let mut at = |short_queue: &mut ShortQueue, rate: f64, queue_ms: f64| {
             now += STEP;
-            brim.rises(now, STEP, rate, quiet(queue_ms * 1e-3))
+            short_queue.fills(now, STEP, rate, quiet(queue_ms * 1e-3))
         };
-        assert!(!at(&mut brim, 100.0, 5.0), "nothing ran over so far");
-        brim.overflowed(Timestamp::ZERO, 100.0);
-        assert!(!at(&mut brim, 100.0, 1.0));
-        assert!(at(&mut brim, 100.0, 3.0));
-        assert!(!at(&mut brim, 95.0, 3.0), "the answer is a round trip away");
-        assert!(!at(&mut brim, 60.0, 3.0), "at such a rate it is noise");
+        assert!(!at(&mut short_queue, 100.0, 5.0), "nothing ran over so far");
+        short_queue.on_overflow(Timestamp::ZERO, 100.0);
+        assert!(!at(&mut short_queue, 100.0, 1.0));
+        assert!(at(&mut short_queue, 100.0, 3.0));
+        assert!(
+            !at(&mut short_queue, 95.0, 3.0),
+            "the answer is a round trip away"
+        );
+        assert!(
+            !at(&mut short_queue, 60.0, 3.0),
+            "at such a rate it is noise"
+        );
     }
 
     /// After a change of route the round trip is longer whatever is sent: that is no queue of ours.
     #[test]
     fn what_going_slower_does_not_shorten_is_left_alone() {
-        let mut brim = Brim::default();
-        brim.rises(Timestamp::ZERO, STEP, 100.0, quiet(0.005));
-        brim.overflowed(Timestamp::ZERO, 100.0);
+        let mut short_queue = ShortQueue::default();
+        short_queue.fills(Timestamp::ZERO, STEP, 100.0, quiet(0.005));
+        short_queue.on_overflow(Timestamp::ZERO, 100.0);
         let mut met = 0;
         for round in 0..200 {
             let now = Timestamp::from_millis(50 * round);
-            met += u32::from(brim.rises(now, STEP, 100.0, quiet(0.006)));
+            met += u32::from(short_queue.fills(now, STEP, 100.0, quiet(0.006)));
         }
         assert_eq!(met, u32::from(TRIES));
     }
