@@ -246,7 +246,7 @@ impl Room {
             if entry.sends > 0 && !is_old(entry) {
                 // Blind resends of a far peer's messages would crowd out new ones for ever. The oldest
                 // goes in any case: everything behind it waits for it.
-                if length > again && index > from {
+                if length > again && index > 0 {
                     continue;
                 }
                 again = again.saturating_sub(length);

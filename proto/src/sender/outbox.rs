@@ -71,8 +71,8 @@ pub(super) struct Outbox {
     entries: VecDeque<Entry>,
     /// Entries that were sent at least once; the rest of the queue is fresh.
     started: u16,
-    /// Started entries whose every copy was lost.
-    lost: u16,
+    /// Id of the first started message whose every copy was lost, or else of the first not started.
+    due_from: u16,
     bytes: VecDeque<u8>,
     /// Stream position of `bytes[0]`.
     bytes_start: u64,
@@ -100,7 +100,7 @@ impl Outbox {
             base: 0,
             entries: VecDeque::new(),
             started: 0,
-            lost: 0,
+            due_from: 0,
             bytes: VecDeque::new(),
             bytes_start: 0,
             probe_next: 0,
@@ -167,9 +167,9 @@ impl Outbox {
         usize::from(self.started)
     }
 
-    /// Where to start looking for what must go.
+    /// Where what must go begins: the first that is lost, or else the first not started.
     pub(super) fn first_due(&self) -> usize {
-        if self.lost > 0 { 0 } else { self.started() }
+        self.index(self.due_from)
     }
 
     /// Where the next probe in a row begins.
@@ -193,8 +193,13 @@ impl Outbox {
     }
 
     fn resume(&self, next: u16) -> usize {
-        let index = usize::from(next.wrapping_sub(self.base));
+        let index = self.index(next);
         if index < self.started() { index } else { 0 }
+    }
+
+    /// Place of the message `id` among the entries, or beyond them.
+    fn index(&self, id: u16) -> usize {
+        usize::from(id.wrapping_sub(self.base))
     }
 
     /// A block stands at the front.
@@ -214,13 +219,13 @@ impl Outbox {
             return self.is_front_block();
         }
         let fresh = self.entries.get(self.started());
-        let at = match self.under_way.first_due() {
-            Some(id) => usize::from(id.wrapping_sub(self.base)),
+        let block = match self.under_way.first_due() {
+            Some(id) => self.index(id),
             None if fresh.is_some_and(|entry| entry.is_block) => self.started(),
             None => return false,
         };
         // Oldest first: what is not delivered yet may not be acknowledged yet, and so be lost for ever.
-        self.lost == 0 || !self.entries.range(..at).any(Entry::is_due)
+        block <= self.first_due()
     }
 
     /// The fragment that leaves next, if any may: its block's id, which one, of how many, and its bytes.
@@ -258,7 +263,7 @@ impl Outbox {
 
     /// Something may leave.
     pub(super) fn is_due(&self) -> bool {
-        self.lost > 0 || self.under_way.is_due() || self.has_fresh()
+        self.first_due() < self.started() || self.under_way.is_due() || self.has_fresh()
     }
 
     /// Bytes never sent, blocks included.
@@ -279,7 +284,7 @@ impl Outbox {
     }
 
     pub(super) fn get(&self, id: u16) -> Option<&Entry> {
-        self.entries.get(usize::from(id.wrapping_sub(self.base)))
+        self.entries.get(self.index(id))
     }
 
     pub(super) fn oldest_pushed_at(&self) -> Option<Timestamp> {
@@ -308,13 +313,10 @@ impl Outbox {
 
     /// The message went out in packet `number`.
     pub(super) fn on_sent(&mut self, id: u16, number: u64) {
-        let index = usize::from(id.wrapping_sub(self.base));
+        let index = self.index(id);
         let Some(entry) = self.entries.get_mut(index) else {
             return;
         };
-        if entry.sends > 0 && entry.is_due() {
-            self.lost -= 1;
-        }
         // Carriers too far back to be noted are too old to hope for.
         if entry.in_flight == 0 || number - entry.first_packet >= 64 {
             entry.first_packet = number;
@@ -324,6 +326,17 @@ impl Outbox {
         entry.in_flight = entry.in_flight.saturating_add(1);
         entry.sends = entry.sends.saturating_add(1);
         self.started = self.started.max(index as u16 + 1);
+        self.on_not_due(id);
+    }
+
+    /// The message `id` was sent, or is acknowledged.
+    fn on_not_due(&mut self, id: u16) {
+        if id == self.due_from {
+            let (from, end) = (self.index(id), self.started());
+            let ahead = self.entries.range(from..end).position(Entry::is_due);
+            let ahead = ahead.unwrap_or(end - from);
+            self.due_from = id.wrapping_add(ahead as u16);
+        }
     }
 
     /// A fragment of the block `id` went out in packet `number`; of the message, that is as good as sent.
@@ -336,7 +349,7 @@ impl Outbox {
 
     /// A packet that carried the message, or this fragment of it, will not arrive.
     pub(super) fn on_lost(&mut self, id: u16, fragment: u16) {
-        let index = usize::from(id.wrapping_sub(self.base));
+        let index = self.index(id);
         let Some(entry) = self.entries.get_mut(index) else {
             return;
         };
@@ -344,13 +357,15 @@ impl Outbox {
             self.under_way.on_lost(id, fragment);
         } else if !entry.acked && entry.in_flight > 0 {
             entry.in_flight -= 1;
-            self.lost += u16::from(entry.in_flight == 0);
+            if entry.in_flight == 0 && index < self.first_due() {
+                self.due_from = id;
+            }
         }
     }
 
     /// The peer has the message, or this fragment of it. True if it has all of it since now.
     pub(super) fn on_acked(&mut self, id: u16, fragment: u16) -> bool {
-        let index = usize::from(id.wrapping_sub(self.base));
+        let index = self.index(id);
         let Some(entry) = self.entries.get_mut(index) else {
             return false;
         };
@@ -360,10 +375,8 @@ impl Outbox {
         if entry.is_block && !self.under_way.on_acked(id, fragment) {
             return false;
         }
-        if entry.in_flight == 0 {
-            self.lost -= 1;
-        }
         entry.acked = true;
+        self.on_not_due(id);
         true
     }
 
@@ -406,5 +419,38 @@ impl Outbox {
     #[cfg(test)]
     pub(super) fn capacity_bytes(&self) -> usize {
         self.bytes.capacity() + self.entries.capacity() * size_of::<Entry>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::Random;
+
+    /// Whatever is sent, lost and acknowledged in whatever order: looking at every entry finds the same.
+    #[test]
+    fn the_first_lost_message_is_known_without_looking() {
+        let mut random = Random::new(7);
+        let mut outbox = Outbox::new(64, None);
+        let (mut number, mut lost) = (0, 0);
+        for _ in 0..100_000 {
+            let id = outbox.base().wrapping_add(random.below(64) as u16);
+            match random.below(8) {
+                0 if outbox.has_room(usize::MAX) => outbox.push(Timestamp::ZERO, b"x", false),
+                0..3 => {
+                    number += 1;
+                    let next = outbox.base().wrapping_add(outbox.first_due() as u16);
+                    outbox.on_sent(next, number);
+                }
+                3..6 => outbox.on_lost(id, 0),
+                6 => _ = outbox.on_acked(id, 0),
+                _ => outbox.release(),
+            }
+            let is_due = |index: &usize| outbox.entries[*index].is_due();
+            let first = (0..outbox.started()).find(is_due);
+            assert_eq!(outbox.first_due(), first.unwrap_or(outbox.started()));
+            lost += u32::from(first.is_some_and(|first| first > 0));
+        }
+        assert!(lost > 10_000, "the first was always the oldest");
     }
 }
