@@ -37,6 +37,7 @@ mod pace;
 mod params;
 mod path_loss;
 mod path_mtu;
+mod plan;
 mod probes;
 mod queueing;
 mod recovery;
@@ -54,6 +55,7 @@ use crate::time::{Deadline, Timestamp, Wake};
 
 pub use ack_timer::{AWAITED_MESSAGES, LARGE_PACKET_BYTES, Received};
 pub use params::{Blocks, Form, Framing, Lane, Params, Profile};
+pub use plan::{Fragment, Plan, Planned};
 
 use ack_timer::AckTimer;
 use bucket::Bucket;
@@ -113,68 +115,6 @@ pub struct Sender {
 enum LaneQueue {
     Reliable(Outbox),
     Unreliable(UnreliableQueue),
-}
-
-/// What goes into the packet that is due.
-#[derive(Clone, Debug, Default)]
-pub struct Plan {
-    /// Messages by lane and id, both ascending. Ids of reliable lanes go on the wire; those of
-    /// unreliable lanes are only handles for [`Sender::payload`].
-    pub messages: Vec<Planned>,
-    /// A block's fragment. Its lane has no messages in this packet.
-    pub fragment: Option<Fragment>,
-    /// Bytes of it that are copies of what is under way.
-    copy_bytes: usize,
-    /// Something of it is bulk, so it goes by the bulk rate.
-    is_bulk: bool,
-    /// A payload above this is split; up to it, it is one datagram.
-    pub datagram: u16,
-    /// Zeros up to this payload follow what the packet carries, which is nothing; 0 in all packets but
-    /// those that ask whether the path takes so much.
-    pub padded_to: u16,
-}
-
-impl Plan {
-    /// Nothing but an acknowledgement.
-    pub fn is_empty(&self) -> bool {
-        self.messages.is_empty() && self.fragment.is_none()
-    }
-
-    /// It asks whether the path takes so much.
-    fn is_mtu_probe(&self) -> bool {
-        self.padded_to > 0
-    }
-
-    fn clear(&mut self) {
-        self.messages.clear();
-        self.fragment = None;
-        self.copy_bytes = 0;
-        self.is_bulk = false;
-        self.datagram = 0;
-        self.padded_to = 0;
-    }
-}
-
-/// One message in a plan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Planned {
-    /// Its lane.
-    pub lane: Channel,
-    /// Its id there.
-    pub id: u16,
-}
-
-/// One piece of a block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fragment {
-    /// Its lane.
-    pub lane: Channel,
-    /// The block's message id.
-    pub id: u16,
-    /// Which piece.
-    pub index: u16,
-    /// Of how many.
-    pub count: u16,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
