@@ -1,4 +1,5 @@
-//! Which packets are lost: three newer ones were acknowledged, or one and it is late.
+//! Which packets are lost: three newer ones were acknowledged, or one and it is late (RFC 9002, section 6.1:
+//! the packet threshold and the time threshold).
 //!
 //! ```text
 //!   forgotten │   counted    │    settled     │ some open, some not │ newer than any
@@ -63,10 +64,10 @@ pub(super) struct Outcome {
 
 #[derive(Clone, Copy, Debug)]
 enum Rule {
-    /// Packets that newer ones overtook: by `gap` numbers, if that means anything here, or for
+    /// Packets that newer ones overtook: by `threshold` numbers, if that means anything here, or for
     /// longer than the patience.
     Overtaken {
-        gap: Option<u64>,
+        threshold: Option<u64>,
         patience: Duration,
     },
     /// The article's way: messages are due again some time after they were sent, acknowledgements or
@@ -151,7 +152,7 @@ impl Detector {
     fn overtaken(&self, rtt: &Rtt) -> Rule {
         let late = rtt.variation().max(rtt.smoothed() / 8);
         Rule::Overtaken {
-            gap: (self.reordering == 0).then_some(GAP),
+            threshold: (self.reordering == 0).then_some(PACKET_THRESHOLD),
             patience: rtt.smoothed() + late + rtt.variation() * self.reordering.into(),
         }
     }
@@ -212,8 +213,12 @@ impl Detector {
 impl Rule {
     fn gives_up(self, now: Timestamp, number: u64, sent: &Sent, acked: u64) -> bool {
         match self {
-            Self::Overtaken { gap, patience } => {
-                gap.is_some_and(|gap| number + gap < acked) || sent.at + patience <= now
+            Self::Overtaken {
+                threshold,
+                patience,
+            } => {
+                threshold.is_some_and(|packets| number + packets < acked)
+                    || sent.at + patience <= now
             }
             Self::Article { .. } => sent.at + ARTICLE_LOST <= now,
         }
@@ -254,5 +259,5 @@ fn may_be_late(now: Timestamp, sent: &Sent, rtt: &Rtt) -> bool {
 /// The article gives a packet up after this long; later acknowledgements are the exception.
 const ARTICLE_LOST: Duration = Duration::from_secs(1);
 
-/// A packet is lost when one this much newer was acknowledged.
-const GAP: u64 = 3;
+/// A packet is lost when one this much newer was acknowledged (RFC 9002, section 6.1.1: kPacketThreshold).
+const PACKET_THRESHOLD: u64 = 3;

@@ -1,5 +1,5 @@
 //! Packets that ask again because nothing is heard: when the next one is due, and how many went
-//! without an answer.
+//! without an answer. RFC 9002, section 6.2, has the same probes, but doubles the wait for each.
 
 use std::time::Duration;
 
