@@ -21,7 +21,7 @@ const EPOCH: Duration = Duration::from_secs(30);
 
 /// Entries of the table that remembers for whom sessions were opened. Its size is fixed; addresses
 /// that share an entry get new numbers more often than they need.
-const DOORS: usize = 4096;
+const ENTRIES: usize = 4096;
 
 /// Decides who gets a session.
 #[derive(Debug)]
@@ -29,12 +29,12 @@ pub struct Acceptor {
     params: Arc<Params>,
     key: Key,
     /// By hash of the address. Allocated by the first session.
-    doors: Vec<Door>,
+    entries: Vec<Entry>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Door {
-    /// Sessions opened here.
+struct Entry {
+    /// Sessions opened for addresses of this entry.
     opened: u32,
     /// Tag of the address that got the last one.
     last: u64,
@@ -46,7 +46,7 @@ impl Acceptor {
         Self {
             params,
             key: Key::new(secret),
-            doors: Vec::new(),
+            entries: Vec::new(),
         }
     }
 
@@ -66,7 +66,7 @@ impl Acceptor {
     /// The first sequence this packet acknowledges, if we ever told it this address and no session
     /// has come of it.
     fn proven(&self, epoch: u64, from: SocketAddr, header: &Header) -> Option<u32> {
-        let Door { opened, last } = self.door(from);
+        let Entry { opened, last } = self.entry(from);
         // A session for another address must not spoil the number this one was told.
         let before = opened.wrapping_sub((last != self.tag(from)).into());
         [opened, before]
@@ -76,9 +76,9 @@ impl Acceptor {
             .find(|first| header.acknowledges(*first))
     }
 
-    fn door(&self, from: SocketAddr) -> Door {
-        let entry = self.tag(from) as usize % DOORS;
-        self.doors.get(entry).copied().unwrap_or_default()
+    fn entry(&self, from: SocketAddr) -> Entry {
+        let index = self.tag(from) as usize % ENTRIES;
+        self.entries.get(index).copied().unwrap_or_default()
     }
 
     fn tag(&self, from: SocketAddr) -> u64 {
@@ -86,10 +86,10 @@ impl Acceptor {
     }
 
     fn accept(&mut self, now: Now, from: SocketAddr, first: u32, datagram: &mut [u8]) -> Verdict {
-        let (tag, opened) = (self.tag(from), self.door(from).opened);
+        let (tag, opened) = (self.tag(from), self.entry(from).opened);
         let key = self.key.address(from, u64::MAX - 1 - u64::from(opened));
-        self.doors.resize(DOORS, Door::default());
-        self.doors[tag as usize % DOORS] = Door {
+        self.entries.resize(ENTRIES, Entry::default());
+        self.entries[tag as usize % ENTRIES] = Entry {
             opened: opened.wrapping_add(1),
             last: tag,
         };
@@ -119,7 +119,7 @@ impl Interface for Acceptor {
             return Verdict::Reject(Reject::Malformed);
         }
         let epoch = now.mono.as_nanos() / EPOCH.as_nanos() as u64;
-        let opened = self.door(from).opened;
+        let opened = self.entry(from).opened;
         if !self.params.probe {
             // The article: any packet of the right protocol makes its sender the peer.
             let first = self.first_sequence(from, epoch, opened);
