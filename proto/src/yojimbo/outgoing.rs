@@ -10,7 +10,7 @@
 
 use super::channels::{Carriage, FragmentPlace, Layout, PacketWriter, Profile};
 use super::params::{Params, WIRE_OVERHEAD};
-use super::reliable::Header;
+use super::reliable::{Header, acked};
 use crate::sender::{Form, Planned, Sender};
 use crate::sequence;
 use crate::session::{Channel, SendError};
@@ -103,8 +103,8 @@ impl Outgoing {
         in_order: bool,
     ) -> Result<(), FalseAck> {
         self.sender.on_heard(now.mono, in_order);
-        for acked in self.news_of(header) {
-            let number = sequence::nearest(self.next.saturating_sub(1), acked);
+        for sequence in self.newly_acked(header) {
+            let number = sequence::nearest(self.next.saturating_sub(1), sequence);
             if number >= self.next || self.skipped == Some(number) {
                 return Err(FalseAck);
             }
@@ -117,7 +117,7 @@ impl Outgoing {
     /// The packets of `header` that the one before it did not acknowledge already: each of them is
     /// repeated up to 31 times, and was looked at when it was new. Oldest first: it says most of how
     /// long the path is.
-    fn news_of(&mut self, header: Header) -> impl Iterator<Item = u16> + use<> {
+    fn newly_acked(&mut self, header: Header) -> impl Iterator<Item = u16> + use<> {
         let Header { ack, ack_bits, .. } = header;
         let ahead = ack.wrapping_sub(self.acked.0);
         let known = match ahead {
@@ -128,12 +128,7 @@ impl Outgoing {
         if ahead < 0x8000 {
             self.acked = (ack, ack_bits | known);
         }
-        let mut left = ack_bits & !known;
-        std::iter::from_fn(move || {
-            let behind = left.checked_ilog2()?;
-            left &= !(1 << behind);
-            Some(ack.wrapping_sub(behind as u16))
-        })
+        acked(ack, ack_bits & !known).rev()
     }
 
     /// Whether a datagram is to be written now. `ack` is what its packet will acknowledge.

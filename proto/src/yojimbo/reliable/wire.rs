@@ -72,19 +72,39 @@ impl Header {
     }
 
     /// The packets of ours this header says were received, newest first: 32 at most.
-    pub fn acked(&self) -> impl Iterator<Item = u16> + use<> {
+    pub fn acked(&self) -> impl DoubleEndedIterator<Item = u16> + use<> {
         acked(self.ack, self.ack_bits)
     }
 }
 
-/// The packets that `ack` and `ack_bits` say were received, in the order of reporting.
-pub fn acked(ack: u16, ack_bits: u32) -> impl Iterator<Item = u16> {
-    let mut left = ack_bits;
-    std::iter::from_fn(move || {
-        let behind = left.trailing_zeros();
-        left = left.checked_sub(1)? & left;
-        Some(ack.wrapping_sub(behind as u16))
-    })
+/// The packets that `ack` and `ack_bits` say were received: newest first, in the reference's order.
+pub fn acked(ack: u16, ack_bits: u32) -> impl DoubleEndedIterator<Item = u16> {
+    let left = ack_bits;
+    Acked { ack, left }
+}
+
+struct Acked {
+    ack: u16,
+    /// Bits not told yet.
+    left: u32,
+}
+
+impl Iterator for Acked {
+    type Item = u16;
+
+    fn next(&mut self) -> Option<u16> {
+        let behind = self.left.trailing_zeros();
+        self.left = self.left.checked_sub(1)? & self.left;
+        Some(self.ack.wrapping_sub(behind as u16))
+    }
+}
+
+impl DoubleEndedIterator for Acked {
+    fn next_back(&mut self) -> Option<u16> {
+        let behind = self.left.checked_ilog2()?;
+        self.left &= !(1 << behind);
+        Some(self.ack.wrapping_sub(behind as u16))
+    }
 }
 
 /// Whether a datagram is a fragment: the lowest bit of its first byte.
@@ -252,6 +272,17 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn acks_are_the_same_from_both_ends(ack: u16, bits: u32) {
+            let newest_first: Vec<_> = (0..32)
+                .filter(|behind| bits >> behind & 1 == 1)
+                .map(|behind| ack.wrapping_sub(behind))
+                .collect();
+            prop_assert_eq!(acked(ack, bits).collect::<Vec<_>>(), newest_first.clone());
+            let oldest_first: Vec<_> = newest_first.into_iter().rev().collect();
+            prop_assert_eq!(acked(ack, bits).rev().collect::<Vec<_>>(), oldest_first);
+        }
+
         #[test]
         fn headers_survive(sequence: u16, ack: u16, near in 0u16..300, use_near: bool, bits: u32, full: u32) {
             let ack = if use_near { sequence.wrapping_sub(near) } else { ack };
