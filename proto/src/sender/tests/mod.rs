@@ -1,6 +1,7 @@
 //! Two senders over a bad link in virtual time: whatever the link does, everything arrives, once, in
 //! order, and nobody floods.
 
+mod memory;
 mod truth;
 
 use super::*;
@@ -500,91 +501,6 @@ fn probes_without_an_answer_say_every_message_again() {
         said[1..].iter().all(|times| said[0] > 2 * times),
         "{said:?}"
     );
-}
-
-/// What the first lane has room for.
-fn kept_bytes(sender: &Sender) -> usize {
-    let LaneQueue::Reliable(outbox) = &sender.lanes[0] else {
-        panic!("lane 0 is reliable");
-    };
-    outbox.capacity_bytes()
-}
-
-#[test]
-fn memory_goes_back_when_a_peer_falls_silent() {
-    let mut pair = Pair::new(Params::default(), lossy(0.05), 41);
-    play(&mut pair, 0..300);
-    pair.peers[0]
-        .sender
-        .push(pair.now, 0, &vec![7; 200_000])
-        .unwrap();
-    pair.run_for(30_000);
-    let sender = &pair.peers[0].sender;
-    assert!(sender.is_drained());
-    assert!(
-        sender.in_flight.is_empty(),
-        "{} packets remembered",
-        sender.in_flight.len()
-    );
-    let kept = kept_bytes(sender);
-    assert!(kept <= 8_192, "{kept} bytes kept");
-}
-
-#[test]
-fn memory_goes_back_while_a_peer_goes_on_talking() {
-    let mut pair = Pair::new(Params::default(), lossy(0.0), 42);
-    let say = |pair: &mut Pair, bytes: usize| {
-        let now = pair.now;
-        pair.peers[0].sender.push(now, 0, &vec![7; bytes]).unwrap();
-        pair.run_for(5);
-    };
-    for _ in 0..200 {
-        say(&mut pair, 1_000);
-    }
-    for _ in 0..1_000 {
-        say(&mut pair, 20);
-    }
-    let sender = &pair.peers[0].sender;
-    assert!(!sender.is_drained(), "the last is always under way");
-    let kept = kept_bytes(sender);
-    assert!(kept <= 8_192, "{kept} bytes kept");
-}
-
-#[test]
-fn an_idle_sender_is_small() {
-    let now = Timestamp::ZERO;
-    let framing = crate::sim::peer::FRAMING;
-    let sender = Sender::new(now, Arc::new(Params::default()), framing, &LANES);
-    let lanes = sender.lanes.capacity() * size_of::<LaneQueue>();
-    let total = size_of::<Sender>() + lanes;
-    assert!(total <= 896, "{total} bytes, {lanes} of them for lanes");
-}
-
-/// A peer acknowledges every message, and never the bare acknowledgement that left beside one. What leaves
-/// while nothing is under way is not filed, so the next message is that many numbers behind the open packet.
-#[test]
-fn a_packet_left_open_for_ever_costs_no_memory() {
-    let mut peer = Peer::new(Timestamp::ZERO, Arc::new(Params::default()), &LANES);
-    let send = |peer: &mut Peer, millis: u64| {
-        let now = Timestamp::from_millis(millis);
-        peer.sender.on_received(now, Received::Awaited, true);
-        assert!(peer.poll_transmit(now).is_some(), "an acknowledgement");
-        now
-    };
-    peer.sender.push(Timestamp::ZERO, 0, b"x").unwrap();
-    send(&mut peer, 0);
-    let now = send(&mut peer, 20);
-    peer.sender.on_acked(now, 0);
-    peer.sender.on_ack_end(now);
-    assert!(peer.sender.is_drained());
-    for n in 2..50_000 {
-        send(&mut peer, 20 * n);
-    }
-    let now = Timestamp::from_millis(20 * 50_000);
-    peer.sender.push(now, 0, b"y").unwrap();
-    assert!(peer.poll_transmit(now).is_some());
-    let room = peer.sender.in_flight.capacity();
-    assert!(room <= 16_384, "room for {room} packets");
 }
 
 /// What one sender brings across in a second when there is always more of it, over a path that is as
