@@ -80,8 +80,8 @@ impl CopySelector<'_> {
             last = Some(carrier);
         }
         let arrives = 1.0 - loss.after(1.0, last.map_or(1, |last| self.number - last));
-        // In an outage the next packet shares the last one's fate: wait until half of that has passed,
-        // unless it looks as if the message is indeed missing.
+        // In an outage the next packet shares the last one's fate: wait until it is half as likely to arrive
+        // as packets in general, unless it looks as if the message is indeed missing.
         missing * arrives >= self.gain_min
             && (arrives >= 0.5 * (1.0 - loss.share()) || missing >= 0.25)
     }

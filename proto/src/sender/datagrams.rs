@@ -143,7 +143,7 @@ impl Sender {
     }
 }
 
-/// What an Ethernet carries is not late at any rate of today.
+/// Bytes of a full Ethernet frame, which leave soon at any rate in use today.
 const ETHERNET: u16 = 1_500;
 
 /// Datagrams that must wait for larger ones to be worth a try.

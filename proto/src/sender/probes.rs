@@ -62,8 +62,8 @@ impl Probes {
     /// arrives.
     pub(super) fn due(&self, rtt: &Rtt, heard: Timestamp, oldest: Option<Timestamp>) -> Timestamp {
         let wait = rtt.smoothed() + (4 * rtt.variation()).max(Duration::from_millis(10));
-        // A storm that is over leaves an estimate that only a sample can mend, and a sender that waits
-        // for it takes none.
+        // After a time of long delays only a new sample shortens the estimate, and a sender that waits for
+        // as long as the estimate says takes none.
         let wait = wait.min(8 * rtt.min() + WAIT_MAX);
         // Its late acknowledgements make the round trip look long: the least of them says more.
         let (longest, patience) = if heard > self.last && rtt.is_known() {

@@ -1,7 +1,7 @@
 //! A server's side of the handshake: from a stranger's datagram to a seated client.
 //!
 //! Rule: docs/wire/netcode.md, sections 5, 7, 8 and 9. One per worker; what must be one per
-//! listener is in the roster. Checks go from cheap to dear, and answers are always smaller than
+//! listener is in the roster. Checks go from cheap to expensive, and answers are always smaller than
 //! what they answer.
 //!
 //! ```text
