@@ -2,7 +2,7 @@
 //! TCP or Unix-socket backends.
 //!
 //! ```text
-//!   cli ─▶ config ─▶ serve, connect ─▶ post, protocol        from a command line to listeners
+//!   cli ─▶ config ─▶ serve, connect ─▶ listeners, protocol   from a command line to listeners
 //!                         │
 //!                         ▼  a thread each
 //!   worker ─▶ listener ─▶ udp, admission, backend            a turn: datagrams, clocks, streams
@@ -37,11 +37,11 @@ pub mod exit;
 pub mod framing;
 pub mod lag;
 pub mod listener;
+pub mod listeners;
 pub mod load;
 pub mod logging;
 pub mod metrics;
 pub mod notify;
-pub mod post;
 pub mod protocol;
 pub mod proxy_protocol;
 pub mod reload;

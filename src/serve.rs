@@ -15,10 +15,10 @@ use crate::clock::Clock;
 use crate::config::{Config, Drain, Loaded};
 use crate::control::{self, Gate};
 use crate::core_dumps;
+use crate::listeners::{Common, RunningListener, Shares, bind};
 use crate::logging::Logging;
 use crate::notify;
-use crate::post::{self, Means, Post, Shares};
-use crate::reload::{Site, Source, values};
+use crate::reload::{Reloader, Source, values};
 use crate::shutdown::Fleet;
 use crate::sizing;
 use crate::token_history::StateDirectory;
@@ -49,38 +49,38 @@ async fn serve(
     let config = &loaded.config;
     sizing::warn(config);
     let mut server = Server::open_recorded(config, capture).await?;
-    tokio::spawn(logging.clone().publish(server.means.board.clone()));
+    tokio::spawn(logging.clone().publish(server.common.board.clone()));
     let workers = Workers::new(server.fleet.remotes());
     let gate = Gate::new(
-        server.means.board.clone(),
-        server.means.clock.clone(),
+        server.common.board.clone(),
+        server.common.clock.clone(),
         workers.clone(),
         server.backends.clone(),
         logging.clone(),
     );
-    let site = Site {
+    let reloader = Reloader {
         source,
         values: values(loaded),
-        means: server.means.clone(),
-        posts: std::mem::take(&mut server.posts),
+        common: server.common.clone(),
+        listeners: std::mem::take(&mut server.listeners),
         backends: server.backends.clone(),
         workers,
         logging,
     };
-    let gate = gate.with_tap(server.means.tap.clone());
-    let _control = control::open(&config.admin, Arc::new(gate.with_site(site)))?;
+    let gate = gate.with_tap(server.common.tap.clone());
+    let _control = control::open(&config.admin, Arc::new(gate.with_reloader(reloader)))?;
     server.run().await
 }
 
 /// Everything that serves, with its sockets bound and its workers running.
 pub struct Server {
-    means: Means,
+    common: Common,
     fleet: Fleet,
     drain: Drain,
     admin: Option<Admin>,
     addresses: Vec<SocketAddr>,
     backends: Arc<Backends>,
-    posts: Vec<Post>,
+    listeners: Vec<RunningListener>,
 }
 
 impl Server {
@@ -101,7 +101,7 @@ impl Server {
         let runtime = &config.runtime;
         let capacity = Capacity::new(runtime.max_peers, runtime.queue_memory as u64);
         let capacity = Arc::new(capacity);
-        let means = Means {
+        let common = Common {
             runtime: config.runtime.clone(),
             board: Arc::new(Board::new(clock.now(), capacity.clone())),
             capacity,
@@ -109,10 +109,10 @@ impl Server {
             tap,
             state,
         };
-        let backends = Arc::new(Backends::new(means.board.clone()));
+        let backends = Arc::new(Backends::new(common.board.clone()));
         let workers = config.runtime.workers;
         let mut shares: Shares = (0..workers).map(|_| Vec::new()).collect();
-        let mut posts = Vec::new();
+        let mut listeners = Vec::new();
         for listener in &config.listeners {
             let pool = match backends.pool(&listener.backend.name) {
                 Some(pool) => pool,
@@ -123,30 +123,31 @@ impl Server {
                 }
             };
             let open = || {
-                let sockets = post::bind(&means.runtime, listener, &listener.bind)?;
-                Post::open(&means, listener, &pool, sockets)
+                let sockets = bind(&common.runtime, listener, &listener.bind)?;
+                RunningListener::open(&common, listener, &pool, sockets)
             };
-            let (post, mut all) = open().with_context(|| format!("listener {}", listener.name))?;
-            post.show(&means, listener, &mut all);
-            posts.push(post);
+            let (running, mut all) =
+                open().with_context(|| format!("listener {}", listener.name))?;
+            running.show(&common, listener, &mut all);
+            listeners.push(running);
             for (share, parts) in shares.iter_mut().zip(all) {
                 share.extend(parts);
             }
         }
         let admin = match config.admin.listen {
-            Some(listen) => Some(start_admin(listen, &means.board, &means.clock)?),
+            Some(listen) => Some(start_admin(listen, &common.board, &common.clock)?),
             None => None,
         };
-        notify::start(means.board.clone(), means.clock.clone())?;
-        let fleet = Fleet::spawn(shares, &means.clock)?;
+        notify::start(common.board.clone(), common.clock.clone())?;
+        let fleet = Fleet::spawn(shares, &common.clock)?;
         Ok(Self {
             fleet,
             drain: config.drain.clone(),
             admin,
-            addresses: posts.iter().flat_map(Post::bound).collect(),
+            addresses: listeners.iter().flat_map(RunningListener::bound).collect(),
             backends,
-            posts,
-            means,
+            listeners,
+            common,
         })
     }
 
@@ -162,8 +163,8 @@ impl Server {
 
     /// Serves until a signal says otherwise, then ends in order.
     pub async fn run(self) -> anyhow::Result<()> {
-        let outcome = self.fleet.run(&self.means.board, &self.drain).await;
-        self.means.tap.stop();
+        let outcome = self.fleet.run(&self.common.board, &self.drain).await;
+        self.common.tap.stop();
         outcome
     }
 }

@@ -21,7 +21,7 @@ use crate::backend::health;
 use crate::config::{Backend, Config, Listener, LocalAddress, Tunnel};
 use crate::control::Request;
 use crate::exit::{Exit, Transport};
-use crate::post;
+use crate::listeners::socket_options;
 use crate::sizing::{memory, open_files};
 use crate::udp::{Options, UdpSocket};
 
@@ -154,7 +154,7 @@ fn bind_udp(
     let wanted = config.runtime.udp_recv_buffer;
     let options = Options {
         reuse_port: false,
-        ..post::options(&config.runtime, listener, address)
+        ..socket_options(&config.runtime, listener, address)
     };
     let verdict = match UdpSocket::bind(address, options) {
         Ok(socket) => match socket.granted() {

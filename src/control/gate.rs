@@ -21,7 +21,7 @@ use crate::config::{Refusal, parse_id};
 use crate::listener::{PeerView, Whom};
 use crate::logging::Logging;
 use crate::notify;
-use crate::reload::{Outcome, Site};
+use crate::reload::{Outcome, Reloader};
 use crate::workers::Workers;
 use ipnet::IpNet;
 
@@ -35,7 +35,7 @@ pub struct Gate {
     /// Counts drains and their ends, so that the grace of an old one does not end a newer one.
     drains: AtomicU64,
     /// What a reload changes; `None` where only a restart does.
-    site: Option<Mutex<Site>>,
+    reloader: Option<Mutex<Reloader>>,
     /// Where sessions are recorded; `None` where none are accepted.
     tap: Option<Tap>,
 }
@@ -56,7 +56,7 @@ impl Gate {
             backends,
             logging,
             drains: AtomicU64::new(0),
-            site: None,
+            reloader: None,
             tap: None,
         }
     }
@@ -72,9 +72,9 @@ impl Gate {
 
     /// Also for reloads of what is served here.
     #[must_use]
-    pub fn with_site(self, site: Site) -> Self {
+    pub fn with_reloader(self, reloader: Reloader) -> Self {
         Self {
-            site: Some(Mutex::new(site)),
+            reloader: Some(Mutex::new(reloader)),
             ..self
         }
     }
@@ -113,10 +113,10 @@ impl Gate {
     }
 
     async fn try_reload(&self) -> anyhow::Result<Outcome> {
-        let Some(site) = &self.site else {
+        let Some(reloader) = &self.reloader else {
             bail!("a tunnel changes with a restart only");
         };
-        site.lock().await.reload().await
+        reloader.lock().await.reload().await
     }
 
     /// Does what is asked.

@@ -14,7 +14,7 @@ use super::doorkeeper::{Doorkeeper, Keeper, News, Saved};
 use super::params::{Queues, gaffer_params, handshake_params, listener_params, rudp_params, slots};
 use crate::capture::Tap;
 use crate::config::{self, FollowAddress, Protocol};
-use crate::post::Means;
+use crate::listeners::Common;
 use crate::token_history::{Past, TokenHistory};
 use crate::tokens::random;
 
@@ -55,16 +55,16 @@ impl Door {
     /// For a listener whose sockets are bound to these addresses. Takes over what an earlier process
     /// knew of its tokens.
     pub fn new(
-        means: &Means,
+        common: &Common,
         listener: &config::Listener,
         bound: &[SocketAddr],
     ) -> anyhow::Result<Self> {
-        let now = means.clock.clone().now();
+        let now = common.clock.clone().now();
         let mut started_unix = now.unix_secs;
         let queues = Queues::of_listener(listener);
         let shared = match &listener.protocol {
             Protocol::Yojimbo(own) => {
-                let (roster, saved, started) = open_roster(means, listener, now);
+                let (roster, saved, started) = open_roster(common, listener, now);
                 started_unix = started;
                 Shared::Yojimbo {
                     params: Arc::new(listener_params(listener, own, queues)),
@@ -93,7 +93,7 @@ impl Door {
             started_unix,
             shards: 0,
             name: listener.name.as_str().into(),
-            tap: means.tap.clone(),
+            tap: common.tap.clone(),
             recorded: listener.recorded.clone(),
             bound: bound.into(),
             keepers: Vec::new(),
@@ -207,13 +207,13 @@ impl Door {
 /// netcode's slots and used tokens, with what an earlier process knew of those, where there is a
 /// directory to keep it in; and since when they are known, in unix seconds.
 fn open_roster(
-    means: &Means,
+    common: &Common,
     listener: &config::Listener,
     now: Now,
 ) -> (Roster, Option<Saved>, u64) {
-    let (saved, past) = match &means.state {
+    let (saved, past) = match &common.state {
         Some(state) => {
-            let board = means.board.clone();
+            let board = common.board.clone();
             let (history, past) = TokenHistory::open(state, &listener.name, now, board);
             (Some(Saved::from(Mutex::new(history))), past)
         }

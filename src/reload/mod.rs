@@ -25,8 +25,8 @@ use crate::backends::Backends;
 use crate::board::State;
 use crate::config::{Backend, Drain, Listener, Loaded, Protocol, fingerprint};
 use crate::listener::{Held, Listener as Worked};
+use crate::listeners::{BoundAddress, Common, RunningListener, Shares, Sockets, bind};
 use crate::logging::Logging;
-use crate::post::{self, Means, Place, Post, Shares, Sockets};
 use crate::workers::Workers;
 pub use plan::Values;
 use plan::{Change, LEVEL, Plan, Running};
@@ -35,11 +35,11 @@ use plan::{Change, LEVEL, Plan, Running};
 pub type Source = Box<dyn Fn() -> anyhow::Result<Loaded> + Send>;
 
 /// What is in force, and the ways to change it.
-pub struct Site {
+pub struct Reloader {
     pub source: Source,
     pub values: Values,
-    pub means: Means,
-    pub posts: Vec<Post>,
+    pub common: Common,
+    pub listeners: Vec<RunningListener>,
     pub backends: Arc<Backends>,
     pub workers: Workers,
     pub logging: Logging,
@@ -83,30 +83,30 @@ type NewBackends = BTreeMap<String, (Arc<Backend>, Arc<Pool>)>;
 /// A listener that comes, with its sockets bound.
 struct Opening {
     listener: Listener,
-    post: Post,
+    running: RunningListener,
     shares: Shares,
 }
 
 /// A listener that changes, with its new sockets bound.
 struct Moving {
     change: Change,
-    places: Vec<Place>,
+    addresses: Vec<BoundAddress>,
     shares: Shares,
 }
 
-impl Site {
+impl Reloader {
     /// Reads again; on an error nothing has changed.
     pub async fn reload(&mut self) -> anyhow::Result<Outcome> {
-        if self.means.board.is_stopping() {
+        if self.common.board.is_stopping() {
             bail!("the process is stopping");
         }
         let loaded = (self.source)()?;
         let new = values(&loaded);
-        let running: Vec<Running> = self.posts.iter().map(running).collect();
+        let running: Vec<Running> = self.listeners.iter().map(Running::from).collect();
         let mut plan = Plan::new(&self.values, &new, loaded.config.listeners, &running);
         self.check_names(&plan)?;
         let (held, bans) = survey(&self.workers).await?;
-        plan.check_room(&self.means.runtime, &held)?;
+        plan.check_room(&self.common.runtime, &held)?;
         let mut pools = BTreeMap::new();
         let openings = self.open(std::mem::take(&mut plan.added), &mut pools)?;
         let moves = self.bind_moves(std::mem::take(&mut plan.changed))?;
@@ -131,7 +131,7 @@ impl Site {
 
     /// Metrics and logs know listeners and backends by their names, so one that drains keeps its own.
     fn check_names(&self, plan: &Plan) -> anyhow::Result<()> {
-        let (listeners, backends) = self.means.board.leaving();
+        let (listeners, backends) = self.common.board.leaving();
         let mut wanted = plan.added.iter().flat_map(|listener| {
             let backend = &listener.backend.name;
             let own = listeners.contains(&listener.name);
@@ -160,13 +160,14 @@ impl Site {
                 opened.1.clone()
             });
             let open = || {
-                let sockets = post::bind(&self.means.runtime, &listener, &listener.bind)?;
-                Post::open(&self.means, &listener, &pool, sockets)
+                let sockets = bind(&self.common.runtime, &listener, &listener.bind)?;
+                RunningListener::open(&self.common, &listener, &pool, sockets)
             };
-            let (post, shares) = open().with_context(|| format!("listener {}", listener.name))?;
+            let (running, shares) =
+                open().with_context(|| format!("listener {}", listener.name))?;
             openings.push(Opening {
                 listener,
-                post,
+                running,
                 shares,
             });
         }
@@ -176,23 +177,23 @@ impl Site {
     fn bind_moves(&mut self, changes: Vec<Change>) -> anyhow::Result<Vec<Moving>> {
         let mut bound: Vec<(Change, Sockets)> = Vec::new();
         for change in changes {
-            let sockets = post::bind(&self.means.runtime, &change.listener, &change.added)
+            let sockets = bind(&self.common.runtime, &change.listener, &change.added)
                 .with_context(|| format!("listener {}", change.listener.name))?;
             bound.push((change, sockets));
         }
         let mut moves = Vec::new();
         for (change, sockets) in bound {
-            let places = sockets.iter().map(|(place, _)| *place).collect();
+            let addresses = sockets.iter().map(|(address, _)| *address).collect();
             let name = &change.listener.name;
-            let Some(post) = self.posts.iter_mut().find(|post| post.name() == name) else {
+            let Some(running) = named(&mut self.listeners, name) else {
                 continue;
             };
-            let shares = post
-                .staff(&self.means, &change.listener, sockets)
+            let shares = running
+                .parts_for(&self.common, &change.listener, sockets)
                 .with_context(|| format!("listener {name}"))?;
             moves.push(Moving {
                 change,
-                places,
+                addresses,
                 shares,
             });
         }
@@ -213,10 +214,10 @@ impl Site {
         for mut opening in openings {
             let listener = &opening.listener;
             let shares = &mut opening.shares;
-            opening.post.show(&self.means, listener, shares);
+            opening.running.show(&self.common, listener, shares);
             self.serve(opening.shares, bans);
             outcome.added.push(format!("listener.{}", listener.name));
-            self.posts.push(opening.post);
+            self.listeners.push(opening.running);
         }
     }
 
@@ -226,17 +227,17 @@ impl Site {
                 listener, removed, ..
             } = moving.change;
             let name = listener.name.clone();
-            let Some(post) = self.posts.iter_mut().find(|post| *post.name() == name) else {
+            let Some(running) = named(&mut self.listeners, &name) else {
                 continue;
             };
-            post.move_to(
-                &self.means,
+            running.rebind(
+                &self.common,
                 &listener,
                 &removed,
-                &moving.places,
+                &moving.addresses,
                 &mut moving.shares,
             );
-            let policy = post.update(&self.means, &listener)?;
+            let policy = running.update(&self.common, &listener)?;
             self.serve(moving.shares, bans);
             let grace = drain.grace;
             self.workers.each(move |now, listener| {
@@ -260,13 +261,13 @@ impl Site {
                     listener.retire(now, grace);
                 }
             });
-            self.means.board.retire_listener(name);
+            self.common.board.retire_listener(name);
             outcome.removed.push(format!("listener.{name}"));
         }
-        self.posts
-            .retain(|post| !removed.iter().any(|name| name == post.name()));
-        let posts = &self.posts;
-        let used = |name: &str| posts.iter().any(|post| post.backend() == name);
+        self.listeners
+            .retain(|running| !removed.iter().any(|name| name == running.name()));
+        let listeners = &self.listeners;
+        let used = |name: &str| listeners.iter().any(|running| running.backend() == name);
         let unused = self.backends.retain(used);
         let unused = unused.into_iter().map(|name| format!("backend.{name}"));
         outcome.removed.extend(unused);
@@ -279,7 +280,7 @@ impl Site {
             admission.adopt(bans.clone());
         }
         self.workers.add(shares);
-        if self.means.board.state() == State::Draining {
+        if self.common.board.state() == State::Draining {
             self.workers.each(|_, listener| listener.set_draining(true));
         }
     }
@@ -307,11 +308,17 @@ async fn survey(workers: &Workers) -> anyhow::Result<(Vec<Held>, Bans)> {
     Ok((held.into_iter().flatten().collect(), bans))
 }
 
-fn running(post: &Post) -> Running {
-    Running {
-        name: post.name().to_owned(),
-        backend: post.backend().to_owned(),
-        places: post.places().to_vec(),
+fn named<'a>(listeners: &'a mut [RunningListener], name: &str) -> Option<&'a mut RunningListener> {
+    listeners.iter_mut().find(|running| running.name() == name)
+}
+
+impl From<&RunningListener> for Running {
+    fn from(listener: &RunningListener) -> Self {
+        Self {
+            name: listener.name().to_owned(),
+            backend: listener.backend().to_owned(),
+            addresses: listener.addresses().to_vec(),
+        }
     }
 }
 

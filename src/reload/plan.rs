@@ -7,7 +7,7 @@ use anyhow::bail;
 
 use crate::config::{Listener, Runtime};
 use crate::listener::Held;
-use crate::post::{self, Place};
+use crate::listeners::{BoundAddress, socket_options};
 
 /// Every value in force, by its path.
 pub type Values = BTreeMap<String, String>;
@@ -16,7 +16,7 @@ pub type Values = BTreeMap<String, String>;
 pub(super) struct Running {
     pub(super) name: String,
     pub(super) backend: String,
-    pub(super) places: Vec<Place>,
+    pub(super) addresses: Vec<BoundAddress>,
 }
 
 #[derive(Debug, Default)]
@@ -52,16 +52,16 @@ impl Plan {
         let wanted: BTreeSet<&str> = listeners.iter().map(|l| l.name.as_str()).collect();
         let (stay, go): (Vec<&Running>, Vec<&Running>) = running
             .iter()
-            .partition(|post| wanted.contains(post.name.as_str()));
-        plan.removed = go.iter().map(|post| post.name.clone()).collect();
+            .partition(|running| wanted.contains(running.name.as_str()));
+        plan.removed = go.iter().map(|running| running.name.clone()).collect();
         let differ = differences(old, new, &stay);
         for listener in listeners {
-            let Some(post) = stay.iter().find(|post| post.name == listener.name) else {
+            let Some(running) = stay.iter().find(|running| running.name == listener.name) else {
                 plan.added.push(listener);
                 continue;
             };
-            let own = format!("listener.{}.", post.name);
-            let behind = format!("backend.{}.", post.backend);
+            let own = format!("listener.{}.", running.name);
+            let behind = format!("backend.{}.", running.backend);
             let mine = |path: &&String| path.starts_with(&own) || path.starts_with(&behind);
             let mine: Vec<&String> = differ.iter().filter(mine).collect();
             // A part of the new rules could contradict what has to stay.
@@ -69,7 +69,7 @@ impl Plan {
                 continue;
             }
             plan.applied.extend(mine.into_iter().cloned());
-            plan.changed.push(Change::new(listener, &post.places));
+            plan.changed.push(Change::new(listener, &running.addresses));
         }
         plan.applied
             .extend(differ.iter().filter(|path| *path == LEVEL).cloned());
@@ -89,7 +89,7 @@ impl Plan {
         for (listener, addresses) in added.chain(moved) {
             for &address in addresses {
                 let takes_v4 =
-                    address.is_ipv4() || !post::options(runtime, listener, address).only_v6;
+                    address.is_ipv4() || !socket_options(runtime, listener, address).only_v6;
                 let Some(other) = held.iter().find(|held| overlap(address, takes_v4, held)) else {
                     continue;
                 };
@@ -108,15 +108,15 @@ impl Plan {
 }
 
 impl Change {
-    fn new(listener: Listener, places: &[Place]) -> Self {
-        let had = |asked: &SocketAddr| places.iter().any(|place| place.asked == *asked);
+    fn new(listener: Listener, addresses: &[BoundAddress]) -> Self {
+        let had = |asked: &SocketAddr| addresses.iter().any(|address| address.asked == *asked);
         let added = listener.bind.iter().filter(|asked| !had(asked));
-        let gone = places
+        let gone = addresses
             .iter()
-            .filter(|place| !listener.bind.contains(&place.asked));
+            .filter(|address| !listener.bind.contains(&address.asked));
         Self {
             added: added.copied().collect(),
-            removed: gone.map(|place| place.bound).collect(),
+            removed: gone.map(|address| address.bound).collect(),
             listener,
         }
     }
@@ -126,8 +126,8 @@ impl Change {
 /// these are named as a whole.
 fn differences(old: &Values, new: &Values, stay: &[&Running]) -> Vec<String> {
     let concerns = |path: &&String| match path.splitn(3, '.').collect::<Vec<_>>()[..] {
-        ["listener", name, _] => stay.iter().any(|post| post.name == name),
-        ["backend", name, _] => stay.iter().any(|post| post.backend == name),
+        ["listener", name, _] => stay.iter().any(|running| running.name == name),
+        ["backend", name, _] => stay.iter().any(|running| running.backend == name),
         ["tunnel", ..] => false,
         _ => true,
     };
@@ -239,7 +239,7 @@ mod tests {
         let game = Running {
             name: "game".into(),
             backend: "game".into(),
-            places: Vec::new(),
+            addresses: Vec::new(),
         };
         assert_eq!(
             differences(&old, &new, &[&game]),

@@ -1,0 +1,201 @@
+//! Listeners as they run: each has its sockets on every worker, what lets its peers in, and where
+//! their streams go. One worker's share of it is [`crate::listener`].
+//!
+//! ```text
+//!   bind ──▶ sockets, one for each address and worker
+//!   open ──▶ a door, and parts for the workers    nothing is served or seen yet; dropped, it is gone
+//!   show ──▶ on the board, in the log
+//! ```
+
+mod announce;
+mod settings;
+mod sockets;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use crate::admission::Admission;
+use crate::backend::Pool;
+use crate::board::{Board, ListenerInfo};
+use crate::capacity::Capacity;
+use crate::capture::Tap;
+use crate::clock::Clock;
+use crate::config::{Listener, Runtime};
+use crate::listener::{Parts, Policy, Siblings};
+use crate::protocol::Door;
+use crate::token_history::StateDirectory;
+use crate::tokens::random;
+use crate::udp::UdpSocket;
+pub use sockets::{BoundAddress, Sockets, bind, socket_options};
+
+/// What all listeners are built with.
+#[derive(Clone)]
+pub struct Common {
+    pub runtime: Runtime,
+    pub board: Arc<Board>,
+    pub capacity: Arc<Capacity>,
+    pub clock: Clock,
+    pub tap: Tap,
+    pub state: Option<StateDirectory>,
+}
+
+/// A listener that runs.
+pub struct RunningListener {
+    name: String,
+    backend: String,
+    pool: Arc<Pool>,
+    door: Door,
+    addresses: Vec<BoundAddress>,
+}
+
+/// What each worker gets.
+pub type Shares = Vec<Vec<Parts>>;
+
+impl RunningListener {
+    /// A listener on these sockets, which nobody sees yet.
+    pub fn open(
+        common: &Common,
+        listener: &Listener,
+        pool: &Arc<Pool>,
+        sockets: Sockets,
+    ) -> anyhow::Result<(Self, Shares)> {
+        let addresses: Vec<BoundAddress> = sockets.iter().map(|(address, _)| *address).collect();
+        let bound: Vec<_> = addresses.iter().map(|address| address.bound).collect();
+        let mut running = Self {
+            name: listener.name.clone(),
+            backend: listener.backend.name.clone(),
+            pool: pool.clone(),
+            door: Door::new(common, listener, &bound)?,
+            addresses,
+        };
+        let shares = running.parts_for(common, listener, sockets)?;
+        Ok((running, shares))
+    }
+
+    /// Puts the listener on the board, and into the log.
+    pub fn show(&self, common: &Common, listener: &Listener, shares: &mut Shares) {
+        let about = ListenerInfo {
+            name: listener.name.clone(),
+            protocol: listener.protocol.label(),
+            bind: self.bound(),
+            backend: listener.backend.name.clone(),
+            peers_max: listener.max_peers as u64,
+        };
+        let count = shares.iter().map(Vec::len).sum();
+        let reporters = common.board.add_listener(about, count);
+        for (parts, reporter) in by_shard(shares).zip(reporters) {
+            parts.reporter = Some(reporter);
+        }
+        announce::addresses(listener, &self.bound());
+        announce::insecurity(listener);
+    }
+
+    /// Parts for more sockets, which nobody sees yet.
+    pub fn parts_for(
+        &mut self,
+        common: &Common,
+        listener: &Listener,
+        sockets: Sockets,
+    ) -> anyhow::Result<Shares> {
+        let mut shares: Shares = (0..common.runtime.workers).map(|_| Vec::new()).collect();
+        for (_, sockets) in sockets {
+            let siblings = Siblings::new(sockets.len());
+            for ((share, socket), siblings) in shares.iter_mut().zip(sockets).zip(siblings) {
+                share.push(Parts {
+                    siblings,
+                    ..self.parts(common, listener, socket)?
+                });
+            }
+        }
+        Ok(shares)
+    }
+
+    /// Has other addresses now: those that were `removed` are gone, `added` are there with these parts.
+    pub fn rebind(
+        &mut self,
+        common: &Common,
+        listener: &Listener,
+        removed: &[SocketAddr],
+        added: &[BoundAddress],
+        shares: &mut Shares,
+    ) {
+        self.addresses
+            .retain(|address| !removed.contains(&address.bound));
+        self.addresses.extend(added);
+        let count = shares.iter().map(Vec::len).sum();
+        let now = common.clock.clone().now().mono;
+        let reporters = common
+            .board
+            .extend_listener(&self.name, self.bound(), count, now);
+        for (parts, reporter) in by_shard(shares).zip(reporters) {
+            parts.reporter = Some(reporter);
+        }
+        let added: Vec<_> = added.iter().map(|address| address.bound).collect();
+        announce::addresses(listener, &added);
+    }
+
+    /// Peers are let in by these rules from now on; what workers need to know of them.
+    pub fn update(&mut self, common: &Common, listener: &Listener) -> anyhow::Result<Policy> {
+        self.door.update(listener, &self.bound())?;
+        Ok(self.policy(common, listener))
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its backend's name.
+    pub fn backend(&self) -> &str {
+        &self.backend
+    }
+
+    /// Its addresses.
+    pub fn addresses(&self) -> &[BoundAddress] {
+        &self.addresses
+    }
+
+    /// Where its sockets are.
+    pub fn bound(&self) -> Vec<SocketAddr> {
+        self.addresses.iter().map(|address| address.bound).collect()
+    }
+
+    fn policy(&self, common: &Common, listener: &Listener) -> Policy {
+        let bound = self.bound();
+        let shards = bound.len() * common.runtime.workers;
+        settings::policy(listener, &self.pool, &bound, shards)
+    }
+
+    fn parts(
+        &mut self,
+        common: &Common,
+        listener: &Listener,
+        socket: UdpSocket,
+    ) -> anyhow::Result<Parts> {
+        let policy = self.policy(common, listener);
+        Ok(Parts {
+            name: listener.name.as_str().into(),
+            protocol: listener.protocol.label(),
+            socket: Some(socket),
+            endpoint: self.door.endpoint(listener)?,
+            admission: Some(Admission::new(&policy.admission)),
+            destination: Some(policy.destination),
+            rules: policy.rules,
+            limits: Some(policy.limits),
+            capacity: Arc::clone(&common.capacity),
+            reporter: None,
+            siblings: Siblings::default(),
+            seed: u64::from_le_bytes(random()?),
+        })
+    }
+}
+
+/// Worker by worker within each address, as the board numbers them.
+fn by_shard(shares: &mut Shares) -> impl Iterator<Item = &mut Parts> {
+    let mut all: Vec<(usize, &mut Parts)> = shares
+        .iter_mut()
+        .flat_map(|share| share.iter_mut().enumerate())
+        .collect();
+    all.sort_by_key(|(address, _)| *address);
+    all.into_iter().map(|(_, parts)| parts)
+}

@@ -1,0 +1,92 @@
+//! What the data plane knows of a listener's configuration, in its own types.
+
+use std::net::SocketAddr;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use tidegate_proto::AckPolicy;
+
+use crate::admission;
+use crate::backend::{Pool, Rules, SocketOptions};
+use crate::config::{Bucket, Listener};
+use crate::listener::{Destination, PeerLimits, Policy};
+use crate::protocol;
+
+/// For one of the `shards` that share the listener's budgets, one for each of its sockets. `bound`
+/// are all of its addresses: no datagram of a stranger comes from there.
+pub(super) fn policy(
+    listener: &Listener,
+    pool: &Arc<Pool>,
+    bound: &[SocketAddr],
+    shards: usize,
+) -> Policy {
+    Policy {
+        destination: destination(listener, pool),
+        rules: rules(listener),
+        limits: peer_limits(listener),
+        admission: admission_params(listener, bound, shards),
+    }
+}
+
+fn destination(listener: &Listener, pool: &Arc<Pool>) -> Destination {
+    let backend = &listener.backend;
+    Destination {
+        pool: pool.clone(),
+        timeout: backend.connect_timeout,
+        attempts: backend.connect_attempts,
+        backoff: backend.retry_backoff,
+        proxy: backend.proxy,
+        socket: SocketOptions {
+            nodelay: backend.tcp_nodelay,
+            keepalive: backend.tcp_keepalive,
+            user_timeout: backend.stall,
+        },
+    }
+}
+
+fn rules(listener: &Listener) -> Rules {
+    let backend = &listener.backend;
+    Rules {
+        codec: protocol::fitting(backend.codec, &listener.protocol),
+        unreliable: backend.unreliable,
+        acknowledge_written: listener.ack == AckPolicy::Written,
+        stall: backend.stall,
+        linger: backend.linger,
+    }
+}
+
+fn peer_limits(listener: &Listener) -> PeerLimits {
+    PeerLimits {
+        packets: listener.limits.peer_packets,
+        bytes: listener.limits.peer_bytes,
+        messages: listener.limits.peer_messages,
+        strict: listener.limits.strict,
+    }
+}
+
+fn admission_params(listener: &Listener, bound: &[SocketAddr], shards: usize) -> admission::Params {
+    let limits = &listener.limits;
+    admission::Params {
+        per_prefix: rate(limits.ip_handshakes),
+        listener: rate(limits.handshakes).share_of(shards),
+        table_size: limits.table_size,
+        strikes: limits.strikes.map(|strikes| admission::StrikeRule {
+            limit: NonZeroU32::new(strikes.limit).unwrap_or(NonZeroU32::MIN),
+            window: strikes.window,
+            ban: strikes.ban,
+        }),
+        rules: admission::Rules {
+            allow: limits.allow.clone(),
+            deny: limits.deny.clone(),
+            own: bound.to_vec(),
+        },
+    }
+}
+
+fn rate(bucket: Bucket) -> admission::Rate {
+    let at_least_one = |value| NonZeroU32::new(value).unwrap_or(NonZeroU32::MIN);
+    admission::Rate {
+        per_sec: at_least_one(bucket.rate),
+        burst: at_least_one(bucket.burst),
+    }
+}
