@@ -4,7 +4,7 @@
 //! to a worker.
 //!
 //! ```text
-//!   local program ──▶ Door ──▶ Way: token, name, socket ──▶ worker ══ session ══▶ server
+//!   local program ──▶ LocalListener ──▶ RunningTunnel: token, name, socket ──▶ worker ══ session ══▶ server
 //! ```
 
 use std::sync::Arc;
@@ -33,11 +33,11 @@ use crate::udp::Options;
 use crate::worker::Remote;
 use crate::workers::Workers;
 
-mod door;
-mod way;
+mod local_listener;
+mod tunnel;
 
-use door::Door;
-use way::Way;
+use local_listener::LocalListener;
+use tunnel::RunningTunnel;
 
 /// Runs until told to stop.
 pub fn run(config: Config, logging: Logging) -> anyhow::Result<()> {
@@ -59,10 +59,10 @@ async fn connect(config: Config, logging: Logging) -> anyhow::Result<()> {
     let board = Arc::new(Board::new(clock.now(), capacity.clone()));
     let workers = runtime.workers;
     tokio::spawn(logging.clone().publish(board.clone()));
-    let mut doors = Vec::new();
+    let mut listeners = Vec::new();
     for tunnel in &config.tunnels {
-        let bound: anyhow::Result<Vec<_>> = tunnel.listen.iter().map(Door::bind).collect();
-        doors.push(bound.with_context(|| format!("tunnel {}", tunnel.name))?);
+        let bound: anyhow::Result<Vec<_>> = tunnel.listen.iter().map(LocalListener::bind).collect();
+        listeners.push(bound.with_context(|| format!("tunnel {}", tunnel.name))?);
     }
     let mut shares: Shares = (0..workers).map(|_| Vec::new()).collect();
     for tunnel in &config.tunnels {
@@ -86,8 +86,8 @@ async fn connect(config: Config, logging: Logging) -> anyhow::Result<()> {
         logging,
     );
     let _control = control::open(&config.admin, Arc::new(gate))?;
-    for (index, (tunnel, doors)) in config.tunnels.iter().zip(doors).enumerate() {
-        let way = Way {
+    for (index, (tunnel, listeners)) in config.tunnels.iter().zip(listeners).enumerate() {
+        let running = RunningTunnel {
             index,
             dialer: Dialer::new(tunnel),
             tunnel: tunnel.clone(),
@@ -100,7 +100,7 @@ async fn connect(config: Config, logging: Logging) -> anyhow::Result<()> {
                 ..Options::default()
             },
         };
-        way.open(doors);
+        running.open(listeners);
     }
     clock.now();
     fleet.run(&board, &config.drain).await

@@ -9,7 +9,7 @@ use tokio::net::lookup_host;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 
-use super::door::Door;
+use super::local_listener::LocalListener;
 use crate::backend::Socket;
 use crate::clock::Clock;
 use crate::config::{Protocol, Tunnel};
@@ -20,7 +20,7 @@ use crate::udp::{Options, UdpSocket};
 use crate::worker::{Command, Remote};
 
 /// One tunnel, as the accepting side sees it.
-pub(super) struct Way {
+pub(super) struct RunningTunnel {
     /// Its place among the workers' listeners.
     pub(super) index: usize,
     pub(super) tunnel: Tunnel,
@@ -30,21 +30,21 @@ pub(super) struct Way {
     pub(super) options: Options,
 }
 
-impl Way {
-    /// Takes whoever comes in by these doors.
-    pub(super) fn open(self, doors: Vec<Door>) {
+impl RunningTunnel {
+    /// Takes whoever comes in here.
+    pub(super) fn open(self, listeners: Vec<LocalListener>) {
         let seats = self.tunnel.max_streams.min(Semaphore::MAX_PERMITS);
-        let (way, seats) = (Arc::new(self), Arc::new(Semaphore::new(seats)));
-        for door in doors {
-            tokio::spawn(way.clone().accept_all(door, seats.clone()));
+        let (tunnel, seats) = (Arc::new(self), Arc::new(Semaphore::new(seats)));
+        for listener in listeners {
+            tokio::spawn(tunnel.clone().accept_all(listener, seats.clone()));
         }
     }
 
     /// Accepts for ever. Above the limit of streams a connection is closed at once: left in the
     /// kernel's queue it would look connected and hang.
-    async fn accept_all(self: Arc<Self>, door: Door, seats: Arc<Semaphore>) {
+    async fn accept_all(self: Arc<Self>, listener: LocalListener, seats: Arc<Semaphore>) {
         loop {
-            match door.accept().await {
+            match listener.accept().await {
                 Ok(stream) => match seats.clone().try_acquire_owned() {
                     Ok(seat) => {
                         tokio::spawn(self.clone().begin(stream, seat));

@@ -14,7 +14,7 @@ use crate::exit::{Transport, Unavailable};
 use crate::socket_file::{self, SocketFile};
 
 /// A bound local address.
-pub(super) enum Door {
+pub(super) enum LocalListener {
     Tcp(TcpListener),
     Unix {
         listener: UnixListener,
@@ -23,7 +23,7 @@ pub(super) enum Door {
     },
 }
 
-impl Door {
+impl LocalListener {
     pub(super) fn bind(local: &LocalAddress) -> anyhow::Result<Self> {
         match local {
             LocalAddress::Tcp(address) => bind_tcp(*address),
@@ -51,7 +51,7 @@ impl Door {
     }
 }
 
-fn bind_tcp(address: SocketAddr) -> anyhow::Result<Door> {
+fn bind_tcp(address: SocketAddr) -> anyhow::Result<LocalListener> {
     let bind = || {
         let socket = match address {
             SocketAddr::V4(_) => TcpSocket::new_v4()?,
@@ -65,14 +65,14 @@ fn bind_tcp(address: SocketAddr) -> anyhow::Result<Door> {
     let listener =
         bind().map_err(|error| Unavailable(Transport::Tcp.cannot_bind(address, &error)))?;
     tracing::info!(event = "listening", address = %listener.local_addr()?);
-    Ok(Door::Tcp(listener))
+    Ok(LocalListener::Tcp(listener))
 }
 
-fn bind_unix(path: &Path) -> anyhow::Result<Door> {
+fn bind_unix(path: &Path) -> anyhow::Result<LocalListener> {
     let (listener, file) = socket_file::listen(path, 0o600)
         .map_err(|why| Unavailable(format!("cannot listen on {}: {why}", path.display())))?;
     tracing::info!(event = "listening", address = %path.display());
-    Ok(Door::Unix {
+    Ok(LocalListener::Unix {
         listener,
         _file: file,
     })
