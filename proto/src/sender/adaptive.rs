@@ -11,6 +11,8 @@ use crate::time::Timestamp;
 
 use super::bulk::Bulk;
 use super::copies::Copies;
+use super::detector::Outcome;
+use super::in_flight::Sent;
 use super::loss_windows::LossWindows;
 use super::params::Params;
 use super::queueing::{Limits, Queue, Queueing};
@@ -94,13 +96,21 @@ impl Adaptive {
         self.bulk.on_idle(now, self.queueing.rtt());
     }
 
-    pub(super) fn on_outcome(&mut self, lost: bool) {
-        self.losses.on_outcome(lost);
+    pub(super) fn on_outcome(&mut self, outcome: Outcome) {
+        if self.bulk.is_limited() {
+            self.losses.on_bulk_outcome(outcome);
+        } else {
+            self.losses.on_outcome(outcome.lost);
+        }
     }
 
-    pub(super) fn on_lost(&mut self) {
+    pub(super) fn on_lost(&mut self, sent: &Sent, follows: bool) {
         self.lost_lately = true;
-        self.bulk.on_lost();
+        self.bulk.on_lost(sent, follows);
+    }
+
+    pub(super) fn on_bulk_held_up(&mut self) {
+        self.bulk.on_held_up();
     }
 
     pub(super) fn on_acked(&mut self, now: Timestamp, bytes: usize) {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::time::Timestamp;
 
 use super::ack_timer::LARGE_PACKET_BYTES;
+use super::in_flight::Sent;
 use super::overflow::{Losses, ShortQueue};
 use super::params::Params;
 use super::queueing::Queue;
@@ -35,6 +36,8 @@ pub(super) struct Bulk {
     short_queue: ShortQueue,
     metered_from: Option<Timestamp>,
     metered_bytes: f64,
+    /// Not the rate alone held bulk back in this span.
+    held_up: bool,
     /// Delivered rates of the last spans, newest last.
     delivered: [f64; 4],
 }
@@ -75,6 +78,7 @@ impl Bulk {
             short_queue: ShortQueue::default(),
             metered_from: None,
             metered_bytes: 0.0,
+            held_up: false,
             delivered: [0.0; 4],
         }
     }
@@ -116,7 +120,7 @@ impl Bulk {
         if !self.is_limited {
             return;
         }
-        self.losses.count(false);
+        self.losses.on_acked();
         // The first round trip of a bulk phase still brings acks from before it.
         let begin = now + Duration::from_secs_f64(rtt);
         let from = *self.metered_from.get_or_insert(begin);
@@ -126,18 +130,28 @@ impl Bulk {
         self.metered_bytes += bytes as f64;
         let span = now.since(from).as_secs_f64();
         if span >= rtt.max(0.05) {
-            self.delivered.rotate_left(1);
-            self.delivered[3] = self.metered_bytes / span;
+            let delivered = self.metered_bytes / span;
+            // What more could have been sent says at least that the path carries so much.
+            if !self.held_up || delivered > self.best_delivered() {
+                self.delivered.rotate_left(1);
+                self.delivered[3] = delivered;
+            }
+            self.held_up = false;
             self.metered_bytes = 0.0;
             self.metered_from = Some(now);
         }
     }
 
-    /// A packet was found lost.
-    pub(super) fn on_lost(&mut self) {
+    /// A packet was found lost; `follows`, when the one before it was as well.
+    pub(super) fn on_lost(&mut self, sent: &Sent, follows: bool) {
         if self.is_limited {
-            self.losses.count(true);
+            self.losses.on_lost(sent.at, follows && !sent.split);
         }
+    }
+
+    /// Bulk waits for answers, and not for the rate: what is acknowledged then is not what the path carries.
+    pub(super) fn on_held_up(&mut self) {
+        self.held_up = true;
     }
 
     /// How long one packet takes the path, as far as it is known, in seconds, while the rate limits.

@@ -103,6 +103,7 @@ impl Copier {
             sent_at,
             lost,
             with_copies,
+            ..
         } = outcome;
         self.loss.on_outcome(lost);
         let grouping = self.loss.correlation();

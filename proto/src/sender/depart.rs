@@ -35,6 +35,9 @@ impl Sender {
         let asks = has_token && self.probe_at().is_some_and(|at| at <= now);
         // A probe goes although the path is full of what nobody answers: it asks why.
         let bulk_open = self.has_bulk_token() && (asks || !due.bulk || !self.is_bulk_unanswered());
+        if due.bulk && self.is_bulk_held_up() {
+            self.pace.on_bulk_held_up();
+        }
         let has_bulk = due.bulk && bulk_open;
         if (has_bulk || owes) && !asks && self.plan_mtu_probe(now) {
             return true;
@@ -107,13 +110,23 @@ impl Sender {
         }
     }
 
-    /// Bytes a second for bulk. However fast the path, the peer's acknowledgements reach only 32
-    /// packets back: no more than three quarters of that may pass between two packets of the peer.
+    /// Bytes a second for bulk: what the path is thought to carry, as far as acknowledgements reach.
     fn bulk_rate(&self) -> Option<f64> {
-        let heard = self.heard.every().max(HEARD_MIN).as_secs_f64();
+        Some(self.pace.bulk_rate(&self.params)?.min(self.reach()))
+    }
+
+    /// However fast the path, the peer's acknowledgements reach only 32 packets back: no more than three
+    /// quarters of that may pass between two packets of the peer. In bytes a second.
+    fn reach(&self) -> f64 {
+        let heard = self.heard.rhythm().max(HEARD_MIN).as_secs_f64();
         let packet = self.bulk_packet.max(self.framing.datagram);
-        let reach = 24.0 * f64::from(packet) / heard;
-        Some(self.pace.bulk_rate(&self.params)?.min(reach))
+        24.0 * f64::from(packet) / heard
+    }
+
+    /// Something else than the path's rate holds bulk back.
+    fn is_bulk_held_up(&self) -> bool {
+        let rate = self.pace.bulk_rate(&self.params);
+        rate.is_some_and(|rate| rate > self.reach()) || self.is_bulk_unanswered()
     }
 
     /// More is under way than two round trips carry. Where nothing comes back there is no sign of a
@@ -145,6 +158,7 @@ impl Sender {
             wire_bytes,
             prompts: news.prompts,
             with_copies: self.copier.are_dense(),
+            split: wire_bytes > usize::from(self.plan.datagram + self.framing.wire_overhead),
         };
         let has_messages = self.file(number, leaving);
         self.note_datagram(now, number, wire_bytes);

@@ -12,6 +12,8 @@ use super::cadence::Cadence;
 pub(super) struct Heard {
     /// Mean time between them.
     cadence: Cadence,
+    /// The same while they come, in microseconds: an outage takes nothing from the rhythm after it.
+    rhythm_us: u32,
     /// How long before this one the one before arrived, in microseconds.
     after_us: u32,
     /// What the acks of this one prove the round trip to be at least, in microseconds.
@@ -23,7 +25,8 @@ pub(super) struct Heard {
 impl Heard {
     pub(super) fn new(now: Timestamp) -> Self {
         Self {
-            cadence: Cadence::new(now, Duration::from_millis(50), Duration::from_millis(200)),
+            cadence: Cadence::new(now, Duration::from_micros(EVERY_US.into()), LONGEST),
+            rhythm_us: EVERY_US,
             after_us: 0,
             least_us: 0,
             in_order: true,
@@ -33,7 +36,9 @@ impl Heard {
     /// A packet is being handled; `in_order`: none is missing right before it.
     pub(super) fn on_packet(&mut self, now: Timestamp, in_order: bool) {
         self.after_us = whole_micros(now.since(self.cadence.last()));
-        self.cadence.on_event(now);
+        let gap = whole_micros(self.cadence.on_event(now));
+        let longest = 8 * self.rhythm_us + PAUSE_US;
+        self.rhythm_us = (7 * self.rhythm_us + gap.min(longest)) / 8;
         self.in_order = in_order;
         self.least_us = 0;
     }
@@ -63,7 +68,21 @@ impl Heard {
     pub(super) fn every(&self) -> Duration {
         self.cadence.every()
     }
+
+    /// Mean time between packets while they come.
+    pub(super) fn rhythm(&self) -> Duration {
+        Duration::from_micros(self.rhythm_us.into())
+    }
 }
+
+/// Taken for the time between packets until that is measured.
+const EVERY_US: u32 = 50_000;
+
+/// Longer pauses count as this long.
+const LONGEST: Duration = Duration::from_millis(200);
+
+/// So much longer than eight times the usual, a time between packets is a pause.
+const PAUSE_US: u32 = 20_000;
 
 fn whole_micros(span: Duration) -> u32 {
     u32::try_from(span.as_micros()).unwrap_or(u32::MAX)

@@ -37,6 +37,8 @@ pub(super) struct Departure {
     pub(super) prompts: bool,
     /// Copies go with it and its neighbours.
     pub(super) with_copies: bool,
+    /// In several datagrams.
+    pub(super) split: bool,
 }
 
 /// One sent packet.
@@ -52,6 +54,8 @@ pub(super) struct Sent {
     pub(super) fresh: bool,
     /// Copies went with it and its neighbours.
     pub(super) with_copies: bool,
+    /// It was several datagrams.
+    pub(super) split: bool,
     /// One datagram, and larger than every path takes.
     pub(super) large: bool,
     /// What it carried is due again, although its fate is open.
@@ -73,6 +77,7 @@ impl Sent {
             fate: Fate::Skipped,
             fresh: false,
             with_copies: false,
+            split: false,
             large: false,
             expired: false,
             missed: 0,
@@ -166,6 +171,7 @@ impl InFlight {
             fate: Fate::Unknown,
             fresh: leaving.prompts,
             with_copies: leaving.with_copies,
+            split: leaving.split,
             ..skipped
         };
         self.packets.push_back(sent);
@@ -182,6 +188,12 @@ impl InFlight {
         }
         self.unsettled -= u16::from(before.is_unsettled());
         Some(before)
+    }
+
+    /// The packet before `number` was lost as well.
+    pub(super) fn follows_a_loss(&self, number: u64) -> bool {
+        let before = number.checked_sub(1).and_then(|before| self.get(before));
+        before.is_some_and(|before| matches!(before.fate, Fate::Lost | Fate::Skipped))
     }
 
     /// What packet `number` carried is due again, although its fate is open.

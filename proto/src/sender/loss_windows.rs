@@ -5,11 +5,15 @@ use std::time::Duration;
 use crate::rate::Mode;
 use crate::time::Timestamp;
 
+use super::detector::Outcome;
+use super::outage::Run;
+
 /// Shares of packets lost, window by window.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LossWindows {
     packets: u32,
     lost: u32,
+    run: Run,
     began: Timestamp,
     last: f64,
     before: f64,
@@ -27,6 +31,7 @@ impl LossWindows {
         Self {
             packets: 0,
             lost: 0,
+            run: Run::default(),
             began: now,
             last: 0.0,
             before: 0.0,
@@ -37,10 +42,24 @@ impl LossWindows {
         }
     }
 
-    /// The final fate of a packet.
+    /// The final fate of a packet, in the order in which they were sent.
     pub(super) fn on_outcome(&mut self, lost: bool) {
         self.packets += 1;
         self.lost += u32::from(lost);
+    }
+
+    /// The same of bulk, which sends so much that one outage is a window, or two.
+    pub(super) fn on_bulk_outcome(&mut self, outcome: Outcome) {
+        if !outcome.lost || outcome.split {
+            self.run.end();
+            self.on_outcome(outcome.lost);
+        } else if self.run.goes_on(outcome.sent_at) {
+            self.on_outcome(true);
+        } else {
+            let none = self.run.take_back();
+            self.packets -= none;
+            self.lost -= none;
+        }
     }
 
     /// Ends the present window if there is enough in it; whether it was so.
@@ -65,6 +84,7 @@ impl LossWindows {
             *windows += 1;
         }
         (self.packets, self.lost, self.began) = (0, 0, now);
+        self.run.take_back();
         true
     }
 

@@ -31,6 +31,7 @@ mod heard;
 mod high_water;
 mod in_flight;
 mod loss_windows;
+mod outage;
 mod outbox;
 mod overflow;
 mod pace;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::time::Timestamp;
 
+use super::outage::Run;
 use super::queueing::Queue;
 
 /// What is lost of what is sent, now and usually.
@@ -13,6 +14,7 @@ pub(super) struct Losses {
     since: Timestamp,
     packets: u32,
     lost: u32,
+    run: Run,
     /// Smoothed: what the path loses whatever is sent.
     usual: Option<f32>,
     /// Of so many packets.
@@ -20,9 +22,28 @@ pub(super) struct Losses {
 }
 
 impl Losses {
-    pub(super) fn count(&mut self, lost: bool) {
+    pub(super) fn on_acked(&mut self) {
         self.packets += 1;
-        self.lost += u32::from(lost);
+    }
+
+    /// A packet sent then was lost; `follows`, when the one sent before it was, too.
+    pub(super) fn on_lost(&mut self, sent_at: Timestamp, follows: bool) {
+        if !follows {
+            self.run.end();
+        }
+        if self.run.goes_on(sent_at) {
+            self.packets += 1;
+            self.lost += 1;
+        } else {
+            let none = self.run.take_back();
+            self.packets -= none;
+            self.lost -= none;
+        }
+    }
+
+    fn restart(&mut self) {
+        (self.packets, self.lost) = (0, 0);
+        self.run.take_back();
     }
 
     /// What is usual, as far as it may be the path's own.
@@ -39,7 +60,7 @@ impl Losses {
     /// a path loses that `is_full` teaches nothing about the usual.
     pub(super) fn have_risen(&mut self, now: Timestamp, step: Duration, is_full: bool) -> bool {
         if now < self.since {
-            (self.packets, self.lost) = (0, 0);
+            self.restart();
         }
         // Half of everything is no chance.
         let most_of_some = self.packets >= LOSSES_OF / 4 && 2 * self.lost > self.packets;
@@ -48,7 +69,8 @@ impl Losses {
         }
         let count = self.packets as f32;
         let share = self.lost as f32 / count;
-        (self.since, self.packets, self.lost) = (now, 0, 0);
+        self.since = now;
+        self.restart();
         // The first share is the path's own, or else there is soon more of it.
         let usual = self.usual.get_or_insert(share.min(USUAL_MAX));
         // What little is known may be luck: two losses and two deliveries are added.
@@ -164,10 +186,16 @@ mod tests {
         let mut losses = Losses::default();
         let mut found = Vec::new();
         for round in 0..rounds {
-            for _ in 0..100 {
-                losses.count(random.happens(loss(round)));
-            }
+            let mut follows = false;
             let now = Timestamp::from_millis(50 * (round + 1));
+            for _ in 0..100 {
+                let lost = random.happens(loss(round));
+                match lost {
+                    true => losses.on_lost(now, follows),
+                    false => losses.on_acked(),
+                }
+                follows = lost;
+            }
             if losses.have_risen(now, STEP, false) {
                 found.push(round);
             }

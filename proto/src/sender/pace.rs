@@ -8,6 +8,8 @@ use crate::time::Timestamp;
 
 use super::adaptive::Adaptive;
 use super::copies::Copies;
+use super::detector::Outcome;
+use super::in_flight::Sent;
 use super::params::{Params, Profile};
 
 /// Rates for one path.
@@ -120,15 +122,23 @@ impl Pace {
         self.count_change(before);
     }
 
-    pub(super) fn on_outcome(&mut self, lost: bool) {
+    pub(super) fn on_outcome(&mut self, outcome: Outcome) {
         if let Rule::Adaptive(adaptive) = &mut self.rule {
-            adaptive.on_outcome(lost);
+            adaptive.on_outcome(outcome);
         }
     }
 
-    pub(super) fn on_lost(&mut self) {
+    /// A packet was found lost; `follows`, when the one before it was as well.
+    pub(super) fn on_lost(&mut self, sent: &Sent, follows: bool) {
         if let Rule::Adaptive(adaptive) = &mut self.rule {
-            adaptive.on_lost();
+            adaptive.on_lost(sent, follows);
+        }
+    }
+
+    /// Bulk waits for answers, and not for its rate.
+    pub(super) fn on_bulk_held_up(&mut self) {
+        if let Rule::Adaptive(adaptive) = &mut self.rule {
+            adaptive.on_bulk_held_up();
         }
     }
 

@@ -97,7 +97,7 @@ impl Sender {
         let detector = &mut self.detector;
         while let Some(outcome) = detector.next_outcome(now, &self.in_flight, &self.rtt) {
             self.copier.on_outcome(now, outcome);
-            self.pace.on_outcome(outcome.lost);
+            self.pace.on_outcome(outcome);
         }
     }
 
@@ -106,7 +106,8 @@ impl Sender {
             return;
         };
         self.counters.packets_lost += 1;
-        self.pace.on_lost();
+        let follows = self.in_flight.follows_a_loss(number);
+        self.pace.on_lost(&sent, follows);
         if sent.large {
             self.datagrams.on_large_lost(now, number);
         }

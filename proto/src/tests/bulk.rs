@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::games::{Game, Rules};
 use super::scenario::Scenario;
-use crate::sim::{Conditions, Traffic};
+use crate::sim::{Conditions, Done, Traffic};
 use crate::yojimbo;
 
 /// Messages of one size over 50 ms, more than the path carries: the share of it that was carried after
@@ -30,6 +30,19 @@ fn carried_between(
         mtu: 1_500,
         ..Conditions::default()
     };
+    let (before, after, carried) = measured(params, size, link, 41);
+    let overflowed = after.overflowed - before.overflowed;
+    let offered = after.offered - before.offered;
+    (carried, overflowed as f64 / offered as f64)
+}
+
+/// The same over any path, with what its way up had counted after six seconds and after sixteen.
+fn measured(
+    params: yojimbo::Params,
+    size: usize,
+    link: Conditions,
+    seed: u64,
+) -> (Done, Done, f64) {
     let up = Traffic {
         messages: u64::MAX,
         sizes: size..=size,
@@ -37,16 +50,14 @@ fn carried_between(
         every: Duration::from_millis(1),
         ..Traffic::default()
     };
-    let mut game = Game::new(Rules::Yojimbo(Arc::new(params)), 41);
+    let mut game = Game::new(Rules::Yojimbo(Arc::new(params)), seed);
     let mut scenario = Scenario::new(&mut game, 1, link, &up, &Traffic::silent());
     scenario.run_for(Duration::from_secs(6));
     let (before, heard) = (scenario.network().0, scenario.outcome(0).up.1);
     scenario.run_for(Duration::from_secs(10));
     let (after, heard) = (scenario.network().0, scenario.outcome(0).up.1 - heard);
-    let carried = heard as f64 * size as f64 * 8.0 / 10.0 / rate as f64;
-    let overflowed = after.overflowed - before.overflowed;
-    let offered = after.offered - before.offered;
-    (carried, overflowed as f64 / offered as f64)
+    let carried = heard as f64 * size as f64 * 8.0 / 10.0 / link.rate as f64;
+    (before, after, carried)
 }
 
 /// Messages of 7000 bytes are seven datagrams each, and broken by the loss of one of them: a sender that
@@ -151,4 +162,28 @@ fn first_megabytes(jitter: Duration) -> Vec<f64> {
     let mut seconds: Vec<_> = seconds.collect();
     seconds.sort_by(f64::total_cmp);
     seconds
+}
+
+/// An outage takes its time from a connection, in either direction, and what it needs to notice that it is
+/// over. It is no sign of the path's end: who takes it for one has half of the path left.
+#[test]
+fn outages_take_little_more_than_their_time() {
+    let link = Conditions {
+        delay: Duration::from_millis(25),
+        bursts: Some((Duration::from_millis(60), Duration::from_millis(1_140))),
+        rate: 100_000_000,
+        queue: 625_000,
+        mtu: 1_500,
+        ..Conditions::default()
+    };
+    let ours = || yojimbo::Params::default().with_path_mtu(1_500, true);
+    let shares = (41..46).map(|seed| {
+        let (before, after, carried) = measured(ours(), 1_000, link, seed);
+        let lost = (after.lost - before.lost) as f64 / (after.offered - before.offered) as f64;
+        assert!(lost > 0.01, "seed {seed}: {lost:.3} lost in outages");
+        carried
+    });
+    let shares: Vec<f64> = shares.collect();
+    let mean = shares.iter().sum::<f64>() / shares.len() as f64;
+    assert!(mean > 0.7, "of the path: {shares:.2?}");
 }
