@@ -25,7 +25,7 @@ struct Path {
     warm_up: Duration,
 }
 
-const PATHS: [Path; 3] = [
+const PATHS: [Path; 4] = [
     Path {
         name: "loopback",
         words: None,
@@ -39,6 +39,11 @@ const PATHS: [Path; 3] = [
     Path {
         name: "50 ms, 1 % loss, 100 Mbit/s",
         words: Some("delay=25ms loss=1% rate=100mbit mtu=1500"),
+        warm_up: Duration::from_secs(4),
+    },
+    Path {
+        name: "50 ms, outages, 100 Mbit/s",
+        words: Some("delay=25ms burst=60ms/1140ms rate=100mbit queue=625KiB mtu=1500"),
         warm_up: Duration::from_secs(4),
     },
 ];
