@@ -18,8 +18,8 @@ use crate::clock::{self, Clock};
 use crate::config::Drain;
 use crate::exit::Exit;
 use crate::listener::Parts;
-use crate::notify;
 use crate::worker::{Command, Handle, Remote};
+use crate::{logging, notify};
 
 /// The workers, and word of their ends.
 pub struct Fleet {
@@ -121,7 +121,7 @@ impl Fleet {
             match worker.join() {
                 Ok(result) => result.context("a worker failed")?,
                 Err(_) => {
-                    eprintln!("error: a worker panicked; this is a bug in tidegate");
+                    logging::complain("error: a worker panicked; this is a bug in tidegate");
                     std::process::exit(Exit::Bug.code().into());
                 }
             }

@@ -1,7 +1,7 @@
 //! The built program's command line: exit codes, what goes where, files it writes.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -237,4 +237,28 @@ fn a_refused_flag_is_one_mistake() {
     assert!(err.contains("--> --framing u8"), "{err}");
     assert!(err.contains("help: accepted are `u16be`"), "{err}");
     assert!(err.contains("configuration refused: 1 mistake\n"), "{err}");
+}
+
+/// Without it, `journalctl -p err` does not show why a unit did not start. A shell below a unit has the variable
+/// too, and nobody takes the mark away there.
+#[test]
+fn only_the_journal_is_told_how_bad_an_error_is() {
+    let place = Place::new("journal");
+    let said = |name: &str, is_journal: bool| {
+        let file = fs::File::create(place.path(name)).expect("a file can be made");
+        let found = file.metadata().expect("it is there");
+        let inode = found.ino() + u64::from(!is_journal);
+        Command::new(env!("CARGO_BIN_EXE_tidegate"))
+            .args(["ctl", "--control", "nobody.sock", "stats"])
+            .current_dir(&place.0)
+            .env("JOURNAL_STREAM", format!("{}:{inode}", found.dev()))
+            .stderr(file)
+            .status()
+            .expect("the program runs");
+        fs::read_to_string(place.path(name)).expect("it was written")
+    };
+    let (plain, marked) = (said("shell", false), said("journal", true));
+    assert!(plain.starts_with("error: "), "{plain}");
+    let lines: Vec<String> = plain.lines().map(|line| format!("<3>{line}")).collect();
+    assert_eq!(marked.lines().collect::<Vec<_>>(), lines);
 }

@@ -13,7 +13,7 @@ use crate::capture::Order;
 use crate::config::parse_size;
 use crate::exit::Exit;
 use crate::sizing::open_files;
-use crate::{config, connect, serve};
+use crate::{config, connect, logging, serve};
 
 mod check;
 mod ctl;
@@ -263,7 +263,7 @@ pub fn main() -> ExitCode {
     match run(cli.command) {
         Ok(exit) => exit.into(),
         Err(error) => {
-            eprintln!("{}", spell(&error));
+            logging::complain(&spell(&error));
             Exit::of(&error).into()
         }
     }

@@ -12,6 +12,8 @@
 //!        └── full, or the reader is stuck: the line is dropped and counted, nobody waits
 //! ```
 //!
+//! Where standard error is the journal, each line begins with its priority (`journal.rs`).
+//!
 //! A line is about an `event` (a snake case id). Without that field, its message is the event.
 
 use std::io::{self, IsTerminal, Write};
@@ -31,9 +33,11 @@ use crate::board::{Board, LOG_LEVELS};
 use crate::clock;
 use crate::config::{Log, LogFormat};
 
+mod journal;
 mod line;
 mod repeat;
 
+pub use journal::complain;
 use line::{Fields, Style};
 use repeat::{Repeats, Verdict};
 
@@ -45,7 +49,7 @@ pub fn install(log: &Log) -> Result<Logging, String> {
         LogFormat::Json => true,
     };
     let style = if json { Style::Json } else { Style::Text };
-    let (subscriber, logging) = build(log, style, Box::new(io::stderr()))?;
+    let (subscriber, logging) = build(log, style, journal::is_reading(), Box::new(io::stderr()))?;
     tracing::subscriber::set_global_default(subscriber).map_err(|error| error.to_string())?;
     Ok(logging)
 }
@@ -141,7 +145,7 @@ const EACH_TIME: [&str; 8] = [
 const QUEUE_LINES: usize = 1024;
 
 enum Job {
-    Line(String),
+    Line(Level, String),
     Flush(SyncSender<()>),
 }
 
@@ -155,6 +159,7 @@ struct Shared {
 fn build(
     log: &Log,
     style: Style,
+    for_journal: bool,
     sink: Box<dyn Write + Send>,
 ) -> Result<(impl Subscriber + Send + Sync + use<>, Logging), String> {
     let (filter, handle) = reload::Layer::new(parse_level(&log.level)?);
@@ -167,6 +172,7 @@ fn build(
     });
     let writer = Writer {
         shared: Arc::clone(&shared),
+        for_journal,
         sink,
         dropped_told: 0,
     };
@@ -215,7 +221,7 @@ impl<S: Subscriber> Layer<S> for Lines {
             }
         };
         let line = fields.line(self.shared.style, clock::wall_nanos(), level, suppressed);
-        match self.queue.try_send(Job::Line(line)) {
+        match self.queue.try_send(Job::Line(level, line)) {
             Ok(()) => {}
             Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
                 self.shared.dropped.fetch_add(1, Ordering::Relaxed);
@@ -246,6 +252,7 @@ impl Lines {
 /// The thread that may wait for standard error.
 struct Writer {
     shared: Arc<Shared>,
+    for_journal: bool,
     sink: Box<dyn Write + Send>,
     dropped_told: u64,
 }
@@ -254,7 +261,7 @@ impl Writer {
     fn run(mut self, jobs: &Receiver<Job>) {
         loop {
             match jobs.recv_timeout(Duration::from_secs(1)) {
-                Ok(Job::Line(line)) => self.write(&line),
+                Ok(Job::Line(level, line)) => self.write(level, &line),
                 Ok(Job::Flush(done)) => {
                     self.tell_held_back(true);
                     // Whoever asked may have stopped waiting.
@@ -267,8 +274,15 @@ impl Writer {
     }
 
     /// A disk that is full or a pipe that is closed costs the line, and nothing else.
-    fn write(&mut self, line: &str) {
-        if self.sink.write_all(line.as_bytes()).is_err() {
+    fn write(&mut self, level: Level, line: &str) {
+        let written = if self.for_journal {
+            // In one piece: it may be that only half of it fits.
+            let line = format!("{}{line}", journal::priority(level));
+            self.sink.write_all(line.as_bytes())
+        } else {
+            self.sink.write_all(line.as_bytes())
+        };
+        if written.is_err() {
             self.shared.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -282,14 +296,14 @@ impl Writer {
         for (level, event, reason, suppressed) in silent {
             let fields = Fields::summary(&event, &reason);
             let line = fields.line(self.shared.style, clock::wall_nanos(), level, suppressed);
-            self.write(&line);
+            self.write(level, &line);
         }
         let dropped = self.shared.dropped.load(Ordering::Relaxed);
         if dropped > self.dropped_told {
             let fields = Fields::lost(dropped - self.dropped_told);
             self.dropped_told = dropped;
             let line = fields.line(self.shared.style, clock::wall_nanos(), Level::WARN, 0);
-            self.write(&line);
+            self.write(Level::WARN, &line);
         }
     }
 }

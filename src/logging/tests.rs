@@ -28,7 +28,7 @@ impl Write for Page {
 /// The lines of `body`, without their stamps.
 fn lines(log: &Log, style: Style, body: impl FnOnce(&Logging)) -> Vec<String> {
     let page = Page::default();
-    let (subscriber, logging) = build(log, style, Box::new(page.clone())).unwrap();
+    let (subscriber, logging) = build(log, style, false, Box::new(page.clone())).unwrap();
     tracing::subscriber::with_default(subscriber, || body(&logging));
     logging.flush();
     let text = String::from_utf8(page.0.lock().unwrap().clone()).unwrap();
@@ -173,7 +173,7 @@ fn a_stuck_reader_costs_lines_not_time() {
     }
     let (release, held) = mpsc::channel::<()>();
     let sink = Box::new(Stuck(held));
-    let (subscriber, logging) = build(&log("debug", LONG), Style::Text, sink).unwrap();
+    let (subscriber, logging) = build(&log("debug", LONG), Style::Text, false, sink).unwrap();
     tracing::subscriber::with_default(subscriber, || {
         for n in 0..5_000_u64 {
             tracing::debug!(n, "a line");
@@ -186,4 +186,28 @@ fn a_stuck_reader_costs_lines_not_time() {
         "{kept} lines kept"
     );
     drop(release);
+}
+
+/// `journalctl -p warning` finds warnings, and errors that come in several lines.
+#[test]
+fn the_journal_hears_how_bad_a_line_is() {
+    let page = Page::default();
+    let sink = Box::new(page.clone());
+    let (subscriber, logging) = build(&log("debug", LONG), Style::Json, true, sink).unwrap();
+    tracing::subscriber::with_default(subscriber, || {
+        tracing::error!(event = "one");
+        for _ in 0..2 {
+            tracing::warn!(event = "two");
+        }
+        tracing::info!(event = "three");
+        tracing::debug!(event = "four");
+    });
+    logging.flush();
+    let text = String::from_utf8(page.0.lock().unwrap().clone()).unwrap();
+    let starts: Vec<&str> = text.lines().map(|line| &line[..4]).collect();
+    let of_what_was_held_back = "<4>{";
+    assert_eq!(
+        starts,
+        ["<3>{", "<4>{", "<6>{", "<7>{", of_what_was_held_back]
+    );
 }
