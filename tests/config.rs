@@ -525,6 +525,25 @@ fn credentials_come_first() {
     assert_eq!(yojimbo.netcode.keys[0].as_bytes(), &[9; 32]);
 }
 
+/// The unit passes an empty line where `/etc/tidegate/netcode.key` does not exist, since systemd's own words for that
+/// would be "Protocol error": the file that is missing is named here.
+#[test]
+fn an_empty_credential_is_none() {
+    let (directory, credentials) = (Directory::new("absent"), Directory::new("empty"));
+    fs::remove_file(directory.0.join("netcode.key")).unwrap();
+    fs::write(credentials.0.join("netcode.key"), "\n").unwrap();
+    let refused = config::load(&Input {
+        file: Some((directory.0.join("tidegate.toml"), GOOD.to_owned())),
+        credentials: Some(credentials.0.clone()),
+        ..Input::default()
+    })
+    .unwrap_err()
+    .to_string();
+    let missing = directory.0.join("netcode.key");
+    let help = format!("tidegate keygen --out {}", missing.display());
+    assert!(refused.contains(&help), "{refused}");
+}
+
 /// Whatever is printed about a configuration, the key is not in it.
 #[test]
 fn keys_never_print() {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The unit is well-formed and keeps its distance from the machine. `just systemd` and the check run
-# call it.
+# The unit is well-formed and keeps its distance from the machine; then it is run, in systemd_boot.sh. `just
+# systemd` and the check run call it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -27,3 +27,5 @@ problems=$(systemd-analyze verify --man=no "$work/tidegate.service" 2>&1 | grep 
     echo "$problems" >&2
     exit 1
 }
+
+tests/systemd_boot.sh

@@ -1,8 +1,8 @@
 //! Keys: read from files only, never printed, wiped when dropped.
 //!
 //! A relative name is looked up in `$CREDENTIALS_DIRECTORY` (systemd's LoadCredential) first and
-//! then beside the configuration file. A file that others may read is refused: whoever holds the
-//! key can make tokens for any client id.
+//! then beside the configuration file. An empty line is what our unit passes where there is no key.
+//! A file that others may read is refused: whoever holds the key can make tokens for any client id.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -38,10 +38,15 @@ impl KeyFiles {
     pub fn locate(&self, name: &str) -> PathBuf {
         let credential = self.credentials.as_ref().map(|dir| dir.join(name));
         match credential {
-            Some(path) if Path::new(name).is_relative() && path.exists() => path,
+            Some(path) if Path::new(name).is_relative() && has_content(&path) => path,
             Some(_) | None => self.beside.join(name),
         }
     }
+}
+
+/// More than a newline.
+fn has_content(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.len() > 1)
 }
 
 /// Why there is no key. Says what to do.
