@@ -43,12 +43,12 @@ pub fn boot_unix() -> u64 {
 const USER_HZ: u64 = 100;
 
 /// Both clocks of one worker, read once per turn.
-///
-/// The calendar never steps back: a token that has expired stays expired.
 #[derive(Clone, Debug)]
 pub struct Clock {
     start: std::time::Instant,
-    unix_secs: u64,
+    /// The calendar's lead over the other clock in whole seconds, at the last reading.
+    lead_secs: u64,
+    step_secs: Option<i64>,
 }
 
 impl Clock {
@@ -60,16 +60,61 @@ impl Clock {
     pub fn start() -> Self {
         Self {
             start: std::time::Instant::now(),
-            unix_secs: wall_secs(),
+            lead_secs: wall_secs(),
+            step_secs: None,
         }
     }
 
     /// The time of this turn.
     pub fn now(&mut self) -> Now {
-        self.unix_secs = self.unix_secs.max(wall_secs());
-        Now {
+        let now = Now {
             mono: Timestamp::from_nanos(self.start.elapsed().as_nanos() as u64),
-            unix_secs: self.unix_secs,
+            unix_secs: wall_secs(),
+        };
+        self.compare(now);
+        now
+    }
+
+    /// By how many seconds the calendar was set, forward or back; once for each time.
+    pub fn take_step(&mut self) -> Option<i64> {
+        self.step_secs.take()
+    }
+
+    fn compare(&mut self, now: Now) {
+        let mono_secs = now.mono.as_nanos() / 1_000_000_000;
+        let lead = now.unix_secs.saturating_sub(mono_secs);
+        let step = lead.cast_signed() - self.lead_secs.cast_signed();
+        self.lead_secs = lead;
+        if step.abs() >= STEP_SECS {
+            self.step_secs = Some(step);
         }
+    }
+}
+
+/// What people are told of. Less is a clock that is adjusted, and tokens have more patience than that.
+const STEP_SECS: i64 = 5;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_calendar_that_is_set_is_told_once_and_one_that_drifts_is_not() {
+        let mut clock = Clock::start();
+        let start = clock.lead_secs;
+        let mut told = |mono_secs: u64, ahead: i64| {
+            clock.compare(Now {
+                mono: Timestamp::from_millis(mono_secs * 1000),
+                unix_secs: (start + mono_secs).saturating_add_signed(ahead),
+            });
+            (clock.take_step(), clock.take_step())
+        };
+        for day in 0..20_u64 {
+            let drift = day.cast_signed();
+            assert_eq!(told(day * 86_400, drift), (None, None), "day {day}");
+        }
+        assert_eq!(told(2_000_000, 7_219), (Some(7_200), None));
+        assert_eq!(told(2_000_001, 7_219), (None, None));
+        assert_eq!(told(2_000_002, 19), (Some(-7_200), None));
     }
 }

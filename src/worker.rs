@@ -183,6 +183,9 @@ impl Worker {
                 Err(_) | Ok(()) => {}
             }
             now = self.clock.now();
+            if let Some(secs) = self.clock.take_step() {
+                tell_step(secs);
+            }
             self.turn(now)?;
             let took = self.clock.now().mono.since(now.mono);
             for listener in &mut self.listeners {
@@ -349,6 +352,16 @@ impl Worker {
 }
 
 /// There are a handful at most.
+/// Each worker sees it, and the log says it once.
+fn tell_step(secs: i64) {
+    tracing::warn!(
+        event = "clock_set",
+        by_s = secs,
+        reason = if secs > 0 { "forward" } else { "back" },
+        "sessions go on; connect tokens are judged by the calendar as it is now"
+    );
+}
+
 fn find(listeners: &mut [Listener], index: usize) -> Option<&mut Listener> {
     listeners
         .iter_mut()

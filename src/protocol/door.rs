@@ -225,7 +225,7 @@ fn open_roster(
         ..RosterParams::default()
     };
     let roster = Roster::new(params, past.since);
-    roster.restore(&past.used);
+    roster.restore(&past.used, now);
     (roster, saved, past.started)
 }
 

@@ -159,6 +159,64 @@ fn clock_steps_bring_no_token_back() {
     }
 }
 
+/// A time server that is wrong for a moment costs that moment: whoever has not been here is let in as soon as the
+/// clock is right again, not when it has caught up.
+#[test]
+fn a_clock_set_forward_and_back_keeps_nobody_out() {
+    for step in [10, 7200, 315_360_000] {
+        let mut server = Server::new();
+        let (_, used) = connect(&mut server, 0, address(HOME), mint(7, 1, EPOCH));
+        server.peers.clear();
+        let jumped = Now {
+            unix_secs: EPOCH + 1 + step,
+            ..at(1_000)
+        };
+        // The history forgets what it may, with a token of a service whose clock jumped as well.
+        let (_, ahead) = connect_at(
+            &mut server,
+            jumped,
+            address(HOME),
+            mint(8, 2, jumped.unix_secs),
+        );
+        server.peers.clear();
+        let back = at(3_000);
+        let (link, _) = connect_at(&mut server, back, address(HOME), mint(9, 3, EPOCH + 3));
+        assert!(link.is_some(), "{step}: {:?}", server.rejects);
+        for before in [&used[0], &ahead[0]] {
+            server.receive(back, address("192.0.2.9:9"), before);
+        }
+        assert_eq!(server.seatings, 3, "{step}");
+    }
+}
+
+/// A board without a battery for its clock starts in another year, and the network tells it which one it is: what
+/// was used before the start stays refused, and nobody waits longer than after any start.
+#[test]
+fn a_clock_set_after_the_start_changes_nothing() {
+    for wrong in [1_000, EPOCH + 126_230_400] {
+        let mut server = Server::with(params(), 16, wrong);
+        let start = Now {
+            unix_secs: wrong,
+            ..at(0)
+        };
+        server.roster.restore(&[], start);
+        // Issued a second before the start, and at it.
+        for (number, issued, expected) in [
+            (1, EPOCH - 1, Some(Reject::TokenBeforeStart)),
+            (2, EPOCH, None),
+        ] {
+            server.rejects.clear();
+            connect_at(
+                &mut server,
+                at(5_000),
+                address(HOME),
+                mint(number.into(), number, issued),
+            );
+            assert_eq!(server.rejects.first().copied(), expected, "{wrong}");
+        }
+    }
+}
+
 #[test]
 fn a_full_history_refuses_until_tokens_expire() {
     let roster = tidegate_proto::yojimbo::netcode::RosterParams {

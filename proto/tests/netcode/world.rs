@@ -225,10 +225,20 @@ pub(crate) fn connect(
     from: SocketAddr,
     token: ConnectToken,
 ) -> (Option<Link>, Vec<Vec<u8>>) {
-    let mut client = Client::new(at(start_millis), token);
+    connect_at(server, at(start_millis), from, token)
+}
+
+/// The same, by any calendar.
+pub(crate) fn connect_at(
+    server: &mut Server,
+    start: Now,
+    from: SocketAddr,
+    token: ConnectToken,
+) -> (Option<Link>, Vec<Vec<u8>>) {
+    let mut client = Client::new(start, token);
     let mut sent = Vec::new();
     for step in 0..10 {
-        let now = at(start_millis + step * 100);
+        let now = start.after(Duration::from_millis(step * 100));
         let Some(datagram) = transmit(&mut client, now) else {
             continue;
         };

@@ -268,7 +268,7 @@ impl Handshake {
         let protocol_id = self.params.protocol_id;
         let request = Request::parse(datagram, protocol_id)?;
         let RequestHead { expire, tag } = request.head();
-        let calendar = self.check_head(now, from, &request.head())?;
+        self.check_head(now, from, &request.head())?;
         let (key_index, token) =
             PrivateToken::open(request, protocol_id, &self.params.private_keys)?;
         let ours = &self.params.public_addresses;
@@ -279,7 +279,7 @@ impl Handshake {
         let timeout = self.params.timeout.apply(token.timeout_seconds)?;
         let end = expire.saturating_add(self.params.clock_skew);
         self.roster
-            .present(token.client_id, tag, from, end, calendar)?;
+            .present(token.client_id, tag, from, end, now.unix_secs)?;
         let refusal = self
             .refusing
             .or(self.roster.is_full().then_some(Reject::Full));
@@ -293,28 +293,28 @@ impl Handshake {
         Ok(Outcome::Challenged)
     }
 
-    /// Everything that a request says in the clear; the calendar that it was judged by.
-    fn check_head(&self, now: Now, from: SocketAddr, head: &RequestHead) -> Result<u64, Reject> {
-        let calendar = self.roster.calendar(now.unix_secs);
-        self.check_dates(head.expire, calendar)?;
-        self.roster.check_tag(&head.tag, from)?;
-        Ok(calendar)
+    /// Everything that a request says in the clear.
+    fn check_head(&self, now: Now, from: SocketAddr, head: &RequestHead) -> Result<(), Reject> {
+        self.check_dates(now, head.expire)?;
+        let end = head.expire.saturating_add(self.params.clock_skew);
+        self.roster.check_tag(&head.tag, from, end)
     }
 
     /// Everything a token's expiry says before the token itself is read.
-    fn check_dates(&self, expire: u64, calendar: u64) -> Result<(), Reject> {
+    fn check_dates(&self, now: Now, expire: u64) -> Result<(), Reject> {
         let skew = self.params.clock_skew;
-        if expire.saturating_add(skew) <= calendar {
+        let end = expire.saturating_add(skew);
+        if end <= now.unix_secs || end <= self.roster.began_unix(now) {
             return Err(Reject::TokenExpired);
         }
         let Some(lifetime) = self.params.max_token_lifetime else {
             return Ok(());
         };
-        if expire > calendar.saturating_add(lifetime).saturating_add(skew) {
+        if expire > now.unix_secs.saturating_add(lifetime).saturating_add(skew) {
             return Err(Reject::TokenFuture);
         }
         // What could have been used before we started may have been: our history does not know.
-        if expire < self.roster.started_unix().saturating_add(lifetime) {
+        if expire < self.roster.since_unix(now).saturating_add(lifetime) {
             return Err(Reject::TokenBeforeStart);
         }
         Ok(())

@@ -2,7 +2,9 @@
 //!
 //! Rule: docs/wire/netcode.md, section 8: an entry is *pending* until its client is seated, then
 //! *consumed*; it lives until its token expires and is never evicted before, because eviction is
-//! how a flood of tokens would open a used one again.
+//! how a flood of tokens would open a used one again. A clock that is set forward and back again
+//! makes entries go whose tokens are in their time afterwards: those stay refused, with all that
+//! end no later.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -30,6 +32,8 @@ pub(super) struct History {
     entries: BTreeMap<TokenTag, Entry>,
     /// The same entries by the unix second from which their token is refused for its age.
     by_end: BTreeSet<(u64, TokenTag)>,
+    /// The latest end of an entry that is gone.
+    forgotten: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -46,15 +50,19 @@ impl History {
             capacity,
             entries: BTreeMap::new(),
             by_end: BTreeSet::new(),
+            forgotten: 0,
         }
     }
 
-    /// Whether a token with this tag may be presented from this address, as far as is known.
-    pub(super) fn check(&self, tag: &TokenTag, from: SocketAddr) -> Result<(), Reject> {
+    /// Whether a token with this tag, which is refused for its age from `end` on, may be presented from this
+    /// address, as far as is known.
+    pub(super) fn check(&self, tag: &TokenTag, from: SocketAddr, end: u64) -> Result<(), Reject> {
         match self.entries.get(tag) {
             Some(entry) if entry.is_consumed => Err(Reject::TokenReused),
             Some(entry) if entry.from != from => Err(Reject::TokenOtherAddress),
-            Some(_) | None => Ok(()),
+            Some(_) => Ok(()),
+            None if end <= self.forgotten => Err(Reject::TokenExpired),
+            None => Ok(()),
         }
     }
 
@@ -66,7 +74,7 @@ impl History {
         end: u64,
         now: u64,
     ) -> Result<(), Reject> {
-        self.check(&tag, from)?;
+        self.check(&tag, from, end)?;
         if self.entries.contains_key(&tag) {
             return Ok(());
         }
@@ -133,6 +141,7 @@ impl History {
         {
             self.by_end.pop_first();
             self.entries.remove(&tag);
+            self.forgotten = end;
         }
     }
 }
@@ -169,6 +178,21 @@ mod tests {
             assert_eq!(refused, Err(Reject::TokenReused));
         }
         assert_eq!(history.check_pending(&[1; 16]), Err(Reject::TokenReused));
+    }
+
+    /// The calendar went to 500 and came back to 60: what was forgotten there might be in its time again.
+    #[test]
+    fn what_is_forgotten_stays_refused_when_time_goes_back() {
+        let mut history = History::new(4);
+        history.present([1; 16], address(HOME), 100, 50).unwrap();
+        history.consume(&[1; 16]);
+        history.present([2; 16], address(HOME), 530, 500).unwrap();
+        assert_eq!(history.len(), 1);
+        for end in [99, 100] {
+            let refused = history.present([1; 16], address(HOME), end, 60);
+            assert_eq!(refused, Err(Reject::TokenExpired));
+        }
+        assert_eq!(history.present([3; 16], address(HOME), 101, 60), Ok(()));
     }
 
     #[test]

@@ -1,14 +1,14 @@
-//! What all workers of one listener share: slots, connected client ids, used tokens, the calendar.
+//! What all workers of one listener share: slots, connected client ids, used tokens, since when they are known.
 //!
 //! Touched by handshakes only, never by a packet of a session. Rule: docs/wire/netcode.md,
 //! sections 7 and 8.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 
 use super::history::{History, TokenTag, UsedToken};
+use crate::Now;
 use crate::session::Reject;
 
 /// How large a roster is.
@@ -41,10 +41,10 @@ pub struct Roster(Arc<Shared>);
 struct Shared {
     slots: u32,
     tells_used: bool,
-    started_unix: u64,
-    /// Latest unix second any worker saw. Time for tokens never runs backwards: a clock that is set
-    /// back must not bring tokens back whose history entry is gone.
-    latest_unix: AtomicU64,
+    since_unix: u64,
+    /// The first reading of both clocks: a calendar that has moved against the other clock since was set, and what
+    /// was dated before moves with it.
+    began: OnceLock<Now>,
     #[expect(
         clippy::disallowed_types,
         reason = "the one exception: slots, client ids and used tokens must be one per listener, \
@@ -68,9 +68,9 @@ struct State {
 }
 
 impl Roster {
-    /// An empty roster. `started_unix` is since when every used token is known: the start of the
+    /// An empty roster. `since_unix` is since when every used token is known: the start of the
     /// process, or of the first one whose tokens come in through [`Roster::restore`].
-    pub fn new(params: RosterParams, started_unix: u64) -> Self {
+    pub fn new(params: RosterParams, since_unix: u64) -> Self {
         assert!(
             (1..=65_536).contains(&params.slots),
             "{} slots: 1 to 65,536 are possible",
@@ -86,8 +86,8 @@ impl Roster {
         Self(Arc::new(Shared {
             slots: params.slots,
             tells_used: params.tells_used,
-            started_unix,
-            latest_unix: AtomicU64::new(started_unix),
+            since_unix,
+            began: OnceLock::new(),
             state: state.into(),
         }))
     }
@@ -107,8 +107,10 @@ impl Roster {
         self.with(|state| state.history.len())
     }
 
-    /// Refuses tokens that were used before this process began. At most [`RosterParams::history`].
-    pub fn restore(&self, used: &[UsedToken]) {
+    /// Refuses tokens that were used before this process began, which it does now. At most
+    /// [`RosterParams::history`].
+    pub fn restore(&self, used: &[UsedToken], now: Now) {
+        self.began(now);
         self.with(|state| used.iter().for_each(|used| state.history.restore(*used)));
     }
 
@@ -117,20 +119,43 @@ impl Roster {
         self.with(|state| state.used.pop_front())
     }
 
-    /// Since when every used token is known, unix seconds.
-    pub(super) fn started_unix(&self) -> u64 {
-        self.0.started_unix
+    /// Since when every used token is known, unix seconds by the calendar of `now`.
+    pub(super) fn since_unix(&self, now: Now) -> u64 {
+        self.0.since_unix.saturating_add_signed(self.set_by(now))
     }
 
-    /// The calendar for tokens: the latest second any worker saw.
-    pub(super) fn calendar(&self, unix_secs: u64) -> u64 {
-        let before = self.0.latest_unix.fetch_max(unix_secs, Ordering::Relaxed);
-        before.max(unix_secs)
+    /// When this process began, unix seconds by the calendar of `now`: what ended before, earlier ones may have
+    /// forgotten.
+    pub(super) fn began_unix(&self, now: Now) -> u64 {
+        let began = self.began(now).unix_secs;
+        began.saturating_add_signed(self.set_by(now))
+    }
+
+    /// By how many seconds the calendar was set since the beginning, forward or back.
+    fn set_by(&self, now: Now) -> i64 {
+        let ahead = |now: Now| {
+            let mono_secs = now.mono.as_nanos() / 1_000_000_000;
+            now.unix_secs
+                .cast_signed()
+                .saturating_sub_unsigned(mono_secs)
+        };
+        let set_by = ahead(now).saturating_sub(ahead(self.began(now)));
+        // Two readings may each be off by a second, because seconds are whole.
+        if set_by.abs() <= 2 { 0 } else { set_by }
+    }
+
+    fn began(&self, now: Now) -> Now {
+        *self.0.began.get_or_init(|| now)
     }
 
     /// What the history alone can say about a tag, before anything is decrypted.
-    pub(super) fn check_tag(&self, tag: &TokenTag, from: SocketAddr) -> Result<(), Reject> {
-        self.with(|state| state.history.check(tag, from))
+    pub(super) fn check_tag(
+        &self,
+        tag: &TokenTag,
+        from: SocketAddr,
+        end: u64,
+    ) -> Result<(), Reject> {
+        self.with(|state| state.history.check(tag, from, end))
     }
 
     /// A genuine token was presented: its client id must not be connected, and the token new or
@@ -282,16 +307,24 @@ mod tests {
         }
     }
 
+    /// A board without a battery starts years ago, and somebody sets its clock: what was dated then moves along.
     #[test]
-    fn the_calendar_never_runs_backwards() {
-        let roster = Roster::new(RosterParams::default(), 100);
-        let other = roster.clone();
-        assert_eq!(roster.calendar(50), 100, "not before the start");
-        assert_eq!(roster.calendar(200), 200);
-        assert_eq!(
-            other.calendar(150),
-            200,
-            "another worker's clock counts too"
-        );
+    fn what_was_dated_before_the_clock_was_set_moves_with_it() {
+        let at = |mono_secs: u64, unix_secs: u64| Now {
+            mono: crate::Timestamp::from_millis(mono_secs * 1000),
+            unix_secs,
+        };
+        let roster = Roster::new(RosterParams::default(), 990);
+        roster.restore(&[], at(5, 1000));
+        for (now, since) in [
+            (at(65, 1060), 990),
+            (at(65, 1062), 990),
+            (at(65, 9060), 8990),
+            (at(65, 560), 490),
+            (at(65, 0), 0),
+        ] {
+            assert_eq!(roster.since_unix(now), since, "{now:?}");
+        }
+        assert_eq!(roster.began_unix(at(65, 9060)), 9000);
     }
 }
