@@ -25,7 +25,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
 use anyhow::{Context, bail};
@@ -52,7 +52,7 @@ pub struct Order {
 }
 
 /// What was recorded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Taken {
     /// Sessions.
     pub sessions: u64,
@@ -60,6 +60,8 @@ pub struct Taken {
     pub cut: u64,
     /// Bytes of the file.
     pub bytes: u64,
+    /// Why the file ends before the recording did, if the disk did not take all of it.
+    pub failed: Option<String>,
 }
 
 /// A process's one recording, if there is one. Looked at whenever a session is accepted.
@@ -89,6 +91,7 @@ struct Shared {
     sessions: AtomicU64,
     cut: AtomicU64,
     bytes: AtomicU64,
+    failed: OnceLock<String>,
 }
 
 impl Tap {
@@ -222,6 +225,7 @@ impl Shared {
             sessions: self.sessions.load(Relaxed),
             cut: self.cut.load(Relaxed),
             bytes: self.bytes.load(Relaxed),
+            failed: self.failed.get().cloned(),
         }
     }
 }
@@ -254,5 +258,19 @@ mod tests {
         assert!(!tap.wants("game", peer));
         assert_eq!(tap.stop(), None);
         std::fs::remove_file(place).unwrap();
+    }
+
+    /// The last bytes leave when a recording is stopped: that is when a full disk may show.
+    #[test]
+    fn a_full_disk_is_told_to_whoever_stops() {
+        let shared = Arc::new(Shared::default());
+        let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let (records, inbox) = channel();
+        shared.queued.fetch_add(100, Relaxed);
+        records.send(vec![1; 100]).unwrap();
+        records.send(Vec::new()).unwrap();
+        Writer::new(full, 1 << 20, shared.clone()).run(&inbox);
+        let failed = shared.taken().failed.unwrap();
+        assert!(failed.contains("No space left"), "{failed}");
     }
 }

@@ -1,7 +1,7 @@
 //! The thread that waits for the disk.
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -46,12 +46,19 @@ impl Writer {
                 Err(RecvTimeoutError::Disconnected) => break,
             };
             if let Err(error) = outcome {
-                tracing::error!(event = "capture_failed", %error);
+                self.fail(&error);
                 break;
             }
         }
         self.shared.over.store(true, Relaxed);
         if let Err(error) = self.file.flush() {
+            self.fail(&error);
+        }
+    }
+
+    /// Said once: what a full disk does not take now, it does not take at the end either.
+    fn fail(&self, error: &io::Error) {
+        if self.shared.failed.set(error.to_string()).is_ok() {
             tracing::error!(event = "capture_failed", %error);
         }
     }

@@ -199,6 +199,9 @@ impl Gate {
         let Some(taken) = self.tap.as_ref().and_then(Tap::stop) else {
             bail!("there is no recording");
         };
+        if let Some(why) = taken.failed {
+            bail!("the file ends before the recording did: {why}; what it has can be read");
+        }
         Ok(json!({
             "sessions": taken.sessions,
             "cut": taken.cut,
