@@ -221,7 +221,7 @@ pub const FAMILIES: &[Family] = &[
         name: "tidegate_handshake_duration_seconds",
         kind: Distribution,
         labels: LISTENER,
-        help: "From a session's first datagram until the peer was told it is connected.",
+        help: "From the moment a session began, its peer's address being proved, until the peer was told it is connected: the wait for its backend, and none of the network's round trips.",
         read: |source, out| each_distribution(source, out, |c| &c.handshake_duration),
     },
     Family {
@@ -618,14 +618,14 @@ pub const FAMILIES: &[Family] = &[
         name: "tidegate_bans",
         kind: Gauge,
         labels: LISTENER,
-        help: "Bans in force.",
+        help: "Bans in force here; one by hand is in force at each listener.",
         read: |source, out| each_listener(source, out, |c| c.admission.bans),
     },
     Family {
         name: "tidegate_bans_total",
         kind: Counter,
         labels: &["listener", "source"],
-        help: "Bans issued.",
+        help: "Bans issued here; one by hand counts once at each listener.",
         read: |source, out| {
             each_listener_by(source, out, &["operator", "strikes"], |c| {
                 [c.admission.bans_by_operator, c.admission.bans_by_strikes]

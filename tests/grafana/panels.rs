@@ -179,8 +179,8 @@ pub(crate) const ROWS: &[Row] = &[
                 )],
             },
             Panel {
-                title: "Handshake duration, 95 %",
-                about: "Until the peer was told it is connected; a slow backend connect shows here.",
+                title: "Wait for the backend at a join, 95 %",
+                about: "From the moment a session began until the peer was told it is connected; the network's round trips before that are not in it.",
                 unit: "s",
                 look: Lines,
                 queries: &[(
@@ -706,7 +706,7 @@ pub(crate) const ROWS: &[Row] = &[
             },
             Panel {
                 title: "Bans",
-                about: "In force, and issued per hour.",
+                about: "In force, and issued per hour. One by hand counts at each listener.",
                 unit: "none",
                 look: Lines,
                 queries: &[
@@ -715,8 +715,8 @@ pub(crate) const ROWS: &[Row] = &[
                         "{{listener}} in force",
                     ),
                     (
-                        "round(sum by (source) (increase(tidegate_bans_total{$l}[1h])))",
-                        "issued by {{source}}",
+                        "round(sum by (listener, source) (increase(tidegate_bans_total{$l}[1h])))",
+                        "{{listener}} issued by {{source}}",
                     ),
                 ],
             },
