@@ -8,6 +8,7 @@ pub mod endpoint;
 pub mod gaffer;
 pub mod inbox;
 mod life;
+mod pieces;
 mod presence;
 pub mod random;
 pub mod rate;

@@ -38,7 +38,8 @@ pub struct Params {
     pub datagram_bytes_max: usize,
     /// The peer is gone after more than this silence: the article's ten seconds.
     pub idle_timeout: Duration,
-    /// The peer is given up when it is heard for so long and acknowledges nothing that waits.
+    /// The peer is given up when it is heard for so long and acknowledges nothing that waits, or leaves
+    /// out a message that others wait for.
     pub stall_timeout: Duration,
     /// Strangers must acknowledge a number we made up for their address before they get a session.
     pub probe: bool,

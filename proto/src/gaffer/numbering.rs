@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use crate::gaffer::acks::JUMP_MAX;
 use crate::gaffer::wire::{Header, is_more_recent};
 use crate::random::Random;
 use crate::time::Timestamp;
@@ -104,6 +105,13 @@ impl Numbering {
         } else {
             FalseAck::Stray
         })
+    }
+
+    /// Whether the newest packet this acknowledges is one of our last ones: who did not hear it has
+    /// one chance in four million to say so.
+    pub(super) fn is_recent(&self, header: &Header) -> bool {
+        let behind = self.next_sequence().wrapping_sub(header.ack);
+        (1..=JUMP_MAX).contains(&behind) && u64::from(behind) <= self.next_number
     }
 
     fn next_sequence(&self) -> u32 {

@@ -7,8 +7,10 @@ use std::collections::VecDeque;
 
 use crate::gaffer::wire::{FRAGMENT_BYTES, Record, Records};
 use crate::inbox::{Inbox, MESSAGE_OVERHEAD};
+use crate::pieces::Pieces;
 use crate::sender::{AWAITED_MESSAGES, Received};
 use crate::session::Reject;
+use crate::time::Timestamp;
 
 /// Messages from the next one on that may wait for it. The sender never goes further.
 pub(super) const WINDOW: u16 = 1024;
@@ -27,17 +29,11 @@ pub(super) struct Receiver {
     window: VecDeque<Option<Box<[u8]>>>,
     stored_bytes: usize,
     /// The large message being put together. Its id is always `next`.
-    large: Option<Large>,
+    large: Option<Pieces>,
     message_bytes_max: usize,
-}
-
-#[derive(Debug)]
-struct Large {
-    last: u8,
-    bytes: Vec<u8>,
-    /// Bit i of word i / 64: fragment i is there.
-    have: [u64; 4],
-    missing: u32,
+    /// When what waits here last came closer to being delivered, on the clock that runs while the
+    /// peer is heard.
+    progress_at: Timestamp,
 }
 
 /// What a packet brought.
@@ -66,20 +62,32 @@ impl Brought {
 }
 
 impl Receiver {
-    pub(super) fn new(message_bytes_max: usize) -> Self {
+    pub(super) fn new(now: Timestamp, message_bytes_max: usize) -> Self {
         Self {
             next: 0,
             window: VecDeque::new(),
             stored_bytes: 0,
             large: None,
             message_bytes_max,
+            progress_at: now,
         }
     }
 
     /// Bytes held behind a missing message, and of a large one that misses pieces.
     pub(super) fn held(&self) -> (usize, usize) {
-        let large = self.large.as_ref().map_or(0, |large| large.bytes.len());
+        let large = self.large.as_ref().map_or(0, Pieces::held);
         (self.stored_bytes, large)
+    }
+
+    /// Since when a message is missing that others wait for, or pieces of a large one.
+    pub(super) fn waits_since(&self) -> Option<Timestamp> {
+        let waits = self.stored_bytes > 0 || self.large.is_some();
+        waits.then_some(self.progress_at)
+    }
+
+    /// Starts that clock again: what waits here waits for us and not for the peer.
+    pub(super) fn excuse(&mut self, heard: Timestamp) {
+        self.progress_at = heard;
     }
 
     /// Nothing will be taken any more: lets go of what waits for something before it.
@@ -139,14 +147,23 @@ impl Receiver {
             return Err(Reject::BadFragment);
         }
         match &self.large {
-            Some(large) if large.last != last => Err(Reject::BadFragment),
+            Some(large) if large.count() != u16::from(last) + 1 => Err(Reject::BadFragment),
             Some(_) | None => Ok(()),
         }
     }
 
-    /// Applies a packet that was judged.
-    pub(super) fn apply(&mut self, records: Records<'_>, inbox: &mut Inbox) -> Brought {
+    /// Applies a packet that was judged. `heard` is the clock that runs while the peer is heard.
+    pub(super) fn apply(
+        &mut self,
+        heard: Timestamp,
+        records: Records<'_>,
+        inbox: &mut Inbox,
+    ) -> Brought {
         let mut brought = Brought::default();
+        if self.waits_since().is_none() {
+            self.progress_at = heard;
+        }
+        let (next, pieces) = (self.next, self.large.as_ref().map(Pieces::missing));
         for record in records {
             match record {
                 Record::KeepAlive => continue,
@@ -169,6 +186,9 @@ impl Receiver {
                 } => self.take_fragment(id, index, last, bytes, inbox, &mut brought),
             }
             brought.has_content = true;
+        }
+        if (next, pieces) != (self.next, self.large.as_ref().map(Pieces::missing)) {
+            self.progress_at = heard;
         }
         brought
     }
@@ -231,31 +251,23 @@ impl Receiver {
             brought.duplicates += 1;
             return;
         }
-        let large = self.large.get_or_insert_with(|| Large {
-            last,
-            bytes: Vec::new(),
-            have: [0; 4],
-            missing: u32::from(last) + 1,
-        });
-        let (word, bit) = (usize::from(index / 64), 1 << (index % 64));
-        if large.have[word] & bit != 0 || large.last != last {
+        let count = u16::from(last) + 1;
+        let large = self
+            .large
+            .get_or_insert_with(|| Pieces::new(count, FRAGMENT_BYTES));
+        let index = u16::from(index);
+        // Only a packet with several fragments can get one of another message past the judge.
+        if large.contains(index) || large.count() != count {
             brought.duplicates += 1;
             return;
         }
-        large.have[word] |= bit;
-        large.missing -= 1;
+        large.add(index, bytes);
         brought.fragments += 1;
         brought.has_news = true;
-        // Memory grows with what arrived, not with what was announced.
-        let start = usize::from(index) * FRAGMENT_BYTES;
-        let end = start + bytes.len();
-        if large.bytes.len() < end {
-            large.bytes.resize(end, 0);
-        }
-        large.bytes[start..end].copy_from_slice(bytes);
-        if large.missing == 0 {
-            let payload = std::mem::take(&mut large.bytes);
-            self.deliver(&payload, inbox, brought);
+        if large.missing() == 0
+            && let Some(large) = self.large.take()
+        {
+            self.deliver(&large.into_whole(), inbox, brought);
             self.deliver_stored(inbox, brought);
             // The sender begins nothing else before it knows.
             brought.is_awaited = true;

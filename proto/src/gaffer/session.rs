@@ -11,7 +11,7 @@ use crate::gaffer::wire::{self, Header, Record};
 use crate::gaffer::{Late, Params, Payload};
 use crate::inbox::Inbox;
 use crate::life::Life;
-use crate::presence::Owing;
+use crate::presence::{Owing, Presence};
 use crate::sender::{Planned, Sender};
 use crate::session::{
     Allowance, Channel, CloseReason, Event, Held, Identity, Message, Origin, Reject, SendError,
@@ -28,9 +28,14 @@ pub(super) const KEEP_ALIVE: u8 = 0;
 const HELLO_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Packets in a row from outside the window, each the one after the last, that show another life of
-/// the peer; believed only when this life has been silent for a while.
+/// the peer; believed only when this life has been silent for a while, and when they acknowledge what
+/// we sent lately, which no forger knows who only guesses.
 const OTHER_LIFE_RUN: u8 = 4;
 const OTHER_LIFE_SILENCE: Duration = Duration::from_secs(1);
+
+/// Packets further apart than this count against a gap as if they were not: ten seconds of it are at
+/// least forty packets that could have closed it.
+const PACKET_EVERY_MAX: Duration = Duration::from_millis(250);
 
 /// One peer's state.
 pub struct Session {
@@ -44,6 +49,8 @@ pub struct Session {
     inbox: Inbox,
     stats: Stats,
     owing: Owing,
+    /// The time that counts against gaps.
+    presence: Presence,
     last_progress: Timestamp,
     /// While dialling: when the next hello leaves. Once after that: at once, because the peer waits for
     /// the acknowledgement of its first packet.
@@ -94,10 +101,11 @@ impl Session {
             received: Received::default(),
             sent: Sent::default(),
             sender: Sender::new(now, params.sender(), params.framing(), &params.lanes()),
-            receiver: Receiver::new(params.message_max()),
+            receiver: Receiver::new(now, params.message_max()),
             inbox: Inbox::new(params.inbox_refuse_above, params.inbox_accept_below),
             stats: Stats::default(),
             owing: Owing::new(now),
+            presence: Presence::new(now),
             last_progress: now,
             hello_at: None,
             other_life: OtherLife::default(),
@@ -114,7 +122,7 @@ impl Session {
     ) -> Result<(), Reject> {
         let order = self.received.order(header.sequence);
         if order == Order::Outside {
-            return Err(self.on_outside(now, header.sequence));
+            return Err(self.on_outside(now, &header));
         }
         if let Err(ack) = self.numbering.judge(now, &header) {
             if ack == FalseAck::Invented {
@@ -124,6 +132,7 @@ impl Session {
         }
         // From here on the packet is the peer's, whatever becomes of its payload.
         self.life.on_heard(now);
+        self.presence.on_heard(now, PACKET_EVERY_MAX);
         self.other_life = OtherLife::default();
         let in_order = order == Order::Newer { in_order: true };
         self.sender.on_heard(now, in_order);
@@ -156,7 +165,8 @@ impl Session {
             self.stats.packets_refused += u64::from(reject == Reject::Refused);
             return Err(reject);
         }
-        Ok(self.receiver.apply(records, &mut self.inbox))
+        let heard = self.presence.now();
+        Ok(self.receiver.apply(heard, records, &mut self.inbox))
     }
 
     /// Each packet is one message. Nobody sends it again, so one that has no room is lost.
@@ -182,17 +192,16 @@ impl Session {
     }
 
     /// A packet from so far away that it is forged, or from another life of the peer.
-    fn on_outside(&mut self, now: Timestamp, sequence: u32) -> Reject {
+    fn on_outside(&mut self, now: Timestamp, header: &Header) -> Reject {
         let life = &mut self.other_life;
-        life.run = if life.run > 0 && sequence == life.next {
-            life.run + 1
-        } else {
-            1
+        life.run = match self.numbering.is_recent(header) {
+            true if life.run > 0 && header.sequence == life.next => life.run + 1,
+            is_recent => is_recent.into(),
         };
-        life.next = sequence.wrapping_add(1);
+        life.next = header.sequence.wrapping_add(1);
         if life.run >= OTHER_LIFE_RUN && now.since(self.life.last_heard()) > OTHER_LIFE_SILENCE {
-            // Its next packet begins a session of its own, with a proof of its own.
-            self.life.end(CloseReason::Replaced);
+            // It has heard packets of this life, and takes them for the beginning of its own.
+            self.life.close(CloseReason::Replaced);
         }
         Reject::Stale
     }
@@ -217,6 +226,18 @@ impl Session {
             .on_heard(now, oldest.map(|since| since.max(self.last_progress)));
         if self.owing.lasted() >= self.params.stall_timeout {
             self.life.close(CloseReason::PeerStalled);
+        }
+    }
+
+    /// So is one that leaves out a message, or a piece of one, and goes on.
+    fn check_gap(&mut self) {
+        let heard = self.presence.now();
+        if !self.inbox.is_taking() {
+            self.receiver.excuse(heard);
+        }
+        let since = self.receiver.waits_since();
+        if since.is_some_and(|since| heard.since(since) >= self.params.stall_timeout) {
+            self.life.close(CloseReason::PeerGapStall);
         }
     }
 
@@ -288,6 +309,7 @@ impl Interface for Session {
         };
         if self.life.last_heard() == now.mono && !self.life.is_closed() {
             self.check_owing(now.mono);
+            self.check_gap();
         }
         self.handle_timeout(now);
         result

@@ -19,7 +19,6 @@ mod incoming;
 pub mod netcode;
 mod outgoing;
 mod params;
-mod pieces;
 pub mod reliable;
 mod session;
 mod unwritten;

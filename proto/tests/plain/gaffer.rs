@@ -355,23 +355,113 @@ fn finish_delivers_then_says_goodbye() {
     }
 }
 
-/// A peer that restarted counts from elsewhere; once its old life is silent, it makes way.
+/// A peer that restarted counts from elsewhere and hears us; once its old life is silent, it makes way.
+/// The new life took our packets for the beginning of its own, so it is told to begin once more.
 #[test]
-fn a_restarted_peer_is_noticed() {
+fn a_restarted_peer_is_noticed_and_told() {
     let mut pair = connected(&Params::default(), CALM, 1);
-    let (seen, _) = newest(&mut pair, 1);
+    let (seen, own) = newest(&mut pair, 1);
     pair.weather.loss = 1.0;
     let restart = seen.wrapping_add(0x4000_0000);
     for step in 0..4 {
-        pair.forge(1, &packet(restart + step, 0, 0, &[0]));
+        pair.forge(1, &packet(restart + step, own, 0, &[0]));
     }
     pair.run(2, |_| false);
     assert_eq!(pair.ends[1].closed, None, "its old life was not silent");
     for step in 4..8 {
-        pair.forge(1, &packet(restart + step, 0, 0, &[0]));
+        pair.forge(1, &packet(restart + step, own, 0, &[0]));
     }
+    pair.weather.loss = 0.0;
     pair.run(1, |_| false);
     assert_eq!(pair.ends[1].closed, Some(CloseReason::Replaced));
+    assert_eq!(pair.ends[0].closed, Some(CloseReason::PeerDisconnect));
+}
+
+/// Four packets in a row from nowhere ended the session of whoever was not heard for a second.
+#[test]
+fn a_forger_does_not_pass_for_another_life() {
+    let mut pair = connected(&Params::default(), CALM, 1);
+    let (seen, own) = newest(&mut pair, 1);
+    pair.weather.loss = 1.0;
+    pair.run(3, |_| false);
+    for ack in [0, own + (1 << 20), own.wrapping_sub(1 << 20)] {
+        for step in 0..20 {
+            let restart = seen.wrapping_add(0x4000_0000);
+            pair.forge(1, &packet(restart + step, ack, u32::MAX, &[0]));
+        }
+    }
+    pair.weather.loss = 0.0;
+    pair.ends[0].to_send.push_back(b"still here".to_vec());
+    pair.run(3, |pair| !pair.ends[1].received.is_empty());
+    assert_same(&pair.ends[1].received, &[b"still here".to_vec()]);
+}
+
+/// Message 0, or a piece of it, never comes, and what is behind it waits: such a peer could hold its
+/// place, and the memory, for ever.
+#[test]
+fn a_gap_that_stays_open_ends_the_session() {
+    let behind = |id: u16| {
+        let mut payload = Vec::new();
+        wire::emit_reliable(id, (b"behind", &[]), &mut payload);
+        payload
+    };
+    let mut piece = Vec::new();
+    wire::emit_fragment(0, 3, 9, (&[7; 1024], &[]), &mut piece);
+    for (what, first, then) in [
+        ("a message", behind(1), behind(2)),
+        ("a piece", piece.clone(), piece),
+    ] {
+        for is_reading in [true, false] {
+            let params = Params {
+                inbox_refuse_above: if is_reading { 64 * 1024 } else { 0 },
+                inbox_accept_below: 0,
+                ..Params::default()
+            };
+            let mut pair = connected(&params, CALM, 1);
+            let (seen, own) = newest(&mut pair, 1);
+            pair.ends[1].is_reading = false;
+            pair.weather.loss = 1.0;
+            pair.forge(1, &packet(seen + 1, own, 0, &first));
+            if !is_reading {
+                // What fills the inbox: now it is we whom the peer waits for.
+                let mut payload = Vec::new();
+                wire::emit(Record::Unreliable(b"unread"), &mut payload);
+                pair.forge(1, &packet(seen + 2, own, 0, &payload));
+            }
+            let opened = pair.now;
+            for step in 3..63 {
+                pair.now = pair.now.after(Duration::from_millis(200));
+                pair.forge(1, &packet(seen + step, own, 0, &then));
+                pair.run(0, |_| false);
+                if pair.ends[1].closed.is_some() {
+                    break;
+                }
+            }
+            let open_for = pair.now.mono.since(opened.mono);
+            let reason = is_reading.then_some(CloseReason::PeerGapStall);
+            assert_eq!(pair.ends[1].closed, reason, "{what}, after {open_for:?}");
+            assert!(open_for >= Duration::from_secs(10), "{what}: {open_for:?}");
+        }
+    }
+}
+
+/// The last fragment of a large message says where it ends, not what to reserve.
+#[test]
+fn a_claimed_message_costs_what_was_received() {
+    let params = Params {
+        message_bytes_max: 256 * 1024,
+        ..Params::default()
+    };
+    let mut pair = connected(&params, CALM, 1);
+    let (seen, own) = newest(&mut pair, 1);
+    let mut payload = Vec::new();
+    wire::emit_fragment(0, 255, 255, (b"x", &[]), &mut payload);
+    let now = pair.now;
+    let server = pair.ends[1].session_mut();
+    let taken = server.handle_datagram(now, &mut packet(seen + 1, own, 0, &payload));
+    assert_eq!(taken, Ok(()));
+    let held = pair.ends[1].session().held().pieces;
+    assert!((1..100).contains(&held), "{held} bytes for one");
 }
 
 /// A packet that is not whole changes nothing and is not acknowledged.

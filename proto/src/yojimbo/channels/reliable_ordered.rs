@@ -21,9 +21,9 @@ use super::objection::{Objection, Stall};
 use super::profile::ChannelProfile;
 use super::sink::Sink;
 use crate::inbox::MESSAGE_OVERHEAD;
+use crate::pieces::Pieces;
 use crate::sequence::is_newer;
 use crate::time::Timestamp;
-use crate::yojimbo::pieces::Pieces;
 
 /// A gap open for so long is not a loss on the way: the peer does not send the message any more.
 const GAP_MAX: Duration = Duration::from_secs(10);

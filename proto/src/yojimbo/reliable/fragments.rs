@@ -6,9 +6,9 @@
 use std::time::Duration;
 
 use super::wire::{Fragment, Header};
+use crate::pieces::Pieces;
 use crate::sequence::is_newer;
 use crate::time::Timestamp;
-use crate::yojimbo::pieces::Pieces;
 
 /// Packet numbers that may be incomplete at the same time.
 const WINDOW: u16 = 64;

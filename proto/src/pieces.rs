@@ -6,7 +6,7 @@
 /// The pieces received so far. All are `size` bytes long but the last, which may be shorter; the
 /// caller has checked that.
 #[derive(Debug)]
-pub(super) struct Pieces {
+pub(crate) struct Pieces {
     size: usize,
     /// The number of each piece, in order of arrival.
     arrived: Vec<u16>,
@@ -15,7 +15,7 @@ pub(super) struct Pieces {
 }
 
 impl Pieces {
-    pub(super) fn new(count: u16, size: usize) -> Self {
+    pub(crate) fn new(count: u16, size: usize) -> Self {
         Self {
             size,
             arrived: Vec::new(),
@@ -25,16 +25,16 @@ impl Pieces {
     }
 
     /// Pieces of the whole.
-    pub(super) fn count(&self) -> u16 {
+    pub(crate) fn count(&self) -> u16 {
         self.count
     }
 
-    pub(super) fn contains(&self, index: u16) -> bool {
+    pub(crate) fn contains(&self, index: u16) -> bool {
         self.arrived.contains(&index)
     }
 
     /// Keeps a piece that is not here yet.
-    pub(super) fn add(&mut self, index: u16, piece: &[u8]) {
+    pub(crate) fn add(&mut self, index: u16, piece: &[u8]) {
         debug_assert!(!self.contains(index) && index < self.count);
         let needed = self.data.len() + piece.len();
         if needed > self.data.capacity() {
@@ -47,17 +47,17 @@ impl Pieces {
         self.arrived.push(index);
     }
 
-    pub(super) fn missing(&self) -> u16 {
+    pub(crate) fn missing(&self) -> u16 {
         self.count - self.arrived.len() as u16
     }
 
     /// Bytes held, received or reserved.
-    pub(super) fn held(&self) -> usize {
+    pub(crate) fn held(&self) -> usize {
         self.data.capacity() + self.arrived.capacity() * size_of::<u16>()
     }
 
     /// The whole, once nothing is missing.
-    pub(super) fn into_whole(self) -> Vec<u8> {
+    pub(crate) fn into_whole(self) -> Vec<u8> {
         debug_assert_eq!(self.missing(), 0);
         if self.arrived.is_sorted() {
             return self.data;
