@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::gaffer::acks::{Order, Received, Sent};
 use crate::gaffer::numbering::{FalseAck, Numbering, Place};
 use crate::gaffer::receiver::{self, Brought, Receiver};
-use crate::gaffer::wire::{self, Header, Record};
+use crate::gaffer::wire::{self, Header, Record, is_more_recent};
 use crate::gaffer::{Late, Params, Payload};
 use crate::inbox::Inbox;
 use crate::life::Life;
@@ -27,9 +27,9 @@ pub(super) const KEEP_ALIVE: u8 = 0;
 /// How often a dialling session says hello, until it is answered.
 const HELLO_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Packets in a row from outside the window, each the one after the last, that show another life of
-/// the peer; believed only when this life has been silent for a while, and when they acknowledge what
-/// we sent lately, which no forger knows who only guesses.
+/// Packets in a row, each the one after the last, that show another life of the peer; believed only
+/// when they acknowledge what we sent lately, which no forger knows who only guesses, and, from outside
+/// the window, when this life has been silent for a while.
 const OTHER_LIFE_RUN: u8 = 4;
 const OTHER_LIFE_SILENCE: Duration = Duration::from_secs(1);
 
@@ -55,6 +55,8 @@ pub struct Session {
     /// While dialling: when the next hello leaves. Once after that: at once, because the peer waits for
     /// the acknowledgement of its first packet.
     hello_at: Option<Timestamp>,
+    /// What the newest packet acknowledged.
+    newest_ack: u32,
     other_life: OtherLife,
     /// What an accepted session was seeded with.
     seed: u64,
@@ -108,6 +110,7 @@ impl Session {
             presence: Presence::new(now),
             last_progress: now,
             hello_at: None,
+            newest_ack: 0,
             other_life: OtherLife::default(),
             seed: 0,
             params: params.clone(),
@@ -122,7 +125,8 @@ impl Session {
     ) -> Result<(), Reject> {
         let order = self.received.order(header.sequence);
         if order == Order::Outside {
-            return Err(self.on_outside(now, &header));
+            let was_silent = now.since(self.life.last_heard()) > OTHER_LIFE_SILENCE;
+            return Err(self.on_other_life(&header, was_silent));
         }
         if let Err(ack) = self.numbering.judge(now, &header) {
             if ack == FalseAck::Invented {
@@ -130,10 +134,17 @@ impl Session {
             }
             return Err(Reject::BadAck);
         }
+        let is_newer = matches!(order, Order::Newer { .. });
+        if !is_newer && self.knows_too_much(&header) {
+            return Err(self.on_other_life(&header, true));
+        }
         // From here on the packet is the peer's, whatever becomes of its payload.
         self.life.on_heard(now);
         self.presence.on_heard(now, PACKET_EVERY_MAX);
         self.other_life = OtherLife::default();
+        if is_newer {
+            self.newest_ack = header.ack;
+        }
         let in_order = order == Order::Newer { in_order: true };
         self.sender.on_heard(now, in_order);
         self.on_acks(now, &header);
@@ -191,15 +202,25 @@ impl Session {
         Ok(brought)
     }
 
-    /// A packet from so far away that it is forged, or from another life of the peer.
-    fn on_outside(&mut self, now: Timestamp, header: &Header) -> Reject {
+    /// Whether a packet of an old number acknowledges more than the newest one did, as only that of a
+    /// peer can that began to count again. Without messages that does no harm.
+    fn knows_too_much(&self, header: &Header) -> bool {
+        self.params.payload == Payload::Messages
+            && self.newest_ack != 0
+            && header.ack != 0
+            && is_more_recent(header.ack, self.newest_ack)
+    }
+
+    /// A packet that is forged, or from another life of the peer: from far away, or of an old number
+    /// and with new acknowledgements.
+    fn on_other_life(&mut self, header: &Header, is_alone: bool) -> Reject {
         let life = &mut self.other_life;
         life.run = match self.numbering.is_recent(header) {
             true if life.run > 0 && header.sequence == life.next => life.run + 1,
             is_recent => is_recent.into(),
         };
         life.next = header.sequence.wrapping_add(1);
-        if life.run >= OTHER_LIFE_RUN && now.since(self.life.last_heard()) > OTHER_LIFE_SILENCE {
+        if life.run >= OTHER_LIFE_RUN && is_alone {
             // It has heard packets of this life, and takes them for the beginning of its own.
             self.life.close(CloseReason::Replaced);
         }

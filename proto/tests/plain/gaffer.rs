@@ -377,6 +377,24 @@ fn a_restarted_peer_is_noticed_and_told() {
     assert_eq!(pair.ends[0].closed, Some(CloseReason::PeerDisconnect));
 }
 
+/// A client of the articles begins at 0 each time. Its new packets passed for repeats of its old ones, and
+/// its messages were acknowledged, as if they had come before, and lost.
+#[test]
+fn a_restarted_peer_that_counts_from_the_same_is_noticed() {
+    let mut pair = connected(&Params::default(), CALM, 1);
+    pair.run(10, |_| false);
+    let before = newest(&mut pair, 0).0;
+    let (seen, own) = newest(&mut pair, 1);
+    pair.weather.loss = 1.0;
+    for (ack, closed) in [(before, None), (own, Some(CloseReason::Replaced))] {
+        for behind in (4..8).rev() {
+            pair.forge(1, &packet(seen - behind, ack, 0, &[0]));
+        }
+        pair.run(0, |_| false);
+        assert_eq!(pair.ends[1].closed, closed, "acknowledging {ack} of {own}");
+    }
+}
+
 /// Four packets in a row from nowhere ended the session of whoever was not heard for a second.
 #[test]
 fn a_forger_does_not_pass_for_another_life() {
