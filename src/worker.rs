@@ -351,7 +351,6 @@ impl Worker {
     }
 }
 
-/// There are a handful at most.
 /// Each worker sees it, and the log says it once.
 fn tell_step(secs: i64) {
     tracing::warn!(
@@ -362,6 +361,7 @@ fn tell_step(secs: i64) {
     );
 }
 
+/// There are a handful at most.
 fn find(listeners: &mut [Listener], index: usize) -> Option<&mut Listener> {
     listeners
         .iter_mut()
