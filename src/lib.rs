@@ -2,7 +2,7 @@
 //! TCP or Unix-socket backends.
 //!
 //! ```text
-//!   cli ─▶ config ─▶ serve, connect ─▶ listeners, protocol   from a command line to listeners
+//!   cli ─▶ config ─▶ serve, connect ─▶ running_listener, protocol   from a command line to listeners
 //!                         │
 //!                         ▼  a thread each
 //!   worker ─▶ listener ─▶ udp, admission, backend            a turn: datagrams, clocks, streams
@@ -37,7 +37,6 @@ pub mod exit;
 pub mod framing;
 pub mod lag;
 pub mod listener;
-pub mod listeners;
 pub mod load;
 pub mod logging;
 pub mod metrics;
@@ -46,6 +45,7 @@ pub mod protocol;
 pub mod proxy_protocol;
 pub mod reload;
 pub mod replay;
+pub mod running_listener;
 pub mod serve;
 pub mod shutdown;
 pub mod sizing;

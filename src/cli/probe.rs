@@ -21,7 +21,7 @@ use crate::backend::health;
 use crate::config::{Backend, Config, Listener, LocalAddress, Tunnel};
 use crate::control::Request;
 use crate::exit::{Exit, Transport};
-use crate::listeners::socket_options;
+use crate::running_listener::socket_options;
 use crate::sizing::{memory, open_files};
 use crate::udp::{Options, UdpSocket};
 

@@ -14,7 +14,7 @@ use super::doorkeeper::{Doorkeeper, Keeper, News, Saved};
 use super::params::{Queues, gaffer_params, handshake_params, listener_params, rudp_params, slots};
 use crate::capture::Tap;
 use crate::config::{self, FollowAddress, Protocol};
-use crate::listeners::Common;
+use crate::running_listener::Common;
 use crate::token_history::{Past, TokenHistory};
 use crate::tokens::random;
 

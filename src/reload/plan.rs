@@ -7,7 +7,7 @@ use anyhow::bail;
 
 use crate::config::{Listener, Runtime};
 use crate::listener::Held;
-use crate::listeners::{BoundAddress, socket_options};
+use crate::running_listener::{BoundAddress, socket_options};
 
 /// Every value in force, by its path.
 pub type Values = BTreeMap<String, String>;
