@@ -33,11 +33,12 @@ impl Sender {
         let owes = self.acks.is_due(now) || self.keep_alive_at().is_some_and(|at| at <= now);
         let has_token = self.tokens.tokens() >= 1.0;
         let asks = has_token && self.probe_at().is_some_and(|at| at <= now);
-        // A probe goes although the path is full of what nobody answers: it asks why.
-        let bulk_open = self.has_bulk_token() && (asks || !due.bulk || !self.is_bulk_unanswered());
-        if due.bulk && self.is_bulk_held_up() {
+        let unanswered = due.bulk && self.is_bulk_unanswered();
+        if unanswered || due.bulk && self.is_bulk_beyond_reach() {
             self.pace.on_bulk_held_up();
         }
+        // A probe goes although the path is full of what nobody answers: it asks why.
+        let bulk_open = self.has_bulk_token() && (asks || !unanswered);
         let has_bulk = due.bulk && bulk_open;
         if (has_bulk || owes) && !asks && self.plan_mtu_probe(now) {
             return true;
@@ -123,10 +124,10 @@ impl Sender {
         24.0 * f64::from(packet) / heard
     }
 
-    /// Something else than the path's rate holds bulk back.
-    fn is_bulk_held_up(&self) -> bool {
+    /// The reach of acknowledgements holds bulk back, and not the path's rate.
+    fn is_bulk_beyond_reach(&self) -> bool {
         let rate = self.pace.bulk_rate(&self.params);
-        rate.is_some_and(|rate| rate > self.reach()) || self.is_bulk_unanswered()
+        rate.is_some_and(|rate| rate > self.reach())
     }
 
     /// More is under way than two round trips carry. Where nothing comes back there is no sign of a
