@@ -102,7 +102,6 @@ async fn connect(config: Config, logging: Logging) -> anyhow::Result<()> {
         };
         running.open(listeners);
     }
-    clock.now();
     fleet.run(&board, &config.drain).await
 }
 
