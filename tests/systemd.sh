@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The unit is well-formed and keeps its distance from the machine; then it is run, in systemd_boot.sh. `just
-# systemd` and the check run call it.
+# operate` and the check run call it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
