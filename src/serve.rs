@@ -134,10 +134,8 @@ impl Server {
                 share.extend(parts);
             }
         }
-        let admin = match config.admin.listen {
-            Some(listen) => Some(start_admin(listen, &common.board, &common.clock)?),
-            None => None,
-        };
+        let start = |listen| Admin::start(listen, common.board.clone(), common.clock.clone());
+        let admin = config.admin.listen.map(start).transpose()?;
         notify::start(common.board.clone(), common.clock.clone())?;
         let fleet = Fleet::spawn(shares, &common.clock)?;
         Ok(Self {
@@ -167,10 +165,4 @@ impl Server {
         self.common.tap.stop();
         outcome
     }
-}
-
-fn start_admin(listen: SocketAddr, board: &Arc<Board>, clock: &Clock) -> anyhow::Result<Admin> {
-    let admin = Admin::start(listen, board.clone(), clock.clone())?;
-    tracing::info!(event = "admin", listen = %admin.address());
-    Ok(admin)
 }

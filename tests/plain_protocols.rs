@@ -27,12 +27,6 @@ fn bad_network() -> Conditions {
     }
 }
 
-/// A port that was free a moment ago, for the page: the log tells all the others.
-fn free_address() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap()
-}
-
 /// `tidegate serve` with a file of its own.
 struct Serve {
     program: Program,
@@ -42,12 +36,10 @@ struct Serve {
 impl Serve {
     fn start(place: &Place, file: &str) -> Self {
         place.write("serve.toml", file);
-        let admin = free_address();
-        let arguments = ["serve", "-c", "serve.toml", "--admin", &admin.to_string()];
-        Self {
-            program: place.start(&arguments),
-            admin,
-        }
+        let arguments = ["serve", "-c", "serve.toml", "--admin", "127.0.0.1:0"];
+        let mut program = place.start(&arguments);
+        let admin = program.admin();
+        Self { program, admin }
     }
 
     /// Where this listener's socket is.
@@ -374,7 +366,8 @@ fn a_message_that_a_rudp_peer_forgot_is_reported() {
 fn who_is_not_allowed_hears_nothing() {
     let place = Place::new("plain-denied");
     let more = format!("{RAW}\nlimits = {{ allow = [\"10.0.0.0/8\"] }}");
-    let mut serve = Serve::start(&place, &file("legacy", "gaffer", &more, free_address()));
+    let nobody = SocketAddr::from(([127, 0, 0, 1], 9));
+    let mut serve = Serve::start(&place, &file("legacy", "gaffer", &more, nobody));
     let mut client = Article::new(serve.address("legacy"));
     client.send(b"hello");
     serve.wait_for_metric(

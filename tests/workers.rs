@@ -29,10 +29,6 @@ struct Serve {
 
 impl Serve {
     fn start(place: &Place, backend: SocketAddr) -> Self {
-        let admin = TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap();
         place.write("netcode.key", &"42".repeat(32));
         let key = place.path("netcode.key");
         std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
@@ -44,7 +40,7 @@ impl Serve {
                 [runtime]
                 workers = 4
                 [admin]
-                listen = "{admin}"
+                listen = "127.0.0.1:0"
                 [log]
                 format = "json"
                 [listener.game]
@@ -60,7 +56,8 @@ impl Serve {
                 "#
             ),
         );
-        let program = place.start(&["serve", "--config", "tidegate.toml"]);
+        let mut program = place.start(&["serve", "--config", "tidegate.toml"]);
+        let admin = program.admin();
         Self { program, admin }
     }
 

@@ -76,6 +76,7 @@ impl Admin {
         thread::Builder::new()
             .name("admin".into())
             .spawn(move || runtime.block_on(run(listener, view, stopped)))?;
+        tracing::info!(event = "admin", listen = %address);
         Ok(Self {
             address,
             _stop: stop,

@@ -71,10 +71,8 @@ async fn connect(config: Config, logging: Logging) -> anyhow::Result<()> {
             share.push(parts);
         }
     }
-    let _admin = match config.admin.listen {
-        Some(listen) => Some(Admin::start(listen, board.clone(), clock.clone())?),
-        None => None,
-    };
+    let start = |listen| Admin::start(listen, board.clone(), clock.clone());
+    let _admin = config.admin.listen.map(start).transpose()?;
     crate::notify::start(board.clone(), clock.clone())?;
     let fleet = Fleet::spawn(shares, &clock)?;
     let remotes: Vec<Remote> = fleet.remotes();

@@ -90,8 +90,17 @@ pub struct Program {
 impl Program {
     /// Where it listens, as its log says.
     pub fn address(&mut self) -> SocketAddr {
-        let line = self.wait_for("\"event\":\"listening\"");
-        let (_, rest) = line.split_once("\"address\":\"").unwrap();
+        self.logged_address("listening", "address")
+    }
+
+    /// Where its page is, as its log says.
+    pub fn admin(&mut self) -> SocketAddr {
+        self.logged_address("admin", "listen")
+    }
+
+    fn logged_address(&mut self, event: &str, field: &str) -> SocketAddr {
+        let line = self.wait_for(&format!("\"event\":\"{event}\""));
+        let (_, rest) = line.split_once(&format!("\"{field}\":\"")).unwrap();
         let (address, _) = rest.split_once('"').unwrap();
         address.parse().unwrap()
     }

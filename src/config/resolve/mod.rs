@@ -168,7 +168,7 @@ impl Checker<'_> {
         Admin {
             listen: match typed.listen.as_str() {
                 "" => None,
-                text => self.address("admin.listen", text),
+                text => self.bindable("admin.listen", text),
             },
             control_socket,
             control_named: typed.control_socket != "auto",
