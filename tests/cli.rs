@@ -226,6 +226,19 @@ fn health_of_nobody_is_bad() {
     );
 }
 
+/// The demo's page goes elsewhere when its usual port is taken, but not when somebody said where.
+#[test]
+fn the_page_of_a_demo_is_where_it_was_asked_for() {
+    let place = Place::new("demo-admin");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let admin = taken.local_addr().unwrap().to_string();
+    let (_, err) = place.expect(69, &["demo", "--for", "1s", "--admin", &admin]);
+    assert!(
+        err.contains(&format!("admin: cannot bind {admin}")),
+        "{err}"
+    );
+}
+
 /// A wrong word in a flag is one mistake, at that flag, with the words that are right.
 #[test]
 fn a_refused_flag_is_one_mistake() {

@@ -22,7 +22,7 @@ fn play(protocol: Spoken) {
         jitter: Duration::from_millis(2),
         storms: false,
         duration: Some(Duration::from_secs(6)),
-        admin: ([127, 0, 0, 1], 0).into(),
+        admin: Some(([127, 0, 0, 1], 0).into()),
     };
     let verdict = demo.run().expect("the demo runs");
     assert_eq!(verdict.connected, 20, "{verdict:?}");

@@ -38,9 +38,9 @@ pub(super) struct DemoArgs {
     /// How long, 30s for example [default: until interrupted]
     #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
     duration: Option<Duration>,
-    /// Where the page is; another port is taken when this one is not free
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9477")]
-    admin: SocketAddr,
+    /// Where the page is [default: 127.0.0.1:9477, or any port when that is taken]
+    #[arg(long, value_name = "ADDRESS")]
+    admin: Option<SocketAddr>,
 }
 
 pub(super) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {

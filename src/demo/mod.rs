@@ -89,8 +89,8 @@ pub struct Demo {
     pub storms: bool,
     /// How long it goes on; `None` until interrupted.
     pub duration: Option<Duration>,
-    /// Where the page is; the next free port when taken.
-    pub admin: SocketAddr,
+    /// Where the page is; `None` for the usual place, or any free port when that is taken.
+    pub admin: Option<SocketAddr>,
 }
 
 /// How it went.
@@ -121,12 +121,12 @@ impl Demo {
         let key = Key::new(tokens::random()?);
         let mut config = self.config(backend, &key)?;
         let server = match Server::open(&config).await {
-            Ok(server) => server,
-            // Most likely another tidegate has the admin port: any other will do.
-            Err(_) => {
-                config.admin.listen = Some(SocketAddr::new(self.admin.ip(), 0));
+            // Most likely another tidegate has the usual port: any other will do.
+            Err(_) if self.admin.is_none() => {
+                config.admin.listen = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
                 Server::open(&config).await?
             }
+            opened => opened?,
         };
         let address = *server
             .addresses()
@@ -248,8 +248,6 @@ impl Demo {
         let text = format!(
             r#"
             version = 1
-            [admin]
-            listen = ""
             [listener.demo]
             protocol = "{protocol}"
             bind = ["127.0.0.1:0"]
@@ -279,7 +277,7 @@ impl Demo {
             ..Input::default()
         })?
         .config;
-        config.admin.listen = Some(self.admin);
+        config.admin.listen = self.admin.or(config.admin.listen);
         Ok(config)
     }
 }
