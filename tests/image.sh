@@ -6,6 +6,7 @@
 #   tests/image.sh [STATIC_PROGRAM]
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. tests/said.sh
 
 for tool in buildah curl python3 strip pgrep; do
     command -v "$tool" >/dev/null || {
@@ -72,22 +73,20 @@ assert config["Labels"]["org.opencontainers.image.revision"] == "checked", confi
 assert set(config["ExposedPorts"]) == {"40000/udp", "9477/tcp"}, config'
 
 run() { buildah "${store[@]}" run --isolation chroot "$container" -- /usr/bin/tidegate "$@"; }
-read -r backend udp admin < <(python3 -c '
-import socket
-held = [socket.socket() for _ in range(3)]
-for s in held: s.bind(("127.0.0.1", 0))
-print(*(s.getsockname()[1] for s in held))')
-python3 tests/prometheus_scene.py backend "$backend" >"$work/backend.log" 2>&1 &
+python3 tests/prometheus_scene.py backend >"$work/backend.log" 2>&1 &
 pids+=($!)
-run serve --listen "yojimbo://127.0.0.1:$udp" --backend "tcp://127.0.0.1:$backend" \
-    --admin "127.0.0.1:$admin" >"$work/serve.log" 2>&1 &
+backend=$(said "$work/backend.log" '^(127.*)')
+run serve --listen yojimbo://127.0.0.1:0 --backend "tcp://$backend" \
+    --admin 127.0.0.1:0 >"$work/serve.log" 2>&1 &
 container_run=$!
 pids+=("$container_run")
-curl --silent --fail --retry 100 --retry-all-errors --retry-delay 0 --retry-max-time 30 \
-    "http://127.0.0.1:$admin/readyz" >/dev/null
-run health --admin "127.0.0.1:$admin" >/dev/null
-run health --ready --admin "127.0.0.1:$admin" >/dev/null
-if run health --admin "127.0.0.1:$udp" 2>/dev/null; then
+udp=$(said "$work/serve.log" '"listening".*"address":"([^"]+)"')
+admin=$(said "$work/serve.log" '"admin","listen":"([^"]+)"')
+curl --silent --show-error --fail --retry 100 --retry-all-errors --retry-delay 0 --retry-max-time 30 \
+    "http://$admin/readyz" >/dev/null
+run health --admin "$admin" >/dev/null
+run health --ready --admin "$admin" >/dev/null
+if run health --admin "$udp" 2>/dev/null; then
     echo "health says yes where nobody is" >&2
     exit 1
 fi

@@ -8,8 +8,8 @@ import base64
 import json
 import os
 import pathlib
+import re
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -19,12 +19,6 @@ import urllib.request
 PLAYERS = 40
 FLAGS = """--headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --disable-quic
     --no-first-run --disable-background-networking --disable-component-update --disable-sync""".split()
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 def wait_for(what, condition, seconds=60):
@@ -39,6 +33,14 @@ def wait_for(what, condition, seconds=60):
             return
         time.sleep(0.5)
     sys.exit(f"not within {seconds} s: {what}: {last}")
+
+
+def said(log, pattern):
+    """The group of this pattern in what a program writes of itself, once it has."""
+    def found():
+        return re.search(pattern, pathlib.Path(log.name).read_text())
+    wait_for(pattern, lambda: found() is not None)
+    return found()[1]
 
 
 class Window:
@@ -161,15 +163,15 @@ def after_the_end(driver, url, demo):
 
 
 def main():
-    admin, port = free_port(), free_port()
-    url = f"http://127.0.0.1:{admin}/"
-    args = ["demo", "--players", str(PLAYERS), "--rate", "10", "--for", "300s", "--admin", f"127.0.0.1:{admin}"]
-    with tempfile.TemporaryFile() as log:
-        demo = subprocess.Popen([program, *args], stdout=log, stderr=log)
+    # Ports are the kernel's choice: what was free a moment ago may be somebody else's now.
+    args = ["demo", "--players", str(PLAYERS), "--rate", "10", "--for", "300s", "--admin", "127.0.0.1:0"]
+    with tempfile.NamedTemporaryFile() as words, tempfile.NamedTemporaryFile() as log:
+        demo = subprocess.Popen([program, *args], stdout=words, stderr=words)
         # In a group of its own, with the browsers it starts.
-        chrome = subprocess.Popen(["chromedriver", f"--port={port}"], stdout=log, stderr=log, start_new_session=True)
+        chrome = subprocess.Popen(["chromedriver", "--port=0"], stdout=log, stderr=log, start_new_session=True)
         try:
-            driver = f"http://127.0.0.1:{port}"
+            url = said(words, r"(http://.*/)\n")
+            driver = "http://127.0.0.1:" + said(log, r"started successfully on port (\d+)")
             wait_for("chromedriver", lambda: urllib.request.urlopen(f"{driver}/status").status == 200)
             wait_for("the demo", lambda: urllib.request.urlopen(f"{url}readyz").status == 200)
             driver += "/session"

@@ -4,6 +4,7 @@
 # check run call it. About a minute; each wait is bounded.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. tests/said.sh
 
 for tool in promtool prometheus curl python3; do
     command -v "$tool" >/dev/null || {
@@ -29,43 +30,40 @@ cleanup() {
 }
 trap cleanup EXIT
 
-# Several at once, so that none is handed out twice.
-read -r demo_admin serve_admin prometheus backend udp tunnel < <(python3 -c '
-import socket
-held = [socket.socket() for _ in range(6)]
-for s in held: s.bind(("127.0.0.1", 0))
-print(*(s.getsockname()[1] for s in held))')
-
-"$tidegate" demo --players 60 --rate 10 --for 150s --admin "127.0.0.1:$demo_admin" >"$work/demo.log" 2>&1 &
+"$tidegate" demo --players 60 --rate 10 --for 150s --admin 127.0.0.1:0 >"$work/demo.log" 2>&1 &
 pids+=($!)
 
-python3 tests/prometheus_scene.py backend "$backend" >"$work/backend.log" 2>&1 &
+python3 tests/prometheus_scene.py backend >"$work/backend.log" 2>&1 &
 backend_pid=$!
 pids+=("$backend_pid")
+backend=$(said "$work/backend.log" '^(127.*)')
 "$tidegate" keygen --out "$work/netcode.key" >/dev/null
-"$tidegate" serve --listen "yojimbo://127.0.0.1:$udp" --backend "tcp://127.0.0.1:$backend" \
-    --key "$work/netcode.key" --admin "127.0.0.1:$serve_admin" >"$work/serve.log" 2>&1 &
+"$tidegate" serve --listen yojimbo://127.0.0.1:0 --backend "tcp://$backend" \
+    --key "$work/netcode.key" --admin 127.0.0.1:0 >"$work/serve.log" 2>&1 &
 pids+=($!)
-"$tidegate" connect --listen "tcp://127.0.0.1:$tunnel" --remote "yojimbo://127.0.0.1:$udp" \
+udp=$(said "$work/serve.log" '"listening".*"address":"([^"]+)"')
+"$tidegate" connect --listen tcp://127.0.0.1:0 --remote "yojimbo://$udp" \
     --key "$work/netcode.key" --admin "" >"$work/connect.log" 2>&1 &
 pids+=($!)
+tunnel=$(said "$work/connect.log" '"listening".*"address":"([^"]+)"')
 python3 tests/prometheus_scene.py callers "$tunnel" "$udp" >"$work/callers.log" 2>&1 &
 pids+=($!)
 
+demo_admin=$(said "$work/demo.log" 'http://([^/]+)/')
+serve_admin=$(said "$work/serve.log" '"admin","listen":"([^"]+)"')
 for admin in "$demo_admin" "$serve_admin"; do
-    curl --silent --fail --retry 100 --retry-connrefused --retry-delay 0 --retry-max-time 30 \
-        "http://127.0.0.1:$admin/metrics" >"$work/metrics"
-    promtool check metrics <"$work/metrics"
+    curl --silent --show-error --fail --max-time 10 "http://$admin/metrics" | promtool check metrics
 done
 
-sed -e "s/\"tidegate:9477\"/\"127.0.0.1:$demo_admin\", \"127.0.0.1:$serve_admin\"/" \
+sed -e "s/\"tidegate:9477\"/\"$demo_admin\", \"$serve_admin\"/" \
     -e 's/_interval: 5s/_interval: 1s/' \
     -e "s|alerts.yaml|$PWD/grafana/alerts.yaml|" grafana/prometheus.yaml >"$work/prometheus.yaml"
 promtool check config "$work/prometheus.yaml"
 prometheus --config.file="$work/prometheus.yaml" --storage.tsdb.path="$work/data" \
-    --web.listen-address="127.0.0.1:$prometheus" --log.level=warn 2>"$work/prometheus.log" &
+    --web.listen-address=127.0.0.1:0 2>"$work/prometheus.log" &
 pids+=($!)
+prometheus=$(said "$work/prometheus.log" 'Listening on" address=(.*)')
 
-python3 tests/prometheus_queries.py "127.0.0.1:$prometheus" grafana/dashboard.json healthy
+python3 tests/prometheus_queries.py "$prometheus" grafana/dashboard.json healthy
 kill "$backend_pid"
-python3 tests/prometheus_queries.py "127.0.0.1:$prometheus" grafana/dashboard.json no-backend
+python3 tests/prometheus_queries.py "$prometheus" grafana/dashboard.json no-backend

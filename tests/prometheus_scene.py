@@ -1,8 +1,8 @@
 """Both ends of the tidegate that prometheus.sh runs beside the demo: a TCP server behind it, and
 callers in front who come and go, with a stranger who sends junk to its UDP port.
 
-    prometheus_scene.py backend PORT
-    prometheus_scene.py callers TUNNEL_PORT UDP_PORT
+    prometheus_scene.py backend              prints its address
+    prometheus_scene.py callers TUNNEL UDP   the addresses of both
 """
 
 import asyncio
@@ -24,8 +24,9 @@ async def echo(reader, writer):
         writer.close()
 
 
-async def backend(port):
-    server = await asyncio.start_server(echo, "127.0.0.1", port)
+async def backend():
+    server = await asyncio.start_server(echo, "127.0.0.1", 0)
+    print("{}:{}".format(*server.sockets[0].getsockname()), flush=True)
     await server.serve_forever()
 
 
@@ -33,7 +34,7 @@ async def caller(tunnel, chance):
     """Says something ten times a second, hangs up after a while, and calls again."""
     while True:
         try:
-            reader, writer = await asyncio.open_connection("127.0.0.1", tunnel)
+            reader, writer = await asyncio.open_connection(*tunnel)
             for _ in range(chance.randrange(20, 80)):
                 writer.write(b"x" * chance.randrange(20, 200))
                 await writer.drain()
@@ -49,7 +50,7 @@ async def stranger(udp, chance):
     junk = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     while True:
         try:
-            junk.sendto(chance.randbytes(chance.randrange(1, 200)), ("127.0.0.1", udp))
+            junk.sendto(chance.randbytes(chance.randrange(1, 200)), udp)
         except OSError:
             pass
         await asyncio.sleep(0.05)
@@ -61,5 +62,6 @@ async def callers(tunnel, udp):
 
 
 if __name__ == "__main__":
-    role, *ports = sys.argv[1:]
-    asyncio.run({"backend": backend, "callers": callers}[role](*map(int, ports)))
+    role, *addresses = sys.argv[1:]
+    pairs = (address.split(":") for address in addresses)
+    asyncio.run({"backend": backend, "callers": callers}[role](*((host, int(port)) for host, port in pairs)))
