@@ -31,8 +31,9 @@ impl Run {
                     || other_ended(outcome.client_closed)
                     || other_ended(outcome.server_closed)
             }
+            // A client that is put out before it knows that it is in takes no goodbye for its own.
             CloseReason::ConnectTimeout | CloseReason::TokenExpired => {
-                silenced || stepped || refused
+                silenced || stepped || refused || self.ended.contains(&client)
             }
             CloseReason::PeerDisconnect => {
                 self.ended.contains(&client)
