@@ -293,3 +293,47 @@ proptest! {
         }
     }
 }
+
+/// What so many others overtook that a header about the newest is past it: theirs hears of it in the next.
+#[test]
+fn they_hear_what_came_late() {
+    let mut theirs = endpoint();
+    let mut ours = Receiver::new(SMALL);
+    let datagrams: Vec<Vec<u8>> = (0..100)
+        .map(|_| {
+            let mut sent = Vec::new();
+            theirs.send_packet(&[1], |_, datagram| sent = datagram.to_vec());
+            sent
+        })
+        .collect();
+    let late = [3, 4, 60];
+    let in_time = (0..100).filter(|number| !late.contains(number));
+    for (turn, number) in in_time.chain(late).enumerate() {
+        ours.receive(Timestamp::ZERO, &datagrams[number]).unwrap();
+        ours.accept(number as u16);
+        let is_last_in_time = turn == 99 - late.len();
+        if turn % 16 == 15 || is_last_in_time || turn == 99 {
+            answer(&mut ours, &mut theirs);
+        }
+    }
+    for _ in 0..3 {
+        answer(&mut ours, &mut theirs);
+    }
+    let mut acked: Vec<u16> = theirs.drain_acks().collect();
+    acked.sort_unstable();
+    assert_eq!(acked, (0..100).collect::<Vec<_>>());
+}
+
+/// A packet of ours, with what it acknowledges.
+fn answer(ours: &mut Receiver, theirs: &mut reliable::Endpoint) {
+    let (ack, ack_bits) = ours.take_ack();
+    let sequence = theirs.counters().num_packets_received as u16;
+    let header = Header {
+        sequence,
+        ack,
+        ack_bits,
+    };
+    let mut datagram = Vec::new();
+    SMALL.emit(header, &[1], 0, &mut datagram);
+    theirs.receive_packet(&datagram, |_, _| true);
+}

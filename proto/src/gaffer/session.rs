@@ -146,7 +146,7 @@ impl Session {
             self.newest_ack = header.ack;
         }
         let in_order = order == Order::Newer { in_order: true };
-        self.sender.on_heard(now, in_order);
+        self.sender.on_heard(now, in_order, false);
         self.on_acks(now, &header);
         if order == Order::Duplicate {
             self.stats.packets_duplicate += 1;

@@ -14,12 +14,14 @@ pub(super) struct Heard {
     cadence: Cadence,
     /// The same while they come, in microseconds: an outage takes nothing from the rhythm after it.
     rhythm_us: u32,
-    /// How long before this one the one before arrived, in microseconds.
+    /// How long before this one the last arrived that spoke of our newest, in microseconds.
     after_us: u32,
     /// What the acks of this one prove the round trip to be at least, in microseconds.
     least_us: u32,
     /// Nothing is missing right before this one, so its acks are not late.
     in_order: bool,
+    /// It acknowledged older ones of ours than the one before it, and did not speak of the newest.
+    of_older: bool,
 }
 
 impl Heard {
@@ -30,12 +32,17 @@ impl Heard {
             after_us: 0,
             least_us: 0,
             in_order: true,
+            of_older: false,
         }
     }
 
-    /// A packet is being handled; `in_order`: none is missing right before it.
-    pub(super) fn on_packet(&mut self, now: Timestamp, in_order: bool) {
-        self.after_us = whole_micros(now.since(self.cadence.last()));
+    /// A packet is being handled; `in_order`: none is missing right before it; `is_of_older`: it acknowledges
+    /// older ones of ours than the one before.
+    pub(super) fn on_packet(&mut self, now: Timestamp, in_order: bool, is_of_older: bool) {
+        let after = whole_micros(now.since(self.cadence.last()));
+        let so_far = if self.of_older { self.after_us } else { 0 };
+        self.after_us = after.saturating_add(so_far);
+        self.of_older = is_of_older;
         let gap = whole_micros(self.cadence.on_event(now));
         let longest = 8 * self.rhythm_us + PAUSE_US;
         self.rhythm_us = (7 * self.rhythm_us + gap.min(longest)) / 8;

@@ -275,9 +275,10 @@ impl Sender {
     }
 
     /// A packet of the peer is being handled; `in_order`: none is missing right before it, so its
-    /// acknowledgements are not late. Call this before [`Sender::on_acked`] for the same packet.
-    pub fn on_heard(&mut self, now: Timestamp, in_order: bool) {
-        self.heard.on_packet(now, in_order);
+    /// acknowledgements are not late; `is_of_older`: they are of older packets than those of the one before.
+    /// Call this before [`Sender::on_acked`] for the same packet.
+    pub fn on_heard(&mut self, now: Timestamp, in_order: bool, is_of_older: bool) {
+        self.heard.on_packet(now, in_order, is_of_older);
     }
 
     /// A packet from the peer was accepted: what it brought, and whether it is the one right after

@@ -144,7 +144,7 @@ impl Peer {
         if what == Received::News && packet.wire_bytes > LARGE_PACKET_BYTES {
             what = Received::LargeNews;
         }
-        self.sender.on_heard(now, in_order);
+        self.sender.on_heard(now, in_order, false);
         self.sender.on_received(now, what, in_order);
         if let Some(ack) = packet.ack {
             for back in (0..32).rev() {

@@ -153,9 +153,9 @@ impl Incoming {
         Ok(Some(Heard { what, in_order }))
     }
 
-    /// `ack` and `ack_bits` of the next packet.
-    pub(super) fn ack(&self) -> (u16, u32) {
-        self.reliable.ack()
+    /// `ack` and `ack_bits` of a packet that leaves now.
+    pub(super) fn take_ack(&mut self) -> (u16, u32) {
+        self.reliable.take_ack()
     }
 
     /// Everything polled was written. What was taken may be acknowledged now, unless some of it

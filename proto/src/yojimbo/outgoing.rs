@@ -102,7 +102,8 @@ impl Outgoing {
         header: Header,
         in_order: bool,
     ) -> Result<(), FalseAck> {
-        self.sender.on_heard(now.mono, in_order);
+        let is_of_older = header.ack.wrapping_sub(self.acked.0) >= 0x8000;
+        self.sender.on_heard(now.mono, in_order, is_of_older);
         for sequence in self.newly_acked(header) {
             let number = sequence::nearest(self.next.saturating_sub(1), sequence);
             if number >= self.next || self.skipped == Some(number) {
@@ -131,14 +132,14 @@ impl Outgoing {
         acked(ack, ack_bits & !known).rev()
     }
 
-    /// Whether a datagram is to be written now. `ack` is what its packet will acknowledge.
-    pub(super) fn poll(&mut self, now: Now, ack: (u16, u32)) -> bool {
+    /// Whether a datagram is to be written now. `take_ack`: what a packet that is written will acknowledge.
+    pub(super) fn poll(&mut self, now: Now, take_ack: impl FnOnce() -> (u16, u32)) -> bool {
         if self.large.is_some() || self.planned.is_some() {
             return true;
         }
         let due = self.sender.poll_packet(now.mono);
         if due {
-            self.planned = Some(ack);
+            self.planned = Some(take_ack());
         }
         due
     }

@@ -184,7 +184,7 @@ mod tests {
             .push(now, &params.profile, channel, &vec![7; bytes])
             .unwrap();
         let mut count = 0;
-        while outgoing.poll(now, (0, 0)) {
+        while outgoing.poll(now, || (0, 0)) {
             outgoing.write(&params.profile, &mut Vec::new());
             outgoing.on_written(now);
             count += 1;

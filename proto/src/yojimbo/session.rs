@@ -224,7 +224,7 @@ impl Session {
     }
 
     fn transmit_payload(&mut self, now: Now, out: &mut Vec<u8>) -> bool {
-        if !self.outgoing.poll(now, self.incoming.ack()) {
+        if !self.outgoing.poll(now, || self.incoming.take_ack()) {
             return false;
         }
         if self.link.preface(now, out) {

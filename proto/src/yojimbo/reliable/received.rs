@@ -8,6 +8,9 @@ use crate::sequence::is_newer;
 /// Packets the window remembers.
 const WINDOW: u16 = 256;
 
+/// Packets that one header acknowledges.
+const REACH: u16 = 32;
+
 /// The last 256 packet numbers, each received or not.
 #[derive(Clone, Debug, Default)]
 pub struct Received {
@@ -15,6 +18,9 @@ pub struct Received {
     next: u16,
     /// Bit `n % 256` belongs to the one number in `next - 256 .. next` with that remainder.
     bits: [u64; 4],
+    /// The oldest and the newest of those that were accepted when [`Received::ack`] had passed them already,
+    /// and that nobody was told of.
+    late: Option<(u16, u16)>,
 }
 
 impl Received {
@@ -39,6 +45,7 @@ impl Received {
         }
         if after.wrapping_sub(self.next) >= WINDOW {
             self.bits = [0; 4];
+            self.late = None;
         } else {
             let mut skipped = self.next;
             while skipped != after {
@@ -59,17 +66,59 @@ impl Received {
         self.see(sequence);
         let (word, bit) = place(sequence);
         self.bits[word] |= bit;
+        if self.behind(sequence) >= REACH {
+            self.note_late(sequence);
+        }
+    }
+
+    #[cold]
+    fn note_late(&mut self, sequence: u16) {
+        let (mut oldest, mut newest) = self.late.unwrap_or((sequence, sequence));
+        if self.behind(sequence) > self.behind(oldest) {
+            oldest = sequence;
+        }
+        if self.behind(sequence) < self.behind(newest) {
+            newest = sequence;
+        }
+        self.late = Some((oldest, newest));
     }
 
     /// Newest number seen, and which of it and the 31 before it were received: bit `n` is
     /// `ack - n`. This is what the next header says.
     pub fn ack(&self) -> (u16, u32) {
         let ack = self.next.wrapping_sub(1);
+        (ack, self.bits_before(ack))
+    }
+
+    /// The same of 32 earlier numbers, from the oldest on that was accepted too late for
+    /// [`Received::ack`]; each is told once.
+    pub fn take_late_ack(&mut self) -> Option<(u16, u32)> {
+        let (oldest, newest) = self.late.take()?;
+        if self.behind(newest) >= WINDOW {
+            return None;
+        }
+        // What the window has lost meanwhile is not known any more.
+        let furthest = self.behind(oldest).clamp(REACH - 1, WINDOW - 1);
+        let left = furthest - (REACH - 1);
+        if self.behind(newest) < left {
+            self.late = Some((self.next.wrapping_sub(left), newest));
+        }
+        let ack = self.next.wrapping_sub(left + 1);
+        Some((ack, self.bits_before(ack)))
+    }
+
+    /// Whether `ack` and the 31 before it were received.
+    fn bits_before(&self, ack: u16) -> u32 {
         let (word, shift) = (usize::from(ack) % 256 / 64, ack % 64);
         let joined = u128::from(self.bits[word]) << 64 | u128::from(self.bits[(word + 3) % 4]);
         // The bit of `ack` to the top, then the 32 highest turned round.
         let highest = (joined << (63 - shift) >> 96) as u32;
-        (ack, highest.reverse_bits())
+        highest.reverse_bits()
+    }
+
+    /// How far `sequence` is from the newest number seen.
+    fn behind(&self, sequence: u16) -> u16 {
+        self.next.wrapping_sub(sequence).wrapping_sub(1)
     }
 }
 
@@ -117,7 +166,11 @@ mod tests {
         }
 
         fn ack(&self) -> (u16, u32) {
-            let ack = self.next.wrapping_sub(1);
+            self.header(self.next.wrapping_sub(1))
+        }
+
+        /// What a header with this `ack` has to say.
+        fn header(&self, ack: u16) -> (u16, u32) {
             let bits = (0..32)
                 .filter(|behind| self.contains(ack.wrapping_sub(*behind)))
                 .fold(0, |bits, behind| bits | 1 << behind);
@@ -173,6 +226,45 @@ mod tests {
                 }
                 prop_assert_eq!(window.ack(), model.ack());
             }
+        }
+
+        /// What is accepted when a header cannot acknowledge it with the newest is acknowledged by one that
+        /// speaks of older ones, and all that these say is true.
+        #[test]
+        fn what_came_late_is_told(
+            start: u16,
+            steps in prop::collection::vec((step(), prop::bool::weighted(0.1)), 1..400),
+        ) {
+            let mut window = Received::default();
+            let mut model = Model { next: 0, places: [None; WINDOW as usize] };
+            window.see(start);
+            model.see(start);
+            let mut untold = Vec::new();
+            let tell = |window: &mut Received, model: &Model, untold: &mut Vec<u16>| {
+                let Some((ack, bits)) = window.take_late_ack() else {
+                    return false;
+                };
+                assert_eq!((ack, bits), model.header(ack));
+                assert_eq!(window.ack(), model.ack());
+                untold.retain(|number: &u16| ack.wrapping_sub(*number) >= 32);
+                true
+            };
+            for ((distance, _), is_told) in steps {
+                let sequence = window.next.wrapping_add(distance as u16);
+                let is_late = !model.is_stale(sequence) && (-256..-32).contains(&distance);
+                window.accept(sequence);
+                model.accept(sequence);
+                untold.extend(is_late.then_some(sequence));
+                untold.retain(|number| !model.is_stale(*number));
+                if is_told {
+                    tell(&mut window, &model, &mut untold);
+                }
+            }
+            for _ in 0..8 {
+                tell(&mut window, &model, &mut untold);
+            }
+            prop_assert_eq!(untold, Vec::<u16>::new());
+            prop_assert!(!tell(&mut window, &model, &mut Vec::new()), "it ends");
         }
     }
 }

@@ -16,6 +16,8 @@ use crate::time::Timestamp;
 pub struct Receiver {
     limits: Limits,
     received: Received,
+    /// The last header told of packets that had come too late for the one before.
+    told_late: bool,
     incomplete: Incomplete,
     /// The payload of the packet last put together, lent to the caller until the next datagram.
     whole: Vec<u8>,
@@ -147,9 +149,18 @@ impl Receiver {
         self.incomplete.advance(sequence);
     }
 
-    /// `ack` and `ack_bits` for the next header we send.
+    /// `ack` and `ack_bits` of the newest packets.
     pub fn ack(&self) -> (u16, u32) {
         self.received.ack()
+    }
+
+    /// What a header that leaves now says: [`Receiver::ack`], or every other time the same of older packets
+    /// that came when it had passed them already (docs/wire/reliable.md, section 4).
+    pub fn take_ack(&mut self) -> (u16, u32) {
+        let is_turn = !std::mem::take(&mut self.told_late);
+        let late = is_turn.then(|| self.received.take_late_ack()).flatten();
+        self.told_late = late.is_some();
+        late.unwrap_or_else(|| self.ack())
     }
 
     /// Gives up packets whose fragments stopped coming, and memory lent out before.
