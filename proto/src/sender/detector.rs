@@ -31,8 +31,10 @@ pub(super) struct Detector {
     look_at: Timestamp,
     /// When reordering was last seen.
     reordered_at: Timestamp,
-    /// How much of it was seen lately.
+    /// How much of it was seen.
     reordering: u8,
+    /// How long after a round trip what was overtaken is acknowledged, in microseconds.
+    lateness_us: u32,
 }
 
 /// One look at all packets whose fate is open.
@@ -86,6 +88,7 @@ impl Detector {
             look_at: Timestamp::MAX,
             reordered_at: now,
             reordering: 0,
+            lateness_us: 0,
         }
     }
 
@@ -96,8 +99,10 @@ impl Detector {
         is_newest
     }
 
-    /// A packet found lost was acknowledged after all: it was overtaken.
-    pub(super) fn on_late(&mut self, now: Timestamp, rtt: &Rtt) {
+    /// A packet found lost was acknowledged after all, so long after it left: it was overtaken.
+    pub(super) fn on_late(&mut self, now: Timestamp, took: Duration, rtt: &Rtt) {
+        let lateness = took.saturating_sub(rtt.smoothed()).min(rtt.smoothed());
+        self.lateness_us = self.lateness_us.max(lateness.as_micros() as u32);
         if now.since(self.reordered_at) > rtt.smoothed() {
             self.reordering = (self.reordering + 1).min(4);
             self.reordered_at = now;
@@ -152,7 +157,8 @@ impl Detector {
 
     /// A path that reorders is given more time, and the count of newer packets is not trusted.
     fn overtaken(&self, rtt: &Rtt) -> Rule {
-        let late = rtt.variation().max(rtt.smoothed() / 8);
+        let lateness = Duration::from_micros(self.lateness_us.into());
+        let late = rtt.variation().max(rtt.smoothed() / 8).max(lateness);
         Rule::Overtaken {
             threshold: (self.reordering == 0).then_some(PACKET_THRESHOLD),
             patience: rtt.smoothed() + late + rtt.variation() * self.reordering.into(),
@@ -200,6 +206,10 @@ impl Detector {
                 return None;
             }
             self.counted += 1;
+            if lost {
+                // Waiting for it took time.
+                self.lateness_us -= self.lateness_us / LATENESS_FADES;
+            }
             if sent.fate != Fate::Skipped {
                 return Some(Outcome {
                     sent_at: sent.at,
@@ -264,3 +274,57 @@ const ARTICLE_LOST: Duration = Duration::from_secs(1);
 
 /// A packet is lost when one this much newer was acknowledged (RFC 9002, section 6.1.1: kPacketThreshold).
 const PACKET_THRESHOLD: u64 = 3;
+
+/// Each packet that is lost in fact takes this part from how late others may be.
+const LATENESS_FADES: u32 = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::super::in_flight::Departure;
+    use super::*;
+    use crate::rtt::Sample;
+
+    const ROUND_TRIP: Duration = Duration::from_millis(50);
+
+    fn patience(detector: &Detector, rtt: &Rtt) -> Duration {
+        match detector.overtaken(rtt) {
+            Rule::Overtaken { patience, .. } => patience,
+            Rule::Article { .. } => unreachable!(),
+        }
+    }
+
+    /// What comes 20 ms late is waited for, until so many were lost that it is not worth it.
+    #[test]
+    fn who_was_late_is_waited_for() {
+        let now = Timestamp::from_millis(60_000);
+        let mut rtt = Rtt::new(Timestamp::ZERO);
+        for sample in 0..600 {
+            let sample_at = Timestamp::from_millis(100 * sample);
+            let (took, least) = (ROUND_TRIP, ROUND_TRIP);
+            rtt.on_sample(sample_at, Sample { took, least });
+        }
+        let mut detector = Detector::new(Timestamp::ZERO);
+        let before = patience(&detector, &rtt);
+        assert!(before < Duration::from_millis(60), "{before:?}");
+        detector.on_late(now, Duration::from_millis(70), &rtt);
+        let after = patience(&detector, &rtt);
+        assert!(after >= Duration::from_millis(70), "{after:?}");
+
+        let mut in_flight = InFlight::default();
+        for number in 0..100 {
+            let departure = Departure {
+                at: Timestamp::from_millis(number),
+                wire_bytes: 100,
+                prompts: true,
+                with_copies: false,
+                split: false,
+            };
+            in_flight.push(number, departure, std::iter::empty());
+            in_flight.settle(number, Fate::Lost);
+        }
+        detector.settled = 100;
+        while detector.next_outcome(now, &in_flight, &rtt).is_some() {}
+        let at_last = patience(&detector, &rtt);
+        assert!(at_last < before + Duration::from_millis(1), "{at_last:?}");
+    }
+}

@@ -32,7 +32,7 @@ impl Sender {
             self.datagrams.on_large_acked(number);
         }
         if sent.fate == Fate::Lost {
-            self.detector.on_late(now, &self.rtt);
+            self.detector.on_late(now, now.since(sent.at), &self.rtt);
             self.counters.packets_lost = self.counters.packets_lost.saturating_sub(1);
         }
         if self.detector.on_acked(number) {

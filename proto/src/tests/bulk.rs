@@ -187,3 +187,28 @@ fn outages_take_little_more_than_their_time() {
     let mean = shares.iter().sum::<f64>() / shares.len() as f64;
     assert!(mean > 0.7, "of the path: {shares:.2?}");
 }
+
+/// Acknowledgements reach 32 packets back, and what a link holds back for 10 ms is passed by three times as
+/// many. It arrived, and who takes it for lost sends a third of everything twice.
+#[test]
+fn what_arrives_late_is_not_lost() {
+    let link = Conditions {
+        delay: Duration::from_millis(25),
+        reorder: (0.3, Duration::from_millis(10)),
+        rate: 100_000_000,
+        queue: 625_000,
+        mtu: 1_500,
+        ..Conditions::default()
+    };
+    let ours = || yojimbo::Params::default().with_path_mtu(1_500, true);
+    for size in [1_000, 60_000] {
+        let (before, after, carried) = measured(ours(), size, link, 41);
+        let offered = (after.offered - before.offered) as f64;
+        let reordered = (after.reordered - before.reordered) as f64 / offered;
+        assert!(
+            reordered > 0.25,
+            "{reordered:.2} of the datagrams came late"
+        );
+        assert!(carried > 0.8, "{size} bytes: {carried:.2} of the path");
+    }
+}
