@@ -100,7 +100,7 @@ impl Adaptive {
         if self.bulk.is_limited() {
             self.losses.on_bulk_outcome(outcome);
         } else {
-            self.losses.on_outcome(outcome.lost);
+            self.losses.on_outcome(outcome.lost, outcome.datagrams);
         }
     }
 

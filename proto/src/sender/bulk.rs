@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::time::Timestamp;
 
 use super::ack_timer::LARGE_PACKET_BYTES;
-use super::in_flight::Sent;
+use super::in_flight::{DATAGRAM_BYTES, Sent};
 use super::overflow::{Losses, ShortQueue};
 use super::params::Params;
 use super::queueing::Queue;
@@ -145,7 +145,7 @@ impl Bulk {
     /// A packet was found lost; `follows`, when the one before it was as well.
     pub(super) fn on_lost(&mut self, sent: &Sent, follows: bool) {
         if self.is_limited {
-            self.losses.on_lost(sent.at, follows && !sent.split);
+            self.losses.on_lost(sent.at, follows, sent.split);
         }
     }
 
@@ -387,12 +387,10 @@ impl Bulk {
         }
     }
 
-    /// Whatever the cause: under heavy loss bulk takes no more than a TCP would, which goes there by
-    /// steps too. A packet of several datagrams is lost with any of them.
+    /// Whatever the cause: under heavy loss of datagrams bulk takes no more than a TCP would, which goes
+    /// there by steps too.
     pub(super) fn limit_by_loss(&mut self, rtt: f64, loss: f64, params: &Params) {
         if self.is_limited {
-            let datagrams = (self.packet / DATAGRAM).max(1.0);
-            let loss = 1.0 - (1.0 - loss.min(0.99)).powf(1.0 / datagrams);
             let tcp = 1.22 * DATAGRAM / (rtt.max(1e-3) * loss.sqrt());
             let least = (params.bulk_cut * self.rate).max(params.bulk_min);
             self.rate = self.rate.min(tcp.max(least));
@@ -459,7 +457,7 @@ const SPEEDUP_MAX: f64 = 8.0;
 const CEILING_DISPROVED: f64 = 4.0;
 
 /// Bytes of a full datagram, roughly.
-const DATAGRAM: f64 = 1100.0;
+const DATAGRAM: f64 = DATAGRAM_BYTES as f64;
 
 /// In seconds: a queue of more than this is one, however slow the path.
 const PACKET_TIME_MAX: f64 = 0.1;

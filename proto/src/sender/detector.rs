@@ -60,8 +60,8 @@ pub(super) enum Finding {
 pub(super) struct Outcome {
     pub(super) sent_at: Timestamp,
     pub(super) lost: bool,
-    /// It was several datagrams.
-    pub(super) split: bool,
+    /// In how many datagrams it left, roughly.
+    pub(super) datagrams: u32,
     /// Copies went with it and its neighbours.
     pub(super) with_copies: bool,
 }
@@ -215,7 +215,7 @@ impl Detector {
                     sent_at: sent.at,
                     lost,
                     with_copies: sent.with_copies,
-                    split: sent.split,
+                    datagrams: sent.datagrams(),
                 });
             }
         }

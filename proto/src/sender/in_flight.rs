@@ -89,11 +89,22 @@ impl Sent {
         self.items > 0
     }
 
+    /// In how many datagrams it left, roughly.
+    pub(super) fn datagrams(&self) -> u32 {
+        match self.split {
+            true => u32::from(self.wire_bytes).div_ceil(DATAGRAM_BYTES).max(2),
+            false => 1,
+        }
+    }
+
     /// It carried messages, and nobody knows what became of them.
     fn is_unsettled(&self) -> bool {
         self.fate == Fate::Unknown && self.has_items()
     }
 }
+
+/// Bytes of a full datagram, roughly.
+pub(super) const DATAGRAM_BYTES: u32 = 1100;
 
 /// Sent packets from the oldest whose fate may still change.
 #[derive(Debug, Default)]

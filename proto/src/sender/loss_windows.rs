@@ -1,4 +1,5 @@
-//! Loss judged by windows of a hundred packets: is it heavy, does it last, and is it our doing?
+//! Loss judged by windows of a hundred packets: is it heavy, does it last, and is it our doing? It is the loss
+//! of datagrams: a packet of several is lost with any of them, which says nothing more of the path.
 
 use std::time::Duration;
 
@@ -8,11 +9,13 @@ use crate::time::Timestamp;
 use super::detector::Outcome;
 use super::outage::Run;
 
-/// Shares of packets lost, window by window.
+/// Shares of datagrams lost, window by window.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LossWindows {
     packets: u32,
     lost: u32,
+    /// That these packets were.
+    datagrams: u32,
     run: Run,
     began: Timestamp,
     last: f64,
@@ -31,6 +34,7 @@ impl LossWindows {
         Self {
             packets: 0,
             lost: 0,
+            datagrams: 0,
             run: Run::default(),
             began: now,
             last: 0.0,
@@ -43,22 +47,27 @@ impl LossWindows {
     }
 
     /// The final fate of a packet, in the order in which they were sent.
-    pub(super) fn on_outcome(&mut self, lost: bool) {
+    pub(super) fn on_outcome(&mut self, lost: bool, datagrams: u32) {
         self.packets += 1;
         self.lost += u32::from(lost);
+        self.datagrams += datagrams;
     }
 
     /// The same of bulk, which sends so much that one outage is a window, or two.
     pub(super) fn on_bulk_outcome(&mut self, outcome: Outcome) {
-        if !outcome.lost || outcome.split {
+        let Outcome {
+            lost, datagrams, ..
+        } = outcome;
+        if !lost || datagrams > 1 {
             self.run.end();
-            self.on_outcome(outcome.lost);
+            self.on_outcome(lost, datagrams);
         } else if self.run.goes_on(outcome.sent_at) {
-            self.on_outcome(true);
+            self.on_outcome(true, 1);
         } else {
             let none = self.run.take_back();
             self.packets -= none;
             self.lost -= none;
+            self.datagrams -= none;
         }
     }
 
@@ -73,7 +82,9 @@ impl LossWindows {
             return false;
         }
         self.before = self.last;
-        self.last = f64::from(self.lost) / f64::from(self.packets);
+        let arrived = 1.0 - f64::from(self.lost) / f64::from(self.packets);
+        let datagrams = f64::from(self.datagrams) / f64::from(self.packets);
+        self.last = 1.0 - arrived.powf(1.0 / datagrams);
         self.smoothed += 0.3 * (self.last - self.smoothed);
         self.heavy = match self.last > loss_max {
             true => self.heavy.saturating_add(1),
@@ -83,7 +94,8 @@ impl LossWindows {
         if let Some((_, windows)) = &mut self.trial {
             *windows += 1;
         }
-        (self.packets, self.lost, self.began) = (0, 0, now);
+        (self.packets, self.lost, self.datagrams) = (0, 0, 0);
+        self.began = now;
         self.run.take_back();
         true
     }
@@ -131,7 +143,7 @@ mod tests {
     fn play(windows: &mut LossWindows, mode: Mode, losses: &[u32]) {
         for lost in losses {
             for packet in 0..100 {
-                windows.on_outcome(packet < *lost);
+                windows.on_outcome(packet < *lost, 1);
             }
             let now = windows.began + Duration::from_millis(200);
             assert!(windows.close(now, mode, 0.05, 0.15));
@@ -172,11 +184,11 @@ mod tests {
     fn a_window_needs_packets_and_time() {
         let mut windows = LossWindows::new(Timestamp::ZERO);
         for _ in 0..99 {
-            windows.on_outcome(true);
+            windows.on_outcome(true, 1);
         }
         let late = Timestamp::from_millis(10_000);
         assert!(!windows.close(late, Mode::Good, 0.05, 0.15));
-        windows.on_outcome(true);
+        windows.on_outcome(true, 1);
         let early = Timestamp::from_millis(99);
         assert!(!windows.close(early, Mode::Good, 0.05, 0.15));
         assert!(windows.close(late, Mode::Good, 0.05, 0.15));

@@ -19,6 +19,10 @@ pub(super) struct Losses {
     usual: Option<f32>,
     /// Of so many packets.
     known: f32,
+    /// Rows of losses in this window, each after something that arrived.
+    rows: u32,
+    /// Losses in one of them, usually.
+    row: f32,
 }
 
 impl Losses {
@@ -26,9 +30,11 @@ impl Losses {
         self.packets += 1;
     }
 
-    /// A packet sent then was lost; `follows`, when the one sent before it was, too.
-    pub(super) fn on_lost(&mut self, sent_at: Timestamp, follows: bool) {
-        if !follows {
+    /// A packet sent then was lost; `follows`, when the one sent before it was, too; `split`, when it was
+    /// several datagrams.
+    pub(super) fn on_lost(&mut self, sent_at: Timestamp, follows: bool, split: bool) {
+        self.rows += u32::from(!follows);
+        if !follows || split {
             self.run.end();
         }
         if self.run.goes_on(sent_at) {
@@ -42,7 +48,7 @@ impl Losses {
     }
 
     fn restart(&mut self) {
-        (self.packets, self.lost) = (0, 0);
+        (self.packets, self.lost, self.rows) = (0, 0, 0);
         self.run.take_back();
     }
 
@@ -69,13 +75,15 @@ impl Losses {
         }
         let count = self.packets as f32;
         let share = self.lost as f32 / count;
+        let row = self.lost as f32 / self.rows.max(1) as f32;
         self.since = now;
         self.restart();
         // The first share is the path's own, or else there is soon more of it.
         let usual = self.usual.get_or_insert(share.min(USUAL_MAX));
         // What little is known may be luck: two losses and two deliveries are added.
         let likely = (*usual * self.known + 2.0) / (self.known + 4.0);
-        let spread = likely * (1.0 - likely);
+        // A row is lost by one chance, not by many.
+        let spread = likely * (1.0 - likely) * self.row.max(1.0);
         let chance = (spread / count).sqrt() + 2.0 * (spread / self.known.max(1.0)).sqrt();
         let most = 1.5 * likely + 0.05 + chance;
         // Slowly up: a rate that is a little too high must not make its own losses usual.
@@ -87,6 +95,9 @@ impl Losses {
             0.03
         };
         *usual += gain * (share.min(most) - *usual);
+        if share > 0.0 && share <= most && !is_full {
+            self.row += 0.1 * (row.min(ROW_MAX) - self.row);
+        }
         self.known = (self.known + count).min(KNOWN_MAX);
         share > most
     }
@@ -157,6 +168,9 @@ const LOSSES_OF: u32 = 64;
 /// What is usual is a mean over so many packets.
 const KNOWN_MAX: f32 = 2000.0;
 
+/// A row of losses counts as no longer than this.
+const ROW_MAX: f32 = 64.0;
+
 /// More than this is hardly a path's own, even if each packet is made of seven datagrams.
 const USUAL_MAX: f32 = 0.1;
 
@@ -191,7 +205,7 @@ mod tests {
             for _ in 0..100 {
                 let lost = random.happens(loss(round));
                 match lost {
-                    true => losses.on_lost(now, follows),
+                    true => losses.on_lost(now, follows, false),
                     false => losses.on_acked(),
                 }
                 follows = lost;

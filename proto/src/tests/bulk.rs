@@ -188,6 +188,46 @@ fn outages_take_little_more_than_their_time() {
     assert!(mean > 0.7, "of the path: {shares:.2?}");
 }
 
+/// Losses that come together, some milliseconds of them now and then, vary more from one round trip to the
+/// next than others of the same share. That is chance, and not the path's end.
+#[test]
+fn losses_come_together() {
+    let ms = Duration::from_millis;
+    for (bad, good, least) in [(2, 98, 0.7), (2, 48, 0.6)] {
+        let link = Conditions {
+            delay: ms(25),
+            bursts: Some((ms(bad), ms(good))),
+            rate: 100_000_000,
+            queue: 625_000,
+            mtu: 1_500,
+            ..Conditions::default()
+        };
+        let ours = || yojimbo::Params::default().with_path_mtu(1_500, true);
+        let shares: Vec<f64> = (41..46)
+            .map(|seed| {
+                let (before, after, carried) = measured(ours(), 1_000, link, seed);
+                let lost = (after.lost - before.lost) as f64;
+                let share = lost / (after.offered - before.offered) as f64;
+                assert!(share > 0.01, "seed {seed}: {share:.3} lost");
+                carried
+            })
+            .collect();
+        let mean = shares.iter().sum::<f64>() / shares.len() as f64;
+        assert!(mean > least, "{bad} of {good} ms: {shares:.2?} of the path");
+    }
+}
+
+/// Of packets of four and seven datagrams a fifth and a third are lost where one datagram in twenty is: the
+/// path is no worse for that than for small ones.
+#[test]
+fn what_several_datagrams_lose_together_is_no_heavy_loss() {
+    for (size, least) in [(1_000, 0.7), (4_000, 0.4), (7_000, 0.25)] {
+        let ours = yojimbo::Params::default().with_path_mtu(1_500, true);
+        let (carried, _) = carried_between(ours, size, 100_000_000, 625_000, 0.05);
+        assert!(carried > least, "{size} bytes: {carried:.2} of the path");
+    }
+}
+
 /// Acknowledgements reach 32 packets back, and what a link holds back for 10 ms is passed by three times as
 /// many. It arrived, and who takes it for lost sends a third of everything twice.
 #[test]
