@@ -25,7 +25,7 @@ struct Path {
     warm_up: Duration,
 }
 
-const PATHS: [Path; 4] = [
+const PATHS: [Path; 5] = [
     Path {
         name: "loopback",
         words: None,
@@ -44,6 +44,11 @@ const PATHS: [Path; 4] = [
     Path {
         name: "50 ms, outages, 100 Mbit/s",
         words: Some("delay=25ms burst=60ms/1140ms rate=100mbit queue=625KiB mtu=1500"),
+        warm_up: Duration::from_secs(4),
+    },
+    Path {
+        name: "50 ms, 10 % come 10 ms late, 100 Mbit/s",
+        words: Some("delay=25ms reorder=10%/10ms rate=100mbit queue=625KiB mtu=1500"),
         warm_up: Duration::from_secs(4),
     },
 ];
