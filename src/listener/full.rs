@@ -6,16 +6,57 @@ use tidegate_proto::Reject;
 use super::Listener;
 use crate::capacity::Limit;
 
+/// The limit of the process that newcomers meet, and those who met one.
+#[derive(Debug, Default)]
+pub(super) struct Full {
+    /// The one that is in force.
+    limit: Option<Limit>,
+    /// Newcomers refused since the last line.
+    refused: u64,
+    /// What kept the last of them out; none for the listener's own limit. By the time of the line a seat
+    /// may be free again, so that it would be too late to ask.
+    met: Option<Limit>,
+}
+
+impl Full {
+    fn on_refused(&mut self) {
+        self.refused += 1;
+        self.met = self.limit;
+    }
+
+    /// How many were refused since the last time, and why the last one was.
+    fn take(&mut self) -> Option<(u64, Option<Limit>)> {
+        let refused = std::mem::take(&mut self.refused);
+        (refused > 0).then_some((refused, self.met))
+    }
+}
+
 impl Listener {
+    /// Newcomers are taken from now on, or they are not.
+    pub(super) fn open_or_shut(&mut self) {
+        self.full.limit = self.capacity.limit_met();
+        let refusing = if self.draining {
+            Some(Reject::Draining)
+        } else {
+            self.full.limit.map(|_| Reject::Full)
+        };
+        self.endpoint.set_refusing(refusing);
+    }
+
+    /// Somebody was refused for this.
+    pub(super) fn note_refused(&mut self, why: Reject) {
+        if why == Reject::Full {
+            self.full.on_refused();
+        }
+    }
+
     /// A line when somebody was refused since the last time: a few times a second at most, however
     /// many knock.
     pub(super) fn say_what_is_full(&mut self) {
-        let refused = self.counters.rejects[Reject::Full as usize];
-        let before = std::mem::replace(&mut self.full_said, refused);
-        if refused == before {
+        let Some((refused, met)) = self.full.take() else {
             return;
-        }
-        let (key, limit) = match self.capacity.limit_met() {
+        };
+        let (key, limit) = match met {
             Some(Limit::Peers(max)) => ("runtime.max_peers".to_owned(), max as u64),
             Some(Limit::QueueMemory(max)) => ("runtime.queue_memory".to_owned(), max),
             None => {
@@ -29,9 +70,30 @@ impl Listener {
             listener = %self.name,
             key,
             limit,
-            refused = refused - before,
+            refused,
             help = "nobody new is let in while this limit is met: raise the key if the machine and the \
                     game server have room",
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Who was refused has left again before the line is written.
+    #[test]
+    fn the_limit_that_was_met_is_named_though_it_is_met_no_more() {
+        let mut full = Full {
+            limit: Some(Limit::Peers(1)),
+            ..Full::default()
+        };
+        full.on_refused();
+        full.on_refused();
+        full.limit = None;
+        assert_eq!(full.take(), Some((2, Some(Limit::Peers(1)))));
+        assert_eq!(full.take(), None);
+        full.on_refused();
+        assert_eq!(full.take(), Some((1, None)), "the listener's own");
     }
 }

@@ -38,13 +38,14 @@ use std::time::Duration;
 
 use mio::{Registry, Waker};
 use tidegate_proto::random::Random;
-use tidegate_proto::{CloseReason, Endpoint, Now, PeerId, Reject, Session, Timestamp};
+use tidegate_proto::{CloseReason, Endpoint, Now, PeerId, Session, Timestamp};
 use tokio::sync::OwnedSemaphorePermit;
 
 use attempt::Attempt;
 pub use attempt::Destination;
 use census::Census;
 use crowd::Crowd;
+use full::Full;
 use handover::Handovers;
 use lobby::Lobby;
 use memory::Memory;
@@ -149,8 +150,7 @@ pub struct Listener {
     sent: Sent,
     reporter: Option<Reporter>,
     census: Census,
-    /// Newcomers refused because it was full, as far as that was said.
-    full_said: u64,
+    full: Full,
     siblings: Siblings,
     handovers: Handovers,
     /// Siblings wrote more than was read in a turn.
@@ -203,7 +203,7 @@ impl Listener {
             sent: Sent::default(),
             reporter: parts.reporter,
             census: Census::default(),
-            full_said: 0,
+            full: Full::default(),
             siblings: parts.siblings,
             handovers: Handovers::default(),
             has_letters: false,
@@ -384,15 +384,6 @@ impl Listener {
         let mut peer = Peer::new(id, self.session_ids.next(), remote, now, self.rules.clone());
         peer.quota = self.limits.as_ref().map(|limits| Quota::new(limits, now));
         peer
-    }
-
-    /// Why newcomers are not taken now, if they are not.
-    fn refusal(&self) -> Option<Reject> {
-        if self.draining {
-            Some(Reject::Draining)
-        } else {
-            self.capacity.limit_met().map(|_| Reject::Full)
-        }
     }
 
     /// Something happened to this peer: it gets its pump this turn.

@@ -11,7 +11,7 @@ impl Listener {
     /// Datagrams first: they carry the acknowledgements that make room for everything else, and a
     /// packet that waits in the socket must count before its session times out.
     pub fn receive(&mut self, turn: &mut Turn<'_>) {
-        self.endpoint.set_refusing(self.refusal());
+        self.open_or_shut();
         self.received_bytes = 0;
         self.has_letters = false;
         self.read_letters(turn);
@@ -237,6 +237,7 @@ impl Listener {
             }
             Handled::Rejected(reject) => {
                 self.counters.on_reject(reject);
+                self.note_refused(reject);
                 self.explain(reject);
             }
             Handled::Replied => {}
