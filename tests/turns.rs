@@ -16,6 +16,7 @@ use std::time::Duration;
 use mio::{Events, Poll, Token, Waker};
 use support::{Setup, tcp_backend, toy_parts, wait_until};
 use tidegate::backend::Scratch;
+use tidegate::capacity::Capacity;
 use tidegate::clock::Clock;
 use tidegate::listener::{Listener, Turn, meaning};
 use tidegate::udp::{self, Outgoing, Received};
@@ -36,12 +37,16 @@ struct Table {
 
 impl Table {
     fn new() -> Self {
+        Self::of(&Setup::default())
+    }
+
+    fn of(setup: &Setup) -> Self {
         let (backend, target) = tcp_backend();
         backend.set_nonblocking(true).unwrap();
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let socket = udp::UdpSocket::bind(any, udp::Options::default()).unwrap();
         let address = socket.local_addr();
-        let parts = toy_parts(socket, &[target], &Setup::default(), None);
+        let parts = toy_parts(socket, &[target], setup, None);
         let mut listener = Listener::new(0, parts);
         let poll = Poll::new().unwrap();
         let waker = Arc::new(Waker::new(poll.registry(), Token(usize::MAX)).unwrap());
@@ -171,6 +176,20 @@ fn nonsense_does_not_stand_in_the_way_of_a_stranger() {
     table.play();
     table.welcome();
     assert_eq!(table.streams().len(), 1, "in the very first turn");
+}
+
+/// They come in one turn, and the process has two seats: its limit holds within the turn too.
+#[test]
+fn a_crowd_takes_the_seats_there_are() {
+    let setup = Setup {
+        capacity: Arc::new(Capacity::new(2, 1 << 28)),
+        ..Setup::default()
+    };
+    let mut table = Table::of(&setup);
+    let _strangers: Vec<_> = (0..6).map(|_| table.stranger(b"H")).collect();
+    table.play();
+    table.welcome();
+    assert_eq!(table.streams().len(), 2);
 }
 
 /// More than an inbox holds comes in one turn: all of it is taken, because the backend gets it meanwhile.

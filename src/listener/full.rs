@@ -32,7 +32,7 @@ impl Full {
 }
 
 impl Listener {
-    /// Newcomers are taken from now on, or they are not.
+    /// Newcomers are taken from now on, or they are not: before a turn, and after each who came.
     pub(super) fn open_or_shut(&mut self) {
         self.full.limit = self.capacity.limit_met();
         let refusing = if self.draining {

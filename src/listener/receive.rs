@@ -263,6 +263,8 @@ impl Listener {
         peer.ours = route.to;
         self.peers.insert(peer);
         self.touch(id);
+        // The next one of this turn may be one too many.
+        self.open_or_shut();
     }
 }
 
