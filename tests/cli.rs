@@ -217,8 +217,16 @@ fn tokens_are_minted_and_explained() {
 #[test]
 fn health_of_nobody_is_bad() {
     let place = Place::new("health");
-    let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
-    let admin = free.unwrap().to_string();
+    // Its port is taken, by a socket that does not listen: nobody else answers there.
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    let loopback = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
+    socket.bind(&loopback.into()).unwrap();
+    let admin = socket
+        .local_addr()
+        .unwrap()
+        .as_socket()
+        .unwrap()
+        .to_string();
     let (_, err) = place.expect(1, &["health", "--ready", "--admin", &admin]);
     assert!(
         err.contains(&format!("asking http://{admin}/readyz")),

@@ -8,24 +8,29 @@
 
 mod support;
 
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
-use support::echo_server;
 use support::lossy::{Lossy, bad_network};
 use support::program::{Place, Program};
 use support::token::mint;
+use support::{closed_port, echo_server, own_address};
 use tidegate::tokens;
 use tidegate_client::{
     Backoff, Client, Clock, CloseReason, ConnectError, Dial, Ended, GAFFER_PROTOCOL_ID, Polled,
     Redial, SendError, State,
 };
 
-fn serve(place: &Place, protocol: &str, port: u16, backend: SocketAddr) -> Program {
+/// A port of the kernel's choice.
+fn anywhere() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 0))
+}
+
+fn serve(place: &Place, protocol: &str, listen: SocketAddr, backend: SocketAddr) -> Program {
     place.start(&[
         "serve",
         "--listen",
-        &format!("{protocol}://127.0.0.1:{port}"),
+        &format!("{protocol}://{listen}"),
         "--backend",
         &format!("tcp://{backend}"),
         "--framing",
@@ -79,7 +84,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 fn messages_survive(protocol: &str) {
     const MESSAGES: u32 = 300;
     let place = Place::new(&format!("client-{protocol}"));
-    let mut serve = serve(&place, protocol, 0, echo_server());
+    let mut serve = serve(&place, protocol, anywhere(), echo_server());
     let lossy = Lossy::start(serve.address(), bad_network(), 11);
     let dial = dial(&place, protocol, lossy.address);
     block_on(async {
@@ -135,7 +140,7 @@ fn messages_survive_loss_over_rudp() {
 #[test]
 fn a_polled_client_plays_in_a_loop() {
     let place = Place::new("client-polled");
-    let mut serve = serve(&place, "yojimbo", 0, echo_server());
+    let mut serve = serve(&place, "yojimbo", anywhere(), echo_server());
     let lossy = Lossy::start(serve.address(), bad_network(), 12);
     let clock = Clock::start();
     let dial = token(&place, &[lossy.address], PATIENCE);
@@ -179,11 +184,8 @@ fn a_polled_client_plays_in_a_loop() {
 #[test]
 fn what_goes_wrong_at_the_start_has_a_name() {
     let place = Place::new("client-refused");
-    let gone = {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        listener.local_addr().unwrap()
-    };
-    let mut serve = serve(&place, "yojimbo", 0, gone);
+    let (_closed, gone) = closed_port();
+    let mut serve = serve(&place, "yojimbo", anywhere(), gone);
     let server = serve.address();
     let (_socket, silent) = nobody();
     let second = Duration::from_secs(1);
@@ -204,7 +206,7 @@ fn what_goes_wrong_at_the_start_has_a_name() {
 #[test]
 fn a_server_that_is_silent_is_passed_over() {
     let place = Place::new("client-next");
-    let mut serve = serve(&place, "yojimbo", 0, echo_server());
+    let mut serve = serve(&place, "yojimbo", anywhere(), echo_server());
     let server = serve.address();
     let (_socket, silent) = nobody();
     let dial = token(&place, &[silent, server], Duration::from_secs(2));
@@ -222,8 +224,9 @@ fn a_server_that_is_silent_is_passed_over() {
 fn a_player_comes_back_after_the_server_was_restarted() {
     let place = Place::new("client-restart");
     let echo = echo_server();
-    let mut first = serve(&place, "yojimbo", 0, echo);
-    let server = first.address();
+    let server = own_address();
+    let mut first = serve(&place, "yojimbo", server, echo);
+    first.address();
     let mut tokens = 0;
     let backoff = Backoff {
         first: Duration::from_millis(50),
@@ -246,7 +249,7 @@ fn a_player_comes_back_after_the_server_was_restarted() {
         assert_eq!(ended, Ended::Session(CloseReason::PeerDisconnect));
         assert_eq!(first.exit_code(), Some(0));
 
-        let mut second = serve(&place, "yojimbo", server.port(), echo);
+        let mut second = serve(&place, "yojimbo", server, echo);
         second.address();
         let client = redial.connect().await.unwrap();
         hello(&client).await;
@@ -255,7 +258,7 @@ fn a_player_comes_back_after_the_server_was_restarted() {
         assert_eq!(ended, Ended::Session(CloseReason::PeerTimeout));
         second.exit_code();
 
-        let mut third = serve(&place, "yojimbo", server.port(), echo);
+        let mut third = serve(&place, "yojimbo", server, echo);
         third.address();
         let client = redial.connect().await.unwrap();
         hello(&client).await;

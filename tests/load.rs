@@ -19,7 +19,7 @@ use std::time::Duration;
 use serde_json::Value;
 use support::lossy::Lossy;
 use support::program::{Place, Program};
-use support::{read_frame, write_frame};
+use support::{closed_port, read_frame, write_frame};
 use tidegate_proto::sim::Conditions;
 
 /// Where one test's programs run.
@@ -325,11 +325,7 @@ fn clients_that_do_not_get_in_say_why() {
     assert_eq!(code, 69, "{result}");
     assert_eq!(count(&result, "/refused/connect_timeout"), 3, "{result}");
 
-    // A port that nobody has, most likely.
-    let closed = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
+    let (_closed, closed) = closed_port();
     let (_serve, server) = bench.serve("yojimbo", "u16be", closed);
     let remote = format!("yojimbo://{server}");
     let right = ["--remote", &remote, "--key", "netcode.key"];

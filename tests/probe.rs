@@ -6,11 +6,10 @@ mod support;
 
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::path::PathBuf;
-use std::time::Duration;
 
 use serde_json::Value;
 use support::scene::{Directory, Running, ctl, program};
-use support::wait_until;
+use support::{PATIENCE, closed_port, own_address, wait_until};
 
 struct Site {
     directory: Directory,
@@ -23,12 +22,7 @@ struct Site {
 impl Site {
     fn new(name: &str) -> Self {
         let directory = Directory::new(&format!("probe-{name}"));
-        let free = TcpListener::bind("127.0.0.1:0").unwrap();
-        let admin = free.local_addr().unwrap();
-        let udp = UdpSocket::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap();
+        let (admin, udp) = (own_address(), own_address());
         let backend = TcpListener::bind("127.0.0.1:0").unwrap();
         let text = format!(
             "version = 1\n[admin]\nlisten = \"{admin}\"\ncontrol_socket = \"{}\"\n\
@@ -115,10 +109,7 @@ fn what_is_missing_is_said() {
     let _taken = UdpSocket::bind(site.udp).unwrap();
     let dead = site.backend.local_addr().unwrap();
     let text = std::fs::read_to_string(&site.config).unwrap();
-    let nobody = UdpSocket::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
+    let (_closed, nobody) = closed_port();
     let text = text.replace(&dead.to_string(), &nobody.to_string());
     let control = site.directory.0.join("control.sock").display().to_string();
     let nowhere = site
@@ -156,7 +147,7 @@ fn what_is_missing_is_said() {
 fn health_tells_alive_from_ready() {
     let site = Site::new("health");
     let server = site.start();
-    wait_until("ready", Duration::from_secs(20), || {
+    wait_until("ready", PATIENCE, || {
         (site.health(&["--ready"]).0 == Some(0)).then_some(())
     });
     let drained = ctl(&site.directory.0.join("control.sock"), &["drain"]);

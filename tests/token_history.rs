@@ -7,11 +7,11 @@
 
 mod support;
 
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
 use support::program::{Place, Program};
-use support::wait_until;
+use support::{own_address, wait_until};
 use tidegate::config::read_key_file;
 use tidegate::tokens::{self, Recipe};
 use tidegate_client::{Clock, Dial, Polled, State};
@@ -24,12 +24,11 @@ struct Scene {
 }
 
 impl Scene {
-    /// A place for servers that follow each other on one port; `state` is where they keep things.
+    /// A place for servers that follow each other at one address; `state` is where they keep things.
     fn new(name: &str, state: &str) -> Self {
         let place = Place::new(name);
         let backend = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let server = port.local_addr().unwrap();
+        let server = own_address();
         let mut keygen = place.start(&["keygen", "--out", "netcode.key"]);
         assert_eq!(keygen.exit_code(), Some(0));
         std::fs::create_dir(place.path("state")).unwrap();

@@ -156,9 +156,10 @@ fn the_reply_leaves_from_the_address_that_was_asked() {
 
 #[test]
 fn a_connected_socket_hears_that_nobody_is_there() {
-    let closed = UdpSocket::bind(localhost(), Options::default())
-        .unwrap()
-        .local_addr();
+    // Somebody has the port, and hears from one peer only, who is not us.
+    let holder = std::net::UdpSocket::bind(localhost()).unwrap();
+    holder.connect((Ipv4Addr::LOCALHOST, 9)).unwrap();
+    let closed = holder.local_addr().unwrap();
     let mut socket = UdpSocket::connect(closed, Options::default()).unwrap();
     let mut sent = Sent::default();
     socket.send(&outgoing(&[(closed, b"?".to_vec())]), &mut sent);

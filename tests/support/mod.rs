@@ -8,6 +8,7 @@
     reason = "each test binary uses its own part of it"
 )]
 
+pub mod address;
 pub mod backend;
 pub mod lossy;
 pub mod program;
@@ -18,8 +19,13 @@ pub mod toy;
 
 use std::time::{Duration, Instant};
 
+pub use address::{closed_port, own_address};
 pub use backend::{accept, echo_server, read_frame, tcp_backend, tcp_target, write_frame};
 pub use relay::{Relay, Setup, toy_parts};
+
+/// How long a test waits for what is sure to come. It keeps a test from hanging and measures nothing: a machine
+/// that is busy with other things may be many times slower than this one.
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Asks again and again, for a bounded time.
 pub fn wait_until<T>(what: &str, patience: Duration, mut ask: impl FnMut() -> Option<T>) -> T {
