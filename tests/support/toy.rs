@@ -21,6 +21,7 @@ use std::collections::VecDeque;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
+use super::PATIENCE;
 use tidegate_proto::inbox::Inbox;
 use tidegate_proto::{
     Acceptor, Allowance, Channel, CloseReason, Deadline, Event, Held, Identity, Message, Now,
@@ -48,6 +49,8 @@ pub struct Toy {
     first: u32,
     sent: usize,
     resend_at: Timestamp,
+    /// Longer each time in vain: ten peers that hear nothing would keep a slow machine from all else.
+    patience: Duration,
     open: bool,
     welcome: bool,
     goodbye: Option<CloseReason>,
@@ -71,6 +74,7 @@ impl Toy {
             first: 0,
             sent: 0,
             resend_at: Timestamp::MAX,
+            patience: RESEND,
             open: false,
             welcome: false,
             goodbye: None,
@@ -107,7 +111,8 @@ impl Toy {
         self.sent = self.sent.saturating_sub(acked);
         self.stats.messages_acked += acked as u64;
         if acked > 0 {
-            self.resend_at = now.mono + RESEND;
+            self.patience = RESEND;
+            self.resend_at = now.mono + self.patience;
         }
         if let Some((reason, _)) = self.finishing
             && self.outbox.is_empty()
@@ -164,6 +169,7 @@ impl Session for Toy {
         if now.mono >= self.resend_at {
             self.sent = 0;
             self.resend_at = Timestamp::MAX;
+            self.patience = (self.patience * 2).min(16 * RESEND);
         }
     }
 
@@ -221,7 +227,7 @@ impl Session for Toy {
             out.extend_from_slice(&(self.first + self.sent as u32).to_be_bytes());
             out.extend_from_slice(payload);
             self.sent += 1;
-            self.resend_at = now.mono + RESEND;
+            self.resend_at = now.mono + self.patience;
             return true;
         }
         if let Some(reason) = self.goodbye.take() {
@@ -304,6 +310,8 @@ pub struct Client {
     pub acked: u32,
     next: u32,
     unacked: VecDeque<(u32, Vec<u8>)>,
+    /// Turns that brought no acknowledgement, one after the other.
+    vain: u32,
     /// When false, nothing that arrives is acknowledged.
     pub acknowledges: bool,
 }
@@ -329,6 +337,7 @@ impl Client {
             acked: 0,
             next: 0,
             unacked: VecDeque::new(),
+            vain: 0,
             acknowledges: true,
         }
     }
@@ -365,7 +374,7 @@ impl Client {
 
     /// Handles what arrives, and resends, until this holds.
     pub fn run_until(&mut self, what: &str, is: impl Fn(&Self) -> bool) {
-        self.run(what, Duration::from_secs(20), is);
+        self.run(what, PATIENCE, is);
     }
 
     pub fn run(&mut self, what: &str, patience: Duration, is: impl Fn(&Self) -> bool) {
@@ -383,12 +392,16 @@ impl Client {
         }
     }
 
-    /// Handles one datagram, or resends when none came for a while.
+    /// Handles one datagram, or resends when none came for a while. Who is held back resends ever more
+    /// seldom: a machine that is slow already would have nothing else to do.
     pub fn turn(&mut self) {
         let mut datagram = [0; 2048];
         let Ok(length) = self.socket.recv(&mut datagram) else {
-            for index in 0..self.unacked.len().min(WINDOW) {
-                self.transmit(index);
+            self.vain += 1;
+            if self.vain.is_power_of_two() || self.vain.is_multiple_of(16) {
+                for index in 0..self.unacked.len().min(WINDOW) {
+                    self.transmit(index);
+                }
             }
             return;
         };
@@ -405,6 +418,7 @@ impl Client {
                 {
                     self.unacked.pop_front();
                     self.acked += 1;
+                    self.vain = 0;
                 }
                 let freed = before - self.unacked.len();
                 let held = self.unacked.len().min(WINDOW);
