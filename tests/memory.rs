@@ -13,10 +13,9 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use support::toy::Client;
-use support::{Relay, Setup, read_frame, wait_until, write_frame};
+use support::{PATIENCE, Relay, Setup, read_frame, wait_until, write_frame};
 use tidegate::capacity::{Capacity, Queued};
 use tidegate::config::Target;
 use tidegate::counters::{Direction, DropReason, WorkerCounters};
@@ -28,7 +27,6 @@ const ONE_WAY_MAX: u64 = QUEUE_MEMORY / 8 * 3 + 16 * 1024;
 /// Each could hold 128 KiB of its own accord: together more than all there is.
 const LOUD: usize = 10;
 const MESSAGES: u32 = 1_500;
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A worker with little memory, and its backend: a Unix socket, since the kernel's buffers are small
 /// there.

@@ -9,7 +9,7 @@
 mod support;
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,8 @@ use std::time::Duration;
 use socket2::{Domain, SockAddr, Socket, Type};
 use support::toy::Client;
 use support::{
-    Relay, Setup, accept, read_frame, tcp_backend, tcp_target, toy_parts, wait_until, write_frame,
+    PATIENCE, Relay, Setup, accept, closed_port, read_frame, tcp_backend, tcp_target, toy_parts,
+    wait_until, write_frame,
 };
 use tidegate::backend::Pool;
 use tidegate::clock::Clock;
@@ -117,8 +118,8 @@ fn ipv6_peers_are_served() {
 /// Nobody is seated in front of a backend that is not there.
 #[test]
 fn a_refusing_backend_denies_the_peer() {
-    let (backend, target) = tcp_backend();
-    drop(backend);
+    let (_closed, address) = closed_port();
+    let target = tcp_target(address.port());
     let mut relay = Relay::start(&[target], Setup::default());
     let mut client = Client::new(relay.address);
     client.run_until("denied", |client| client.goodbye.is_some());
@@ -165,8 +166,8 @@ fn peers_wait_for_a_full_queue() {
 
 #[test]
 fn the_next_target_stands_in_for_a_dead_one() {
-    let (dead, first) = tcp_backend();
-    drop(dead);
+    let (_closed, dead) = closed_port();
+    let first = tcp_target(dead.port());
     let (backend, second) = tcp_backend();
     let setup = Setup {
         attempts: 2,
@@ -183,9 +184,9 @@ fn the_next_target_stands_in_for_a_dead_one() {
 /// A backend that comes up between two attempts is found.
 #[test]
 fn a_late_backend_is_tried_again() {
-    let (early, target) = tcp_backend();
-    let address = early.local_addr().unwrap();
-    drop(early);
+    // It has its port from the beginning, and does not listen yet.
+    let (backend, address) = closed_port();
+    let target = tcp_target(address.port());
     let setup = Setup {
         attempts: 200,
         ..Setup::default()
@@ -195,8 +196,8 @@ fn a_late_backend_is_tried_again() {
     relay.wait_for("a failed connect", |counters| {
         counters.targets[0].connect_failures[0] > 0
     });
-    let backend = std::net::TcpListener::bind(address).unwrap();
-    let _stream = accept(&backend);
+    backend.listen(16).unwrap();
+    let _stream = accept(&TcpListener::from(backend));
     client.run_until("welcome", |client| client.welcome);
 }
 
@@ -225,13 +226,9 @@ fn who_leaves_during_a_connect_is_not_counted_at_the_target() {
     };
     assert_eq!(first(), 0);
     let client = Client::new(address);
-    wait_until("a connect", Duration::from_secs(20), || {
-        (first() == 1).then_some(())
-    });
+    wait_until("a connect", PATIENCE, || (first() == 1).then_some(()));
     client.say_goodbye();
-    wait_until("its place", Duration::from_secs(20), || {
-        (first() == 0).then_some(())
-    });
+    wait_until("its place", PATIENCE, || (first() == 0).then_some(()));
     worker.tell(Command::Stop);
     worker.join().unwrap().unwrap();
 }
@@ -514,7 +511,7 @@ fn unreliable_messages_are_dropped_first() {
             client.send(&[0; 300]);
         }
         // Until the queue is there, but not so far that the inbox refuses everything.
-        wait_until("a queue", Duration::from_secs(10), || {
+        wait_until("a queue", PATIENCE, || {
             client.turn();
             (relay.counters().queued_bytes[0] > 1_000).then_some(())
         });
@@ -540,9 +537,12 @@ fn unreliable_messages_are_dropped_first() {
         closed(&mut relay, CloseReason::PeerDisconnect);
         let (reliable, unreliable) = reader.join().unwrap();
         assert_eq!(reliable, 4_000, "{policy:?}");
-        let lost = dropped(&relay.counters());
-        let refused = relay.counters().rejects[Reject::Malformed as usize];
-        assert_eq!(unreliable + lost + refused, 200, "{policy:?}");
+        let counters = relay.counters();
+        let refused = counters.rejects[Reject::Malformed as usize];
+        let told = unreliable + dropped(&counters) + refused;
+        // A socket that was full may have lost some of them, or some of the others.
+        let lost_on_the_way = 200 - told;
+        assert!(lost_on_the_way <= counters.kernel_drops, "{policy:?}");
     }
 }
 
@@ -580,9 +580,7 @@ fn a_drain_delivers_and_ends() {
     for number in 0..100u32 {
         assert_eq!(read_frame(&mut stream).unwrap(), number.to_be_bytes());
     }
-    relay.tell(Command::Drain {
-        linger: Duration::from_secs(5),
-    });
+    relay.tell(Command::Drain { linger: PATIENCE });
     let mut late = Client::new(relay.address);
     client.acknowledges = true;
     client.run_until("goodbye", |client| client.goodbye.is_some());
@@ -596,14 +594,22 @@ fn a_drain_delivers_and_ends() {
     assert!(!late.welcome, "nobody is let in during a drain");
 }
 
+/// It waits for nothing: not for what a peer has not acknowledged, nor for streams.
 #[test]
 fn a_stop_is_quick() {
-    let (relay, mut client, _stream) = seated(Setup::default());
+    let setup = Setup {
+        linger: 100 * PATIENCE,
+        ..Setup::default()
+    };
+    let (mut relay, mut client, mut stream) = seated(setup);
     client.run_until("welcome", |client| client.welcome);
-    relay.tell(Command::Stop);
-    client.run("goodbye", Duration::from_secs(1), |client| {
-        client.goodbye.is_some()
+    client.acknowledges = false;
+    write_frame(&mut stream, b"unheard");
+    relay.wait_for("a message", |counters| {
+        counters.messages_forwarded[Direction::ToPeer as usize] == 1
     });
+    relay.tell(Command::Stop);
+    client.run_until("goodbye", |client| client.goodbye.is_some());
     assert_eq!(client.goodbye.as_deref(), Some("shutdown"));
     relay.join();
 }
@@ -638,9 +644,7 @@ fn a_hanging_connect_is_given_up() {
     };
     let mut relay = Relay::start(&[target], setup);
     let mut client = Client::new(relay.address);
-    client.run("denied", Duration::from_secs(3), |client| {
-        client.goodbye.is_some()
-    });
+    client.run_until("denied", |client| client.goodbye.is_some());
     assert_eq!(client.goodbye.as_deref(), Some("backend_connect_timeout"));
     closed(&mut relay, CloseReason::BackendConnectTimeout);
 }

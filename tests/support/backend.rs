@@ -2,11 +2,10 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::time::Duration;
 
 use tidegate::config::Target;
 
-use super::wait_until;
+use super::{PATIENCE, wait_until};
 
 /// Echoes every stream until its end.
 pub fn echo_server() -> SocketAddr {
@@ -40,17 +39,13 @@ pub fn tcp_target(port: u16) -> Target {
 /// Accepts one stream; bounded.
 pub fn accept(listener: &TcpListener) -> TcpStream {
     listener.set_nonblocking(true).unwrap();
-    let stream = wait_until("a backend stream", Duration::from_secs(5), || {
+    let stream = wait_until("a backend stream", PATIENCE, || {
         listener.accept().ok().map(|(stream, _)| stream)
     });
     stream.set_nonblocking(false).unwrap();
     stream.set_nodelay(true).unwrap();
-    stream
-        .set_read_timeout(Some(Duration::from_secs(10)))
-        .unwrap();
-    stream
-        .set_write_timeout(Some(Duration::from_secs(10)))
-        .unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_write_timeout(Some(PATIENCE)).unwrap();
     stream
 }
 

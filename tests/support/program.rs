@@ -5,9 +5,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
-use super::wait_until;
+use super::{PATIENCE, wait_until};
 
 /// A directory that programs run in; gone when dropped.
 pub struct Place(PathBuf);
@@ -107,7 +106,7 @@ impl Program {
 
     /// The first line of its log with this in it.
     pub fn wait_for(&mut self, what: &str) -> String {
-        wait_until(what, Duration::from_secs(30), || self.line(what))
+        wait_until(what, PATIENCE, || self.line(what))
     }
 
     pub fn has_said(&self, what: &str) -> bool {
@@ -122,9 +121,7 @@ impl Program {
 
     /// Waits for its end.
     pub fn exit_code(&mut self) -> Option<i32> {
-        let status = wait_until("its end", Duration::from_secs(30), || {
-            self.child.try_wait().unwrap()
-        });
+        let status = wait_until("its end", PATIENCE, || self.child.try_wait().unwrap());
         status.code()
     }
 

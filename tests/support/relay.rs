@@ -16,7 +16,7 @@ use tidegate::udp::{Options, UdpSocket};
 use tidegate::worker::{Command, Handle};
 use tidegate_proto::{Endpoint, Now};
 
-use super::{toy, wait_until};
+use super::{PATIENCE, toy, wait_until};
 
 /// One worker with one listener that speaks the toy protocol, in front of these targets.
 pub struct Relay {
@@ -33,6 +33,7 @@ pub struct Setup {
     pub attempts: u32,
     pub connect_timeout: Duration,
     pub stall: Duration,
+    pub linger: Duration,
     pub unreliable: UnreliablePolicy,
     pub max_message: usize,
     pub limits: Option<PeerLimits>,
@@ -45,8 +46,9 @@ impl Default for Setup {
             bind: SocketAddr::from(([127, 0, 0, 1], 0)),
             framing: Framing::U16Be,
             attempts: 1,
-            connect_timeout: Duration::from_secs(2),
-            stall: Duration::from_secs(10),
+            connect_timeout: PATIENCE,
+            stall: PATIENCE,
+            linger: Duration::from_secs(2),
             unreliable: UnreliablePolicy::DropOldest,
             max_message: 60_000,
             limits: None,
@@ -110,7 +112,7 @@ impl Relay {
 
     /// Waits until the published counters satisfy this; they are published four times a second.
     pub fn wait_for(&mut self, what: &str, is: impl Fn(&WorkerCounters) -> bool) -> WorkerCounters {
-        wait_until(what, Duration::from_secs(15), || {
+        wait_until(what, PATIENCE, || {
             let counters = self.counters();
             is(&counters).then_some(counters)
         })
@@ -119,7 +121,7 @@ impl Relay {
     /// Waits for the worker's end.
     pub fn join(mut self) -> WorkerCounters {
         let worker = self.worker.take().unwrap();
-        wait_until("the worker ends", Duration::from_secs(10), || {
+        wait_until("the worker ends", PATIENCE, || {
             worker.is_finished().then_some(())
         });
         worker.join().unwrap().unwrap();
@@ -162,7 +164,7 @@ pub fn toy_parts(
             unreliable: setup.unreliable,
             acknowledge_written: false,
             stall: setup.stall,
-            linger: Duration::from_secs(2),
+            linger: setup.linger,
         },
         admission: None,
         limits: setup.limits,

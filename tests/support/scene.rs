@@ -5,11 +5,10 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{accept, wait_until};
+use super::{PATIENCE, accept, wait_until};
 
 /// A directory of this test's own, gone with it.
 pub struct Directory(pub PathBuf);
@@ -69,7 +68,7 @@ impl Running {
     }
 
     pub fn logged(&self, event: &str) -> Value {
-        wait_until(event, Duration::from_secs(20), || {
+        wait_until(event, PATIENCE, || {
             let log = self.log.lock().unwrap();
             log.iter().find(|line| line["event"] == event).cloned()
         })
@@ -83,11 +82,9 @@ impl Running {
     }
 
     pub fn end(&mut self) -> i32 {
-        wait_until("its end", Duration::from_secs(20), || {
-            self.child.try_wait().unwrap()
-        })
-        .code()
-        .unwrap()
+        wait_until("its end", PATIENCE, || self.child.try_wait().unwrap())
+            .code()
+            .unwrap()
     }
 }
 
@@ -166,9 +163,7 @@ impl Scene {
     /// A player whose stream reaches the backend.
     pub fn join(&self) -> (TcpStream, TcpStream) {
         let mut player = TcpStream::connect(self.entrance).unwrap();
-        player
-            .set_read_timeout(Some(Duration::from_secs(20)))
-            .unwrap();
+        player.set_read_timeout(Some(PATIENCE)).unwrap();
         player.write_all(b"hello").unwrap();
         let mut stream = accept(&self.backend);
         let mut heard = [0; 5];
