@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use support::lossy::{self, Lossy};
 use support::program::{Place, Program};
-use support::{accept, echo_server, read_frame, wait_until, write_frame};
+use support::{PATIENCE, accept, echo_server, read_frame, wait_until, write_frame};
 use tidegate_proto::sim::{Conditions, Random};
 
 /// Loses, reorders and repeats.
@@ -65,7 +65,7 @@ impl Serve {
     /// Waits until a series has this value; figures are published four times a second.
     fn wait_for_metric(&self, series: &str, value: u64) {
         let what = format!("{series} {value}");
-        wait_until(&what, Duration::from_secs(20), || {
+        wait_until(&what, PATIENCE, || {
             (self.metric(series) >= value).then_some(())
         });
         assert_eq!(self.metric(series), value, "{series}");
@@ -118,7 +118,7 @@ fn bridge(protocol: &str, framing: &str, bytes: &[u8]) {
     let mut connect = place.start(&connect);
 
     let mut stream = TcpStream::connect(connect.address()).unwrap();
-    let patience = Some(Duration::from_secs(60));
+    let patience = Some(PATIENCE);
     stream.set_read_timeout(patience).unwrap();
     stream.set_write_timeout(patience).unwrap();
     let mut writer = stream.try_clone().unwrap();
@@ -172,9 +172,7 @@ impl Article {
     fn new(server: SocketAddr) -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.connect(server).unwrap();
-        socket
-            .set_read_timeout(Some(Duration::from_millis(50)))
-            .unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
         Self {
             socket,
             sequence: 0,
@@ -192,7 +190,7 @@ impl Article {
         self.sequence += 1;
     }
 
-    /// The payload of the next datagram, if one comes in time.
+    /// The payload of the next datagram, if one comes.
     fn receive(&mut self) -> Option<Vec<u8>> {
         let mut datagram = [0; 2048];
         let length = self.socket.recv(&mut datagram).ok()?;
@@ -240,7 +238,7 @@ fn a_gaffer_stranger_must_answer_before_a_backend_hears_of_it() {
         );
     }
     write_frame(&mut stream, b"from the server");
-    wait_until("the server's message", Duration::from_secs(5), || {
+    wait_until("the server's message", PATIENCE, || {
         (client.receive()? == b"from the server").then_some(())
     });
 }
@@ -258,28 +256,30 @@ fn silence_ends_a_gaffer_session() {
     );
     let mut serve = Serve::start(&place, &file("legacy", "gaffer", &quick, address));
     let mut silent = Vec::new();
-    for (listener, timeout) in [("quick", 1), ("legacy", 10)] {
+    for (listener, timeout) in [("legacy", 10), ("quick", 1)] {
         let mut client = Article::new(serve.address(listener));
         client.send(b"hello");
         client.receive().expect("a keep-alive");
-        client.send(b"hello");
         let last = now();
+        client.send(b"hello");
         silent.push((listener, timeout, last, accept(&backend)));
     }
-    for (listener, timeout, last, mut stream) in silent {
-        stream
-            .set_read_timeout(Some(Duration::from_secs(20)))
-            .unwrap();
+    for (listener, timeout, last, mut stream) in silent.into_iter().rev() {
         assert_eq!(read_frame(&mut stream), Some(b"hello".to_vec()));
         assert_eq!(stream.read(&mut [0; 16]).unwrap(), 0, "the stream ends");
-        let lasted = last.elapsed().as_secs_f64();
-        let expected = timeout as f64 - 0.05..timeout as f64 + 4.0;
-        assert!(expected.contains(&lasted), "{listener}: {lasted} s");
+        let lasted = last.elapsed();
+        assert!(
+            lasted >= Duration::from_secs(timeout),
+            "{listener}: {lasted:?}"
+        );
         let series = format!(
             "tidegate_peer_disconnects_total{{listener=\"{listener}\",reason=\"peer_timeout\"}}"
         );
         serve.wait_for_metric(&series, 1);
     }
+    // It began last.
+    let first = serve.program.wait_for("\"event\":\"session_end\"");
+    assert!(first.contains("\"listener\":\"quick\""), "{first}");
 }
 
 /// Whoever forges a source makes us send that source six bytes five times a second, at most.
@@ -296,7 +296,9 @@ fn a_rudp_stranger_is_answered_little_and_seldom() {
         .set_read_timeout(Some(Duration::from_millis(5)))
         .unwrap();
     let (start, mut sent, mut replies) = (now(), 0, Vec::new());
-    while start.elapsed() < Duration::from_millis(900) {
+    // For a while, and until there is something to judge by.
+    while start.elapsed() < Duration::from_millis(900) || sent <= 50 || replies.is_empty() {
+        assert!(start.elapsed() < PATIENCE, "{sent} sent, {replies:?}");
         // "Send me your message 0", as the first datagram of a peer may say.
         socket.send(&[2, 0, 0]).unwrap();
         sent += 1;
@@ -305,12 +307,11 @@ fn a_rudp_stranger_is_answered_little_and_seldom() {
             replies.push(length);
         }
     }
-    assert!(sent > 50, "{sent} datagrams prove little");
     let most = 1 + start.elapsed().as_millis() as usize / 200;
-    assert!((1..=most).contains(&replies.len()), "{replies:?}");
+    assert!(replies.len() <= most, "{replies:?}");
     assert!(replies.iter().all(|length| *length <= 6), "{replies:?}");
     let unproven = "tidegate_handshakes_total{listener=\"skynet\",result=\"unproven\"}";
-    wait_until("all are counted", Duration::from_secs(5), || {
+    wait_until("all are counted", PATIENCE, || {
         (serve.metric(unproven) as usize + replies.len() >= sent).then_some(())
     });
     assert!(backend.accept().is_err(), "a stranger has a backend stream");
@@ -338,7 +339,7 @@ fn a_message_that_a_rudp_peer_forgot_is_reported() {
     socket.send(&messages).unwrap();
     let mut stream = None;
     backend.set_nonblocking(true).unwrap();
-    wait_until("both messages", Duration::from_secs(10), || {
+    wait_until("both messages", PATIENCE, || {
         let mut datagram = [0; 2048];
         let length = socket.recv(&mut datagram).unwrap_or(0);
         let mut answer = Vec::new();
@@ -374,6 +375,8 @@ fn who_is_not_allowed_hears_nothing() {
         "tidegate_udp_rejected_packets_total{listener=\"legacy\",reason=\"source_denied\"}",
         1,
     );
+    let brief = Some(Duration::from_millis(50));
+    client.socket.set_read_timeout(brief).unwrap();
     assert_eq!(client.receive(), None);
     let sources = serve.program.wait_for("insecure_listener");
     assert!(sources.contains("\"sources\":\"10.0.0.0/8\""), "{sources}");
@@ -409,9 +412,7 @@ fn three_protocols_live_side_by_side() {
         }
         let mut connect = place.start(&arguments);
         let mut stream = TcpStream::connect(connect.address()).unwrap();
-        stream
-            .set_read_timeout(Some(Duration::from_secs(20)))
-            .unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         for number in 0..count {
             write_frame(&mut stream, name.as_bytes());
             assert_eq!(
@@ -478,12 +479,14 @@ fn the_documented_gaffer_client_is_served() {
         "tidegate_handshakes_total{listener=\"legacy\",result=\"accepted\"}",
         2,
     );
+    let ended = "\"reason\":\"peer_timeout\"";
+    assert!(
+        !serve.program.has_said(ended),
+        "it is there, so it is heard"
+    );
     killed.kill().unwrap();
     killed.wait().unwrap();
-    let last = now();
-    serve.program.wait_for("\"reason\":\"peer_timeout\"");
-    let lasted = last.elapsed().as_secs_f64();
-    assert!((1.5..6.0).contains(&lasted), "{lasted} s");
+    serve.program.wait_for(ended);
 }
 
 #[expect(clippy::disallowed_methods, reason = "a test runs in real time")]
