@@ -1,6 +1,6 @@
 //! The server over loopback, with a board that a test fills.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 
 use tidegate_proto::{CloseReason, Reject, Stats};
@@ -46,17 +46,17 @@ fn scene(name: &str) -> Scene {
 
 impl Scene {
     fn get(&self, path: &str) -> (u16, String) {
-        probe(self.admin.address(), path, Duration::from_secs(5)).unwrap()
+        probe(self.admin.address(), path, PATIENCE).unwrap()
     }
 
     fn raw(&self, request: &str) -> String {
         let mut stream = TcpStream::connect(self.admin.address()).unwrap();
-        stream
-            .set_read_timeout(Some(Duration::from_secs(10)))
-            .unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = String::new();
-        let _closed = stream.read_to_string(&mut answer);
+        if let Err(error) = stream.read_to_string(&mut answer) {
+            assert_ne!(error.kind(), ErrorKind::WouldBlock, "it is still open");
+        }
         answer
     }
 }
@@ -201,10 +201,7 @@ fn requests_are_bounded_in_size_and_time() {
         answer.is_empty() || answer.starts_with("HTTP/1.1 4"),
         "{answer}"
     );
-    let began = crate::clock::now();
     assert!(!scene.raw("GET /livez HTTP/1.1\r\nHo").contains(" 200 "));
-    let took = began.elapsed();
-    assert!(took < Duration::from_secs(9), "cut off after {took:?}");
 }
 
 /// Sixteen silent connections take every place; they lose it again, and the next one is served.
@@ -214,7 +211,12 @@ fn slow_clients_cannot_keep_everybody_out() {
     let silent: Vec<TcpStream> = (0..CONNECTIONS_MAX)
         .map(|_| TcpStream::connect(scene.admin.address()).unwrap())
         .collect();
-    let answer = probe(scene.admin.address(), "/status", Duration::from_secs(9)).unwrap();
+    let answer = probe(scene.admin.address(), "/status", PATIENCE).unwrap();
     assert_eq!(answer.0, 200);
     drop(silent);
 }
+
+/// Many times what a request may take, so that the machine may be busy, and yet less than the life of a
+/// connection.
+const PATIENCE: Duration = Duration::from_secs(40);
+const _: () = assert!(PATIENCE.as_secs() < CONNECTION_LIFE.as_secs());
