@@ -26,8 +26,9 @@ const RUNS: u64 = 20_000;
 const HELD_BASE: usize = 128 * 1024;
 /// Bytes held for each byte of input.
 const HELD_PER_BYTE: usize = 64;
-/// No input takes so long, on any machine that is not stopped.
+/// No input takes so long, but when the machine stands still meanwhile: which it does not do each time.
 const LONGEST: Duration = Duration::from_secs(5);
+const TRIES: usize = 3;
 
 /// One line per target: its module by path, and its name.
 macro_rules! targets {
@@ -109,9 +110,13 @@ impl<'a> Costs<'a> {
     }
 
     fn run(&mut self, run: fn(&[u8]), input: &[u8]) {
-        let began = Instant::now();
-        let held = allocation_counter::measure(|| run(input)).bytes_max as usize;
-        let took = began.elapsed();
+        let mut held = 0;
+        let mut takes_long = || {
+            let began = Instant::now();
+            held = allocation_counter::measure(|| run(input)).bytes_max as usize;
+            began.elapsed() >= LONGEST
+        };
+        let always = (0..TRIES).all(|_| takes_long());
         self.runs += 1;
         self.held_most = self.held_most.max(held);
         let name = self.name;
@@ -120,7 +125,7 @@ impl<'a> Costs<'a> {
             "{name}: {held} bytes held for {} bytes: {input:?}",
             input.len()
         );
-        assert!(took < LONGEST, "{name}: {took:?} for {input:?}");
+        assert!(!always, "{name}: more than {LONGEST:?} for {input:?}");
     }
 }
 
