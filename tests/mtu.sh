@@ -81,7 +81,7 @@ framing = "u32be"
 END
 on $server "$TIDEGATE" load --echo 127.0.0.1:7000 >"$work/echo.log" 2>&1 &
 on $server "$TIDEGATE" serve --config "$work/tidegate.toml" >"$work/serve.log" 2>&1 &
-for _ in $(seq 200); do
+for _ in $(seq 600); do
     grep -qs '"address":"\[fd09:2::2\]:40003"' "$work/serve.log" && break
     sleep 0.1
 done

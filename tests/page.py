@@ -164,7 +164,7 @@ def after_the_end(driver, url, demo):
 
 def main():
     # Ports are the kernel's choice: what was free a moment ago may be somebody else's now.
-    args = ["demo", "--players", str(PLAYERS), "--rate", "10", "--for", "300s", "--admin", "127.0.0.1:0"]
+    args = ["demo", "--players", str(PLAYERS), "--rate", "10", "--for", "900s", "--admin", "127.0.0.1:0"]
     with tempfile.NamedTemporaryFile() as words, tempfile.NamedTemporaryFile() as log:
         demo = subprocess.Popen([program, *args], stdout=words, stderr=words)
         # In a group of its own, with the browsers it starts.

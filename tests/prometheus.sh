@@ -30,7 +30,7 @@ cleanup() {
 }
 trap cleanup EXIT
 
-"$tidegate" demo --players 60 --rate 10 --for 150s --admin 127.0.0.1:0 >"$work/demo.log" 2>&1 &
+"$tidegate" demo --players 60 --rate 10 --for 900s --admin 127.0.0.1:0 >"$work/demo.log" 2>&1 &
 pids+=($!)
 
 python3 tests/prometheus_scene.py backend >"$work/backend.log" 2>&1 &

@@ -44,14 +44,14 @@ FailureAction=exit
 [Service]
 Type=oneshot
 ExecStart=/usr/bin/night
-TimeoutStartSec=120
+TimeoutStartSec=500
 StandardOutput=file:/night.log
 StandardError=file:/night.log
 END
 
 export SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1
 code=0
-timeout --kill-after=10 180 systemd-nspawn --quiet --register=no --keep-unit --private-network --link-journal=no \
+timeout --kill-after=10 600 systemd-nspawn --quiet --register=no --keep-unit --private-network --link-journal=no \
     --console=pipe --machine="night$$" --directory="$root" --boot -- systemd.unit=night.service \
     </dev/null >"$work/console" 2>&1 || code=$?
 if [ ! -s "$root/night.log" ]; then

@@ -9,9 +9,9 @@ fail() {
     journalctl --unit=tidegate --no-pager --lines=40 --output=short-precise
     exit 1
 }
-# Until it is so, or for 30 s.
+# Until it is so, or for 60 s.
 await() {
-    for _ in $(seq 300); do
+    for _ in $(seq 600); do
         "$@" && return
         sleep 0.1
     done
@@ -24,7 +24,7 @@ is_another() { ! is MainPID "$1" && ! is MainPID 0; }
 logged() { journalctl --unit=tidegate --output=cat "${@:2}" | grep --quiet --fixed-strings -- "$1"; }
 players() {
     tidegate load --remote yojimbo://127.0.0.1:40000 --key /etc/tidegate/netcode.key \
-        --clients 5 --for 1s --connect-timeout 10s >/tmp/players 2>&1 || {
+        --clients 5 --for 1s --connect-timeout 30s >/tmp/players 2>&1 || {
         cat /tmp/players
         fail "players are not served: $1"
     }
