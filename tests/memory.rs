@@ -45,7 +45,7 @@ impl Scene {
         let backend = UnixListener::bind(&path).unwrap();
         backend.set_nonblocking(true).unwrap();
         let setup = Setup {
-            stall: PATIENCE,
+            stall: 10 * PATIENCE,
             capacity: Arc::new(Capacity::new(64, QUEUE_MEMORY)),
             ..Setup::default()
         };
@@ -195,6 +195,34 @@ fn backends_that_flood_fill_their_part_and_lose_nothing() {
         let _stream = writes.join().unwrap();
     }
     scene.settle();
+}
+
+/// Its queue was full while there was memory for all, and nothing has happened to it since. It holds more than
+/// anybody, so it is held back like the others.
+#[test]
+fn who_was_full_before_memory_was_short_is_held_back_as_well() {
+    let mut scene = Scene::new("first");
+    let (mut first, mut stream) = scene.seat();
+    first.acknowledges = false;
+    // A little more than its session takes.
+    for number in 0..260 {
+        write_frame(&mut stream, &payload(number));
+    }
+    scene.relay.wait_for("a full queue", |counters| {
+        counters.peers_blocked[Direction::ToPeer as usize] == 1
+    });
+    let mut others = Vec::new();
+    for _ in 1..LOUD {
+        let (mut client, mut stream) = scene.seat();
+        client.acknowledges = false;
+        stream.set_nonblocking(true).unwrap();
+        let mut frame = Vec::new();
+        write_frame(&mut frame, &payload(0));
+        // As much as fits, and a half of one at the end does not matter.
+        while stream.write_all(&frame).is_ok() {}
+        others.push((client, stream));
+    }
+    scene.wait_until_held_back();
 }
 
 /// What nobody plays for any more goes first, and is counted.

@@ -82,7 +82,8 @@ impl Listener {
 
     fn walk(&mut self, now: Now, slots: usize) {
         let (census, peers, counters) = (&mut self.census, &mut self.peers, &mut self.counters);
-        let memory = &mut self.memory;
+        let (memory, mut moved_past) = (&mut self.memory, Vec::new());
+        let is_short = memory.is_short();
         census.moved = now.mono;
         let sessions = self.endpoint.survey(slots, |id, address, session, stats| {
             census.in_bad_mode += u64::from(stats.in_bad_mode);
@@ -92,6 +93,9 @@ impl Listener {
             census.visit_peer(peer);
             // Time alone may have made it lighter.
             memory.weigh(&mut peer.scale, session.held(), &peer.stream);
+            if is_short && memory.has_moved_past(peer) {
+                moved_past.push(id);
+            }
             if !census.sampling {
                 return;
             }
@@ -112,6 +116,10 @@ impl Listener {
         if let Some(sessions) = sessions {
             self.counters.sessions = sessions;
             self.end_walk(now);
+        }
+        // Who fell silent while there was memory for all is held back with the others.
+        for id in moved_past {
+            self.weigh(id);
         }
     }
 

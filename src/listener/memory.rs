@@ -191,18 +191,37 @@ impl Memory {
         }
     }
 
+    /// What its queues may hold.
+    fn shares_of(&self, peer: &Peer) -> [Option<u64>; Direction::ALL.len()] {
+        Direction::ALL.map(|direction| self.share(direction).filter(|_| peer.closed.is_none()))
+    }
+
+    /// Whether it has a queue that holds all of its share.
+    fn is_held_back(&self, peer: &Peer) -> bool {
+        let mut both = Direction::ALL.into_iter().zip(self.shares_of(peer));
+        both.any(|(direction, share)| {
+            share.is_some_and(|share| peer.scale.weight.largest_queue(direction) >= share)
+        })
+    }
+
+    /// Whether the shares have moved past it since it was last told, while nothing happened to it.
+    pub(super) fn has_moved_past(&self, peer: &Peer) -> bool {
+        let Scale {
+            is_limited,
+            is_held_back,
+            ..
+        } = peer.scale;
+        let [share, _] = self.shares_of(peer);
+        (share.is_some(), self.is_held_back(peer)) != (is_limited, is_held_back)
+    }
+
     /// What its session may hold; `None` when that has not changed.
     fn allowance(&mut self, peer: &mut Peer) -> Option<Allowance> {
-        let shares = Direction::ALL.map(|direction| {
-            let share = self.share(direction).filter(|_| peer.closed.is_none());
-            (share, peer.scale.weight.largest_queue(direction))
-        });
-        let [(share, _), _] = shares;
-        let is_full = |(share, held): (Option<u64>, u64)| share.is_some_and(|share| held >= share);
+        let [share, _] = self.shares_of(peer);
+        let is_held_back = self.is_held_back(peer);
         let scale = &mut peer.scale;
         let was_limited = std::mem::replace(&mut scale.is_limited, share.is_some());
-        let was_held_back =
-            std::mem::replace(&mut scale.is_held_back, shares.into_iter().any(is_full));
+        let was_held_back = std::mem::replace(&mut scale.is_held_back, is_held_back);
         self.limited += usize::from(scale.is_limited);
         self.limited -= usize::from(was_limited);
         self.held_back += u64::from(scale.is_held_back);
