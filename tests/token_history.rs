@@ -39,8 +39,10 @@ impl Scene {
                  [runtime]\nworkers = 2\nstate_directory = \"{state}\"\n\
                  [admin]\nlisten = \"\"\n\
                  [listener.game]\nbind = [\"{server}\"]\nbackend = \"game\"\n\
+                 netcode = {{ max_token_lifetime = \"{}s\" }}\n\
                  [backend.game]\ntargets = [\"tcp://{}\"]\nframing = \"u16be\"\n\
                  health = {{ kind = \"off\" }}\n",
+                LIFETIME.as_secs(),
                 backend.local_addr().unwrap()
             ),
         );
@@ -62,7 +64,7 @@ impl Scene {
             protocol_id: u64::from_le_bytes(*b"tidegat1"),
             client_id: u64::from_le_bytes(tokens::random().unwrap()),
             servers: vec![self.server],
-            lifetime: Duration::from_secs(30),
+            lifetime: LIFETIME,
             timeout: Duration::from_secs(20),
             user_data: UserData::empty(),
         };
@@ -90,6 +92,8 @@ fn dial(token: &[u8], patience: Duration) -> (Polled, State) {
     (client, state)
 }
 
+/// Of tokens: longer than a test runs on a machine that is slow.
+const LIFETIME: Duration = Duration::from_secs(300);
 /// Long enough for twenty requests to a server that answers the first one it wants to.
 const REFUSED: Duration = Duration::from_secs(2);
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -97,8 +101,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 #[test]
 fn a_killed_server_remembers_who_was_there_and_nobody_else_waits() {
     let scene = Scene::new("history", "state");
-    let (used, unused) = (scene.token(), scene.token());
     let mut first = scene.start();
+    let (used, unused) = (scene.token(), scene.token());
     assert_eq!(dial(&used, PATIENCE).1, State::Connected);
     first.signal("KILL");
     first.exit_code();
