@@ -89,7 +89,7 @@ done
 load() { # protocol, port, host, more; every byte is checked
     local key=()
     [ "$1" = yojimbo ] && key=(--key "$work/key")
-    timeout 60 "$TIDEGATE" load --remote "$1://$3:$2" "${key[@]}" --settle 20s "${@:4}" >"$work/load.log" 2>&1 || {
+    timeout 150 "$TIDEGATE" load --remote "$1://$3:$2" "${key[@]}" --settle 60s "${@:4}" >"$work/load.log" 2>&1 || {
         echo "$1 to $3 with MTU $mtu: not everything came back" >&2
         tail -n 20 "$work/load.log" "$work/serve.log" >&2
         exit 1
