@@ -222,7 +222,10 @@ fn who_was_full_before_memory_was_short_is_held_back_as_well() {
         while stream.write_all(&frame).is_ok() {}
         others.push((client, stream));
     }
-    scene.wait_until_held_back();
+    // Within a minute something happens to everybody.
+    wait_until("all are held back", PATIENCE / 2, || {
+        (scene.relay.counters().peers_held_back >= LOUD as u64).then_some(())
+    });
 }
 
 /// What nobody plays for any more goes first, and is counted.
