@@ -2,12 +2,15 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr};
+use std::os::fd::{AsRawFd, RawFd};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};
 use socket2::{SockRef, TcpKeepalive};
+
+use crate::sizing::open_files;
 
 /// Where a stream goes, with names already looked up.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,6 +79,7 @@ impl Socket {
     }
 
     fn configure(&self, options: SocketOptions) -> io::Result<()> {
+        open_files::leave_some(self)?;
         match self {
             Self::Tcp(stream) => {
                 let socket = SockRef::from(stream);
@@ -155,6 +159,15 @@ impl Socket {
         match self {
             Self::Tcp(stream) => registry.deregister(stream),
             Self::Unix(stream) => registry.deregister(stream),
+        }
+    }
+}
+
+impl AsRawFd for Socket {
+    fn as_raw_fd(&self) -> RawFd {
+        match self {
+            Self::Tcp(stream) => stream.as_raw_fd(),
+            Self::Unix(stream) => stream.as_raw_fd(),
         }
     }
 }

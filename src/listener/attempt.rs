@@ -11,6 +11,7 @@ use crate::backend::{Pool, Socket, SocketOptions};
 use crate::config::Backoff;
 use crate::counters::ConnectFailure;
 use crate::proxy_protocol::{Proxied, ProxyHeader};
+use crate::sizing::open_files;
 
 /// Where a listener's streams go, and how they get there.
 #[derive(Clone, Debug)]
@@ -162,6 +163,13 @@ impl Listener {
                 peer.attempt.picked = false;
                 peer.attempt.wakes = Some(now + QUEUE_PAUSE);
                 self.schedule(id);
+            }
+            // Not the target's doing, and trying elsewhere takes a descriptor as well.
+            Err(error) if open_files::are_used_up(&error) => {
+                destination.pool.on_closed(pick.target);
+                (peer.attempt.picked, peer.attempt.target) = (false, None);
+                self.full.on_unopened();
+                self.endpoint.close(turn.now, id, CloseReason::Overload);
             }
             Err(error) => self.on_attempt_failed(turn, id, failure(&error)),
         }

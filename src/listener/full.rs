@@ -1,10 +1,11 @@
 //! Which limit keeps newcomers out. They hear "denied" at most; whoever runs the server has three
 //! keys that could be meant.
 
-use tidegate_proto::Reject;
+use tidegate_proto::{CloseReason, Reject};
 
 use super::Listener;
 use crate::capacity::Limit;
+use crate::sizing::open_files;
 
 /// The limit of the process that newcomers meet, and those who met one.
 #[derive(Debug, Default)]
@@ -16,9 +17,15 @@ pub(super) struct Full {
     /// What kept the last of them out; none for the listener's own limit. By the time of the line a seat
     /// may be free again, so that it would be too late to ask.
     met: Option<Limit>,
+    /// Newcomers for whose stream there was no descriptor, since the last line of those.
+    unopened: u64,
 }
 
 impl Full {
+    pub(super) fn on_unopened(&mut self) {
+        self.unopened += 1;
+    }
+
     fn on_refused(&mut self) {
         self.refused += 1;
         self.met = self.limit;
@@ -53,6 +60,7 @@ impl Listener {
     /// A line when somebody was refused since the last time: a few times a second at most, however
     /// many knock.
     pub(super) fn say_what_is_full(&mut self) {
+        self.say_that_files_ran_out();
         let Some((refused, met)) = self.full.take() else {
             return;
         };
@@ -73,6 +81,25 @@ impl Listener {
             refused,
             help = "nobody new is let in while this limit is met: raise the key if the machine and the \
                     game server have room",
+        );
+    }
+
+    /// Likewise for those who were let in and found no descriptor for their stream.
+    fn say_that_files_ran_out(&mut self) {
+        let refused = std::mem::take(&mut self.full.unopened);
+        if refused == 0 {
+            return;
+        }
+        tracing::warn!(
+            event = "newcomers_refused",
+            reason = CloseReason::Overload.label(),
+            listener = %self.name,
+            key = "LimitNOFILE",
+            limit = open_files::allowed(),
+            refused,
+            help = "all open files that streams may have are in use: raise the hard limit (LimitNOFILE= in a \
+                    unit, `ulimit -Hn` in a shell, --ulimit nofile= of a container) and restart, or lower \
+                    max_peers",
         );
     }
 }

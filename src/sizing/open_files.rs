@@ -1,7 +1,9 @@
 //! Open files: as many as the system lets the process have, held against what the configuration takes.
 
-use std::fmt;
+use std::os::fd::AsRawFd;
+use std::{fmt, io};
 
+use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::config::Config;
@@ -23,6 +25,27 @@ pub fn raise() {
     }
 }
 
+/// How many files this process may have open; none is no limit.
+pub fn allowed() -> Option<u64> {
+    getrlimit(Resource::Nofile).current
+}
+
+/// Refuses a stream whose descriptor is one of the last: those are for the pages, probes, `ctl`, health checks and
+/// look-ups, which are wanted most when sessions have taken all others. A new descriptor has the lowest number
+/// that is free.
+pub fn leave_some(stream: &impl AsRawFd) -> io::Result<()> {
+    let number = u64::try_from(stream.as_raw_fd()).unwrap_or(0);
+    match allowed() {
+        Some(allowed) if number + RESERVE >= allowed => Err(Errno::MFILE.into()),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Whether an error says that no file can be opened, by this process or by any.
+pub fn are_used_up(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}
+
 /// The process may not open as many files as the configuration lets peers come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shortage {
@@ -34,7 +57,7 @@ impl Shortage {
     /// Of this process, as it is now.
     pub fn find(config: &Config) -> Option<Self> {
         // None at all is no limit.
-        Self::below(config, getrlimit(Resource::Nofile).current?)
+        Self::below(config, allowed()?)
     }
 
     fn below(config: &Config, allowed: u64) -> Option<Self> {
@@ -73,8 +96,11 @@ fn needed(config: &Config) -> u64 {
     files as u64 + OTHERS
 }
 
-/// Polls, wakers, pages and files of the process itself.
-const OTHERS: u64 = 30;
+/// Polls, wakers and files of the process itself, and the reserve.
+const OTHERS: u64 = 40;
+
+/// Descriptors that no stream gets.
+const RESERVE: u64 = 10;
 
 #[cfg(test)]
 mod tests {
@@ -100,13 +126,13 @@ mod tests {
     #[test]
     fn the_sum_of_the_operators_page_is_held_against_the_limit() {
         // Two workers on two addresses are four sockets.
-        assert_eq!(Shortage::below(&config(50), 50 + 4 + 30), None);
-        let short = Shortage::below(&config(50), 50 + 4 + 29).unwrap();
-        assert!(short.to_string().contains("`ulimit -Hn 84`"), "{short}");
-        let most = Shortage::below(&config(200), 133);
+        assert_eq!(Shortage::below(&config(50), 50 + 4 + 40), None);
+        let short = Shortage::below(&config(50), 50 + 4 + 39).unwrap();
+        assert!(short.to_string().contains("`ulimit -Hn 94`"), "{short}");
+        let most = Shortage::below(&config(200), 143);
         assert_eq!(
             most.map(|it| it.needed),
-            Some(134),
+            Some(144),
             "runtime.max_peers is over all"
         );
     }

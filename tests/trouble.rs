@@ -1,0 +1,146 @@
+//! What the program does and says when what it stands on fails: its backends, its time, its descriptors,
+//! the reader of its log.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot get a socket has failed"
+)]
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::Command;
+use std::time::Duration;
+
+use support::scene::{Directory, Running, ctl, program};
+use support::wait_until;
+
+/// A gaffer listener before `targets`, a tunnel that leads to it, and its page.
+struct Scene {
+    directory: Directory,
+    server: Running,
+    _tunnel: Running,
+    entrance: SocketAddr,
+    page: String,
+}
+
+impl Scene {
+    /// `serve` is how the server is started: the program's name and arguments follow.
+    fn start(name: &str, serve: &[&str], targets: &str, backend: &str) -> Self {
+        let directory = Directory::new(name);
+        let path = |file: &str| directory.0.join(file).display().to_string();
+        let server = format!(
+            "version = 1\n\
+             [runtime]\nworkers = 1\n\
+             [admin]\nlisten = \"127.0.0.1:0\"\ncontrol_socket = \"{}\"\n\
+             [listener.game]\nprotocol = \"gaffer\"\nbind = [\"127.0.0.1:0\"]\nbackend = \"game\"\n\
+             idle_timeout = \"2s\"\n\
+             [backend.game]\ntargets = [{targets}]\nframing = \"u16be\"\n{backend}\n",
+            path("control.sock")
+        );
+        directory.write("server.toml", &server);
+        let mut command = match serve {
+            [] => program(),
+            [wrapper, arguments @ ..] => {
+                let mut command = Command::new(wrapper);
+                command.args(arguments).arg(env!("CARGO_BIN_EXE_tidegate"));
+                command
+            }
+        };
+        let server = Running::of(command.args(["serve", "--config", &path("server.toml")]));
+        let remote = text(&server, "listening", "address");
+        let page = text(&server, "admin", "listen");
+        server.logged("control");
+        let tunnel = format!(
+            "version = 1\n[admin]\nlisten = \"\"\ncontrol_socket = \"\"\n\
+             [tunnel.home]\nprotocol = \"gaffer\"\nlisten = [\"tcp://127.0.0.1:0\"]\n\
+             remote = \"{remote}\"\nframing = \"raw\"\nidle_timeout = \"60s\"\n"
+        );
+        directory.write("tunnel.toml", &tunnel);
+        let tunnel = Running::start(&["connect", "--config", &path("tunnel.toml")]);
+        let entrance = text(&tunnel, "listening", "address").parse().unwrap();
+        Self {
+            directory,
+            server,
+            _tunnel: tunnel,
+            entrance,
+            page,
+        }
+    }
+
+    fn player(&self) -> TcpStream {
+        let mut player = TcpStream::connect(self.entrance).unwrap();
+        let patience = Some(Duration::from_secs(20));
+        player.set_read_timeout(patience).unwrap();
+        player.write_all(b"hello").unwrap();
+        player
+    }
+
+    fn ask(&self, path: &str) -> String {
+        let mut page = TcpStream::connect(&self.page).unwrap();
+        let patience = Some(Duration::from_secs(20));
+        page.set_read_timeout(patience).unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        page.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        page.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    /// Of the first series that begins so.
+    fn metric(&self, series: &str) -> f64 {
+        let answer = self.ask("/metrics");
+        let line = answer.lines().find(|line| line.starts_with(series));
+        let value = line.and_then(|line| line.rsplit(' ').next());
+        value.and_then(|value| value.parse().ok()).unwrap_or(-1.0)
+    }
+
+    fn wait_for_metric(&self, series: &str) {
+        let moved = || (self.metric(series) > 0.0).then_some(());
+        wait_until(series, Duration::from_secs(20), moved);
+    }
+}
+
+fn text(running: &Running, event: &str, field: &str) -> String {
+    running.logged(event)[field].as_str().unwrap().to_owned()
+}
+
+fn backend() -> (TcpListener, String) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = format!("\"tcp://{}\"", listener.local_addr().unwrap());
+    (listener, target)
+}
+
+/// Where streams have taken what they may, those who look and ask still get in, and the game server is
+/// not blamed.
+#[test]
+fn without_descriptors_newcomers_are_refused_and_operators_are_not() {
+    let (listener, target) = backend();
+    let limited = ["sh", "-c", "ulimit -n 64; exec \"$0\" \"$@\""];
+    let often = "health = { kind = \"connect\", interval = \"1s\", down_after = 1 }";
+    let scene = Scene::start("descriptors", &limited, &target, often);
+    std::thread::spawn(move || {
+        let _streams: Vec<_> = listener.incoming().collect();
+    });
+    let _players: Vec<_> = (0..70).map(|_| scene.player()).collect();
+    scene.wait_for_metric("tidegate_peer_disconnects_total{listener=\"game\",reason=\"overload\"}");
+    let refusals = || {
+        let mut lines = scene.server.all_logged("newcomers_refused").into_iter();
+        lines.find(|line| line["reason"] == "overload")
+    };
+    let line = wait_until("the limit", Duration::from_secs(20), refusals);
+    assert_eq!(
+        (&line["key"], line["limit"].as_u64()),
+        (&"LimitNOFILE".into(), Some(64))
+    );
+    assert!(scene.ask("/livez").starts_with("HTTP/1.1 200"));
+    let stats = ctl(&scene.directory.0.join("control.sock"), &["stats"]);
+    assert!(stats.status.success(), "{stats:?}");
+    assert_eq!(scene.metric("tidegate_backend_up"), 1.0);
+    let failures = scene.ask("/metrics");
+    let mut failures = failures
+        .lines()
+        .filter(|line| line.starts_with("tidegate_backend_connect_failures_total{"));
+    assert!(failures.all(|line| line.ends_with(" 0")));
+}
