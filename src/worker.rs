@@ -136,6 +136,8 @@ struct Worker {
     scratch: Scratch,
     reply: Vec<u8>,
     published: Timestamp,
+    /// For so many turns after a pause, what waits in the sockets comes before what is overdue.
+    behind: u32,
     /// Set once it is to end: when that happens even with peers left.
     ends: Option<Timestamp>,
 }
@@ -159,6 +161,7 @@ impl Worker {
         let max_frame = listeners.iter().map(Listener::max_frame).max();
         Ok(Self {
             published: clock.now().mono,
+            behind: 0,
             poll,
             waker,
             events: Events::with_capacity(EVENTS_PER_TURN),
@@ -179,10 +182,15 @@ impl Worker {
         while !self.is_done(now) {
             let timeout = self.timeout(now);
             match self.poll.poll(&mut self.events, Some(timeout)) {
-                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
-                Err(_) | Ok(()) => {}
+                // It does not say what came meanwhile, and clocks are looked at after that: who was stopped
+                // and goes on would time out peers whose datagrams wait for it.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+                Ok(()) => {}
             }
+            let before = now;
             now = self.clock.now();
+            self.find_pause(now.mono.since(before.mono));
             if let Some(secs) = self.clock.take_step() {
                 tell_step(secs);
             }
@@ -223,7 +231,9 @@ impl Worker {
         };
         for listener in &mut self.listeners {
             listener.receive(&mut turn);
-            listener.handle_timeouts(&mut turn);
+            if self.behind == 0 || !listener.has_datagrams() {
+                listener.handle_timeouts(&mut turn);
+            }
             listener.pump(&mut turn);
             listener.transmit(&mut turn);
             listener.welcome(&mut turn);
@@ -231,11 +241,21 @@ impl Worker {
                 return Err(io::Error::other("a listener lost its socket"));
             }
         }
+        self.behind = self.behind.saturating_sub(1);
         self.let_go(now);
         if now.mono.since(self.published) >= PUBLISH_INTERVAL {
             self.publish(now);
         }
         Ok(())
+    }
+
+    /// No wait is longer than a quarter of a second: if more time has passed between two turns, this
+    /// process stood still, and its peers spoke meanwhile.
+    fn find_pause(&mut self, since_last_turn: Duration) {
+        if since_last_turn >= PAUSE {
+            self.behind = TURNS_BEHIND;
+            tell_pause(since_last_turn);
+        }
     }
 
     fn take_commands(&mut self, now: Now) {
@@ -352,6 +372,16 @@ impl Worker {
 }
 
 /// Each worker sees it, and the log says it once.
+fn tell_pause(paused: Duration) {
+    tracing::warn!(
+        event = "process_paused",
+        for_s = paused.as_secs_f32(),
+        "this process did not run: it was stopped, or got no processor time (a CPU limit, a busy or \
+         suspended machine). Peers whose timeout is shorter are gone"
+    );
+}
+
+/// Each worker sees it, and the log says it once.
 fn tell_step(secs: i64) {
     tracing::warn!(
         event = "clock_set",
@@ -371,6 +401,13 @@ fn find(listeners: &mut [Listener], index: usize) -> Option<&mut Listener> {
 const WAKER: Token = Token(usize::MAX);
 const EVENTS_PER_TURN: usize = 1024;
 const PUBLISH_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Longer than any wait and any turn, and shorter than anybody's timeout.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// After a pause: in each turn a few hundred datagrams are read, and a socket holds some thousands. Then clocks
+/// count again, however much still comes.
+const TURNS_BEHIND: u32 = 32;
 
 /// How long peers and backends get to hear that a stop is now.
 const STOP_TIME: Duration = Duration::from_millis(500);

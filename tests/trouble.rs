@@ -14,7 +14,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use support::scene::{Directory, Running, ctl, program};
-use support::wait_until;
+use support::{accept, wait_until};
 
 /// A gaffer listener before `targets`, a tunnel that leads to it, and its page.
 struct Scene {
@@ -102,6 +102,9 @@ impl Scene {
     }
 }
 
+/// The first connection that such a backend sees is a session's.
+const UNWATCHED: &str = "health = { kind = \"off\" }";
+
 fn text(running: &Running, event: &str, field: &str) -> String {
     running.logged(event)[field].as_str().unwrap().to_owned()
 }
@@ -110,6 +113,31 @@ fn backend() -> (TcpListener, String) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let target = format!("\"tcp://{}\"", listener.local_addr().unwrap());
     (listener, target)
+}
+
+/// Who was stopped reads what waited for it before it looks at its clocks, and says that it was.
+#[test]
+fn a_pause_longer_than_the_timeout_costs_no_peer_that_went_on_speaking() {
+    let (listener, target) = backend();
+    let scene = Scene::start("paused", &[], &target, UNWATCHED);
+    let mut player = scene.player();
+    let mut stream = accept(&listener);
+    let mut frame = [0; 7];
+    stream.read_exact(&mut frame).unwrap();
+    let pid = scene.server.child.id().to_string();
+    let signal = |name| {
+        let sent = Command::new("kill").args(["-s", name, &pid]).status();
+        assert!(sent.unwrap().success());
+    };
+    signal("STOP");
+    std::thread::sleep(Duration::from_millis(3_500));
+    signal("CONT");
+    player.write_all(b"again").unwrap();
+    stream.read_exact(&mut frame).unwrap();
+    assert_eq!(&frame[2..], b"again");
+    let line = scene.server.logged("process_paused");
+    assert_eq!(line["level"], "warn");
+    assert!(line["for_s"].as_f64().unwrap() > 3.0, "{line}");
 }
 
 /// Where streams have taken what they may, those who look and ask still get in, and the game server is

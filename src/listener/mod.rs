@@ -322,14 +322,18 @@ impl Listener {
         self.broken
     }
 
+    /// Whether a socket may hold datagrams that were not read in this turn.
+    pub fn has_datagrams(&self) -> bool {
+        self.readable || !self.readable_peers.is_empty()
+    }
+
     /// Whether there is work that no event will announce.
     pub fn has_work(&self) -> bool {
-        self.readable
+        self.has_datagrams()
             || self.has_letters
             || !self.lobby.is_empty()
             || self.unsent
             || self.endpoint.has_events()
-            || !self.readable_peers.is_empty()
             || !self.pending.is_empty()
             || self.endpoint.has_room_news()
     }
