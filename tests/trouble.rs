@@ -115,6 +115,27 @@ fn backend() -> (TcpListener, String) {
     (listener, target)
 }
 
+#[test]
+fn a_name_that_is_not_found_counts_as_that_and_another_target_is_tried() {
+    let nowhere = "\"tcp://no-such-host.invalid:7000\"";
+    let scene = Scene::start("nameless", &[], nowhere, "");
+    let down = scene.server.logged("target_down");
+    assert_eq!(down["error"], "its name has no address");
+    assert!(down["help"].as_str().unwrap().contains("dns_failed"));
+    let mut refused = scene.player();
+    scene.wait_for_metric(
+        "tidegate_backend_connect_failures_total{backend=\"game\",\
+         target=\"tcp://no-such-host.invalid:7000\",reason=\"dns\"}",
+    );
+    refused.read_to_end(&mut Vec::new()).ok();
+
+    let (listener, target) = backend();
+    let both = format!("{nowhere}, {target}");
+    let scene = Scene::start("named", &[], &both, UNWATCHED);
+    let _player = scene.player();
+    accept(&listener);
+}
+
 /// Who was stopped reads what waited for it before it looks at its clocks, and says that it was.
 #[test]
 fn a_pause_longer_than_the_timeout_costs_no_peer_that_went_on_speaking() {

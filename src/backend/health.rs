@@ -140,6 +140,9 @@ pub fn help(target: &Target, error: &io::Error) -> Option<&'static str> {
         (io::ErrorKind::PermissionDenied, Target::Unix(_)) => {
             Some("the socket's mode keeps out the user that runs this")
         }
+        (io::ErrorKind::NotFound, Target::Tcp { .. }) => Some(
+            "the warning dns_failed says why; correct the name in targets, or what resolves it",
+        ),
         _ => None,
     }
 }
@@ -167,7 +170,9 @@ async fn try_connect(backend: &Backend, pool: &Pool, index: usize) -> io::Result
         header.emit_local(&mut greeting);
     }
     let address = pool.addresses(index).into_iter().next();
-    match address.ok_or(io::ErrorKind::AddrNotAvailable)? {
+    match address
+        .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "its name has no address"))?
+    {
         Address::Tcp(address) => {
             let mut stream = TcpStream::connect(address).await?;
             refuse_itself(stream.local_addr()?, stream.peer_addr())?;

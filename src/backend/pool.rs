@@ -43,8 +43,8 @@ struct Member {
 pub struct Pick {
     /// Its index in the configuration.
     pub target: usize,
-    /// Where it is.
-    pub address: Address,
+    /// Where it is; none while its name was never found.
+    pub address: Option<Address>,
 }
 
 impl Pool {
@@ -133,7 +133,7 @@ impl Pool {
             .or_else(|| self.choose(client_id, usable))
             .or_else(|| self.choose(client_id, last_resort))?;
         let member = &self.targets[chosen];
-        let address = member.address(member.failures.load(Relaxed))?;
+        let address = member.address(member.failures.load(Relaxed));
         member.streams.fetch_add(1, Relaxed);
         member.on_tried(now);
         Some(Pick {

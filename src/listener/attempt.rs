@@ -142,8 +142,12 @@ impl Listener {
         };
         (peer.attempt.target, peer.attempt.picked) = (Some(pick.target), true);
         peer.attempt.began = now;
+        let Some(address) = pick.address else {
+            self.on_attempt_failed(turn, id, ConnectFailure::Dns);
+            return;
+        };
         let token = token(self.index, Wakes::Stream(id.slot()));
-        let connect = Socket::connect(&pick.address, destination.socket)
+        let connect = Socket::connect(&address, destination.socket)
             .and_then(|mut socket| socket.register(turn.registry, token).map(|()| socket));
         match connect {
             Ok(socket) => {
