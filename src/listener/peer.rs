@@ -135,6 +135,7 @@ impl Peer {
         &self,
         listener: &str,
         target: Option<&str>,
+        client_id: Option<u64>,
         now: Timestamp,
         stats: &Stats,
     ) {
@@ -144,6 +145,7 @@ impl Peer {
             listener,
             peer = %self.remote,
             session = format_args!("{:016x}", self.session),
+            client_id,
             target,
             reason,
             dur_s = now.since(self.since).as_secs_f32(),

@@ -245,16 +245,17 @@ impl Listener {
             let target = self.target_of(id);
             let stats = self.endpoint.stats(id).unwrap_or_default();
             let identity = self.endpoint.identity(id).unwrap_or_default();
-            let proved = identity.client_id.is_some();
+            let client_id = identity.client_id;
             self.endpoint.remove(id);
             let Some(mut peer) = self.peers.remove(id) else {
                 continue;
             };
             self.memory.on_gone(&peer.scale);
             self.capacity.on_departure();
-            peer.log_end(&self.name, target.as_deref(), turn.now.mono, &stats);
+            let target = target.as_deref();
+            peer.log_end(&self.name, target, client_id, turn.now.mono, &stats);
             // Elsewhere anybody can write nonsense in a peer's name.
-            if proved && peer.closed == Some(CloseReason::ProtocolViolation) {
+            if client_id.is_some() && peer.closed == Some(CloseReason::ProtocolViolation) {
                 peer.log_misfit(&self.name, &stats);
             }
             if let Some(target) = peer.attempt.target {
