@@ -13,6 +13,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
 use std::time::Duration;
 
+use socket2::SockRef;
 use support::scene::{Directory, Running, ctl, program};
 use support::{accept, wait_until};
 
@@ -113,6 +114,51 @@ fn backend() -> (TcpListener, String) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let target = format!("\"tcp://{}\"", listener.local_addr().unwrap());
     (listener, target)
+}
+
+#[test]
+fn a_backend_that_writes_no_frames_is_named_with_what_it_wrote() {
+    let (listener, target) = backend();
+    let scene = Scene::start(
+        "unreadable",
+        &[],
+        &target,
+        &format!("max_message = \"1KiB\"\n{UNWATCHED}"),
+    );
+    let _player = scene.player();
+    accept(&listener).write_all(&[0x40; 64]).unwrap();
+    let line = scene.server.logged("unreadable_backend");
+    assert_eq!(line["level"], "warn");
+    assert_eq!(line["reason"], "backend_protocol_error");
+    assert_eq!(line["listener"], "game");
+    assert!(line["target"].as_str().unwrap().starts_with("tcp://127."));
+    let error = line["error"].as_str().unwrap();
+    assert!(
+        error.contains("16448 bytes") && error.contains("1024"),
+        "{error}"
+    );
+}
+
+/// What fits the kernel's buffers is the kernel's to give up, and what does not is ours.
+#[test]
+fn a_backend_that_reads_nothing_stalls_and_does_not_break() {
+    for bytes in [50 << 10, 32 << 20] {
+        let (listener, target) = backend();
+        let small = SockRef::from(&listener).set_recv_buffer_size(8 << 10);
+        small.unwrap();
+        let deaf = format!("stall = \"1s\"\n{UNWATCHED}");
+        let scene = Scene::start("deaf", &[], &target, &deaf);
+        let mut player = scene.player();
+        let stream = accept(&listener);
+        let writes = std::thread::spawn(move || {
+            // The session ends in the middle of the longer one.
+            player.write_all(&vec![7; bytes]).ok();
+            player
+        });
+        let ended = scene.server.logged("session_end");
+        assert_eq!(ended["reason"], "backend_stalled", "{bytes}: {ended}");
+        drop((stream, writes.join().unwrap()));
+    }
 }
 
 #[test]

@@ -130,6 +130,21 @@ impl Peer {
         );
     }
 
+    /// Its backend wrote what is no message. That is a setting, here or there, and no player's doing.
+    pub(super) fn log_unreadable_backend(&self, listener: &str, target: Option<&str>, error: &str) {
+        tracing::warn!(
+            event = "unreadable_backend",
+            reason = self.closed.map_or("none", CloseReason::label),
+            listener,
+            peer = %self.remote,
+            session = format_args!("{:016x}", self.session),
+            target,
+            error,
+            help = "framing, length_includes_header, channel_byte and max_message must be those of the game \
+                    server, and each frame fit a message of the layout that `tidegate check` prints",
+        );
+    }
+
     /// One line with everything: it stands in for metrics per peer.
     pub(super) fn log_end(
         &self,

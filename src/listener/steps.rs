@@ -258,6 +258,9 @@ impl Listener {
             if client_id.is_some() && peer.closed == Some(CloseReason::ProtocolViolation) {
                 peer.log_misfit(&self.name, &stats);
             }
+            if let Some(error) = peer.stream.misread() {
+                peer.log_unreadable_backend(&self.name, target, error);
+            }
             if let Some(target) = peer.attempt.target {
                 let by = peer.stream.ended_by();
                 self.counters.targets[target].closes[by as usize] += 1;

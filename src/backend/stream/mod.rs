@@ -63,6 +63,10 @@ pub struct Stream {
     ended: bool,
     /// Writing failed: what comes for the backend is lost, and counted.
     broken: bool,
+    /// It broke because the kernel lost patience: what we wrote was not taken for `stall`.
+    timed_out: bool,
+    /// What cannot be passed on of what the backend wrote.
+    misread: Option<String>,
     /// The session was told that the backend is gone.
     finished: bool,
     /// Messages were taken from the session since it was last told that all is written.
@@ -394,6 +398,11 @@ impl Stream {
         }
     }
 
+    /// Why the backend cannot be understood, if that ended the session.
+    pub fn misread(&self) -> Option<&str> {
+        self.misread.as_deref()
+    }
+
     /// Until when it may flush what a session that is over accepted; `None` when it does not.
     pub fn flushes_until(&self) -> Option<Timestamp> {
         match self.state {
@@ -424,4 +433,9 @@ impl Stream {
         (self.written, self.taken) = (0, 0);
         self.late.clear();
     }
+}
+
+/// Both the kernel (TCP_USER_TIMEOUT) and we watch for a backend that takes nothing; either may be first.
+fn is_timeout(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::TimedOut
 }

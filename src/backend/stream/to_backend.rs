@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use tidegate_proto::{CloseReason, Message};
 
-use super::{Rules, Side, State, Stream, Waiting};
+use super::{Rules, Side, State, Stream, Waiting, is_timeout};
 use crate::config::UnreliablePolicy;
 use crate::counters::{Direction, DropReason};
 use crate::framing::Framing;
@@ -120,6 +120,7 @@ impl Stream {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
                     tracing::debug!(%error, "backend takes no more");
+                    self.timed_out |= is_timeout(&error);
                     self.broken = true;
                     // What it wrote before it went is still to be read, up to the error.
                     self.readable = true;

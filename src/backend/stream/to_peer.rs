@@ -6,7 +6,7 @@ use std::time::Duration;
 use tidegate_proto::inbox::MESSAGE_OVERHEAD;
 use tidegate_proto::{CloseReason, SendError};
 
-use super::{Pumped, Side, Stream};
+use super::{Pumped, Side, Stream, is_timeout};
 use crate::counters::{Direction, DropReason};
 
 impl Stream {
@@ -61,6 +61,8 @@ impl Stream {
                 let whole = self.rest.is_empty() && !self.broken;
                 let reason = if whole {
                     CloseReason::BackendClosed
+                } else if self.timed_out {
+                    CloseReason::BackendStalled
                 } else {
                     CloseReason::BackendReset
                 };
@@ -100,7 +102,7 @@ impl Stream {
                 Ok(Some(frame)) => frame,
                 Ok(None) => return Forwarded::NeedsMore,
                 Err(error) => {
-                    tracing::debug!(%error, "backend wrote what is not a frame");
+                    self.misread = Some(error.to_string());
                     return Forwarded::Broken(CloseReason::BackendProtocolError);
                 }
             };
@@ -119,8 +121,12 @@ impl Stream {
                 // Only an unreliable channel can be full where the reliable one has room.
                 Err(SendError::Full) => DropReason::QueueFull,
                 Err(SendError::Closed) => DropReason::SessionClosed,
-                Err(SendError::TooLarge { .. }) => DropReason::TooLarge,
-                Err(SendError::NoSuchChannel) => {
+                Err(error @ SendError::TooLarge { .. }) => {
+                    self.misread = Some(format!("a frame of {error}"));
+                    DropReason::TooLarge
+                }
+                Err(error @ SendError::NoSuchChannel) => {
+                    self.misread = Some(format!("a frame for channel {}: {error}", frame.channel));
                     return Forwarded::Broken(CloseReason::BackendProtocolError);
                 }
             };
@@ -155,6 +161,7 @@ impl Stream {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
             Err(error) => {
                 tracing::debug!(%error, "backend broke the connection");
+                self.timed_out |= is_timeout(&error);
                 (self.ended, self.broken, self.readable) = (true, true, false);
                 0
             }
