@@ -10,7 +10,7 @@ mod support;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use socket2::SockRef;
@@ -238,4 +238,33 @@ fn without_descriptors_newcomers_are_refused_and_operators_are_not() {
         .lines()
         .filter(|line| line.starts_with("tidegate_backend_connect_failures_total{"));
     assert!(failures.all(|line| line.ends_with(" 0")));
+}
+
+/// A service manager can only restart what has ended.
+#[test]
+fn a_reader_of_the_log_who_is_stuck_keeps_nobody_from_ending() {
+    let taken = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let listen = format!("gaffer://{}", taken.local_addr().unwrap());
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    // Fills the pipe, and stays behind with the byte that does not fit any more.
+    let mut own = writer.try_clone().unwrap();
+    std::thread::spawn(move || while own.write_all(&[b'x'; 4096]).is_ok() {});
+    writer.flush().unwrap();
+    let mut child = program()
+        .args([
+            "serve",
+            "--listen",
+            &listen,
+            "--backend",
+            "tcp://127.0.0.1:1",
+        ])
+        .args(["--admin", "", "--control", ""])
+        .stderr(Stdio::from(writer))
+        .spawn()
+        .unwrap();
+    let end = wait_until("its end", Duration::from_secs(20), || {
+        child.try_wait().unwrap()
+    });
+    assert_eq!(end.code(), Some(69));
+    drop(reader);
 }

@@ -9,6 +9,7 @@ use zeroize::Zeroizing;
 use super::print;
 use crate::config::{fingerprint, generate_key, write_new_secret};
 use crate::exit::{Exit, Unavailable};
+use crate::logging;
 use tidegate_proto::yojimbo::netcode::Key;
 
 pub(super) fn run(out: Option<&Path>) -> anyhow::Result<Exit> {
@@ -18,11 +19,11 @@ pub(super) fn run(out: Option<&Path>) -> anyhow::Result<Exit> {
     };
     match write_new_secret(path, hex(&key).as_bytes()) {
         Ok(()) => {
-            eprintln!(
+            logging::remark(&format!(
                 "made {} (fingerprint {})",
                 path.display(),
                 fingerprint(&key)
-            );
+            ));
             Ok(Exit::Done)
         }
         Err(error) if error.kind() == ErrorKind::AlreadyExists => bail!(
@@ -45,11 +46,11 @@ pub(super) fn find_or_make(directory: &Path) -> anyhow::Result<PathBuf> {
     }
     let key = generate_key()?;
     match write_new_secret(&path, hex(&key).as_bytes()) {
-        Ok(()) => eprintln!(
+        Ok(()) => logging::remark(&format!(
             "made a key: {} (fingerprint {}); whoever has it can make connect tokens",
             path.display(),
             fingerprint(&key)
-        ),
+        )),
         // Another tidegate that started at the same moment was faster; its key is as good.
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
         Err(error) => {

@@ -259,6 +259,7 @@ impl InitKind {
 pub fn main() -> ExitCode {
     // Usage errors end here, with clap's own words and code 2.
     let cli = Cli::parse();
+    logging::complain_of_bugs();
     open_files::raise();
     match run(cli.command) {
         Ok(exit) => exit.into(),

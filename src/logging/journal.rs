@@ -3,8 +3,11 @@
 //! It reads that from the line's beginning (sd-daemon(3)) and takes it away. Without it everything is
 //! information, and `journalctl -p warning` shows nothing.
 
-use std::env;
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::{self, Write};
+use std::sync::mpsc::sync_channel;
+use std::time::Duration;
+use std::{env, thread};
 
 use tracing::Level;
 
@@ -30,15 +33,52 @@ pub(super) const fn priority(level: Level) -> &'static str {
 
 /// What a command that fails says last, line by line, on standard error.
 pub fn complain(text: &str) {
+    say(ERROR, text);
+}
+
+/// What a command says beside its answer, on standard error.
+pub fn remark(text: &str) {
+    say("<5>", text);
+}
+
+/// Has bugs complain as well. Otherwise their message would be information to the journal, and wait for
+/// a reader who is stuck: the process would neither serve nor end.
+pub fn complain_of_bugs() {
+    std::panic::set_hook(Box::new(|bug| {
+        let thread = thread::current();
+        let name = thread.name().unwrap_or("without a name");
+        let trace = Backtrace::capture();
+        let trace = match trace.status() {
+            BacktraceStatus::Captured => format!("\n{trace}"),
+            _ => String::new(),
+        };
+        complain(&format!("thread {name}: {bug}{trace}"));
+    }));
+}
+
+/// Nobody who is stuck keeps us: the log's own thread may already wait for the same reader.
+fn say(priority: &'static str, text: &str) {
     let marked: String = if is_reading() {
-        text.lines()
-            .map(|line| format!("{ERROR}{line}\n"))
-            .collect()
+        let lines = text.lines();
+        lines.map(|line| format!("{priority}{line}\n")).collect()
     } else {
         format!("{text}\n")
     };
     // Nobody is left to hear that it cannot be said.
-    io::stderr().write_all(marked.as_bytes()).ok();
+    let write = |text: &str| io::stderr().write_all(text.as_bytes()).ok();
+    let (done, written) = sync_channel(1);
+    let own = marked.clone();
+    let spawned = thread::Builder::new().spawn(move || {
+        write(&own);
+        done.send(()).ok();
+    });
+    match spawned {
+        Ok(_) => written.recv_timeout(PATIENCE).ok(),
+        Err(_) => write(&marked),
+    };
 }
+
+/// For a reader of standard error who does not read.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 const ERROR: &str = "<3>";

@@ -37,7 +37,7 @@ mod journal;
 mod line;
 mod repeat;
 
-pub use journal::complain;
+pub use journal::{complain, complain_of_bugs, remark};
 use line::{Fields, Style};
 use repeat::{Repeats, Verdict};
 
