@@ -72,12 +72,17 @@ impl Fleet {
         };
         board.update_process(|process| process.stopping = true);
         if drains {
-            tracing::info!(event = "drain", grace_s = drain.grace.as_secs());
+            let longest = drain.ready_delay + drain.grace;
+            tracing::info!(
+                event = "drain",
+                ready_delay_s = drain.ready_delay.as_secs(),
+                grace_s = drain.grace.as_secs(),
+            );
             board.update_process(|process| {
                 process.state = State::Draining;
-                process.drain_deadline_unix = Some(clock::wall_secs() + drain.grace.as_secs());
+                process.drain_deadline_unix = Some(clock::wall_secs() + longest.as_secs());
             });
-            notify::stopping(drain.grace);
+            notify::stopping(longest);
             tokio::select! {
                 () = self.drain(drain) => {}
                 _ = terminate.recv() => {}

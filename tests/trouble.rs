@@ -240,6 +240,23 @@ fn without_descriptors_newcomers_are_refused_and_operators_are_not() {
     assert!(failures.all(|line| line.ends_with(" 0")));
 }
 
+/// Both times count: a supervisor that is told of one would kill the rest, and an alert speak of a bug.
+#[test]
+fn the_deadline_of_a_drain_includes_the_time_before_it() {
+    let (_listener, target) = backend();
+    let drain = "[drain]\nready_delay = \"600s\"\ngrace = \"5s\"";
+    let mut scene = Scene::start("deadline", &[], &target, drain);
+    let pid = scene.server.child.id().to_string();
+    let signal = || Command::new("kill").arg(&pid).status().unwrap();
+    assert!(signal().success());
+    scene.server.logged("drain");
+    let begun = scene.metric("process_start_time_seconds");
+    let deadline = scene.metric("tidegate_drain_deadline_timestamp_seconds");
+    assert!(deadline - begun > 600.0, "{deadline} is too near {begun}");
+    assert!(signal().success());
+    assert_eq!(scene.server.end(), 0);
+}
+
 /// A service manager can only restart what has ended.
 #[test]
 fn a_reader_of_the_log_who_is_stuck_keeps_nobody_from_ending() {
