@@ -112,7 +112,7 @@ impl Remote {
         if self.commands.send(command).is_ok()
             && let Err(error) = self.waker.wake()
         {
-            tracing::error!(%error, "worker cannot be woken");
+            tracing::error!(event = "wake_failed", %error);
         }
     }
 
@@ -344,7 +344,7 @@ impl Worker {
             reply: &mut self.reply,
         };
         if let Err(error) = listener.dial(&mut turn, dial) {
-            tracing::warn!(%error, "a local connection could not be served");
+            tracing::warn!(event = "dial_failed", tunnel = listener.name(), %error);
         }
     }
 

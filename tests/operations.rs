@@ -1,5 +1,11 @@
 //! `docs/OPERATIONS.md` has a word on every reason there is, and on none that does not exist.
 
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the answer")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
 use tidegate_proto::{CloseReason, Reject};
 
 const RUNBOOK: &str = include_str!("../docs/OPERATIONS.md");
@@ -30,6 +36,39 @@ fn every_reject_has_its_line() {
 fn every_close_reason_has_its_line() {
     let labels = CloseReason::ALL.map(CloseReason::label);
     assert_eq!(reasons("Runbook: why a session ended"), labels);
+}
+
+#[test]
+fn every_warning_has_its_line() {
+    let mut events = BTreeSet::new();
+    for file in sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src")) {
+        let text = fs::read_to_string(&file).unwrap();
+        for level in ["warn", "error"] {
+            for call in text.split(&format!("tracing::{level}!(")).skip(1) {
+                let call = call.split(");").next().unwrap();
+                let (_, after) = call
+                    .split_once("event = \"")
+                    .unwrap_or_else(|| panic!("{}: no event: {call}", file.display()));
+                events.insert(after.split('"').next().unwrap().to_owned());
+            }
+        }
+    }
+    // The writer says it itself: it goes past the filter.
+    events.insert("log_lines_dropped".to_owned());
+    let told = reasons("Runbook: what the log warns of");
+    assert!(told.iter().eq(&events), "{told:?} is not {events:?}");
+}
+
+fn sources(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    let (directories, files): (Vec<_>, Vec<_>) = paths.partition(|path| path.is_dir());
+    let mut files: Vec<_> = files
+        .into_iter()
+        .filter(|file| !file.ends_with("tests.rs"))
+        .collect();
+    files.extend(directories.iter().flat_map(|below| sources(below)));
+    files
 }
 
 /// Links inside the page lead somewhere.

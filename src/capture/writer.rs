@@ -34,7 +34,10 @@ impl Writer {
                     self.shared.queued.fetch_sub(block.len(), Relaxed);
                     let length = block.len() as u64;
                     if length > self.left {
-                        tracing::warn!(event = "capture_full", "the file has its full size");
+                        tracing::warn!(
+                            event = "capture_full",
+                            "the file has its full size (--size); sessions go on"
+                        );
                         break;
                     }
                     self.left -= length;
@@ -59,7 +62,7 @@ impl Writer {
     /// Said once: what a full disk does not take now, it does not take at the end either.
     fn fail(&self, error: &io::Error) {
         if self.shared.failed.set(error.to_string()).is_ok() {
-            tracing::error!(event = "capture_failed", %error);
+            tracing::error!(event = "capture_failed", %error, "the recording ends; sessions go on");
         }
     }
 }

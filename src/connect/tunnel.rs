@@ -49,7 +49,12 @@ impl RunningTunnel {
                     Ok(seat) => {
                         tokio::spawn(self.clone().begin(stream, seat));
                     }
-                    Err(_) => tracing::warn!(event = "streams_full", tunnel = %self.tunnel.name),
+                    Err(_) => tracing::warn!(
+                        event = "streams_full",
+                        tunnel = %self.tunnel.name,
+                        max_streams = self.tunnel.max_streams,
+                        "a local connection was closed at once"
+                    ),
                 },
                 Err(error) => {
                     tracing::warn!(event = "accept_failed", tunnel = %self.tunnel.name, %error);
@@ -69,7 +74,10 @@ impl RunningTunnel {
                 return;
             }
             Ok(Err(error)) => format!("{error:#}"),
-            Err(_) => "no answer in time".to_owned(),
+            Err(_) => format!(
+                "no address and no token within connect_timeout ({} s)",
+                self.tunnel.connect_timeout.as_secs_f32()
+            ),
         };
         tracing::warn!(event = "dial_failed", tunnel = %self.tunnel.name, error = failed);
     }

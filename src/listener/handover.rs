@@ -124,7 +124,7 @@ impl Listener {
         self.on_came(id);
         self.touch(id);
         if let Err(error) = registered {
-            tracing::warn!(%error, "a stream could not be handed over");
+            tracing::warn!(event = "handover_failed", listener = %self.name, %error);
             self.endpoint.close(now, id, CloseReason::Overload);
         } else if is_taken {
             self.endpoint.close(now, id, CloseReason::Replaced);

@@ -166,7 +166,7 @@ impl Mailbox {
         if let Some(waker) = self.waker.get()
             && let Err(error) = waker.wake()
         {
-            tracing::error!(%error, "worker cannot be woken");
+            tracing::error!(event = "wake_failed", %error);
         }
         Ok(())
     }

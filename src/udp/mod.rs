@@ -118,7 +118,12 @@ impl UdpSocket {
                 SocketAddr::V6(_) => set(libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1),
             };
             if let Err(error) = told {
-                tracing::warn!(%error, address = %self.local, "replies may leave from another address");
+                tracing::warn!(
+                    event = "reply_address_unknown",
+                    %error,
+                    address = %self.local,
+                    "replies may leave from another address than the one that players write to"
+                );
             }
         }
         // Setting "no segmentation by default" succeeds exactly where segmentation is known.
