@@ -342,7 +342,8 @@ pub const FAMILIES: &[Family] = &[
         name: "tidegate_packets_late_total",
         kind: Counter,
         labels: &["listener", "kind"],
-        help: "Packets received twice, or after a newer one.",
+        help: "Packets received twice, or after a newer one. What comes twice from a yojimbo peer is refused \
+               before, as replayed.",
         read: |source, out| {
             each_listener_by(source, out, &["duplicate", "out_of_order"], |c| {
                 [
