@@ -438,6 +438,9 @@ fn settings_that_differ_are_named_in_the_servers_log() {
         line.contains("token_address") && line.contains("public_addresses"),
         "{line}"
     );
+    let line = elsewhere.wait_for("\"listening\"");
+    let taken = "\"public_addresses\":\"203.0.113.7:40000\"";
+    assert!(line.contains(taken), "{line}");
 
     let mut other = serve("any", "other.toml");
     let tunnel = format!(

@@ -252,8 +252,9 @@ impl Listener {
                 event = "token_refused",
                 reason = reject.label(),
                 listener = %self.name,
-                help = "a connect token made with our key names another address: public_addresses must \
-                        list what players dial",
+                help = "a connect token made with our key names another address: public_addresses, which the \
+                        line `listening` has, must list what players dial; `tidegate token inspect` shows what \
+                        a token names",
             );
         }
     }

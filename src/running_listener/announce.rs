@@ -4,19 +4,20 @@ use std::net::SocketAddr;
 
 use ipnet::IpNet;
 
-use crate::config::{Listener, Protocol};
+use crate::config::{Listener, Protocol, PublicAddresses};
 
 /// A line for each address that is served from now on.
 pub(super) fn addresses(listener: &Listener, bound: &[SocketAddr]) {
-    let targets: Vec<_> = listener
-        .backend
-        .targets
-        .iter()
-        .map(ToString::to_string)
-        .collect();
+    let targets = listed(&listener.backend.targets);
     let layout = match &listener.protocol {
         Protocol::Yojimbo(own) => Some(format!("{:016x}", own.profile.fingerprint())),
         Protocol::Gaffer(_) | Protocol::Rudp(_) => None,
+    };
+    let public_addresses = match (&listener.protocol, &listener.public_addresses) {
+        (Protocol::Gaffer(_) | Protocol::Rudp(_), _) => None,
+        (Protocol::Yojimbo(_), PublicAddresses::Any) => Some("any".to_owned()),
+        (Protocol::Yojimbo(_), PublicAddresses::Bound) => Some(listed(bound)),
+        (Protocol::Yojimbo(_), PublicAddresses::Listed(addresses)) => Some(listed(addresses)),
     };
     for address in bound {
         tracing::info!(
@@ -25,8 +26,9 @@ pub(super) fn addresses(listener: &Listener, bound: &[SocketAddr]) {
             protocol = listener.protocol.label(),
             layout,
             address = %address,
+            public_addresses,
             backend = %listener.backend.name,
-            targets = targets.join(" "),
+            targets,
         );
     }
 }
@@ -46,9 +48,13 @@ pub(super) fn insecurity(listener: &Listener) {
 }
 
 fn allowed(networks: &[IpNet]) -> String {
-    let networks: Vec<_> = networks.iter().map(ToString::to_string).collect();
-    match networks.as_slice() {
+    match networks {
         [] => "any".to_owned(),
-        some => some.join(" "),
+        some => listed(some),
     }
+}
+
+fn listed(all: &[impl ToString]) -> String {
+    let all: Vec<_> = all.iter().map(ToString::to_string).collect();
+    all.join(" ")
 }
