@@ -61,6 +61,7 @@ impl Scene {
         directory.write("tunnel.toml", &tunnel);
         let tunnel = Running::start(&["connect", "--config", &path("tunnel.toml")]);
         let entrance = text(&tunnel, "listening", "address").parse().unwrap();
+        assert_eq!(tunnel.logged("listening")["tunnel"], "home");
         Self {
             directory,
             server,

@@ -24,10 +24,11 @@ pub(super) enum LocalListener {
 }
 
 impl LocalListener {
-    pub(super) fn bind(local: &LocalAddress) -> anyhow::Result<Self> {
+    /// `tunnel` is whose it is.
+    pub(super) fn bind(tunnel: &str, local: &LocalAddress) -> anyhow::Result<Self> {
         match local {
-            LocalAddress::Tcp(address) => bind_tcp(*address),
-            LocalAddress::Unix(path) => bind_unix(path),
+            LocalAddress::Tcp(address) => bind_tcp(tunnel, *address),
+            LocalAddress::Unix(path) => bind_unix(tunnel, path),
         }
     }
 
@@ -51,7 +52,7 @@ impl LocalListener {
     }
 }
 
-fn bind_tcp(address: SocketAddr) -> anyhow::Result<LocalListener> {
+fn bind_tcp(tunnel: &str, address: SocketAddr) -> anyhow::Result<LocalListener> {
     let bind = || {
         let socket = match address {
             SocketAddr::V4(_) => TcpSocket::new_v4()?,
@@ -64,14 +65,14 @@ fn bind_tcp(address: SocketAddr) -> anyhow::Result<LocalListener> {
     };
     let listener =
         bind().map_err(|error| Unavailable(Transport::Tcp.cannot_bind(address, &error)))?;
-    tracing::info!(event = "listening", address = %listener.local_addr()?);
+    tracing::info!(event = "listening", tunnel, address = %listener.local_addr()?);
     Ok(LocalListener::Tcp(listener))
 }
 
-fn bind_unix(path: &Path) -> anyhow::Result<LocalListener> {
+fn bind_unix(tunnel: &str, path: &Path) -> anyhow::Result<LocalListener> {
     let (listener, file) = socket_file::listen(path, 0o600)
         .map_err(|why| Unavailable(format!("cannot listen on {}: {why}", path.display())))?;
-    tracing::info!(event = "listening", address = %path.display());
+    tracing::info!(event = "listening", tunnel, address = %path.display());
     Ok(LocalListener::Unix {
         listener,
         _file: file,

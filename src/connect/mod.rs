@@ -61,7 +61,8 @@ async fn connect(config: Config, logging: Logging) -> anyhow::Result<()> {
     tokio::spawn(logging.clone().publish(board.clone()));
     let mut listeners = Vec::new();
     for tunnel in &config.tunnels {
-        let bound: anyhow::Result<Vec<_>> = tunnel.listen.iter().map(LocalListener::bind).collect();
+        let bind = |local| LocalListener::bind(&tunnel.name, local);
+        let bound: anyhow::Result<Vec<_>> = tunnel.listen.iter().map(bind).collect();
         listeners.push(bound.with_context(|| format!("tunnel {}", tunnel.name))?);
     }
     let mut shares: Shares = (0..workers).map(|_| Vec::new()).collect();
