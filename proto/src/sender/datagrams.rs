@@ -93,8 +93,9 @@ impl Sender {
         let limit = if hears_bulk {
             // Of who only listens nobody knows the rate, and the peer waits for the news.
             u16::MAX
-        } else if self.is_held_up() {
-            // So is the rate of blocks that go one at a time, and the answer ends that.
+        } else if self.is_held_up() || self.sends_in_parts() {
+            // So is the rate of blocks that go one at a time, or of packets that are lost with any of
+            // their parts, and the answer ends that.
             self.soon_gone().max(ETHERNET)
         } else if self.has_backlog() {
             self.soon_gone()
@@ -126,6 +127,16 @@ impl Sender {
             LaneQueue::Reliable(outbox) => outbox.is_held_up(),
             LaneQueue::Unreliable(_) => false,
         })
+    }
+
+    /// Much waits, and what is next fits no datagram.
+    fn sends_in_parts(&self) -> bool {
+        let datagram = self.framing.datagram;
+        let is_long = self.lanes.iter().any(|queue| match queue {
+            LaneQueue::Reliable(outbox) => outbox.is_next_longer(datagram),
+            LaneQueue::Unreliable(_) => false,
+        });
+        is_long && self.has_backlog()
     }
 
     /// The planned packet left under `number`: was it a probe, or one large datagram?

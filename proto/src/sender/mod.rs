@@ -177,7 +177,9 @@ impl Sender {
     }
 
     /// Queues a message in this form. A message that no packet holds becomes a block where the lane
-    /// has them. Nothing is queued when an error is returned.
+    /// has them. So does one that no datagram holds, once the peer is known to take blocks together: a
+    /// packet in parts is lost with any of them and goes again with all, a block's fragments one by one.
+    /// Nothing is queued when an error is returned.
     pub fn push_as(
         &mut self,
         now: Timestamp,
@@ -186,6 +188,7 @@ impl Sender {
         form: Form,
     ) -> Result<(), SendError> {
         let (params, inline) = (&self.params, self.framing.message_max());
+        let is_long = payload.len() > self.datagram().into();
         let queue = self
             .lanes
             .get_mut(usize::from(lane))
@@ -207,6 +210,7 @@ impl Sender {
                 if !outbox.has_room(params.outbox_bytes_max) {
                     return Err(SendError::Full);
                 }
+                let is_block = is_block || is_long && outbox.takes_beside_others(payload.len());
                 outbox.push(now, payload, is_block);
             }
             LaneQueue::Unreliable(queue) => {

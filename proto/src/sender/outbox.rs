@@ -112,15 +112,25 @@ impl Outbox {
         }
     }
 
-    /// The peer takes so many, and blocks together.
-    pub(super) fn widen(&mut self, window: u16) {
+    /// The peer takes so many, and blocks together. What waits and is longer than this is one from now on.
+    pub(super) fn widen(&mut self, window: u16, datagram: u16) {
         self.window = self.window.max(window);
         self.takes_together = true;
+        let block_max = self.block_max().unwrap_or(0);
+        for waiting in self.entries.range_mut(usize::from(self.started)..) {
+            let length = waiting.length as usize;
+            waiting.is_block |= length > datagram.into() && length <= block_max;
+        }
     }
 
     /// Bytes of the longest block; `None` where there are none.
     pub(super) fn block_max(&self) -> Option<usize> {
         self.blocks.map(|blocks| blocks.bytes_max as usize)
+    }
+
+    /// The peer takes a block of this length, and others beside it.
+    pub(super) fn takes_beside_others(&self, length: usize) -> bool {
+        self.takes_together && self.block_max().is_some_and(|max| length <= max)
     }
 
     /// Whether a message of any legal size may be added: the peer would take it, and less than so many
@@ -205,6 +215,12 @@ impl Outbox {
     /// A block stands at the front.
     fn is_front_block(&self) -> bool {
         self.entries.front().is_some_and(|entry| entry.is_block)
+    }
+
+    /// What goes next for the first time is longer than this.
+    pub(super) fn is_next_longer(&self, length: u16) -> bool {
+        let next = self.entries.get(self.started());
+        next.is_some_and(|entry| entry.length > length.into())
     }
 
     /// Messages wait for a block that goes alone.

@@ -54,9 +54,10 @@ impl Sender {
 
     /// Who takes larger datagrams than the wire has is of our make, and takes more at once as well.
     fn widen(&mut self) {
+        let datagram = self.datagram();
         for queue in &mut self.lanes {
             if let LaneQueue::Reliable(outbox) = queue {
-                outbox.widen(self.params.wide_window);
+                outbox.widen(self.params.wide_window, datagram);
             }
         }
     }
