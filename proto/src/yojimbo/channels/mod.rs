@@ -9,6 +9,7 @@
 //!
 //! Rule: docs/wire/yojimbo.md. What rides in which packet, and when, is the sender's decision.
 
+mod assembly;
 mod connection_packet;
 mod emit;
 mod objection;

@@ -16,6 +16,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::assembly::Assembly;
 use super::connection_packet::FragmentPlace;
 use super::objection::{Objection, Stall};
 use super::profile::ChannelProfile;
@@ -42,8 +43,8 @@ pub(super) struct ReliableOrdered {
     /// Messages behind a gap, by id; the first of them is above `next`.
     early: BTreeMap<u64, Box<[u8]>>,
     early_bytes: usize,
-    /// Blocks that miss fragments, by id.
-    blocks: BTreeMap<u64, Pieces>,
+    /// Blocks that miss fragments.
+    blocks: Assembly,
     /// Any id may be a block's.
     takes_together: bool,
     /// When what waits here last came closer to being delivered.
@@ -166,7 +167,7 @@ impl ReliableOrdered {
             return Ok(());
         }
         let whole = usize::from(place.count) * usize::from(rules.block_fragment_size);
-        let known = self.blocks.get(&id);
+        let known = self.blocks.get(id);
         let begun = trial.begun.filter(|(begun, _)| *begun == place.id);
         match known.map(Pieces::count).or(begun.map(|(_, count)| count)) {
             Some(count) if count != place.count => return Err(Objection::FragmentCountChanged),
@@ -244,14 +245,12 @@ impl ReliableOrdered {
     /// nothing may, can never be completed by a sender that keeps to the rules.
     fn stored(&mut self, id: u64, sink: &mut Sink<'_>) {
         self.newest = self.newest.max(id + 1);
-        let before = self.blocks.len();
-        if self.takes_together {
-            self.blocks.remove(&id);
+        let failed = if self.takes_together {
+            usize::from(self.blocks.remove(id))
         } else {
-            let newest = self.newest;
-            self.blocks.retain(|&block, _| block >= newest);
-        }
-        for _ in self.blocks.len()..before {
+            self.blocks.remove_before(self.newest)
+        };
+        for _ in 0..failed {
             sink.block_failed();
         }
     }
@@ -276,7 +275,7 @@ impl ReliableOrdered {
             Place::Within(id) if self.takes_together || id == self.newest => id,
             _ => return sink.duplicate(),
         };
-        let known = self.blocks.get(&id);
+        let known = self.blocks.get(id);
         if self.early.contains_key(&id) || known.is_some_and(|it| it.contains(place.index)) {
             return sink.duplicate();
         }
@@ -284,21 +283,11 @@ impl ReliableOrdered {
         if id == self.next || self.early.is_empty() {
             self.progress_at = now;
         }
-        let size = usize::from(rules.block_fragment_size);
-        let block = self.blocks.entry(id);
-        let block = block.or_insert_with(|| Pieces::new(place.count, size));
-        // Only a packet with several fragments can get one of another block past the judge.
-        if block.count() != place.count {
-            return;
-        }
-        block.add(place.index, data);
-        if block.missing() > 0 {
-            return;
-        }
-        let Some(block) = self.blocks.remove(&id) else {
+        // Only a packet with several fragments can get one of another block past the judge: it is dropped.
+        let (which, size) = ((place.index, place.count), rules.block_fragment_size.into());
+        let Some(whole) = self.blocks.add(id, which, size, data) else {
             return;
         };
-        let whole = block.into_whole();
         self.newest = self.newest.max(id + 1);
         if id == self.next {
             sink.deliver(&whole);
@@ -310,7 +299,7 @@ impl ReliableOrdered {
 
     /// Whether fragments of the block `id` are missing.
     pub(super) fn is_in_pieces(&self, id: u16) -> bool {
-        matches!(self.place(id), Place::Within(id) if self.blocks.contains_key(&id))
+        matches!(self.place(id), Place::Within(id) if self.blocks.get(id).is_some())
     }
 
     /// Starts the clocks again: what waits here waits for us and not for the peer.
@@ -336,20 +325,18 @@ impl ReliableOrdered {
 
     /// Bytes the blocks in assembly may grow to.
     pub(super) fn block_reserved(&self, rules: &ChannelProfile) -> usize {
-        let fragments: usize = self.blocks.values().map(|it| usize::from(it.count())).sum();
-        fragments * usize::from(rules.block_fragment_size)
+        self.blocks.fragments() * usize::from(rules.block_fragment_size)
     }
 
     /// Bytes the blocks in assembly have grown to.
     pub(super) fn block_bytes(&self) -> usize {
-        let blocks = self.blocks.values();
-        blocks.map(|it| it.held() + size_of::<Pieces>()).sum()
+        self.blocks.held()
     }
 
     /// Lets go of everything that was not delivered.
     pub(super) fn release(&mut self) {
         self.early = BTreeMap::new();
         self.early_bytes = 0;
-        self.blocks = BTreeMap::new();
+        self.blocks = Assembly::default();
     }
 }
