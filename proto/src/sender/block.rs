@@ -2,6 +2,10 @@
 //!
 //! One block at a time, or several to a peer that takes them together (docs/wire/reliable.md, section 7).
 
+use std::collections::VecDeque;
+
+use crate::sequence::is_newer;
+
 use super::params::Blocks;
 
 /// What is known of one fragment.
@@ -13,11 +17,19 @@ enum State {
     Acked,
 }
 
+impl State {
+    fn is_due(self) -> bool {
+        matches!(self, Self::Unsent | Self::Lost)
+    }
+}
+
 /// One block that began to leave.
 #[derive(Debug)]
 struct Block {
     id: u16,
-    fragments: Vec<State>,
+    count: u16,
+    /// Where its fragments are, counted from the first fragment of the first block ever.
+    start: u64,
     acked: u16,
     /// Fragments unsent or lost.
     due: u16,
@@ -26,142 +38,238 @@ struct Block {
 }
 
 impl Block {
-    /// A block of `count` fragments, none sent.
-    fn new(id: u16, count: u16) -> Self {
-        Self {
-            id,
-            fragments: vec![State::Unsent; usize::from(count)],
-            acked: 0,
-            due: count,
-            first_due: 0,
-        }
-    }
-
-    fn count(&self) -> u16 {
-        self.fragments.len() as u16
+    fn is_whole(&self) -> bool {
+        self.acked == self.count
     }
 
     /// The lowest fragment that is unsent or lost.
-    fn next_due(&mut self) -> Option<u16> {
-        while let Some(state) = self.fragments.get(usize::from(self.first_due)) {
-            if matches!(state, State::Unsent | State::Lost) {
-                return Some(self.first_due);
-            }
-            self.first_due += 1;
-        }
-        None
-    }
-
-    fn on_sent(&mut self, fragment: u16) {
-        if let Some(state) = self.fragments.get_mut(usize::from(fragment))
-            && *state != State::Acked
-        {
-            self.due -= u16::from(*state != State::InFlight);
-            *state = State::InFlight;
-        }
-    }
-
-    fn on_lost(&mut self, fragment: u16) {
-        if let Some(state) = self.fragments.get_mut(usize::from(fragment))
-            && *state == State::InFlight
-        {
-            *state = State::Lost;
-            self.due += 1;
-            self.first_due = self.first_due.min(fragment);
-        }
-    }
-
-    /// True once the peer has every fragment.
-    fn on_acked(&mut self, fragment: u16) -> bool {
-        if let Some(state) = self.fragments.get_mut(usize::from(fragment))
-            && *state != State::Acked
-        {
-            self.due -= u16::from(matches!(state, State::Unsent | State::Lost));
-            *state = State::Acked;
-            self.acked += 1;
-        }
-        self.acked == self.count()
-    }
-
-    /// The lowest fragment under way goes again (a probe: nothing was heard for too long).
-    fn probe(&mut self) {
-        let under_way = |state: &State| *state == State::InFlight;
-        if let Some(at) = self.fragments.iter().position(under_way) {
-            self.on_lost(at as u16);
-        }
+    fn next_due(&mut self, fragments: &VecDeque<State>, start: u64) -> Option<u16> {
+        let at = (self.start - start) as usize;
+        let mut left = self.first_due..self.count;
+        let is_due = |index: &u16| fragments[at + usize::from(*index)].is_due();
+        self.first_due = left.find(is_due).unwrap_or(self.count);
+        (self.first_due < self.count).then_some(self.first_due)
     }
 }
 
-/// Blocks of one lane that began to leave and that the peer does not have as a whole, oldest first.
+/// Blocks of one lane that began to leave and that the peer does not have as a whole, oldest first; and
+/// those that it has, while an older one is not whole.
 #[derive(Debug, Default)]
-pub(super) struct BlocksUnderWay(Vec<Block>);
+pub(super) struct BlocksUnderWay {
+    blocks: VecDeque<Block>,
+    /// Of all these blocks, one after the other.
+    fragments: VecDeque<State>,
+    /// Where the first of them is.
+    start: u64,
+    /// Fragments of the blocks that are not whole.
+    under_way: u32,
+    /// Fragments unsent or lost.
+    due: u32,
+    /// No block before this one has any.
+    first_due: u16,
+}
 
 impl BlocksUnderWay {
     /// Whether a block of so many bytes may begin beside these. One alone always may.
     pub(super) fn take(&self, length: u32, blocks: &Blocks) -> bool {
-        let fragments: u32 = self.0.iter().map(|block| u32::from(block.count())).sum();
-        let all = fragments + length.div_ceil(blocks.fragment.into());
-        self.0.is_empty() || all * u32::from(blocks.fragment) <= blocks.together_max
+        let all = self.under_way + length.div_ceil(blocks.fragment.into());
+        self.under_way == 0 || all * u32::from(blocks.fragment) <= blocks.together_max
     }
 
     /// A block of `count` fragments, newer than the others, begins.
     pub(super) fn begin(&mut self, id: u16, count: u16) {
-        self.0.push(Block::new(id, count));
+        if self.due == 0 {
+            self.first_due = id;
+        }
+        self.blocks.push_back(Block {
+            id,
+            count,
+            start: self.start + self.fragments.len() as u64,
+            acked: 0,
+            due: count,
+            first_due: 0,
+        });
+        let unsent = std::iter::repeat_n(State::Unsent, count.into());
+        self.fragments.extend(unsent);
+        self.under_way += u32::from(count);
+        self.due += u32::from(count);
+    }
+
+    /// There is none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.blocks.is_empty()
     }
 
     /// Some fragment is unsent or lost.
     pub(super) fn is_due(&self) -> bool {
-        self.first_due().is_some()
+        self.due > 0
     }
 
     /// The oldest block with such a fragment.
     pub(super) fn first_due(&self) -> Option<u16> {
-        let due = self.0.iter().find(|block| block.due > 0);
-        due.map(|block| block.id)
+        Some(self.blocks[self.index_due()?].id)
     }
 
     /// The lowest fragment of the oldest block that has one unsent or lost: the block's id, the fragment,
     /// and of how many.
     pub(super) fn next_due(&mut self) -> Option<(u16, u16, u16)> {
-        let mut blocks = self.0.iter_mut();
-        let block = blocks.find(|block| block.due > 0)?;
-        let index = block.next_due()?;
-        Some((block.id, index, block.count()))
+        let index = self.index_due()?;
+        let block = &mut self.blocks[index];
+        self.first_due = block.id;
+        let fragment = block.next_due(&self.fragments, self.start)?;
+        Some((block.id, fragment, block.count))
+    }
+
+    fn index_due(&self) -> Option<usize> {
+        if !self.is_due() {
+            return None;
+        }
+        let from = self.place(self.first_due);
+        let mut rest = self.blocks.range(from..);
+        rest.position(|block| block.due > 0).map(|at| from + at)
     }
 
     /// The oldest fragment under way goes again, if nothing is due in any case.
     pub(super) fn probe(&mut self) {
-        if !self.is_due()
-            && let Some(oldest) = self.0.first_mut()
-        {
-            oldest.probe();
+        let Some(oldest) = self.blocks.front().filter(|_| self.due == 0) else {
+            return;
+        };
+        let id = oldest.id;
+        let mut its = self.fragments.range(..usize::from(oldest.count));
+        if let Some(fragment) = its.position(|state| *state == State::InFlight) {
+            self.on_lost(id, fragment as u16);
         }
     }
 
     pub(super) fn on_sent(&mut self, id: u16, fragment: u16) {
-        if let Some(block) = self.get_mut(id) {
-            block.on_sent(fragment);
-        }
+        self.change(id, fragment, State::InFlight);
     }
 
     pub(super) fn on_lost(&mut self, id: u16, fragment: u16) {
-        if let Some(block) = self.get_mut(id) {
-            block.on_lost(fragment);
-        }
+        self.change(id, fragment, State::Lost);
     }
 
-    /// True if the peer has every fragment now; the block is under way no longer.
+    /// True if the peer has every fragment since now; the block is under way no longer.
     pub(super) fn on_acked(&mut self, id: u16, fragment: u16) -> bool {
-        let is_whole = self
-            .get_mut(id)
-            .is_some_and(|block| block.on_acked(fragment));
-        if is_whole {
-            self.0.retain(|block| block.id != id);
+        let Some(index) = self.change(id, fragment, State::Acked) else {
+            return false;
+        };
+        let block = &self.blocks[index];
+        if !block.is_whole() {
+            return false;
         }
-        is_whole
+        self.under_way -= u32::from(block.count);
+        while let Some(oldest) = self.blocks.front().filter(|block| block.is_whole()) {
+            self.start += u64::from(oldest.count);
+            self.fragments.drain(..usize::from(oldest.count));
+            self.blocks.pop_front();
+        }
+        true
     }
 
-    fn get_mut(&mut self, id: u16) -> Option<&mut Block> {
-        self.0.iter_mut().find(|block| block.id == id)
+    /// The block's place, if that changed a fragment of it: what the peer has, it keeps, and what is lost
+    /// was under way.
+    fn change(&mut self, id: u16, fragment: u16, to: State) -> Option<usize> {
+        let index = self.index(id)?;
+        let block = &mut self.blocks[index];
+        if fragment >= block.count {
+            return None;
+        }
+        let at = (block.start - self.start) as usize + usize::from(fragment);
+        let from = self.fragments[at];
+        if from == State::Acked || to == State::Lost && from != State::InFlight {
+            return None;
+        }
+        self.fragments[at] = to;
+        block.acked += u16::from(to == State::Acked);
+        match (from.is_due(), to.is_due()) {
+            (true, false) => {
+                block.due -= 1;
+                self.due -= 1;
+            }
+            (false, true) => {
+                block.due += 1;
+                block.first_due = block.first_due.min(fragment);
+                if self.due == 0 || is_newer(self.first_due, id) {
+                    self.first_due = id;
+                }
+                self.due += 1;
+            }
+            _ => {}
+        }
+        Some(index)
+    }
+
+    fn index(&self, id: u16) -> Option<usize> {
+        let place = self.place(id);
+        let block = self.blocks.get(place)?;
+        (block.id == id).then_some(place)
+    }
+
+    /// Where the block `id` is, or the first after it.
+    fn place(&self, id: u16) -> usize {
+        self.blocks.partition_point(|block| is_newer(id, block.id))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::Random;
+
+    impl BlocksUnderWay {
+        /// Looks at every fragment.
+        fn check(&self) {
+            let mut fragments = self.fragments.iter();
+            let (mut due, mut under_way, mut first) = (0, 0, None);
+            for block in &self.blocks {
+                let its: Vec<State> = fragments
+                    .by_ref()
+                    .take(block.count.into())
+                    .copied()
+                    .collect();
+                let count =
+                    |wanted: fn(State) -> bool| its.iter().filter(|it| wanted(**it)).count();
+                assert_eq!(count(State::is_due), block.due.into());
+                assert_eq!(count(|it| it == State::Acked), block.acked.into());
+                due += u32::from(block.due);
+                if !block.is_whole() {
+                    under_way += u32::from(block.count);
+                }
+                first = first.or((block.due > 0).then_some(block.id));
+            }
+            assert!(fragments.next().is_none());
+            assert_eq!((self.due, self.under_way), (due, under_way));
+            assert_eq!(self.first_due(), first);
+        }
+    }
+
+    /// Whatever is sent, lost and acknowledged in whatever order: looking at every fragment finds the same.
+    #[test]
+    fn what_is_due_and_under_way_is_known_without_looking() {
+        let mut random = Random::new(5);
+        let mut blocks = BlocksUnderWay::default();
+        let (mut next, mut most, mut ended) = (65_000_u16, 0, 0);
+        for _ in 0..200_000 {
+            let back = random.below(120) as u16;
+            let (id, fragment) = (next.wrapping_sub(back), random.below(7) as u16);
+            match random.below(16) {
+                0 if blocks.blocks.len() < 40 => {
+                    blocks.begin(next, 1 + random.below(6) as u16);
+                    next = next.wrapping_add(1 + random.below(3) as u16);
+                }
+                1..6 => {
+                    if let Some((id, fragment, _)) = blocks.next_due() {
+                        blocks.on_sent(id, fragment);
+                    }
+                }
+                6..9 => blocks.on_lost(id, fragment),
+                9 => blocks.probe(),
+                _ => ended += u32::from(blocks.on_acked(id, fragment)),
+            }
+            blocks.check();
+            most = most.max(blocks.blocks.len());
+        }
+        assert!(ended > 500 && most > 20, "{ended} ended, {most} at once");
     }
 }

@@ -236,10 +236,10 @@ impl Room {
             let Some(entry) = outbox.entry(index) else {
                 break;
             };
-            if entry.is_block && entry.sends == 0 {
+            if entry.sends == 0 && outbox.goes_as_block(entry) {
                 break; // It has a turn of its own, and all that follow come after it.
             }
-            if entry.is_block || entry.acked || !(entry.is_due() || is_old(entry)) {
+            if entry.is_block() || entry.acked || !(entry.is_due() || is_old(entry)) {
                 continue;
             }
             let length = entry.length as usize;
@@ -305,7 +305,7 @@ impl Room {
             let Some(entry) = outbox.entry(index) else {
                 break;
             };
-            if entry.acked || entry.in_flight == 0 || entry.is_block {
+            if entry.acked || entry.in_flight == 0 || entry.is_block() {
                 continue;
             }
             let length = entry.length as usize;

@@ -188,7 +188,7 @@ impl Sender {
         form: Form,
     ) -> Result<(), SendError> {
         let (params, inline) = (&self.params, self.framing.message_max());
-        let is_long = payload.len() > self.datagram().into();
+        let datagram = self.datagram();
         let queue = self
             .lanes
             .get_mut(usize::from(lane))
@@ -210,8 +210,7 @@ impl Sender {
                 if !outbox.has_room(params.outbox_bytes_max) {
                     return Err(SendError::Full);
                 }
-                let is_block = is_block || is_long && outbox.takes_beside_others(payload.len());
-                outbox.push(now, payload, is_block);
+                outbox.push(now, payload, is_block, datagram);
             }
             LaneQueue::Unreliable(queue) => {
                 let (messages, bytes) =

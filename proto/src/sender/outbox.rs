@@ -15,6 +15,17 @@ use super::block::BlocksUnderWay;
 use super::high_water::HighWater;
 use super::params::{Blocks, Framing};
 
+/// How a message goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// In one packet.
+    Packet,
+    /// As a block.
+    Block,
+    /// As a block if there is room for another one under way when its turn comes, or else in one packet.
+    Either,
+}
+
 /// One message that the peer does not have yet, as far as we know.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
@@ -26,7 +37,7 @@ pub(super) struct Entry {
     /// Times it went out.
     pub(super) sends: u8,
     pub(super) acked: bool,
-    pub(super) is_block: bool,
+    way: Way,
     /// First packet of the present round of copies (a loss of all of them starts a new round).
     pub(super) first_packet: u64,
     /// Which packets from there on carried it: bit n is packet `first_packet + n`.
@@ -49,6 +60,11 @@ impl Entry {
     pub(super) fn last_packet(&self) -> Option<u64> {
         let bit = self.carried.checked_ilog2()?;
         Some(self.first_packet + u64::from(bit))
+    }
+
+    /// It went as a block, or can go in no other way.
+    pub(super) fn is_block(&self) -> bool {
+        self.way == Way::Block
     }
 
     /// Never sent, or every packet that carried it was lost.
@@ -83,7 +99,8 @@ pub(super) struct Outbox {
     /// affords would otherwise call each probe back to where it began, and a large one before them would
     /// never go again.
     copy_next: u16,
-    under_way: BlocksUnderWay,
+    /// Once there was a block, and while there are any.
+    under_way: Option<Box<BlocksUnderWay>>,
     /// Messages that were let go although the peer does not have them.
     released: u16,
     entries_most: HighWater,
@@ -105,21 +122,33 @@ impl Outbox {
             bytes_start: 0,
             probe_next: 0,
             copy_next: 0,
-            under_way: BlocksUnderWay::default(),
+            under_way: None,
             released: 0,
             entries_most: HighWater::default(),
             bytes_most: HighWater::default(),
         }
     }
 
-    /// The peer takes so many, and blocks together. What waits and is longer than this is one from now on.
+    /// The peer takes so many, and blocks together. What waits and is longer than `datagram` may be one from
+    /// now on.
     pub(super) fn widen(&mut self, window: u16, datagram: u16) {
         self.window = self.window.max(window);
         self.takes_together = true;
-        let block_max = self.block_max().unwrap_or(0);
-        for waiting in self.entries.range_mut(usize::from(self.started)..) {
-            let length = waiting.length as usize;
-            waiting.is_block |= length > datagram.into() && length <= block_max;
+        for index in self.started()..self.entries.len() {
+            let Entry { way, length, .. } = self.entries[index];
+            self.entries[index].way = self.way(length, way == Way::Block, datagram);
+        }
+    }
+
+    /// How a message of this length goes. `is_block`: as a block.
+    fn way(&self, length: u32, is_block: bool, datagram: u16) -> Way {
+        match &self.blocks {
+            Some(_) if is_block => Way::Block,
+            Some(blocks) if self.takes_together => match length {
+                _ if length <= datagram.into() || length > blocks.bytes_max => Way::Packet,
+                _ => Way::Either,
+            },
+            _ => Way::Packet,
         }
     }
 
@@ -128,26 +157,23 @@ impl Outbox {
         self.blocks.map(|blocks| blocks.bytes_max as usize)
     }
 
-    /// The peer takes a block of this length, and others beside it.
-    pub(super) fn takes_beside_others(&self, length: usize) -> bool {
-        self.takes_together && self.block_max().is_some_and(|max| length <= max)
-    }
-
     /// Whether a message of any legal size may be added: the peer would take it, and less than so many
     /// bytes wait.
     pub(super) fn has_room(&self, bytes_max: usize) -> bool {
         self.entries.len() < self.window.into() && self.bytes.len() < bytes_max
     }
 
-    /// Adds a message: as a block if it should be one, and if there are any.
-    pub(super) fn push(&mut self, now: Timestamp, payload: &[u8], is_block: bool) {
+    /// Adds a message: as a block if it should be one and there are any, and one that is longer than
+    /// `datagram` if the peer takes several.
+    pub(super) fn push(&mut self, now: Timestamp, payload: &[u8], is_block: bool, datagram: u16) {
+        let length = payload.len() as u32;
         self.entries.push_back(Entry {
             start: self.bytes_start + self.bytes.len() as u64,
-            length: payload.len() as u32,
+            length,
             in_flight: 0,
             sends: 0,
             acked: false,
-            is_block: is_block && self.blocks.is_some(),
+            way: self.way(length, is_block, datagram),
             first_packet: 0,
             carried: 0,
             pushed_at: now,
@@ -214,7 +240,7 @@ impl Outbox {
 
     /// A block stands at the front.
     fn is_front_block(&self) -> bool {
-        self.entries.front().is_some_and(|entry| entry.is_block)
+        self.entries.front().is_some_and(Entry::is_block)
     }
 
     /// What goes next for the first time is longer than this.
@@ -235,9 +261,9 @@ impl Outbox {
             return self.is_front_block();
         }
         let fresh = self.entries.get(self.started());
-        let block = match self.under_way.first_due() {
+        let block = match self.under_way.as_ref().and_then(|them| them.first_due()) {
             Some(id) => self.index(id),
-            None if fresh.is_some_and(|entry| entry.is_block) => self.started(),
+            None if fresh.is_some_and(|entry| self.goes_as_block(entry)) => self.started(),
             None => return false,
         };
         // Oldest first: what is not delivered yet may not be acknowledged yet, and so be lost for ever.
@@ -248,18 +274,34 @@ impl Outbox {
     /// `is_probe`: one that is under way goes again.
     pub(super) fn next_fragment(&mut self, is_probe: bool) -> Option<(u16, u16, u16, usize)> {
         let size = u32::from(self.blocks?.fragment);
+        let has_fresh = self.has_fresh();
+        let under_way = self.under_way.get_or_insert_default();
         if is_probe {
-            self.under_way.probe();
+            under_way.probe();
         }
-        if !self.under_way.is_due() && self.has_fresh() {
-            let length = self.entries[self.started()].length;
+        if !under_way.is_due() && has_fresh {
+            let length = self.entries[usize::from(self.started)].length;
             let id = self.base.wrapping_add(self.started);
-            self.under_way.begin(id, length.div_ceil(size) as u16);
+            under_way.begin(id, length.div_ceil(size) as u16);
         }
-        let (id, index, count) = self.under_way.next_due()?;
+        let (id, index, count) = under_way.next_due()?;
         let from = u32::from(index) * size;
         let bytes = self.get(id)?.length.saturating_sub(from).min(size);
         Some((id, index, count, bytes as usize))
+    }
+
+    /// A message that was never sent is a block if it goes now.
+    pub(super) fn goes_as_block(&self, fresh: &Entry) -> bool {
+        match (fresh.way, &self.blocks) {
+            (Way::Either, Some(blocks)) => self.may_begin(fresh.length, blocks),
+            (way, _) => way == Way::Block,
+        }
+    }
+
+    /// A block of this length may go beside those under way.
+    fn may_begin(&self, length: u32, blocks: &Blocks) -> bool {
+        let under_way = self.under_way.as_ref();
+        under_way.is_none_or(|them| them.take(length, blocks))
     }
 
     /// Something was never sent and may be.
@@ -270,16 +312,17 @@ impl Outbox {
         };
         match &self.blocks {
             Some(blocks) if self.takes_together => {
-                !entry.is_block || self.under_way.take(entry.length, blocks)
+                !entry.is_block() || self.may_begin(entry.length, blocks)
             }
             // A block goes alone: nothing before it is without acknowledgement, nothing after it leaves.
-            _ => next == 0 || !(entry.is_block || self.is_front_block()),
+            _ => next == 0 || !(entry.is_block() || self.is_front_block()),
         }
     }
 
     /// Something may leave.
     pub(super) fn is_due(&self) -> bool {
-        self.first_due() < self.started() || self.under_way.is_due() || self.has_fresh()
+        let fragments = self.under_way.as_ref().is_some_and(|them| them.is_due());
+        self.first_due() < self.started() || fragments || self.has_fresh()
     }
 
     /// Bytes never sent, blocks included.
@@ -329,10 +372,15 @@ impl Outbox {
 
     /// The message went out in packet `number`.
     pub(super) fn on_sent(&mut self, id: u16, number: u64) {
+        self.on_sent_as(Way::Packet, id, number);
+    }
+
+    fn on_sent_as(&mut self, way: Way, id: u16, number: u64) {
         let index = self.index(id);
         let Some(entry) = self.entries.get_mut(index) else {
             return;
         };
+        entry.way = way;
         // Carriers too far back to be noted are too old to hope for.
         if entry.in_flight == 0 || number - entry.first_packet >= 64 {
             entry.first_packet = number;
@@ -358,9 +406,11 @@ impl Outbox {
     /// A fragment of the block `id` went out in packet `number`; of the message, that is as good as sent.
     pub(super) fn on_fragment_sent(&mut self, id: u16, fragment: u16, number: u64) {
         if self.get(id).is_some_and(|entry| entry.sends == 0) {
-            self.on_sent(id, number);
+            self.on_sent_as(Way::Block, id, number);
         }
-        self.under_way.on_sent(id, fragment);
+        if let Some(under_way) = &mut self.under_way {
+            under_way.on_sent(id, fragment);
+        }
     }
 
     /// A packet that carried the message, or this fragment of it, will not arrive.
@@ -369,8 +419,10 @@ impl Outbox {
         let Some(entry) = self.entries.get_mut(index) else {
             return;
         };
-        if entry.is_block {
-            self.under_way.on_lost(id, fragment);
+        if entry.is_block() {
+            if let Some(under_way) = &mut self.under_way {
+                under_way.on_lost(id, fragment);
+            }
         } else if !entry.acked && entry.in_flight > 0 {
             entry.in_flight -= 1;
             if entry.in_flight == 0 && index < self.first_due() {
@@ -388,8 +440,11 @@ impl Outbox {
         if entry.acked || entry.sends == 0 {
             return false;
         }
-        if entry.is_block && !self.under_way.on_acked(id, fragment) {
-            return false;
+        if entry.is_block() {
+            let under_way = self.under_way.as_mut();
+            if !under_way.is_some_and(|them| them.on_acked(id, fragment)) {
+                return false;
+            }
         }
         entry.acked = true;
         self.on_not_due(id);
@@ -417,6 +472,7 @@ impl Outbox {
     pub(super) fn give_back(&mut self) {
         self.bytes_most.give_back(&mut self.bytes, 4096);
         self.entries_most.give_back(&mut self.entries, 32);
+        self.under_way.take_if(|them| them.is_empty());
     }
 
     /// Nothing will be sent any more.
@@ -452,7 +508,7 @@ mod tests {
         for _ in 0..100_000 {
             let id = outbox.base().wrapping_add(random.below(64) as u16);
             match random.below(8) {
-                0 if outbox.has_room(usize::MAX) => outbox.push(Timestamp::ZERO, b"x", false),
+                0 if outbox.has_room(usize::MAX) => outbox.push(Timestamp::ZERO, b"x", false, 1000),
                 0..3 => {
                     number += 1;
                     let next = outbox.base().wrapping_add(outbox.first_due() as u16);

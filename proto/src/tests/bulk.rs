@@ -245,7 +245,7 @@ fn long_messages_lose_no_more_than_short_ones() {
             let ours = yojimbo::Params::default().with_path_mtu(1_500, true);
             let (before, after, carried) = measured(ours, size, link, 43);
             let lost = (after.lost - before.lost) as f64 / (after.offered - before.offered) as f64;
-            assert!(lost > 0.02, "{lost:.3} lost");
+            assert!(lost > 0.01, "{lost:.3} lost");
             assert!(carried > least, "{size} bytes: {carried:.2} of {link:?}");
         }
     }

@@ -25,7 +25,7 @@ pub(super) const EARLY_BYTES_MAX: usize = 2560 * 1024;
 pub(super) const EARLY_BYTES_RESERVE: usize = 32 * 1024;
 /// Bytes that blocks in assembly may grow to. One block is always allowed. A block is counted in
 /// full from its first fragment, so that no two of them can starve each other half-way.
-pub const BLOCK_BYTES_MAX: usize = 1024 * 1024;
+pub const BLOCK_BYTES_MAX: usize = 2 * 1024 * 1024;
 
 /// The receiving end of all channels.
 #[derive(Debug)]
