@@ -251,6 +251,33 @@ fn long_messages_lose_no_more_than_short_ones() {
     }
 }
 
+/// A packet of seven datagrams arrives one time in twelve where three in ten are lost, and what follows it
+/// waits: for longer than a session waits for a gap.
+#[test]
+fn three_in_ten_lost_end_no_session() {
+    let link = Conditions {
+        delay: Duration::from_millis(5),
+        loss: 0.3,
+        mtu: 1_500,
+        ..Conditions::default()
+    };
+    let up = Traffic {
+        messages: 300,
+        sizes: 1_000..=7_000,
+        burst: 64,
+        every: Duration::from_millis(1),
+        ..Traffic::default()
+    };
+    for seed in 0..3 {
+        let ours = yojimbo::Params::default().with_path_mtu(1_500, true);
+        let mut game = Game::new(Rules::Yojimbo(Arc::new(ours)), seed);
+        let mut scenario = Scenario::new(&mut game, 1, link, &up, &Traffic::silent());
+        scenario.deliver_all_within(Duration::from_secs(60));
+        let stats = scenario.client_stats(0);
+        assert!(stats.packets_lost > stats.packets_sent / 5, "{stats:?}");
+    }
+}
+
 /// Acknowledgements reach 32 packets back, and what a link holds back for 10 ms is passed by three times as
 /// many. It arrived, and who takes it for lost sends a third of everything twice.
 #[test]
