@@ -171,7 +171,7 @@ typedef struct tidegate_stats {
   uint64_t packets_lost;
   // Messages put into packets, each counted once.
   uint64_t messages_sent;
-  // Reliable messages put into a packet again after a loss.
+  // Reliable messages, and fragments of long ones, put into a packet again after a loss.
   uint64_t messages_resent;
   // Messages taken from the server.
   uint64_t messages_received;

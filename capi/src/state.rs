@@ -35,7 +35,7 @@ pub struct Stats {
     pub packets_lost: u64,
     /// Messages put into packets, each counted once.
     pub messages_sent: u64,
-    /// Reliable messages put into a packet again after a loss.
+    /// Reliable messages, and fragments of long ones, put into a packet again after a loss.
     pub messages_resent: u64,
     /// Messages taken from the server.
     pub messages_received: u64,

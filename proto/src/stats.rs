@@ -32,7 +32,7 @@ pub struct Stats {
     pub messages_sent_reliable: u64,
     /// Messages first put into a packet, unreliable channels.
     pub messages_sent_unreliable: u64,
-    /// Reliable messages put into a packet again after a loss.
+    /// Reliable messages, and fragments of long ones, put into a packet again after a loss.
     pub messages_resent: u64,
     /// Reliable messages put into a packet again before any loss was known.
     pub messages_repeated: u64,

@@ -385,7 +385,7 @@ pub const FAMILIES: &[Family] = &[
         name: "tidegate_messages_resent_total",
         kind: Counter,
         labels: &["listener", "why"],
-        help: "Reliable messages put into a packet again: after a loss, or ahead of one.",
+        help: "Reliable messages, and fragments of long ones, put into a packet again: after a loss, or ahead of one.",
         read: |source, out| {
             each_listener_by(source, out, &["loss", "ahead"], |c| {
                 [c.sessions.messages_resent, c.sessions.messages_repeated]

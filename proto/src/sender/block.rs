@@ -141,8 +141,10 @@ impl BlocksUnderWay {
         }
     }
 
-    pub(super) fn on_sent(&mut self, id: u16, fragment: u16) {
-        self.change(id, fragment, State::InFlight);
+    /// True if it went before.
+    pub(super) fn on_sent(&mut self, id: u16, fragment: u16) -> bool {
+        let changed = self.change(id, fragment, State::InFlight);
+        changed.is_some_and(|(_, before)| before != State::Unsent)
     }
 
     pub(super) fn on_lost(&mut self, id: u16, fragment: u16) {
@@ -151,7 +153,7 @@ impl BlocksUnderWay {
 
     /// True if the peer has every fragment since now; the block is under way no longer.
     pub(super) fn on_acked(&mut self, id: u16, fragment: u16) -> bool {
-        let Some(index) = self.change(id, fragment, State::Acked) else {
+        let Some((index, _)) = self.change(id, fragment, State::Acked) else {
             return false;
         };
         let block = &self.blocks[index];
@@ -167,9 +169,9 @@ impl BlocksUnderWay {
         true
     }
 
-    /// The block's place, if that changed a fragment of it: what the peer has, it keeps, and what is lost
-    /// was under way.
-    fn change(&mut self, id: u16, fragment: u16, to: State) -> Option<usize> {
+    /// The block's place and what the fragment was, if that changed it: what the peer has, it keeps, and
+    /// what is lost was under way.
+    fn change(&mut self, id: u16, fragment: u16, to: State) -> Option<(usize, State)> {
         let index = self.index(id)?;
         let block = &mut self.blocks[index];
         if fragment >= block.count {
@@ -197,7 +199,7 @@ impl BlocksUnderWay {
             }
             _ => {}
         }
-        Some(index)
+        Some((index, from))
     }
 
     fn index(&self, id: u16) -> Option<usize> {

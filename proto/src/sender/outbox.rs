@@ -404,13 +404,13 @@ impl Outbox {
     }
 
     /// A fragment of the block `id` went out in packet `number`; of the message, that is as good as sent.
-    pub(super) fn on_fragment_sent(&mut self, id: u16, fragment: u16, number: u64) {
+    /// True if the fragment went before.
+    pub(super) fn on_fragment_sent(&mut self, id: u16, fragment: u16, number: u64) -> bool {
         if self.get(id).is_some_and(|entry| entry.sends == 0) {
             self.on_sent_as(Way::Block, id, number);
         }
-        if let Some(under_way) = &mut self.under_way {
-            under_way.on_sent(id, fragment);
-        }
+        let under_way = self.under_way.as_mut();
+        under_way.is_some_and(|them| them.on_sent(id, fragment))
     }
 
     /// A packet that carried the message, or this fragment of it, will not arrive.

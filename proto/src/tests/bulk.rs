@@ -275,6 +275,7 @@ fn three_in_ten_lost_end_no_session() {
         scenario.deliver_all_within(Duration::from_secs(60));
         let stats = scenario.client_stats(0);
         assert!(stats.packets_lost > stats.packets_sent / 5, "{stats:?}");
+        assert!(stats.messages_resent > 300, "{stats:?}");
     }
 }
 
