@@ -287,7 +287,7 @@ pub(crate) const ROWS: &[Row] = &[
             },
             Panel {
                 title: "Messages sent again",
-                about: "Over messages sent. \"ahead\" is redundancy spent before any loss is known.",
+                about: "Over messages sent. \"ahead\" is redundancy spent before any loss is known; \"loss\" counts each fragment of a long message, so it can pass 100 %.",
                 unit: "percentunit",
                 look: Lines,
                 queries: &[(
