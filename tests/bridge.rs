@@ -16,9 +16,10 @@ use support::lossy::{Lossy, bad_network};
 use support::program::{Place, Program};
 use support::{echo_server, wait_until};
 use tidegate_proto::sim::{Conditions, Random};
+use tidegate_proto::yojimbo::netcode::gcm;
 
 struct Bridge {
-    _serve: Program,
+    serve: Program,
     connect: Program,
     lossy: Lossy,
 }
@@ -46,7 +47,7 @@ impl Bridge {
         }
         let connect = place.start(&arguments);
         Self {
-            _serve: serve,
+            serve,
             connect,
             lossy,
         }
@@ -106,7 +107,8 @@ fn a_raw_stream_survives_loss_over_yojimbo() {
     bytes_survive("yojimbo", "raw", &random_bytes(1, 400_000));
 }
 
-/// Many bytes, so that both ends find out what the path takes: an Ethernet's 1500 bytes, and not more.
+/// Many bytes, so that both ends find out what the path takes: an Ethernet's 1500 bytes, and not more. And,
+/// where the processor has the instructions, another cipher.
 #[test]
 fn a_fast_stream_fills_the_datagrams_that_the_path_takes() {
     let place = Place::new("bridge-mtu");
@@ -126,6 +128,11 @@ fn a_fast_stream_fills_the_datagrams_that_the_path_takes() {
     assert!(payload > 1_000, "{payload} bytes a datagram: {done:?}");
     let full = 2 * bytes.len() as u64 / 1_407;
     assert!(done.delivered < full * 5 / 4, "{done:?}, {full} full ones");
+    let cipher = format!("\"aes_gcm\":{}", gcm::has_instructions());
+    for end in [&mut bridge.connect, &mut bridge.serve] {
+        let said = end.wait_for("session_end");
+        assert!(said.contains(&cipher), "{said}");
+    }
 }
 
 #[test]
@@ -195,7 +202,7 @@ fn a_drain_ends_in_order() {
     let mut back = [0; 5];
     stream.read_exact(&mut back).unwrap();
     let Bridge {
-        _serve: mut serve,
+        mut serve,
         mut connect,
         ..
     } = bridge;

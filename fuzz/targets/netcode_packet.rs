@@ -1,11 +1,15 @@
 // An encrypted netcode packet: arbitrary bytes in front of the tag, and arbitrary contents behind it.
 
 use tidegate_proto::yojimbo::netcode::Key;
-use tidegate_proto::yojimbo::netcode::packet::{self, Packet, Role};
+use tidegate_proto::yojimbo::netcode::packet::{self, Beyond, Packet, Role};
 use tidegate_proto::yojimbo::netcode::wire::{Kind, Prefix, Sizes};
+
+/// Of packets, the second cipher's too.
+const KINDS: [u8; 8] = [0, 1, 2, 3, 4, 5, 6, 15];
 
 pub fn run(data: &[u8]) {
     let key = Key::new([7; 32]);
+    let mut beyond = Beyond::new(Sizes::STANDARD, true);
     if let Ok(prefix) = Prefix::parse(data) {
         let shortest = Prefix::new(prefix.kind, prefix.sequence);
         assert!(shortest.size() <= prefix.size());
@@ -19,7 +23,7 @@ pub fn run(data: &[u8]) {
     }
     for role in [Role::Server, Role::Client] {
         assert!(
-            packet::open(role, &key, 1, Sizes::STANDARD, None, &mut data.to_vec()).is_err(),
+            packet::open(role, &key, 1, &mut beyond, None, &mut data.to_vec()).is_err(),
             "not sealed by us"
         );
     }
@@ -27,7 +31,7 @@ pub fn run(data: &[u8]) {
     let Some((head, plain)) = data.split_first_chunk::<9>() else {
         return;
     };
-    let Some(kind) = Kind::from_number(head[0] % 7).filter(|kind| *kind != Kind::Request) else {
+    let Some(kind) = Kind::from_number(KINDS[usize::from(head[0]) % KINDS.len()]).filter(|kind| *kind != Kind::Request) else {
         return;
     };
     let sequence = u64::from_le_bytes([
@@ -40,7 +44,7 @@ pub fn run(data: &[u8]) {
     } else {
         Role::Client
     };
-    match packet::open(role, &key, 1, Sizes::STANDARD, None, &mut sealed) {
+    match packet::open(role, &key, 1, &mut beyond, None, &mut sealed) {
         Ok(Packet::Payload {
             sequence: number,
             bytes,
@@ -70,8 +74,10 @@ pub fn seeds() -> Vec<Vec<u8>> {
         with(3, 308),
         with(4, 8),
         with(5, 1200),
+        with(7, 1200),
         head(6),
         [vec![0x15, 3], vec![0; 40]].concat(),
+        [vec![0x1f, 3], vec![0; 40]].concat(),
         [vec![0x86, 1, 2, 3, 4, 5, 6, 7, 0x80], vec![0; 16]].concat(),
     ]
 }

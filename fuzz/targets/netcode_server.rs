@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use tidegate_proto::time::Now;
-use tidegate_proto::yojimbo::netcode::packet::{self, Packet, Role};
-use tidegate_proto::yojimbo::netcode::wire::{Kind, Sizes};
+use tidegate_proto::yojimbo::netcode::packet::{self, Beyond, Packet, Role};
+use tidegate_proto::yojimbo::netcode::wire::Kind;
 use tidegate_proto::yojimbo::netcode::{
     ConnectToken, Handshake, Key, Link, Mint, Outcome, Params, PrivateToken, Received, Roster,
     RosterParams, Seat, UserData,
@@ -196,7 +196,7 @@ impl World {
     fn remember(&mut self, token: u8, reply: &mut [u8]) {
         assert_eq!(reply.len(), 333);
         let key = &self.tokens[usize::from(token)].server_to_client;
-        let Ok(Packet::Challenge(proof)) = packet::open(Role::Client, key, 1, Sizes::STANDARD, None, reply) else {
+        let Ok(Packet::Challenge(proof)) = packet::open(Role::Client, key, 1, &mut Beyond::default(), None, reply) else {
             panic!("a challenge for another token");
         };
         self.challenges

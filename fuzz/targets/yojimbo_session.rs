@@ -23,6 +23,8 @@ struct Fuzzed {
     closed: bool,
     /// Bytes that our side may still say: they are held, and no input of a few bytes pays for them.
     to_say: usize,
+    /// The cipher of the peer's payloads.
+    payload: Kind,
     /// Bytes of the longest datagram there may be.
     datagram_max: usize,
 }
@@ -48,10 +50,11 @@ impl Fuzzed {
             inbox_marks: (4096, 1024),
             ..Params::default()
         };
-        // Half of them take and send datagrams beyond the standard, some without having heard one.
+        // Half of them take and send datagrams and a cipher beyond the standard, some without having
+        // heard such a datagram.
         let params = match config & 2 {
             0 => params,
-            _ => params.with_path_mtu(9_000, config & 4 != 0),
+            _ => params.with_path_mtu(9_000, config & 4 != 0).with_second_cipher(true),
         };
         let now = Now {
             mono: Timestamp::from_millis(1000),
@@ -70,6 +73,7 @@ impl Fuzzed {
             ours: 0,
             closed: false,
             to_say: 20_000,
+            payload: [Kind::Payload, Kind::GcmPayload][usize::from(config >> 3 & 1)],
             datagram_max: if config & 2 == 0 { 1273 } else { 8226 },
         }
     }
@@ -88,10 +92,10 @@ impl Fuzzed {
                 };
                 header.emit(&mut payload);
                 payload.extend_from_slice(argument);
-                self.receive(Kind::Payload, &payload);
+                self.receive(self.payload, &payload);
             }
             // Headers and fragments are the input too.
-            2 => self.receive(Kind::Payload, &argument.repeat(1 + 16 * usize::from(op >> 6))),
+            2 => self.receive(self.payload, &argument.repeat(1 + 16 * usize::from(op >> 6))),
             3 => {
                 let kinds = [
                     Kind::KeepAlive,
@@ -147,7 +151,7 @@ impl Fuzzed {
             assert!(length <= self.datagram_max, "{length} bytes in one datagram");
             assert!(self.session.reveal(Way::ToPeer, &out, &mut clear));
             if let Ok(prefix) = Prefix::parse(&out)
-                && prefix.kind == Kind::Payload
+                && matches!(prefix.kind, Kind::Payload | Kind::GcmPayload)
                 && let [0 | 2.., low, high, ..] = clear[prefix.size()..]
                 && clear[prefix.size()] & 1 == 0
             {
@@ -178,6 +182,9 @@ pub fn seeds() -> Vec<Vec<u8>> {
             1, 0x75, 250, 9, 9, 9, 9, 0x75, 8, 1, 2, 3, 4, 5, 6, 7, 8, 7, 50, 7, 50, 64, 255, 0,
             72, 255, 0, 88, 255, 0, 15, 255, 0x83, 0,
         ],
+        // The same under the second cipher, from who takes it and from who does not.
+        vec![14, 0, 64, 16, 0, 0x11, 0, 0, 0x40, 2, 0, 0x13, 0xbc, 0x80, 0x48, 0x82, 0x10, 5, 250, 9, 9],
+        vec![8, 0, 64, 16, 0, 0x11, 0, 0, 0x40, 2, 0, 0x13, 0xbc, 0x80, 0x48, 0x82, 0x10, 5, 250, 9, 9],
         // First fragments of ever new packets, and a stranger's noise.
         vec![
             0, 2, 12, 1, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 2, 12, 1, 1, 0, 0, 3, 0, 1, 0, 0, 0, 0,

@@ -66,6 +66,8 @@ pub struct Stats {
     pub in_bad_mode: bool,
     /// Now: bytes of the longest datagram that bulk goes in.
     pub datagram_bytes: u16,
+    /// Now: what it is sent goes under the second cipher (docs/wire/netcode.md, section 13).
+    pub second_cipher: bool,
     /// Now: reliable messages queued or unacknowledged.
     pub outbox_messages: u32,
     /// Now: their bytes.
@@ -125,6 +127,7 @@ impl Stats {
             loss: _,
             in_bad_mode: _,
             datagram_bytes: _,
+            second_cipher: _,
             outbox_messages: _,
             outbox_bytes: _,
             assembly_bytes: _,

@@ -32,6 +32,8 @@ pub struct PeerView {
     pub bytes_sent: u64,
     /// Longest datagram that bulk to it goes in.
     pub datagram_bytes: u16,
+    /// It is sent packets under AES-256-GCM.
+    pub aes_gcm: bool,
     pub to_backend_bytes: u64,
     pub to_peer_bytes: u64,
 }
@@ -95,6 +97,7 @@ impl Listener {
             bytes_received: stats.message_bytes_received,
             bytes_sent: stats.message_bytes_sent,
             datagram_bytes: stats.datagram_bytes,
+            aes_gcm: stats.second_cipher,
             to_backend_bytes: inbox as u64,
             to_peer_bytes: u64::from(stats.outbox_bytes),
         }

@@ -177,6 +177,7 @@ impl Peer {
             rtt_ms = stats.rtt.as_secs_f32() * 1e3,
             rtt_min_ms = stats.rtt_min.as_secs_f32() * 1e3,
             datagram_bytes = stats.datagram_bytes,
+            aes_gcm = stats.second_cipher,
             bad_mode = stats.mode_to_bad,
         );
     }

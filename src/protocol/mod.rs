@@ -29,7 +29,8 @@ pub fn replayed(listener: &config::Listener, origin: Origin, now: Now) -> Box<dy
     let queues = Queues::of_listener(listener);
     match &listener.protocol {
         Protocol::Yojimbo(own) => {
-            let params = listener_params(listener, own, queues);
+            // Whatever the processor here: the one that it was recorded on had its reasons.
+            let params = listener_params(listener, own, queues).with_second_cipher(true);
             Box::new(yojimbo::Session::replayed(now, Arc::new(params), origin))
         }
         Protocol::Gaffer(own) => {

@@ -1,7 +1,8 @@
-//! How long the datagrams of one session are: the wire's own for messages, and for bulk what the path and
-//! the peer were found to take.
+//! How long the datagrams of one session are, and under which cipher: the wire's own for messages, and for
+//! bulk what the path and the peer were found to take.
 
 use super::path_mtu::PathMtu;
+use super::second_cipher::SecondCipher;
 use super::*;
 
 /// What is known of datagrams that not every path takes.
@@ -10,9 +11,16 @@ pub(super) struct Datagrams {
     /// The peer takes them, or may be asked whether it does.
     are_taken: bool,
     /// From the first time that they would have helped.
-    search: Option<Box<PathMtu>>,
+    search: Option<Box<Search>>,
     /// Datagrams of the peer that were as full as they get, one soon after the other.
     full_heard: u8,
+}
+
+/// What is asked by packets of padding.
+#[derive(Debug)]
+struct Search {
+    mtu: PathMtu,
+    cipher: SecondCipher,
 }
 
 impl Datagrams {
@@ -27,28 +35,37 @@ impl Datagrams {
     /// Packet `number` was acknowledged; whether it was a probe.
     pub(super) fn on_probe_acked(&mut self, now: Timestamp, number: u64) -> bool {
         let search = self.search.as_mut();
-        search.is_some_and(|search| search.on_probe_acked(now, number))
+        search.is_some_and(|search| {
+            search.mtu.on_probe_acked(now, number) || search.cipher.on_probe_acked(number)
+        })
+    }
+
+    /// The peer opened a packet under the wire's second cipher.
+    pub(super) fn is_second_cipher_taken(&self) -> bool {
+        let search = self.search.as_ref();
+        search.is_some_and(|search| search.cipher.is_taken())
     }
 
     pub(super) fn on_large_acked(&mut self, number: u64) {
         if let Some(search) = &mut self.search {
-            search.on_large_acked(number);
+            search.mtu.on_large_acked(number);
         }
     }
 
     pub(super) fn on_large_lost(&mut self, now: Timestamp, number: u64) {
         if let Some(search) = &mut self.search {
-            search.on_large_lost(now, number);
+            search.mtu.on_large_lost(now, number);
         }
     }
 
     /// The search, from now on if there was none and if there is anything to look for.
-    fn search(&mut self, params: &Params, framing: &Framing) -> Option<&mut PathMtu> {
+    fn search(&mut self, params: &Params, framing: &Framing) -> Option<&mut Search> {
         if self.search.is_none() {
             let max = params.mtu_payload_max.min(framing.packet);
-            let search = PathMtu::new(framing.datagram, max, framing.datagram_overhead);
-            self.are_taken = search.is_some();
-            self.search = search.map(Box::new);
+            let mtu = PathMtu::new(framing.datagram, max, framing.datagram_overhead);
+            self.are_taken = mtu.is_some();
+            let cipher = SecondCipher::default();
+            self.search = mtu.map(|mtu| Box::new(Search { mtu, cipher }));
         }
         self.search.as_deref_mut()
     }
@@ -70,7 +87,7 @@ impl Sender {
     /// The largest payload that is known to arrive in one datagram, and that leaves soon at this rate.
     pub fn datagram(&self) -> u16 {
         match &self.datagrams.search {
-            Some(search) => search.payload(self.soon_gone()),
+            Some(search) => search.mtu.payload(self.soon_gone()),
             None => self.framing.datagram,
         }
     }
@@ -82,10 +99,15 @@ impl Sender {
         (rate * DATAGRAM_TIME.as_secs_f64()) as u16
     }
 
+    /// Whether what is planned leaves under the wire's second cipher: the peer opens it, or is asked.
+    pub fn uses_second_cipher(&self) -> bool {
+        self.plan.asks_cipher || self.datagrams.is_second_cipher_taken()
+    }
+
     /// Whether a packet of padding leaves now, to find out if larger datagrams arrive: it does while so
     /// much waits that they would help, or while so much comes from a peer that may not try them before
-    /// it heard one.
-    pub(super) fn plan_mtu_probe(&mut self, now: Timestamp) -> bool {
+    /// it heard one. Or to find out if such a peer knows the second cipher.
+    pub(super) fn plan_probe_of_bulk(&mut self, now: Timestamp) -> bool {
         if !self.datagrams.are_taken || self.pace.bulk_rate(&self.params).is_none() {
             return false;
         }
@@ -103,13 +125,23 @@ impl Sender {
             return false;
         };
         let patience = self.answer_time();
-        let search = self.datagrams.search(&self.params, &self.framing);
-        let Some(size) = search.and_then(|search| search.due(now, patience, limit)) else {
+        let Some(search) = self.datagrams.search(&self.params, &self.framing) else {
             return false;
         };
+        let size = search.mtu.due(now, patience, limit);
+        // One question at a time, and this one to who has answered the other.
+        let asks_cipher = size.is_none()
+            && self.params.second_cipher
+            && search.mtu.has_proof()
+            && search.cipher.is_due(now, patience);
+        if size.is_none() && !asks_cipher {
+            return false;
+        }
+        let size = size.unwrap_or(self.framing.datagram);
         self.plan.clear();
         self.plan.datagram = size;
         self.plan.padded_to = size;
+        self.plan.asks_cipher = asks_cipher;
         true
     }
 
@@ -144,8 +176,10 @@ impl Sender {
         let Some(search) = &mut self.datagrams.search else {
             return;
         };
-        if self.plan.is_mtu_probe() {
-            search.on_probe_sent(now, number);
+        if self.plan.asks_cipher {
+            search.cipher.on_probe_sent(now, number);
+        } else if self.plan.is_padding() {
+            search.mtu.on_probe_sent(now, number);
         } else if let Some(sent) = self.in_flight.get_mut(number) {
             let payload = wire_bytes.saturating_sub(self.framing.wire_overhead.into());
             let large = usize::from(self.framing.datagram) + 1..=self.plan.datagram.into();

@@ -40,7 +40,7 @@ impl Sender {
         // A probe goes although the path is full of what nobody answers: it asks why.
         let bulk_open = self.has_bulk_token() && (asks || !unanswered);
         let has_bulk = due.bulk && bulk_open;
-        if (has_bulk || owes) && !asks && self.plan_mtu_probe(now) {
+        if (has_bulk || owes) && !asks && self.plan_probe_of_bulk(now) {
             return true;
         }
         let repeats = self.is_early_probe_due(now);
@@ -189,7 +189,7 @@ impl Sender {
     /// the path's rate.
     fn file(&mut self, number: u64, leaving: Departure) -> bool {
         let is_told = !self.plan.is_empty() || self.in_flight.unsettled() > 0;
-        if self.plan.is_mtu_probe() || !is_told {
+        if self.plan.is_padding() || !is_told {
             return false;
         }
         let lanes = &self.lanes;
@@ -211,7 +211,7 @@ impl Sender {
     }
 
     fn spend_bulk(&mut self, now: Timestamp, wire_bytes: usize) {
-        if self.plan.is_mtu_probe() {
+        if self.plan.is_padding() {
             self.bulk_tokens.spend(wire_bytes as f64);
         } else if self.goes_by_bulk_rate() {
             self.bulk_packet = wire_bytes.min(usize::from(u16::MAX)) as u16;

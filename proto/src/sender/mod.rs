@@ -42,6 +42,7 @@ mod plan;
 mod probes;
 mod queueing;
 mod recovery;
+mod second_cipher;
 mod unreliable;
 
 use std::sync::Arc;
@@ -362,6 +363,7 @@ impl Sender {
         stats.rtt_min = self.rtt.min();
         stats.rtt_variation = known(self.rtt.variation());
         stats.datagram_bytes = self.datagram() + self.framing.datagram_overhead;
+        stats.second_cipher = self.datagrams.is_second_cipher_taken();
         let (mut messages, mut bytes) = (0, 0);
         for queue in &self.lanes {
             if let LaneQueue::Reliable(outbox) = queue {

@@ -105,6 +105,9 @@ pub struct Params {
     /// Larger datagrams are tried before one was heard from the peer. A peer that is not of our make may
     /// not take them; of one that sends them it is known.
     pub mtu_asks_first: bool,
+    /// The wire has a second cipher, faster than the one that all peers know: who takes larger datagrams is
+    /// asked whether it opens that.
+    pub second_cipher: bool,
     /// Messages under way on each lane, to a peer that was found to take larger datagrams; no less than
     /// what the lane's [`window`](Lane::Reliable::window) says.
     pub wide_window: u16,
@@ -148,7 +151,7 @@ impl Default for Params {
             penalty: Penalty::default(),
             bulk_start: 65_536.0,
             bulk_min: 8_192.0,
-            bulk_max: 1_073_741_824.0,
+            bulk_max: 4_294_967_296.0,
             bulk_burst: 3_000.0,
             bulk_cut: 0.7,
             bulk_return: 0.85,
@@ -156,6 +159,7 @@ impl Default for Params {
             bulk_growth: 0.003,
             mtu_payload_max: 0,
             mtu_asks_first: false,
+            second_cipher: false,
             wide_window: 0,
             inline_max: 7000,
             outbox_bytes_max: 2 << 20,

@@ -74,6 +74,11 @@ impl PathMtu {
         *fitting.unwrap_or(&self.sizes[0])
     }
 
+    /// Something larger than the base arrived, so the peer takes more than the wire's own.
+    pub(super) fn has_proof(&self) -> bool {
+        self.taken > 0
+    }
+
     /// The size to try now, if any, and if it is none above `limit`. A probe that was not acknowledged
     /// within `patience` is lost.
     pub(super) fn due(&mut self, now: Timestamp, patience: Duration, limit: u16) -> Option<u16> {
@@ -183,10 +188,10 @@ const DATAGRAMS: [u16; 3] = [1372, 1412, 1452];
 const ETHERNET: usize = 3;
 
 /// Probes of one size before it is given up (RFC 8899, section 5.1.2: MAX_PROBES).
-const PROBES: u8 = 3;
+pub(super) const PROBES: u8 = 3;
 
 /// A search that ended is begun again after this long (the same, section 5.1.1: PMTU_RAISE_TIMER).
-const AGAIN_AFTER: Duration = Duration::from_secs(600);
+pub(super) const AGAIN_AFTER: Duration = Duration::from_secs(600);
 
 /// Large packets in a row, none of them nor any after them acknowledged, that are a black hole.
 const LOST_IN_A_ROW: u8 = 4;

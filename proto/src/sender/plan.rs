@@ -17,8 +17,10 @@ pub struct Plan {
     /// A payload above this is split; up to it, it is one datagram.
     pub datagram: u16,
     /// Zeros up to this payload follow what the packet carries, which is nothing; 0 in all packets but
-    /// those that ask whether the path takes so much.
+    /// those that ask whether the path takes so much, or the peer another cipher.
     pub padded_to: u16,
+    /// It asks whether the peer opens the wire's second cipher, by being under it.
+    pub(super) asks_cipher: bool,
 }
 
 impl Plan {
@@ -27,8 +29,8 @@ impl Plan {
         self.messages.is_empty() && self.fragment.is_none()
     }
 
-    /// It asks whether the path takes so much.
-    pub(super) fn is_mtu_probe(&self) -> bool {
+    /// It asks whether the path takes so much, or the peer another cipher.
+    pub(super) fn is_padding(&self) -> bool {
         self.padded_to > 0
     }
 
@@ -39,6 +41,7 @@ impl Plan {
         self.is_bulk = false;
         self.datagram = 0;
         self.padded_to = 0;
+        self.asks_cipher = false;
     }
 }
 

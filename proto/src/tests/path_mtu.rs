@@ -11,6 +11,31 @@ use super::scenario::Scenario;
 use crate::session::AckPolicy;
 use crate::sim::{Conditions, Traffic, Way};
 use crate::yojimbo::Params;
+use crate::yojimbo::netcode::wire::Kind;
+
+/// The number of [`Kind::GcmPayload`] in the first byte of a packet.
+const GCM: u8 = Kind::GcmPayload as u8;
+
+/// Packets of one way: how many of them are payloads, and how many of those under the second cipher.
+#[derive(Clone, Default)]
+struct Ciphers(Rc<RefCell<(u64, u64)>>);
+
+impl Ciphers {
+    /// Of those that leave from now on.
+    fn watch(scenario: &mut Scenario, way: Way) -> Self {
+        let ciphers = Self::default();
+        let seen = ciphers.0.clone();
+        scenario.set_watch(Box::new(move |_, going, datagram: &[u8]| {
+            let kind = datagram[0] & 0x0f;
+            if going == way && (kind == Kind::Payload as u8 || kind == GCM) {
+                let (payloads, gcm) = &mut *seen.borrow_mut();
+                *payloads += 1;
+                *gcm += u64::from(kind == GCM);
+            }
+        }));
+        ciphers
+    }
+}
 
 /// Datagrams of one way, by length: how many carried something, roughly.
 #[derive(Clone, Default)]
@@ -51,6 +76,12 @@ impl Lengths {
 
 fn ours(asks_first: bool) -> Rules {
     Rules::Yojimbo(Arc::new(Params::default().with_path_mtu(9_000, asks_first)))
+}
+
+/// The same on a processor that makes AES-GCM the faster cipher, whatever it is here; or on one that does not.
+fn ours_with_cipher(asks_first: bool, has_instructions: bool) -> Rules {
+    let params = Params::default().with_path_mtu(9_000, asks_first);
+    Rules::Yojimbo(Arc::new(params.with_second_cipher(has_instructions)))
 }
 
 fn stock() -> Rules {
@@ -136,6 +167,55 @@ fn a_server_of_the_standard_is_asked_and_left_alone() {
     scenario.deliver_all_within(ALL);
     let asked = lengths.above(1_225);
     assert!((3..=9).contains(&asked), "{asked} probes");
+}
+
+/// Bulk goes under the second cipher, both ways, over a path that loses the question now and then.
+#[test]
+fn two_ends_that_have_the_instructions_change_the_cipher() {
+    for way in [Way::Up, Way::Down] {
+        let (bulk, silent) = (bulk(200_000), Traffic::silent());
+        let (up, down) = match way {
+            Way::Up => (&bulk, &silent),
+            Way::Down => (&silent, &bulk),
+        };
+        let lossy = Conditions {
+            loss: 0.03,
+            ..path(1_500)
+        };
+        let mut game = game(ours_with_cipher(false, true), ours_with_cipher(true, true));
+        let mut scenario = Scenario::new(&mut game, 1, lossy, up, down);
+        let ciphers = Ciphers::watch(&mut scenario, way);
+        scenario.deliver_all_within(ALL);
+        let (payloads, gcm) = *ciphers.0.borrow();
+        assert!(
+            gcm > 1_000 && 4 * gcm > 3 * payloads,
+            "{way:?}: {gcm} of {payloads}"
+        );
+        let (up, down) = scenario.network();
+        assert!(up.lost > 20 && down.lost > 20, "{up:?} {down:?}");
+    }
+}
+
+/// An end without the instructions reads none of it, is asked three times, and gets everything as before.
+#[test]
+fn an_end_without_the_instructions_keeps_the_cipher() {
+    for (server, client) in [(true, false), (false, true)] {
+        let (up, silent) = (bulk(100_000), Traffic::silent());
+        let mut game = game(
+            ours_with_cipher(false, server),
+            ours_with_cipher(true, client),
+        );
+        let mut scenario = Scenario::new(&mut game, 1, path(1_500), &up, &silent);
+        let ciphers = Ciphers::watch(&mut scenario, Way::Up);
+        scenario.deliver_all_within(ALL);
+        let (payloads, gcm) = *ciphers.0.borrow();
+        assert!(payloads > 1_000, "{payloads}");
+        assert_eq!(
+            gcm,
+            if client { 3 } else { 0 },
+            "the client has it: {client}"
+        );
+    }
 }
 
 #[test]

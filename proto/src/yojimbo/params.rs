@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::channels::{BLOCK_BYTES_MAX, ChannelProfile, Delivery, Layout, Profile, WIDE_WINDOW};
+use super::netcode::gcm;
+use super::netcode::packet::Beyond;
 use super::netcode::wire::{Sizes, TAG_BYTES};
 use super::reliable::HEADER_BYTES_MAX;
 use crate::sender::{self, Blocks, Framing, Lane};
@@ -60,7 +62,8 @@ impl Params {
 
     /// Lets packets grow up to what an IP packet of `mtu` bytes holds, where path and peer take it; up to
     /// 1280, what every link of IPv6 takes, there is nothing to look for. `asks_first`: without a sign
-    /// that the peer takes more than the standard.
+    /// that the peer takes more than the standard. To such a peer goes the second cipher as well, where
+    /// the processor makes it the faster one.
     #[must_use]
     pub fn with_path_mtu(mut self, mtu: u16, asks_first: bool) -> Self {
         let packet = self.profile.limits().packet_bytes_max;
@@ -72,7 +75,18 @@ impl Params {
         sender.mtu_payload_max = payload as u16;
         sender.mtu_asks_first = asks_first;
         sender.wide_window = WIDE_WINDOW;
+        sender.second_cipher = payload > 0 && gcm::has_instructions();
         self.sender = Arc::new(sender);
+        self
+    }
+
+    /// Offers and takes the second cipher, or not, whatever the processor.
+    #[must_use]
+    pub fn with_second_cipher(mut self, second_cipher: bool) -> Self {
+        self.sender = Arc::new(sender::Params {
+            second_cipher,
+            ..sender::Params::clone(&self.sender)
+        });
         self
     }
 
@@ -98,8 +112,12 @@ impl Params {
         self.piece_bytes(base.max(self.sender.mtu_payload_max))
     }
 
-    /// What netcode packets of these sessions may be: the standard's sizes, or what larger packets need.
-    pub(super) fn sizes(&self) -> Sizes {
+    /// What netcode packets of these sessions may be: the standard's, or what larger packets need.
+    pub(super) fn beyond(&self) -> Beyond {
+        Beyond::new(self.sizes(), self.sender.second_cipher)
+    }
+
+    fn sizes(&self) -> Sizes {
         Sizes::with_payload(self.sender.mtu_payload_max + HEADER_BYTES_MAX as u16)
     }
 

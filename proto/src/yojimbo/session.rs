@@ -110,7 +110,7 @@ impl Session {
 
     fn new(now: Now, params: Arc<Params>, mut link: Link, phase: Phase, seed: u64) -> Self {
         let link_origin = link.origin();
-        link.set_sizes(params.sizes());
+        link.go_beyond(params.beyond());
         Self {
             link,
             phase,
@@ -230,7 +230,11 @@ impl Session {
         if self.link.preface(now, out) {
             return true;
         }
-        let sealing = self.link.begin(out);
+        let sealing = if self.outgoing.sender.uses_second_cipher() {
+            self.link.begin_gcm(out)
+        } else {
+            self.link.begin(out)
+        };
         self.outgoing.write(&self.params.profile, out);
         self.link.seal(now, out, sealing);
         self.outgoing.on_written(now);

@@ -10,9 +10,9 @@ use std::time::Duration;
 use serde_json::Value;
 use tidegate_proto::session::Reject;
 use tidegate_proto::time::{Now, Timestamp};
-use tidegate_proto::yojimbo::netcode::packet::{self, Packet, Role};
+use tidegate_proto::yojimbo::netcode::packet::{self, Beyond, Packet, Role};
 use tidegate_proto::yojimbo::netcode::replay::Replay;
-use tidegate_proto::yojimbo::netcode::wire::{self, Kind, Request, Sizes};
+use tidegate_proto::yojimbo::netcode::wire::{self, Kind, Request};
 use tidegate_proto::yojimbo::netcode::{
     Client, ClientState, ConnectToken, DISCONNECT_REPEATS, Handshake, Key, Link, Mint, Outcome,
     Params, PrivateToken, Received, Roster, RosterParams, Seat, TimeoutPolicy, UserData, challenge,
@@ -161,7 +161,7 @@ fn packets() {
             role,
             &key,
             protocol_id,
-            Sizes::STANDARD,
+            &mut Beyond::default(),
             None,
             &mut datagram,
         )
@@ -184,7 +184,7 @@ fn plain_of(case: &Value, kind: Kind) -> Vec<u8> {
             int(&case["max_clients"]) as u32,
         )
         .to_vec(),
-        Kind::Payload => bytes(&case["payload"]),
+        Kind::Payload | Kind::GcmPayload => bytes(&case["payload"]),
     }
 }
 
@@ -248,7 +248,7 @@ fn open_packet(role: Role, case: &Value, datagram: &mut [u8]) -> bool {
         role,
         &key(&case["key"]),
         protocol_id,
-        Sizes::STANDARD,
+        &mut Beyond::default(),
         None,
         datagram,
     )

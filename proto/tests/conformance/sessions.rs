@@ -8,9 +8,8 @@ use std::sync::Arc;
 use serde_json::Value;
 use tidegate_proto::inbox::Inbox;
 use tidegate_proto::yojimbo::channels::{self, ConnectionPacket, Profile};
-use tidegate_proto::yojimbo::netcode::packet::{Packet, open};
+use tidegate_proto::yojimbo::netcode::packet::{Beyond, Packet, open};
 use tidegate_proto::yojimbo::netcode::replay::Replay;
-use tidegate_proto::yojimbo::netcode::wire::Sizes;
 use tidegate_proto::yojimbo::netcode::{Key, Role};
 use tidegate_proto::yojimbo::reliable::{self, Arrival};
 use tidegate_proto::{Channel, Stats, Timestamp};
@@ -52,7 +51,7 @@ impl Direction {
             self.role,
             &self.key,
             self.protocol_id,
-            Sizes::STANDARD,
+            &mut Beyond::default(),
             replay,
             &mut datagram,
         );

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tidegate_proto::session::{Glance, Reject};
 use tidegate_proto::time::{Now, Timestamp};
-use tidegate_proto::yojimbo::netcode::packet::{self, Packet, Proof, Role};
-use tidegate_proto::yojimbo::netcode::wire::{Kind, Sizes};
+use tidegate_proto::yojimbo::netcode::packet::{self, Beyond, Packet, Proof, Role};
+use tidegate_proto::yojimbo::netcode::wire::Kind;
 use tidegate_proto::yojimbo::netcode::{
     Client, ClientState, ConnectToken, Key, Outcome, Params, Received, Roster, RosterParams,
     TimeoutPolicy,
@@ -206,7 +206,7 @@ fn a_challenge_belongs_to_its_token_its_address_and_its_handshake() {
             Role::Client,
             &token.server_to_client,
             PROTOCOL,
-            Sizes::STANDARD,
+            &mut Beyond::default(),
             None,
             &mut reply,
         );

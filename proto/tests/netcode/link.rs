@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tidegate_proto::session::Reject;
 use tidegate_proto::time::{Timestamp, Wake};
+use tidegate_proto::yojimbo::netcode::packet::Beyond;
 use tidegate_proto::yojimbo::netcode::wire::Sizes;
 use tidegate_proto::yojimbo::netcode::{Link, Received};
 
@@ -53,7 +54,7 @@ fn a_link_vouches_for_what_only_its_peer_can_have_sent_just_now() {
 fn payloads_are_as_long_as_the_sizes_say() {
     let (mut server, mut client) = pair();
     let link = &mut server.peers.get_mut(&address(HOME)).unwrap().link;
-    client.set_sizes(Sizes::with_payload(8_201));
+    client.go_beyond(Beyond::new(Sizes::with_payload(8_201), true));
     let sent =
         [1_200, 1_201, 1_283, 8_000].map(|length| seal(&mut client, at(200), &vec![7; length]));
     let takes =
@@ -61,7 +62,7 @@ fn payloads_are_as_long_as_the_sizes_say() {
     let taken = sent.each_ref().map(|datagram| takes(link, datagram));
     assert_eq!(taken, [true, false, false, false], "the standard");
 
-    link.set_sizes(Sizes::with_payload(8_000));
+    link.go_beyond(Beyond::new(Sizes::with_payload(8_000), true));
     for length in [1_201, 1_283, 8_000, 8_001, 8_201] {
         let datagram = seal(&mut client, at(220), &vec![7; length]);
         assert_eq!(link.vouches_for(&datagram), length <= 8_000, "{length}");

@@ -11,6 +11,7 @@
 use std::net::{SocketAddr, UdpSocket};
 
 use tidegate_proto::time::{Now, Timestamp};
+use tidegate_proto::yojimbo::netcode::packet::Beyond;
 use tidegate_proto::yojimbo::netcode::wire::Sizes;
 use tidegate_proto::yojimbo::netcode::{
     Client, ClientState, ConnectToken, DISCONNECT_REPEATS, Handshake, Key, Link, Mint, Outcome,
@@ -246,8 +247,8 @@ fn our_client_talks_to_an_official_server() {
     assert_eq!(server.client_user_data(0), Some(&USER_DATA));
     let mut link = client.into_link().unwrap();
 
-    // What only a peer of our make takes is nothing to theirs, whatever its length.
-    link.set_sizes(Sizes::with_payload(8_201));
+    // What only a peer of our make takes is nothing to theirs, whatever its length or cipher.
+    link.go_beyond(Beyond::new(Sizes::with_payload(8_201), true));
     let (mut up, mut down) = (0, 0);
     for n in 30..60 {
         let now = tick(n, &token);
@@ -255,6 +256,11 @@ fn our_client_talks_to_an_official_server() {
         socket
             .send_to(&seal(&mut link, now, &vec![0; beyond]), server.address())
             .unwrap();
+        let mut gcm = Vec::new();
+        let sealing = link.begin_gcm(&mut gcm);
+        gcm.extend_from_slice(&[n as u8; 1000]);
+        link.seal(now, &mut gcm, sealing);
+        socket.send_to(&gcm, server.address()).unwrap();
         socket
             .send_to(&seal(&mut link, now, &[n as u8; 1200]), server.address())
             .unwrap();

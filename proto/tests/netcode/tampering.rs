@@ -1,7 +1,7 @@
 //! Altered and forged packets: every single bit counts, and failure changes nothing.
 
 use tidegate_proto::session::Reject;
-use tidegate_proto::yojimbo::netcode::packet::{self, Role, keep_alive_bytes, proof_bytes};
+use tidegate_proto::yojimbo::netcode::packet::{self, Beyond, Role, keep_alive_bytes, proof_bytes};
 use tidegate_proto::yojimbo::netcode::wire::{Kind, Sizes};
 use tidegate_proto::yojimbo::netcode::{Key, Outcome};
 
@@ -20,24 +20,25 @@ fn every_single_bit_of_every_packet_is_protected() {
         (Role::Server, Kind::KeepAlive, &keep_alive),
         (Role::Server, Kind::Payload, &[9; 1200]),
         (Role::Client, Kind::Disconnect, &[]),
+        (Role::Client, Kind::GcmPayload, &[9; 1200]),
     ] {
+        let mut beyond = Beyond::new(Sizes::STANDARD, true);
         for sequence in [0, 0x0102, 1 << 63 | 5] {
             let mut datagram = Vec::new();
             packet::emit(&mut datagram, &key, PROTOCOL, kind, sequence, plain);
             let mut unchanged = datagram.clone();
-            let opened = packet::open(role, &key, PROTOCOL, Sizes::STANDARD, None, &mut unchanged);
+            let opened = packet::open(role, &key, PROTOCOL, &mut beyond, None, &mut unchanged);
             assert!(opened.is_ok(), "unchanged, it opens");
             for bit in 0..datagram.len() * 8 {
                 let mut changed = datagram.clone();
                 changed[bit / 8] ^= 1 << (bit % 8);
-                let opened =
-                    packet::open(role, &key, PROTOCOL, Sizes::STANDARD, None, &mut changed);
+                let opened = packet::open(role, &key, PROTOCOL, &mut beyond, None, &mut changed);
                 assert!(opened.is_err(), "{kind:?} {sequence}: bit {bit}");
             }
             for length in 0..datagram.len() {
                 let cut = &mut datagram.clone()[..length];
                 assert!(
-                    packet::open(role, &key, PROTOCOL, Sizes::STANDARD, None, cut).is_err(),
+                    packet::open(role, &key, PROTOCOL, &mut beyond, None, cut).is_err(),
                     "{length} bytes"
                 );
             }

@@ -1,8 +1,8 @@
 //! Whatever is written reads back, and reads only as it was written.
 
 use proptest::prelude::*;
-use tidegate_proto::yojimbo::netcode::packet::{self, Packet, Role};
-use tidegate_proto::yojimbo::netcode::wire::{Kind, Prefix, Request, Sizes, emit_request};
+use tidegate_proto::yojimbo::netcode::packet::{self, Beyond, Packet, Role};
+use tidegate_proto::yojimbo::netcode::wire::{Kind, Prefix, Request, emit_request};
 use tidegate_proto::yojimbo::netcode::{ConnectToken, Key};
 
 use crate::world::*;
@@ -32,7 +32,7 @@ proptest! {
         let mut datagram = Vec::new();
         packet::emit(&mut datagram, &key, PROTOCOL, Kind::Payload, sequence, &payload);
         let mut opened = datagram.clone();
-        let opened = packet::open(Role::Server, &key, PROTOCOL, Sizes::STANDARD, None, &mut opened).unwrap();
+        let opened = packet::open(Role::Server, &key, PROTOCOL, &mut Beyond::default(), None, &mut opened).unwrap();
         prop_assert_eq!(&opened, &Packet::Payload { sequence, bytes: &payload });
         let mut again = Vec::new();
         packet::emit(&mut again, &key, PROTOCOL, Kind::Payload, sequence, &payload);

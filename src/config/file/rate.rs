@@ -80,7 +80,7 @@ impl Default for Bulk {
             // Half a megabit until the path is known, never nothing, as much as the path has.
             start: Size::of("64KiB"),
             min: Size::of("8KiB"),
-            max: Size::of("1GiB"),
+            max: Size::of("4GiB"),
         }
     }
 }

@@ -91,6 +91,8 @@ impl Plan {
             return;
         }
         let params = yojimbo::Params::clone(params).with_path_mtu(9_000, coin(random));
+        // Whatever the processor: a seed is the same world everywhere.
+        let params = params.with_second_cipher(true);
         self.rules = Rules::Yojimbo(Arc::new(params));
         self.weather.mtu = [0, 1_500, 1_400, 1_300][random.below(4) as usize];
         // Blocks go one at a time until datagrams have grown: so many would take longer than a world lasts.

@@ -1,4 +1,5 @@
-//! Keys and ciphers: ChaCha20-Poly1305 for packets and challenges, XChaCha20-Poly1305 for tokens.
+//! Keys and the standard's ciphers: ChaCha20-Poly1305 for packets and challenges, XChaCha20-Poly1305
+//! for tokens.
 //!
 //! Rule: docs/wire/netcode.md, section 1. Two crates because ring, several times faster on small
 //! packets, has no cipher with the 24-byte nonce of connect tokens.
@@ -77,7 +78,7 @@ fn cipher(key: &Key) -> LessSafeKey {
 }
 
 /// Four zero bytes, then the sequence: in this order, which ports get wrong first.
-fn nonce(sequence: u64) -> Nonce {
+pub(super) fn nonce(sequence: u64) -> Nonce {
     let mut bytes = [0; 12];
     bytes[4..].copy_from_slice(&sequence.to_le_bytes());
     Nonce::assume_unique_for_key(bytes)

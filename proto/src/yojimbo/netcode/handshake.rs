@@ -20,10 +20,10 @@ use super::challenge;
 use super::crypto::Key;
 use super::history::TokenTag;
 use super::link::{Link, LinkParams};
-use super::packet::{self, Packet, Proof, Role, proof_bytes};
+use super::packet::{self, Beyond, Packet, Proof, Role, proof_bytes};
 use super::roster::{Roster, Seat};
 use super::token::{PrivateToken, UserData};
-use super::wire::{Kind, Prefix, Request, RequestHead, Sizes, is_same_address};
+use super::wire::{Kind, Prefix, Request, RequestHead, is_same_address};
 use crate::session::{Glance, Reject};
 use crate::time::{Deadline, Now, Timestamp, Wake};
 
@@ -408,7 +408,7 @@ impl Handshake {
             Role::Server,
             &pending.client_to_server,
             protocol_id,
-            Sizes::STANDARD,
+            &mut Beyond::default(),
             None,
             datagram,
         )?;

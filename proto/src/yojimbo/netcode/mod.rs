@@ -18,6 +18,7 @@
 pub mod challenge;
 pub mod client;
 pub mod crypto;
+pub mod gcm;
 pub mod handshake;
 mod history;
 pub mod link;

@@ -3,6 +3,7 @@
 //! Rule: docs/wire/netcode.md, sections 4 and 5.
 
 use super::crypto::{self, Key};
+use super::gcm::EpochKey;
 use super::replay::Replay;
 use super::wire::{CHALLENGE_BYTES, Kind, Prefix, Sizes};
 use crate::session::Reject;
@@ -23,8 +24,40 @@ impl Role {
             Kind::Request => false,
             Kind::Denied | Kind::Challenge => matches!(self, Self::Client),
             Kind::Response => matches!(self, Self::Server),
-            Kind::KeepAlive | Kind::Payload | Kind::Disconnect => true,
+            Kind::KeepAlive | Kind::Payload | Kind::Disconnect | Kind::GcmPayload => true,
         }
+    }
+}
+
+/// What a reader takes that is not the standard's; by default, nothing.
+#[derive(Debug)]
+pub struct Beyond {
+    /// How large packets may be.
+    pub(super) sizes: Sizes,
+    /// Payloads under the second cipher.
+    takes_gcm: bool,
+    gcm: EpochKey,
+}
+
+impl Beyond {
+    /// Packets of these sizes, and of the second cipher or not.
+    pub fn new(sizes: Sizes, takes_gcm: bool) -> Self {
+        Self {
+            sizes,
+            takes_gcm,
+            gcm: EpochKey::default(),
+        }
+    }
+
+    /// The same for another reader.
+    pub(super) fn again(&self) -> Self {
+        Self::new(self.sizes, self.takes_gcm)
+    }
+}
+
+impl Default for Beyond {
+    fn default() -> Self {
+        Self::new(Sizes::STANDARD, false)
     }
 }
 
@@ -72,12 +105,13 @@ pub fn open<'a>(
     role: Role,
     key: &Key,
     protocol_id: u64,
-    sizes: Sizes,
+    beyond: &mut Beyond,
     replay: Option<&mut Replay>,
     datagram: &'a mut [u8],
 ) -> Result<Packet<'a>, Reject> {
     let prefix = Prefix::parse(datagram)?;
-    if datagram.len() > usize::from(sizes.datagram) {
+    let is_known = prefix.kind != Kind::GcmPayload || beyond.takes_gcm;
+    if datagram.len() > usize::from(beyond.sizes.datagram) || !is_known {
         return Err(Reject::Malformed);
     }
     if !role.takes(prefix.kind) {
@@ -88,16 +122,11 @@ pub fn open<'a>(
         replay.check(prefix.sequence)?;
     }
     let sealed = &mut datagram[prefix.size()..];
-    let plain = crypto::open(
-        key,
-        prefix.sequence,
-        &prefix.associated_data(protocol_id),
-        sealed,
-    )?;
+    let plain = unseal(&prefix, key, &mut beyond.gcm, protocol_id, sealed)?;
     if let Some(replay) = replay {
         replay.advance(prefix.sequence);
     }
-    read(sizes, &prefix, plain).ok_or(Reject::Malformed)
+    read(beyond.sizes, &prefix, plain).ok_or(Reject::Malformed)
 }
 
 fn read<'a>(sizes: Sizes, prefix: &Prefix, plain: &'a mut [u8]) -> Option<Packet<'a>> {
@@ -115,7 +144,7 @@ fn read<'a>(sizes: Sizes, prefix: &Prefix, plain: &'a mut [u8]) -> Option<Packet
                 max_clients: (number >> 32) as u32,
             }
         }
-        Kind::Payload => {
+        Kind::Payload | Kind::GcmPayload => {
             if !(1..=usize::from(sizes.payload)).contains(&plain.len()) {
                 return None;
             }
@@ -148,13 +177,45 @@ pub fn emit(
     prefix.emit(out);
     let from = out.len();
     out.extend_from_slice(plain);
-    crypto::seal(
+    seal(
+        &prefix,
         key,
-        sequence,
-        &prefix.associated_data(protocol_id),
+        &mut EpochKey::default(),
+        protocol_id,
         out,
         from,
     );
+}
+
+/// Encrypts `out[from..]` in place, under the cipher of the packet's kind, and appends the tag.
+pub(super) fn seal(
+    prefix: &Prefix,
+    key: &Key,
+    gcm: &mut EpochKey,
+    protocol_id: u64,
+    out: &mut Vec<u8>,
+    from: usize,
+) {
+    let (sequence, data) = (prefix.sequence, prefix.associated_data(protocol_id));
+    match prefix.kind {
+        Kind::GcmPayload => gcm.seal(key, sequence, &data, out, from),
+        _ => crypto::seal(key, sequence, &data, out, from),
+    }
+}
+
+/// Decrypts in place what [`seal`] made; what is in `sealed` after a failure is unspecified.
+pub(super) fn unseal<'a>(
+    prefix: &Prefix,
+    key: &Key,
+    gcm: &mut EpochKey,
+    protocol_id: u64,
+    sealed: &'a mut [u8],
+) -> Result<&'a mut [u8], Reject> {
+    let (sequence, data) = (prefix.sequence, prefix.associated_data(protocol_id));
+    match prefix.kind {
+        Kind::GcmPayload => gcm.open(key, sequence, &data, sealed),
+        _ => crypto::open(key, sequence, &data, sealed),
+    }
 }
 
 /// Plaintext of a challenge or response.

@@ -71,6 +71,9 @@ pub enum Kind {
     Payload = 5,
     /// Goodbye.
     Disconnect = 6,
+    /// A payload under the second cipher, which is not the standard's: docs/wire/netcode.md,
+    /// section 13. The highest number, so that the standard may go on counting.
+    GcmPayload = 15,
 }
 
 impl Kind {
@@ -84,6 +87,7 @@ impl Kind {
             4 => Self::KeepAlive,
             5 => Self::Payload,
             6 => Self::Disconnect,
+            15 => Self::GcmPayload,
             _ => return None,
         })
     }
@@ -91,7 +95,10 @@ impl Kind {
     /// Whether packets of this kind go through the replay window. The handshake kinds do not: they
     /// are repeated on purpose, and what they may do once is limited elsewhere.
     pub const fn is_replay_protected(self) -> bool {
-        matches!(self, Self::KeepAlive | Self::Payload | Self::Disconnect)
+        matches!(
+            self,
+            Self::KeepAlive | Self::Payload | Self::Disconnect | Self::GcmPayload
+        )
     }
 }
 

@@ -17,10 +17,11 @@ mod recording;
 
 use std::time::Duration;
 
-use super::crypto::{self, Key};
-use super::packet::{self, Packet, Role, keep_alive_bytes};
+use super::crypto::Key;
+use super::gcm::EpochKey;
+use super::packet::{self, Beyond, Packet, Role, keep_alive_bytes};
 use super::replay::Replay;
-use super::wire::{Kind, Prefix, Sizes};
+use super::wire::{Kind, Prefix};
 use crate::session::Reject;
 use crate::time::{Deadline, Now, Timestamp, Wake};
 
@@ -41,7 +42,7 @@ pub(super) const DENIAL_SEQUENCE: u64 = 3 << 62;
 /// What a packet said to its link.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Received<'a> {
-    /// What is for the layer above: 1 to 1200 bytes, or what [`Link::set_sizes`] allowed.
+    /// What is for the layer above: 1 to 1200 bytes, or what [`Link::go_beyond`] allowed.
     Payload {
         /// The packet's sequence, unique in this direction.
         sequence: u64,
@@ -87,7 +88,9 @@ pub struct Link {
     send_key: Key,
     send_sequence: u64,
     replay: Replay,
-    sizes: Sizes,
+    beyond: Beyond,
+    /// Seals payloads under the second cipher.
+    send_gcm: EpochKey,
     last_send: Timestamp,
     keep_alives: KeepAlives,
     last_receive: Timestamp,
@@ -153,7 +156,8 @@ impl Link {
             send_key,
             send_sequence: 0,
             replay: Replay::default(),
-            sizes: Sizes::STANDARD,
+            beyond: Beyond::default(),
+            send_gcm: EpochKey::default(),
             last_send: now.mono,
             keep_alives: KeepAlives::default(),
             last_receive: now.mono,
@@ -163,9 +167,9 @@ impl Link {
         }
     }
 
-    /// Takes and sends payloads beyond the standard's sizes from now on, for a peer that does too.
-    pub fn set_sizes(&mut self, sizes: Sizes) {
-        self.sizes = sizes;
+    /// Takes and sends what is beyond the standard from now on, for a peer that does too.
+    pub fn go_beyond(&mut self, beyond: Beyond) {
+        self.beyond = beyond;
     }
 
     /// Takes a datagram from the peer's address, decrypting it in place.
@@ -175,7 +179,7 @@ impl Link {
             // Nothing may flow before there is somewhere for it to flow to. Left unread, such a
             // packet also keeps its sequence.
             let kind = Prefix::parse(datagram)?.kind;
-            if matches!(kind, Kind::Payload | Kind::KeepAlive) {
+            if matches!(kind, Kind::Payload | Kind::GcmPayload | Kind::KeepAlive) {
                 return Err(Reject::Unexpected);
             }
         }
@@ -212,7 +216,7 @@ impl Link {
             self.role,
             &self.receive_key,
             self.protocol_id,
-            self.sizes,
+            &mut self.beyond,
             Some(&mut self.replay),
             datagram,
         )
@@ -239,12 +243,12 @@ impl Link {
         if !prefix.kind.is_replay_protected() || self.replay.check(prefix.sequence).is_err() {
             return false;
         }
-        if datagram.len() > usize::from(self.sizes.datagram) {
+        if datagram.len() > usize::from(self.beyond.sizes.datagram) {
             return false;
         }
         let (role, key, id) = (self.role, &self.receive_key, self.protocol_id);
         let copy = &mut datagram.to_vec();
-        packet::open(role, key, id, self.sizes, None, copy).is_ok()
+        packet::open(role, key, id, &mut self.beyond.again(), None, copy).is_ok()
     }
 
     /// True if this datagram says that it is a goodbye, which its first byte does in the clear.
@@ -280,10 +284,15 @@ impl Link {
         true
     }
 
-    /// Begins a payload packet: append 1 to 1200 bytes to `out` (or what [`Link::set_sizes`] allowed),
+    /// Begins a payload packet: append 1 to 1200 bytes to `out` (or what [`Link::go_beyond`] allowed),
     /// then [`Link::seal`]. A packet that is begun and thrown away costs its sequence, which is harmless.
     pub fn begin(&mut self, out: &mut Vec<u8>) -> Sealing {
         self.begin_kind(Kind::Payload, out)
+    }
+
+    /// The same under the second cipher, for a peer that opens it.
+    pub fn begin_gcm(&mut self, out: &mut Vec<u8>) -> Sealing {
+        self.begin_kind(Kind::GcmPayload, out)
     }
 
     /// Encrypts what was appended since [`Link::begin`] and appends the tag.
@@ -292,7 +301,7 @@ impl Link {
     pub fn seal(&mut self, now: Now, out: &mut Vec<u8>, sealing: Sealing) {
         let length = out.len() - sealing.from;
         assert!(
-            (1..=usize::from(self.sizes.payload)).contains(&length),
+            (1..=usize::from(self.beyond.sizes.payload)).contains(&length),
             "a payload of {length} bytes"
         );
         self.is_prefaced = false;
@@ -409,8 +418,8 @@ impl Link {
 
     fn finish(&mut self, now: Now, out: &mut Vec<u8>, sealing: Sealing) {
         let Sealing { prefix, from } = sealing;
-        let data = prefix.associated_data(self.protocol_id);
-        crypto::seal(&self.send_key, prefix.sequence, &data, out, from);
+        let (key, gcm) = (&self.send_key, &mut self.send_gcm);
+        packet::seal(&prefix, key, gcm, self.protocol_id, out, from);
         self.last_send = now.mono;
     }
 }

@@ -5,8 +5,9 @@ use std::time::Duration;
 use super::{Link, LinkParams};
 use crate::session::Way;
 use crate::time::Now;
-use crate::yojimbo::netcode::crypto::{self, Key};
-use crate::yojimbo::netcode::packet::Role;
+use crate::yojimbo::netcode::crypto::Key;
+use crate::yojimbo::netcode::gcm::EpochKey;
+use crate::yojimbo::netcode::packet::{self, Role};
 use crate::yojimbo::netcode::wire::{Prefix, TAG_BYTES};
 
 /// In an origin: a timeout that never comes.
@@ -53,12 +54,12 @@ impl Link {
             Way::FromPeer => &self.receive_key,
             Way::ToPeer => &self.send_key,
         };
-        let data = prefix.associated_data(self.protocol_id);
         let from = clear.len();
         clear.extend_from_slice(datagram);
         let sealed = &mut clear[from + prefix.size()..];
         let tag = sealed.len() - TAG_BYTES;
-        let opened = crypto::open(key, prefix.sequence, &data, sealed).is_ok();
+        let gcm = &mut EpochKey::default();
+        let opened = packet::unseal(&prefix, key, gcm, self.protocol_id, sealed).is_ok();
         if opened {
             sealed[tag..].fill(0);
         } else {
@@ -74,8 +75,8 @@ impl Link {
         };
         let from = datagram.len() + prefix.size();
         datagram.extend_from_slice(&clear[..clear.len() - TAG_BYTES]);
-        let data = prefix.associated_data(self.protocol_id);
-        crypto::seal(&self.receive_key, prefix.sequence, &data, datagram, from);
+        let (key, gcm) = (&self.receive_key, &mut EpochKey::default());
+        packet::seal(&prefix, key, gcm, self.protocol_id, datagram, from);
         true
     }
 }

@@ -68,6 +68,11 @@ fn a_session_that_talks_seldom_sends_no_more_keep_alives_than_an_idle_one() {
 /// What a peer said can be written down without its seal, and said again under another key.
 #[test]
 fn what_is_revealed_can_be_concealed_again() {
+    conceal_again(Link::begin);
+    conceal_again(Link::begin_gcm);
+}
+
+fn conceal_again(begin: impl Fn(&mut Link, &mut Vec<u8>) -> Sealing) {
     let now = Now::default();
     let origin = [7, 5_000_000_000, 3, 64];
     let replayed = Link::replayed(now, origin);
@@ -82,7 +87,7 @@ fn what_is_revealed_can_be_concealed_again() {
     let recorded = Link::waiting(now, params(9, Role::Server), 3, 64);
     let mut client = Link::dialing(now, params(9, Role::Client));
     let mut datagram = Vec::new();
-    let sealing = client.begin(&mut datagram);
+    let sealing = begin(&mut client, &mut datagram);
     datagram.extend_from_slice(b"in secret");
     client.seal(now, &mut datagram, sealing);
 
