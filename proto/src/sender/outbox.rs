@@ -71,6 +71,12 @@ impl Entry {
     pub(super) fn is_due(&self) -> bool {
         !self.acked && self.in_flight == 0
     }
+
+    /// All of it, when it is whole and each copy that left was lost.
+    fn lost_bytes(&self) -> usize {
+        let is_lost = self.is_due() && self.sends > 0 && !self.is_block();
+        if is_lost { self.length as usize } else { 0 }
+    }
 }
 
 /// Messages of one reliable lane.
@@ -89,6 +95,8 @@ pub(super) struct Outbox {
     started: u16,
     /// Id of the first started message whose every copy was lost, or else of the first not started.
     due_from: u16,
+    /// Bytes of all that are due again.
+    lost_bytes: usize,
     bytes: VecDeque<u8>,
     /// Stream position of `bytes[0]`.
     bytes_start: u64,
@@ -118,6 +126,7 @@ impl Outbox {
             entries: VecDeque::new(),
             started: 0,
             due_from: 0,
+            lost_bytes: 0,
             bytes: VecDeque::new(),
             bytes_start: 0,
             probe_next: 0,
@@ -333,9 +342,14 @@ impl Outbox {
         }
     }
 
-    /// A block, or more than one packet holds: goes by the bulk rate.
+    /// A block, or more than one packet holds: goes by the bulk rate. So does what was lost of it, however
+    /// little is fresh behind that: one packet at a time, as messages go, would take the end of a transfer
+    /// for minutes.
     pub(super) fn is_bulk(&self, framing: &Framing) -> bool {
-        self.is_block_next(false) || self.fresh_bytes() > usize::from(framing.datagram)
+        let datagram = usize::from(framing.datagram);
+        self.is_block_next(false)
+            || self.fresh_bytes() > datagram
+            || self.lost_bytes > LOST_OF_BULK * datagram
     }
 
     pub(super) fn entry(&self, index: usize) -> Option<&Entry> {
@@ -380,6 +394,7 @@ impl Outbox {
         let Some(entry) = self.entries.get_mut(index) else {
             return;
         };
+        self.lost_bytes -= entry.lost_bytes();
         entry.way = way;
         // Carriers too far back to be noted are too old to hope for.
         if entry.in_flight == 0 || number - entry.first_packet >= 64 {
@@ -425,7 +440,11 @@ impl Outbox {
             }
         } else if !entry.acked && entry.in_flight > 0 {
             entry.in_flight -= 1;
-            if entry.in_flight == 0 && index < self.first_due() {
+            if entry.in_flight > 0 {
+                return;
+            }
+            self.lost_bytes += entry.length as usize;
+            if index < self.first_due() {
                 self.due_from = id;
             }
         }
@@ -446,6 +465,7 @@ impl Outbox {
                 return false;
             }
         }
+        self.lost_bytes -= entry.lost_bytes();
         entry.acked = true;
         self.on_not_due(id);
         true
@@ -494,6 +514,10 @@ impl Outbox {
     }
 }
 
+/// What a game loses at once is less than so many datagrams, and leaves as messages do, within a tenth of a
+/// second.
+const LOST_OF_BULK: usize = 8;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -501,14 +525,17 @@ mod tests {
 
     /// Whatever is sent, lost and acknowledged in whatever order: looking at every entry finds the same.
     #[test]
-    fn the_first_lost_message_is_known_without_looking() {
+    fn what_is_lost_is_known_without_looking() {
         let mut random = Random::new(7);
         let mut outbox = Outbox::new(64, None);
         let (mut number, mut lost) = (0, 0);
         for _ in 0..100_000 {
             let id = outbox.base().wrapping_add(random.below(64) as u16);
             match random.below(8) {
-                0 if outbox.has_room(usize::MAX) => outbox.push(Timestamp::ZERO, b"x", false, 1000),
+                0 if outbox.has_room(usize::MAX) => {
+                    let length = random.below(9) as usize;
+                    outbox.push(Timestamp::ZERO, &[7; 9][..length], false, 1000);
+                }
                 0..3 => {
                     number += 1;
                     let next = outbox.base().wrapping_add(outbox.first_due() as u16);
@@ -521,6 +548,8 @@ mod tests {
             let is_due = |index: &usize| outbox.entries[*index].is_due();
             let first = (0..outbox.started()).find(is_due);
             assert_eq!(outbox.first_due(), first.unwrap_or(outbox.started()));
+            let lost_bytes: usize = outbox.entries.iter().map(Entry::lost_bytes).sum();
+            assert_eq!(outbox.lost_bytes, lost_bytes);
             lost += u32::from(first.is_some_and(|first| first > 0));
         }
         assert!(lost > 10_000, "the first was always the oldest");

@@ -106,6 +106,36 @@ fn two_of_ours_have_more_messages_under_way() {
     );
 }
 
+/// The start of a connection runs over a short queue, and with a little more to say than that there is nothing
+/// fresh behind what was lost: at a packet each eleven milliseconds, as messages go, a megabyte took ten seconds.
+#[test]
+fn what_is_lost_at_the_end_goes_again_as_fast() {
+    let link = Conditions {
+        delay: Duration::from_millis(50),
+        rate: 100_000_000,
+        queue: 64_000,
+        mtu: 1_500,
+        ..Conditions::default()
+    };
+    let up = Traffic {
+        messages: 4_000,
+        sizes: 1_000..=1_000,
+        burst: 4_000,
+        every: Duration::from_millis(1),
+        ..Traffic::default()
+    };
+    let params = Arc::new(yojimbo::Params::default().with_path_mtu(1_500, true));
+    for seed in 0..8 {
+        let mut game = Game::new(Rules::Yojimbo(params.clone()), seed);
+        let mut scenario = Scenario::new(&mut game, 1, link, &up, &Traffic::silent());
+        scenario.deliver_all_within(Duration::from_secs(60));
+        let overflowed = scenario.network().0.overflowed;
+        assert!(overflowed > 50, "seed {seed}: {overflowed} run over");
+        let last = scenario.latencies_up(0).pop().expect("all arrived");
+        assert!(last < Duration::from_millis(600), "seed {seed}: {last:?}");
+    }
+}
+
 /// Between two tidegates blocks are under way together; with others each waits for the one before it.
 #[test]
 fn blocks_of_two_of_ours_fill_a_path() {
