@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::games::{Game, Rules};
 use super::scenario::Scenario;
 use crate::sim::{Conditions, Done, Traffic};
-use crate::yojimbo;
+use crate::{sender, yojimbo};
 
 /// Messages of one size over 50 ms, more than the path carries: the share of it that was carried after
 /// six seconds, and the share of datagrams that ran the queue over.
@@ -104,6 +104,39 @@ fn two_of_ours_have_more_messages_under_way() {
         carried > stock + 0.1,
         "{carried:.2} of the path, {stock:.2} before"
     );
+}
+
+/// More may be under way than is remembered, and what is forgotten before its answer comes is sent again, at
+/// whatever rate there was: nothing tells any more that it is too much.
+#[test]
+fn a_queue_that_holds_more_than_is_remembered_runs_nothing_over() {
+    for mib in [8, 16] {
+        let mut params = yojimbo::Params::default().with_path_mtu(1_500, true);
+        let sender = sender::Params::clone(&params.sender);
+        params.sender = Arc::new(sender::Params {
+            outbox_bytes_max: mib << 20,
+            ..sender
+        });
+        let (after, carried) = carried_far(params, 7_000, 0.0);
+        let overflowed = after.overflowed as f64 / after.offered as f64;
+        let what = format!("{mib} MiB: {carried:.2} of the path, {overflowed:.3} run over");
+        assert!(carried > 0.5 && overflowed < 0.2, "{what}");
+    }
+}
+
+/// Messages of one size over 100 Mbit/s and 200 ms: what was counted at the end, and the share of the path
+/// that was carried after six seconds.
+fn carried_far(params: yojimbo::Params, size: usize, loss: f64) -> (Done, f64) {
+    let link = Conditions {
+        delay: Duration::from_millis(100),
+        loss,
+        rate: 100_000_000,
+        queue: 1_250_000,
+        mtu: 1_500,
+        ..Conditions::default()
+    };
+    let (_, after, carried) = measured(params, size, link, 41);
+    (after, carried)
 }
 
 /// The start of a connection runs over a short queue, and with a little more to say than that there is nothing
