@@ -40,6 +40,12 @@ impl Datagrams {
         })
     }
 
+    /// The peer took a datagram beyond the wire's own, and so is of our make.
+    pub(super) fn is_peer_ours(&self) -> bool {
+        let search = self.search.as_ref();
+        search.is_some_and(|search| search.mtu.has_proof())
+    }
+
     /// The peer opened a packet under the wire's second cipher.
     pub(super) fn is_second_cipher_taken(&self) -> bool {
         let search = self.search.as_ref();

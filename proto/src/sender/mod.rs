@@ -56,7 +56,7 @@ use crate::stats::Stats;
 use crate::time::{Deadline, Timestamp, Wake};
 
 pub use ack_timer::{AWAITED_MESSAGES, LARGE_PACKET_BYTES, Received};
-pub use params::{Blocks, Form, Framing, Lane, Params, Profile};
+pub use params::{Blocks, Form, Framing, Lane, OUTBOX_FAR, Params, Profile};
 pub use plan::{Fragment, Plan, Planned};
 
 use ack_timer::AckTimer;
@@ -189,7 +189,7 @@ impl Sender {
         form: Form,
     ) -> Result<(), SendError> {
         let (params, inline) = (&self.params, self.framing.message_max());
-        let datagram = self.datagram();
+        let (datagram, outbox_max) = (self.datagram(), self.outbox_max());
         let queue = self
             .lanes
             .get_mut(usize::from(lane))
@@ -208,7 +208,7 @@ impl Sender {
         }
         match queue {
             LaneQueue::Reliable(outbox) => {
-                if !outbox.has_room(params.outbox_bytes_max) {
+                if !outbox.has_room(outbox_max) {
                     return Err(SendError::Full);
                 }
                 outbox.push(now, payload, is_block, datagram);
@@ -226,9 +226,21 @@ impl Sender {
     /// Whether every reliable lane would take another message of any legal size.
     pub fn has_room(&self) -> bool {
         self.lanes.iter().all(|queue| match queue {
-            LaneQueue::Reliable(outbox) => outbox.has_room(self.params.outbox_bytes_max),
+            LaneQueue::Reliable(outbox) => outbox.has_room(self.outbox_max()),
             LaneQueue::Unreliable(_) => true,
         })
+    }
+
+    /// Bytes that may wait on a lane. A path that is long and fast has more under way than most queues are
+    /// meant to hold, and must not run dry while what was lost comes again.
+    fn outbox_max(&self) -> usize {
+        let most = self.params.outbox_bytes_max;
+        if !self.datagrams.is_peer_ours() {
+            return most;
+        }
+        let rate = self.pace.bulk_rate(&self.params).unwrap_or(0.0);
+        let under_way = rate * self.rtt.min().as_secs_f64();
+        ((UNDER_WAY * under_way) as usize).clamp(most, OUTBOX_FAR * most)
     }
 
     /// Bytes of all messages, each charged with [`MESSAGE_OVERHEAD`].
@@ -375,6 +387,9 @@ impl Sender {
         stats.outbox_bytes = bytes as u32;
     }
 }
+
+/// Round trips until what was lost, and lost again, has arrived and what waited behind it may go.
+const UNDER_WAY: f64 = 3.0;
 
 #[cfg(test)]
 mod tests;

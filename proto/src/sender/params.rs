@@ -116,7 +116,8 @@ pub struct Params {
     pub inline_max: usize,
     /// Bytes of reliable messages queued or unacknowledged per lane; the last one in may go beyond, or
     /// the longest would never fit a small queue. What is under way over 50 ms at 100 Mbit/s until a lost
-    /// part of it has come again.
+    /// part of it has come again. Up to [`OUTBOX_FAR`] times as much to a peer that was found to take larger
+    /// datagrams, where the path has so much under way.
     pub outbox_bytes_max: usize,
     /// Unreliable messages waiting per lane; the oldest makes room for a new one.
     pub unreliable_messages_max: usize,
@@ -245,6 +246,9 @@ pub struct Blocks {
     /// datagrams; messages go beside them. To others one goes at a time, and nothing beside it.
     pub together_max: u32,
 }
+
+/// Over 200 ms at 100 Mbit/s there are 7 MB under way until what was lost again has come.
+pub const OUTBOX_FAR: usize = 4;
 
 /// How a message travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -167,4 +167,4 @@ impl Sender {
 const REMEMBERED: u64 = 64;
 
 /// Packets under way at most, twice as many as two tidegates have messages. Older ones count as lost.
-pub(super) const REMEMBERED_MAX: u64 = 8192;
+pub(super) const REMEMBERED_MAX: u64 = 16384;

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::channels::{BLOCK_BYTES_MAX, ChannelProfile, Delivery, Layout, Profile, WIDE_WINDOW};
+use super::channels::{
+    ChannelProfile, Delivery, Layout, Profile, WIDE_BLOCK_BYTES_MAX, WIDE_WINDOW,
+};
 use super::netcode::gcm;
 use super::netcode::packet::Beyond;
 use super::netcode::wire::{Sizes, TAG_BYTES};
@@ -127,7 +129,7 @@ impl Params {
             channel.is_reliable() && self.profile.blocks(*index).is_some()
         };
         let with_blocks = (0..).zip(self.profile.channels()).filter(has_blocks);
-        let together_max = BLOCK_BYTES_MAX / with_blocks.count().max(1);
+        let together_max = WIDE_BLOCK_BYTES_MAX / with_blocks.count().max(1);
         let lane = |(index, channel): (u8, &ChannelProfile)| match channel.delivery {
             Delivery::ReliableOrdered => Lane::Reliable {
                 blocks: (self.profile.blocks(index)).map(|(_, bytes_max)| Blocks {

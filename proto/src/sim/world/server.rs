@@ -100,7 +100,7 @@ impl World {
             let held = self.server.inbox_bytes(peer);
             // What an inbox takes, and what waited behind a gap that closes.
             assert!(
-                held <= 3 << 20,
+                held <= 11 << 20,
                 "seed {}: {held} bytes wait in an inbox",
                 self.seed
             );

@@ -28,7 +28,7 @@ pub use profile::{
     CHANNELS_MAX, Carriage, ChannelProfile, Delivery, FIXED_BITS_MAX, Layout, Profile,
     ProfileError, WIDE_WINDOW,
 };
-pub use receiver::{BLOCK_BYTES_MAX, Receiver};
+pub use receiver::{Receiver, WIDE_BLOCK_BYTES_MAX};
 pub use size::{Overhead, PacketSize};
 
 #[cfg(test)]

@@ -17,15 +17,20 @@ use crate::stats::Stats;
 use crate::time::Timestamp;
 
 /// Bytes of messages behind a gap, each charged with the inbox's overhead. A path of 100 Mbit/s with a
-/// round trip of 50 ms has 1.3 MB behind a lost message until it has come again. And no less than a peer
-/// of ours queues by default, 2 MiB, with the overhead of a wide window.
+/// round trip of 50 ms has 1.3 MB behind a lost message until it has come again.
 pub(super) const EARLY_BYTES_MAX: usize = 2560 * 1024;
+/// The same of a peer of our make: with a round trip of 200 ms, and some of what came again lost again,
+/// there are 7 MB. No less than such a peer queues ([`OUTBOX_FAR`](crate::sender::OUTBOX_FAR)), with the
+/// overhead of a wide window.
+pub(super) const WIDE_EARLY_BYTES_MAX: usize = 4 * EARLY_BYTES_MAX;
 /// Of these, kept free for packets that close a gap: four of the largest. Otherwise a store filled
 /// to the brim could refuse, for the messages beside it, the very message that would empty it.
 pub(super) const EARLY_BYTES_RESERVE: usize = 32 * 1024;
 /// Bytes that blocks in assembly may grow to. One block is always allowed. A block is counted in
 /// full from its first fragment, so that no two of them can starve each other half-way.
-pub const BLOCK_BYTES_MAX: usize = 2 * 1024 * 1024;
+const BLOCK_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// The same of a peer of our make.
+pub const WIDE_BLOCK_BYTES_MAX: usize = 4 * BLOCK_BYTES_MAX;
 
 /// The receiving end of all channels.
 #[derive(Debug)]
@@ -133,10 +138,15 @@ impl Receiver {
         }
         if added > 0 {
             let early = self.early_bytes();
-            let max = if progress {
-                EARLY_BYTES_MAX
+            let most = if self.is_wide {
+                WIDE_EARLY_BYTES_MAX
             } else {
-                inbox.ahead_max(EARLY_BYTES_MAX - EARLY_BYTES_RESERVE)
+                EARLY_BYTES_MAX
+            };
+            let max = if progress {
+                most
+            } else {
+                inbox.ahead_max(most - EARLY_BYTES_RESERVE)
             };
             if early + added - freed > max {
                 return Err(Objection::WindowFull);
@@ -144,7 +154,12 @@ impl Receiver {
         }
         if reserved > 0 {
             let others = self.block_reserved();
-            if others > 0 && others + reserved > BLOCK_BYTES_MAX {
+            let most = if self.is_wide {
+                WIDE_BLOCK_BYTES_MAX
+            } else {
+                BLOCK_BYTES_MAX
+            };
+            if others > 0 && others + reserved > most {
                 return Err(Objection::WindowFull);
             }
         }
