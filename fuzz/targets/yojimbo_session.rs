@@ -19,7 +19,7 @@ struct Fuzzed {
     sealed: u64,
     /// Of the reliable layer's packets, the peer's newest and ours.
     theirs: u16,
-    ours: u16,
+    ours: Option<u16>,
     closed: bool,
     /// Bytes that our side may still say: they are held, and no input of a few bytes pays for them.
     to_say: usize,
@@ -70,7 +70,7 @@ impl Fuzzed {
             now,
             sealed: 0,
             theirs: 0,
-            ours: 0,
+            ours: None,
             closed: false,
             to_say: 20_000,
             payload: [Kind::Payload, Kind::GcmPayload][usize::from(config >> 3 & 1)],
@@ -85,10 +85,11 @@ impl Fuzzed {
             0 | 1 => {
                 self.theirs = self.theirs.wrapping_add(u16::from(op >> 6));
                 let mut payload = Vec::new();
+                let (ack, ack_bits) = self.ack(op >> 3 & 3, length);
                 let header = Header {
                     sequence: self.theirs,
-                    ack: self.ours.wrapping_sub(u16::from(op >> 3 & 3)),
-                    ack_bits: u32::from(length).wrapping_mul(0x0101_0101),
+                    ack,
+                    ack_bits,
                 };
                 header.emit(&mut payload);
                 payload.extend_from_slice(argument);
@@ -127,6 +128,14 @@ impl Fuzzed {
         }
     }
 
+    /// What a peer may say that it received; lies are among what [`Fuzzed::step`] takes as it is.
+    fn ack(&self, behind: u8, pattern: u8) -> (u16, u32) {
+        let ack = self.ours.and_then(|ours| ours.checked_sub(behind.into()));
+        let sent = ack.map_or(0, |ack| u32::MAX >> (31 - ack.min(31)));
+        let bits = u32::from(pattern).wrapping_mul(0x0101_0101);
+        (ack.unwrap_or(u16::MAX), bits & sent)
+    }
+
     /// A packet that the peer sealed.
     fn receive(&mut self, kind: Kind, plain: &[u8]) {
         let mut clear = Vec::new();
@@ -155,7 +164,7 @@ impl Fuzzed {
                 && let [0 | 2.., low, high, ..] = clear[prefix.size()..]
                 && clear[prefix.size()] & 1 == 0
             {
-                self.ours = u16::from_le_bytes([low, high]);
+                self.ours = Some(u16::from_le_bytes([low, high]));
             }
             out.clear();
             clear.clear();
@@ -185,10 +194,28 @@ pub fn seeds() -> Vec<Vec<u8>> {
         // The same under the second cipher, from who takes it and from who does not.
         vec![14, 0, 64, 16, 0, 0x11, 0, 0, 0x40, 2, 0, 0x13, 0xbc, 0x80, 0x48, 0x82, 0x10, 5, 250, 9, 9],
         vec![8, 0, 64, 16, 0, 0x11, 0, 0, 0x40, 2, 0, 0x13, 0xbc, 0x80, 0x48, 0x82, 0x10, 5, 250, 9, 9],
+        long_acks(),
         // First fragments of ever new packets, and a stranger's noise.
         vec![
             0, 2, 12, 1, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 2, 12, 1, 1, 0, 0, 3, 0, 1, 0, 0, 0, 0,
             0, 4, 5, 0x15, 1, 2, 3, 4, 15, 255,
         ],
     ]
+}
+
+/// A datagram beyond the standard, forty packets with a gap, which are told of at length, and forty of ours,
+/// of which a long acknowledgement tells.
+fn long_acks() -> Vec<u8> {
+    let mut input = vec![6, 0x42, 100, 0x3e, 0, 0, 1];
+    input.extend([0; 96]);
+    for step in [64, 0xc0, 64] {
+        for _ in 0..20 {
+            input.extend([step, 1, 0]);
+        }
+    }
+    for _ in 0..40 {
+        input.extend([5, 4, 1, 2, 3, 4, 255, 1, 0]);
+    }
+    input.extend([64, 8, 0, 1, 3, 2, 1, 255, 0, 255]);
+    input
 }

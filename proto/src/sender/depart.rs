@@ -117,12 +117,12 @@ impl Sender {
         Some(self.pace.bulk_rate(&self.params)?.min(self.reach()))
     }
 
-    /// However fast the path, the peer's acknowledgements reach only 32 packets back: no more than three
-    /// quarters of that may pass between two packets of the peer. In bytes a second.
+    /// However fast the path, no more packets may pass between two of the peer than it acknowledges. In bytes
+    /// a second.
     fn reach(&self) -> f64 {
         let heard = self.heard.rhythm().max(HEARD_MIN).as_secs_f64();
         let packet = self.bulk_packet.max(self.framing.datagram);
-        24.0 * f64::from(packet) / heard
+        self.heard.reach() * f64::from(packet) / heard
     }
 
     /// The reach of acknowledgements holds bulk back, and not the path's rate.

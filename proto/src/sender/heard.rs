@@ -22,6 +22,8 @@ pub(super) struct Heard {
     in_order: bool,
     /// It acknowledged older ones of ours than the one before it, and did not speak of the newest.
     of_older: bool,
+    /// It told at length what arrived.
+    is_long: bool,
 }
 
 impl Heard {
@@ -33,6 +35,7 @@ impl Heard {
             least_us: 0,
             in_order: true,
             of_older: false,
+            is_long: false,
         }
     }
 
@@ -47,6 +50,7 @@ impl Heard {
         let longest = 8 * self.rhythm_us + PAUSE_US;
         self.rhythm_us = (7 * self.rhythm_us + gap.min(longest)) / 8;
         self.in_order = in_order;
+        self.is_long = false;
         self.least_us = 0;
     }
 
@@ -64,6 +68,17 @@ impl Heard {
     /// The acks of the packet being handled are not late.
     pub(super) fn is_in_order(&self) -> bool {
         self.in_order
+    }
+
+    /// The packet being handled has a long acknowledgement.
+    pub(super) fn on_long_ack(&mut self) {
+        self.is_long = true;
+    }
+
+    /// How many of our packets may pass until the next of the peer, so that it acknowledges all: three
+    /// quarters of what one reaches, as some of those get lost.
+    pub(super) fn reach(&self) -> f64 {
+        if self.is_long { LONG_REACH } else { REACH }
     }
 
     /// When the last packet arrived.
@@ -84,6 +99,10 @@ impl Heard {
 
 /// Taken for the time between packets until that is measured.
 const EVERY_US: u32 = 50_000;
+
+/// Of the 32 that a header acknowledges, and of 4096.
+const REACH: f64 = 24.0;
+const LONG_REACH: f64 = 3072.0;
 
 /// Longer pauses count as this long.
 const LONGEST: Duration = Duration::from_millis(200);

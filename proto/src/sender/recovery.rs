@@ -1,5 +1,7 @@
 //! What became of the packets that left: acknowledged, lost by gap, lost by time, or silent.
 
+use std::ops::Range;
+
 use super::*;
 
 impl Sender {
@@ -50,6 +52,20 @@ impl Sender {
             }
         }
         self.probes.on_progress(now);
+    }
+
+    /// The peer says it received all of these, which no header reaches any more; the newest come first.
+    pub fn on_long_ack(&mut self, now: Timestamp, received: impl Iterator<Item = Range<u64>>) {
+        self.heard.on_long_ack();
+        let oldest = self.detector.settled().max(self.in_flight.base());
+        for run in received.take_while(|run| run.end > oldest) {
+            for number in run.start.max(oldest)..run.end {
+                let sent = self.in_flight.get(number);
+                if sent.is_some_and(|sent| sent.fate == Fate::Unknown) {
+                    self.on_acked(now, number);
+                }
+            }
+        }
     }
 
     /// Who takes larger datagrams than the wire has is of our make, and takes more at once as well.

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::channels::{self, ConnectionPacket, Profile};
+use super::long_ack::{LongAck, Record};
 use super::outgoing::FalseAck;
 use super::params::Params;
 use super::reliable::{self, Arrival, DatagramError, Header};
@@ -28,6 +29,8 @@ use crate::time::{Now, Timestamp};
 pub(super) struct Incoming {
     profile: Arc<Profile>,
     reliable: reliable::Receiver,
+    /// What a peer of our make is told at length.
+    record: Option<Box<Record>>,
     channels: channels::Receiver,
     pub(super) inbox: Inbox,
     ack: AckPolicy,
@@ -65,6 +68,7 @@ impl Incoming {
         Self {
             profile: params.profile.clone(),
             reliable: reliable::Receiver::new(*params.profile.limits()),
+            record: None,
             channels: channels::Receiver::new(params.profile.clone()),
             inbox: Inbox::new(refuse_above, accept_below),
             ack: params.ack,
@@ -80,18 +84,21 @@ impl Incoming {
     /// The peer sent what only a tidegate does.
     pub(super) fn widen(&mut self) {
         self.channels.widen();
+        let (newest, _) = self.reliable.ack();
+        self.record
+            .get_or_insert_with(|| Box::new(Record::new(newest)));
     }
 
     /// Reads one payload. Acks are reported in any case, even when the packet is refused: they are
     /// authentic, and it does no harm to hear them twice. Without `is_taking`, messages are refused.
-    /// `on_acks` is told the header, and whether nothing is missing right before the packet.
+    /// `on_acks` is told the header, what follows it, and whether nothing is missing right before the packet.
     /// `None`: a fragment, and the packet is not complete.
     pub(super) fn handle(
         &mut self,
         now: Now,
         payload: &[u8],
         is_taking: bool,
-        on_acks: impl FnOnce(Header, bool) -> Result<(), FalseAck>,
+        on_acks: impl FnOnce(Header, Option<LongAck<'_>>, bool) -> Result<(), FalseAck>,
     ) -> Result<Option<Heard>, Trouble> {
         let stats = &mut self.stats;
         let is_fragment = reliable::is_fragment(payload);
@@ -116,7 +123,8 @@ impl Incoming {
             self.mismatched = MismatchedFragments::default();
         }
         let is_next = advance(&mut self.newest_heard, header.sequence) == Step::Next;
-        on_acks(header, is_next).map_err(|FalseAck| Trouble::Broken(Reject::BadAck))?;
+        let long = LongAck::parse(header, payload);
+        on_acks(header, long, is_next).map_err(|FalseAck| Trouble::Broken(Reject::BadAck))?;
         let packet = ConnectionPacket::parse(payload, &self.profile)
             .map_err(|_| Trouble::Broken(Reject::ProtocolError))?;
         if packet.is_misread() {
@@ -142,7 +150,7 @@ impl Incoming {
         let delivered = self.stats.messages_received - received;
         let what = worth(&packet, payload.len(), repeats, delivered);
         match self.ack {
-            AckPolicy::Queued => self.reliable.accept(header.sequence),
+            AckPolicy::Queued => accept(&mut self.reliable, &mut self.record, header.sequence),
             AckPolicy::Written => {
                 let channels = &self.channels;
                 let is_in_pieces = |channel, id| channels.is_in_pieces(channel, id);
@@ -158,6 +166,11 @@ impl Incoming {
         self.reliable.take_ack()
     }
 
+    /// What arrived lately, if the peer is of our make.
+    pub(super) fn record(&self) -> Option<&Record> {
+        self.record.as_deref()
+    }
+
     /// Everything polled was written. What was taken may be acknowledged now, unless some of it
     /// still waits here; true if that was something.
     pub(super) fn confirm_written(&mut self) -> bool {
@@ -170,7 +183,7 @@ impl Incoming {
             .unwritten
             .take(|channel, id| channels.is_delivered(channel, id))
         {
-            self.reliable.accept(sequence);
+            accept(&mut self.reliable, &mut self.record, sequence);
             any = true;
         }
         any
@@ -232,6 +245,14 @@ impl Incoming {
 /// Packets further apart than this count as if they were not: ten seconds against a gap are at least
 /// forty packets that could have closed it, however many were lost on the way.
 const PACKET_EVERY_MAX: Duration = Duration::from_millis(250);
+
+/// The packet is acknowledged from now on.
+fn accept(reliable: &mut reliable::Receiver, record: &mut Option<Box<Record>>, sequence: u16) {
+    reliable.accept(sequence);
+    if let Some(record) = record {
+        record.accept(sequence);
+    }
+}
 
 /// What a packet that was taken is worth to the timing of its acknowledgement: `repeats` of its messages
 /// were known, and `delivered` messages went on because of it.
@@ -331,7 +352,7 @@ mod tests {
             for index in 0..3 {
                 let mut datagram = Vec::new();
                 limits.emit(header, &packet, index, &mut datagram);
-                incoming.handle(now, &datagram, true, |_, _| Ok(())).ok();
+                incoming.handle(now, &datagram, true, |_, _, _| Ok(())).ok();
             }
         }
     }

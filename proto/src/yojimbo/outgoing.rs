@@ -9,6 +9,7 @@
 //! (RFC 9000, section 21.4, has the same defence).
 
 use super::channels::{Carriage, FragmentPlace, Layout, PacketWriter, Profile};
+use super::long_ack::{LongAck, Record, Told};
 use super::params::{Params, WIRE_OVERHEAD};
 use super::reliable::{Header, acked};
 use crate::sender::{Form, Planned, Sender};
@@ -28,6 +29,7 @@ pub(super) struct Outgoing {
     seed: u64,
     /// The newest acknowledgement taken, and the bits that came with it or before.
     acked: (u16, u32),
+    told: Told,
     /// A packet is planned and waits to be written.
     planned: Option<(u16, u32)>,
     /// The packet just written, until it is reported to the sender: its number and bytes.
@@ -62,6 +64,7 @@ impl Outgoing {
             skip_at: 0,
             seed,
             acked: (0, 0),
+            told: Told::default(),
             planned: None,
             written: None,
             large: None,
@@ -100,6 +103,7 @@ impl Outgoing {
         &mut self,
         now: Now,
         header: Header,
+        long: Option<LongAck<'_>>,
         in_order: bool,
     ) -> Result<(), FalseAck> {
         let is_of_older = header.ack.wrapping_sub(self.acked.0) >= 0x8000;
@@ -109,9 +113,23 @@ impl Outgoing {
             if number >= self.next || self.skipped == Some(number) {
                 return Err(FalseAck);
             }
+            self.told.on_acked(number);
             self.sender.on_acked(now.mono, number);
         }
+        if let Some(long) = long {
+            self.on_long_ack(now, long)?;
+        }
         self.sender.on_ack_end(now.mono);
+        Ok(())
+    }
+
+    fn on_long_ack(&mut self, now: Now, long: LongAck<'_>) -> Result<(), FalseAck> {
+        let received = || long.received(self.next.saturating_sub(1));
+        let is_told = |skipped| received().any(|run| run.contains(&skipped));
+        if self.skipped.is_some_and(is_told) {
+            return Err(FalseAck);
+        }
+        self.sender.on_long_ack(now.mono, received());
         Ok(())
     }
 
@@ -145,7 +163,8 @@ impl Outgoing {
     }
 
     /// Appends the datagram that [`Outgoing::poll`] announced.
-    pub(super) fn write(&mut self, profile: &Profile, out: &mut Vec<u8>) {
+    /// `record`: what arrived lately, if the peer is of our make.
+    pub(super) fn write(&mut self, profile: &Profile, record: Option<&Record>, out: &mut Vec<u8>) {
         if let Some(large) = &mut self.large {
             let limits = profile.limits();
             limits.emit(large.header, &large.packet, large.next_fragment, out);
@@ -170,6 +189,11 @@ impl Outgoing {
         self.write_packet(profile, out);
         let plan = self.sender.planned();
         out.resize(out.len().max(body + usize::from(plan.padded_to)), 0);
+        if let Some(record) = record.filter(|_| plan.is_empty() && plan.padded_to == 0) {
+            let room = profile.limits().fragment_above - (out.len() - body);
+            record.emit(ack, self.told.known(), room, out);
+            self.told.on_told(number, ack);
+        }
         let length = out.len() - body;
         self.written = Some((number, length + WIRE_OVERHEAD));
         if length > profile.limits().fragment_above.max(plan.datagram.into()) {
@@ -180,7 +204,7 @@ impl Outgoing {
                 packet,
                 next_fragment: 0,
             }));
-            self.write(profile, out);
+            self.write(profile, None, out);
         }
     }
 

@@ -205,7 +205,7 @@ mod tests {
             .unwrap();
         let mut count = 0;
         while outgoing.poll(now, || (0, 0)) {
-            outgoing.write(&params.profile, &mut Vec::new());
+            outgoing.write(&params.profile, None, &mut Vec::new());
             outgoing.on_written(now);
             count += 1;
         }

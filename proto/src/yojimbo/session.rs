@@ -132,8 +132,8 @@ impl Session {
         let outgoing = &mut self.outgoing;
         let heard = self
             .incoming
-            .handle(now, reliable, is_taking, |acks, in_order| {
-                outgoing.on_acks(now, acks, in_order)
+            .handle(now, reliable, is_taking, |acks, long, in_order| {
+                outgoing.on_acks(now, acks, long, in_order)
             });
         match heard {
             Ok(None) => Ok(()),
@@ -235,7 +235,8 @@ impl Session {
         } else {
             self.link.begin(out)
         };
-        self.outgoing.write(&self.params.profile, out);
+        let record = self.incoming.record();
+        self.outgoing.write(&self.params.profile, record, out);
         self.link.seal(now, out, sealing);
         self.outgoing.on_written(now);
         true

@@ -1,23 +1,19 @@
 //! Which of the peer's packets were received: the window behind duplicates, staleness and our acks.
 //!
-//! Rule: docs/wire/reliable.md, section 3. The window is 256 packets; one bit each is enough,
-//! because whatever is neither stale nor ahead has a place of its own among 256.
+//! Rule: docs/wire/reliable.md, section 3.
 
-use crate::sequence::is_newer;
-
-/// Packets the window remembers.
-const WINDOW: u16 = 256;
+use super::window::Window;
 
 /// Packets that one header acknowledges.
 const REACH: u16 = 32;
 
+/// Packets the window remembers.
+const WINDOW: u16 = Window::<4>::NUMBERS;
+
 /// The last 256 packet numbers, each received or not.
 #[derive(Clone, Debug, Default)]
 pub struct Received {
-    /// Newest number seen, plus one; 0 at the start.
-    next: u16,
-    /// Bit `n % 256` belongs to the one number in `next - 256 .. next` with that remainder.
-    bits: [u64; 4],
+    window: Window<4>,
     /// The oldest and the newest of those that were accepted when [`Received::ack`] had passed them already,
     /// and that nobody was told of.
     late: Option<(u16, u16)>,
@@ -26,35 +22,19 @@ pub struct Received {
 impl Received {
     /// Whether `sequence` is too old to be judged.
     pub fn is_stale(&self, sequence: u16) -> bool {
-        is_newer(self.next.wrapping_sub(WINDOW), sequence)
+        self.window.is_stale(sequence)
     }
 
     /// Whether `sequence` was accepted before.
     pub fn contains(&self, sequence: u16) -> bool {
-        !self.is_stale(sequence) && !is_newer(sequence.wrapping_add(1), self.next) && {
-            let (word, bit) = place(sequence);
-            self.bits[word] & bit != 0
-        }
+        self.window.contains(sequence)
     }
 
     /// Notes that `sequence` exists, received or not: the window moves so that it is inside.
     pub fn see(&mut self, sequence: u16) {
-        let after = sequence.wrapping_add(1);
-        if !is_newer(after, self.next) {
-            return;
-        }
-        if after.wrapping_sub(self.next) >= WINDOW {
-            self.bits = [0; 4];
+        if self.window.see(sequence) {
             self.late = None;
-        } else {
-            let mut skipped = self.next;
-            while skipped != after {
-                let (word, bit) = place(skipped);
-                self.bits[word] &= !bit;
-                skipped = skipped.wrapping_add(1);
-            }
         }
-        self.next = after;
     }
 
     /// Counts `sequence` as received. One that has become stale meanwhile stays unacknowledged: its
@@ -64,8 +44,7 @@ impl Received {
             return;
         }
         self.see(sequence);
-        let (word, bit) = place(sequence);
-        self.bits[word] |= bit;
+        self.window.set(sequence);
         if self.behind(sequence) >= REACH {
             self.note_late(sequence);
         }
@@ -86,7 +65,7 @@ impl Received {
     /// Newest number seen, and which of it and the 31 before it were received: bit `n` is
     /// `ack - n`. This is what the next header says.
     pub fn ack(&self) -> (u16, u32) {
-        let ack = self.next.wrapping_sub(1);
+        let ack = self.window.next().wrapping_sub(1);
         (ack, self.bits_before(ack))
     }
 
@@ -101,35 +80,27 @@ impl Received {
         let furthest = self.behind(oldest).clamp(REACH - 1, WINDOW - 1);
         let left = furthest - (REACH - 1);
         if self.behind(newest) < left {
-            self.late = Some((self.next.wrapping_sub(left), newest));
+            self.late = Some((self.window.next().wrapping_sub(left), newest));
         }
-        let ack = self.next.wrapping_sub(left + 1);
+        let ack = self.window.next().wrapping_sub(left + 1);
         Some((ack, self.bits_before(ack)))
     }
 
     /// Whether `ack` and the 31 before it were received.
     fn bits_before(&self, ack: u16) -> u32 {
-        let (word, shift) = (usize::from(ack) % 256 / 64, ack % 64);
-        let joined = u128::from(self.bits[word]) << 64 | u128::from(self.bits[(word + 3) % 4]);
-        // The bit of `ack` to the top, then the 32 highest turned round.
-        let highest = (joined << (63 - shift) >> 96) as u32;
-        highest.reverse_bits()
+        self.window.bits_before(ack) as u32
     }
 
     /// How far `sequence` is from the newest number seen.
     fn behind(&self, sequence: u16) -> u16 {
-        self.next.wrapping_sub(sequence).wrapping_sub(1)
+        self.window.next().wrapping_sub(sequence).wrapping_sub(1)
     }
-}
-
-fn place(sequence: u16) -> (usize, u64) {
-    let index = sequence % WINDOW;
-    (usize::from(index) / 64, 1 << (index % 64))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sequence::is_newer;
     use proptest::prelude::*;
 
     /// The reference keeps a place for each number and compares the number itself; so does this.
@@ -214,7 +185,7 @@ mod tests {
             window.see(start);
             model.see(start);
             for (distance, received) in steps {
-                let sequence = window.next.wrapping_add(distance as u16);
+                let sequence = window.window.next().wrapping_add(distance as u16);
                 prop_assert_eq!(window.is_stale(sequence), model.is_stale(sequence));
                 prop_assert_eq!(window.contains(sequence), model.contains(sequence));
                 if received {
@@ -250,7 +221,7 @@ mod tests {
                 true
             };
             for ((distance, _), is_told) in steps {
-                let sequence = window.next.wrapping_add(distance as u16);
+                let sequence = window.window.next().wrapping_add(distance as u16);
                 let is_late = !model.is_stale(sequence) && (-256..-32).contains(&distance);
                 window.accept(sequence);
                 model.accept(sequence);
