@@ -9,6 +9,7 @@
 //! | `/livez`, `/live`, `/healthz` | restart probes | 200 while every worker turns, else 503 and which does not |
 //! | `/readyz`, `/ready` | traffic probes | 200 while peers are welcome, else 503 and why not |
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -22,10 +23,12 @@ use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE,
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use crate::board::{Board, Snapshot};
-use crate::clock::Clock;
+use crate::clock::{self, Clock};
 use crate::exit::{Transport, Unavailable};
 use crate::metrics::{self, Usage};
 
@@ -93,6 +96,9 @@ impl Admin {
 const CONNECTIONS_MAX: usize = 16;
 const REQUEST_BYTES_MAX: usize = 8 * 1024;
 
+/// What a connection has for sure, however many wait: many times what an answer takes.
+const STAY: Duration = Duration::from_millis(100);
+
 /// A request's head must be there in this time.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -104,29 +110,67 @@ async fn run(listener: TcpListener, view: Arc<View>, mut stopped: oneshot::Recei
         tracing::error!(event = "admin_failed", "the admin socket cannot be watched");
         return;
     };
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let mut guests = Guests::new();
+    let mut at_the_door = None;
     let mut second = tokio::time::interval(Duration::from_secs(1));
     loop {
-        // Beyond the limit, connections wait in the kernel's backlog.
-        let next = async {
-            let place = Arc::clone(&places).acquire_owned().await;
-            (place, listener.accept().await)
-        };
+        // One waits for a place, and the others in the kernel's backlog.
         tokio::select! {
             _ = &mut stopped => return,
             _ = second.tick() => view.remember(),
-            (place, accepted) = next => match accepted {
-                Ok((stream, _)) => {
-                    let view = Arc::clone(&view);
-                    tokio::spawn(async move {
-                        serve_connection(stream, view).await;
-                        drop(place);
-                    });
+            place = guests.place(), if at_the_door.is_some() => {
+                if let Some(stream) = at_the_door.take() {
+                    guests.seat(place, serve_connection(stream, Arc::clone(&view)));
                 }
+            }
+            accepted = listener.accept(), if at_the_door.is_none() => match accepted {
+                Ok((stream, _)) => at_the_door = Some(stream),
                 // Out of descriptors, most likely: come back later instead of spinning.
                 Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
             },
         }
+    }
+}
+
+/// Whose connections are open. A probe that nobody answers ends the process, and with it every session:
+/// so whoever says nothing, or does not read, goes as soon as somebody else needs the place.
+struct Guests {
+    places: Arc<Semaphore>,
+    /// The oldest first.
+    seated: VecDeque<(Instant, JoinHandle<()>)>,
+}
+
+impl Guests {
+    fn new() -> Self {
+        Self {
+            places: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+            seated: VecDeque::new(),
+        }
+    }
+
+    /// A place for one more; when there is none, the oldest guest's, who had the time to be served.
+    async fn place(&mut self) -> Option<OwnedSemaphorePermit> {
+        self.seated.retain(|(_, guest)| !guest.is_finished());
+        if let Some((since, oldest)) = self.seated.front() {
+            let free = Arc::clone(&self.places).acquire_owned();
+            match tokio::time::timeout_at(*since + STAY, free).await {
+                Ok(place) => return place.ok(),
+                Err(_) => oldest.abort(),
+            }
+        }
+        Arc::clone(&self.places).acquire_owned().await.ok()
+    }
+
+    fn seat(
+        &mut self,
+        place: Option<OwnedSemaphorePermit>,
+        served: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let guest = tokio::spawn(async move {
+            served.await;
+            drop(place);
+        });
+        self.seated.push_back((clock::now(), guest));
     }
 }
 
