@@ -122,6 +122,33 @@ fn a_drain_can_be_undone() {
     assert!(is_over(&mut player), "the grace is over");
 }
 
+/// Somebody wonders in the morning why nobody could come in.
+#[test]
+fn a_drain_by_signal_is_in_the_log() {
+    let scene = Scene::new("usr1");
+    let pid = scene.server.child.id().to_string();
+    let sent = Command::new("kill").args(["-s", "USR1", &pid]).status();
+    assert!(sent.unwrap().success());
+    let line = scene.server.logged("drain");
+    assert_eq!(line["reason"], "SIGUSR1");
+    assert!(line["msg"].as_str().unwrap().contains("undrain"), "{line}");
+    assert_eq!(scene.ask(&["stats"])["state"], "draining");
+    assert_eq!(scene.ask(&["undrain"])["ok"], true);
+    scene.join();
+}
+
+/// Silence has a word of its own; an empty one would be taken for it.
+#[test]
+fn the_log_is_not_silenced_by_an_empty_word() {
+    let scene = Scene::new("silent");
+    let answer = scene.ask(&["log", ""]);
+    assert_eq!(answer["ok"], false, "{answer}");
+    assert_eq!(scene.ask(&["log", "off"])["ok"], true);
+    assert_eq!(scene.ask(&["log", "info"])["ok"], true);
+    scene.join();
+    scene.server.logged("session_start");
+}
+
 /// A target out of use gets no new sessions, so with the only one nobody is seated.
 #[test]
 fn a_target_can_be_taken_out() {

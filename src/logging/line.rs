@@ -62,7 +62,7 @@ impl Fields {
     pub(super) fn lost(count: u64) -> Self {
         Self {
             event: "log_lines_dropped".to_owned(),
-            message: "standard error was not read fast enough".to_owned(),
+            message: "standard error was not read fast enough, or could not be written".to_owned(),
             others: vec![("count", Content::Literal(count.to_string()))],
         }
     }

@@ -61,6 +61,10 @@ pub fn check_level(level: &str) -> Result<(), String> {
 }
 
 fn parse_level(level: &str) -> Result<Targets, String> {
+    // It would be taken for no directive at all: nothing would be said any more, errors included.
+    if level.trim().is_empty() {
+        return Err("it is empty; for silence, write off".to_owned());
+    }
     let targets: Targets = level
         .parse()
         .map_err(|_| "no level and no directive".to_owned())?;
@@ -175,6 +179,7 @@ fn build(
         for_journal,
         sink,
         dropped_told: 0,
+        is_torn: false,
     };
     std::thread::Builder::new()
         .name("log".to_owned())
@@ -255,36 +260,61 @@ struct Writer {
     for_journal: bool,
     sink: Box<dyn Write + Send>,
     dropped_told: u64,
+    /// The last line was cut off in its middle: the disk was full.
+    is_torn: bool,
 }
 
 impl Writer {
     fn run(mut self, jobs: &Receiver<Job>) {
+        let mut looked = clock::now();
         loop {
-            match jobs.recv_timeout(Duration::from_secs(1)) {
-                Ok(Job::Line(level, line)) => self.write(level, &line),
+            let patience = LOOK_EVERY.saturating_sub(clock::now().duration_since(looked));
+            match jobs.recv_timeout(patience) {
+                Ok(Job::Line(level, line)) => {
+                    // A disk that is full or a pipe that is closed costs the line, and nothing else.
+                    if self.write(level, &line).is_err() {
+                        self.shared.dropped.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
                 Ok(Job::Flush(done)) => {
                     self.tell_held_back(true);
                     // Whoever asked may have stopped waiting.
                     done.try_send(()).ok();
                 }
-                Err(RecvTimeoutError::Timeout) => self.tell_held_back(false),
+                Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
+            }
+            // Not only when nothing is said: where players come and go all the time, something is.
+            if clock::now().duration_since(looked) >= LOOK_EVERY {
+                looked = clock::now();
+                self.tell_held_back(false);
             }
         }
     }
 
-    /// A disk that is full or a pipe that is closed costs the line, and nothing else.
-    fn write(&mut self, level: Level, line: &str) {
-        let written = if self.for_journal {
-            // In one piece: it may be that only half of it fits.
-            let line = format!("{}{line}", journal::priority(level));
-            self.sink.write_all(line.as_bytes())
-        } else {
-            self.sink.write_all(line.as_bytes())
-        };
-        if written.is_err() {
-            self.shared.dropped.fetch_add(1, Ordering::Relaxed);
+    fn write(&mut self, level: Level, line: &str) -> io::Result<()> {
+        let mut bytes = Vec::with_capacity(line.len() + 8);
+        if self.is_torn {
+            bytes.push(b'\n');
         }
+        if self.for_journal {
+            bytes.extend_from_slice(journal::priority(level).as_bytes());
+        }
+        bytes.extend_from_slice(line.as_bytes());
+        // In one piece; and it may be that only half of it fits.
+        let mut rest = bytes.as_slice();
+        while !rest.is_empty() {
+            match self.sink.write(rest) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => {
+                    rest = &rest[written..];
+                    self.is_torn = !rest.is_empty();
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     /// What was held back and not told with a later line of its kind; and what was lost.
@@ -296,17 +326,24 @@ impl Writer {
         for (level, event, reason, suppressed) in silent {
             let fields = Fields::summary(&event, &reason);
             let line = fields.line(self.shared.style, clock::wall_nanos(), level, suppressed);
-            self.write(level, &line);
+            if self.write(level, &line).is_err() {
+                self.shared.dropped.fetch_add(1, Ordering::Relaxed);
+            }
         }
         let dropped = self.shared.dropped.load(Ordering::Relaxed);
         if dropped > self.dropped_told {
             let fields = Fields::lost(dropped - self.dropped_told);
-            self.dropped_told = dropped;
             let line = fields.line(self.shared.style, clock::wall_nanos(), Level::WARN, 0);
-            self.write(Level::WARN, &line);
+            // Not counted when it is lost itself, and tried again: it would count its own tries.
+            if self.write(Level::WARN, &line).is_ok() {
+                self.dropped_told = dropped;
+            }
         }
     }
 }
+
+/// How often the writer looks for what was held back, or lost.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests;

@@ -152,6 +152,7 @@ fn the_level_can_be_changed() {
         logging.set_level("warn,tidegate=debug").unwrap();
         tracing::debug!("now");
         logging.set_level("loud").unwrap_err();
+        logging.set_level(" ").unwrap_err();
         tracing::debug!("still");
     });
     assert_eq!(said, ["DEBUG now", "DEBUG still"]);
@@ -210,4 +211,77 @@ fn the_journal_hears_how_bad_a_line_is() {
         starts,
         ["<3>{", "<4>{", "<6>{", "<7>{", of_what_was_held_back]
     );
+}
+
+/// Where players come and go all the time, no second is quiet.
+#[test]
+fn what_was_held_back_is_told_while_others_speak() {
+    let page = Page::default();
+    let short = log("info", Duration::from_millis(100));
+    let (subscriber, _logging) = build(&short, Style::Text, false, Box::new(page.clone())).unwrap();
+    tracing::subscriber::with_default(subscriber, || {
+        tracing::warn!(event = "token_refused", reason = "token_address");
+        tracing::warn!(event = "token_refused", reason = "token_address");
+        let told = || {
+            let text = String::from_utf8(page.0.lock().unwrap().clone()).unwrap();
+            text.contains("token_refused reason=token_address suppressed=1")
+        };
+        let end = clock::now() + Duration::from_secs(20);
+        while !told() {
+            assert!(clock::now() < end, "nobody was told");
+            tracing::info!(event = "session_start", session = 1_u64);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    });
+}
+
+/// So much fits on it, in the middle of a line.
+#[derive(Clone, Default)]
+struct Disk {
+    page: Page,
+    room: Arc<AtomicU64>,
+}
+
+impl Write for Disk {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let room = self.room.load(Ordering::Relaxed);
+        let fits = bytes.len().min(room as usize);
+        if fits == 0 {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        self.room.store(room - fits as u64, Ordering::Relaxed);
+        self.page.write(&bytes[..fits])
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_full_disk_costs_its_own_lines_and_they_are_counted_once() {
+    let disk = Disk::default();
+    disk.room.store(50, Ordering::Relaxed);
+    let sink = Box::new(disk.clone());
+    let (subscriber, logging) = build(&log("info", LONG), Style::Text, false, sink).unwrap();
+    tracing::subscriber::with_default(subscriber, || {
+        for session in 1..=3_u64 {
+            tracing::info!(event = "session_start", session, long = "0123456789");
+        }
+        // Looks for what was lost, as it does every second, and cannot say it.
+        logging.flush();
+        logging.flush();
+        disk.room.store(10_000, Ordering::Relaxed);
+        logging.flush();
+        tracing::info!(event = "session_start", session = 4_u64);
+        logging.flush();
+    });
+    assert_eq!(logging.lines_dropped(), 3);
+    let text = String::from_utf8(disk.page.0.lock().unwrap().clone()).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 3, "{text}");
+    assert_eq!(lines[0].len(), 50, "the half that fitted");
+    assert!(lines[1].contains("WARN  log_lines_dropped"), "{text}");
+    assert!(lines[1].ends_with(" count=3"), "{text}");
+    assert!(lines[2].ends_with("session=4"), "{text}");
 }
