@@ -301,7 +301,7 @@ impl Worker {
             let name = listener.name();
             tracing::error!(event = "listener_failed", listener = name, %error);
             // It is not registered; what counts is that nobody waits for its reports.
-            listener.close(now, self.poll.registry()).ok();
+            listener.close(now, self.poll.registry());
             return;
         }
         self.next_index += 1;
@@ -316,14 +316,14 @@ impl Worker {
             if !listener.has_retired(now) {
                 return true;
             }
-            if let Err(error) = listener.close(now, registry) {
-                tracing::debug!(%error, "socket was not registered");
+            // The address is free when the last worker lets go of it.
+            if listener.close(now, registry) {
+                tracing::info!(
+                    event = "listener_closed",
+                    listener = listener.name(),
+                    address = listener.held().map(|held| held.address.to_string()),
+                );
             }
-            tracing::info!(
-                event = "listener_closed",
-                listener = listener.name(),
-                address = listener.held().map(|held| held.address.to_string()),
-            );
             false
         });
     }

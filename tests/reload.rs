@@ -174,6 +174,16 @@ fn an_address_changes() {
     assert_eq!(scene.server.logged("session_end")["reason"], "drain");
     wait_for_listeners(&scene, &[("game", 1)]);
     wait_until("the old port", PATIENCE, || UdpSocket::bind(old).ok());
+    // Two workers had it, and whatever they said of it stands before the next line.
+    assert_eq!(scene.ask(&["ban", "198.51.100.8"])["ok"], true);
+    wait_until("the next line", PATIENCE, || {
+        let lines = scene.server.all_logged("control_command");
+        let is_it = |line: &Value| line["command"].to_string().contains("198.51.100.8");
+        lines.iter().any(is_it).then_some(())
+    });
+    let closed = scene.server.all_logged("listener_closed");
+    let addresses: Vec<_> = closed.iter().map(|line| &line["address"]).collect();
+    assert_eq!(addresses, [old]);
     assert!(
         received(scene.ask(&["stats"])) >= before,
         "counters do not fall"

@@ -4,7 +4,6 @@
 //!   serving ──retire──▶ everybody is told to go ──grace over──▶ everybody is ended ──empty──▶ closed
 //! ```
 
-use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -66,16 +65,18 @@ impl Listener {
         self.is_empty() && self.siblings.close()
     }
 
-    /// Its last word. The socket closes with it.
-    pub fn close(&mut self, now: Now, registry: &Registry) -> io::Result<()> {
+    /// Its last word. The socket closes with it; true when no other worker has one for the same address.
+    pub fn close(&mut self, now: Now, registry: &Registry) -> bool {
         self.publish_last(now);
         if let Some(reporter) = &self.reporter {
             reporter.finish();
         }
-        match &mut self.socket {
-            Some(socket) => socket.deregister(registry),
-            None => Ok(()),
+        if let Some(socket) = &mut self.socket
+            && let Err(error) = socket.deregister(registry)
+        {
+            tracing::debug!(%error, "socket was not registered");
         }
+        self.siblings.let_go()
     }
 
     /// The address that nobody else can have meanwhile.

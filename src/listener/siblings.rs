@@ -5,7 +5,8 @@
 //! so come to a worker that does not know it; that one asks the others (listener/handover.rs).
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use mio::Waker;
@@ -20,6 +21,8 @@ pub struct Siblings {
     /// Of all of them, this one included; empty for one that is alone.
     mailboxes: Arc<[Mailbox]>,
     own: usize,
+    /// How many of them hold the port.
+    holding: Arc<AtomicUsize>,
 }
 
 #[derive(Debug)]
@@ -64,9 +67,11 @@ impl Siblings {
     /// So many that share a port.
     pub fn new(count: usize) -> Vec<Self> {
         let mailboxes: Arc<[Mailbox]> = (0..count).map(|_| Mailbox::new()).collect();
+        let holding = Arc::new(AtomicUsize::new(count));
         let one = |own| Self {
             mailboxes: mailboxes.clone(),
             own,
+            holding: holding.clone(),
         };
         (0..count).map(one).collect()
     }
@@ -124,6 +129,12 @@ impl Siblings {
         }
         *letters = None;
         true
+    }
+
+    /// This one lets go of the port; true for the last of them.
+    pub(super) fn let_go(&self) -> bool {
+        // One that is alone was never counted.
+        self.holding.fetch_sub(1, Ordering::AcqRel) <= 1
     }
 
     /// The next letter for us. Costs a glance when there is none.
