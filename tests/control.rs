@@ -8,6 +8,7 @@ mod support;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 use std::time::Duration;
 
 use support::scene::{Directory, Running, Scene, Traffic, is_over, program};
@@ -254,12 +255,12 @@ fn another_user_is_refused(scene: &Scene) {
     let ours = scene.directory.0.join("tidegate");
     // By a process of its own: what this one has open to write, a child of another test may still have open,
     // and nothing can be run that somebody may write.
-    let copy = std::process::Command::new("cp")
+    let copy = Command::new("cp")
         .arg(env!("CARGO_BIN_EXE_tidegate"))
         .arg(&ours)
         .status();
     assert!(copy.unwrap().success());
-    let mut command = std::process::Command::new(ours);
+    let mut command = Command::new(ours);
     std::os::unix::process::CommandExt::uid(&mut command, NOBODY);
     std::os::unix::process::CommandExt::gid(&mut command, NOBODY);
     let control = scene.control();

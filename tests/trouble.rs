@@ -254,6 +254,13 @@ fn the_deadline_of_a_drain_includes_the_time_before_it() {
     let begun = scene.metric("process_start_time_seconds");
     let deadline = scene.metric("tidegate_drain_deadline_timestamp_seconds");
     assert!(deadline - begun > 600.0, "{deadline} is too near {begun}");
+    // A drain without an end, as SIGUSR1 orders it, has none; the stop keeps its own.
+    let control = scene.directory.0.join("control.sock");
+    let answer = ctl(&control, &["drain"]);
+    let answer = String::from_utf8(answer.stdout).unwrap();
+    assert!(answer.contains("the process is stopping"), "{answer}");
+    let series = "tidegate_drain_deadline_timestamp_seconds";
+    assert!((scene.metric(series) - deadline).abs() < 1.0);
     assert!(signal().success());
     assert_eq!(scene.server.end(), 0);
 }

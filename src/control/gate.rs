@@ -87,9 +87,9 @@ impl Gate {
             loop {
                 let outcome = tokio::select! {
                     _ = hangup.recv() => self.reload().await,
-                    _ = drain.recv() => self.drain(None).await,
+                    _ = drain.recv() => self.drain_by_signal().await,
                 };
-                // A reload has said so itself; its caller is not there to be told.
+                // They have said so themselves; the caller is not there to be told.
                 if let Err(error) = outcome {
                     tracing::debug!(event = "signal", error = format!("{error:#}"));
                 }
@@ -268,7 +268,21 @@ impl Gate {
         Ok(json!({}))
     }
 
+    async fn drain_by_signal(self: &Arc<Self>) -> anyhow::Result<Value> {
+        let done = self.drain(None).await?;
+        tracing::info!(
+            event = "drain",
+            reason = "SIGUSR1",
+            "no newcomers from now on, and whoever is here stays; `tidegate ctl undrain` ends it"
+        );
+        Ok(done)
+    }
+
     async fn drain(self: &Arc<Self>, seconds: Option<u64>) -> anyhow::Result<Value> {
+        // A stop has a deadline of its own, by which it is judged.
+        if self.board.is_stopping() {
+            bail!("the process is stopping");
+        }
         self.workers
             .sum(|_, listener| {
                 listener.set_draining(true);
@@ -276,7 +290,7 @@ impl Gate {
             })
             .await?;
         let number = self.drains.fetch_add(1, Relaxed) + 1;
-        let ends = seconds.map(|seconds| clock::wall_secs() + seconds);
+        let ends = seconds.map(|seconds| clock::wall_secs().saturating_add(seconds));
         self.board.update_process(|process| {
             process.state = State::Draining;
             process.drain_deadline_unix = ends;
