@@ -438,6 +438,7 @@ fn settings_that_differ_are_named_in_the_servers_log() {
         line.contains("token_address") && line.contains("public_addresses"),
         "{line}"
     );
+    assert!(line.contains("\"peer\":\"127.0.0.1:"), "whose? {line}");
     let line = elsewhere.wait_for("\"listening\"");
     let taken = "\"public_addresses\":\"203.0.113.7:40000\"";
     assert!(line.contains(taken), "{line}");

@@ -238,7 +238,7 @@ impl Listener {
             Handled::Rejected(reject) => {
                 self.counters.on_reject(reject);
                 self.note_refused(reject);
-                self.explain(reject);
+                self.explain(reject, route.from);
             }
             Handled::Replied => {}
         }
@@ -246,12 +246,13 @@ impl Listener {
 
     /// Silence for strangers, in the log too. This one had a token that was sealed with our key, so the
     /// mistake is on our side, and nobody would find it on the player's.
-    fn explain(&self, reject: Reject) {
+    fn explain(&self, reject: Reject, from: SocketAddr) {
         if reject == Reject::TokenAddress {
             tracing::warn!(
                 event = "token_refused",
                 reason = reject.label(),
                 listener = %self.name,
+                peer = %from,
                 help = "a connect token made with our key names another address: public_addresses, which the \
                         line `listening` has, must list what players dial; `tidegate token inspect` shows what \
                         a token names",
