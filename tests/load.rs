@@ -478,6 +478,81 @@ fn settings_that_differ_are_named_in_the_servers_log() {
     );
 }
 
+/// The kernel spreads one address over the workers by its ports; what it did counts at all of them.
+#[test]
+fn strikes_keep_an_address_out_of_every_worker() {
+    let bench = Bench::new("strikes");
+    bench.place.write("netcode.key", &"33".repeat(32));
+    make_private(&bench.directory.join("netcode.key"));
+    let echo = tidegate::load::echo::start(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let config = format!(
+        r#"
+        version = 1
+        [runtime]
+        workers = 2
+        [admin]
+        listen = ""
+        [listener.game]
+        bind = ["127.0.0.1:0"]
+        public_addresses = ["any"]
+        backend = "echo"
+        netcode = {{ key_file = "netcode.key" }}
+        limits = {{ strikes = {{ limit = 10, window = "1h", ban = "1h" }} }}
+        [backend.echo]
+        targets = ["tcp://{echo}"]
+        framing = "u16be"
+        "#
+    );
+    bench.place.write("strikes.toml", &config);
+    let mut serve = bench.place.start(&["serve", "--config", "strikes.toml"]);
+    let address = serve.address();
+    let tunnel = format!(
+        r#"
+        version = 1
+        [tunnel.home]
+        listen = ["tcp://127.0.0.1:0"]
+        remote = "{address}"
+        framing = "u16be"
+        netcode = {{ key_file = "netcode.key" }}
+        [[tunnel.home.yojimbo.channel]]
+        type = "reliable-ordered"
+        [[tunnel.home.yojimbo.message]]
+        name = "Frame"
+        body = "bytes"
+        length = [0, 1000]
+        [[tunnel.home.yojimbo.message]]
+        name = "BlockFrame"
+        body = "block"
+        "#
+    );
+    bench.place.write("tunnel.toml", &tunnel);
+    let some = ["--ramp", "0s", "--for", "1s", "--connect-timeout", "2s"];
+    let wrong = ["--config", "tunnel.toml", "--clients", "12"];
+    bench.load(&[&wrong[..], &some].concat());
+    let line = serve.wait_for("source_banned");
+    for part in [
+        "\"level\":\"warn\"",
+        "\"peer\":\"127.0.0.1:",
+        "\"range\":\"127.0.0.1/32\"",
+        "\"for_s\":3600",
+        "ctl unban",
+    ] {
+        assert!(line.contains(part), "no {part} in {line}");
+    }
+    let remote = format!("yojimbo://{address}");
+    let right = [
+        "--remote",
+        &remote,
+        "--key",
+        "netcode.key",
+        "--clients",
+        "8",
+    ];
+    let (code, result, _) = bench.load(&[&right[..], &some].concat());
+    assert_eq!(code, 69, "{result}");
+    assert_eq!(count(&result, "/connected"), 0, "{result}");
+}
+
 /// All of them are refused, before half of them have begun.
 #[test]
 fn more_clients_than_open_files_are_refused() {

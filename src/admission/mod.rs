@@ -117,26 +117,34 @@ impl Admission {
         whole.map_err(|_| Reject::ListenerLimited)
     }
 
-    /// A peer did what no honest peer does; true when its prefix is banned now.
+    /// Whether strikes make a ban.
+    pub fn counts_strikes(&self) -> bool {
+        self.strikes.is_some()
+    }
+
+    /// A peer did what no honest peer does; says so when its prefix is banned for it.
     ///
     /// Only for what a peer proved to have sent itself, such as an authenticated packet that breaks
     /// the protocol. Anything that can be forged would let a stranger ban somebody else.
-    pub fn on_strike(&mut self, now: Timestamp, from: SocketAddr) -> bool {
-        let Some(strikes) = &self.strikes else {
-            return false;
-        };
+    pub fn on_strike(&mut self, now: Timestamp, from: SocketAddr) -> Option<StrikeBan> {
+        let ban = self.on_strike_elsewhere(now, from);
+        self.bans_by_strikes += u64::from(ban.is_some());
+        ban
+    }
+
+    /// The same, seen by another worker of the listener, which counts the ban: the kernel may send the
+    /// next peer of that address here.
+    pub fn on_strike_elsewhere(&mut self, now: Timestamp, from: SocketAddr) -> Option<StrikeBan> {
+        let strikes = self.strikes.as_ref()?;
         self.clock.set(now);
-        let prefix = prefix(from.ip().to_canonical());
-        if strikes
-            .limiter
-            .check_key(&self.places.place(prefix, Lane::Handshakes))
-            .is_ok()
-        {
-            return false;
+        let range = prefix(from.ip().to_canonical());
+        let place = self.places.place(range, Lane::Handshakes);
+        if strikes.limiter.check_key(&place).is_ok() {
+            return None;
         }
-        let banned = self.bans.ban(now, prefix, Some(now + strikes.ban)).is_ok();
-        self.bans_by_strikes += u64::from(banned);
-        banned
+        let span = strikes.ban;
+        self.bans.ban(now, range, Some(now + span)).ok()?;
+        Some(StrikeBan { range, span })
     }
 
     /// Bans a range until then, or for good.
@@ -265,6 +273,14 @@ impl StrikeRule {
             .unwrap_or(Quota::per_second(self.limit))
             .allow_burst(self.limit)
     }
+}
+
+/// A ban that strikes brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StrikeBan {
+    pub range: IpNet,
+    /// From now on.
+    pub span: Duration,
 }
 
 /// Which sources are refused whatever they send.

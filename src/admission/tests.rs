@@ -293,10 +293,11 @@ fn strikes_in_a_window_become_a_ban() {
     let from = source("192.0.2.1:5000");
     // One every two seconds is what the bucket refills.
     for turn in 0..100 {
-        assert!(!admission.on_strike(at(turn * 2_000), from));
+        assert_eq!(admission.on_strike(at(turn * 2_000), from), None);
     }
     let start = at(1_000_000);
-    let bans: Vec<bool> = (0..6).map(|_| admission.on_strike(start, from)).collect();
+    let mut strike = |_| admission.on_strike(start, from).is_some();
+    let bans: Vec<bool> = (0..6).map(&mut strike).collect();
     assert_eq!(bans, [false, false, false, false, false, true]);
     assert_eq!(allow(&mut admission, start, from, 100), Err(Reject::Banned));
     assert_eq!(admission.counters(start).bans_by_strikes, 1);

@@ -50,6 +50,11 @@ impl Listener {
                     datagram,
                 }) => self.look_for(turn, asker, route, datagram),
                 Some(Letter::Found(found)) => self.adopt(turn, *found),
+                Some(Letter::Struck(from)) => {
+                    if let Some(admission) = &mut self.admission {
+                        admission.on_strike_elsewhere(turn.now.mono, from);
+                    }
+                }
             }
         }
         // More of them come first in the next turn.

@@ -146,8 +146,10 @@ impl Listener {
         let Some(admission) = &self.admission else {
             return Vec::new();
         };
+        // Rounded up: what has no second left is over.
+        let seconds = |left: Duration| left.as_nanos().div_ceil(1_000_000_000) as u64;
         let left =
-            |end: Option<tidegate_proto::Timestamp>| end.map(|end| end.since(now.mono).as_secs());
+            |end: Option<tidegate_proto::Timestamp>| end.map(|end| seconds(end.since(now.mono)));
         let ranges = admission.bans().ranges();
         let ranges = ranges
             .into_iter()

@@ -228,10 +228,8 @@ impl Listener {
             Handled::PeerRejected(id, reject) => {
                 self.counters.on_reject(reject);
                 // Only what was proved to be the peer's own doing may count against its address.
-                if matches!(reject, Reject::ProtocolError | Reject::BadAck)
-                    && let Some(admission) = &mut self.admission
-                {
-                    admission.on_strike(now.mono, route.from);
+                if matches!(reject, Reject::ProtocolError | Reject::BadAck) {
+                    self.strike(now.mono, route.from);
                 }
                 self.touch(id);
             }
@@ -241,6 +239,30 @@ impl Listener {
                 self.explain(reject, route.from);
             }
             Handled::Replied => {}
+        }
+    }
+
+    /// Counts it here and where the kernel may send the next peer of this address.
+    fn strike(&mut self, now: Timestamp, from: SocketAddr) {
+        let Some(admission) = &mut self.admission else {
+            return;
+        };
+        if !admission.counts_strikes() {
+            return;
+        }
+        self.siblings.tell_of_strike(from);
+        if let Some(ban) = admission.on_strike(now, from) {
+            tracing::warn!(
+                event = "source_banned",
+                reason = "strikes",
+                listener = %self.name,
+                peer = %from,
+                range = %ban.range,
+                for_s = ban.span.as_secs(),
+                help = "peers from here broke the protocol as often as limits.strikes allows: newcomers from \
+                        this range are refused for so long, and those who play stay; `tidegate ctl unban RANGE` \
+                        lets them in. Mostly a client with another layout",
+            );
         }
     }
 

@@ -1,5 +1,5 @@
-//! The workers that share one port, and what they say to each other: only that a peer was lost, and
-//! here it is.
+//! The workers that share one port, and what they say to each other: that a peer was lost, and here it
+//! is; and who broke the protocol.
 //!
 //! The kernel spreads datagrams over workers by address. A peer whose NAT gives it another port may
 //! so come to a worker that does not know it; that one asks the others (listener/handover.rs).
@@ -44,6 +44,8 @@ pub(super) enum Letter {
     },
     /// A peer, with everything that belongs to it.
     Found(Box<Found>),
+    /// A peer of this address broke the protocol.
+    Struck(SocketAddr),
 }
 
 /// A peer on its way from one worker to another.
@@ -105,6 +107,16 @@ impl Siblings {
         }
     }
 
+    /// Tells all others whose peer broke the protocol: they are to keep its address out as well.
+    pub(super) fn tell_of_strike(&self, from: SocketAddr) {
+        for (index, mailbox) in self.mailboxes.iter().enumerate() {
+            if index != self.own {
+                // Who does not read any more lets nobody in either.
+                mailbox.put(Letter::Struck(from)).ok();
+            }
+        }
+    }
+
     /// Answers one of them; the peer comes back when that one is gone meanwhile.
     pub(super) fn answer(&self, asker: usize, found: Found) -> Result<(), Box<Found>> {
         let found = Box::new(found);
@@ -113,7 +125,7 @@ impl Siblings {
         };
         match mailbox.put(Letter::Found(found)) {
             Err(Letter::Found(found)) => Err(found),
-            Ok(()) | Err(Letter::Lost { .. }) => Ok(()),
+            Ok(()) | Err(Letter::Lost { .. } | Letter::Struck(_)) => Ok(()),
         }
     }
 
@@ -166,9 +178,9 @@ impl Mailbox {
         let Some(letters) = guard.as_mut() else {
             return Err(letter);
         };
-        // A question can be asked again; an answer is somebody's session, and there are no more of
-        // those than questions.
-        if letters.len() >= QUESTIONS_MAX && matches!(letter, Letter::Lost { .. }) {
+        // A question can be asked again, and a strike more or less is none; an answer is somebody's
+        // session, and there are no more of those than questions.
+        if letters.len() >= QUESTIONS_MAX && !matches!(letter, Letter::Found(_)) {
             return Ok(());
         }
         letters.push_back(letter);
