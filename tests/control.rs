@@ -11,7 +11,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::time::Duration;
 
-use support::scene::{Directory, Running, Scene, Traffic, is_over, program};
+use support::scene::{Directory, Running, Scene, Traffic, ctl, is_over, program};
 use support::wait_until;
 
 /// A kick ends the session on both sides, each with its reason.
@@ -148,6 +148,33 @@ fn the_log_is_not_silenced_by_an_empty_word() {
     assert_eq!(scene.ask(&["log", "info"])["ok"], true);
     scene.join();
     scene.server.logged("session_start");
+}
+
+/// Not everything that can be named with --control is tidegate's.
+#[test]
+fn what_is_no_control_socket_is_said() {
+    let directory = Directory::new("foreign");
+    let foreign = directory.0.join("foreign.sock");
+    let other = std::os::unix::net::UnixListener::bind(&foreign).unwrap();
+    let answers = std::thread::spawn(move || {
+        let (mut caller, _) = other.accept().unwrap();
+        BufReader::new(&caller)
+            .read_line(&mut String::new())
+            .unwrap();
+        caller.write_all(b"220 mail.example.net\r\n").unwrap();
+    });
+    for (path, hint) in [
+        (&directory.0, "no socket"),
+        (&directory.write("file", "x"), "no socket"),
+        (&foreign, "it answers \"220 mail.example.net\""),
+    ] {
+        let output = ctl(path, &["stats"]);
+        let complaint = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(69), "{complaint}");
+        assert!(complaint.contains(hint), "{complaint}");
+        assert!(complaint.contains("--control"), "{complaint}");
+    }
+    answers.join().unwrap();
 }
 
 /// A target out of use gets no new sessions, so with the only one nobody is seated.

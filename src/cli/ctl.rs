@@ -1,7 +1,9 @@
 //! `tidegate ctl`: a question over the control socket, and its answer for people.
 
+use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::IpAddr;
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -222,6 +224,7 @@ impl CtlCommand {
 pub(super) fn ask(path: &Path, request: &Request) -> anyhow::Result<Value> {
     let connected = UnixStream::connect(path).map_err(|error| {
         let help = match error.kind() {
+            _ if is_something_else(path) => "this is no socket; name tidegate's with --control",
             io::ErrorKind::ConnectionRefused => "the process that made it is dead; start tidegate",
             io::ErrorKind::PermissionDenied => {
                 "admin.control_mode lets only some users in; be one of them"
@@ -242,7 +245,18 @@ pub(super) fn ask(path: &Path, request: &Request) -> anyhow::Result<Value> {
     BufReader::new(stream)
         .read_line(&mut line)
         .context("no answer in time")?;
-    serde_json::from_str(&line).context("the answer is no JSON")
+    serde_json::from_str(&line).map_err(|_| {
+        let (path, said) = (path.display(), line.trim_end());
+        let what = format!("{path} is no tidegate's control socket: it answers {said:?}");
+        anyhow::Error::new(Unavailable(format!(
+            "{what}\n help: name the right one with --control or $TIDEGATE_CONTROL"
+        )))
+    })
+}
+
+/// A file, say, or a directory.
+fn is_something_else(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| !found.file_type().is_socket())
 }
 
 /// Lists as tables, the rest as `name value` lines.
