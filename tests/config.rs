@@ -25,6 +25,7 @@ impl Directory {
         directory.write_key("open.key", &[7; 32], 0o644);
         directory.write_key("zero.key", &[0; 32], 0o600);
         directory.write_key("short.key", &[7; 31], 0o600);
+        fs::create_dir_all(directory.0.join("directory")).expect("a directory can be made");
         directory
     }
 

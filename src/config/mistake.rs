@@ -155,8 +155,18 @@ pub(super) fn in_words(message: &str) -> (String, String) {
             format!("accepted are {}", strip_one_of(expected)),
         ),
         Some((what, "a sequence")) => (what.to_owned(), "write a list: [\"...\"]".to_owned()),
+        Some((what, "a list of two")) => (what.to_owned(), "write a list of two".to_owned()),
+        Some((what, "i64")) => (
+            what.to_owned(),
+            "write a whole number, without quotes".to_owned(),
+        ),
+        Some((what, "a string")) => (what.to_owned(), "write it in quotes".to_owned()),
         Some((what, "nothing")) => (what.to_owned(), "delete it".to_owned()),
         Some((what, expected)) => (what.to_owned(), format!("expected {expected}")),
+        None if message == "wanted string or table" => (
+            "this stands for none of the words that belong here".to_owned(),
+            "write one of them in quotes; the reference, config/tidegate.toml, has them".to_owned(),
+        ),
         None if message == "duplicate key" => (
             message.to_owned(),
             "every key and every table stands once; choose another name or join them".to_owned(),

@@ -67,6 +67,9 @@ impl KeyFileError {
             Self::Unreadable(path, error) if error.kind() == io::ErrorKind::NotFound => {
                 format!("make a key with: tidegate keygen --out {}", path.display())
             }
+            Self::Unreadable(_, error) if error.kind() == io::ErrorKind::IsADirectory => {
+                "name the file in it that has the key".to_owned()
+            }
             Self::Unreadable(..) => {
                 "the file must be readable by the user that runs tidegate".to_owned()
             }
@@ -100,7 +103,11 @@ impl std::error::Error for KeyFileError {}
 pub fn read_key_file(path: &Path) -> Result<Key, KeyFileError> {
     let unreadable = |error| KeyFileError::Unreadable(path.to_owned(), error);
     let file = File::open(path).map_err(unreadable)?;
-    let mode = file.metadata().map_err(unreadable)?.permissions().mode() & 0o7777;
+    let found = file.metadata().map_err(unreadable)?;
+    if found.is_dir() {
+        return Err(unreadable(io::ErrorKind::IsADirectory.into()));
+    }
+    let mode = found.permissions().mode() & 0o7777;
     if mode & 0o027 != 0 {
         return Err(KeyFileError::Open(path.to_owned(), mode));
     }

@@ -32,6 +32,7 @@ pub(crate) struct Backend {
     pub(crate) proxy_tlvs: Vec<ProxyTlv>,
     pub(crate) connect_timeout: Span,
     pub(crate) connect_attempts: i64,
+    #[serde(deserialize_with = "super::two")]
     pub(crate) retry_backoff: [Span; 2],
     pub(crate) queue_to_backend: Size,
     pub(crate) queue_to_peer: Size,

@@ -7,7 +7,8 @@
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::units::{Size, Span};
 
@@ -28,6 +29,21 @@ pub(crate) use protocol::{
 };
 pub(crate) use rate::{Penalty, Rate, RateProfile};
 pub(crate) use tunnel::{Tunnel, TunnelNetcode};
+
+/// Of serde's own arrays, what is there beyond their length is lost without a word.
+fn two<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<[T; 2], D::Error> {
+    let all = Vec::<T>::deserialize(from)?;
+    let count = all.len();
+    all.try_into()
+        .map_err(|_| D::Error::invalid_length(count, &"a list of two"))
+}
+
+/// The same for a key that may be absent.
+fn maybe_two<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    from: D,
+) -> Result<Option<[T; 2]>, D::Error> {
+    two(from).map(Some)
+}
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]

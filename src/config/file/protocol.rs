@@ -127,6 +127,7 @@ pub(crate) enum ChannelKind {
 pub(crate) struct YojimboMessage {
     pub(crate) name: String,
     pub(crate) body: MessageBody,
+    #[serde(default, deserialize_with = "super::maybe_two")]
     pub(crate) length: Option<[i64; 2]>,
     pub(crate) bits: Option<i64>,
 }

@@ -74,11 +74,23 @@ impl Checker<'_> {
                 "write targets = [\"tcp://127.0.0.1:7000\"]".to_owned(),
             );
         }
-        typed
-            .iter()
-            .enumerate()
-            .filter_map(|(index, text)| self.target(&format!("{at}.targets[{index}]"), text))
-            .collect()
+        let mut targets = Vec::new();
+        for (index, text) in typed.iter().enumerate() {
+            let path = format!("{at}.targets[{index}]");
+            let Some(target) = self.target(&path, text) else {
+                continue;
+            };
+            // Nobody could tell one's figures, or orders for one, from the other's.
+            if targets.contains(&target) {
+                self.mistake(
+                    &path,
+                    format!("{path}: {text:?} stands here twice"),
+                    "every target once; delete the other".to_owned(),
+                );
+            }
+            targets.push(target);
+        }
+        targets
     }
 
     fn target(&mut self, path: &str, text: &str) -> Option<Target> {

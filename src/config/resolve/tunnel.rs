@@ -71,6 +71,14 @@ impl Checker<'_> {
         let mut addresses = Vec::new();
         for (index, text) in typed.iter().enumerate() {
             let path = format!("{path}[{index}]");
+            let is_port_0 = text.ends_with(":0");
+            if typed[..index].contains(text) && !is_port_0 {
+                self.mistake(
+                    &path,
+                    format!("{path}: {text:?} stands here twice"),
+                    "every address once; delete the other".to_owned(),
+                );
+            }
             if let Some(address) = text.strip_prefix("tcp://") {
                 addresses.extend(self.bindable(&path, address).map(LocalAddress::Tcp));
             } else if let Some(file) = text.strip_prefix("unix:").filter(|f| f.starts_with('/')) {
