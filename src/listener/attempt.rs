@@ -36,6 +36,9 @@ pub(super) struct Attempt {
     /// The target tried last, or connected to.
     pub(super) target: Option<usize>,
     failures: u32,
+    /// Why the last connect of its own failed. The next try may find that every target rests, which says
+    /// less.
+    failed: Option<ConnectFailure>,
     began: Timestamp,
     /// Until when the connect under way may take, or when the next one begins.
     wakes: Option<Timestamp>,
@@ -137,7 +140,8 @@ impl Listener {
         let now = turn.now.mono;
         let Some(pick) = destination.pool.pick(now, client_id, peer.attempt.target) else {
             peer.attempt.target = None;
-            self.on_attempt_failed(turn, id, ConnectFailure::Other);
+            let why = peer.attempt.failed.unwrap_or(ConnectFailure::Other);
+            self.on_attempt_failed(turn, id, why);
             return;
         };
         (peer.attempt.target, peer.attempt.picked) = (Some(pick.target), true);
@@ -226,6 +230,7 @@ impl Listener {
         peer.stream.abandon_connect();
         let attempt = &mut peer.attempt;
         attempt.failures += 1;
+        attempt.failed = Some(why);
         if let Some(target) = attempt.target
             && std::mem::take(&mut attempt.picked)
         {
