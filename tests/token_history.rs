@@ -7,7 +7,7 @@
 
 mod support;
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::time::Duration;
 
 use support::program::{Place, Program};
@@ -15,7 +15,7 @@ use support::{own_address, wait_until};
 use tidegate::config::read_key_file;
 use tidegate::tokens::{self, Recipe};
 use tidegate_client::{Clock, Dial, Polled, State};
-use tidegate_proto::yojimbo::netcode::UserData;
+use tidegate_proto::yojimbo::netcode::{Key, UserData};
 
 struct Scene {
     place: Place,
@@ -40,6 +40,8 @@ impl Scene {
                  [admin]\nlisten = \"\"\n\
                  [listener.game]\nbind = [\"{server}\"]\nbackend = \"game\"\n\
                  netcode = {{ max_token_lifetime = \"{}s\" }}\n\
+                 limits = {{ ip_handshakes = {{ rate = 1000000, burst = 1000000 }}, \
+                 handshakes = {{ rate = 1000000, burst = 1000000 }} }}\n\
                  [backend.game]\ntargets = [\"tcp://{}\"]\nframing = \"u16be\"\n\
                  health = {{ kind = \"off\" }}\n",
                 LIFETIME.as_secs(),
@@ -60,17 +62,23 @@ impl Scene {
     }
 
     fn token(&self) -> Vec<u8> {
-        let recipe = Recipe {
+        let token = tokens::mint(self.recipe(), &self.key()).unwrap();
+        tokens::token_text(&token).as_bytes().to_vec()
+    }
+
+    fn key(&self) -> Key {
+        read_key_file(&self.place.path("netcode.key")).unwrap()
+    }
+
+    fn recipe(&self) -> Recipe {
+        Recipe {
             protocol_id: u64::from_le_bytes(*b"tidegat1"),
             client_id: u64::from_le_bytes(tokens::random().unwrap()),
             servers: vec![self.server],
             lifetime: LIFETIME,
             timeout: Duration::from_secs(20),
             user_data: UserData::empty(),
-        };
-        let key = read_key_file(&self.place.path("netcode.key")).unwrap();
-        let token = tokens::mint(recipe, &key).unwrap();
-        tokens::token_text(&token).as_bytes().to_vec()
+        }
     }
 
     fn file(&self) -> std::path::PathBuf {
@@ -163,4 +171,32 @@ fn a_broken_file_is_said_and_stops_nothing() {
         "who knows what it said"
     );
     assert_eq!(dial(&scene.token(), PATIENCE).1, State::Connected);
+}
+
+/// Somebody with genuine tokens asks and asks, and the players of a server that looks well stay outside.
+#[test]
+fn that_no_more_tokens_can_be_remembered_is_said() {
+    let scene = Scene::new("full-history", "");
+    let mut server = scene.start();
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.connect(scene.server).unwrap();
+    let (key, recipe) = (scene.key(), scene.recipe());
+    wait_until("the warning", 3 * PATIENCE, || {
+        let mut request = Vec::new();
+        for _ in 0..64 {
+            request.clear();
+            let token = tokens::mint(recipe.clone(), &key).unwrap();
+            token.emit_request(&mut request);
+            socket.send(&request).unwrap();
+        }
+        server.has_said("newcomers_refused").then_some(())
+    });
+    let line = server.wait_for("newcomers_refused");
+    for part in [
+        "\"level\":\"warn\"",
+        "\"reason\":\"token_history_full\"",
+        "\"key\":\"listener.game.netcode.max_token_lifetime\"",
+    ] {
+        assert!(line.contains(part), "no {part} in {line}");
+    }
 }

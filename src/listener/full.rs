@@ -19,6 +19,8 @@ pub(super) struct Full {
     met: Option<Limit>,
     /// Newcomers for whose stream there was no descriptor, since the last line of those.
     unopened: u64,
+    /// Newcomers whose genuine token could not be remembered, since the last line of those.
+    unremembered: u64,
 }
 
 impl Full {
@@ -52,8 +54,10 @@ impl Listener {
 
     /// Somebody was refused for this.
     pub(super) fn note_refused(&mut self, why: Reject) {
-        if why == Reject::Full {
-            self.full.on_refused();
+        match why {
+            Reject::Full => self.full.on_refused(),
+            Reject::TokenHistoryFull => self.full.unremembered += 1,
+            _ => {}
         }
     }
 
@@ -61,6 +65,7 @@ impl Listener {
     /// many knock.
     pub(super) fn say_what_is_full(&mut self) {
         self.say_that_files_ran_out();
+        self.say_that_tokens_are_too_many();
         let Some((refused, met)) = self.full.take() else {
             return;
         };
@@ -100,6 +105,23 @@ impl Listener {
             help = "all open files that streams may have are in use: raise the hard limit (LimitNOFILE= in a \
                     unit, `ulimit -Hn` in a shell, --ulimit nofile= of a container) and restart, or lower \
                     max_peers",
+        );
+    }
+
+    /// Their tokens were made with our key, so they are somebody's players.
+    fn say_that_tokens_are_too_many(&mut self) {
+        let refused = std::mem::take(&mut self.full.unremembered);
+        if refused == 0 {
+            return;
+        }
+        tracing::warn!(
+            event = "newcomers_refused",
+            reason = Reject::TokenHistoryFull.label(),
+            listener = %self.name,
+            key = format!("listener.{}.netcode.max_token_lifetime", self.name),
+            refused,
+            help = "as many connect tokens are remembered as can be, and each until it expires: have the token \
+                    service make fewer of them, or give them a shorter lifetime and lower this key with it",
         );
     }
 }
