@@ -341,23 +341,23 @@ fn stalls_are_the_peers_only() {
     let after = |secs| NOW + Duration::from_secs(secs);
     assert_eq!(far.receiver.stall(after(100)), None);
     assert_eq!(far.receive(&frames(&profile, 0, &[(1, b"early")])), Ok(()));
-    assert_eq!(far.receiver.stall(after(9)), None);
-    assert_eq!(far.receiver.stall(after(10)), Some(Stall::Gap));
+    assert_eq!(far.receiver.stall(after(29)), None);
+    assert_eq!(far.receiver.stall(after(30)), Some(Stall::Gap));
     // While our own inbox is full, the peer cannot close the gap.
-    far.now = after(9);
+    far.now = after(29);
     far.inbox = Inbox::new(10, 5);
     far.inbox.push(0, true, b"not polled");
     let missing = frames(&profile, 0, &[(0, b"first")]);
     assert_eq!(far.receive(&missing), Err(Objection::InboxFull));
-    assert_eq!(far.receiver.stall(after(18)), None);
-    assert_eq!(far.receiver.stall(after(19)), Some(Stall::Gap));
+    assert_eq!(far.receiver.stall(after(58)), None);
+    assert_eq!(far.receiver.stall(after(59)), Some(Stall::Gap));
     far.inbox.pop();
     assert_eq!(far.receive(&missing), Ok(()));
     assert_eq!(far.receiver.stall(after(100)), None);
     assert_eq!(far.pop_all(), [b"first", b"early"]);
     assert_eq!(far.receive(&piece(&profile, 2, &[3; 2000], 1)), Ok(()));
-    assert_eq!(far.receiver.stall(after(38)), None);
-    assert_eq!(far.receiver.stall(after(39)), Some(Stall::Block));
+    assert_eq!(far.receiver.stall(after(58)), None);
+    assert_eq!(far.receiver.stall(after(59)), Some(Stall::Block));
 }
 
 #[test]
