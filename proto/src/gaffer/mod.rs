@@ -136,6 +136,7 @@ impl Params {
             // IPv4, UDP and our header.
             wire_overhead: 28 + wire::HEADER_BYTES as u16,
             datagram_overhead: wire::HEADER_BYTES as u16,
+            again_within: 0,
         }
     }
 

@@ -1,5 +1,6 @@
 //! When a packet may leave, and what its leaving changes.
 
+use super::again::Open;
 use super::compose::Probe;
 use super::recovery::REMEMBERED_MAX;
 use super::*;
@@ -52,7 +53,14 @@ impl Sender {
             return owes;
         }
         let probe = if asks { Probe::Timeout } else { Probe::No };
-        self.compose(now, probe, bulk_open);
+        let again = Open {
+            messages: has_token,
+            bulk: bulk_open,
+            is_probe: asks,
+        };
+        if !self.plan_again(again) {
+            self.compose(now, probe, bulk_open);
+        }
         if repeats {
             self.copier.on_early_probe();
         }
@@ -113,7 +121,7 @@ impl Sender {
     }
 
     /// Bytes a second for bulk: what the path is thought to carry, as far as acknowledgements reach.
-    fn bulk_rate(&self) -> Option<f64> {
+    pub(super) fn bulk_rate(&self) -> Option<f64> {
         Some(self.pace.bulk_rate(&self.params)?.min(self.reach()))
     }
 
@@ -164,6 +172,8 @@ impl Sender {
             prompts: news.prompts,
             with_copies: self.copier.are_dense(),
             split: wire_bytes > usize::from(self.plan.datagram + self.framing.wire_overhead),
+            whole: self.waits_whole(),
+            again: self.plan.again,
         };
         let has_messages = self.file(number, leaving);
         self.note_datagram(now, number, wire_bytes);
@@ -186,6 +196,12 @@ impl Sender {
         self.next_number = number + 1;
         self.counters.packets_sent += 1;
         self.forget(now);
+    }
+
+    /// All that is planned will wait to be acknowledged.
+    fn waits_whole(&self) -> bool {
+        let mut messages = self.plan.messages.iter();
+        messages.all(|it| matches!(self.lanes[usize::from(it.lane)], LaneQueue::Reliable(_)))
     }
 
     /// Remembers the planned packet until its fate is known; whether it carries messages. What an idle

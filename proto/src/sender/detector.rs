@@ -210,7 +210,8 @@ impl Detector {
                 // Waiting for it took time.
                 self.lateness_us -= self.lateness_us / LATENESS_FADES;
             }
-            if sent.fate != Fate::Skipped {
+            // Of one that went again some datagrams were there: what became of it tells less.
+            if sent.fate != Fate::Skipped && sent.repeats == 0 {
                 return Some(Outcome {
                     sent_at: sent.at,
                     lost,
@@ -318,6 +319,8 @@ mod tests {
                 prompts: true,
                 with_copies: false,
                 split: false,
+                whole: true,
+                again: None,
             };
             in_flight.push(number, departure, std::iter::empty());
             in_flight.settle(number, Fate::Lost);

@@ -39,6 +39,10 @@ pub(super) struct Departure {
     pub(super) with_copies: bool,
     /// In several datagrams.
     pub(super) split: bool,
+    /// All that it brings waits to be acknowledged.
+    pub(super) whole: bool,
+    /// It is this packet once more, under its number on the wire.
+    pub(super) again: Option<u64>,
 }
 
 /// One sent packet.
@@ -56,6 +60,14 @@ pub(super) struct Sent {
     pub(super) with_copies: bool,
     /// It was several datagrams.
     pub(super) split: bool,
+    /// All that it brought waits to be acknowledged.
+    pub(super) whole: bool,
+    /// It was, once more, the packet so many numbers before it, whose number it had on the wire.
+    again_of: u8,
+    /// And that one went last as the packet so many numbers after it.
+    again_as: u8,
+    /// Times that it went before.
+    pub(super) repeats: u8,
     /// One datagram, and larger than every path takes.
     pub(super) large: bool,
     /// What it carried is due again, although its fate is open.
@@ -78,6 +90,10 @@ impl Sent {
             fresh: false,
             with_copies: false,
             split: false,
+            whole: false,
+            again_of: 0,
+            again_as: 0,
+            repeats: 0,
             large: false,
             expired: false,
             missed: 0,
@@ -159,6 +175,21 @@ impl InFlight {
         self.unsettled
     }
 
+    /// The packet that first had the number on the wire that `number` has.
+    pub(super) fn first_of(&self, number: u64) -> u64 {
+        number - self.get(number).map_or(0, |sent| sent.again_of.into())
+    }
+
+    /// The packet that last had the number of `first` on the wire.
+    pub(super) fn last_as(&self, first: u64) -> u64 {
+        first + self.get(first).map_or(0, |sent| sent.again_as.into())
+    }
+
+    /// Nobody knows what became of the packet.
+    pub(super) fn is_unsettled(&self, number: u64) -> bool {
+        self.get(number).is_some_and(Sent::is_unsettled)
+    }
+
     /// Files a packet; whether it carried messages. Numbers between the last one and this one were
     /// skipped.
     pub(super) fn push(
@@ -176,6 +207,9 @@ impl InFlight {
             self.packets.push_back(skipped);
         }
         self.items.extend(items);
+        let before_it = leaving
+            .again
+            .and_then(|first| self.get(self.last_as(first)));
         let sent = Sent {
             wire_bytes: leaving.wire_bytes.min(usize::from(u16::MAX)) as u16,
             items: (self.items.len() - before) as u16,
@@ -183,8 +217,14 @@ impl InFlight {
             fresh: leaving.prompts,
             with_copies: leaving.with_copies,
             split: leaving.split,
+            whole: leaving.whole,
+            again_of: leaving.again.map_or(0, |first| (number - first) as u8),
+            repeats: before_it.map_or(0, |it| it.repeats.saturating_add(1)),
             ..skipped
         };
+        if let Some(first) = leaving.again.and_then(|first| self.get_mut(first)) {
+            first.again_as = sent.again_of;
+        }
         self.packets.push_back(sent);
         self.unsettled += u16::from(sent.has_items());
         sent.has_items()

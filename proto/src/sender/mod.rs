@@ -15,6 +15,7 @@
 
 mod ack_timer;
 mod adaptive;
+mod again;
 mod block;
 mod bucket;
 mod bulk;

@@ -210,6 +210,9 @@ pub struct Framing {
     pub wire_overhead: u16,
     /// What a datagram adds to the payload of a packet at most, without IP and UDP.
     pub datagram_overhead: u16,
+    /// A packet of several datagrams may go again under its number, and is put together from all that came of
+    /// it, while fewer numbers than this followed; 0 where that is not so.
+    pub again_within: u16,
 }
 
 impl Framing {

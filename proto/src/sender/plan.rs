@@ -21,6 +21,9 @@ pub struct Plan {
     pub padded_to: u16,
     /// It asks whether the peer opens the wire's second cipher, by being under it.
     pub(super) asks_cipher: bool,
+    /// The packet that left under this number goes again, and keeps the number on the wire: what it carries
+    /// is the same to the byte.
+    pub again: Option<u64>,
 }
 
 impl Plan {
@@ -42,6 +45,7 @@ impl Plan {
         self.datagram = 0;
         self.padded_to = 0;
         self.asks_cipher = false;
+        self.again = None;
     }
 }
 

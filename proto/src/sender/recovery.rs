@@ -17,6 +17,8 @@ impl Sender {
             self.detector.on_acked(number);
             return;
         }
+        let first = number;
+        let number = self.settle_first(first);
         let Some(sent) = self.in_flight.settle(number, Fate::Acked) else {
             // Forgotten, or never worth remembering; but those before it may now be overtaken.
             self.detector.on_acked(number);
@@ -39,7 +41,9 @@ impl Sender {
         }
         if self.detector.on_acked(number) {
             let sample = self.heard.sample(now.since(sent.at));
-            if !sent.fresh {
+            if sent.repeats > 0 && sample.took < self.rtt.min() {
+                self.on_late_first(now, first);
+            } else if !sent.fresh {
                 self.rtt.on_bound(now, sample.took);
             } else if self.rtt.on_sample(now, sample) && self.heard.is_in_order() {
                 self.judge_path(now, sample);
@@ -159,7 +163,9 @@ impl Sender {
         let recent = 3 * self.rtt.smoothed() + Duration::from_secs(1);
         while let Some(oldest) = self.in_flight.front() {
             let number = self.in_flight.base();
-            let is_open = oldest.fate == Fate::Unknown;
+            // Of one that went again, the answer comes under its number.
+            let last = self.in_flight.last_as(number);
+            let is_open = oldest.fate == Fate::Unknown || self.in_flight.is_unsettled(last);
             let most = if is_open || !self.detector.has_counted(number) {
                 REMEMBERED_MAX
             } else if now.since(oldest.at) > recent {
@@ -170,7 +176,7 @@ impl Sender {
             if self.next_number - number <= most {
                 return;
             }
-            if is_open {
+            if oldest.fate == Fate::Unknown {
                 self.on_lost(now, number);
             }
             self.in_flight.pop();

@@ -23,6 +23,7 @@ pub const FRAMING: Framing = Framing {
     messages_max: 256,
     wire_overhead: 60,
     datagram_overhead: 34,
+    again_within: 0,
 };
 
 /// Everything below the connection packet but the acks: IPv4 and UDP, netcode's prefix, sequence

@@ -13,4 +13,5 @@ mod rudp;
 mod scenario;
 mod seeds;
 mod stalls;
+mod stock;
 mod yojimbo;

@@ -110,7 +110,10 @@ impl Outgoing {
         self.sender.on_heard(now.mono, in_order, is_of_older);
         for sequence in self.newly_acked(header) {
             let number = sequence::nearest(self.next.saturating_sub(1), sequence);
-            if number >= self.next || self.skipped == Some(number) {
+            if number >= self.next
+                || self.skipped == Some(number)
+                || self.sender.went_as_another(number)
+            {
                 return Err(FalseAck);
             }
             self.told.on_acked(number);
@@ -178,8 +181,9 @@ impl Outgoing {
             return;
         };
         let number = self.take_number();
+        let again = self.sender.planned().again;
         let header = Header {
-            sequence: number as u16,
+            sequence: again.unwrap_or(number) as u16,
             ack,
             ack_bits,
         };

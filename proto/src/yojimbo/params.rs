@@ -164,6 +164,7 @@ impl Params {
                 .unwrap_or(1),
             wire_overhead: WIRE_OVERHEAD as u16,
             datagram_overhead: DATAGRAM_OVERHEAD,
+            again_within: ACKS_REACH,
         }
     }
 }
@@ -175,6 +176,10 @@ pub(super) const WIRE_OVERHEAD: usize = 28 + (1 + 3) + TAG_BYTES + HEADER_BYTES_
 /// What a datagram adds to a connection packet at most: netcode's longest prefix and its tag, reliable's
 /// header.
 const DATAGRAM_OVERHEAD: u16 = ((1 + 8) + TAG_BYTES + HEADER_BYTES_MAX) as u16;
+
+/// A header acknowledges so many numbers, the newest that the peer saw among them. (It puts packets together
+/// twice as far back.)
+const ACKS_REACH: u16 = 32;
 
 /// Bytes of an IP packet that every link of IPv6 takes (RFC 8200, section 5).
 const EVERY_LINK: u16 = 1280;

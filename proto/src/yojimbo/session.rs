@@ -141,7 +141,14 @@ impl Session {
                 outgoing.sender.on_received(now.mono, what, in_order);
                 Ok(())
             }
-            Err(Trouble::Reject(reject)) => Err(reject),
+            Err(Trouble::Reject(reject)) => {
+                if reject == Reject::Stale {
+                    // The peer does not know that we have it.
+                    let repeats = sender::Received::Repeats;
+                    outgoing.sender.on_received(now.mono, repeats, true);
+                }
+                Err(reject)
+            }
             Err(Trouble::Broken(reject)) => {
                 self.end(CloseReason::ProtocolViolation);
                 Err(reject)

@@ -1,0 +1,119 @@
+//! Packets of several datagrams that go again under their numbers.
+//!
+//! Such a packet is lost with any of its datagrams, and the peer keeps those that came. Under another number
+//! it needs all of them once more; under its own, only those that are missing (docs/wire/reliable.md,
+//! section 5). Here it is another packet all the same, with a number that the wire does not see, so that its
+//! time, its fate and its round trip are like those of others.
+
+use super::in_flight::Sent;
+use super::*;
+
+/// What may leave now.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Open {
+    pub(super) messages: bool,
+    pub(super) bulk: bool,
+    /// The oldest goes again whether it is lost or not: nothing is heard.
+    pub(super) is_probe: bool,
+}
+
+impl Sender {
+    /// Plans a packet that was lost once more, if it is the first thing due and may go again as it was.
+    pub(super) fn plan_again(&mut self, open: Open) -> bool {
+        let lanes = 0..self.lanes.len() as Channel;
+        let Some((lane, last)) = lanes
+            .filter_map(|lane| Some((lane, self.last_carrier(lane, open)?)))
+            .find(|(lane, last)| self.may_go_again(*lane, *last))
+        else {
+            return false;
+        };
+        self.plan.clear();
+        self.plan.datagram = self.framing.datagram;
+        self.plan.is_bulk = self.is_bulk_lane(lane);
+        self.plan.again = Some(self.in_flight.first_of(last));
+        let items = self.in_flight.items(last);
+        let messages = items.map(|Item { lane, id, .. }| Planned { lane, id });
+        self.plan.messages.extend(messages);
+        true
+    }
+
+    /// The packet that last carried what is due first in this lane, if that left before and may leave now.
+    fn last_carrier(&self, lane: Channel, open: Open) -> Option<u64> {
+        let LaneQueue::Reliable(outbox) = &self.lanes[usize::from(lane)] else {
+            return None;
+        };
+        let is_open = match self.is_bulk_lane(lane) {
+            true => open.bulk,
+            false => open.messages,
+        };
+        let index = if open.is_probe { 0 } else { outbox.first_due() };
+        if !is_open || index >= outbox.started() {
+            return None;
+        }
+        let last = outbox.entry(index)?.last_packet()?;
+        let sent = self.in_flight.get(last)?;
+        (open.is_probe || sent.fate == Fate::Lost).then_some(last)
+    }
+
+    /// All that packet `last` carried is of this lane and was not acknowledged, nor sent since; and the peer
+    /// still puts it together and will acknowledge it.
+    fn may_go_again(&self, lane: Channel, last: u64) -> bool {
+        let LaneQueue::Reliable(outbox) = &self.lanes[usize::from(lane)] else {
+            return false;
+        };
+        let first = self.in_flight.first_of(last);
+        let numbers = self.next_number + self.ahead_of_acks() - first;
+        let of_several = |sent: &Sent| sent.split && sent.whole && sent.repeats < REPEATS_MAX;
+        numbers <= self.framing.again_within.into()
+            && self.in_flight.get(last).is_some_and(of_several)
+            && self.in_flight.get(first).is_some()
+            && self.in_flight.items(last).all(|item| {
+                let entry = outbox.get(item.id).filter(|_| item.lane == lane);
+                entry.is_some_and(|entry| {
+                    !entry.is_block() && !entry.acked && entry.last_packet() == Some(last)
+                })
+            })
+    }
+
+    fn is_bulk_lane(&self, lane: Channel) -> bool {
+        match &self.lanes[usize::from(lane)] {
+            LaneQueue::Reliable(outbox) => outbox.is_bulk(&self.framing),
+            LaneQueue::Unreliable(_) => false,
+        }
+    }
+
+    /// Packets that may follow before the peer acknowledges what leaves now: what leaves between two packets of
+    /// the peer, of which one may be lost.
+    fn ahead_of_acks(&self) -> u64 {
+        let packet = self.bulk_packet.max(self.framing.datagram);
+        let rate = self.bulk_rate().unwrap_or(0.0) / f64::from(packet);
+        (2.0 * rate * self.heard.rhythm().as_secs_f64()).ceil() as u64
+    }
+
+    /// The packet went under the number of an earlier one: its own was never on the wire.
+    pub fn went_as_another(&self, number: u64) -> bool {
+        let sent = self.in_flight.get(number);
+        sent.is_some_and(|sent| sent.repeats > 0)
+    }
+
+    /// The peer has what went under `first`: which packet that was the last time. The first, of which nothing
+    /// was known, counts as there.
+    pub(super) fn settle_first(&mut self, first: u64) -> u64 {
+        let last = self.in_flight.last_as(first);
+        if last != first && self.in_flight.is_unsettled(first) {
+            self.in_flight.settle(first, Fate::Acked);
+        }
+        last
+    }
+
+    /// The acknowledgement came sooner than any can of what went last: what went first was late.
+    pub(super) fn on_late_first(&mut self, now: Timestamp, first: u64) {
+        if let Some(sent) = self.in_flight.get(first) {
+            self.detector.on_late(now, now.since(sent.at), &self.rtt);
+        }
+    }
+}
+
+/// Times that a packet goes again: of seven datagrams all have come by then, where three in ten get lost. If
+/// it is not acknowledged, something else is amiss.
+const REPEATS_MAX: u8 = 6;
