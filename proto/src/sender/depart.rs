@@ -145,12 +145,9 @@ impl Sender {
         let Some(rate) = self.bulk_rate() else {
             return false;
         };
-        if self.next_number - self.in_flight.base() > UNDER_WAY_MAX {
-            return true;
-        }
         let packet = self.bulk_packet.max(self.framing.datagram);
         let most = rate * self.answer_time().as_secs_f64() / f64::from(packet);
-        f64::from(self.in_flight.unsettled()) > most + UNANSWERED_MIN
+        f64::from(self.in_flight.unsettled()) > (most + UNANSWERED_MIN).min(UNDER_WAY_MAX)
     }
 
     /// By then any peer has answered, where there is one.
@@ -363,7 +360,7 @@ const UNANSWERED_MIN: f64 = 16.0;
 
 /// Bulk that could be forgotten before its answer comes would be sent for ever: nobody would hear what became
 /// of it. A quarter is left to messages.
-const UNDER_WAY_MAX: u64 = REMEMBERED_MAX / 4 * 3;
+const UNDER_WAY_MAX: f64 = REMEMBERED_MAX as f64 * 0.75;
 
 /// Any peer is given so long for an answer, besides the round trips.
 const ANSWER_MIN: Duration = Duration::from_millis(100);

@@ -147,6 +147,35 @@ fn a_queue_that_holds_more_than_is_remembered_runs_nothing_over() {
     }
 }
 
+/// On a fast path so many packets leave while a lost one may still be late that they are three quarters of what
+/// is remembered. They arrived, and no answer to them is waited for.
+#[test]
+fn a_fast_path_does_not_come_to_a_stop() {
+    let link = Conditions {
+        delay: Duration::from_micros(50),
+        loss: 0.000_1,
+        rate: 10_000_000_000,
+        queue: 4_000_000,
+        mtu: 9_000,
+        ..Conditions::default()
+    };
+    let up = Traffic {
+        messages: 12_000,
+        sizes: 32_768..=32_768,
+        burst: 64,
+        every: Duration::from_millis(1),
+        ..Traffic::default()
+    };
+    let params = Arc::new(yojimbo::Params::default().with_path_mtu(9_000, true));
+    for seed in 0..4 {
+        let mut game = Game::new(Rules::Yojimbo(params.clone()), seed);
+        let mut scenario = Scenario::new(&mut game, 1, link, &up, &Traffic::silent());
+        scenario.deliver_all_within(Duration::from_secs(20));
+        let done = scenario.network().0;
+        assert!(done.lost > 10, "seed {seed}: {done:?}");
+    }
+}
+
 /// Messages of one size over 100 Mbit/s and 200 ms: what was counted at the end, and the share of the path
 /// that was carried after six seconds.
 fn carried_far(params: yojimbo::Params, size: usize, loss: f64) -> (Done, f64) {
