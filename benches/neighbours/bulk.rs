@@ -25,7 +25,7 @@ struct Path {
     warm_up: Duration,
 }
 
-const PATHS: [Path; 5] = [
+const PATHS: [Path; 6] = [
     Path {
         name: "loopback",
         words: None,
@@ -40,6 +40,11 @@ const PATHS: [Path; 5] = [
         name: "50 ms, 1 % loss, 100 Mbit/s",
         words: Some("delay=25ms loss=1% rate=100mbit mtu=1500"),
         warm_up: Duration::from_secs(4),
+    },
+    Path {
+        name: "200 ms, 0.1 % loss, 100 Mbit/s",
+        words: Some("delay=100ms loss=0.1% rate=100mbit queue=1250KiB mtu=1500"),
+        warm_up: Duration::from_secs(8),
     },
     Path {
         name: "50 ms, outages, 100 Mbit/s",
