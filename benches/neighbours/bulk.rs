@@ -11,7 +11,8 @@ use crate::{chosen, median, runs, span};
 /// Bytes of a frame; all but the first tunnel take what is written for a stream.
 const FRAME: usize = 1000;
 
-const TUNNELS: [Tunnel; 4] = [
+const TUNNELS: [Tunnel; 5] = [
+    Tunnel::Tcp,
     Tunnel::Tidegate,
     Tunnel::TidegateRaw,
     Tunnel::Quinn,
@@ -72,6 +73,7 @@ pub(crate) fn run(field: &Field) {
         .flat_map(|path| {
             tunnels
                 .iter()
+                .filter(|tunnel| path.words.is_none() || **tunnel != Tunnel::Tcp)
                 .map(move |&tunnel| (path, tunnel, Vec::new()))
         })
         .collect();

@@ -19,6 +19,8 @@ pub(crate) enum Tunnel {
     TidegateRaw,
     Quinn,
     Kcp,
+    /// The kernel's TCP, which no link of ours carries: what the machine can at most.
+    Tcp,
 }
 
 impl Tunnel {
@@ -28,6 +30,7 @@ impl Tunnel {
             Self::TidegateRaw => "tidegate, raw",
             Self::Quinn => "quinn",
             Self::Kcp => "tokio_kcp",
+            Self::Tcp => "no protocol (TCP)",
         }
     }
 }
@@ -102,6 +105,7 @@ impl Field {
             Tunnel::TidegateRaw => Program::serve(&self.place, &backend.targets(), "raw"),
             Tunnel::Quinn => self.neighbour("quinn", "serve", to),
             Tunnel::Kcp => self.neighbour("kcp", "serve", to),
+            Tunnel::Tcp => self.neighbour("tcp", "serve", to),
         }
     }
 
@@ -111,6 +115,7 @@ impl Field {
             Tunnel::TidegateRaw => Program::connect(&self.place, remote, "raw"),
             Tunnel::Quinn => self.neighbour("quinn", "connect", remote),
             Tunnel::Kcp => self.neighbour("kcp", "connect", remote),
+            Tunnel::Tcp => self.neighbour("tcp", "connect", remote),
         }
     }
 

@@ -2,8 +2,8 @@
 //! `tidegate serve` are measured beside (`benches/neighbours/`).
 //!
 //! ```text
-//!   tidegate-tunnels quinn|kcp connect TCP-ADDRESS UDP-SERVER
-//!   tidegate-tunnels quinn|kcp serve   UDP-ADDRESS TCP-BACKEND
+//!   tidegate-tunnels quinn|kcp|tcp connect TCP-ADDRESS SERVER
+//!   tidegate-tunnels quinn|kcp|tcp serve   ADDRESS TCP-BACKEND
 //! ```
 //!
 //! Each TCP connection is a connection of the protocol, from a UDP port of its own, as a session of
@@ -16,13 +16,13 @@ mod protocols;
 use std::net::SocketAddr;
 
 use anyhow::{Context, bail};
-use protocols::{kcp, quic};
+use protocols::{kcp, quic, tcp};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [protocol, end, listen, to] = &arguments[..] else {
-        bail!("write: tidegate-tunnels quinn|kcp connect|serve ADDRESS ADDRESS");
+        bail!("write: tidegate-tunnels quinn|kcp|tcp connect|serve ADDRESS ADDRESS");
     };
     let (listen, to) = (address(listen)?, address(to)?);
     match (protocol.as_str(), end.as_str()) {
@@ -30,7 +30,11 @@ async fn main() -> anyhow::Result<()> {
         ("quinn", "serve") => quic::serve(listen, to).await,
         ("kcp", "connect") => kcp::connect(listen, to).await,
         ("kcp", "serve") => kcp::serve(listen, to).await,
-        _ => bail!("{protocol} {end}: the protocols are quinn and kcp, the ends connect and serve"),
+        ("tcp", "connect") => tcp::connect(listen, to).await,
+        ("tcp", "serve") => tcp::serve(listen, to).await,
+        _ => bail!(
+            "{protocol} {end}: the protocols are quinn, kcp and tcp, the ends connect and serve"
+        ),
     }
 }
 
