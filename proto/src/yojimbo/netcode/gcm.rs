@@ -35,15 +35,9 @@ impl EpochKey {
         out: &mut Vec<u8>,
         from: usize,
     ) {
-        let epoch = sequence / EPOCH_PACKETS;
-        if self.of(epoch).is_none() {
-            self.keep(epoch, derive(key, epoch));
-        }
-        let Some(derived) = self.of(epoch) else {
-            return;
-        };
         let data = Aad::from(associated_data);
-        let tag = derived
+        let tag = self
+            .at(key, sequence / EPOCH_PACKETS)
             .seal_in_place_separate_tag(nonce(sequence), data, &mut out[from..])
             .expect("a packet is shorter than the cipher's limit");
         out.extend_from_slice(tag.as_ref());
@@ -72,6 +66,13 @@ impl EpochKey {
             .map_err(fail)?;
         self.keep(epoch, derived);
         Ok(plain)
+    }
+
+    /// That of the epoch, from now on.
+    fn at(&mut self, key: &Key, epoch: u64) -> &LessSafeKey {
+        let kept = self.0.take().filter(|kept| kept.0 == epoch);
+        let kept = kept.unwrap_or_else(|| Box::new((epoch, derive(key, epoch))));
+        &self.0.insert(kept).1
     }
 
     fn of(&self, epoch: u64) -> Option<&LessSafeKey> {
