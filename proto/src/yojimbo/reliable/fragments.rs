@@ -1,7 +1,8 @@
 //! Packets that arrive in fragments, until the last one is there.
 //!
-//! Rule: docs/wire/reliable.md, section 5. A packet that misses a fragment is lost as a whole and
-//! comes again under another number, so nothing here is worth keeping for long.
+//! Rule: docs/wire/reliable.md, section 5. A packet that misses a fragment is lost as a whole. From others
+//! it comes again under another number; from a tidegate under its own, and then what is here need not
+//! come twice.
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use crate::time::Timestamp;
 const WINDOW: u16 = 64;
 /// Bytes one peer can make us hold: 32 whole packets of yojimbo's default size.
 const HELD_BYTES_MAX: usize = 256 * 1024;
-/// A fragment still missing by then was lost.
+/// So long after the last one that came, those still missing were lost.
 const AGE_MAX: Duration = Duration::from_secs(2);
 
 /// The incomplete packets of one peer.
@@ -22,6 +23,7 @@ const AGE_MAX: Duration = Duration::from_secs(2);
 pub(super) struct Incomplete {
     /// Newest number seen, plus one.
     next: u16,
+    /// That of which nothing came for longest is the first.
     packets: Vec<Packet>,
     held: usize,
     /// Packets given up: too old, pushed out, or passed by the window.
@@ -31,7 +33,8 @@ pub(super) struct Incomplete {
 #[derive(Debug)]
 struct Packet {
     sequence: u16,
-    since: Timestamp,
+    /// When the newest of its fragments came.
+    heard: Timestamp,
     header: Option<Header>,
     pieces: Pieces,
 }
@@ -88,12 +91,14 @@ impl Incomplete {
         self.held -= packet.held();
         packet.header = packet.header.or(fragment.header);
         packet.pieces.add(index, fragment.data);
+        packet.heard = now;
         self.held += packet.held();
         if packet.pieces.missing() == 0 {
             let packet = self.remove(at);
             let header = packet.header.expect("fragment 0 brings the header");
             return Outcome::Complete(header, packet.pieces.into_whole());
         }
+        self.packets[at..].rotate_left(1);
         self.make_room(sequence);
         Outcome::Stored
     }
@@ -108,7 +113,7 @@ impl Incomplete {
     fn begin(&mut self, now: Timestamp, fragment: &Fragment<'_>, fragment_size: usize) -> usize {
         let packet = Packet {
             sequence: fragment.sequence,
-            since: now,
+            heard: now,
             header: None,
             pieces: Pieces::new(fragment.count, fragment_size),
         };
@@ -141,7 +146,7 @@ impl Incomplete {
 
     /// Gives up what has waited too long.
     pub(super) fn expire(&mut self, now: Timestamp) {
-        self.give_up(|packet| now.since(packet.since) >= AGE_MAX);
+        self.give_up(|packet| now.since(packet.heard) >= AGE_MAX);
     }
 
     fn give_up(&mut self, is_lost: impl Fn(&Packet) -> bool) {
@@ -158,7 +163,6 @@ impl Incomplete {
     }
 
     fn remove(&mut self, at: usize) -> Packet {
-        // In order of arrival, so that the first is the oldest.
         let packet = self.packets.remove(at);
         self.held -= packet.held();
         packet
@@ -166,7 +170,7 @@ impl Incomplete {
 
     /// When the oldest incomplete packet is given up.
     pub(super) fn next_expiry(&self) -> Option<Timestamp> {
-        self.packets.first().map(|packet| packet.since + AGE_MAX)
+        self.packets.first().map(|packet| packet.heard + AGE_MAX)
     }
 
     pub(super) fn held(&self) -> usize {

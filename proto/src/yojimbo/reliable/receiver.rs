@@ -10,8 +10,7 @@ use crate::time::Timestamp;
 /// What one peer's datagrams add up to.
 ///
 /// A packet counts as received, and is acknowledged, only when the caller says so with
-/// [`Receiver::accept`]. A packet that is not accepted is forgotten; its contents come again under
-/// another number. That is the whole back-pressure of this layer.
+/// [`Receiver::accept`]. A packet that is not accepted is forgotten; its contents come again. That is the whole back-pressure of this layer.
 #[derive(Debug, Default)]
 pub struct Receiver {
     limits: Limits,

@@ -133,6 +133,26 @@ fn incomplete_packets_are_given_up_after_two_seconds() {
     assert!(deliver(&mut receiver, 0, &[1; 1200]));
 }
 
+/// Each repetition brings some of those that are missing, however long that takes.
+#[test]
+fn a_packet_whose_fragments_keep_coming_is_not_given_up() {
+    let mut receiver = Receiver::default();
+    for (index, at) in [(0, 0), (1, 900), (2, 1800)] {
+        let piece = fragment(0, index, 4, &[1; 1024]);
+        let at = NOW + Duration::from_millis(at);
+        receiver.expire(at);
+        assert_eq!(receiver.receive(at, &piece), Ok(Arrival::Stored));
+    }
+    assert_eq!(
+        receiver.next_expiry(),
+        Some(NOW + Duration::from_millis(3800))
+    );
+    let last = fragment(0, 3, 4, &[1; 100]);
+    let at = NOW + Duration::from_millis(2700);
+    let arrival = receiver.receive(at, &last);
+    assert!(matches!(arrival, Ok(Arrival::Packet { .. })), "{arrival:?}");
+}
+
 #[test]
 fn fragments_of_one_packet_must_agree() {
     let mut receiver = Receiver::default();

@@ -66,7 +66,7 @@ impl<const WORDS: usize> Window<WORDS> {
         is_jump
     }
 
-    /// Counts `sequence` as received, if it was seen and is not stale.
+    /// Counts `sequence` as received, which was seen and is not stale.
     pub fn set(&mut self, sequence: u16) {
         let (word, bit) = Self::place(sequence);
         self.bits[word] |= bit;
