@@ -13,6 +13,16 @@ impl Key {
         Self([word(low), word(high)])
     }
 
+    /// From a number that is one.
+    pub(crate) fn from_seed(seed: u64) -> Self {
+        Self([seed, !seed])
+    }
+
+    /// The hash of a number.
+    pub(crate) fn number(self, number: u64) -> u64 {
+        siphash(self.0, &number.to_be_bytes())
+    }
+
     /// The hash of an address and a number beside it.
     pub(crate) fn address(self, address: SocketAddr, beside: u64) -> u64 {
         let mut input = [0; 26];

@@ -96,12 +96,14 @@ impl Sender {
         sent.is_some_and(|sent| sent.repeats > 0)
     }
 
-    /// The peer has what went under `first`: which packet that was the last time. The first, of which nothing
-    /// was known, counts as there.
+    /// The peer has what went under `first`: which packet that was the last time. Those before, of which
+    /// nothing was known, count as there.
     pub(super) fn settle_first(&mut self, first: u64) -> u64 {
         let last = self.in_flight.last_as(first);
-        if last != first && self.in_flight.is_unsettled(first) {
-            self.in_flight.settle(first, Fate::Acked);
+        for number in first..last {
+            if self.in_flight.first_of(number) == first && self.in_flight.is_unsettled(number) {
+                self.in_flight.settle(number, Fate::Acked);
+            }
         }
         last
     }

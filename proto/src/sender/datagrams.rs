@@ -10,6 +10,8 @@ use super::*;
 pub(super) struct Datagrams {
     /// The peer takes them, or may be asked whether it does.
     are_taken: bool,
+    /// The peer took one, and so is of our make.
+    is_peer_ours: bool,
     /// From the first time that they would have helped.
     search: Option<Box<Search>>,
     /// Datagrams of the peer that were as full as they get, one soon after the other.
@@ -27,6 +29,7 @@ impl Datagrams {
     pub(super) fn new(params: &Params) -> Self {
         Self {
             are_taken: params.mtu_asks_first,
+            is_peer_ours: false,
             search: None,
             full_heard: 0,
         }
@@ -34,16 +37,18 @@ impl Datagrams {
 
     /// Packet `number` was acknowledged; whether it was a probe.
     pub(super) fn on_probe_acked(&mut self, now: Timestamp, number: u64) -> bool {
-        let search = self.search.as_mut();
-        search.is_some_and(|search| {
-            search.mtu.on_probe_acked(now, number) || search.cipher.on_probe_acked(number)
-        })
+        let Some(search) = &mut self.search else {
+            return false;
+        };
+        let is_taken = search.mtu.on_probe_acked(now, number);
+        self.is_peer_ours |= is_taken;
+        is_taken || search.cipher.on_probe_acked(number)
     }
 
-    /// The peer took a datagram beyond the wire's own, and so is of our make.
+    /// The peer took a datagram beyond the wire's own once, and so is of our make, whatever the path has
+    /// become since.
     pub(super) fn is_peer_ours(&self) -> bool {
-        let search = self.search.as_ref();
-        search.is_some_and(|search| search.mtu.has_proof())
+        self.is_peer_ours
     }
 
     /// The peer opened a packet under the wire's second cipher.
@@ -135,7 +140,7 @@ impl Sender {
             return false;
         };
         let size = search.mtu.due(now, patience, limit);
-        // One question at a time, and this one to who has answered the other.
+        // This question is for who has answered the other once.
         let asks_cipher = size.is_none()
             && self.params.second_cipher
             && search.mtu.has_proof()

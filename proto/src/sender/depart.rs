@@ -195,7 +195,8 @@ impl Sender {
         self.forget(now);
     }
 
-    /// All that is planned will wait to be acknowledged.
+    /// All that is planned will wait to be acknowledged, and is known by its id if it comes twice: some peers
+    /// hand a packet of fragments up once more when it is sent again (docs/wire/reliable.md, section 5).
     fn waits_whole(&self) -> bool {
         let mut messages = self.plan.messages.iter();
         messages.all(|it| matches!(self.lanes[usize::from(it.lane)], LaneQueue::Reliable(_)))

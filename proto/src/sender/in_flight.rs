@@ -131,7 +131,7 @@ pub(super) struct InFlight {
     items: VecDeque<Item>,
     /// Count (wrapping) of `items[0]`.
     items_base: u32,
-    /// Packets with messages whose fate is unknown: some thousands at most.
+    /// Packets with messages whose fate is unknown: 16,384 at most.
     unsettled: u16,
     packets_most: HighWater,
     items_most: HighWater,

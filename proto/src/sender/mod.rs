@@ -190,11 +190,12 @@ impl Sender {
         form: Form,
     ) -> Result<(), SendError> {
         let (params, inline) = (&self.params, self.framing.message_max());
-        let (datagram, outbox_max) = (self.datagram(), self.outbox_max());
-        let queue = self
-            .lanes
-            .get_mut(usize::from(lane))
-            .ok_or(SendError::NoSuchChannel)?;
+        let (datagram, lane) = (self.datagram(), usize::from(lane));
+        let has_room = match self.lanes.get(lane) {
+            Some(queue) => self.fits(queue),
+            None => return Err(SendError::NoSuchChannel),
+        };
+        let queue = &mut self.lanes[lane];
         let is_block = form == Form::Block || payload.len() > inline;
         let max = match queue {
             _ if !is_block => inline,
@@ -209,7 +210,7 @@ impl Sender {
         }
         match queue {
             LaneQueue::Reliable(outbox) => {
-                if !outbox.has_room(outbox_max) {
+                if !has_room {
                     return Err(SendError::Full);
                 }
                 outbox.push(now, payload, is_block, datagram);
@@ -226,10 +227,18 @@ impl Sender {
 
     /// Whether every reliable lane would take another message of any legal size.
     pub fn has_room(&self) -> bool {
-        self.lanes.iter().all(|queue| match queue {
-            LaneQueue::Reliable(outbox) => outbox.has_room(self.outbox_max()),
+        self.lanes.iter().all(|queue| self.fits(queue))
+    }
+
+    /// Whether this lane would take another message: an unreliable one lets go of an older one for it.
+    fn fits(&self, queue: &LaneQueue) -> bool {
+        match queue {
+            // Most often it is far from full, and then nobody need ask how long the path is.
+            LaneQueue::Reliable(outbox) => {
+                outbox.has_room(self.params.outbox_bytes_max) || outbox.has_room(self.outbox_max())
+            }
             LaneQueue::Unreliable(_) => true,
-        })
+        }
     }
 
     /// Bytes that may wait on a lane. A path that is long and fast has more under way than most queues are

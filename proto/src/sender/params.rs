@@ -84,7 +84,7 @@ pub struct Params {
     pub bulk_start: f64,
     /// And at least, however bad the path.
     pub bulk_min: f64,
-    /// And at most: a gigabyte, which is to say as fast as the path and the processor let it.
+    /// And at most: four gigabytes, which is to say as fast as the path and the processor let it.
     pub bulk_max: f64,
     /// Bytes of bulk that may leave at once.
     pub bulk_burst: f64,

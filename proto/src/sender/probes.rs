@@ -79,8 +79,8 @@ impl Probes {
     }
 }
 
-/// The first probe waits no longer than this and some of the shortest round trips: peers that wait for
-/// a gap to close do so for ten seconds, and each probe may be lost.
+/// The first probe waits no longer than this and some of the shortest round trips: peers of
+/// other make may wait ten seconds for a gap to close, and each probe may be lost.
 const WAIT_MAX: Duration = Duration::from_millis(500);
 
 /// Nor are probes further apart than this for want of an answer: a packet a second disturbs no path.

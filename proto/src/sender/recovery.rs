@@ -58,18 +58,37 @@ impl Sender {
         self.probes.on_progress(now);
     }
 
-    /// The peer says it received all of these, which no header reaches any more; the newest come first.
-    pub fn on_long_ack(&mut self, now: Timestamp, received: impl Iterator<Item = Range<u64>>) {
+    /// The peer says it received all of these, which no header reaches any more: numbers from
+    /// [`Sender::remembered_from`] on, below the next. What was taken for lost is there after all. False if
+    /// one of them was never on the wire.
+    pub fn on_long_ack(
+        &mut self,
+        now: Timestamp,
+        mut received: impl Iterator<Item = Range<u64>>,
+    ) -> bool {
         self.heard.on_long_ack();
-        let oldest = self.detector.settled().max(self.in_flight.base());
-        for run in received.take_while(|run| run.end > oldest) {
-            for number in run.start.max(oldest)..run.end {
+        received.all(|run| {
+            run.into_iter().all(|number| {
                 let sent = self.in_flight.get(number);
-                if sent.is_some_and(|sent| sent.fate == Fate::Unknown) {
+                let (fate, repeats) =
+                    sent.map_or((Fate::Acked, 0), |sent| (sent.fate, sent.repeats));
+                if repeats == 0 && fate != Fate::Acked {
                     self.on_acked(now, number);
                 }
-            }
-        }
+                repeats == 0
+            })
+        })
+    }
+
+    /// No acknowledgement of a number below this changes anything.
+    pub fn remembered_from(&self) -> u64 {
+        let oldest = self.next_number.saturating_sub(REMEMBERED_MAX);
+        self.in_flight.base().max(oldest)
+    }
+
+    /// The peer took a datagram that is longer than those of others.
+    pub fn is_peer_ours(&self) -> bool {
+        self.datagrams.is_peer_ours()
     }
 
     /// Who takes larger datagrams than the wire has is of our make, and takes more at once as well.

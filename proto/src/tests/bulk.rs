@@ -203,9 +203,9 @@ fn what_is_lost_at_the_end_goes_again_as_fast() {
         ..Conditions::default()
     };
     let up = Traffic {
-        messages: 4_000,
+        messages: 5_000,
         sizes: 1_000..=1_000,
-        burst: 4_000,
+        burst: 5_000,
         every: Duration::from_millis(1),
         ..Traffic::default()
     };

@@ -62,6 +62,17 @@ pub(super) enum Trouble {
     Broken(Reject),
 }
 
+/// What a packet says of those that left here.
+#[derive(Debug)]
+pub(super) struct Acks<'a> {
+    pub(super) header: Header,
+    pub(super) long: Option<LongAck<'a>>,
+    /// None is missing right before the packet.
+    pub(super) in_order: bool,
+    /// What is told of the peer's, if that is of our make.
+    pub(super) record: Option<&'a mut Record>,
+}
+
 impl Incoming {
     pub(super) fn new(now: Now, params: &Params) -> Self {
         let (refuse_above, accept_below) = params.inbox_marks;
@@ -91,14 +102,13 @@ impl Incoming {
 
     /// Reads one payload. Acks are reported in any case, even when the packet is refused: they are
     /// authentic, and it does no harm to hear them twice. Without `is_taking`, messages are refused.
-    /// `on_acks` is told the header, what follows it, and whether nothing is missing right before the packet.
     /// `None`: a fragment, and the packet is not complete.
     pub(super) fn handle(
         &mut self,
         now: Now,
         payload: &[u8],
         is_taking: bool,
-        on_acks: impl FnOnce(Header, Option<LongAck<'_>>, bool) -> Result<(), FalseAck>,
+        on_acks: impl FnOnce(Acks<'_>) -> Result<(), FalseAck>,
     ) -> Result<Option<Heard>, Trouble> {
         let stats = &mut self.stats;
         let is_fragment = reliable::is_fragment(payload);
@@ -122,9 +132,13 @@ impl Incoming {
         if is_fragment {
             self.mismatched = MismatchedFragments::default();
         }
-        let is_next = advance(&mut self.newest_heard, header.sequence) == Step::Next;
-        let long = LongAck::parse(header, payload);
-        on_acks(header, long, is_next).map_err(|FalseAck| Trouble::Broken(Reject::BadAck))?;
+        let acks = Acks {
+            header,
+            long: LongAck::parse(header, payload),
+            in_order: advance(&mut self.newest_heard, header.sequence) == Step::Next,
+            record: self.record.as_deref_mut(),
+        };
+        on_acks(acks).map_err(|FalseAck| Trouble::Broken(Reject::BadAck))?;
         let packet = ConnectionPacket::parse(payload, &self.profile)
             .map_err(|_| Trouble::Broken(Reject::ProtocolError))?;
         if packet.is_misread() {
@@ -167,8 +181,8 @@ impl Incoming {
     }
 
     /// What arrived lately, if the peer is of our make.
-    pub(super) fn record(&self) -> Option<&Record> {
-        self.record.as_deref()
+    pub(super) fn record(&mut self) -> Option<&mut Record> {
+        self.record.as_deref_mut()
     }
 
     /// Everything polled was written. What was taken may be acknowledged now, unless some of it
@@ -242,8 +256,8 @@ impl Incoming {
     }
 }
 
-/// Packets further apart than this count as if they were not: ten seconds against a gap are at least
-/// forty packets that could have closed it, however many were lost on the way.
+/// Packets further apart than this count as if they were not: thirty seconds against a gap are at
+/// least 120 packets that could have closed it, however many were lost on the way.
 const PACKET_EVERY_MAX: Duration = Duration::from_millis(250);
 
 /// The packet is acknowledged from now on.
@@ -304,7 +318,7 @@ impl MismatchedFragments {
 /// Further apart than this they are no row.
 const MISMATCH_EVERY_MAX: Duration = Duration::from_secs(2);
 
-/// A row of them lasts so long at most, as a gap does.
+/// A row of them lasts so long at most.
 const MISMATCHED_MAX: Duration = Duration::from_secs(10);
 
 /// Where a packet stands among those before it.
@@ -352,7 +366,7 @@ mod tests {
             for index in 0..3 {
                 let mut datagram = Vec::new();
                 limits.emit(header, &packet, index, &mut datagram);
-                incoming.handle(now, &datagram, true, |_, _, _| Ok(())).ok();
+                incoming.handle(now, &datagram, true, |_| Ok(())).ok();
             }
         }
     }

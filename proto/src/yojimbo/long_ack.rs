@@ -17,7 +17,7 @@
 use std::ops::Range;
 
 use super::reliable::{Header, Window};
-use crate::sequence;
+use crate::sequence::{self, is_newer};
 
 /// What follows the acks of a header.
 #[derive(Clone, Copy, Debug)]
@@ -50,10 +50,16 @@ impl<'a> LongAck<'a> {
     }
 }
 
-/// What arrived lately from a peer of our make: 4096 packets.
-#[derive(Debug)]
+/// What arrived lately from a peer of our make, 4096 packets, and how far the peer knows it.
+#[derive(Clone, Debug)]
 pub(super) struct Record {
     window: Window<64>,
+    /// The peer knows of this packet and all before it, as far as they are remembered.
+    known: Option<u16>,
+    /// A packet of ours that told all up to there, and was not acknowledged yet.
+    asked: Option<(u64, u16)>,
+    /// Packets accepted since the last answer.
+    accepted: u16,
 }
 
 impl Record {
@@ -61,25 +67,52 @@ impl Record {
     pub(super) fn new(newest: u16) -> Self {
         Self {
             window: Window::after(newest),
+            known: None,
+            asked: None,
+            accepted: 0,
         }
     }
 
     /// The packet was accepted.
     pub(super) fn accept(&mut self, sequence: u16) {
-        if !self.window.is_stale(sequence) {
-            self.window.see(sequence);
-            self.window.set(sequence);
+        if self.window.is_stale(sequence) {
+            return;
+        }
+        self.see(sequence);
+        self.window.set(sequence);
+        self.accepted = self.accepted.saturating_add(1);
+        // Where it comes late, it was told to be missing.
+        let asked = self.asked.as_mut().map(|(_, told)| told);
+        for told in asked.into_iter().chain(&mut self.known) {
+            if !is_newer(sequence, *told) {
+                *told = sequence.wrapping_sub(1);
+            }
         }
     }
 
-    /// Appends what follows `ack` in a packet that carries nothing, as far back as `known`, of which and all
-    /// before it the peer knows; `room` bytes at most.
-    pub(super) fn emit(&self, ack: u16, known: Option<u16>, room: usize, out: &mut Vec<u8>) {
-        let end = out.len() + room.min(1 + RUNS_MAX);
+    /// There is such a packet: numbers wrap, and what is known ends with what is remembered.
+    fn see(&mut self, sequence: u16) {
+        self.window.see(sequence);
+        let is_remembered = |known| self.window.next().wrapping_sub(known) <= NUMBERS;
+        self.known = self.known.filter(|known| is_remembered(*known));
+    }
+
+    /// Appends what follows `ack` in our packet `number`, which carries nothing: as far back as the peer does
+    /// not know it; `room` bytes at most.
+    pub(super) fn emit(&mut self, number: u64, ack: u16, room: usize, out: &mut Vec<u8>) {
+        // A packet that is not complete may be the newest.
+        self.see(ack);
+        let runs = RUNS_MAX.min(RUNS_EACH * usize::from(self.accepted));
+        self.accepted = 0;
+        let end = out.len() + room.min(1 + runs);
         out.push(FOLLOWS);
         let newest = self.window.next().wrapping_sub(1);
         let remembered = NUMBERS.saturating_sub(newest.wrapping_sub(ack));
-        let unknown = known.map_or(NUMBERS, |known| ack.wrapping_sub(known));
+        let unknown = match self.known {
+            Some(known) if !is_newer(ack, known) => 0,
+            Some(known) => ack.wrapping_sub(known),
+            None => NUMBERS,
+        };
         let mut left = unknown.min(remembered).saturating_sub(REACH);
         let (mut at, mut received) = (ack.wrapping_sub(REACH), true);
         let mut told = out.len();
@@ -92,6 +125,21 @@ impl Record {
             (at, left, received) = (at.wrapping_sub(run), left - run, !received);
         }
         out.truncate(told);
+        if left == 0 {
+            self.asked.get_or_insert((number, ack));
+        }
+    }
+
+    /// The peer has our packet `number`.
+    pub(super) fn on_acked(&mut self, number: u64) {
+        match self.asked {
+            Some((asked, told)) if asked == number => {
+                (self.known, self.asked) = (Some(told), None);
+            }
+            // It got lost, or will be heard of too late.
+            Some((asked, _)) if asked + u64::from(REACH) < number => self.asked = None,
+            Some(_) | None => {}
+        }
     }
 
     /// How many numbers from `at` back, of `left` and at most 255, were received, or were not.
@@ -113,36 +161,6 @@ impl Record {
     }
 }
 
-/// How far the peer knows what arrived here.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Told {
-    known: Option<u16>,
-    /// A packet of ours that told all up to there, and was not acknowledged yet.
-    asked: Option<(u64, u16)>,
-}
-
-impl Told {
-    /// The peer knows of this packet and all before it, as far as they are remembered.
-    pub(super) fn known(&self) -> Option<u16> {
-        self.known
-    }
-
-    /// Our packet `number` leaves, and tells all up to `ack`.
-    pub(super) fn on_told(&mut self, number: u64, ack: u16) {
-        self.asked.get_or_insert((number, ack));
-    }
-
-    /// The peer has our packet `number`.
-    pub(super) fn on_acked(&mut self, number: u64) {
-        match self.asked {
-            Some((asked, ack)) if asked == number => (self.known, self.asked) = (Some(ack), None),
-            // It got lost, or will be heard of too late.
-            Some((asked, _)) if asked + u64::from(REACH) < number => self.asked = None,
-            Some(_) | None => {}
-        }
-    }
-}
-
 /// What a connection packet without entries begins with.
 const NO_ENTRIES: u8 = 0;
 
@@ -158,10 +176,14 @@ const NUMBERS: u16 = Window::<64>::NUMBERS;
 /// Bytes of all runs: what is lost one by one on a path that loses one in four of 1024.
 const RUNS_MAX: usize = 512;
 
+/// Of those, for each packet that arrived: none is shorter, and no answer is to be longer than what it is for.
+const RUNS_EACH: usize = 64;
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::collections::BTreeSet;
 
     fn header(ack: u16) -> Header {
         Header {
@@ -171,9 +193,9 @@ mod tests {
         }
     }
 
-    fn long(record: &Record, ack: u16, known: Option<u16>, room: usize) -> Vec<u8> {
+    fn long(record: &mut Record, ack: u16, room: usize) -> Vec<u8> {
         let mut payload = vec![NO_ENTRIES];
-        record.emit(ack, known, room, &mut payload);
+        record.emit(0, ack, room, &mut payload);
         payload
     }
 
@@ -190,12 +212,13 @@ mod tests {
             record.accept(number);
         }
         // From 60 - 32 back: none, 15 missing, 13, 12 missing, 11 and 10.
-        let payload = long(&record, 60, None, 100);
+        let payload = long(&mut record.clone(), 60, 100);
         assert_eq!(payload, [0, 1, 0, 15, 1, 1, 2]);
         assert_eq!(received(60, &payload, 70), [29..29, 13..14, 10..12]);
-        assert_eq!(long(&record, 60, Some(12), 100), [0, 1, 0, 15, 1]);
-        assert_eq!(long(&record, 60, None, 4), [0, 1, 0, 15, 1]);
-        assert_eq!(long(&record, 20, None, 100), [0, 1]);
+        assert_eq!(long(&mut record.clone(), 60, 4), [0, 1, 0, 15, 1]);
+        assert_eq!(long(&mut record.clone(), 20, 100), [0, 1]);
+        record.known = Some(12);
+        assert_eq!(long(&mut record, 60, 100), [0, 1, 0, 15, 1]);
         assert!(LongAck::parse(header(60), &[0]).is_none());
         assert!(LongAck::parse(header(60), &[0; 100]).is_none(), "padding");
     }
@@ -206,7 +229,7 @@ mod tests {
         for number in 1000..2000 {
             record.accept(number);
         }
-        let payload = long(&record, 1999, None, 100);
+        let payload = long(&mut record, 1999, 100);
         assert_eq!(payload, [0, 1, 255, 0, 255, 0, 255, 0, 203]);
     }
 
@@ -230,7 +253,7 @@ mod tests {
             room in 1usize..600,
         ) {
             let mut record = Record::new(start);
-            let (mut newest, mut accepted) = (start, std::collections::BTreeSet::new());
+            let (mut newest, mut accepted) = (start, BTreeSet::new());
             for (ahead, late) in steps {
                 newest = newest.wrapping_add(ahead);
                 for number in [newest, newest.wrapping_add_signed(late.min(0))] {
@@ -241,7 +264,9 @@ mod tests {
                 }
             }
             let ack = newest.wrapping_sub(back);
-            let payload = long(&record, ack, known.map(|known| ack.wrapping_sub(known)), room);
+            record.known = known.map(|known| ack.wrapping_sub(known));
+            record.accepted = 8;
+            let payload = long(&mut record, ack, room);
             prop_assert!(payload.len() <= 1 + room.min(1 + RUNS_MAX));
             // What was not received at the end is left out, at most so many bytes.
             let is_full = payload.len() + 40 > room.min(RUNS_MAX);
@@ -265,19 +290,118 @@ mod tests {
     /// One packet at a time is waited for; one that is never acknowledged is given up.
     #[test]
     fn who_heard_it_knows() {
-        let mut told = Told::default();
-        told.on_told(100, 7);
-        told.on_told(101, 8);
-        told.on_acked(101);
-        assert_eq!(told.known(), None);
-        told.on_acked(100);
-        assert_eq!(told.known(), Some(7));
-        told.on_told(102, 9);
-        told.on_acked(135);
-        told.on_acked(102);
-        assert_eq!(told.known(), Some(7), "given up");
-        told.on_told(136, 40);
-        told.on_acked(136);
-        assert_eq!(told.known(), Some(40));
+        let mut record = Record::new(0);
+        (1..200).for_each(|number| record.accept(number));
+        let mut tell = |number, ack| {
+            let mut payload = Vec::new();
+            record.emit(number, ack, 600, &mut payload);
+            record.on_acked(number.saturating_sub(2));
+            record.known
+        };
+        assert_eq!([tell(100, 107), tell(101, 108)], [None; 2]);
+        assert_eq!(tell(102, 109), Some(107));
+        assert_eq!(tell(103, 110), Some(107), "asked once");
+        let mut lost = Record::new(0);
+        (1..200).for_each(|number| lost.accept(number));
+        lost.emit(100, 199, 600, &mut Vec::new());
+        lost.on_acked(133);
+        lost.on_acked(100);
+        assert_eq!(lost.known, None, "given up");
+    }
+
+    /// A packet in fragments moves the newest number before it is complete.
+    #[test]
+    fn an_acknowledgement_ahead_of_what_arrived_tells_what_did() {
+        let mut record = Record::new(9);
+        (10..=60).for_each(|number| record.accept(number));
+        assert_eq!(long(&mut record.clone(), 61, 100), [0, 1, 20]);
+        assert_eq!(long(&mut record, 100, 100), [0, 1, 0, 8, 51]);
+    }
+
+    /// An answer is about as long as what it is for.
+    #[test]
+    fn many_holes_are_told_as_packets_come() {
+        let mut record = Record::new(0);
+        (1..3000)
+            .step_by(2)
+            .for_each(|number| record.accept(number));
+        // What follows the last that was received is not worth a byte.
+        assert_eq!(long(&mut record, 2999, 600).len(), 2 + RUNS_MAX - 1);
+        record.accept(3001);
+        assert_eq!(long(&mut record, 3001, 600).len(), 2 + RUNS_EACH - 1);
+        assert_eq!(long(&mut record, 3001, 600).len(), 2);
+        assert_eq!(record.asked, None, "not all was told");
+    }
+
+    proptest! {
+        /// Whatever overtakes whatever and gets lost: what arrived is told in an answer that the peer had, or
+        /// in the next one.
+        #[test]
+        fn nothing_that_arrived_is_never_told(
+            start: u16,
+            steps in prop::collection::vec((0u8..9, 1u16..60, 1u16..300), 1..400),
+        ) {
+            let (mut record, mut newest) = (Record::new(start), start);
+            let (mut accepted, mut told) = (BTreeSet::new(), BTreeSet::new());
+            for (number, (what, ahead, back)) in (0..).zip(steps) {
+                match what {
+                    // Some are missing, and then come so many.
+                    0..3 => {
+                        newest = newest.wrapping_add(ahead % 4);
+                        for _ in 0..ahead {
+                            newest = newest.wrapping_add(1);
+                            record.accept(newest);
+                            accepted.insert(newest);
+                        }
+                    }
+                    3..5 => {
+                        let late = newest.wrapping_sub(back);
+                        if is_newer(late, start) {
+                            record.accept(late);
+                            accepted.insert(late);
+                        }
+                    }
+                    _ => {
+                        // Sometimes the first fragment of a packet came, or there is little room.
+                        let ack = newest.wrapping_add((what == 5).into());
+                        let room = if what == 6 { back % 40 } else { 600 };
+                        let said = said(&mut record, number, ack, room.into(), &accepted);
+                        // Sometimes the answer gets lost, or that to the answer.
+                        if what != 7 {
+                            told.extend(said);
+                        }
+                        if what == 5 || what == 8 {
+                            record.on_acked(number);
+                        }
+                    }
+                }
+            }
+            record.accepted = 8;
+            let next = said(&mut record, 1000, newest, 600, &accepted);
+            for number in accepted {
+                let age = newest.wrapping_sub(number);
+                let is_told = told.contains(&number) || next.contains(&number);
+                prop_assert!(age >= NUMBERS || is_told, "{age} back");
+            }
+        }
+    }
+
+    /// What a peer learns of an answer, its header's part included.
+    fn said(
+        record: &mut Record,
+        number: u64,
+        ack: u16,
+        room: usize,
+        accepted: &BTreeSet<u16>,
+    ) -> BTreeSet<u16> {
+        let mut payload = vec![NO_ENTRIES];
+        record.emit(number, ack, room, &mut payload);
+        let runs = received(ack, &payload, (1 << 20) + u64::from(ack));
+        let header = (0..REACH).map(|back| ack.wrapping_sub(back));
+        let runs = runs.into_iter().flatten().map(|number| number as u16);
+        header
+            .filter(|number| accepted.contains(number))
+            .chain(runs)
+            .collect()
     }
 }

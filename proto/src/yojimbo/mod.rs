@@ -16,6 +16,7 @@ pub mod bits;
 pub mod channels;
 mod connector;
 mod incoming;
+mod left_out;
 mod long_ack;
 pub mod netcode;
 mod outgoing;

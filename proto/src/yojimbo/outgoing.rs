@@ -4,12 +4,14 @@
 //!   Sender::poll_packet ─▶ plan ─▶ connection packet ─▶ one datagram, or its fragments in turn
 //! ```
 //!
-//! Packet numbers are counted in 64 bits here; their low 16 go on the wire. Now and then one is left
-//! out: to the peer it looks lost, and a peer that acknowledges it acknowledges without looking
-//! (RFC 9000, section 21.4, has the same defence).
+//! Packet numbers are counted in 64 bits here; their low 16 go on the wire.
+
+use std::ops::Range;
 
 use super::channels::{Carriage, FragmentPlace, Layout, PacketWriter, Profile};
-use super::long_ack::{LongAck, Record, Told};
+use super::incoming::Acks;
+use super::left_out::LeftOut;
+use super::long_ack::{LongAck, Record};
 use super::params::{Params, WIRE_OVERHEAD};
 use super::reliable::{Header, acked};
 use crate::sender::{Form, Planned, Sender};
@@ -23,13 +25,9 @@ pub(super) struct Outgoing {
     pub(super) sender: Sender,
     /// Number of the next packet.
     next: u64,
-    /// The number last left out, and the one to leave out next.
-    skipped: Option<u64>,
-    skip_at: u64,
-    seed: u64,
+    left_out: LeftOut,
     /// The newest acknowledgement taken, and the bits that came with it or before.
     acked: (u16, u32),
-    told: Told,
     /// A packet is planned and waits to be written.
     planned: Option<(u16, u32)>,
     /// The packet just written, until it is reported to the sender: its number and bytes.
@@ -57,20 +55,15 @@ impl Outgoing {
             params.framing(),
             &params.lanes(),
         );
-        let mut outgoing = Self {
+        Self {
             sender,
             next: 0,
-            skipped: None,
-            skip_at: 0,
-            seed,
+            left_out: LeftOut::new(seed),
             acked: (0, 0),
-            told: Told::default(),
             planned: None,
             written: None,
             large: None,
-        };
-        outgoing.choose_skip();
-        outgoing
+        }
     }
 
     /// Queues a message.
@@ -98,28 +91,31 @@ impl Outgoing {
         self.sender.push_as(now.mono, channel, payload, form)
     }
 
-    /// Takes the acknowledgements of a packet that arrived; `in_order`: none is missing before it.
-    pub(super) fn on_acks(
-        &mut self,
-        now: Now,
-        header: Header,
-        long: Option<LongAck<'_>>,
-        in_order: bool,
-    ) -> Result<(), FalseAck> {
+    /// Takes the acknowledgements of a packet that arrived.
+    pub(super) fn on_acks(&mut self, now: Now, acks: Acks<'_>) -> Result<(), FalseAck> {
+        let Acks {
+            header,
+            long,
+            in_order,
+            mut record,
+        } = acks;
         let is_of_older = header.ack.wrapping_sub(self.acked.0) >= 0x8000;
         self.sender.on_heard(now.mono, in_order, is_of_older);
         for sequence in self.newly_acked(header) {
             let number = sequence::nearest(self.next.saturating_sub(1), sequence);
             if number >= self.next
-                || self.skipped == Some(number)
+                || self.left_out.contains(number)
                 || self.sender.went_as_another(number)
             {
                 return Err(FalseAck);
             }
-            self.told.on_acked(number);
+            if let Some(record) = &mut record {
+                record.on_acked(number);
+            }
             self.sender.on_acked(now.mono, number);
         }
-        if let Some(long) = long {
+        // What others have behind their last field says nothing.
+        if let Some(long) = long.filter(|_| self.sender.is_peer_ours()) {
             self.on_long_ack(now, long)?;
         }
         self.sender.on_ack_end(now.mono);
@@ -127,12 +123,16 @@ impl Outgoing {
     }
 
     fn on_long_ack(&mut self, now: Now, long: LongAck<'_>) -> Result<(), FalseAck> {
-        let received = || long.received(self.next.saturating_sub(1));
-        let is_told = |skipped| received().any(|run| run.contains(&skipped));
-        if self.skipped.is_some_and(is_told) {
+        let remembered = self.sender.remembered_from();
+        let received = || {
+            let runs = long.received(self.next.saturating_sub(1));
+            let runs = runs.map(|run| run.start.max(remembered)..run.end);
+            runs.filter(|run| !run.is_empty())
+        };
+        let is_false = |run: Range<u64>| run.end > self.next || self.left_out.is_any_in(&run);
+        if received().any(is_false) || !self.sender.on_long_ack(now.mono, received()) {
             return Err(FalseAck);
         }
-        self.sender.on_long_ack(now.mono, received());
         Ok(())
     }
 
@@ -167,7 +167,12 @@ impl Outgoing {
 
     /// Appends the datagram that [`Outgoing::poll`] announced.
     /// `record`: what arrived lately, if the peer is of our make.
-    pub(super) fn write(&mut self, profile: &Profile, record: Option<&Record>, out: &mut Vec<u8>) {
+    pub(super) fn write(
+        &mut self,
+        profile: &Profile,
+        record: Option<&mut Record>,
+        out: &mut Vec<u8>,
+    ) {
         if let Some(large) = &mut self.large {
             let limits = profile.limits();
             limits.emit(large.header, &large.packet, large.next_fragment, out);
@@ -195,8 +200,7 @@ impl Outgoing {
         out.resize(out.len().max(body + usize::from(plan.padded_to)), 0);
         if let Some(record) = record.filter(|_| plan.is_empty() && plan.padded_to == 0) {
             let room = profile.limits().fragment_above - (out.len() - body);
-            record.emit(ack, self.told.known(), room, out);
-            self.told.on_told(number, ack);
+            record.emit(number, ack, room, out);
         }
         let length = out.len() - body;
         self.written = Some((number, length + WIRE_OVERHEAD));
@@ -284,22 +288,167 @@ impl Outgoing {
     }
 
     fn take_number(&mut self) -> u64 {
-        if self.next == self.skip_at {
-            self.skipped = Some(self.next);
-            self.next += 1;
-            self.choose_skip();
-        }
+        self.next += u64::from(self.left_out.is_next(self.next));
         self.next += 1;
         self.next - 1
     }
+}
 
-    /// 50 to 305 packets from here: often enough to catch a liar within seconds, rarely enough to
-    /// look like a very good network.
-    fn choose_skip(&mut self) {
-        self.seed = self
-            .seed
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        self.skip_at = self.next + 50 + (self.seed >> 56);
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::stats::Stats;
+    use crate::time::Timestamp;
+
+    /// A fast connection to a peer of our make, 100 ms away, that has much under way.
+    struct Fast {
+        outgoing: Outgoing,
+        now: Now,
+        params: Params,
+        under_way: VecDeque<(Timestamp, u64)>,
+    }
+
+    impl Fast {
+        /// After three seconds, of which the peer was honest.
+        fn new() -> Self {
+            let mut params = Params::default();
+            let sender = crate::sender::Params {
+                mtu_asks_first: true,
+                mtu_payload_max: 1400,
+                ..(*params.sender).clone()
+            };
+            params.sender = sender.into();
+            let now = Now {
+                mono: Timestamp::from_millis(1000),
+                unix_secs: 0,
+            };
+            let mut fast = Self {
+                outgoing: Outgoing::new(now, &params, 1),
+                now,
+                params,
+                under_way: VecDeque::new(),
+            };
+            for _ in 0..3000 {
+                fast.step();
+            }
+            assert!(fast.outgoing.sender.is_peer_ours());
+            let under_way = fast.under_way.len();
+            assert!(under_way > 1000, "only {under_way} under way");
+            fast
+        }
+
+        /// A millisecond: what may leaves, what is old enough is acknowledged.
+        fn step(&mut self) {
+            let (now, profile) = (self.now, &self.params.profile);
+            while self.outgoing.push(now, profile, 0, &[7; 1000]).is_ok() {}
+            while self.outgoing.poll(now, || (0, 0)) {
+                self.outgoing.write(profile, None, &mut Vec::new());
+                self.outgoing.on_written(now);
+                self.under_way.push_back((now.mono, self.outgoing.next - 1));
+            }
+            self.now.mono = now.mono + Duration::from_millis(1);
+            while let Some((at, number)) = self.under_way.front().copied()
+                && self.now.mono.since(at) >= Duration::from_millis(100)
+            {
+                self.under_way.pop_front();
+                self.acknowledge(number, 1, &[]).expect("it is true");
+            }
+        }
+
+        fn acknowledge(&mut self, ack: u64, ack_bits: u32, runs: &[u8]) -> Result<(), FalseAck> {
+            let header = Header {
+                sequence: 0,
+                ack: ack as u16,
+                ack_bits,
+            };
+            let payload = [&[0, 1], runs].concat();
+            let acks = Acks {
+                header,
+                long: LongAck::parse(header, &payload),
+                in_order: true,
+                record: None,
+            };
+            self.outgoing.on_acks(self.now, acks)
+        }
+    }
+
+    #[test]
+    fn who_acknowledges_at_length_what_it_never_saw_is_found_out() {
+        let newest = Fast::new().outgoing.next - 1;
+        let claim = |ack, runs: &[u8]| Fast::new().acknowledge(ack, 0, runs);
+        assert_eq!(claim(newest, &[]), Ok(()));
+        assert_eq!(claim(newest, &[0, 200, 1]), Ok(()));
+        // All from 400 back: some of those were left out.
+        assert_eq!(claim(newest, &[0, 255, 0, 113, 255, 0, 255]), Err(FalseAck));
+        assert_eq!(claim(newest + 100, &[40]), Err(FalseAck), "never sent");
+        assert_eq!(claim(newest + 100, &[0, 100]), Ok(()), "nothing is claimed");
+    }
+
+    /// It was sent again for nothing, and is not a third time.
+    #[test]
+    fn what_was_taken_for_lost_is_there_after_all() {
+        let mut fast = Fast::new();
+        let (_, oldest) = fast.under_way[0];
+        let (_, newest) = fast.under_way[200];
+        let left_out = |number: &u64| fast.outgoing.left_out.contains(*number);
+        let runs: Vec<u8> = (oldest..=newest - 32)
+            .rev()
+            .flat_map(|number| if left_out(&number) { [0, 1] } else { [1, 0] })
+            .collect();
+        let lost = |fast: &Fast| {
+            let mut stats = Stats::default();
+            fast.outgoing.sender.fill_stats(&mut stats);
+            stats.packets_lost
+        };
+        let before = lost(&fast);
+        fast.acknowledge(newest, u32::MAX >> 1, &[])
+            .expect("it is true");
+        let missed = lost(&fast) - before;
+        assert!(missed > 100, "only {missed} seemed lost");
+        fast.acknowledge(newest, 0, &runs).expect("it is true");
+        assert!(
+            lost(&fast) - before < 5,
+            "{} still do",
+            lost(&fast) - before
+        );
+    }
+
+    /// Under the number of the first each time. Those in between were found lost once the answer came.
+    #[test]
+    fn what_was_repeated_for_want_of_an_answer_is_not_lost() {
+        let mut now = Now {
+            mono: Timestamp::from_millis(1000),
+            unix_secs: 0,
+        };
+        let params = Params::default();
+        let mut outgoing = Outgoing::new(now, &params, 1);
+        let pushed = outgoing.push(now, &params.profile, 0, &[7; 7000]);
+        assert_eq!(pushed, Ok(()));
+        for _ in 0..500 {
+            while outgoing.next < 4 && outgoing.poll(now, || (0, 0)) {
+                outgoing.write(&params.profile, None, &mut Vec::new());
+                outgoing.on_written(now);
+            }
+            now.mono += Duration::from_millis(10);
+        }
+        let repeats = (0..4).map(|number| outgoing.sender.went_as_another(number));
+        assert_eq!(repeats.collect::<Vec<_>>(), [false, true, true, true]);
+        let acks = Acks {
+            header: Header {
+                sequence: 0,
+                ack: 0,
+                ack_bits: 1,
+            },
+            long: None,
+            in_order: true,
+            record: None,
+        };
+        assert_eq!(outgoing.on_acks(now, acks), Ok(()));
+        let mut stats = Stats::default();
+        outgoing.sender.fill_stats(&mut stats);
+        assert_eq!((stats.messages_acked, stats.packets_lost), (1, 0));
     }
 }

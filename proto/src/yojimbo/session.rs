@@ -132,9 +132,7 @@ impl Session {
         let outgoing = &mut self.outgoing;
         let heard = self
             .incoming
-            .handle(now, reliable, is_taking, |acks, long, in_order| {
-                outgoing.on_acks(now, acks, long, in_order)
-            });
+            .handle(now, reliable, is_taking, |acks| outgoing.on_acks(now, acks));
         match heard {
             Ok(None) => Ok(()),
             Ok(Some(Heard { what, in_order })) => {
@@ -143,7 +141,7 @@ impl Session {
             }
             Err(Trouble::Reject(reject)) => {
                 if reject == Reject::Stale {
-                    // The peer does not know that we have it.
+                    // It is not known to have arrived, or too old to be.
                     let repeats = sender::Received::Repeats;
                     outgoing.sender.on_received(now.mono, repeats, true);
                 }

@@ -46,8 +46,7 @@ impl Unwritten {
                 _ => last.push((channel, id)),
             }
         }
-        // One that is pushed out here is beyond what acknowledgements reach: its messages come
-        // again, are known, and are acknowledged then.
+        // The messages of one that is pushed out here come again, are known, and are acknowledged then.
         if self.packets.len() == PACKETS_MAX {
             self.packets.pop_front();
         }

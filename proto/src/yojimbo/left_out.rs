@@ -1,0 +1,102 @@
+//! Packet numbers that are never used. To the peer they look lost, and a peer that acknowledges one
+//! acknowledges without looking (RFC 9000, section 21.4, has the same defence).
+//!
+//! Rule: docs/wire/reliable.md, section 2.
+
+use std::ops::Range;
+
+use crate::siphash::Key;
+
+/// One number of every 192, which only who knows the key can tell. Nothing is remembered: an acknowledgement
+/// may speak of thousands of packets, and each of them is judged.
+#[derive(Debug)]
+pub(super) struct LeftOut {
+    key: Key,
+    /// That of the newest group, which is asked for most.
+    newest: u64,
+}
+
+impl LeftOut {
+    /// `seed` is a secret of the session.
+    pub(super) fn new(seed: u64) -> Self {
+        let key = Key::from_seed(seed);
+        Self {
+            key,
+            newest: of_group(key, 0),
+        }
+    }
+
+    /// Whether `number`, which comes next, is one of them.
+    pub(super) fn is_next(&mut self, number: u64) -> bool {
+        if number / GROUP > self.newest / GROUP {
+            self.newest = of_group(self.key, number / GROUP);
+        }
+        number == self.newest
+    }
+
+    /// Whether `number` is one of them.
+    pub(super) fn contains(&self, number: u64) -> bool {
+        number == self.of_group(number / GROUP)
+    }
+
+    /// Whether one of them is among these.
+    pub(super) fn is_any_in(&self, numbers: &Range<u64>) -> bool {
+        let groups = numbers.start / GROUP..numbers.end.div_ceil(GROUP);
+        groups
+            .map(|group| self.of_group(group))
+            .any(|number| numbers.contains(&number))
+    }
+
+    fn of_group(&self, group: u64) -> u64 {
+        match self.newest / GROUP == group {
+            true => self.newest,
+            false => of_group(self.key, group),
+        }
+    }
+}
+
+fn of_group(key: Key, group: u64) -> u64 {
+    (group + 1) * GROUP - 1 - key.number(group) % PLACES
+}
+
+/// So many numbers have one that is left out: often enough to catch a liar within seconds, rarely enough to
+/// look like a very good network.
+const GROUP: u64 = 192;
+
+/// It is one of the last so many: never among the first packets of a session.
+const PLACES: u64 = 128;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_of_each_group_is_left_out_and_nobody_knows_which() {
+        let mut left_out = LeftOut::new(7);
+        let numbers: Vec<u64> = (0..GROUP * 1000).filter(|n| left_out.is_next(*n)).collect();
+        let known: Vec<u64> = (0..GROUP * 1000)
+            .filter(|n| left_out.contains(*n))
+            .collect();
+        assert_eq!(numbers, known);
+        assert_eq!(numbers.len(), 1000);
+        assert!(numbers[0] >= GROUP - PLACES);
+        let places: std::collections::BTreeSet<u64> = numbers.iter().map(|n| n % GROUP).collect();
+        assert_eq!(places.len(), PLACES as usize, "each place has its turn");
+        let others = LeftOut::new(8);
+        let same = numbers.iter().filter(|n| others.contains(**n)).count();
+        assert!(same < 50, "{same} of 1000 do not depend on the key");
+    }
+
+    #[test]
+    fn those_among_others_are_found() {
+        let left_out = LeftOut::new(1);
+        let one = (0..)
+            .find(|n| left_out.contains(*n))
+            .expect("there are many");
+        assert!(left_out.is_any_in(&(one..one + 1)));
+        assert!(left_out.is_any_in(&(0..100_000)));
+        assert!(!left_out.is_any_in(&(one + 1..one + 1)), "nothing");
+        assert!(!left_out.is_any_in(&(one + 1..GROUP)));
+        assert!(!left_out.is_any_in(&(0..one)));
+    }
+}
