@@ -14,8 +14,9 @@
 //! cannot write its answers stops reading.
 //!
 //! Pieces of packets and messages are another matter: who is refused in the middle of a large message
-//! can never finish it. They have the last quarter, and those that hold most are closed when it is full
-//! (`listener/shed.rs`; docs/THREAT-MODEL.md, "Fragment and block floods").
+//! can never finish it. They have the last quarter. Once half of that is taken, who has a message under way
+//! may begin another only within an eighth of what is left; those that hold most are closed when it is
+//! full (`listener/shed.rs`; docs/THREAT-MODEL.md, "Fragment and block floods").
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
@@ -24,7 +25,7 @@ use crate::counters::Direction;
 /// How much there is, and how much is taken.
 #[derive(Debug)]
 pub struct Capacity {
-    peers_max: usize,
+    peers_max: AtomicUsize,
     queued_max: u64,
     peers: AtomicUsize,
     messages: [AtomicU64; Direction::ALL.len()],
@@ -39,6 +40,16 @@ pub enum Limit {
     Peers(usize),
     /// Bytes in all queues.
     QueueMemory(u64),
+}
+
+impl Limit {
+    /// What it is called in the configuration.
+    pub const fn key(self) -> &'static str {
+        match self {
+            Self::Peers(_) => "runtime.max_peers",
+            Self::QueueMemory(_) => "runtime.queue_memory",
+        }
+    }
 }
 
 /// Bytes in queues.
@@ -61,7 +72,7 @@ impl Capacity {
     /// Nothing is taken yet.
     pub fn new(peers_max: usize, queued_max: u64) -> Self {
         Self {
-            peers_max,
+            peers_max: AtomicUsize::new(peers_max),
             queued_max,
             peers: AtomicUsize::new(0),
             messages: Default::default(),
@@ -73,8 +84,9 @@ impl Capacity {
     /// What a newcomer would be too many for: no seat is left, or nine tenths of the memory are used,
     /// so that those who are here keep some.
     pub fn limit_met(&self) -> Option<Limit> {
-        if self.peers.load(Relaxed) >= self.peers_max {
-            Some(Limit::Peers(self.peers_max))
+        let peers_max = self.peers_max();
+        if self.peers.load(Relaxed) >= peers_max {
+            Some(Limit::Peers(peers_max))
         } else if self.queued().all() >= self.queued_max / 10 * 9 {
             Some(Limit::QueueMemory(self.queued_max))
         } else {
@@ -90,6 +102,14 @@ impl Capacity {
         let messages = messages.wrapping_add(untold);
         let left = (self.queued_max / 8 * 3).saturating_sub(messages);
         (messages >= self.queued_max / 4).then_some(left / SHARES)
+    }
+
+    /// The same for the messages of a session of which pieces are missing; `None` while less than an eighth of
+    /// the memory is in pieces.
+    pub fn share_of_pieces(&self, untold: u64) -> Option<u64> {
+        let pieces = self.pieces.load(Relaxed).wrapping_add(untold);
+        let left = (self.queued_max / 4).saturating_sub(pieces);
+        (pieces >= self.queued_max / 8).then_some(left / SHARES)
     }
 
     /// Bytes that somebody whose queues hold `own` has to let go, so that all of them together hold
@@ -140,6 +160,16 @@ impl Capacity {
     /// The most that ever was in all queues.
     pub fn most_queued(&self) -> u64 {
         self.most.load(Relaxed)
+    }
+
+    /// Seats over all listeners.
+    pub fn peers_max(&self) -> usize {
+        self.peers_max.load(Relaxed)
+    }
+
+    /// So many from now on; whoever is here stays.
+    pub fn set_peers_max(&self, peers_max: usize) {
+        self.peers_max.store(peers_max, Relaxed);
     }
 
     /// The limit over all queues.
@@ -201,6 +231,16 @@ mod tests {
         capacity.on_queued(messages(1_200), messages(0));
         assert_eq!(capacity.limit_met(), None);
         assert_eq!(capacity.most_queued(), 1_200);
+    }
+
+    #[test]
+    fn from_an_eighth_on_pieces_have_shares() {
+        let capacity = Capacity::new(2, 16_000);
+        capacity.on_queued(pieces(0), pieces(1_999));
+        assert_eq!(capacity.share_of_pieces(0), None);
+        assert_eq!(capacity.share_of_pieces(1), Some(250), "an eighth of 2000");
+        assert_eq!(capacity.share_of_pieces(9_001), Some(0));
+        assert_eq!(capacity.share(Direction::ToBackend, 0), None);
     }
 
     #[test]

@@ -45,7 +45,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
         What::Event(Event::Closed(CloseReason::PeerTimeout)),
         What::Message(None),
         What::Message(Some((0, true, b"hello"))),
-        What::Allowance(Allowance { inbox: 4096, ahead: 0 }),
+        What::Allowance(Allowance { inbox: 4096, ahead: 0, pieces: 9 }),
     ];
     let mut file = Vec::new();
     pcapng::begin(&mut file);

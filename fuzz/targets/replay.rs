@@ -62,7 +62,7 @@ fn calls(protocol: &str, mut data: &[u8]) -> Vec<u8> {
             10 => What::Written,
             11 => {
                 let (inbox, ahead) = (bytes.len() * 64, usize::from(*wait) * 64);
-                What::Allowance(Allowance { inbox, ahead })
+                What::Allowance(Allowance { inbox, ahead, pieces: ahead })
             }
             _ => What::Close { reason },
         };

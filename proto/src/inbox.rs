@@ -56,6 +56,11 @@ impl Inbox {
         most.min(self.allowance.ahead)
     }
 
+    /// Bytes that blocks under way may come to, where `most` is the session's own limit.
+    pub fn pieces_max(&self, most: usize) -> usize {
+        most.min(self.allowance.pieces)
+    }
+
     /// Whether another packet's messages may be pushed. What one packet brings may pass the mark.
     pub fn is_taking(&mut self) -> bool {
         let held = self.held();
@@ -192,7 +197,11 @@ mod tests {
     #[test]
     fn an_allowance_lowers_both_marks() {
         let mut inbox = Inbox::new(1000, 300);
-        let allow = |inbox| Allowance { inbox, ahead: 0 };
+        let allow = |inbox| Allowance {
+            inbox,
+            ahead: 0,
+            pieces: 0,
+        };
         inbox.set_allowance(allow(0));
         assert!(
             !inbox.is_taking(),

@@ -131,8 +131,12 @@ impl<'a> Record<'a> {
                 out.extend_from_slice(&[1, channel, reliable.into()]);
                 out.extend_from_slice(payload);
             }
-            What::Allowance(Allowance { inbox, ahead }) => {
-                for bytes in [inbox, ahead] {
+            What::Allowance(Allowance {
+                inbox,
+                ahead,
+                pieces,
+            }) => {
+                for bytes in [inbox, ahead, pieces] {
                     out.extend_from_slice(&(bytes as u64).to_le_bytes());
                 }
             }
@@ -222,6 +226,7 @@ impl<'a> What<'a> {
             12 => Self::Allowance(Allowance {
                 inbox: usize::try_from(reader.u64_le().ok()?).ok()?,
                 ahead: usize::try_from(reader.u64_le().ok()?).ok()?,
+                pieces: usize::try_from(reader.u64_le().ok()?).ok()?,
             }),
             _ => return None,
         })

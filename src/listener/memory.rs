@@ -95,6 +95,11 @@ impl Scale {
     pub(super) fn queued(&self) -> Queued {
         self.weight.queued()
     }
+
+    /// Whether one of its queues may not grow.
+    pub(super) fn is_held_back(&self) -> bool {
+        self.is_held_back
+    }
 }
 
 impl Memory {
@@ -127,7 +132,9 @@ impl Memory {
     /// Whether peers are to be weighed before they are given anything.
     pub(super) fn is_short(&self) -> bool {
         let is_limited = |direction| self.share(direction).is_some();
-        self.limited > 0 || Direction::ALL.into_iter().any(is_limited)
+        self.limited > 0
+            || self.share_of_pieces().is_some()
+            || Direction::ALL.into_iter().any(is_limited)
     }
 
     /// What one queue may hold, if that is limited now. Never 0: who holds nothing may always have
@@ -137,6 +144,12 @@ impl Memory {
         let untold = messages.wrapping_sub(self.told.messages[direction as usize]);
         let share = self.capacity.share(direction, untold);
         share.map(|share| share.max(1))
+    }
+
+    /// What messages under way in pieces may come to in one session, if that is limited now.
+    fn share_of_pieces(&self) -> Option<u64> {
+        let untold = self.all.pieces.wrapping_sub(self.told.pieces);
+        self.capacity.share_of_pieces(untold)
     }
 
     /// Bytes that may be added to what this peer's session holds for it.
@@ -196,6 +209,14 @@ impl Memory {
         Direction::ALL.map(|direction| self.share(direction).filter(|_| peer.closed.is_none()))
     }
 
+    /// Its session may not hold what its own limits allow: of messages for the backend, and in pieces.
+    fn limits_of(&self, peer: &Peer) -> Option<[u64; 2]> {
+        let [messages, _] = self.shares_of(peer);
+        let pieces = self.share_of_pieces().filter(|_| peer.closed.is_none());
+        let is_limited = messages.is_some() || pieces.is_some();
+        is_limited.then(|| [messages, pieces].map(|share| share.unwrap_or(u64::MAX)))
+    }
+
     /// Whether it has a queue that holds all of its share.
     fn is_held_back(&self, peer: &Peer) -> bool {
         let mut both = Direction::ALL.into_iter().zip(self.shares_of(peer));
@@ -211,28 +232,29 @@ impl Memory {
             is_held_back,
             ..
         } = peer.scale;
-        let [share, _] = self.shares_of(peer);
-        (share.is_some(), self.is_held_back(peer)) != (is_limited, is_held_back)
+        let is_limited_now = self.limits_of(peer).is_some();
+        (is_limited_now, self.is_held_back(peer)) != (is_limited, is_held_back)
     }
 
     /// What its session may hold; `None` when that has not changed.
     fn allowance(&mut self, peer: &mut Peer) -> Option<Allowance> {
-        let [share, _] = self.shares_of(peer);
+        let limits = self.limits_of(peer);
         let is_held_back = self.is_held_back(peer);
         let scale = &mut peer.scale;
-        let was_limited = std::mem::replace(&mut scale.is_limited, share.is_some());
+        let was_limited = std::mem::replace(&mut scale.is_limited, limits.is_some());
         let was_held_back = std::mem::replace(&mut scale.is_held_back, is_held_back);
         self.limited += usize::from(scale.is_limited);
         self.limited -= usize::from(was_limited);
         self.held_back += u64::from(scale.is_held_back);
         self.held_back -= u64::from(was_held_back);
-        let Some(share) = share else {
+        let Some(limits) = limits else {
             return was_limited.then_some(Allowance::UNLIMITED);
         };
-        let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+        let [messages, pieces] = limits.map(|it| usize::try_from(it).unwrap_or(usize::MAX));
         Some(Allowance {
-            inbox: bytes(share).saturating_sub(peer.stream.held_for_backend()),
-            ahead: bytes(share),
+            inbox: messages.saturating_sub(peer.stream.held_for_backend()),
+            ahead: messages,
+            pieces,
         })
     }
 }

@@ -193,6 +193,11 @@ impl Endpoint {
         self.params.peers_max
     }
 
+    /// So many from now on; whoever is here stays.
+    pub fn set_peers_max(&mut self, peers_max: usize) {
+        self.params.peers_max = peers_max;
+    }
+
     /// Peers, closing ones included.
     pub fn len(&self) -> usize {
         self.peers.len()

@@ -24,6 +24,9 @@ pub struct Allowance {
     /// A message that would make [`Held::ahead`] more than this is refused, unless its packet also
     /// brings one that the others wait for.
     pub ahead: usize,
+    /// A block that would make those under way more than this, were they complete, is refused, unless it is
+    /// the only one. What has begun goes on, since else it could never be completed.
+    pub pieces: usize,
 }
 
 impl Allowance {
@@ -31,5 +34,6 @@ impl Allowance {
     pub const UNLIMITED: Self = Self {
         inbox: usize::MAX,
         ahead: usize::MAX,
+        pieces: usize::MAX,
     };
 }

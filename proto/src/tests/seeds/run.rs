@@ -132,8 +132,11 @@ impl Run {
                 span = span.min(Duration::from_millis(5 + random.below(200)));
                 self.allow(|| {
                     let mut bytes = || [0, 1, 500, 5_000, 50_000][random.below(5) as usize];
-                    let (inbox, ahead) = (bytes(), bytes());
-                    Allowance { inbox, ahead }
+                    Allowance {
+                        inbox: bytes(),
+                        ahead: bytes(),
+                        pieces: bytes(),
+                    }
                 });
                 self.memory = Some(random);
             }

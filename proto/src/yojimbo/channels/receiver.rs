@@ -129,10 +129,9 @@ impl Receiver {
         packet: &ConnectionPacket<'_>,
         inbox: &Inbox,
     ) -> Result<(), Objection> {
-        let (mut added, mut freed, mut reserved, mut progress) = (0, 0, 0, false);
+        let (mut added, mut reserved, mut progress) = (0, 0, false);
         for (channel, trial) in self.addressed(packet) {
             added += trial.added;
-            freed += trial.freed;
             reserved += trial.reserved;
             progress |= channel.would_progress(trial);
         }
@@ -148,7 +147,7 @@ impl Receiver {
             } else {
                 inbox.ahead_max(most - EARLY_BYTES_RESERVE)
             };
-            if early + added - freed > max {
+            if early + added > max && early + added - self.freed(packet) > max {
                 return Err(Objection::WindowFull);
             }
         }
@@ -159,11 +158,16 @@ impl Receiver {
             } else {
                 BLOCK_BYTES_MAX
             };
-            if others > 0 && others + reserved > most {
+            if others > 0 && others + reserved > inbox.pieces_max(most) {
                 return Err(Objection::WindowFull);
             }
         }
         Ok(())
+    }
+
+    fn freed(&mut self, packet: &ConnectionPacket<'_>) -> usize {
+        let addressed = self.addressed(packet);
+        addressed.map(|(channel, trial)| channel.freed(trial)).sum()
     }
 
     fn block_reserved(&self) -> usize {

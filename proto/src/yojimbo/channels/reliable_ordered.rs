@@ -65,8 +65,6 @@ pub(super) struct Trial {
     fragments: u16,
     /// Bytes that become early, charged as in [`ReliableOrdered::early_bytes`].
     pub(super) added: usize,
-    /// Early bytes that get delivered.
-    pub(super) freed: usize,
     /// Bytes that the blocks it begins may grow to.
     pub(super) reserved: usize,
 }
@@ -134,20 +132,23 @@ impl ReliableOrdered {
         }
         trial.newest = trial.newest.max(id + 1);
         if id == trial.next {
-            self.deliver_on(trial);
+            trial.next += 1;
         } else {
             trial.added += length + MESSAGE_OVERHEAD;
         }
         Ok(())
     }
 
-    /// The next message is there, and with it what waits for it.
-    fn deliver_on(&self, trial: &mut Trial) {
-        trial.next += 1;
-        while let Some(payload) = self.early.get(&trial.next) {
-            trial.freed += payload.len() + MESSAGE_OVERHEAD;
-            trial.next += 1;
+    /// Early bytes that the packet on trial delivers. As much waits for one message as the peer pleases, so
+    /// this is asked only where it decides.
+    pub(super) fn freed(&self, trial: &Trial) -> usize {
+        if !self.would_progress(trial) {
+            return 0;
         }
+        let waiting = (trial.next..).map_while(|id| self.early.get(&id));
+        waiting
+            .map(|payload| payload.len() + MESSAGE_OVERHEAD)
+            .sum()
     }
 
     /// Judges a fragment, and takes it on trial. Its shape was checked with the packet.
@@ -187,7 +188,7 @@ impl ReliableOrdered {
         if missing <= trial.fragments {
             trial.newest = trial.newest.max(id + 1);
             if id == trial.next && trial.fragments == 1 {
-                self.deliver_on(trial);
+                trial.next += 1;
             } else {
                 trial.added += whole + MESSAGE_OVERHEAD;
             }

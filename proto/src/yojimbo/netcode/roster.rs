@@ -39,7 +39,6 @@ pub struct Roster(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    slots: u32,
     tells_used: bool,
     since_unix: u64,
     /// The first reading of both clocks: a calendar that has moved against the other clock since was set, and what
@@ -55,6 +54,7 @@ struct Shared {
 
 #[derive(Debug)]
 struct State {
+    slots: u32,
     history: History,
     /// For [`Roster::poll_used`].
     used: VecDeque<UsedToken>,
@@ -67,6 +67,12 @@ struct State {
     connected: BTreeMap<u64, u32>,
 }
 
+impl State {
+    fn is_full(&self) -> bool {
+        self.connected.len() >= self.slots as usize
+    }
+}
+
 impl Roster {
     /// An empty roster. `since_unix` is since when every used token is known: the start of the
     /// process, or of the first one whose tokens come in through [`Roster::restore`].
@@ -77,6 +83,7 @@ impl Roster {
             params.slots
         );
         let state = State {
+            slots: params.slots,
             history: History::new(params.history),
             used: VecDeque::new(),
             freed: BTreeSet::new(),
@@ -84,7 +91,6 @@ impl Roster {
             connected: BTreeMap::new(),
         };
         Self(Arc::new(Shared {
-            slots: params.slots,
             tells_used: params.tells_used,
             since_unix,
             began: OnceLock::new(),
@@ -94,7 +100,12 @@ impl Roster {
 
     /// Slots there are.
     pub fn slots(&self) -> u32 {
-        self.0.slots
+        self.with(|state| state.slots)
+    }
+
+    /// So many from now on, 1 to 65,536. Where more are taken, whoever has one keeps it.
+    pub fn set_slots(&self, slots: u32) {
+        self.with(|state| state.slots = slots.clamp(1, 65_536));
     }
 
     /// Slots taken, admitted or not.
@@ -178,7 +189,7 @@ impl Roster {
 
     /// Whether every slot is taken.
     pub(super) fn is_full(&self) -> bool {
-        self.with(|state| state.connected.len() >= self.0.slots as usize)
+        self.with(|state| state.is_full())
     }
 
     /// Takes the lowest free slot and consumes the token, or does neither.
@@ -188,14 +199,14 @@ impl Roster {
                 return Err(Reject::ClientIdInUse);
             }
             state.history.check_pending(tag)?;
-            let slot = match state.freed.pop_first() {
-                Some(slot) => slot,
-                None if state.untouched < self.0.slots => {
-                    state.untouched += 1;
-                    state.untouched - 1
-                }
-                None => return Err(Reject::Full),
-            };
+            if state.is_full() {
+                return Err(Reject::Full);
+            }
+            // With fewer taken than there are, the lowest that is free is one of them.
+            let slot = state.freed.pop_first().unwrap_or_else(|| {
+                state.untouched += 1;
+                state.untouched - 1
+            });
             let used = state.history.consume(tag);
             state.used.extend(used.filter(|_| self.0.tells_used));
             state.connected.insert(client_id, slot);

@@ -59,6 +59,6 @@ impl ChannelProfile {
 }
 
 /// Messages under way between two tidegates, at most.
-/// A path of 100 Mbit/s has 800 messages of 1000 bytes under way in a round trip of 65 ms, and what was
+/// A path of 100 Mbit/s has 2500 messages of 1000 bytes under way in a round trip of 200 ms, and what was
 /// lost takes two; what is lost again, three.
 pub const WIDE_WINDOW: u16 = 8192;

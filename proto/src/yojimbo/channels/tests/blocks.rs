@@ -147,6 +147,27 @@ fn blocks_of_a_peer_of_ours_come_together() {
     assert_eq!((far.receiver.held(), far.stats.reassembly_failures), (0, 0));
 }
 
+/// Where memory is short, none begins beside those under way, and these go on.
+#[test]
+fn blocks_begin_within_an_allowance() {
+    let mut far = Far::new(Profile::default());
+    let profile = far.profile.clone();
+    far.receiver.widen();
+    let block = vec![1; 100 * 1024];
+    let mut piece_of = |id, index, pieces| {
+        far.inbox.set_allowance(Allowance {
+            pieces,
+            ..Allowance::UNLIMITED
+        });
+        far.receive(&piece(&profile, id, &block, index))
+    };
+    assert_eq!(piece_of(1, 0, 0), Ok(()), "one may always");
+    assert_eq!(piece_of(2, 0, 199 * 1024), Err(Objection::WindowFull));
+    assert_eq!(piece_of(2, 0, 200 * 1024), Ok(()));
+    assert_eq!(piece_of(2, 1, 0), Ok(()), "it has begun");
+    assert_eq!(piece_of(3, 0, 200 * 1024), Err(Objection::WindowFull));
+}
+
 /// Pieces of what comes later are no progress towards the message that all wait for.
 #[test]
 fn later_blocks_do_not_keep_a_gap_open() {

@@ -12,6 +12,7 @@ use proptest::prelude::*;
 use super::receiver::{EARLY_BYTES_MAX, EARLY_BYTES_RESERVE};
 use super::*;
 use crate::inbox::{Inbox, MESSAGE_OVERHEAD};
+use crate::session::Allowance;
 use crate::stats::Stats;
 use crate::time::Timestamp;
 use crate::yojimbo::reliable::Limits;
