@@ -53,6 +53,8 @@ def checked(text, environment):
 
 def is_consistent(path):
     found = documents(path)
+    for deployment in (d for d in found if d["kind"] == "Deployment"):
+        rolls_out(deployment)
     maps = {d["metadata"]["name"]: d["data"]["tidegate.toml"] for d in found if d["kind"] == "ConfigMap"}
     for pod in (pod for document in found for pod in pods(document)):
         sidecar, = (c for c in pod["initContainers"] if c["name"] == "tidegate")
@@ -84,6 +86,15 @@ def is_consistent(path):
         assert "cpu" not in sidecar["resources"]["limits"], "throttling is packet loss"
         fence = sidecar["securityContext"]
         assert fence["runAsUser"] == 65532 and fence["readOnlyRootFilesystem"], fence
+
+
+def rolls_out(deployment):
+    """A new pod beside the old ones waits for ever where a node's port can be had once."""
+    containers = [c for pod in pods(deployment) for c in pod["initContainers"] + pod["containers"]]
+    if any("hostPort" in port for c in containers for port in c.get("ports", [])):
+        strategy = deployment["spec"].get("strategy", {}).get("rollingUpdate", {})
+        assert strategy.get("maxSurge") == 0, "each node's host port is taken: no new pod can be scheduled"
+        assert strategy.get("maxUnavailable", 0) != 0, "no old pod may go, and no new one can come"
 
 
 def compose_is_consistent():
