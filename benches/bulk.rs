@@ -58,6 +58,8 @@ fn measure(size: usize, seconds: f64, through_link: bool) {
     writer.stop();
     let span = (end.0 - start.0) as f64;
     let bytes = (end.1 - start.1) as f64;
+    // A connection that stands still is no figure.
+    assert!(bytes > 0.0, "{size} bytes: none arrived in {seconds} s");
     let serve = (end.2.cpu_nanos - start.2.cpu_nanos) as f64;
     let connect = (end.3.cpu_nanos - start.3.cpu_nanos) as f64;
     table::row(&[

@@ -8,6 +8,7 @@
 # move by a tenth, and a fifth is let pass. --update writes benches/instructions.txt anew.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. tests/skip.sh
 
 update=
 if [ "${1:-}" = --update ]; then
@@ -19,8 +20,7 @@ kept=benches/instructions.txt
 band=20
 
 if ! command -v valgrind >/dev/null; then
-    echo "!!! SKIPPED: no valgrind here, so nobody looked at instruction counts" >&2
-    exit 0
+    skip "benches/instructions.sh: there is no valgrind here to count with"
 fi
 
 bench=$(cargo bench --quiet --profile "$profile" --bench instructions --no-run --message-format json |

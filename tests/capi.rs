@@ -1,7 +1,7 @@
 //! The C library as its users meet it: real programs in C, C++, Python and C#, compiled and run here
 //! against the built `serve` with a TCP echo server behind it and 10 % loss in between.
 //!
-//! C and C++ run under AddressSanitizer. What this machine has no compiler for is skipped, loudly.
+//! C and C++ run under AddressSanitizer. What this machine has no compiler for is left out.
 
 #![allow(
     clippy::unwrap_used,
@@ -14,10 +14,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use support::echo_server;
 use support::lossy::{Lossy, bad_network};
 use support::program::{Place, Program};
 use support::token::mint;
+use support::{echo_server, skipped};
 
 /// A server behind a bad network, and a token for it.
 struct Game {
@@ -57,7 +57,7 @@ fn example(name: &str) -> PathBuf {
 fn has(program: &str) -> bool {
     let found = Command::new(program).arg("--version").output().is_ok();
     if !found {
-        eprintln!("SKIPPED: there is no {program} here, so this binding is not tested");
+        skipped(&format!("there is no {program} here to test its binding"));
     }
     found
 }
@@ -81,7 +81,9 @@ fn compile(place: &Place, compiler: &str, arguments: &[&str], source: &str) -> P
     if build(&["-fsanitize=address,undefined"]).status.success() {
         return out;
     }
-    eprintln!("SKIPPED: {compiler} has no AddressSanitizer here; {source} runs without it");
+    skipped(&format!(
+        "{compiler} has no AddressSanitizer here to run {source} under"
+    ));
     let built = build(&[]);
     let said = String::from_utf8_lossy(&built.stderr);
     assert!(built.status.success(), "{compiler} {source}:\n{said}");

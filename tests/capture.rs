@@ -14,7 +14,7 @@ use std::time::Duration;
 use support::lossy::{Lossy, bad_network};
 use support::program::Place;
 use support::token::mint;
-use support::{echo_server, scene};
+use support::{echo_server, scene, skipped};
 use tidegate::capture::pcapng::{DATAGRAMS, Packet, Packets, RECORDS};
 use tidegate::capture::record::{Record, What};
 use tidegate::config::read_key_file;
@@ -219,7 +219,7 @@ fn opens_in_tshark(recording: &Recording, content: bool) {
         "-e",
         "ip.src",
     ]) else {
-        eprintln!("SKIPPED: there is no tshark here, so nobody else has read the recording");
+        skipped("there is no tshark here to read the recording");
         return;
     };
     assert!(output.status.success(), "{output:?}");

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # A systemd of its own boots over a copy of this system that vanishes, and the unit has a bad night there:
-# systemd_night.sh. tests/systemd.sh calls it. Where nothing can be booted it says so and passes.
+# systemd_night.sh. tests/systemd.sh calls it. Where nothing can be booted it is left out.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. tests/skip.sh
 
 # In a mount namespace of its own, so that everything goes with it.
 if [ "${1:-}" != inside ]; then
@@ -14,8 +15,7 @@ if [ "${1:-}" != inside ]; then
     TIDEGATE=$(realpath "${CARGO_TARGET_DIR:-target}/debug/tidegate")
     export TIDEGATE
     unshare --mount true 2>/dev/null || {
-        echo "SKIPPED tests/systemd_boot.sh: no mount namespaces here (needs root)"
-        exit 0
+        skip "tests/systemd_boot.sh: no mount namespaces here (needs root)"
     }
     exec unshare --mount "$0" inside
 fi
@@ -25,8 +25,7 @@ trap 'umount --recursive --lazy "$work"; rmdir "$work"' EXIT
 mount -t tmpfs tmpfs "$work"
 mkdir "$work/changes" "$work/spare" "$work/root"
 mount -t overlay overlay -o "lowerdir=/,upperdir=$work/changes,workdir=$work/spare" "$work/root" || {
-    echo "SKIPPED tests/systemd_boot.sh: this system's files cannot be overlaid"
-    exit 0
+    skip "tests/systemd_boot.sh: this system's files cannot be overlaid"
 }
 root=$work/root
 
@@ -55,9 +54,8 @@ timeout --kill-after=10 600 systemd-nspawn --quiet --register=no --keep-unit --p
     --console=pipe --machine="night$$" --directory="$root" --boot -- systemd.unit=night.service \
     </dev/null >"$work/console" 2>&1 || code=$?
 if [ ! -s "$root/night.log" ]; then
-    echo "SKIPPED tests/systemd_boot.sh: no systemd can be booted here"
     tail -n 5 "$work/console"
-    exit 0
+    skip "tests/systemd_boot.sh: no systemd can be booted here"
 fi
 tail -n 60 "$root/night.log"
 exit "$code"

@@ -24,6 +24,8 @@ mod flood;
 mod gate;
 mod players;
 mod pressure;
+#[path = "../support/skip.rs"]
+mod skip;
 mod soak;
 
 use std::process::{Command, ExitCode};
@@ -89,9 +91,8 @@ fn main() -> ExitCode {
         .args(["-n", "-m", "ip", "link", "set", "lo", "up"])
         .output();
     if !can.is_ok_and(|can| can.status.success()) {
-        eprintln!(
-            "chaos: SKIPPED, ALL OF IT. Network namespaces cannot be made here: that needs root, \
-             unshare and ip."
+        skip::skipped(
+            "all of chaos: network namespaces cannot be made here, which needs root, unshare and ip",
         );
         return ExitCode::SUCCESS;
     }

@@ -10,6 +10,7 @@ use crate::backend::{Backend, Manner};
 use crate::faults::dial_until_seated;
 use crate::gate::{Gate, Setup, run};
 use crate::players::{Player, Players};
+use crate::skip::skipped;
 
 /// F15: newcomers are refused, those who are here play on, and nothing spins.
 pub fn descriptors_used_up(scale: Scale) {
@@ -107,7 +108,7 @@ pub fn log_disk_full(_: Scale) {
 /// backend reads again all of it arrives, once and in order.
 pub fn memory_used_up(scale: Scale) {
     let Some(group) = MemoryGroup::new(96 << 20) else {
-        eprintln!("chaos memory_used_up: SKIPPED, no memory group can be made here");
+        skipped("chaos memory_used_up: no memory group can be made here");
         return;
     };
     let join = format!(

@@ -14,6 +14,7 @@ pub mod lossy;
 pub mod program;
 pub mod relay;
 pub mod scene;
+pub mod skip;
 pub mod token;
 pub mod toy;
 
@@ -22,6 +23,7 @@ use std::time::{Duration, Instant};
 pub use address::{closed_port, own_address};
 pub use backend::{accept, echo_server, read_frame, tcp_backend, tcp_target, write_frame};
 pub use relay::{Relay, Setup, toy_parts};
+pub use skip::skipped;
 
 /// How long a test waits for what is sure to come. It keeps a test from hanging and measures nothing: a machine
 /// that is busy with other things may be many times slower than this one.
