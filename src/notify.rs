@@ -27,8 +27,9 @@ pub fn reloading() {
 
 /// The drain begins; it may take until then, whatever the unit's timeout says.
 pub fn stopping(grace: Duration) {
-    let usec = u32::try_from((grace + STOP_MARGIN).as_micros()).unwrap_or(u32::MAX);
-    tell(&[NotifyState::Stopping, NotifyState::ExtendTimeoutUsec(usec)]);
+    // systemd reads 64 bits; the library's own word for it has 32, which end after 71 minutes.
+    let extend = format!("EXTEND_TIMEOUT_USEC={}", (grace + STOP_MARGIN).as_micros());
+    tell(&[NotifyState::Stopping, NotifyState::Custom(&extend)]);
 }
 
 /// Reports state and peers from now on, and feeds the watchdog while every worker turns, from a
@@ -155,7 +156,7 @@ mod tests {
         board.update_process(|process| process.state = State::Serving);
         ready();
         reloading();
-        stopping(Duration::from_secs(25));
+        stopping(Duration::from_secs(7_200));
         reporter.publish(clock.now().mono, &counters);
         start(Arc::clone(&board), clock).unwrap();
         thread::sleep(Duration::from_secs(30));
@@ -177,7 +178,7 @@ mod tests {
         assert_eq!(lines[1], "RELOADING=1");
         assert!(lines[2].starts_with("MONOTONIC_USEC="), "{}", lines[2]);
         assert_eq!(lines[3], "STOPPING=1");
-        assert_eq!(lines[4], "EXTEND_TIMEOUT_USEC=35000000");
+        assert_eq!(lines[4], "EXTEND_TIMEOUT_USEC=7210000000");
         assert_eq!(lines[5], "WATCHDOG=1");
         assert_eq!(lines[6], "STATUS=serving, 7 peers");
         let fed = lines.iter().filter(|line| *line == "WATCHDOG=1").count();

@@ -56,10 +56,19 @@ fn make_way(path: &Path) -> Result<(), String> {
         );
     }
     if found.uid() != own_uid() {
-        return Err(format!("it belongs to uid {}, not to us", found.uid()));
+        return Err(format!(
+            "it belongs to uid {}, not to us (uid {})\n help: run this as that user, remove it if nobody needs it, \
+             or name another path",
+            found.uid(),
+            own_uid()
+        ));
     }
     if std::os::unix::net::UnixStream::connect(path).is_ok() {
-        return Err("another process answers there".into());
+        return Err(format!(
+            "another process answers there\n help: stop that one (`ss -xlp src {}` says which), or name another \
+             path here",
+            path.display()
+        ));
     }
     std::fs::remove_file(path).map_err(|error| error.to_string())
 }

@@ -22,8 +22,8 @@ expect() { is "$1" "$2" || fail "$1 is not $2 but $(systemctl show tidegate --pr
 is_beyond() { [ "$(systemctl show tidegate --property="$1" --value)" -gt "$2" ]; }
 is_another() { ! is MainPID "$1" && ! is MainPID 0; }
 logged() { journalctl --unit=tidegate --output=cat "${@:2}" | grep --quiet --fixed-strings -- "$1"; }
-players() {
-    tidegate load --remote yojimbo://127.0.0.1:40000 --key /etc/tidegate/netcode.key \
+players() { # when, and with tokens of which key
+    tidegate load --remote yojimbo://127.0.0.1:40000 --key "/etc/tidegate/${2:-netcode.key}" \
         --clients 5 --for 1s --connect-timeout 30s >/tmp/players 2>&1 || {
         cat /tmp/players
         fail "players are not served: $1"
@@ -33,6 +33,7 @@ players() {
 say "installed as the unit says"
 cd /etc && mkdir tidegate && cd tidegate
 tidegate keygen --out netcode.key
+tidegate keygen --out next.key
 # What `tidegate load` issues; one target that nobody is behind.
 tidegate init yojimbo | sed '/^channel_byte/d; /^proxy_protocol/d; s/= "45s"/= "30s"/
     s|^bind .*|bind = ["127.0.0.1:40000"]|; s|^public_addresses.*|public_addresses = ["127.0.0.1:40000"]|
@@ -53,6 +54,21 @@ sed -i 's/= "30s"/= "31s"/' tidegate.toml
 systemctl reload tidegate
 logged max_token_lifetime || fail "the reload did not say what it changed"
 sed -i 's/= "31s"/= "30s"/' tidegate.toml
+systemctl reload tidegate
+
+say "another key, by reloads alone"
+hit=$(systemctl show tidegate --property=MainPID --value)
+sed -i 's/^key_file .*/&\nprevious_key_files = ["next.key"]/' tidegate.toml
+systemctl reload tidegate
+players "while both keys are good"
+players "while both keys are good" next.key
+sed -i '/^previous_key_files/d; s/^key_file .*/key_file = "next.key"/' tidegate.toml
+systemctl reload tidegate
+players "under the next key" next.key
+tidegate load --remote yojimbo://127.0.0.1:40000 --key netcode.key --clients 1 --for 1s \
+    --connect-timeout 2s >/dev/null 2>&1 && fail "the old key is still good"
+expect MainPID "$hit"
+cp good.toml tidegate.toml
 systemctl reload tidegate
 
 say "a reload with a mistake"
@@ -92,6 +108,15 @@ say "a restart: who was there is remembered"
 systemctl restart tidegate
 logged '"found":"complete"' || fail "the file of used tokens went with the old process"
 players "after a restart"
+
+say "an upgrade: whoever plays may finish"
+tidegate load --remote yojimbo://127.0.0.1:40000 --key netcode.key --clients 1 --for 3s >/tmp/playing 2>&1 & playing=$!
+await eval '! tidegate ctl stats | grep -qx "peers  *0"'
+tidegate ctl drain
+until tidegate ctl stats | grep -qx 'peers  *0'; do sleep 0.1; done
+wait "$playing" || { cat /tmp/playing; fail "somebody was sent home"; }
+systemctl restart tidegate
+players "after an upgrade"
 
 for signal in KILL STOP; do
     say "SIG$signal"

@@ -71,7 +71,9 @@ impl KeyFileError {
                 "name the file in it that has the key".to_owned()
             }
             Self::Unreadable(..) => {
-                "the file must be readable by the user that runs tidegate".to_owned()
+                "the file must be readable by the user that runs tidegate; under systemd it is a credential, which \
+                 is read when the unit starts: restart, if it was made later"
+                    .to_owned()
             }
             Self::Open(path, _) => format!("type: chmod 600 {}", path.display()),
             Self::NoKey(..) => "a key is 32 bytes: raw, as 64 hex digits, or in base64".to_owned(),
