@@ -5,17 +5,18 @@
 //! | 0 | done, also after a drained SIGTERM |
 //! | 1 | something failed while running, or the answer is no |
 //! | 2 | the command line is wrong |
-//! | 69 | a socket or file could not be had, or (`load`) a server |
+//! | 69 | a socket or file could not be had, or no more of them, or (`load`) a server |
 //! | 70 | a bug: panic |
 //! | 78 | the configuration was refused; nothing was started |
 //!
 //! A service manager should not restart after 2 and 78: a wrong file does not get better by it.
 
-use std::fmt;
 use std::net::SocketAddr;
 use std::process::ExitCode;
+use std::{fmt, io};
 
 use crate::config::Refusal;
+use crate::sizing::open_files::{self, are_used_up};
 
 /// One of the codes above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +55,7 @@ impl Exit {
                 Some(Self::Configuration)
             } else if cause.is::<Misused>() {
                 Some(Self::Usage)
-            } else if cause.is::<Unavailable>() {
+            } else if cause.is::<Unavailable>() || cause.downcast_ref().is_some_and(are_used_up) {
                 Some(Self::Unavailable)
             } else {
                 None
@@ -62,6 +63,12 @@ impl Exit {
         });
         decided.unwrap_or(Self::Failure)
     }
+}
+
+/// What to do about an error that is the kernel's own, where it says so nowhere else.
+pub fn help(error: &anyhow::Error) -> Option<String> {
+    let mut causes = error.chain().filter_map(|cause| cause.downcast_ref());
+    causes.find_map(open_files::help)
 }
 
 impl From<Exit> for ExitCode {
@@ -85,7 +92,7 @@ pub enum Transport {
 
 impl Transport {
     /// Why an address could not be had, and what to do about it.
-    pub fn cannot_bind(self, address: SocketAddr, error: &std::io::Error) -> String {
+    pub fn cannot_bind(self, address: SocketAddr, error: &io::Error) -> String {
         let kind = match self {
             Self::Udp => 'u',
             Self::Tcp => 't',
@@ -101,10 +108,16 @@ impl Transport {
                 "\n help: this machine has no such address; `ip address` lists those it has"
                     .to_owned()
             }
-            Some(libc::EACCES) => {
-                "\n help: ports below 1024 need the capability CAP_NET_BIND_SERVICE".to_owned()
+            // In a user namespace of its own, as the unit has it, a capability is none over the host's ports.
+            Some(libc::EACCES) => "\n help: ports below 1024 need the capability CAP_NET_BIND_SERVICE; in the unit \
+                 (`systemctl edit tidegate`), AmbientCapabilities= and CapabilityBoundingSet= name it and PrivateUsers=no"
+                .to_owned(),
+            Some(libc::ENOBUFS | libc::ENOMEM) => {
+                "\n help: the kernel has no memory for another socket; `free -m` and the limit of the control group \
+                 say how much there is"
+                    .to_owned()
             }
-            _ => String::new(),
+            _ => open_files::help(error).map_or_else(String::new, |help| format!("\n help: {help}")),
         };
         format!("cannot bind {address}: {error}{help}")
     }
@@ -146,5 +159,23 @@ mod tests {
         let error = taken.context("listener game").expect_err("an error");
         assert_eq!(Exit::of(&error), Exit::Unavailable);
         assert_eq!(Exit::of(&anyhow::anyhow!("anything else")), Exit::Failure);
+    }
+
+    #[test]
+    fn what_the_kernel_says_comes_with_what_to_do() {
+        let address = SocketAddr::from(([0, 0, 0, 0], 443));
+        let cannot =
+            |code| Transport::Udp.cannot_bind(address, &io::Error::from_raw_os_error(code));
+        for (code, hint) in [
+            (libc::EADDRINUSE, "`ss -ulpn sport = :443`"),
+            (libc::EADDRNOTAVAIL, "`ip address`"),
+            (libc::EACCES, "PrivateUsers=no"),
+            (libc::ENOBUFS, "no memory"),
+            (libc::EMFILE, "LimitNOFILE="),
+            (libc::ENFILE, "fs.file-max"),
+        ] {
+            let said = cannot(code);
+            assert!(said.contains("\n help: ") && said.contains(hint), "{said}");
+        }
     }
 }

@@ -39,11 +39,12 @@ impl Drop for Alive {
 
 impl Fleet {
     /// Starts a worker for each share of the listeners.
-    pub fn spawn(shares: Vec<Vec<Parts>>, clock: &Clock) -> std::io::Result<Self> {
+    pub fn spawn(shares: Vec<Vec<Parts>>, clock: &Clock) -> anyhow::Result<Self> {
         let (sender, ended) = unbounded_channel();
         let spawn = |(index, share)| {
             let alive = Alive(sender.clone());
-            Handle::spawn(format!("worker {index}"), clock.clone(), share, alive)
+            Handle::spawn(index, clock.clone(), share, alive)
+                .with_context(|| format!("cannot start worker {index}"))
         };
         let workers = shares.into_iter().enumerate().map(spawn);
         Ok(Self {

@@ -48,6 +48,9 @@ pub enum Command {
 /// What an operator wants of the listeners of a worker.
 pub type Visit = Box<dyn FnOnce(Now, &mut [Listener]) + Send>;
 
+/// The names of their threads begin with it.
+pub(crate) const THREAD: &str = "worker";
+
 /// A worker, seen from outside.
 pub struct Handle {
     remote: Remote,
@@ -59,7 +62,7 @@ impl Handle {
     /// times with the control plane.
     /// `alive` is dropped when its thread ends, however it does.
     pub fn spawn(
-        name: String,
+        index: usize,
         clock: Clock,
         listeners: Vec<Parts>,
         alive: impl Send + 'static,
@@ -68,6 +71,7 @@ impl Handle {
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
         let (commands, inbox) = channel();
         let own_waker = Arc::clone(&waker);
+        let name = format!("{THREAD} {index}");
         let thread = std::thread::Builder::new().name(name).spawn(move || {
             let _alive = alive;
             Worker::new(poll, own_waker, clock, inbox, listeners)?.run()

@@ -77,7 +77,7 @@ impl Admin {
             }),
         });
         thread::Builder::new()
-            .name("admin".into())
+            .name(THREAD.into())
             .spawn(move || runtime.block_on(run(listener, view, stopped)))?;
         tracing::info!(event = "admin", listen = %address);
         Ok(Self {
@@ -91,6 +91,9 @@ impl Admin {
         self.address
     }
 }
+
+/// The name of its thread.
+pub(crate) const THREAD: &str = "admin";
 
 /// Requests and connections at most; see also [`TIMEOUT`].
 const CONNECTIONS_MAX: usize = 16;

@@ -32,6 +32,8 @@ pub(super) fn start(
         read_all(file.as_deref(), overrides.clone(), session_socket.clone())
     };
     let logging = logging::install(&loaded.config.log).map_err(Unavailable)?;
+    let said_before = logging.clone();
+    logging::end_with_bugs(move || said_before.flush());
     Ok((loaded, logging, Box::new(source)))
 }
 

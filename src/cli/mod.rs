@@ -11,7 +11,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::admin::probe;
 use crate::capture::Order;
 use crate::config::parse_size;
-use crate::exit::Exit;
+use crate::exit::{self, Exit};
 use crate::sizing::open_files;
 use crate::{config, connect, logging, serve};
 
@@ -259,7 +259,7 @@ impl InitKind {
 pub fn main() -> ExitCode {
     // Usage errors end here, with clap's own words and code 2.
     let cli = Cli::parse();
-    logging::complain_of_bugs();
+    logging::end_with_bugs(|| ());
     open_files::raise();
     match run(cli.command) {
         Ok(exit) => exit.into(),
@@ -275,7 +275,9 @@ fn spell(error: &anyhow::Error) -> String {
     match Exit::of(error) {
         Exit::Configuration => format!("{error:#}"),
         Exit::Done | Exit::Failure | Exit::Usage | Exit::Unavailable | Exit::Bug => {
-            format!("error: {error:#}")
+            let help =
+                exit::help(error).map_or_else(String::new, |help| format!("\n help: {help}"));
+            format!("error: {error:#}{help}")
         }
     }
 }

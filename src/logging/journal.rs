@@ -11,6 +11,9 @@ use std::{env, thread};
 
 use tracing::Level;
 
+use crate::exit::Exit;
+use crate::{admin, worker};
+
 /// Whether standard error ends in the journal: its stream has the device and the inode of `$JOURNAL_STREAM`,
 /// which a shell below a unit hands on to programs whose output goes elsewhere.
 pub(super) fn is_reading() -> bool {
@@ -41,10 +44,11 @@ pub fn remark(text: &str) {
     say("<5>", text);
 }
 
-/// Has bugs complain as well. Otherwise their message would be information to the journal, and wait for
-/// a reader who is stuck: the process would neither serve nor end.
-pub fn complain_of_bugs() {
-    std::panic::set_hook(Box::new(|bug| {
+/// Has a bug complain as well, and end the process once `flush` is done. Otherwise its message would be information
+/// to the journal, and wait for a reader who is stuck; and what the thread or task did would not be done any more, for
+/// as long as the process runs: a watchdog is not fed, a target stays as it was.
+pub fn end_with_bugs(flush: impl Fn() + Send + Sync + 'static) {
+    std::panic::set_hook(Box::new(move |bug| {
         let thread = thread::current();
         let name = thread.name().unwrap_or("without a name");
         let trace = Backtrace::capture();
@@ -53,8 +57,16 @@ pub fn complain_of_bugs() {
             _ => String::new(),
         };
         complain(&format!("thread {name}: {bug}{trace}"));
+        if !APART.iter().any(|apart| name.starts_with(apart)) {
+            flush();
+            std::process::exit(Exit::Bug.code().into());
+        }
     }));
 }
+
+/// Threads with bugs of their own: when a worker has one, `Fleet` says goodbye to the peers of the others first;
+/// and no page is worth a session.
+const APART: [&str; 2] = [worker::THREAD, admin::THREAD];
 
 /// Nobody who is stuck keeps us: the log's own thread may already wait for the same reader.
 fn say(priority: &'static str, text: &str) {

@@ -5,6 +5,8 @@ use std::fmt::{self, Write};
 use tracing::Level;
 use tracing::field::{Field, Visit};
 
+use super::repeat::Kind;
+
 /// How a line looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Style {
@@ -22,6 +24,13 @@ const STABLE: [&str; 8] = [
     "target",
     "reason",
     "dur_s",
+];
+
+/// What a line can be about, other than its event. The configuration names these, or has names that stand
+/// for them, but for `range`: a source that is banned, which happens to each at most once for as long as
+/// its ban lasts.
+const SUBJECTS: [&str; 7] = [
+    "listener", "backend", "target", "address", "tunnel", "key", "range",
 ];
 
 /// Bytes of one value. No field of ours is longer; an error text of the system might be.
@@ -45,15 +54,16 @@ enum Content {
 
 impl Fields {
     /// Stands for lines of this kind that were held back.
-    pub(super) fn summary(event: &str, reason: &str) -> Self {
+    pub(super) fn summary(kind: &Kind) -> Self {
         let mut fields = Self {
-            event: event.to_owned(),
+            event: kind.event.clone(),
             ..Self::default()
         };
-        if !reason.is_empty() {
-            fields
-                .others
-                .push(("reason", Content::Text(reason.to_owned())));
+        let text = |(name, value): &(_, String)| (*name, Content::Text(value.clone()));
+        fields.others.extend(kind.subjects.iter().map(text));
+        if !kind.reason.is_empty() {
+            let reason = Content::Text(kind.reason.clone());
+            fields.others.push(("reason", reason));
         }
         fields
     }
@@ -76,12 +86,23 @@ impl Fields {
         }
     }
 
-    /// Why.
-    pub(super) fn reason(&self) -> &str {
-        self.others
-            .iter()
-            .find(|(name, _)| *name == "reason")
-            .map_or("", |(_, content)| content.as_str())
+    /// What it has in common with lines that say the same.
+    pub(super) fn kind(&self, level: Level) -> Kind {
+        let subjects = SUBJECTS.iter().filter_map(|name| {
+            let value = self.value(name)?;
+            Some((*name, value.to_owned()))
+        });
+        Kind {
+            event: self.event().to_owned(),
+            reason: self.value("reason").unwrap_or_default().to_owned(),
+            subjects: subjects.collect(),
+            level,
+        }
+    }
+
+    fn value(&self, name: &str) -> Option<&str> {
+        let found = self.others.iter().find(|(known, _)| *known == name);
+        found.map(|(_, content)| content.as_str())
     }
 
     pub(super) fn has(&self, name: &str) -> bool {
@@ -306,7 +327,12 @@ mod tests {
 
     #[test]
     fn no_value_breaks_the_line() {
-        let mut fields = Fields::summary("event\nforged", "quote \" and \\ and \u{1b}[2J");
+        let mut fields = Fields::summary(&Kind {
+            event: "event\nforged".to_owned(),
+            reason: "quote \" and \\ and \u{1b}[2J".to_owned(),
+            subjects: Vec::new(),
+            level: Level::WARN,
+        });
         fields
             .others
             .push(("nothing", Content::Text(String::new())));

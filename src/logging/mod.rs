@@ -4,7 +4,7 @@
 //!   tracing::info!(event = "...", ...)
 //!        │ level filter (reloadable)
 //!        ▼
-//!   repeat.rs   one line per event and reason in a window, the rest counted
+//!   repeat.rs   one line per event, reason and listener or backend in a window, the rest counted
 //!        ▼
 //!   line.rs     stable keys first: ts level event listener peer session client_id backend target reason
 //!        ▼
@@ -19,7 +19,7 @@
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tracing::{Event, Level, Subscriber};
@@ -34,10 +34,13 @@ use crate::clock;
 use crate::config::{Log, LogFormat};
 
 mod journal;
+mod level;
 mod line;
 mod repeat;
 
-pub use journal::{complain, complain_of_bugs, remark};
+pub use journal::{complain, end_with_bugs, remark};
+use level::{Levels, parse_level};
+pub use level::{Loan, check_level};
 use line::{Fields, Style};
 use repeat::{Repeats, Verdict};
 
@@ -54,33 +57,6 @@ pub fn install(log: &Log) -> Result<Logging, String> {
     Ok(logging)
 }
 
-/// Whether a level, or a list of directives such as `info,tidegate::listener=debug`, can be
-/// understood.
-pub fn check_level(level: &str) -> Result<(), String> {
-    parse_level(level).map(drop)
-}
-
-fn parse_level(level: &str) -> Result<Targets, String> {
-    // It would be taken for no directive at all: nothing would be said any more, errors included.
-    if level.trim().is_empty() {
-        return Err("it is empty; for silence, write off".to_owned());
-    }
-    let targets: Targets = level
-        .parse()
-        .map_err(|_| "no level and no directive".to_owned())?;
-    // A word that is no level would be taken for a target, and everything else be silent.
-    let known = |directive: &str| {
-        directive.contains(['=', ':'])
-            || directive
-                .parse::<tracing::level_filters::LevelFilter>()
-                .is_ok()
-    };
-    match level.split(',').map(str::trim).find(|part| !known(part)) {
-        Some(part) => Err(format!("{part:?} is no level")),
-        None => Ok(targets),
-    }
-}
-
 /// What can be done about logging while the program runs. Clones are the same.
 #[derive(Clone)]
 pub struct Logging {
@@ -90,8 +66,39 @@ pub struct Logging {
 }
 
 impl Logging {
+    /// What is logged now.
+    pub fn level(&self) -> String {
+        self.levels().in_force().to_owned()
+    }
+
     /// Changes what is logged.
     pub fn set_level(&self, level: &str) -> Result<(), String> {
+        let mut levels = self.levels();
+        self.filter_by(level)?;
+        levels.set(level);
+        Ok(())
+    }
+
+    /// The same for a while: until it is given back.
+    pub fn lend_level(&self, level: &str) -> Result<Loan, String> {
+        let mut levels = self.levels();
+        self.filter_by(level)?;
+        Ok(levels.lend(level))
+    }
+
+    /// Logs what was logged before the loan, unless another level was set since.
+    pub fn give_back(&self, loan: &Loan) -> Result<(), String> {
+        let mut levels = self.levels();
+        let before = levels.give_back(loan);
+        before.map_or(Ok(()), |level| self.filter_by(level))
+    }
+
+    fn levels(&self) -> MutexGuard<'_, Levels> {
+        let levels = &self.shared.levels;
+        levels.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn filter_by(&self, level: &str) -> Result<(), String> {
         let targets = parse_level(level)?;
         self.filter
             .reload(targets)
@@ -155,6 +162,7 @@ enum Job {
 
 struct Shared {
     style: Style,
+    levels: Mutex<Levels>,
     repeats: Mutex<Repeats>,
     suppressed: [AtomicU64; LOG_LEVELS.len()],
     dropped: AtomicU64,
@@ -170,6 +178,7 @@ fn build(
     let (queue, jobs) = sync_channel(QUEUE_LINES);
     let shared = Arc::new(Shared {
         style,
+        levels: Mutex::new(Levels::new(&log.level)),
         repeats: Mutex::new(Repeats::new(log.repeat_window)),
         suppressed: Default::default(),
         dropped: AtomicU64::new(0),
@@ -247,7 +256,7 @@ impl Lines {
             return Verdict::Say { suppressed: 0 };
         }
         match self.shared.repeats.try_lock() {
-            Ok(mut repeats) => repeats.judge(clock::now(), level, fields.event(), fields.reason()),
+            Ok(mut repeats) => repeats.judge(clock::now(), fields.kind(level)),
             // Somebody else is logging at this very moment. Waiting is not an option here.
             Err(_) => Verdict::Say { suppressed: 0 },
         }
@@ -323,10 +332,11 @@ impl Writer {
             Ok(mut repeats) => repeats.sweep(clock::now(), all),
             Err(_) => Vec::new(),
         };
-        for (level, event, reason, suppressed) in silent {
-            let fields = Fields::summary(&event, &reason);
-            let line = fields.line(self.shared.style, clock::wall_nanos(), level, suppressed);
-            if self.write(level, &line).is_err() {
+        for (kind, suppressed) in silent {
+            let fields = Fields::summary(&kind);
+            let nanos = clock::wall_nanos();
+            let line = fields.line(self.shared.style, nanos, kind.level, suppressed);
+            if self.write(kind.level, &line).is_err() {
                 self.shared.dropped.fetch_add(1, Ordering::Relaxed);
             }
         }

@@ -1,4 +1,4 @@
-//! Which lines have just been said: one line per event and reason in a window.
+//! Which lines have just been said: one line in a window for each event, reason, and listener or backend.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -15,14 +15,24 @@ pub(super) enum Verdict {
     HoldBack,
 }
 
-/// Events and reasons are closed sets in this program, so this is not reached; a dependency that
-/// logs addresses as messages must not fill the memory.
-const KINDS_MAX: usize = 256;
+/// What two lines have in common when the second says nothing new.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Kind {
+    pub(super) event: String,
+    pub(super) reason: String,
+    /// What it happened to, as far as the configuration names it: two listeners are two stories.
+    pub(super) subjects: Vec<(&'static str, String)>,
+    pub(super) level: Level,
+}
+
+/// Events, reasons and what the configuration names are closed sets, so this is hardly reached; a
+/// dependency that logs addresses as messages must not fill the memory.
+const KINDS_MAX: usize = 512;
 
 /// The kinds of lines of the last window.
 pub(super) struct Repeats {
     window: Duration,
-    kinds: HashMap<(Level, String, String), Said>,
+    kinds: HashMap<Kind, Said>,
 }
 
 struct Said {
@@ -39,17 +49,10 @@ impl Repeats {
         }
     }
 
-    pub(super) fn judge(
-        &mut self,
-        now: Instant,
-        level: Level,
-        event: &str,
-        reason: &str,
-    ) -> Verdict {
+    pub(super) fn judge(&mut self, now: Instant, kind: Kind) -> Verdict {
         if self.window.is_zero() {
             return Verdict::Say { suppressed: 0 };
         }
-        let kind = (level, event.to_owned(), reason.to_owned());
         if let Some(said) = self.kinds.get_mut(&kind) {
             if now.duration_since(said.at) < self.window {
                 said.held_back += 1;
@@ -80,18 +83,18 @@ impl Repeats {
         Verdict::Say { suppressed: 0 }
     }
 
-    /// Kinds whose window ended (or `all`) with lines held back, each told once.
-    pub(super) fn sweep(&mut self, now: Instant, all: bool) -> Vec<(Level, String, String, u64)> {
+    /// Kinds whose window ended (or `all`) with lines held back, each told once, and how many.
+    pub(super) fn sweep(&mut self, now: Instant, all: bool) -> Vec<(Kind, u64)> {
         let mut silent = Vec::new();
         let window = self.window;
-        self.kinds.retain(|(level, event, reason), said| {
+        self.kinds.retain(|kind, said| {
             let over = all || now.duration_since(said.at) >= window;
             if over && said.held_back > 0 {
-                silent.push((*level, event.clone(), reason.clone(), said.held_back));
+                silent.push((kind.clone(), said.held_back));
             }
             !over
         });
-        silent.sort_by(|a, b| a.1.cmp(&b.1).then(a.2.cmp(&b.2)));
+        silent.sort();
         silent
     }
 }

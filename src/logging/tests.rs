@@ -1,5 +1,6 @@
 use std::sync::mpsc;
 
+use super::repeat::Kind;
 use super::*;
 
 fn log(level: &str, repeat_window: Duration) -> Log {
@@ -96,18 +97,56 @@ fn the_same_is_said_once_a_window() {
     );
 }
 
+/// The second of two names that do not resolve, listeners that are full, addresses that are banned.
+#[test]
+fn what_happens_to_another_is_another_line() {
+    let said = lines(&log("info", LONG), Style::Text, |_| {
+        for _ in 0..3 {
+            for backend in ["game", "lobby"] {
+                tracing::warn!(event = "dns_failed", backend, target = "db", error = "gone");
+            }
+            for range in ["192.0.2.0/24", "198.51.100.0/24"] {
+                let reason = "strikes";
+                tracing::warn!(event = "source_banned", reason, listener = "game", range);
+            }
+        }
+    });
+    assert_eq!(
+        said,
+        [
+            "WARN  dns_failed backend=game target=db error=gone",
+            "WARN  dns_failed backend=lobby target=db error=gone",
+            "WARN  source_banned listener=game reason=strikes range=192.0.2.0/24",
+            "WARN  source_banned listener=game reason=strikes range=198.51.100.0/24",
+            "WARN  dns_failed backend=game target=db suppressed=2",
+            "WARN  dns_failed backend=lobby target=db suppressed=2",
+            "WARN  source_banned listener=game reason=strikes range=192.0.2.0/24 suppressed=2",
+            "WARN  source_banned listener=game reason=strikes range=198.51.100.0/24 suppressed=2",
+        ]
+    );
+}
+
+fn kind(event: &str) -> Kind {
+    Kind {
+        event: event.to_owned(),
+        reason: String::new(),
+        subjects: Vec::new(),
+        level: Level::WARN,
+    }
+}
+
 #[test]
 fn a_window_ends() {
     let mut repeats = Repeats::new(Duration::from_secs(10));
     let start = clock::now();
     let at = |secs| start + Duration::from_secs(secs);
-    let mut judge = |secs| repeats.judge(at(secs), Level::WARN, "event", "");
+    let mut judge = |secs| repeats.judge(at(secs), kind("event"));
     assert_eq!(judge(0), Verdict::Say { suppressed: 0 });
     assert_eq!(judge(9), Verdict::HoldBack);
     assert_eq!(judge(10), Verdict::Say { suppressed: 1 });
     assert_eq!(judge(11), Verdict::HoldBack);
     assert_eq!(repeats.sweep(at(12), false), []);
-    let told = [(Level::WARN, "event".to_owned(), String::new(), 1)];
+    let told = [(kind("event"), 1)];
     assert_eq!(repeats.sweep(at(20), false), told);
     assert_eq!(repeats.sweep(at(40), true), [], "told once");
 }
@@ -118,9 +157,9 @@ fn kinds_are_bounded() {
     let mut repeats = Repeats::new(LONG);
     let now = clock::now();
     let said = (0..10_000)
-        .filter(|n| repeats.judge(now, Level::WARN, &format!("{n}"), "") != Verdict::HoldBack)
+        .filter(|n| repeats.judge(now, kind(&format!("{n}"))) != Verdict::HoldBack)
         .count();
-    assert_eq!(said, 256);
+    assert_eq!(said, 512);
 }
 
 /// A second listener must not start in silence, and least of all an insecure one.

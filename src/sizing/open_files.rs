@@ -46,6 +46,23 @@ pub fn are_used_up(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
+/// What to do about an error that says so.
+pub fn help(error: &io::Error) -> Option<String> {
+    match error.raw_os_error()? {
+        libc::EMFILE => Some(format!(
+            "this process may have {} files open at once. Raise the hard limit (LimitNOFILE= in a unit, \
+             `ulimit -Hn` in a shell, --ulimit nofile= of a container)",
+            allowed().map_or_else(|| "no more".to_owned(), |allowed| allowed.to_string())
+        )),
+        libc::ENFILE => Some(
+            "the whole machine has as many files open as it may: raise fs.file-max (`sysctl fs.file-nr` says what \
+             is open)"
+                .to_owned(),
+        ),
+        _ => None,
+    }
+}
+
 /// The process may not open as many files as the configuration lets peers come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shortage {
