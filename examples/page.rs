@@ -8,12 +8,13 @@ use std::thread;
 use std::time::Duration;
 
 use tidegate::admin::Admin;
-use tidegate::board::{BackendInfo, Board, ListenerInfo, PeerRow, Reporter, State, WorstPeers};
+use tidegate::backend::Pool;
+use tidegate::board::{Board, ListenerInfo, PeerRow, Reporter, State, WorstPeers};
 use tidegate::capacity::Capacity;
 use tidegate::clock::Clock;
-use tidegate::counters::{
-    ClosedBy, ConnectFailure, Direction, DropReason, SendErrorKind, WorkerCounters,
-};
+use tidegate::config::{Balance, Target};
+use tidegate::counters::{ClosedBy, ConnectFailure, Direction, DropReason, WorkerCounters};
+use tidegate::udp::UdpError;
 use tidegate_proto::{CloseReason, Now, Reject, Stats};
 
 const PEERS: u64 = 180;
@@ -26,13 +27,15 @@ fn main() -> Result<(), Box<dyn Error>> {
         clock.now(),
         Capacity::new(4096, 256 << 20).into(),
     ));
-    board.add_backend(BackendInfo {
-        name: "game".into(),
-        targets: vec![
-            "unix:/run/game/server.sock".into(),
-            "tcp://127.0.0.1:7000".into(),
-        ],
-    });
+    let targets = [
+        Target::Unix("/run/game/server.sock".into()),
+        Target::Tcp {
+            host: "127.0.0.1".into(),
+            port: 7000,
+        },
+    ];
+    let pool = Arc::new(Pool::new(Balance::LeastPeers, &targets));
+    board.add_backend("game", pool.clone());
     let mut workers = Vec::new();
     for (name, protocol, port) in [("game", "yojimbo", 40000), ("legacy", "gaffer", 40001)] {
         let reporters = board.add_listener(
@@ -48,8 +51,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         workers.extend(reporters.into_iter().map(Worker::new));
     }
     board.update_process(|process| process.state = State::Serving);
-    board.update_target("game", 0, |target| target.checks_ok = 7);
-    board.update_target("game", 1, |target| target.up = false);
+    // The second target is down.
+    for (pick, _) in pool.addresses(1) {
+        (0..5).for_each(|_| drop(pool.on_failed(clock.now().mono, pick)));
+    }
     let admin = Admin::start(listen, Arc::clone(&board), clock.clone())?;
     eprintln!("http://{}/", admin.address());
     loop {
@@ -102,7 +107,7 @@ impl Worker {
             c.on_close(CloseReason::PeerDisconnect, Duration::from_secs(900));
             c.on_close(CloseReason::PeerTimeout, Duration::from_secs(40));
             c.on_drop(Direction::ToBackend, DropReason::QueueFull, 3);
-            c.send_errors[SendErrorKind::Unreachable as usize] += 1;
+            c.send_errors[UdpError::Unreachable as usize] += 1;
             c.targets[0].closes[ClosedBy::Tidegate as usize] += 2;
             c.targets[1].connect_failures[ConnectFailure::Refused as usize] += 1;
         }
@@ -140,6 +145,7 @@ fn peer(index: u64, worker: u64, wave: f64) -> PeerRow {
     let rtt = 0.025 + 0.06 * spread + 0.3 * spread.powi(12) + 0.01 * wave;
     let loss = 0.002 + 0.01 * spread + 0.2 * spread.powi(20);
     PeerRow {
+        session: (worker << 32 | index).wrapping_mul(0x9e37_79b9_7f4a_7c15),
         address: SocketAddr::from(([198, 51, 100, (index % 250) as u8], 30_000 + index as u16)),
         client_id: worker.is_multiple_of(2).then_some(0x1000_0000_0000 + index),
         age: Duration::from_secs(30 + index * 17),

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::task::JoinSet;
 
 use crate::backend::{Pool, health};
-use crate::board::{BackendInfo, Board};
+use crate::board::Board;
 use crate::config::Backend;
 
 /// All of them.
@@ -18,7 +18,7 @@ pub struct Backends {
 struct InUse {
     pool: Arc<Pool>,
     /// Name look-ups and health checks; they end with this.
-    _watch: JoinSet<()>,
+    watch: JoinSet<()>,
 }
 
 impl Backends {
@@ -38,17 +38,19 @@ impl Backends {
     /// Makes a backend visible and watches over it, with its names looked up once, so that the
     /// first peer finds it.
     pub async fn open(&self, backend: &Arc<Backend>, pool: Arc<Pool>) {
-        self.board.add_backend(BackendInfo {
-            name: backend.name.clone(),
-            targets: backend.targets.iter().map(ToString::to_string).collect(),
-        });
-        health::look_up_all(backend, &pool).await;
-        let watch = health::watch(backend, &pool, &self.board);
-        let in_use = InUse {
-            pool,
-            _watch: watch,
-        };
+        self.board.add_backend(&backend.name, pool.clone());
+        health::look_up_all(&pool).await;
+        let watch = health::watch(backend, &pool);
+        let in_use = InUse { pool, watch };
         self.lock().insert(backend.name.clone(), in_use);
+    }
+
+    /// A backend that is in use is as configured from now on, and its targets are checked anew.
+    pub fn update(&self, backend: &Arc<Backend>) {
+        if let Some(own) = self.lock().get_mut(&backend.name) {
+            own.pool.update(backend);
+            own.watch = health::watch(backend, &own.pool);
+        }
     }
 
     /// Keeps only these; says which are gone. Sessions keep the pool they began with.
@@ -64,18 +66,10 @@ impl Backends {
 
     /// Takes a target out of use, wherever it is one, or back in; false when it is none.
     pub fn set_draining(&self, target: &str, draining: bool) -> bool {
-        let mut found = false;
-        for (name, backend) in self.lock().iter() {
-            let pool = &backend.pool;
-            let meant = (0..pool.len()).filter(|&index| pool.target(index).to_string() == target);
-            for index in meant {
-                found = true;
-                pool.set_draining(index, draining);
-                self.board
-                    .update_target(name, index, |state| state.draining = draining);
-            }
-        }
-        found
+        let in_use = self.lock();
+        let found = in_use.values();
+        let found = found.filter(|backend| backend.pool.set_draining(target, draining));
+        found.count() > 0
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, InUse>> {

@@ -62,6 +62,7 @@ async fn serve(
         source,
         values: values(loaded),
         common: server.common.clone(),
+        drain: server.drain.clone(),
         listeners: std::mem::take(&mut server.listeners),
         backends: server.backends.clone(),
         workers,

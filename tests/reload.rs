@@ -6,9 +6,10 @@ mod support;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::process::Command;
 
 use serde_json::Value;
-use support::scene::{Running, Scene, Traffic, is_over};
+use support::scene::{Directory, Running, Scene, Traffic, ctl, is_over, program};
 use support::{PATIENCE, accept, wait_until};
 
 /// Adds this text to the server's file.
@@ -293,4 +294,194 @@ fn a_newcomer_obeys_what_was_ordered_before() {
     refused.set_read_timeout(Some(PATIENCE)).unwrap();
     assert!(is_over(&mut refused), "draining");
     player.write_all(b"still here").unwrap();
+}
+
+/// `[drain]` waits for a restart, also where a listener goes by the very file that changes it.
+#[test]
+fn who_is_told_to_go_has_the_grace_in_force() {
+    let scene = Scene::new("grace");
+    let backend = TcpListener::bind("127.0.0.1:0").unwrap();
+    let arena = format!(
+        "[listener.arena]\nprotocol = \"gaffer\"\nbind = [\"127.0.0.1:0\"]\nbackend = \"arena\"\n\
+         idle_timeout = \"10m\"\n[backend.arena]\ntargets = [\"tcp://{}\"]\nframing = \"raw\"\n\
+         health = {{ kind = \"off\" }}\n",
+        backend.local_addr().unwrap()
+    );
+    append(&scene, &arena);
+    assert_eq!(scene.ask(&["reload"])["ok"], true);
+    let (tunnel, entrance) = tunnel(&scene, &address_of(&scene, "arena"), "gaffer", "");
+    let (_player, mut stream) = join(entrance, &backend);
+    // It takes nothing any more, and is given all the time there is.
+    let pid = tunnel.child.id().to_string();
+    let stopped = Command::new("kill").args(["-s", "STOP", &pid]).status();
+    assert!(stopped.unwrap().success());
+    stream.write_all(b"for nobody").unwrap();
+    scene.edit(&arena, "[drain]\ngrace = \"1h\"\n");
+    let answer = scene.ask(&["reload"]);
+    assert_eq!(names(&answer["needs_restart"]), ["drain.grace"], "{answer}");
+    // By default 25 s.
+    wait_for_listeners(&scene, &[("game", 0)]);
+}
+
+/// Nobody made a mistake: nothing is counted, no alert fires, and whoever asked is told.
+#[test]
+fn what_cannot_be_reloaded_is_no_failure() {
+    let directory = Directory::new("noreload");
+    let control = directory.0.join("control.sock");
+    let admin = format!(
+        "version = 1\n[admin]\nlisten = \"\"\ncontrol_socket = \"{}\"\n",
+        control.display()
+    );
+    let tunnel = "[tunnel.home]\nprotocol = \"gaffer\"\nlisten = [\"tcp://127.0.0.1:0\"]\n\
+                  remote = \"127.0.0.1:9\"\nframing = \"raw\"\n";
+    let server = "[listener.game]\nprotocol = \"gaffer\"\nbind = [\"127.0.0.1:0\"]\n\
+                  backend = \"game\"\n[backend.game]\ntargets = [\"tcp://127.0.0.1:9\"]\n\
+                  framing = \"raw\"\nhealth = { kind = \"off\" }\n";
+    for (command, tables, why) in [
+        ("connect", tunnel, "a tunnel changes with a restart only"),
+        ("serve", server, "standard input can be read only once"),
+    ] {
+        let config = directory.write("config.toml", &format!("{admin}{tables}"));
+        let running = Running::of(
+            program()
+                .args([command, "--config", "-"])
+                .stdin(std::fs::File::open(config).unwrap()),
+        );
+        running.logged("control");
+        let ask = |words: &[&str]| -> Value {
+            serde_json::from_slice(&ctl(&control, words).stdout).unwrap()
+        };
+        let answer = ask(&["reload"]);
+        assert_eq!(answer["ok"], false, "{answer}");
+        assert!(answer["error"].as_str().unwrap().contains(why), "{answer}");
+        let pid = running.child.id().to_string();
+        let sent = Command::new("kill").args(["-s", "HUP", &pid]).status();
+        assert!(sent.unwrap().success());
+        let said = || {
+            let lines = running.all_logged("reload");
+            (lines.len() == 2).then_some(lines)
+        };
+        for line in wait_until("both lines", PATIENCE, said) {
+            assert_eq!(line["level"], "info", "{line}");
+            assert!(line["outcome"].as_str().unwrap().contains(why), "{line}");
+        }
+        let stats = ask(&["stats"]);
+        assert_eq!(
+            (&stats["reloads_refused"], &stats["last_reload_ok"]),
+            (&0.into(), &true.into()),
+            "{command}"
+        );
+    }
+}
+
+/// Another game server behind the same listener, and one less: who plays notices nothing, whoever comes
+/// goes where the file says now, and what is no longer listed goes with its last session.
+#[test]
+fn a_game_server_comes_and_another_goes() {
+    let scene = Scene::new("targets");
+    let key = "netcode = { key_file = \"key\", client_id = \"78\" }";
+    let address = scene.server.logged("listening")["address"].clone();
+    let (_tunnel, entrance) = tunnel(&scene, address.as_str().unwrap(), "yojimbo", key);
+    let traffic = Traffic::start(scene.join());
+    let first = format!("tcp://{}", scene.backend.local_addr().unwrap());
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let second = format!("tcp://{}", other.local_addr().unwrap());
+    let targets = || -> Vec<(String, bool, u64)> {
+        let answer = scene.ask(&["backends"]);
+        let rows = answer["targets"].as_array().unwrap().iter().map(|row| {
+            let name = row["target"].as_str().unwrap().to_owned();
+            let connections = row["connections"].as_u64().unwrap();
+            (name, row["leaving"].as_bool().unwrap(), connections)
+        });
+        rows.collect()
+    };
+    let both = [(first.clone(), true, 1), (second.clone(), false, 1)];
+
+    // It had nobody, so whoever comes next goes there.
+    scene.edit(&first, &format!("{first}\", \"{second}"));
+    let answer = scene.ask(&["reload"]);
+    assert_eq!(
+        names(&answer["applied"]),
+        ["backend.game.targets"],
+        "{answer}"
+    );
+    let (mut player, mut stream) = join(entrance, &other);
+    scene.edit(&format!("{first}\", \""), "");
+    let answer = scene.ask(&["reload"]);
+    assert_eq!(
+        names(&answer["applied"]),
+        ["backend.game.targets"],
+        "{answer}"
+    );
+    assert_eq!(
+        answer["needs_restart"],
+        Value::Array(Vec::new()),
+        "{answer}"
+    );
+    wait_until("the one that leaves", PATIENCE, || {
+        (targets() == both).then_some(())
+    });
+    player.write_all(b"still").unwrap();
+    let mut heard = [0; 5];
+    stream.read_exact(&mut heard).unwrap();
+    assert!(
+        traffic.stop() > 0,
+        "who is at a target that goes stays there"
+    );
+    let alone = [(second.clone(), false, 1)];
+    wait_until("its last session", PATIENCE, || {
+        (targets() == alone).then_some(())
+    });
+    drop((player, stream));
+    join(scene.entrance, &other);
+
+    // It is back, with the counters it had, and nobody is at it.
+    scene.edit(&second, &first);
+    assert_eq!(scene.ask(&["reload"])["ok"], true);
+    join(entrance, &scene.backend);
+    wait_until("its counters", PATIENCE, || {
+        let row = &scene.ask(&["backends"])["targets"][0];
+        let is_back = row["target"] == first.as_str() && row["connects"] == 2;
+        is_back.then_some(())
+    });
+}
+
+/// Seats can be more and fewer; with fewer than are taken nobody has to go.
+#[test]
+fn seats_come_and_go() {
+    let scene = Scene::new("seats");
+    let key = "netcode = { key_file = \"key\", client_id = \"78\" }";
+    let address = scene.server.logged("listening")["address"].clone();
+    let (_tunnel, entrance) = tunnel(&scene, address.as_str().unwrap(), "yojimbo", key);
+    scene.edit(
+        "backend = \"game\"\n",
+        "backend = \"game\"\nmax_peers = 1\n",
+    );
+    let answer = scene.ask(&["reload"]);
+    assert_eq!(
+        names(&answer["applied"]),
+        ["listener.game.max_peers"],
+        "{answer}"
+    );
+    let traffic = Traffic::start(scene.join());
+    let mut refused = TcpStream::connect(entrance).unwrap();
+    refused.set_read_timeout(Some(PATIENCE)).unwrap();
+    assert!(is_over(&mut refused), "no seat is free");
+    wait_until("the limit", PATIENCE, || {
+        let stats = scene.ask(&["stats"]);
+        let is_full = names(&stats["full"]) == ["listener.game.max_peers"];
+        (is_full && stats["peers_limit"] == 1).then_some(())
+    });
+
+    scene.edit("max_peers = 1\n", "max_peers = 20\n");
+    assert_eq!(scene.ask(&["reload"])["ok"], true);
+    let (mut player, _stream) = join(entrance, &scene.backend);
+    scene.edit("[runtime]\n", "[runtime]\nmax_peers = 2\n");
+    let answer = scene.ask(&["reload"]);
+    assert_eq!(names(&answer["applied"]), ["runtime.max_peers"], "{answer}");
+    let stats = scene.ask(&["stats"]);
+    assert_eq!(names(&stats["full"]), ["runtime.max_peers"], "{stats}");
+    assert_eq!(stats["peers_limit"], 2);
+    player.write_all(b"still here").unwrap();
+    assert!(traffic.stop() > 0);
 }

@@ -14,9 +14,10 @@ use std::time::Duration;
 
 use mio::{Events, Poll, Waker};
 use support::{Setup, toy, toy_parts, wait_until};
-use tidegate::backend::Scratch;
-use tidegate::board::{BackendInfo, Board, ListenerInfo};
+use tidegate::backend::{Pool, Scratch};
+use tidegate::board::{Board, ListenerInfo};
 use tidegate::capacity::Capacity;
+use tidegate::config::Balance;
 use tidegate::counters::WorkerCounters;
 use tidegate::listener::{Listener, Siblings, Turn, meaning};
 use tidegate::udp::{Options, Outgoing, Received};
@@ -40,10 +41,8 @@ impl Bench {
             unix_secs: 1_000,
         };
         let board = Arc::new(Board::new(now, Capacity::new(64, 1 << 28).into()));
-        board.add_backend(BackendInfo {
-            name: "test".into(),
-            targets: vec![String::new()],
-        });
+        let targets = [target.clone()];
+        board.add_backend("test", Pool::new(Balance::First, &targets).into());
         let info = ListenerInfo {
             name: "test".into(),
             protocol: "toy",

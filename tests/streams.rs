@@ -224,11 +224,11 @@ fn who_leaves_during_a_connect_is_not_counted_at_the_target() {
     let destination = parts.destination.as_mut().unwrap();
     (destination.pool, destination.timeout) = (pool.clone(), Duration::from_secs(60));
     let clock = Clock::start();
-    let worker = Handle::spawn("test".into(), clock, vec![parts], ()).unwrap();
+    let worker = Handle::spawn(0, clock, vec![parts], ()).unwrap();
     // Which one has fewer, now.
     let first = || {
-        let pick = pool.pick(Timestamp::ZERO, None, None).unwrap();
-        pool.on_closed(pick.target);
+        let (pick, _) = pool.pick(Timestamp::ZERO, None, None).unwrap();
+        pool.on_closed(pick);
         pick.target
     };
     assert_eq!(first(), 0);

@@ -1,12 +1,12 @@
 //! What an operator should know first: everything on the page that is not as it should be, worst
-//! first. The same limits as the alert rules, without their patience.
+//! first. The same limits as the alert rules, of all listeners together and without the rules' patience.
 
 use serde::Serialize;
 use tidegate_proto::Reject;
 
 use super::history::{History, add_up};
 use super::units::{count, share};
-use crate::board::{ListenerSnapshot, Snapshot, State};
+use crate::board::{Snapshot, State};
 use crate::counters::WorkerCounters;
 use crate::metrics::Usage;
 
@@ -63,9 +63,7 @@ pub(super) fn findings(snapshot: &Snapshot, history: &History, usage: &Usage) ->
     let mut found = Findings::default();
     process(&mut found, snapshot, usage);
     backends(&mut found, snapshot);
-    for listener in &snapshot.listeners {
-        slots(&mut found, listener);
-    }
+    slots(&mut found, snapshot);
     load(&mut found, snapshot, history);
     let mut found = found.0;
     found.sort_by_key(|finding| finding.level);
@@ -80,22 +78,16 @@ fn process(found: &mut Findings, snapshot: &Snapshot, usage: &Usage) {
     match process.state {
         State::Serving => {}
         State::Starting => found.add(Level::Info, None, "starting".into()),
-        State::Draining => {
-            let left = process
-                .drain_deadline_unix
-                .map(|end| end.saturating_sub(snapshot.now.unix_secs));
-            let text = match left {
-                Some(secs) => {
-                    format!("draining: no new peers, and an end in {secs} s at the latest")
-                }
-                None => "draining: no new peers; those who are here stay".into(),
-            };
-            found.add(Level::Info, None, text);
-        }
+        State::Draining => found.add(Level::Info, None, drain(snapshot)),
     }
     if !process.last_reload_ok {
         let text = "the last reload was refused; the configuration before it is in force";
         found.add(Level::Warn, Some("TidegateReloadFailed"), text.into());
+    }
+    if !process.needs_restart.is_empty() {
+        let values = process.needs_restart.join(", ");
+        let text = format!("new values wait for a restart: {values}");
+        found.add(Level::Warn, None, text);
     }
     let violations: u64 = snapshot
         .listeners
@@ -111,19 +103,38 @@ fn process(found: &mut Findings, snapshot: &Snapshot, usage: &Usage) {
             "{} of {} descriptors are open",
             usage.open_fds, usage.max_fds
         );
-        found.add(Level::Warn, None, text);
+        found.add(Level::Warn, Some("TidegateDescriptorsAlmostUsed"), text);
     }
+}
+
+/// Only a stop ends the process. A drain by hand ends sessions, if it has a deadline, and no more.
+fn drain(snapshot: &Snapshot) -> String {
+    let process = &snapshot.process;
+    let left = process
+        .drain_deadline_unix
+        .map(|end| end.saturating_sub(snapshot.now.unix_secs));
+    let what = match left {
+        Some(secs) if process.stopping => {
+            format!("no new peers, and the process ends in {secs} s at the latest")
+        }
+        None if process.stopping => "no new peers, and the process ends".into(),
+        Some(0) => "no new peers, and those who are left are told to go".into(),
+        Some(secs) => format!("no new peers, and those who are left in {secs} s are told to go"),
+        None if snapshot.peers() > 0 => "no new peers; those who are here stay".into(),
+        None => "nobody is here, and the process stays until it is stopped".into(),
+    };
+    format!("draining: {what}")
 }
 
 fn backends(found: &mut Findings, snapshot: &Snapshot) {
     for backend in &snapshot.backends {
         let name = &backend.name;
-        if !backend.targets.is_empty() && !backend.targets.iter().any(|target| target.state.up) {
+        if backend.is_down() {
             let text = format!("no target of backend {name} is up: nobody can play");
             found.add(Level::Bad, Some("TidegateNoBackend"), text);
             continue;
         }
-        for target in &backend.targets {
+        for target in backend.in_use() {
             if !target.state.up {
                 let text = format!("target {} of backend {name} is down", target.name);
                 found.add(Level::Warn, Some("TidegateBackendDown"), text);
@@ -138,11 +149,19 @@ fn backends(found: &mut Findings, snapshot: &Snapshot) {
     }
 }
 
-fn slots(found: &mut Findings, listener: &ListenerSnapshot) {
-    let (peers, most) = (listener.counters.peers, listener.about.peers_max);
-    if peers as f64 > ALMOST_FULL * most as f64 {
-        let text = format!("{} has {peers} of {most} slots in use", listener.about.name);
-        found.add(Level::Warn, Some("TidegateListenerAlmostFull"), text);
+fn slots(found: &mut Findings, snapshot: &Snapshot) {
+    let is_scarce = |peers, most| peers as f64 > ALMOST_FULL * most as f64;
+    let (peers, most) = (snapshot.peers(), snapshot.peers_max);
+    if is_scarce(peers, most) {
+        let text = format!("{peers} of {most} slots (runtime.max_peers) are in use");
+        found.add(Level::Warn, Some("TidegateAlmostFull"), text);
+    }
+    for listener in &snapshot.listeners {
+        let (peers, most) = (listener.counters.peers, listener.about.peers_max);
+        if is_scarce(peers, most) {
+            let text = format!("{} has {peers} of {most} slots in use", listener.about.name);
+            found.add(Level::Warn, Some("TidegateListenerAlmostFull"), text);
+        }
     }
 }
 
@@ -197,20 +216,19 @@ fn handshakes(found: &mut Findings, total: &WorkerCounters, before: &WorkerCount
         found.add(Level::Info, None, text);
     }
     let accepted = total.handshakes_accepted - before.handshakes_accepted;
-    let refused = REFUSALS.into_iter().map(|reject| (minute(reject), reject));
-    let (most, why) = refused
-        .max_by_key(|(count, _)| *count)
-        .unwrap_or((0, Reject::TokenKey));
-    if most > accepted.max(30) {
+    let refused: u64 = REFUSALS.into_iter().map(minute).sum();
+    if refused > accepted.max(30) {
+        let most = REFUSALS.into_iter().max_by_key(|&reject| minute(reject));
         let text = format!(
-            "{most} handshakes in the last minute were refused as {}, {accepted} accepted",
-            why.label()
+            "{refused} handshakes in the last minute were refused, most as {}, {accepted} accepted",
+            most.unwrap_or(Reject::TokenKey).label()
         );
         found.add(Level::Warn, Some("TidegateHandshakesFailing"), text);
     }
 }
 
-/// Refusals that have a cause on this side, or of the token service.
+/// Refusals that have a cause on this side, or of the token service. Not those that pass by themselves, or
+/// that whoever forges an address brings about.
 const REFUSALS: [Reject; 8] = [
     Reject::TokenExpired,
     Reject::TokenFuture,
@@ -227,19 +245,27 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
+    use tidegate_proto::Now;
+
     use super::*;
-    use crate::board::{BackendInfo, Board, ListenerInfo};
+    use crate::backend::Pool;
+    use crate::board::{Board, ListenerInfo};
     use crate::capacity::Capacity;
     use crate::clock::Clock;
 
     /// What a board shows after `act` made it unwell.
     fn after(act: impl FnOnce(&Board, &mut WorkerCounters)) -> Vec<Finding> {
+        with_down(&[], act)
+    }
+
+    /// The same, with these targets of its backend down.
+    fn with_down(down: &[usize], act: impl FnOnce(&Board, &mut WorkerCounters)) -> Vec<Finding> {
         let mut clock = Clock::start();
         let start = clock.now();
-        let board = Arc::new(Board::new(start, Capacity::new(64, 1000).into()));
-        let targets = vec!["one".into(), "two".into()];
-        let name = "game".into();
-        board.add_backend(BackendInfo { name, targets });
+        let board = Arc::new(Board::new(start, Capacity::new(100, 1000).into()));
+        let pool = Pool::with_two_targets();
+        down.iter().for_each(|target| pool.take_down(*target));
+        board.add_backend("game", pool.into());
         let about = ListenerInfo {
             name: "udp".into(),
             protocol: "gaffer",
@@ -283,10 +309,8 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_named_with_its_alert_worst_first() {
-        let found = after(|board, counters| {
+        let found = with_down(&[0, 1], |board, counters| {
             board.update_process(|process| process.last_reload_ok = false);
-            board.update_target("game", 0, |target| target.up = false);
-            board.update_target("game", 1, |target| target.up = false);
             counters.peers = 91;
             counters.peers_in_bad_mode = 28;
             counters.kernel_drops = 61;
@@ -301,6 +325,7 @@ mod tests {
             "TidegateTokenHistoryFull",
             "TidegateReloadFailed",
             "TidegateInvariantViolated",
+            "TidegateAlmostFull",
             "TidegateListenerAlmostFull",
             "TidegateKernelDropsUdp",
             "TidegateBadNetworkWidespread",
@@ -328,13 +353,58 @@ mod tests {
         let found = refused(Reject::TokenKey, 41);
         assert_eq!(alerts(&found), ["TidegateHandshakesFailing"]);
         assert!(found[0].text.contains("token_key"), "{found:?}");
+        assert_eq!(refused(Reject::Unproven, 500), []);
         assert_eq!(refused(Reject::TokenBeforeStart, 500)[0].level, Level::Info);
+    }
+
+    /// Whoever waits for the process to end must not wait for a drain by hand to do it.
+    #[test]
+    fn a_drain_says_what_ends_with_it() {
+        let draining = |stopping, ends: Option<u64>, peers| {
+            let found = after(|board, counters| {
+                counters.peers = peers;
+                let now = board.snapshot(Now::default()).started_unix;
+                board.update_process(|process| {
+                    (process.state, process.stopping) = (State::Draining, stopping);
+                    process.drain_deadline_unix = ends.map(|secs| now + secs);
+                });
+            });
+            assert_eq!((found.len(), found[0].level), (1, Level::Info));
+            found[0].text.clone()
+        };
+        for (stopping, ends, peers, expected) in [
+            (true, Some(26), 3, "the process ends in 25 s at the latest"),
+            (false, Some(26), 3, "those who are left in 25 s are told"),
+            (false, Some(0), 3, "those who are left are told to go"),
+            (false, None, 3, "those who are here stay"),
+            (false, None, 0, "the process stays until it is stopped"),
+        ] {
+            let text = draining(stopping, ends, peers);
+            assert!(text.contains(expected), "{text}");
+        }
+    }
+
+    /// The rules count what the page counts.
+    #[test]
+    fn the_rules_know_the_same_refusals() {
+        let rules = include_str!("../../grafana/alerts.yaml");
+        let label = |reject: &Reject| reject.label();
+        let (tokens, others): (Vec<_>, Vec<_>) = REFUSALS
+            .iter()
+            .map(label)
+            .partition(|label| label.starts_with("token_"));
+        let tokens: Vec<_> = tokens
+            .iter()
+            .map(|label| &label["token_".len()..])
+            .collect();
+        let these = format!("\"token_({})|{}\"", tokens.join("|"), others.join("|"));
+        assert_eq!(rules.matches(&these).count(), 2, "{these}");
     }
 
     #[test]
     fn one_target_down_is_not_all_of_them() {
-        let found = after(|board, _| board.update_target("game", 1, |target| target.up = false));
+        let found = with_down(&[1], |_, _| {});
         assert_eq!(alerts(&found), ["TidegateBackendDown"]);
-        assert!(found[0].text.contains("two"), "{found:?}");
+        assert!(found[0].text.contains("game.sock"), "{found:?}");
     }
 }

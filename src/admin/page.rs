@@ -260,10 +260,14 @@ fn listener(l: &Listener) -> Vec<Cell> {
 
 fn targets(b: &Backend) -> Vec<Vec<Cell>> {
     let row = |t: &Target| {
-        let state = match (t.draining, t.up) {
-            (true, _) => toned("info", "drained"),
-            (false, true) => toned("good", "up"),
-            (false, false) => toned("bad", "down"),
+        let state = match (t.leaving, t.draining, t.up) {
+            (true, _, _) => toned("info", "removed"),
+            (false, true, _) => toned("info", "drained"),
+            (false, false, true) if t.addresses > 1 => {
+                toned("good", &format!("{} of {} up", t.addresses_up, t.addresses))
+            }
+            (false, false, true) => toned("good", "up"),
+            (false, false, false) => toned("bad", "down"),
         };
         vec![
             plain(&t.name),
@@ -309,6 +313,7 @@ fn peer(p: &Peer) -> Vec<Cell> {
         plain(span(p.age)),
         plain(&p.listener),
         plain(p.client_id.as_deref().unwrap_or("-")),
+        plain(&p.session),
     ]
 }
 

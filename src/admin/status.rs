@@ -27,7 +27,10 @@ pub(super) struct Status {
     pub(super) findings: Vec<Finding>,
     pub(super) uptime: f64,
     pub(super) peers: u64,
+    /// The smaller of all listeners' together and `runtime.max_peers`.
     pub(super) peers_limit: u64,
+    /// The keys whose limits keep newcomers out now.
+    pub(super) full: Vec<String>,
     pub(super) queued_bytes: u64,
     pub(super) queued_bytes_limit: u64,
     pub(super) memory_bytes: u64,
@@ -92,7 +95,12 @@ pub(super) struct Backend {
 pub(super) struct Target {
     pub(super) name: String,
     pub(super) up: bool,
+    /// How many its name stands for, and how many of them are up.
+    pub(super) addresses: usize,
+    pub(super) addresses_up: usize,
     pub(super) draining: bool,
+    /// A reload removed it; its sessions stay.
+    pub(super) leaving: bool,
     pub(super) connections: u64,
     pub(super) connects: u64,
     pub(super) connect_failures: u64,
@@ -104,6 +112,8 @@ pub(super) struct Target {
 pub(super) struct Peer {
     pub(super) listener: String,
     pub(super) address: SocketAddr,
+    /// As in the log.
+    pub(super) session: String,
     /// As `tidegate ctl` takes it. Text, because JSON numbers lose the low digits of 64 bits.
     pub(super) client_id: Option<String>,
     pub(super) age: f64,
@@ -133,7 +143,8 @@ impl Status {
             findings: findings(snapshot, history, usage),
             uptime: round(snapshot.uptime.as_secs_f64()),
             peers: snapshot.peers(),
-            peers_limit: listeners.iter().map(|l| l.about.peers_max).sum(),
+            peers_limit: snapshot.peers_limit(),
+            full: snapshot.full(),
             queued_bytes: snapshot.queued_bytes(),
             queued_bytes_limit: snapshot.queue_memory_bytes,
             memory_bytes: usage.resident_bytes,
@@ -236,7 +247,10 @@ impl Backend {
         let target = |target: &TargetSnapshot| Target {
             name: target.name.clone(),
             up: target.state.up,
+            addresses: target.state.addresses,
+            addresses_up: target.state.addresses_up,
             draining: target.state.draining,
+            leaving: target.state.leaving,
             connections: target.counters.connections,
             connects: target.counters.connects,
             connect_failures: target.counters.connect_failures.iter().sum(),
@@ -256,6 +270,7 @@ impl Peer {
         Self {
             listener: listener.about.name.clone(),
             address: row.address,
+            session: format!("{:016x}", row.session),
             client_id: row.client_id.map(|id| id.to_string()),
             age: round(row.age.as_secs_f64()),
             bad: stats.in_bad_mode,

@@ -6,11 +6,13 @@ use std::net::TcpStream;
 use tidegate_proto::{CloseReason, Reject, Stats};
 
 use super::*;
-use crate::board::{BackendInfo, ListenerInfo, PeerRow, Reporter, State, WorstPeers};
+use crate::backend::Pool;
+use crate::board::{ListenerInfo, PeerRow, Reporter, State, WorstPeers};
 use crate::capacity::Capacity;
 
 struct Scene {
     board: Arc<Board>,
+    pool: Arc<Pool>,
     reporters: Vec<Reporter>,
     clock: Clock,
     admin: Admin,
@@ -19,10 +21,8 @@ struct Scene {
 fn scene(name: &str) -> Scene {
     let mut clock = Clock::start();
     let board = Arc::new(Board::new(clock.now(), Capacity::new(64, 1 << 20).into()));
-    board.add_backend(BackendInfo {
-        name: "game".into(),
-        targets: vec!["tcp://127.0.0.1:7000".into()],
-    });
+    let pool = Arc::new(Pool::with_two_targets());
+    board.add_backend("game", pool.clone());
     let reporters = board.add_listener(
         ListenerInfo {
             name: name.into(),
@@ -38,6 +38,7 @@ fn scene(name: &str) -> Scene {
     let admin = Admin::start(listen, Arc::clone(&board), clock.clone()).unwrap();
     Scene {
         board,
+        pool,
         reporters,
         clock,
         admin,
@@ -95,9 +96,7 @@ fn ready_says_why_not() {
     scene
         .board
         .update_process(|process| process.state = State::Draining);
-    scene
-        .board
-        .update_target("game", 0, |target| target.up = false);
+    (0..2).for_each(|target| scene.pool.take_down(target));
     let (code, why) = scene.get("/readyz");
     assert_eq!(code, 503);
     assert_eq!(why, "state is draining\nno target of backend game is up\n");
@@ -116,6 +115,7 @@ fn the_page_shows_figures_and_escapes_names() {
     scene.reporters[0].publish(now.mono, &counters);
     let mut worst = WorstPeers::default();
     worst.offer(PeerRow {
+        session: 0x5e55,
         address: "198.51.100.9:4242".parse().unwrap(),
         client_id: Some(u64::MAX),
         age: Duration::from_secs(61),
@@ -140,6 +140,7 @@ fn the_page_shows_figures_and_escapes_names() {
         "<td>peer_timeout<small>",
         "<td>198.51.100.9:4242</td>",
         "<td>18446744073709551615</td>",
+        "<td>0000000000005e55</td>",
         "<td>1 min 1 s</td>",
         "<td>23.4 ms</td>",
         "<td>25.0 %</td>",

@@ -37,7 +37,7 @@ mod table;
 pub use bans::{BanError, Bans};
 use table::{BucketTable, Lane, Place, TurnClock};
 
-/// What one worker asks about every stranger.
+/// What one socket asks about every stranger.
 pub struct Admission {
     clock: TurnClock,
     places: BucketTable,

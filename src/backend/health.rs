@@ -1,6 +1,7 @@
 //! Whether targets are there, asked by the control plane: names looked up again, connects tried.
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::unix::fs::FileTypeExt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,112 +12,123 @@ use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use super::socket::refuse_itself;
-use super::{Address, Pool};
-use crate::board::Board;
+use super::{Address, Pool, Turned};
 use crate::config::{Backend, Health, Target};
 
 /// Looks up every name once, so that the first peer finds its backend.
-pub async fn look_up_all(backend: &Backend, pool: &Pool) {
-    for index in 0..pool.len() {
-        look_up(backend, pool, index).await;
+pub async fn look_up_all(pool: &Pool) {
+    for index in pool.in_use() {
+        if let Err(error) = look_up(pool, index).await {
+            warn_of_name(pool, index, &error);
+        }
     }
 }
 
 /// Watches a backend's targets for as long as the answer is kept.
-pub fn watch(backend: &Arc<Backend>, pool: &Arc<Pool>, board: &Arc<Board>) -> JoinSet<()> {
+pub fn watch(backend: &Arc<Backend>, pool: &Arc<Pool>) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
-    for index in 0..pool.len() {
-        if matches!(pool.target(index), Target::Tcp { host, .. } if host.parse::<std::net::IpAddr>().is_err())
-        {
-            tasks.spawn(refresh(backend.clone(), pool.clone(), index));
+    for index in pool.in_use() {
+        if pool.target(index).has_name() {
+            tasks.spawn(refresh(pool.clone(), index, backend.dns_refresh));
         }
         if let Some(health) = backend.health {
-            tasks.spawn(check(
-                backend.clone(),
-                pool.clone(),
-                board.clone(),
-                index,
-                health,
-            ));
+            tasks.spawn(check(backend.clone(), pool.clone(), index, health));
         }
     }
     tasks
 }
 
-async fn refresh(backend: Arc<Backend>, pool: Arc<Pool>, index: usize) {
-    let mut ticks = interval(backend.dns_refresh.max(Duration::from_secs(1)));
+/// Looks a name up again and again, and as soon as somebody could not be connected: what it stands for
+/// may have moved.
+async fn refresh(pool: Arc<Pool>, index: usize, every: Duration) {
+    let failed = pool.failed(index);
+    let mut ticks = interval(every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        ticks.tick().await;
-        look_up(&backend, &pool, index).await;
+        let is_due = tokio::select! {
+            _ = ticks.tick() => true,
+            () = failed.notified() => false,
+        };
+        // Failures are told of by those who failed.
+        if let Err(error) = look_up(&pool, index).await
+            && is_due
+        {
+            warn_of_name(&pool, index, &error);
+        }
+        sleep(WAITING).await;
     }
 }
 
 /// Keeps what was known when the name does not resolve now.
-async fn look_up(backend: &Backend, pool: &Pool, index: usize) {
-    let Target::Tcp { host, port } = pool.target(index) else {
-        return;
-    };
-    match lookup_host((host.as_str(), *port)).await {
-        Ok(found) => {
-            let found: Vec<_> = found.collect();
-            if !found.is_empty() {
-                pool.set_addresses(index, found);
-            }
+async fn look_up(pool: &Pool, index: usize) -> io::Result<()> {
+    let found = resolve(&pool.target(index)).await?;
+    if let Some(turned) = pool.set_addresses(index, &found) {
+        say(&turned, None);
+    }
+    Ok(())
+}
+
+/// What a target's name stands for; nothing of one that is no name.
+async fn resolve(target: &Target) -> io::Result<Vec<SocketAddr>> {
+    match target {
+        Target::Tcp { host, port } if target.has_name() => {
+            Ok(lookup_host((host.as_str(), *port)).await?.collect())
         }
-        Err(error) => {
-            tracing::warn!(event = "dns_failed", backend = %backend.name, target = %host, %error);
-        }
+        Target::Tcp { .. } | Target::Unix(_) => Ok(Vec::new()),
     }
 }
 
-/// A target is down after some failures in a row, and up again after some successes. Until it has
-/// been reached once, a single answer decides: nobody is ready in front of a server that never was
-/// there, and nobody waits for one that has just started.
-async fn check(
-    backend: Arc<Backend>,
-    pool: Arc<Pool>,
-    board: Arc<Board>,
-    index: usize,
-    health: Health,
-) {
-    let (mut up, mut reached, mut run) = (true, false, 0);
+fn warn_of_name(pool: &Pool, index: usize, error: &io::Error) {
+    let Target::Tcp { host, .. } = pool.target(index) else {
+        return;
+    };
+    tracing::warn!(event = "dns_failed", backend = %pool.name(), target = %host, %error);
+}
+
+/// Asks each address of a target, all at the same time.
+async fn check(backend: Arc<Backend>, pool: Arc<Pool>, index: usize, health: Health) {
     loop {
-        let answer = match timeout(health.timeout, try_connect(&backend, &pool, index)).await {
-            Ok(answer) => answer,
-            Err(_) => Err(io::ErrorKind::TimedOut.into()),
-        };
-        let well = answer.is_ok();
-        run = if well == up { 0 } else { run + 1 };
-        let needed = match (reached, up) {
-            (false, _) => 1,
-            (true, true) => health.down_after,
-            (true, false) => health.up_after,
-        };
-        reached |= well;
-        if run >= needed {
-            (up, run) = (well, 0);
-            pool.set_up(index, up);
-            let (backend, target) = (&backend.name, pool.target(index));
-            match answer {
-                Ok(()) => tracing::info!(event = "target_up", %backend, %target),
-                Err(error) => {
-                    let help = help(target, &error);
-                    tracing::warn!(event = "target_down", %backend, %target, %error, help);
-                }
+        let mut asked = JoinSet::new();
+        for (pick, address) in pool.addresses(index) {
+            let backend = backend.clone();
+            asked.spawn(async move { (pick, try_one(&backend, address, health.timeout).await) });
+        }
+        while let Some(answer) = asked.join_next().await {
+            let Ok((pick, answer)) = answer else { continue };
+            if let Some(turned) = pool.on_checked(pick, answer.is_ok(), &health) {
+                say(&turned, answer.err().as_ref());
             }
         }
-        board.update_target(&backend.name, index, |state| {
-            state.up = up;
-            state.checks_ok += u64::from(well);
-            state.checks_failed += u64::from(!well);
-        });
-        let pause = if reached && up {
+        let pause = if pool.states()[index].up {
             health.interval
         } else {
             health.interval.min(WAITING)
         };
         sleep(pause).await;
+    }
+}
+
+/// How often a target is asked for that is down, and its name: players wait for it.
+const WAITING: Duration = Duration::from_secs(1);
+
+/// That an address is there again, or no more: a warning where the target goes with it.
+pub fn say(turned: &Turned, error: Option<&io::Error>) {
+    let Turned {
+        backend, target, ..
+    } = turned;
+    let address = turned.address.as_ref().map(ToString::to_string);
+    let address = address.filter(|_| target.has_name());
+    let help = error.and_then(|error| help(target, error));
+    let error = error.map(ToString::to_string);
+    match (turned.up, turned.whole) {
+        (true, true) => tracing::info!(event = "target_up", %backend, %target, address),
+        (true, false) => tracing::info!(event = "address_up", %backend, %target, address),
+        (false, true) => {
+            tracing::warn!(event = "target_down", %backend, %target, address, error, help);
+        }
+        (false, false) => {
+            tracing::info!(event = "address_down", %backend, %target, address, error, help);
+        }
     }
 }
 
@@ -143,36 +155,63 @@ pub fn help(target: &Target, error: &io::Error) -> Option<&'static str> {
         (io::ErrorKind::NotFound, Target::Tcp { .. }) => Some(
             "the warning dns_failed says why; correct the name in targets, or what resolves it",
         ),
+        (io::ErrorKind::TimedOut, _) => {
+            Some("a firewall, or a server whose queue of connections is full")
+        }
         _ => None,
     }
 }
 
-/// How often a target is asked for that is down: players wait for it.
-const WAITING: Duration = Duration::from_secs(1);
-
-/// One connect to a target that no pool knows yet; where it went.
+/// One connect to each address of a target that no pool knows yet; where they went. An error when
+/// none answered.
 pub async fn try_out(backend: &Backend, target: &Target) -> io::Result<String> {
+    let patience = backend.connect_timeout;
+    let found = match timeout(patience, resolve(target)).await {
+        Ok(found) => found?,
+        Err(_) => return Err(no_answer(patience)),
+    };
     let pool = Pool::new(backend.balance, std::slice::from_ref(target));
-    if let Target::Tcp { host, port } = target {
-        let found: Vec<_> = lookup_host((host.as_str(), *port)).await?.collect();
-        pool.set_addresses(0, found);
+    pool.set_addresses(0, &found);
+    let (mut said, mut answered, mut failed) = (Vec::new(), false, None);
+    for (_, address) in pool.addresses(0) {
+        let of = match &address {
+            Some(Address::Tcp(address)) => address.to_string(),
+            Some(Address::Unix(_)) | None => String::new(),
+        };
+        match try_one(backend, address, patience).await {
+            Ok(()) => {
+                answered = true;
+                said.push(of);
+            }
+            Err(error) => {
+                said.push(format!("not {of}: {error}"));
+                failed.get_or_insert(error);
+            }
+        }
     }
-    try_connect(backend, &pool, 0).await?;
-    Ok(match pool.addresses(0).first() {
-        Some(Address::Tcp(address)) => address.to_string(),
-        Some(Address::Unix(_)) | None => String::new(),
-    })
+    match failed {
+        Some(error) if !answered => Err(error),
+        Some(_) | None => Ok(said.join(", ")),
+    }
 }
 
-async fn try_connect(backend: &Backend, pool: &Pool, index: usize) -> io::Result<()> {
+async fn try_one(
+    backend: &Backend,
+    address: Option<Address>,
+    patience: Duration,
+) -> io::Result<()> {
+    match timeout(patience, connect(backend, address)).await {
+        Ok(answer) => answer,
+        Err(_) => Err(no_answer(patience)),
+    }
+}
+
+async fn connect(backend: &Backend, address: Option<Address>) -> io::Result<()> {
     let mut greeting = Vec::new();
     if let Some(header) = &backend.proxy {
         header.emit_local(&mut greeting);
     }
-    let address = pool.addresses(index).into_iter().next();
-    match address
-        .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "its name has no address"))?
-    {
+    match address.ok_or_else(no_address)? {
         Address::Tcp(address) => {
             let mut stream = TcpStream::connect(address).await?;
             refuse_itself(stream.local_addr()?, stream.peer_addr())?;
@@ -180,4 +219,17 @@ async fn try_connect(backend: &Backend, pool: &Pool, index: usize) -> io::Result
         }
         Address::Unix(path) => UnixStream::connect(path).await?.write_all(&greeting).await,
     }
+}
+
+/// Of a target whose name was never found.
+pub fn no_address() -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, "its name has no address")
+}
+
+/// Of a connect that took too long.
+pub fn no_answer(patience: Duration) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::TimedOut,
+        format!("no answer in {patience:?}"),
+    )
 }

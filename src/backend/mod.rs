@@ -5,10 +5,11 @@
 //! from a local program is the same thing seen from the other end: it only begins connected.
 
 pub mod health;
+mod place;
 mod pool;
 mod socket;
 mod stream;
 
-pub use pool::{Pick, Pool};
+pub use pool::{Pick, Pool, TargetState, Turned};
 pub use socket::{Address, Socket, SocketOptions};
 pub use stream::{Rules, Scratch, Side, Stream};

@@ -21,6 +21,15 @@ pub enum Address {
     Unix(PathBuf),
 }
 
+impl std::fmt::Display for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Tcp(address) => write!(f, "{address}"),
+            Self::Unix(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
 /// How stream sockets are set up.
 #[derive(Clone, Copy, Debug)]
 pub struct SocketOptions {

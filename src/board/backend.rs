@@ -1,50 +1,24 @@
-//! One backend's cell: what checks and operators decided about its targets.
+//! One backend's cell: its pool knows what checks, connects and operators decided about its targets.
+
+use std::sync::Arc;
 
 use super::{BackendSnapshot, ListenerSnapshot, TargetSnapshot};
-use crate::counters::TargetCounters;
-
-/// What does not change about a backend.
-#[derive(Clone, Debug)]
-pub struct BackendInfo {
-    pub name: String,
-    /// As written in the configuration.
-    pub targets: Vec<String>,
-}
-
-/// What checks and operators decided about a target.
-#[derive(Clone, Copy, Debug)]
-pub struct TargetState {
-    pub up: bool,
-    pub draining: bool,
-    pub checks_ok: u64,
-    pub checks_failed: u64,
-}
-
-impl Default for TargetState {
-    fn default() -> Self {
-        Self {
-            up: true,
-            draining: false,
-            checks_ok: 0,
-            checks_failed: 0,
-        }
-    }
-}
+use crate::backend::Pool;
+use crate::counters::{Histogram, TargetCounters, buckets};
 
 #[derive(Debug)]
 pub(super) struct Backend {
-    pub(super) about: BackendInfo,
-    pub(super) targets: Vec<TargetState>,
+    pub(super) name: String,
+    pub(super) pool: Arc<Pool>,
     /// A reload removed it.
     pub(super) leaving: bool,
 }
 
 impl Backend {
-    /// Its targets count as up until a check says otherwise.
-    pub(super) fn new(about: BackendInfo) -> Self {
+    pub(super) fn new(name: &str, pool: Arc<Pool>) -> Self {
         Self {
-            targets: vec![TargetState::default(); about.targets.len()],
-            about,
+            name: name.to_owned(),
+            pool,
             leaving: false,
         }
     }
@@ -53,27 +27,33 @@ impl Backend {
         let users = || {
             listeners
                 .iter()
-                .filter(|listener| listener.about.backend == self.about.name)
+                .filter(|listener| listener.about.backend == self.name)
         };
-        let targets = self.about.targets.iter().zip(&self.targets).enumerate();
+        let mut connect_duration = Histogram::new(buckets::CONNECT);
+        let mut targets = Vec::new();
+        for (index, state) in self.pool.states().into_iter().enumerate() {
+            let mut counters = TargetCounters::default();
+            for user in users() {
+                if let Some(seen) = user.counters.targets.get(index) {
+                    counters.merge(seen);
+                }
+            }
+            connect_duration.merge(&counters.connect_duration);
+            // One that a reload removed is here until its last stream ends.
+            if !state.leaving || counters.connections > 0 {
+                targets.push(TargetSnapshot {
+                    name: self.pool.target(index).to_string(),
+                    state,
+                    counters,
+                });
+            }
+        }
         BackendSnapshot {
-            name: self.about.name.clone(),
+            name: self.name.clone(),
             leaving: self.leaving,
-            targets: targets
-                .map(|(index, (name, state))| {
-                    let mut counters = TargetCounters::default();
-                    for user in users() {
-                        if let Some(seen) = user.counters.targets.get(index) {
-                            counters.merge(seen);
-                        }
-                    }
-                    TargetSnapshot {
-                        name: name.clone(),
-                        state: *state,
-                        counters,
-                    }
-                })
-                .collect(),
+            checked: self.pool.is_checked(),
+            connect_duration,
+            targets,
         }
     }
 }

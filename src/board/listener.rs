@@ -8,7 +8,7 @@ use tidegate_proto::Timestamp;
 use super::{ListenerSnapshot, PeerRow, WorkerSnapshot, WorstPeers, lock};
 use crate::counters::WorkerCounters;
 
-/// What does not change about a listener while it serves, but for its sockets.
+/// What does not change about a listener while it serves, but for its sockets and seats.
 #[derive(Clone, Debug)]
 pub struct ListenerInfo {
     pub name: String,

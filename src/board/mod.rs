@@ -3,7 +3,7 @@
 //! ```text
 //!   worker ── publish, 4 times a second ──▶ ┌───────┐
 //!   worker ── publish ────────────────────▶ │ Board │ ── snapshot ──▶ metrics/, admin/
-//!   health checks, signals, reload ───────▶ └───────┘
+//!   signals, reload, pools of backends ───▶ └───────┘
 //! ```
 //!
 //! Each worker has its own cell behind its own lock, held for one copy of plain data. A reader never
@@ -20,12 +20,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate_proto::{Now, Timestamp};
 
-pub use backend::{BackendInfo, TargetState};
 pub use listener::{ListenerInfo, Reporter};
 pub use process::{LOG_LEVELS, Process, State};
 pub use snapshot::{BackendSnapshot, ListenerSnapshot, Snapshot, TargetSnapshot, WorkerSnapshot};
 pub use worst::{PeerRow, WorstPeers};
 
+use crate::backend::Pool;
 use crate::capacity::Capacity;
 use backend::Backend;
 use listener::ListenerCell;
@@ -57,8 +57,8 @@ impl Board {
     pub fn add_listener(&self, about: ListenerInfo, workers: usize) -> Vec<Reporter> {
         let targets = lock(&self.backends)
             .iter()
-            .find(|backend| backend.about.name == about.backend)
-            .map_or(0, |backend| backend.targets.len());
+            .find(|backend| backend.name == about.backend)
+            .map_or(0, |backend| backend.pool.len());
         let mut cell = ListenerCell::new(about, targets);
         let reporters = cell.add_shards(workers, self.started.mono);
         lock(&self.listeners).push(cell);
@@ -81,6 +81,14 @@ impl Board {
         })
     }
 
+    /// A listener takes so many peers from now on.
+    pub fn set_peers_max(&self, name: &str, peers_max: u64) {
+        let mut listeners = lock(&self.listeners);
+        if let Some(cell) = listeners.iter_mut().find(|cell| cell.about.name == name) {
+            cell.about.peers_max = peers_max;
+        }
+    }
+
     /// A listener is being removed: it leaves the board once all its shards are over.
     pub fn retire_listener(&self, name: &str) {
         for cell in lock(&self.listeners).iter_mut() {
@@ -91,7 +99,7 @@ impl Board {
     /// A backend is no longer used by new sessions: it leaves the board with its last listener.
     pub fn retire_backend(&self, name: &str) {
         for backend in lock(&self.backends).iter_mut() {
-            backend.leaving |= backend.about.name == name;
+            backend.leaving |= backend.name == name;
         }
     }
 
@@ -104,7 +112,7 @@ impl Board {
         let backends = backends.iter().filter(|backend| backend.leaving);
         (
             listeners.map(|cell| cell.about.name.clone()).collect(),
-            backends.map(|backend| backend.about.name.clone()).collect(),
+            backends.map(|backend| backend.name.clone()).collect(),
         )
     }
 
@@ -115,32 +123,14 @@ impl Board {
         }
         listeners.retain(|cell| !cell.is_over());
         lock(&self.backends).retain(|backend| {
-            let name = &backend.about.name;
+            let name = &backend.name;
             !backend.leaving || listeners.iter().any(|cell| cell.about.backend == *name)
         });
     }
 
-    /// Makes a backend visible. Before the listeners that use it. Its targets count as up until a
-    /// check says otherwise, so that a backend without checks is never in the way of readiness.
-    pub fn add_backend(&self, about: BackendInfo) {
-        lock(&self.backends).push(Backend::new(about));
-    }
-
-    /// Changes what is known about one target; nothing when there is no such target.
-    pub fn update_target(
-        &self,
-        backend: &str,
-        target: usize,
-        update: impl FnOnce(&mut TargetState),
-    ) {
-        let mut backends = lock(&self.backends);
-        let found = backends
-            .iter_mut()
-            .find(|candidate| candidate.about.name == backend)
-            .and_then(|backend| backend.targets.get_mut(target));
-        if let Some(target) = found {
-            update(target);
-        }
+    /// Makes a backend visible. Before the listeners that use it.
+    pub fn add_backend(&self, name: &str, pool: Arc<Pool>) {
+        lock(&self.backends).push(Backend::new(name, pool));
     }
 
     /// Changes what is known about the process: state, reloads, the drain's end.
@@ -174,6 +164,8 @@ impl Board {
             started_unix: self.started.unix_secs,
             uptime: now.mono.since(self.started.mono),
             process: lock(&self.process).clone(),
+            peers_max: self.capacity.peers_max() as u64,
+            limit_met: self.capacity.limit_met(),
             queue_memory_bytes: self.capacity.queued_max(),
             most_queued_bytes: self.capacity.most_queued(),
             listeners,

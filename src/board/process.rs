@@ -13,6 +13,8 @@ pub struct Process {
     pub reloads_ok: u64,
     pub reloads_refused: u64,
     pub last_reload_ok: bool,
+    /// Paths of values that were read at a reload and wait for a restart.
+    pub needs_restart: Vec<String>,
     /// When the configuration in force was loaded.
     pub loaded_unix: u64,
     /// Log lines held back because they repeat, in the order of [`LOG_LEVELS`].
@@ -33,6 +35,7 @@ impl Process {
             reloads_ok: 0,
             reloads_refused: 0,
             last_reload_ok: true,
+            needs_restart: Vec::new(),
             loaded_unix: started.unix_secs,
             log_lines_suppressed: [0; LOG_LEVELS.len()],
             log_lines_dropped: 0,

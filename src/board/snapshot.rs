@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use tidegate_proto::Now;
 
-use super::{ListenerInfo, PeerRow, Process, State, TargetState};
-use crate::counters::{TargetCounters, WorkerCounters};
+use super::{ListenerInfo, PeerRow, Process, State};
+use crate::backend::TargetState;
+use crate::capacity::Limit;
+use crate::counters::{Histogram, TargetCounters, WorkerCounters};
 
 /// Everything, added up.
 #[derive(Clone, Debug)]
@@ -14,6 +16,10 @@ pub struct Snapshot {
     pub started_unix: u64,
     pub uptime: Duration,
     pub process: Process,
+    /// Peers over all listeners.
+    pub peers_max: u64,
+    /// The limit of the process that keeps newcomers out now.
+    pub limit_met: Option<Limit>,
     pub queue_memory_bytes: u64,
     /// The most that ever waited in all queues.
     pub most_queued_bytes: u64,
@@ -47,9 +53,10 @@ impl Snapshot {
         if self.process.state != State::Serving {
             reasons.push(format!("state is {}", self.process.state.label()));
         }
-        for backend in self.backends.iter().filter(|backend| !backend.leaving) {
-            if !backend.targets.is_empty() && !backend.targets.iter().any(|target| target.state.up)
-            {
+        // Where nobody checks, players find out that it is back: they have to come for that.
+        let asked = |backend: &&BackendSnapshot| backend.checked && !backend.leaving;
+        for backend in self.backends.iter().filter(asked) {
+            if backend.is_down() {
                 reasons.push(format!("no target of backend {} is up", backend.name));
             }
         }
@@ -62,6 +69,22 @@ impl Snapshot {
             .iter()
             .map(|listener| listener.counters.peers)
             .sum()
+    }
+
+    /// How many there may be.
+    pub fn peers_limit(&self) -> u64 {
+        let staying = self.listeners.iter().filter(|listener| !listener.leaving);
+        let seats: u64 = staying.map(|listener| listener.about.peers_max).sum();
+        seats.min(self.peers_max)
+    }
+
+    /// The keys that keep newcomers out now.
+    pub fn full(&self) -> Vec<String> {
+        let process = self.limit_met.map(|limit| limit.key().to_owned());
+        let listeners = self.listeners.iter();
+        let full = listeners.filter(|listener| listener.counters.peers >= listener.about.peers_max);
+        let full = full.map(|listener| format!("listener.{}.max_peers", listener.about.name));
+        process.into_iter().chain(full).collect()
     }
 
     /// Bytes in all queues.
@@ -102,7 +125,24 @@ pub struct BackendSnapshot {
     pub name: String,
     /// A reload removed it, and peers of it are still here.
     pub leaving: bool,
+    /// Whether its targets are asked if they are there; otherwise connects tell.
+    pub checked: bool,
+    /// Over all targets, those that are gone included.
+    pub connect_duration: Histogram,
     pub targets: Vec<TargetSnapshot>,
+}
+
+impl BackendSnapshot {
+    /// Whether none of its targets is up.
+    pub fn is_down(&self) -> bool {
+        let mut targets = self.in_use().peekable();
+        targets.peek().is_some() && !targets.any(|target| target.state.up)
+    }
+
+    /// Its targets, but for those that a reload removed.
+    pub fn in_use(&self) -> impl Iterator<Item = &TargetSnapshot> {
+        self.targets.iter().filter(|target| !target.state.leaving)
+    }
 }
 
 /// One target, over all workers.

@@ -10,11 +10,14 @@ fn at(secs: u64) -> Now {
 }
 
 fn board() -> (Board, Vec<Reporter>) {
+    let (board, reporters, _) = board_of(Pool::with_two_targets());
+    (board, reporters)
+}
+
+fn board_of(pool: Pool) -> (Board, Vec<Reporter>, Arc<Pool>) {
+    let pool = Arc::new(pool);
     let board = Board::new(at(0), Capacity::new(64, 1 << 20).into());
-    board.add_backend(BackendInfo {
-        name: "game".into(),
-        targets: vec!["tcp://127.0.0.1:7000".into(), "unix:/run/game.sock".into()],
-    });
+    board.add_backend("game", pool.clone());
     let reporters = board.add_listener(
         ListenerInfo {
             name: "udp".into(),
@@ -25,11 +28,12 @@ fn board() -> (Board, Vec<Reporter>) {
         },
         2,
     );
-    (board, reporters)
+    (board, reporters, pool)
 }
 
 fn row(port: u16, loss: f32, in_bad_mode: bool) -> PeerRow {
     PeerRow {
+        session: 1,
         address: SocketAddr::from(([127, 0, 0, 1], port)),
         client_id: None,
         age: Duration::ZERO,
@@ -105,16 +109,23 @@ fn a_silent_worker_is_named() {
 
 #[test]
 fn ready_needs_the_state_and_a_target() {
-    let (board, _) = board();
+    let (board, _, pool) = board_of(Pool::with_two_targets());
     assert_eq!(board.snapshot(at(0)).not_ready(), ["state is starting"]);
     board.update_process(|process| process.state = State::Serving);
-    board.update_target("game", 0, |target| target.up = false);
+    pool.take_down(0);
     assert!(board.snapshot(at(0)).not_ready().is_empty());
-    board.update_target("game", 1, |target| target.up = false);
+    pool.take_down(1);
     assert_eq!(
         board.snapshot(at(0)).not_ready(),
         ["no target of backend game is up"]
     );
+    // Where nobody checks, somebody has to come to find that it is back.
+    pool.set_checked(false);
+    for target in [0, 1] {
+        pool.fail_connects(target);
+        assert!(!board.snapshot(at(0)).backends[0].targets[target].state.up);
+    }
+    assert!(board.snapshot(at(0)).not_ready().is_empty());
 }
 
 #[test]

@@ -39,6 +39,8 @@ impl WorstPeers {
 /// One peer, for people. Never in a metric.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PeerRow {
+    /// As in the log.
+    pub session: u64,
     pub address: SocketAddr,
     pub client_id: Option<u64>,
     pub age: Duration,

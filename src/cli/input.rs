@@ -3,14 +3,14 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 
 use super::{ConnectArgs, RunArgs, ServeArgs, keygen};
 use crate::config::{self, ConnectFlags, Input, Loaded, Override, ServeFlags};
 use crate::control;
 use crate::exit::{Misused, Unavailable};
 use crate::logging::{self, Logging};
-use crate::reload::Source;
+use crate::reload::{NoReload, Source};
 
 /// Loads the configuration and starts the log.
 pub(super) fn start(
@@ -27,7 +27,10 @@ pub(super) fn start(
     let file = args.config.clone();
     let source = move || {
         if file.as_deref() == Some(Path::new("-")) {
-            bail!("standard input can be read only once");
+            return Err(NoReload(
+                "standard input can be read only once: a restart changes what came by it",
+            )
+            .into());
         }
         read_all(file.as_deref(), overrides.clone(), session_socket.clone())
     };

@@ -1,5 +1,6 @@
 //! The servers behind a listener.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -39,7 +40,7 @@ pub struct Backend {
     pub tcp_keepalive: Option<Duration>,
     /// How long the far end may take to close after we have.
     pub linger: Duration,
-    /// Host names are looked up again this often, and at every failed connect.
+    /// Host names are looked up again this often, and at every failed connect or check.
     pub dns_refresh: Duration,
     /// Checks while nobody connects; `None` is off.
     pub health: Option<Health>,
@@ -57,6 +58,13 @@ pub enum Target {
     },
     /// A socket in the file system.
     Unix(PathBuf),
+}
+
+impl Target {
+    /// Whether it has to be looked up.
+    pub fn has_name(&self) -> bool {
+        matches!(self, Self::Tcp { host, .. } if host.parse::<IpAddr>().is_err())
+    }
 }
 
 /// As typed: `tcp://host:port` or `unix:/path`.

@@ -49,31 +49,6 @@ impl DropReason {
     }
 }
 
-/// Why the kernel did not take a datagram.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SendErrorKind {
-    /// The socket's send buffer is full (EAGAIN, ENOBUFS).
-    Again,
-    /// No route, host or port unreachable, refused.
-    Unreachable,
-    /// Larger than the path takes (EMSGSIZE).
-    TooBig,
-    Other,
-}
-
-impl SendErrorKind {
-    pub const ALL: [Self; 4] = [Self::Again, Self::Unreachable, Self::TooBig, Self::Other];
-
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Again => "again",
-            Self::Unreachable => "unreachable",
-            Self::TooBig => "too_big",
-            Self::Other => "other",
-        }
-    }
-}
-
 /// Why a connection to a backend was not made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectFailure {

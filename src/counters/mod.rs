@@ -14,7 +14,7 @@ mod worker;
 
 pub use admission::AdmissionCounters;
 pub use histogram::Histogram;
-pub use labels::{ClosedBy, ConnectFailure, Direction, DropReason, SendErrorKind};
+pub use labels::{ClosedBy, ConnectFailure, Direction, DropReason};
 pub use target::TargetCounters;
 pub use worker::WorkerCounters;
 

@@ -4,10 +4,8 @@ use std::time::Duration;
 
 use tidegate_proto::{CloseReason, Reject, Stats};
 
-use super::{
-    AdmissionCounters, Direction, DropReason, Histogram, SendErrorKind, TargetCounters, add,
-    buckets,
-};
+use super::{AdmissionCounters, Direction, DropReason, Histogram, TargetCounters, add, buckets};
+use crate::udp::UdpError;
 
 /// Everything one worker of one listener counts. Counters only grow; gauges say "now".
 #[derive(Clone, Debug)]
@@ -20,7 +18,7 @@ pub struct WorkerCounters {
     pub datagrams_sent: u64,
     pub datagram_bytes_sent: u64,
     pub send_calls: u64,
-    pub send_errors: [u64; SendErrorKind::ALL.len()],
+    pub send_errors: [u64; UdpError::ALL.len()],
     /// Datagrams the kernel dropped because the socket's receive queue was full.
     pub kernel_drops: u64,
     /// Gauge: bytes the kernel granted for the receive and the send buffer.
@@ -77,7 +75,7 @@ pub struct WorkerCounters {
     /// How late timers fire.
     pub tick_lag: Histogram,
 
-    /// By target, in the order of the backend's configuration.
+    /// By target, in the order in which the backend's configuration first had them.
     pub targets: Vec<TargetCounters>,
 }
 
@@ -91,7 +89,7 @@ impl WorkerCounters {
             datagrams_sent: 0,
             datagram_bytes_sent: 0,
             send_calls: 0,
-            send_errors: [0; SendErrorKind::ALL.len()],
+            send_errors: [0; UdpError::ALL.len()],
             kernel_drops: 0,
             receive_buffer_bytes: 0,
             send_buffer_bytes: 0,
@@ -123,6 +121,14 @@ impl WorkerCounters {
             tick_lag: Histogram::new(buckets::TICK_LAG),
             targets: vec![TargetCounters::default(); targets],
         }
+    }
+
+    /// Of one target; a reload may have brought it.
+    pub fn target(&mut self, index: usize) -> &mut TargetCounters {
+        if index >= self.targets.len() {
+            self.targets.resize_with(index + 1, TargetCounters::default);
+        }
+        &mut self.targets[index]
     }
 
     /// A datagram changed nothing.
@@ -218,8 +224,8 @@ impl WorkerCounters {
             mine.merge(theirs);
         }
         self.tick_lag.merge(&other.tick_lag);
-        for (mine, theirs) in self.targets.iter_mut().zip(&other.targets) {
-            mine.merge(theirs);
+        for (index, theirs) in other.targets.iter().enumerate() {
+            self.target(index).merge(theirs);
         }
     }
 
@@ -255,7 +261,9 @@ mod tests {
         one.on_forward(Direction::ToPeer, 100);
         one.peers = 3;
         one.targets[1].connects = 4;
+        // A reload has brought it a third one.
         let mut other = WorkerCounters::new(2);
+        other.target(2).connects = 7;
         other.on_reject(Reject::Replayed);
         other.on_close(CloseReason::PeerTimeout, Duration::from_secs(30));
         other.on_drop(Direction::ToBackend, DropReason::QueueFull, 5);
@@ -268,6 +276,7 @@ mod tests {
         assert_eq!(one.message_bytes_forwarded, [0, 100]);
         assert_eq!(one.messages_dropped[0], [0, 5, 0, 0]);
         assert_eq!(one.targets[1].connects, 5);
+        assert_eq!(one.targets[2].connects, 7);
         assert_eq!(one.session_duration.count(), 1);
     }
 

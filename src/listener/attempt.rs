@@ -7,7 +7,7 @@ use std::time::Duration;
 use tidegate_proto::{CloseReason, PeerId, Timestamp};
 
 use super::{Listener, Turn, Wakes, token};
-use crate::backend::{Pool, Socket, SocketOptions};
+use crate::backend::{Pick, Pool, Socket, SocketOptions, health};
 use crate::config::Backoff;
 use crate::counters::ConnectFailure;
 use crate::proxy_protocol::{Proxied, ProxyHeader};
@@ -33,8 +33,8 @@ pub struct Destination {
 /// One peer's way to a backend.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Attempt {
-    /// The target tried last, or connected to.
-    pub(super) target: Option<usize>,
+    /// Where it was tried last, or is connected to.
+    pick: Option<Pick>,
     failures: u32,
     /// Why the last connect of its own failed. The next try may find that every target rests, which says
     /// less.
@@ -57,6 +57,11 @@ impl Attempt {
             wakes: Some(until),
             ..Self::default()
         }
+    }
+
+    /// The target tried last, or connected to: its index in the configuration.
+    pub(super) fn target(&self) -> Option<usize> {
+        self.pick.map(|pick| pick.target)
     }
 
     pub(super) fn poll_timeout(&self) -> Option<Timestamp> {
@@ -90,7 +95,7 @@ impl Listener {
                     .close(turn.now, id, CloseReason::ConnectTimeout);
             }
         } else if peer.stream.is_connecting() {
-            self.on_attempt_failed(turn, id, ConnectFailure::Timeout);
+            self.on_late_connect(turn, id);
         } else if !peer.stream.is_closed() {
             self.try_connect(turn, id);
         }
@@ -104,7 +109,7 @@ impl Listener {
         match peer.stream.check_connect() {
             Ok(true) => self.on_backend_connected(turn, id),
             Ok(false) => {}
-            Err(error) => self.on_attempt_failed(turn, id, failure(&error)),
+            Err(error) => self.on_connect_failed(turn, id, failure(&error), &error),
         }
     }
 
@@ -113,21 +118,21 @@ impl Listener {
         let (Some(peer), Some(destination)) = (self.peers.get_mut(id), &self.destination) else {
             return;
         };
-        let Some(target) = peer.attempt.target else {
+        let Some(pick) = peer.attempt.pick else {
             return;
         };
         if std::mem::take(&mut peer.attempt.picked) {
-            destination.pool.on_closed(target);
+            destination.pool.on_closed(pick);
         }
         if std::mem::take(&mut peer.attempt.counted) {
-            let counters = &mut self.counters.targets[target];
+            let counters = self.counters.target(pick.target);
             counters.connections = counters.connections.saturating_sub(1);
         }
     }
 
     /// The name of a peer's target, as configured.
     pub(super) fn target_of(&self, id: PeerId) -> Option<String> {
-        let target = self.peers.get(id)?.attempt.target?;
+        let target = self.peers.get(id)?.attempt.target()?;
         let pool = &self.destination.as_ref()?.pool;
         Some(pool.target(target).to_string())
     }
@@ -138,17 +143,17 @@ impl Listener {
             return;
         };
         let now = turn.now.mono;
-        let Some(pick) = destination.pool.pick(now, client_id, peer.attempt.target) else {
-            peer.attempt.target = None;
+        let picked = destination.pool.pick(now, client_id, peer.attempt.pick);
+        let Some((pick, address)) = picked else {
+            peer.attempt.pick = None;
             let why = peer.attempt.failed.unwrap_or(ConnectFailure::Other);
-            self.on_attempt_failed(turn, id, why);
+            self.try_later(turn, id, why);
             return;
         };
-        (peer.attempt.target, peer.attempt.picked) = (Some(pick.target), true);
+        (peer.attempt.pick, peer.attempt.picked) = (Some(pick), true);
         peer.attempt.began = now;
-        let Some(address) = pick.address else {
-            self.on_attempt_failed(turn, id, ConnectFailure::Dns);
-            return;
+        let Some(address) = address else {
+            return self.on_connect_failed(turn, id, ConnectFailure::Dns, &health::no_address());
         };
         let token = token(self.index, Wakes::Stream(id.slot()));
         let connect = Socket::connect(&address, destination.socket)
@@ -165,21 +170,21 @@ impl Listener {
                 let patience = now + destination.timeout;
                 if now >= *peer.attempt.queues_until.get_or_insert(patience) {
                     peer.attempt.queues_until = None;
-                    return self.on_attempt_failed(turn, id, ConnectFailure::Timeout);
+                    return self.on_late_connect(turn, id);
                 }
-                destination.pool.on_closed(pick.target);
+                destination.pool.on_closed(pick);
                 peer.attempt.picked = false;
                 peer.attempt.wakes = Some(now + QUEUE_PAUSE);
                 self.schedule(id);
             }
             // Not the target's doing, and trying elsewhere takes a descriptor as well.
             Err(error) if open_files::are_used_up(&error) => {
-                destination.pool.on_closed(pick.target);
-                (peer.attempt.picked, peer.attempt.target) = (false, None);
+                destination.pool.on_closed(pick);
+                (peer.attempt.picked, peer.attempt.pick) = (false, None);
                 self.full.on_unopened();
                 self.endpoint.close(turn.now, id, CloseReason::Overload);
             }
-            Err(error) => self.on_attempt_failed(turn, id, failure(&error)),
+            Err(error) => self.on_connect_failed(turn, id, failure(&error), &error),
         }
     }
 
@@ -211,9 +216,11 @@ impl Listener {
         (peer.attempt.wakes, peer.attempt.queues_until) = (None, None);
         peer.attempt.counted = true;
         peer.stream.on_connected(&greeting);
-        if let Some(target) = peer.attempt.target {
-            destination.pool.on_connected(target);
-            let counters = &mut self.counters.targets[target];
+        if let Some(pick) = peer.attempt.pick {
+            if let Some(turned) = destination.pool.on_connected(pick) {
+                health::say(&turned, None);
+            }
+            let counters = self.counters.target(pick.target);
             counters.connects += 1;
             counters.connections += 1;
             let took = turn.now.mono.since(peer.attempt.began);
@@ -223,22 +230,44 @@ impl Listener {
         self.touch(id);
     }
 
-    fn on_attempt_failed(&mut self, turn: &mut Turn<'_>, id: PeerId, why: ConnectFailure) {
+    fn on_late_connect(&mut self, turn: &mut Turn<'_>, id: PeerId) {
+        let timeout = self.destination.as_ref().map(|it| it.timeout);
+        let error = health::no_answer(timeout.unwrap_or_default());
+        self.on_connect_failed(turn, id, ConnectFailure::Timeout, &error);
+    }
+
+    fn on_connect_failed(
+        &mut self,
+        turn: &mut Turn<'_>,
+        id: PeerId,
+        why: ConnectFailure,
+        error: &io::Error,
+    ) {
         let (Some(peer), Some(destination)) = (self.peers.get_mut(id), &self.destination) else {
             return;
         };
         peer.stream.abandon_connect();
+        if let Some(pick) = peer.attempt.pick
+            && std::mem::take(&mut peer.attempt.picked)
+        {
+            self.counters.target(pick.target).connect_failures[why as usize] += 1;
+            if let Some(turned) = destination.pool.on_failed(turn.now.mono, pick) {
+                health::say(&turned, Some(error));
+            }
+        }
+        self.try_later(turn, id, why);
+    }
+
+    /// An attempt is over: another one, or the end.
+    fn try_later(&mut self, turn: &mut Turn<'_>, id: PeerId, why: ConnectFailure) {
+        let (Some(peer), Some(destination)) = (self.peers.get_mut(id), &self.destination) else {
+            return;
+        };
         let attempt = &mut peer.attempt;
         attempt.failures += 1;
         attempt.failed = Some(why);
-        if let Some(target) = attempt.target
-            && std::mem::take(&mut attempt.picked)
-        {
-            destination.pool.on_failed(turn.now.mono, target);
-            self.counters.targets[target].connect_failures[why as usize] += 1;
-        }
         if attempt.failures < destination.attempts {
-            let tried_all = attempt.failures as usize >= destination.pool.len();
+            let tried_all = attempt.failures as usize >= destination.pool.choices();
             let pause = if tried_all {
                 pause(destination.backoff, attempt.failures, peer.session)
             } else {
@@ -256,7 +285,13 @@ impl Listener {
             | ConnectFailure::Dns
             | ConnectFailure::Other => CloseReason::BackendUnreachable,
         };
-        tracing::debug!(listener = %self.name, ?why, "no backend for a peer");
+        tracing::debug!(
+            event = "no_backend",
+            listener = %self.name,
+            peer = %peer.remote,
+            session = format_args!("{:016x}", peer.session),
+            reason = reason.label(),
+        );
         self.endpoint.close(turn.now, id, reason);
     }
 }

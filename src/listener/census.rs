@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use tidegate_proto::{Now, PeerId, Timestamp};
 
+use super::Listener;
 use super::peer::Peer;
-use super::{Listener, by_kind};
 use crate::board::{PeerRow, WorstPeers};
 use crate::counters::Direction;
+use crate::udp::UdpError;
 
 /// One walk.
 #[derive(Debug, Default)]
@@ -101,6 +102,7 @@ impl Listener {
             }
             counters.sample_peer(stats);
             census.worst.offer(PeerRow {
+                session: peer.session,
                 address: if peer.socket.is_some() {
                     peer.remote
                 } else {
@@ -108,7 +110,7 @@ impl Listener {
                 },
                 client_id: session.identity().client_id,
                 age: now.mono.since(peer.since),
-                target: peer.attempt.target,
+                target: peer.attempt.target(),
                 inbox_bytes: session.inbox_bytes(),
                 stats: *stats,
             });
@@ -153,7 +155,12 @@ impl Listener {
         counters.datagrams_sent = self.sent.datagrams;
         counters.datagram_bytes_sent = self.sent.bytes;
         counters.send_calls = self.sent.calls;
-        counters.send_errors = by_kind(&self.sent);
+        let denied = UdpError::Denied as usize;
+        let lost = self.sent.errors.0[denied] - counters.send_errors[denied];
+        if lost > 0 {
+            tell_of_a_filter(&self.name, lost);
+        }
+        counters.send_errors = self.sent.errors.0;
         counters.peers = self.endpoint.len() as u64;
         counters.handshakes_pending = self.endpoint.handshakes_pending() as u64;
         counters.peers_blocked[Direction::ToPeer as usize] = self.blocked as u64;
@@ -175,6 +182,18 @@ impl Listener {
     pub(super) fn on_ended(&mut self, id: PeerId) {
         self.census.open -= u64::from(self.endpoint.is_surveyed(id)).min(self.census.open);
     }
+}
+
+/// A filter is somebody's rule on this machine, and players notice nothing but silence.
+fn tell_of_a_filter(listener: &str, lost: u64) {
+    tracing::warn!(
+        event = "cannot_send",
+        reason = UdpError::Denied.label(),
+        listener,
+        lost,
+        help = "a packet filter of this host, or a route that prohibits, does not let out what we send to players: \
+                `nft list ruleset` or `iptables -vL OUTPUT`, and `ip route`",
+    );
 }
 
 /// Peers visited before the other steps of a turn get theirs: some fifty microseconds.

@@ -70,8 +70,8 @@ impl Listener {
             return;
         };
         let (key, limit) = match met {
-            Some(Limit::Peers(max)) => ("runtime.max_peers".to_owned(), max as u64),
-            Some(Limit::QueueMemory(max)) => ("runtime.queue_memory".to_owned(), max),
+            Some(met @ Limit::Peers(max)) => (met.key().to_owned(), max as u64),
+            Some(met @ Limit::QueueMemory(max)) => (met.key().to_owned(), max),
             None => {
                 let max = self.endpoint.peers_max();
                 (format!("listener.{}.max_peers", self.name), max as u64)

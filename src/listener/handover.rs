@@ -88,8 +88,8 @@ impl Listener {
         if let Err(error) = peer.stream.deregister(turn.registry) {
             tracing::debug!(%error, "stream was not registered");
         }
-        if let Some(target) = peer.attempt.target {
-            let connections = &mut self.counters.targets[target].connections;
+        if let Some(target) = peer.attempt.target() {
+            let connections = &mut self.counters.target(target).connections;
             *connections = connections.saturating_sub(1);
         }
         self.handovers.departed += 1;
@@ -120,8 +120,8 @@ impl Listener {
         peer.settle_in(id, route);
         let token = token(self.index, Wakes::Stream(id.slot()));
         let registered = peer.stream.register(turn.registry, token);
-        if let Some(target) = peer.attempt.target {
-            self.counters.targets[target].connections += 1;
+        if let Some(target) = peer.attempt.target() {
+            self.counters.target(target).connections += 1;
         }
         self.handovers.arrived += 1;
         self.memory.on_came(&peer.scale);

@@ -23,6 +23,7 @@ mod peer;
 mod peers;
 mod quota;
 mod receive;
+mod refused;
 mod retire;
 mod shed;
 mod siblings;
@@ -54,6 +55,7 @@ use peer::Peer;
 use peers::Peers;
 pub use quota::PeerLimits;
 use quota::Quota;
+use refused::Refused;
 pub use retire::Held;
 use retire::Retirement;
 pub use siblings::Siblings;
@@ -63,8 +65,8 @@ use crate::admission::Admission;
 use crate::backend::{Rules, Scratch, Side, Socket, Stream};
 use crate::board::Reporter;
 use crate::capacity::Capacity;
-use crate::counters::{Direction, SendErrorKind, WorkerCounters};
-use crate::udp::{Outgoing, Received, Sent, UdpError, UdpSocket};
+use crate::counters::{Direction, WorkerCounters};
+use crate::udp::{Outgoing, Received, Sent, UdpSocket};
 
 /// What a worker lends its listeners for one turn.
 pub struct Turn<'a> {
@@ -151,6 +153,7 @@ pub struct Listener {
     reporter: Option<Reporter>,
     census: Census,
     full: Full,
+    refused: Refused,
     siblings: Siblings,
     handovers: Handovers,
     /// Siblings wrote more than was read in a turn.
@@ -204,6 +207,7 @@ impl Listener {
             reporter: parts.reporter,
             census: Census::default(),
             full: Full::default(),
+            refused: Refused::default(),
             siblings: parts.siblings,
             handovers: Handovers::default(),
             has_letters: false,
@@ -430,20 +434,4 @@ pub struct Dial {
     pub timeout: Duration,
     /// The place it takes among the tunnel's streams, held until it is over.
     pub seat: Option<OwnedSemaphorePermit>,
-}
-
-fn by_kind(sent: &Sent) -> [u64; SendErrorKind::ALL.len()] {
-    let mut kinds = [0; SendErrorKind::ALL.len()];
-    for error in UdpError::ALL {
-        let kind = match error {
-            UdpError::Blocked | UdpError::NoBuffers => SendErrorKind::Again,
-            UdpError::Unreachable | UdpError::Refused => SendErrorKind::Unreachable,
-            UdpError::TooLarge => SendErrorKind::TooBig,
-            UdpError::Denied | UdpError::Invalid | UdpError::Broken | UdpError::Other => {
-                SendErrorKind::Other
-            }
-        };
-        kinds[kind as usize] += sent.errors.of(error);
-    }
-    kinds
 }

@@ -1,5 +1,6 @@
 //! What operators ask of a listener, between two turns of its worker.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use tidegate_proto::{CloseReason, Now, PeerId};
 
+use super::peer::Peer;
 use super::{Destination, Listener, PeerLimits};
 use crate::admission::{self, BanError, Bans};
 use crate::backend::Rules;
@@ -23,11 +25,22 @@ pub struct PeerView {
     pub age_s: f64,
     pub mode: String,
     pub rtt_ms: f64,
+    /// The smallest of the recent past: what the path takes when nothing waits on it.
+    pub rtt_min_ms: f64,
     pub jitter_ms: f64,
     pub loss: f64,
+    /// How often it got into bad mode.
+    pub bad_mode: u64,
+    /// Some of its queues may not grow, since memory is short.
+    pub held_back: bool,
+    pub packets_received: u64,
+    pub packets_sent: u64,
+    pub packets_lost: u64,
     pub messages_received: u64,
     pub messages_acked: u64,
     pub messages_resent: u64,
+    /// Messages to it, queued or not acknowledged.
+    pub unacked: u32,
     pub bytes_received: u64,
     pub bytes_sent: u64,
     /// Longest datagram that bulk to it goes in.
@@ -47,6 +60,8 @@ pub enum Whom {
     Client(u64),
     /// The sessions from these addresses.
     Range(IpNet),
+    /// The session from this address and port.
+    Address(SocketAddr),
 }
 
 /// What new sessions and strangers of a listener get.
@@ -55,6 +70,7 @@ pub struct Policy {
     pub destination: Destination,
     pub rules: Rules,
     pub limits: PeerLimits,
+    pub peers_max: usize,
     pub admission: admission::Params,
 }
 
@@ -69,7 +85,23 @@ impl Listener {
         self.peers.iter().map(|peer| self.view(now, peer)).collect()
     }
 
-    fn view(&self, now: Now, peer: &super::peer::Peer) -> PeerView {
+    /// Those of its peers that are meant.
+    pub fn views_of(&self, now: Now, whom: Whom) -> Vec<PeerView> {
+        let meant = self.peers.iter().filter(|peer| self.is_meant(whom, peer));
+        meant.map(|peer| self.view(now, peer)).collect()
+    }
+
+    fn is_meant(&self, whom: Whom, peer: &Peer) -> bool {
+        let remote = canonical(peer.remote);
+        match whom {
+            Whom::Session(session) => peer.session == session,
+            Whom::Client(client) => self.client_of(peer.id) == Some(client),
+            Whom::Range(range) => range.contains(&remote.ip()),
+            Whom::Address(address) => remote == canonical(address),
+        }
+    }
+
+    fn view(&self, now: Now, peer: &Peer) -> PeerView {
         let stats = self.endpoint.stats(peer.id).unwrap_or_default();
         let client_id = self.client_of(peer.id);
         let target = self.target_of(peer.id);
@@ -89,11 +121,18 @@ impl Listener {
             age_s: now.mono.since(peer.since).as_secs_f64(),
             mode: mode.to_owned(),
             rtt_ms: stats.rtt.as_secs_f64() * 1e3,
+            rtt_min_ms: stats.rtt_min.as_secs_f64() * 1e3,
             jitter_ms: stats.rtt_variation.as_secs_f64() * 1e3,
             loss: f64::from(stats.loss),
+            bad_mode: stats.mode_to_bad,
+            held_back: peer.scale.is_held_back(),
+            packets_received: stats.packets_received,
+            packets_sent: stats.packets_sent,
+            packets_lost: stats.packets_lost,
             messages_received: stats.messages_received,
             messages_acked: stats.messages_acked,
             messages_resent: stats.messages_resent,
+            unacked: stats.outbox_messages,
             bytes_received: stats.message_bytes_received,
             bytes_sent: stats.message_bytes_sent,
             datagram_bytes: stats.datagram_bytes,
@@ -105,13 +144,8 @@ impl Listener {
 
     /// Ends these sessions; says how many.
     pub fn end(&mut self, now: Now, whom: Whom, reason: CloseReason) -> usize {
-        let meant = |id: PeerId| match (whom, self.peers.get(id)) {
-            (Whom::Session(session), Some(peer)) => peer.session == session,
-            (Whom::Client(client), Some(_)) => self.client_of(id) == Some(client),
-            (Whom::Range(range), Some(peer)) => range.contains(&peer.remote.ip().to_canonical()),
-            (_, None) => false,
-        };
-        let ids: Vec<_> = self.ids().into_iter().filter(|&id| meant(id)).collect();
+        let meant = self.peers.iter().filter(|peer| self.is_meant(whom, peer));
+        let ids: Vec<PeerId> = meant.map(|peer| peer.id).collect();
         for &id in &ids {
             self.endpoint.close(now, id, reason);
             self.touch(id);
@@ -126,7 +160,7 @@ impl Listener {
             match whom {
                 Whom::Range(range) => admission.ban(now.mono, range, until)?,
                 Whom::Client(client) => admission.ban_client(now.mono, client, until)?,
-                Whom::Session(_) => {}
+                Whom::Session(_) | Whom::Address(_) => {}
             }
         }
         Ok(self.end(now, whom, CloseReason::Banned))
@@ -137,7 +171,7 @@ impl Listener {
         match (&mut self.admission, whom) {
             (Some(admission), Whom::Range(range)) => admission.unban(range),
             (Some(admission), Whom::Client(client)) => admission.unban_client(client),
-            (Some(_), Whom::Session(_)) | (None, _) => false,
+            (Some(_), Whom::Session(_) | Whom::Address(_)) | (None, _) => false,
         }
     }
 
@@ -171,6 +205,7 @@ impl Listener {
         self.destination = Some(policy.destination);
         self.rules = Arc::new(policy.rules);
         self.limits = Some(policy.limits);
+        self.endpoint.set_peers_max(policy.peers_max);
         if let Some(admission) = &mut self.admission {
             admission.set_params(&policy.admission);
         }
@@ -192,4 +227,9 @@ impl Listener {
     fn client_of(&self, id: PeerId) -> Option<u64> {
         self.endpoint.identity(id).and_then(|whom| whom.client_id)
     }
+}
+
+/// An IPv4 address is one, also where a socket of both families has it in IPv6's clothes.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
 }

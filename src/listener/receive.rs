@@ -104,6 +104,9 @@ impl Listener {
                 known = self.endpoint.find(route.from);
                 if let Err(reject) = self.judge(turn.now, route.from, known, datagram) {
                     self.counters.on_reject(reject);
+                    if known.is_none() {
+                        self.tell_refused(turn.now.mono, route.from, reject);
+                    }
                     continue;
                 }
                 match known {
@@ -237,6 +240,7 @@ impl Listener {
                 self.counters.on_reject(reject);
                 self.note_refused(reject);
                 self.explain(reject, route.from);
+                self.tell_refused(now.mono, route.from, reject);
             }
             Handled::Replied => {}
         }

@@ -182,8 +182,8 @@ impl Listener {
         let outcome = act(&mut peer.stream, &mut side);
         let left = side.messages_left;
         let moved = peer.stream.take_moved();
-        if let Some(target) = peer.attempt.target {
-            let target = &mut self.counters.targets[target];
+        if let Some(target) = peer.attempt.target() {
+            let target = self.counters.target(target);
             target.bytes_sent += moved.sent;
             target.bytes_received += moved.received;
         }
@@ -261,9 +261,9 @@ impl Listener {
             if let Some(error) = peer.stream.misread() {
                 peer.log_unreadable_backend(&self.name, target, error);
             }
-            if let Some(target) = peer.attempt.target {
+            if let Some(target) = peer.attempt.target() {
                 let by = peer.stream.ended_by();
-                self.counters.targets[target].closes[by as usize] += 1;
+                self.counters.target(target).closes[by as usize] += 1;
             }
             if let Some(socket) = &mut peer.socket
                 && let Err(error) = socket.deregister(turn.registry)

@@ -9,9 +9,8 @@ use super::series::{
     each_target_by, each_worker, flag,
 };
 use crate::board::{LOG_LEVELS, State};
-use crate::counters::{
-    ClosedBy, ConnectFailure, Direction, DropReason, Histogram, SendErrorKind, buckets,
-};
+use crate::counters::{ClosedBy, ConnectFailure, Direction, DropReason, Histogram, buckets};
+use crate::udp::UdpError;
 
 /// The whole catalogue.
 pub const FAMILIES: &[Family] = &[
@@ -61,10 +60,17 @@ pub const FAMILIES: &[Family] = &[
         },
     },
     Family {
+        name: "tidegate_config_needs_restart",
+        kind: Gauge,
+        labels: &[],
+        help: "Values that the last reload read and that only a restart puts into force.",
+        read: |source, out| out.add(&[], source.snapshot.process.needs_restart.len() as f64),
+    },
+    Family {
         name: "tidegate_drain_deadline_timestamp_seconds",
         kind: Gauge,
         labels: &[],
-        help: "When the drain under way ends whatever is left, in seconds since 1970; 0 when not draining.",
+        help: "When the drain under way ends whatever is left, in seconds since 1970; 0 when it ends nothing, or nothing is left.",
         read: |source, out| {
             let deadline = source.snapshot.process.drain_deadline_unix;
             out.add(&[], deadline.unwrap_or(0) as f64);
@@ -156,7 +162,7 @@ pub const FAMILIES: &[Family] = &[
         labels: &["listener", "kind"],
         help: "Datagrams the kernel did not take.",
         read: |source, out| {
-            let kinds = SendErrorKind::ALL.map(SendErrorKind::label);
+            let kinds = UdpError::ALL.map(UdpError::label);
             each_listener_by(source, out, &kinds, |c| c.send_errors);
         },
     },
@@ -241,6 +247,13 @@ pub const FAMILIES: &[Family] = &[
                 out.add(&[&listener.about.name], listener.about.peers_max as f64);
             }
         },
+    },
+    Family {
+        name: "tidegate_process_peers_limit",
+        kind: Gauge,
+        labels: &[],
+        help: "Sessions at most over all listeners: the smaller of their limits together and runtime.max_peers.",
+        read: |source, out| out.add(&[], source.snapshot.peers_limit() as f64),
     },
     Family {
         name: "tidegate_peer_sessions_total",
@@ -509,8 +522,27 @@ pub const FAMILIES: &[Family] = &[
         name: "tidegate_backend_up",
         kind: Gauge,
         labels: TARGET,
-        help: "1 while the target takes connections.",
-        read: |source, out| each_target(source, out, |t| u64::from(t.state.up)),
+        help: "1 while the target takes connections, by the health checks; without them, 0 after five connects in a row that failed.",
+        read: |source, out| {
+            // Nobody asks any more whether one is there that a reload removed.
+            for backend in &source.snapshot.backends {
+                for target in backend.in_use() {
+                    out.add(&[&backend.name, &target.name], flag(target.state.up));
+                }
+            }
+        },
+    },
+    Family {
+        name: "tidegate_backend_addresses",
+        kind: Gauge,
+        labels: &["backend", "target", "state"],
+        help: "Addresses that the target stands for, by whether they take connections: a name may have several, and one of them makes it up.",
+        read: |source, out| {
+            each_target_by(source, out, &["up", "down"], |t| {
+                let (all, up) = (t.state.addresses, t.state.addresses_up);
+                [up as u64, (all - up) as u64]
+            });
+        },
     },
     Family {
         name: "tidegate_backend_draining",
@@ -550,11 +582,7 @@ pub const FAMILIES: &[Family] = &[
         help: "How long successful connects took.",
         read: |source, out| {
             for backend in &source.snapshot.backends {
-                let mut sum = Histogram::new(buckets::CONNECT);
-                for target in &backend.targets {
-                    sum.merge(&target.counters.connect_duration);
-                }
-                out.add_histogram(&[&backend.name], &sum);
+                out.add_histogram(&[&backend.name], &backend.connect_duration);
             }
         },
     },

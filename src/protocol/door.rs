@@ -103,9 +103,9 @@ impl Door {
     /// An endpoint for one socket of one worker.
     pub fn endpoint(&mut self, listener: &config::Listener) -> anyhow::Result<endpoint::Endpoint> {
         let shard = self.shards;
-        if shard >= SHARDS_MAX {
+        if shard >= SOCKETS_MAX {
             anyhow::bail!(
-                "it has had {SHARDS_MAX} sockets since it was started: more need a restart"
+                "it has had {SOCKETS_MAX} sockets since it was started: more need a restart"
             );
         }
         self.shards += 1;
@@ -171,10 +171,14 @@ impl Door {
         match (&mut self.shared, &listener.protocol) {
             (
                 Shared::Yojimbo {
-                    params, handshake, ..
+                    params,
+                    handshake,
+                    roster,
+                    ..
                 },
                 Protocol::Yojimbo(own),
             ) => {
+                roster.set_slots(slots(listener));
                 *params = Arc::new(listener_params(listener, own, queues));
                 *handshake = handshake_params(listener, &own.netcode, bound);
                 // A socket that is closed lets nobody in.
@@ -196,6 +200,7 @@ impl Door {
             }
             _ => anyhow::bail!("a listener's protocol does not change"),
         }
+        self.peers_max = listener.max_peers;
         self.recorded = listener.recorded.clone();
         for keeper in &self.keepers {
             keeper.send(News::Rules(self.recorded.clone())).ok();
@@ -231,4 +236,4 @@ fn open_roster(
 
 /// Each endpoint draws netcode's sequence numbers from a range of its own, of which there are so
 /// many ([`global_sequence_start`]); two that shared one would use a nonce twice.
-const SHARDS_MAX: u16 = 512;
+pub const SOCKETS_MAX: u16 = 512;

@@ -20,7 +20,7 @@ use crate::config::{self, Protocol};
 use crate::framing::{FrameCodec, Framing};
 
 pub use dialer::{Closed, Dialer};
-pub use door::Door;
+pub use door::{Door, SOCKETS_MAX};
 
 use params::{Queues, gaffer_params, listener_params, rudp_params};
 

@@ -29,7 +29,7 @@ use crate::logging::Logging;
 use crate::running_listener::{BoundAddress, Common, RunningListener, Shares, Sockets, bind};
 use crate::workers::Workers;
 pub use plan::Values;
-use plan::{Change, LEVEL, Plan, Running};
+use plan::{Change, LEVEL, Plan, Running, SEATS};
 
 /// Where the configuration comes from, each time it is asked.
 pub type Source = Box<dyn Fn() -> anyhow::Result<Loaded> + Send>;
@@ -39,6 +39,8 @@ pub struct Reloader {
     pub source: Source,
     pub values: Values,
     pub common: Common,
+    /// As the process began: a restart changes it.
+    pub drain: Drain,
     pub listeners: Vec<RunningListener>,
     pub backends: Arc<Backends>,
     pub workers: Workers,
@@ -56,6 +58,34 @@ pub struct Outcome {
     pub applied: Vec<String>,
     /// Paths whose new values wait for a restart.
     pub needs_restart: Vec<String>,
+    /// A worker has not said in time that it has all this: it does when it turns again.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unconfirmed: bool,
+}
+
+/// Why nothing can be reloaded here, or now. Nobody made a mistake, so it is answered and not counted.
+#[derive(Debug)]
+pub struct NoReload(pub &'static str);
+
+impl fmt::Display for NoReload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl std::error::Error for NoReload {}
+
+impl Outcome {
+    /// The file and the process differ, and nothing else would say so tomorrow.
+    pub fn warn_of_what_waits(&self) {
+        if !self.needs_restart.is_empty() {
+            tracing::warn!(
+                event = "needs_restart",
+                values = self.needs_restart.join(" "),
+                help = "the old values are in force until a restart",
+            );
+        }
+    }
 }
 
 impl fmt::Display for Outcome {
@@ -95,10 +125,10 @@ struct Moving {
 }
 
 impl Reloader {
-    /// Reads again; on an error nothing has changed.
+    /// Reads again; on an error nothing has changed, unless it is a bug.
     pub async fn reload(&mut self) -> anyhow::Result<Outcome> {
         if self.common.board.is_stopping() {
-            bail!("the process is stopping");
+            return Err(NoReload("the process is stopping").into());
         }
         let loaded = (self.source)()?;
         let new = values(&loaded);
@@ -107,25 +137,34 @@ impl Reloader {
         self.check_names(&plan)?;
         let (held, bans) = survey(&self.workers).await?;
         plan.check_room(&self.common.runtime, &held)?;
+        self.check_targets(&plan)?;
         let mut pools = BTreeMap::new();
         let openings = self.open(std::mem::take(&mut plan.added), &mut pools)?;
         let moves = self.bind_moves(std::mem::take(&mut plan.changed))?;
 
-        // Nothing can fail from here on.
+        // From here on nothing fails for what is in the file: of what can still return an error, the level was
+        // read with the file, and a listener whose protocol differs is not among the moves.
         let mut outcome = Outcome::default();
         self.begin(openings, pools, &bans, &mut outcome).await;
-        self.change(moves, &bans, &loaded.config.drain)?;
-        self.end(&plan.removed, &loaded.config.drain, &mut outcome);
+        self.change(moves, &bans)?;
+        self.end(&plan.removed, &mut outcome);
+        if plan.applied.contains(SEATS) {
+            let peers_max = loaded.config.runtime.max_peers;
+            self.common.capacity.set_peers_max(peers_max);
+        }
         if plan.applied.contains(LEVEL) {
             let level = &loaded.config.log.level;
             let set = self.logging.set_level(level).map_err(anyhow::Error::msg);
             set.context(LEVEL)?;
         }
         self.remember(new, &plan, &outcome);
-        // Whoever asked may count on it that the workers have it.
-        self.workers.ask(|_, _| ()).await.context("in force, but")?;
+        // Whoever asked may count on it that the workers have it. One that is late has it in its queue.
+        outcome.unconfirmed = self.workers.ask(|_, _| ()).await.is_err();
         outcome.applied = plan.applied.into_iter().collect();
         outcome.needs_restart = plan.waiting;
+        let waiting = outcome.needs_restart.clone();
+        let board = &self.common.board;
+        board.update_process(|process| process.needs_restart = waiting);
         Ok(outcome)
     }
 
@@ -147,6 +186,17 @@ impl Reloader {
             ),
             None => Ok(()),
         }
+    }
+
+    /// Counters of targets are kept, and there is an end to how many.
+    fn check_targets(&self, plan: &Plan) -> anyhow::Result<()> {
+        for change in &plan.changed {
+            let backend = &change.listener.backend;
+            if let Some(pool) = self.backends.pool(&backend.name) {
+                pool.check_room(&backend.targets)?;
+            }
+        }
+        Ok(())
     }
 
     /// Listeners that come, and the pools of backends that come with them.
@@ -221,7 +271,7 @@ impl Reloader {
         }
     }
 
-    fn change(&mut self, moves: Vec<Moving>, bans: &Bans, drain: &Drain) -> anyhow::Result<()> {
+    fn change(&mut self, moves: Vec<Moving>, bans: &Bans) -> anyhow::Result<()> {
         for mut moving in moves {
             let Change {
                 listener, removed, ..
@@ -238,8 +288,9 @@ impl Reloader {
                 &mut moving.shares,
             );
             let policy = running.update(&self.common, &listener)?;
+            self.backends.update(&listener.backend);
             self.serve(moving.shares, bans);
-            let grace = drain.grace;
+            let grace = self.drain.grace;
             self.workers.each(move |now, listener| {
                 let mine = listener.name() == name;
                 let held = listener.held().filter(|_| mine);
@@ -253,9 +304,9 @@ impl Reloader {
         Ok(())
     }
 
-    fn end(&mut self, removed: &[String], drain: &Drain, outcome: &mut Outcome) {
+    fn end(&mut self, removed: &[String], outcome: &mut Outcome) {
         for name in removed {
-            let (grace, named) = (drain.grace, name.clone());
+            let (grace, named) = (self.drain.grace, name.clone());
             self.workers.each(move |now, listener| {
                 if listener.name() == named {
                     listener.retire(now, grace);

@@ -71,8 +71,12 @@ impl Plan {
             plan.applied.extend(mine.into_iter().cloned());
             plan.changed.push(Change::new(listener, &running.addresses));
         }
-        plan.applied
-            .extend(differ.iter().filter(|path| *path == LEVEL).cloned());
+        plan.applied.extend(
+            differ
+                .iter()
+                .filter(|path| *path == LEVEL || *path == SEATS)
+                .cloned(),
+        );
         let waits = |path: &String| !plan.applied.contains(path);
         plan.waiting = differ.into_iter().filter(waits).collect();
         plan
@@ -146,22 +150,16 @@ fn overlap(address: SocketAddr, takes_v4: bool, held: &Held) -> bool {
     address.port() != 0 && address.port() == held.address.port() && families && ips
 }
 
-/// Whether a listener's or backend's value can change while it serves: not where its seats and
+/// Whether a listener's or backend's value can change while it serves: not where its sockets and
 /// counters are laid out by it.
 fn can_change(path: &str) -> bool {
     let key = path.splitn(3, '.').nth(2).unwrap_or_default();
-    let fixed = if path.starts_with("listener.") {
-        &["protocol", "backend", "max_peers", "follow_address_change"][..]
-    } else {
-        &["targets", "balance", "dns_refresh", "health"][..]
-    };
-    !fixed.iter().any(|fixed| {
-        key.strip_prefix(fixed)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-    })
+    let fixed = ["protocol", "backend", "follow_address_change"];
+    !(path.starts_with("listener.") && fixed.contains(&key))
 }
 
 pub(super) const LEVEL: &str = "log.level";
+pub(super) const SEATS: &str = "runtime.max_peers";
 
 #[cfg(test)]
 mod tests {
@@ -171,18 +169,20 @@ mod tests {
     fn what_lays_out_a_listener_stays() {
         for path in [
             "listener.game.protocol",
-            "listener.game.max_peers",
-            "backend.game.targets",
-            "backend.game.health.interval",
+            "listener.game.backend",
+            "listener.game.follow_address_change",
         ] {
             assert!(!can_change(path), "{path}");
         }
         for path in [
             "listener.game.bind",
+            "listener.game.max_peers",
             "listener.game.limits.peer_packets.rate",
             "listener.game.netcode.keys",
             "listener.game.netcode.protocol_id",
             "backend.game.connect_timeout",
+            "backend.game.targets",
+            "backend.game.health.interval",
         ] {
             assert!(can_change(path), "{path}");
         }

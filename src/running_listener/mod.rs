@@ -137,6 +137,8 @@ impl RunningListener {
     /// Peers are let in by these rules from now on; what workers need to know of them.
     pub fn update(&mut self, common: &Common, listener: &Listener) -> anyhow::Result<Policy> {
         self.door.update(listener, &self.bound())?;
+        let peers_max = listener.max_peers as u64;
+        common.board.set_peers_max(&self.name, peers_max);
         Ok(self.policy(common, listener))
     }
 

@@ -24,6 +24,7 @@ pub(super) fn policy(
         destination: destination(listener, pool),
         rules: rules(listener),
         limits: peer_limits(listener),
+        peers_max: listener.max_peers,
         admission: admission_params(listener, bound, shards),
     }
 }

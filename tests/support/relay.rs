@@ -61,10 +61,7 @@ impl Relay {
     pub fn start(targets: &[Target], setup: Setup) -> Self {
         let mut clock = Clock::start();
         let board = Arc::new(Board::new(clock.now(), setup.capacity.clone()));
-        board.add_backend(tidegate::board::BackendInfo {
-            name: "test".into(),
-            targets: vec![String::new(); targets.len()],
-        });
+        board.add_backend("test", Pool::new(Balance::First, targets).into());
         let socket = UdpSocket::bind(
             setup.bind,
             Options {
@@ -87,7 +84,7 @@ impl Relay {
             )
             .remove(0);
         let parts = toy_parts(socket, targets, &setup, Some(reporter));
-        let worker = Handle::spawn("test".into(), clock.clone(), vec![parts], ()).unwrap();
+        let worker = Handle::spawn(0, clock.clone(), vec![parts], ()).unwrap();
         Self {
             address,
             board,

@@ -111,7 +111,7 @@ impl Default for Limits {
                 rate: 50_000,
                 burst: 50_000,
             },
-            // Half a mebibyte, whatever addresses are forged.
+            // 640 KiB a table, whatever addresses are forged.
             table_size: 65_536,
             strikes: Strikes::default(),
             // Empty is everybody with yojimbo, which knows its peers by their tokens; gaffer and

@@ -14,6 +14,7 @@ use super::mistake::Mistake;
 use super::origins::Origins;
 use super::secret::KeyFiles;
 use super::{Admin, Config, Drain, Log, LogFormat, Runtime};
+use crate::protocol::SOCKETS_MAX;
 
 mod backend;
 mod listener;
@@ -67,6 +68,7 @@ pub(super) fn resolve(
         tunnels,
     };
     check.duplicates(&config);
+    check.sockets(&config);
     if config.listeners.is_empty() && config.tunnels.is_empty() && check.mistakes.is_empty() {
         check.mistake(
             "listener",
@@ -209,6 +211,28 @@ impl Checker<'_> {
                 &typed.ready_delay,
                 Duration::ZERO..=DAY,
             ),
+        }
+    }
+
+    /// Each socket draws netcode's sequence numbers from a range of its own.
+    fn sockets(&mut self, config: &Config) {
+        let workers = config.runtime.workers;
+        for listener in &config.listeners {
+            let (name, addresses) = (&listener.name, listener.bind.len());
+            let sockets = workers * addresses;
+            if sockets > usize::from(SOCKETS_MAX) {
+                self.mistake(
+                    &format!("listener.{name}.bind"),
+                    format!(
+                        "listener.{name}.bind: {addresses} addresses for each of {workers} workers are {sockets} \
+                         sockets; a listener has at most {SOCKETS_MAX}"
+                    ),
+                    format!(
+                        "set runtime.workers to {} at most, or bind fewer addresses",
+                        (usize::from(SOCKETS_MAX) / addresses).max(1)
+                    ),
+                );
+            }
         }
     }
 

@@ -1,0 +1,123 @@
+//! One address of a target: what checks and connects found there, and whether it is left alone.
+
+use std::time::Duration;
+
+use tidegate_proto::Timestamp;
+
+use super::Address;
+use crate::config::Health;
+
+/// A server in the balance. A name may stand for several.
+#[derive(Debug)]
+pub(super) struct Place {
+    /// Told apart from whatever had the same address before.
+    pub(super) number: u32,
+    /// None while its name was never found.
+    pub(super) address: Option<Address>,
+    /// Streams open or being opened.
+    pub(super) streams: u32,
+    /// The name no longer stands for it: it stays for its streams alone.
+    pub(super) gone: bool,
+    /// What the checks say.
+    up: bool,
+    /// A check has found it once.
+    reached: bool,
+    /// Checks in a row that said otherwise.
+    run: u32,
+    /// Connects that failed since the last that did not.
+    failures: u32,
+    /// With the breaker open: nobody tries before this.
+    rests_until: Timestamp,
+}
+
+impl Place {
+    /// Nobody was there yet.
+    pub(super) fn new(number: u32, address: Option<Address>, up: bool) -> Self {
+        Self {
+            number,
+            address,
+            streams: 0,
+            gone: false,
+            up,
+            reached: false,
+            run: 0,
+            failures: 0,
+            rests_until: Timestamp::ZERO,
+        }
+    }
+
+    /// Whether somebody should be sent there.
+    pub(super) fn is_usable(&self, now: Timestamp) -> bool {
+        self.up && self.address.is_some() && self.may_be_tried(now)
+    }
+
+    /// Whether somebody may be sent there where all others are no better.
+    pub(super) fn may_be_tried(&self, now: Timestamp) -> bool {
+        !self.gone && self.rests_until <= now
+    }
+
+    /// Whether it takes connections, as far as is known: from the checks or, without them, from those
+    /// who came.
+    pub(super) fn is_well(&self, checked: bool) -> bool {
+        self.up && (checked || self.failures < BREAKER_FAILURES)
+    }
+
+    /// Somebody is on the way. With the breaker open, or down by the checks, this connect is the probe;
+    /// the next one waits for its turn.
+    pub(super) fn on_tried(&mut self, now: Timestamp) {
+        self.streams += 1;
+        if self.is_doubtful() {
+            self.rests_until = now + BREAKER_REST;
+        }
+    }
+
+    /// A connect succeeded.
+    pub(super) fn on_connected(&mut self) {
+        self.failures = 0;
+        self.rests_until = Timestamp::ZERO;
+    }
+
+    /// A connect failed: its stream is gone.
+    pub(super) fn on_failed(&mut self, now: Timestamp) {
+        self.on_closed();
+        self.failures = self.failures.saturating_add(1);
+        if self.is_doubtful() {
+            self.rests_until = now + BREAKER_REST;
+        }
+    }
+
+    /// A stream is gone.
+    pub(super) fn on_closed(&mut self) {
+        self.streams = self.streams.saturating_sub(1);
+    }
+
+    /// It is down after some failures in a row, and up again after some successes. Until it has been
+    /// reached once, a single answer decides: nobody is ready in front of a server that never was
+    /// there, and nobody waits for one that has just started.
+    pub(super) fn on_checked(&mut self, well: bool, health: &Health) {
+        self.run = if well == self.up { 0 } else { self.run + 1 };
+        let needed = match (self.reached, self.up) {
+            (false, _) => 1,
+            (true, true) => health.down_after,
+            (true, false) => health.up_after,
+        };
+        self.reached |= well;
+        if self.run >= needed {
+            (self.up, self.run) = (well, 0);
+        }
+    }
+
+    /// Nobody checks any more: what the last checks found says nothing.
+    pub(super) fn forget_checks(&mut self) {
+        (self.up, self.reached, self.run) = (true, false, 0);
+    }
+
+    fn is_doubtful(&self) -> bool {
+        self.failures >= BREAKER_FAILURES || !self.up
+    }
+}
+
+/// Failures in a row that open the breaker.
+pub(super) const BREAKER_FAILURES: u32 = 5;
+/// With the breaker open, a connect is tried this often.
+const BREAKER_REST: Duration = Duration::from_secs(1);

@@ -1,0 +1,274 @@
+use std::time::Duration;
+
+use super::super::place::BREAKER_FAILURES;
+use super::*;
+
+const HEALTH: Health = Health {
+    interval: Duration::from_secs(5),
+    timeout: Duration::from_secs(1),
+    up_after: 2,
+    down_after: 3,
+};
+
+impl Pool {
+    /// `tcp://127.0.0.1:7000` and `unix:/run/game.sock`, checked.
+    pub(crate) fn with_two_targets() -> Self {
+        let tcp = Target::Tcp {
+            host: "127.0.0.1".into(),
+            port: 7000,
+        };
+        let unix = Target::Unix("/run/game.sock".into());
+        let pool = Self::new(Balance::First, &[tcp, unix]);
+        pool.set_checked(true);
+        pool
+    }
+
+    pub(crate) fn set_checked(&self, checked: bool) {
+        self.lock().set_checked(checked);
+    }
+
+    /// Its first check fails.
+    pub(crate) fn take_down(&self, target: usize) {
+        check(self, target, |_| false);
+    }
+
+    /// As many as open the breaker.
+    pub(crate) fn fail_connects(&self, target: usize) {
+        for (pick, _) in self.addresses(target) {
+            for _ in 0..BREAKER_FAILURES {
+                self.on_failed(at(0), pick);
+            }
+        }
+    }
+}
+
+fn at(millis: u64) -> Timestamp {
+    Timestamp::from_millis(millis)
+}
+
+fn pool(balance: Balance, count: u16) -> Pool {
+    let targets: Vec<_> = (0..count)
+        .map(|index| Target::Tcp {
+            host: "127.0.0.1".into(),
+            port: 7000 + index,
+        })
+        .collect();
+    Pool::new(balance, &targets)
+}
+
+/// One target, whose name stands for these.
+fn named(balance: Balance, addresses: &[&str]) -> Pool {
+    let target = Target::Tcp {
+        host: "game.test".into(),
+        port: 7000,
+    };
+    let pool = Pool::new(balance, &[target]);
+    set(&pool, addresses);
+    pool
+}
+
+fn set(pool: &Pool, addresses: &[&str]) {
+    let addresses: Vec<_> = addresses.iter().map(|it| it.parse().unwrap()).collect();
+    pool.set_addresses(0, &addresses);
+}
+
+fn picks(pool: &Pool, count: usize) -> Vec<usize> {
+    let picks = (0..count).map(|_| pool.pick(at(0), None, None).unwrap().0.target);
+    picks.collect()
+}
+
+fn address(pool: &Pool, tried: Option<Pick>) -> (Pick, String) {
+    let (pick, address) = pool.pick(at(0), None, tried).unwrap();
+    (pick, address.unwrap().to_string())
+}
+
+fn addresses(pool: &Pool, count: usize) -> Vec<String> {
+    (0..count).map(|_| address(pool, None).1).collect()
+}
+
+/// The answer of one check of each of its addresses.
+fn check(pool: &Pool, target: usize, well: impl Fn(&str) -> bool) {
+    for (pick, address) in pool.addresses(target) {
+        pool.on_checked(pick, well(&address.unwrap().to_string()), &HEALTH);
+    }
+}
+
+#[test]
+fn balances_differ() {
+    assert_eq!(picks(&pool(Balance::First, 3), 4), [0, 0, 0, 0]);
+    assert_eq!(picks(&pool(Balance::RoundRobin, 3), 4), [0, 1, 2, 0]);
+    let least = pool(Balance::LeastPeers, 3);
+    let second = (0..3).map(|_| least.pick(at(0), None, None).unwrap().0);
+    let second = second.collect::<Vec<_>>()[1];
+    assert_eq!(second.target, 1);
+    least.on_closed(second);
+    assert_eq!(picks(&least, 1), [1]);
+}
+
+#[test]
+fn one_client_id_keeps_its_target() {
+    let pool = pool(Balance::HashClientId, 4);
+    let targets = || -> Vec<usize> {
+        let target = |id| pool.pick(at(0), Some(id), None).unwrap().0.target;
+        (0..64).map(target).collect()
+    };
+    let first = targets();
+    assert_eq!(first, targets());
+    for wanted in 0..4 {
+        assert!(first.contains(&wanted), "target {wanted} gets nobody");
+    }
+    check(&pool, 2, |_| false);
+    let moved = first.iter().zip(targets()).filter(|(a, b)| **a != *b);
+    let moved: Vec<usize> = moved.map(|(from, _)| *from).collect();
+    assert!(
+        moved.iter().all(|from| *from == 2),
+        "others moved: {moved:?}"
+    );
+}
+
+#[test]
+fn a_failed_connect_tries_elsewhere_first() {
+    let pool = pool(Balance::First, 2);
+    let (first, _) = pool.pick(at(0), None, None).unwrap();
+    let again = || pool.pick(at(0), None, Some(first)).unwrap().0.target;
+    assert_eq!(again(), 1);
+    check(&pool, 1, |_| false);
+    assert_eq!(again(), 0);
+}
+
+/// Health checks take seconds to find that a server is back; a player's attempt finds it at once.
+#[test]
+fn a_target_that_is_down_is_tried_once_a_rest_and_open_when_it_answers() {
+    let pool = pool(Balance::First, 2);
+    let target = |millis| Some(pool.pick(at(millis), None, None)?.0.target);
+    check(&pool, 0, |_| false);
+    assert_eq!(target(0), Some(1), "it is up");
+    check(&pool, 1, |_| false);
+    for (millis, expected) in [(0, Some(0)), (0, Some(1)), (999, None)] {
+        assert_eq!(target(millis), expected, "after {millis} ms");
+    }
+    let (first, _) = pool.pick(at(1_000), None, None).unwrap();
+    assert_eq!(first.target, 0);
+    pool.on_failed(at(1_000), first);
+    let (second, _) = pool.pick(at(1_001), None, None).unwrap();
+    assert_eq!(second.target, 1);
+    assert_eq!(target(1_002), None);
+    pool.on_connected(second);
+    for _ in 0..3 {
+        assert_eq!(target(1_003), Some(1));
+        pool.on_connected(second);
+    }
+    assert!(pool.set_draining("tcp://127.0.0.1:7000", true));
+    assert!(pool.set_draining("tcp://127.0.0.1:7001", true));
+    assert!(!pool.set_draining("tcp://127.0.0.1:7002", true));
+    assert_eq!(target(9_000), None, "the operator's word counts");
+}
+
+#[test]
+fn a_dead_target_gets_a_trickle() {
+    let pool = pool(Balance::First, 1);
+    for _ in 0..BREAKER_FAILURES {
+        let (pick, _) = pool.pick(at(0), None, None).unwrap();
+        pool.on_failed(at(0), pick);
+    }
+    let mut tries = 0;
+    for millis in 0..10_000 {
+        if let Some((pick, _)) = pool.pick(at(millis), None, None) {
+            pool.on_failed(at(millis), pick);
+            tries += 1;
+        }
+    }
+    assert_eq!(tries, 9);
+    let (pick, _) = pool.pick(at(11_000), None, None).unwrap();
+    pool.on_connected(pick);
+    assert!(pool.pick(at(11_000), None, None).is_some());
+}
+
+/// Each is a server of its own.
+#[test]
+fn sessions_spread_over_the_addresses_of_a_name() {
+    let both = ["10.0.0.1:7000", "10.0.0.2:7000"];
+    let turns = [both[0], both[1], both[0]];
+    assert_eq!(addresses(&named(Balance::RoundRobin, &both), 3), turns);
+    let least = named(Balance::LeastPeers, &both);
+    assert_eq!(addresses(&least, 3), turns);
+    // A name server turns them, and which one is first means nothing.
+    set(&least, &[both[1], both[0]]);
+    assert_eq!(addresses(&least, 1), [both[1]]);
+    assert_eq!(least.choices(), 2);
+    let spare = named(Balance::First, &both);
+    let (first, _) = address(&spare, None);
+    assert_eq!(address(&spare, Some(first)).1, both[1]);
+}
+
+#[test]
+fn a_dead_address_costs_its_part_alone() {
+    let pool = named(Balance::RoundRobin, &["10.0.0.1:7000", "10.0.0.2:7000"]);
+    pool.set_checked(true);
+    check(&pool, 0, |address| address == "10.0.0.2:7000");
+    assert_eq!(addresses(&pool, 2), ["10.0.0.2:7000", "10.0.0.2:7000"]);
+    let state = pool.states()[0];
+    assert_eq!(
+        (state.up, state.addresses, state.addresses_up),
+        (true, 2, 1)
+    );
+    for _ in 0..3 {
+        check(&pool, 0, |_| false);
+    }
+    assert!(!pool.states()[0].up);
+    // What is new has to be found first, since nothing speaks for the name.
+    set(&pool, &["10.0.0.3:7000"]);
+    assert!(!pool.states()[0].up);
+    check(&pool, 0, |_| true);
+    assert!(pool.states()[0].up);
+    assert_eq!(addresses(&pool, 1), ["10.0.0.3:7000"]);
+}
+
+/// Both families of a name lead to one server, most of the time.
+#[test]
+fn the_other_family_is_a_spare() {
+    let pool = named(Balance::RoundRobin, &["[::1]:7000", "127.0.0.1:7000"]);
+    assert_eq!(addresses(&pool, 2), ["[::1]:7000", "[::1]:7000"]);
+    let (pick, _) = address(&pool, None);
+    assert_eq!(address(&pool, Some(pick)).1, "127.0.0.1:7000");
+    check(&pool, 0, |address| address == "127.0.0.1:7000");
+    assert_eq!(addresses(&pool, 1), ["127.0.0.1:7000"]);
+    assert!(pool.states()[0].up);
+}
+
+#[test]
+fn streams_of_an_address_that_left_are_counted_until_they_end() {
+    let pool = named(Balance::LeastPeers, &["10.0.0.1:7000", "10.0.0.2:7000"]);
+    let (left, _) = address(&pool, None);
+    set(&pool, &["10.0.0.2:7000"]);
+    assert_eq!(addresses(&pool, 1), ["10.0.0.2:7000"]);
+    assert_eq!(pool.states()[0].addresses, 1);
+    // It is back, with that one stream.
+    set(&pool, &["10.0.0.1:7000", "10.0.0.2:7000"]);
+    assert_eq!(addresses(&pool, 2), ["10.0.0.1:7000", "10.0.0.2:7000"]);
+    set(&pool, &["10.0.0.2:7000"]);
+    pool.on_closed(left);
+    assert_eq!(pool.lock().targets[0].places.len(), 2);
+    pool.on_closed(left);
+    assert_eq!(pool.lock().targets[0].places.len(), 1);
+    pool.on_closed(left);
+}
+
+#[test]
+fn whoever_has_failed_is_told_of_once_and_so_is_the_target() {
+    let pool = named(Balance::First, &["10.0.0.1:7000", "10.0.0.2:7000"]);
+    let fail = |pick| {
+        let turned = (0..6).filter_map(|_| pool.on_failed(at(0), pick));
+        turned.collect::<Vec<_>>()
+    };
+    let (one, _) = address(&pool, None);
+    let (other, _) = address(&pool, Some(one));
+    let turned = fail(one);
+    assert_eq!(turned.len(), 1);
+    assert_eq!((turned[0].up, turned[0].whole), (false, false));
+    let turned = fail(other);
+    assert_eq!((turned[0].up, turned[0].whole), (false, true));
+    let turned = pool.on_connected(one).unwrap();
+    assert_eq!((turned.up, turned.whole), (true, true));
+    assert_eq!(turned.address.unwrap().to_string(), "10.0.0.1:7000");
+}
