@@ -20,6 +20,7 @@ SERVER, DASHBOARD, ACT = sys.argv[1:]
 # they compare with a limit is asked without the limit.
 SILENT_WHEN_WELL = {
     "TidegateAbsent": "there are targets, so nothing is absent",
+    "TidegateNobodyGetsIn": "it compares with the hour before, and this scene takes a minute",
     "Alerts": "no alert fires",
 }
 

@@ -142,8 +142,6 @@ const ASIDE: &[&str] = &[
     "tidegate_build_info",
     "tidegate_config_last_reload_timestamp_seconds",
     "tidegate_handshakes_pending",
-    "tidegate_log_lines_dropped_total",
-    "tidegate_token_history_failures_total",
     "process_threads",
 ];
 

@@ -446,6 +446,16 @@ pub(crate) const ROWS: &[Row] = &[
                 ],
             },
             Panel {
+                title: "Addresses",
+                about: "How many servers the name of each target stands for, by whether they take connections.",
+                unit: "none",
+                look: Lines,
+                queries: &[(
+                    "sum by (instance, target, state) (tidegate_backend_addresses{$b})",
+                    "{{instance}} {{target}} {{state}}",
+                )],
+            },
+            Panel {
                 title: "Connections",
                 about: "Open now, one per session.",
                 unit: "none",
@@ -655,7 +665,7 @@ pub(crate) const ROWS: &[Row] = &[
             },
             Panel {
                 title: "Restarts and reloads",
-                about: "In the last hour.",
+                about: "In the last hour, and new values that wait for a restart.",
                 unit: "none",
                 look: Lines,
                 queries: &[
@@ -666,6 +676,10 @@ pub(crate) const ROWS: &[Row] = &[
                     (
                         "round(sum by (instance, result) (increase(tidegate_config_reloads_total{$i}[1h])))",
                         "{{instance}} reloads {{result}}",
+                    ),
+                    (
+                        "tidegate_config_needs_restart{$i}",
+                        "{{instance}} waiting for a restart",
                     ),
                 ],
             },

@@ -223,6 +223,8 @@ fn explained_in(panel: &Panel) -> Option<Section> {
         Some(Section::Rejects)
     } else if asks_for("tidegate_peer_disconnects_total") {
         Some(Section::Closes)
+    } else if asks_for("tidegate_udp_send_errors_total") {
+        Some(Section::SendErrors)
     } else {
         None
     }

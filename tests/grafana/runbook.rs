@@ -10,16 +10,18 @@ pub(crate) enum Section {
     Alerts = 1,
     Rejects = 2,
     Closes = 3,
+    SendErrors = 4,
 }
 
 impl Section {
-    const ALL: [Self; 3] = [Self::Alerts, Self::Rejects, Self::Closes];
+    const ALL: [Self; 4] = [Self::Alerts, Self::Rejects, Self::SendErrors, Self::Closes];
 
     const fn heading(self) -> &'static str {
         match self {
             Self::Alerts => "Runbook: alerts",
             Self::Rejects => "Runbook: why a datagram was rejected",
             Self::Closes => "Runbook: why a session ended",
+            Self::SendErrors => "Runbook: why a datagram was not sent",
         }
     }
 
