@@ -6,14 +6,15 @@
 //!                         │
 //!                         ▼  a thread each
 //!   worker ─▶ listener ─▶ udp, admission, backend            a turn: datagrams, clocks, streams
-//!     │          └──────▶ framing, proxy_protocol, alarms
+//!     │          └──────▶ framing, proxy_protocol
 //!     ▼ counters
 //!   board ─▶ admin, metrics, logging                         what operators see
 //!   control ─▶ workers, reload, backends                     what operators change
+//!   socket_file                                              Unix sockets that we listen on
 //!   clock, capacity, tokens, token_history                   what all of them share
 //!   sizing, cgroup                                           what there is for it
 //!   shutdown, notify, exit, core_dumps                       how it ends
-//!   load, lag, demo, capture, replay                         instruments
+//!   load, lag, demo, capture, replay, alarms                 instruments
 //! ```
 
 pub mod admin;

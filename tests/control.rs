@@ -6,13 +6,13 @@
 mod support;
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::time::Duration;
 
 use support::scene::{Directory, Running, Scene, Traffic, ctl, is_over, program};
-use support::wait_until;
+use support::{PATIENCE, skipped, wait_until};
 
 /// A kick ends the session on both sides, each with its reason.
 #[test]
@@ -25,10 +25,24 @@ fn a_kick_is_seen_on_both_sides() {
     assert_eq!(peers[0]["listener"], "game");
     let target = format!("tcp://{}", scene.backend.local_addr().unwrap());
     assert_eq!(peers[0]["target"], target);
+    assert!(peers[0]["rtt_min_ms"].is_f64() && peers[0]["packets_lost"].is_u64());
+    assert_eq!(
+        (&peers[0]["held_back"], &peers[0]["bad_mode"]),
+        (&false.into(), &0.into())
+    );
     let session = peers[0]["session"].as_str().unwrap();
     assert_eq!(scene.server.logged("session_start")["session"], session);
     assert_eq!(scene.server.logged("session_start")["target"], target);
     assert_eq!(scene.ask(&["peer", "77"])["peers"][0]["session"], session);
+
+    let mut ctl = program();
+    let ctl = ctl.args(["ctl", "--control"]).arg(scene.control());
+    let told = ctl.args(["peer", session]).output().unwrap().stdout;
+    let told = String::from_utf8(told).unwrap();
+    assert!(
+        told.starts_with(&format!("session           {session}\n")),
+        "{told}"
+    );
 
     assert_eq!(scene.ask(&["kick", session])["ended"], 1);
     assert!(is_over(&mut player), "the player's stream ends");
@@ -42,6 +56,48 @@ fn a_kick_is_seen_on_both_sides() {
     assert!(command["uid"].is_u64(), "{command}");
     let again = scene.ask(&["kick", session]);
     assert_eq!(again["ok"], false, "nobody is left");
+}
+
+/// A console's id has sixteen digits, as a session has; and where nobody has an id, there is the address.
+#[test]
+fn a_peer_is_found_by_session_client_and_address() {
+    let mut scene = Scene::new("whom");
+    let remote = scene.server.logged("listening")["address"].clone();
+    let tunnel = format!(
+        "version = 1\n[admin]\nlisten = \"\"\ncontrol_socket = \"\"\n\
+         [tunnel.home]\nlisten = [\"tcp://127.0.0.1:0\"]\nremote = {remote}\n\
+         framing = \"raw\"\nnetcode = {{ key_file = \"key\", client_id = \"2535405290000000\" }}\n"
+    );
+    let config = scene.directory.write("console.toml", &tunnel);
+    scene.tunnel = Running::start(&["connect", "--config", config.to_str().unwrap()]);
+    let entrance = scene.tunnel.logged("listening")["address"].clone();
+    scene.entrance = entrance.as_str().unwrap().parse().unwrap();
+    for spelling in ["session", "client_id", "hexadecimal", "address", "ip"] {
+        let (mut player, _stream) = scene.join();
+        let peer = scene.ask(&["peers"])["peers"][0].clone();
+        let field = |name: &str| peer[name].as_str().unwrap().to_owned();
+        let whom = match spelling {
+            "hexadecimal" => format!("{:#x}", 2_535_405_290_000_000_u64),
+            "ip" => "127.0.0.1".to_owned(),
+            field_name => field(field_name),
+        };
+        let shown = scene.ask(&["peer", &whom]);
+        assert_eq!(shown["peers"][0]["session"], peer["session"], "{whom}");
+        assert_eq!(scene.ask(&["kick", &whom])["ended"], 1, "{whom}");
+        assert!(is_over(&mut player), "{whom}");
+        let is_gone = || {
+            let peers = scene.ask(&["peers"])["peers"].clone();
+            peers.as_array().unwrap().is_empty().then_some(())
+        };
+        wait_until("the session's end", PATIENCE, is_gone);
+        for command in ["peer", "kick"] {
+            let answer = scene.ask(&[command, &whom]);
+            let error = answer["error"].as_str().unwrap();
+            assert!(error.contains("session, client id or address"), "{error}");
+        }
+    }
+    let error = scene.ask(&["kick", "the cheater"])["error"].to_string();
+    assert!(error.contains("no client id and no address"), "{error}");
 }
 
 /// `top` shows who plays, for people and for scripts, in any order that can be asked for.
@@ -150,6 +206,72 @@ fn the_log_is_not_silenced_by_an_empty_word() {
     scene.server.logged("session_start");
 }
 
+/// A player who cannot connect hears nothing, and nobody else does; whoever asks is told, and not without end.
+#[test]
+fn who_is_refused_is_named_to_whoever_asks() {
+    let mut scene = Scene::new("refused");
+    let server = scene.server.logged("listening")["address"].clone();
+    let junk = UdpSocket::bind("127.0.0.1:0").unwrap();
+    junk.connect(server.as_str().unwrap()).unwrap();
+    let stranger = junk.local_addr().unwrap().to_string();
+    let flood = || {
+        for _ in 0..500 {
+            junk.send(b"hello?").unwrap();
+        }
+    };
+    junk.send(b"hello?").unwrap();
+    let directives = "info,tidegate::listener=debug";
+    assert_eq!(scene.ask(&["log", directives])["ok"], true);
+    let quiet = scene.server.all_logged("refused");
+    flood();
+    let line = scene.server.logged("refused");
+    assert_eq!(
+        (&line["level"], &line["listener"]),
+        (&"debug".into(), &"game".into())
+    );
+    assert_eq!(line["peer"], stranger.as_str(), "{line}");
+    assert_eq!(line["reason"], "unknown_peer", "{line}");
+
+    // Its token is made with another key.
+    let other = scene.directory.0.join("other");
+    let made = program().args(["keygen", "--out"]).arg(other).status();
+    assert!(made.unwrap().success());
+    let tunnel = format!(
+        "version = 1\n[admin]\nlisten = \"\"\ncontrol_socket = \"\"\n\
+         [tunnel.home]\nlisten = [\"tcp://127.0.0.1:0\"]\nremote = {server}\n\
+         framing = \"raw\"\nnetcode = {{ key_file = \"other\", client_id = \"78\" }}\n"
+    );
+    let config = scene.directory.write("stranger.toml", &tunnel);
+    scene.tunnel = Running::start(&["connect", "--config", config.to_str().unwrap()]);
+    let entrance = scene.tunnel.logged("listening")["address"].clone();
+    let _player = TcpStream::connect(entrance.as_str().unwrap()).unwrap();
+    let refused = || {
+        let mut lines = scene.server.all_logged("refused").into_iter();
+        lines.find(|line| line["reason"] == "token_key")
+    };
+    wait_until("the key", PATIENCE, refused);
+    assert!(quiet.is_empty(), "{quiet:?}");
+    let lines = scene.server.all_logged("refused").len();
+    assert!(lines < 100, "{lines} lines of 500 datagrams and a player");
+}
+
+/// Debug that was left on fills disks.
+#[test]
+fn a_level_can_be_asked_for_and_set_for_a_while() {
+    let scene = Scene::new("level");
+    let level = || scene.ask(&["log"])["level"].clone();
+    assert_eq!(level(), "info");
+    assert_eq!(scene.ask(&["log", "debug", "--for", "2s"])["ok"], true);
+    assert_eq!(level(), "debug");
+    assert_eq!(scene.ask(&["stats"])["log_level"], "debug");
+    scene.server.logged("control_query");
+    wait_until("the old level", PATIENCE, || {
+        (level() == "info").then_some(())
+    });
+    let output = scene.ctl(&["log", "--for", "1s"]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+}
+
 /// Not everything that can be named with --control is tidegate's.
 #[test]
 fn what_is_no_control_socket_is_said() {
@@ -175,6 +297,31 @@ fn what_is_no_control_socket_is_said() {
         assert!(complaint.contains("--control"), "{complaint}");
     }
     answers.join().unwrap();
+}
+
+/// Whether it was done is another question, and the answer says where that is written.
+#[test]
+fn an_answer_that_never_comes_is_told_from_one_that_was_cut_off() {
+    let directory = Directory::new("unanswered");
+    let path = directory.0.join("silent.sock");
+    let silent = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let asked = |reason: &str| {
+        let output = ctl(&path, &["reload"]);
+        let complaint = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(69), "{complaint}");
+        assert!(complaint.contains(reason), "{complaint}");
+        assert!(complaint.contains("help: "), "{complaint}");
+    };
+    asked("no answer in 10 s");
+    let waiting = silent.accept().unwrap();
+    let cut = std::thread::spawn(move || {
+        let (caller, _) = silent.accept().unwrap();
+        let mut question = String::new();
+        BufReader::new(caller).read_line(&mut question).unwrap();
+    });
+    asked("ended the connection without an answer");
+    cut.join().unwrap();
+    drop(waiting);
 }
 
 /// A target out of use gets no new sessions, so with the only one nobody is seated.
@@ -206,7 +353,9 @@ fn the_socket_is_its_owners_alone() {
     another_user_is_refused(&scene);
     let own = scene.directory.0.join("server.toml");
     let mut second = Running::start(&["serve", "--config", own.to_str().unwrap()]);
-    assert_eq!(second.end(), 69, "another tidegate answers there");
+    assert_eq!(second.end(), 69);
+    second.said("another process answers there");
+    second.said("help: stop that one (`ss -xlp");
     let pid = i32::try_from(scene.server.child.id()).unwrap();
     // SAFETY: a signal to a child that has not been waited for.
     unsafe { libc::kill(pid, libc::SIGTERM) };
@@ -274,7 +423,7 @@ fn a_tunnels_socket_goes_with_the_process() {
 fn another_user_is_refused(scene: &Scene) {
     // SAFETY: takes nothing, cannot fail.
     if unsafe { libc::geteuid() } != 0 {
-        eprintln!("SKIPPED: another user's access to the control socket; run this test as root");
+        skipped("another user's access to the control socket; run this test as root");
         return;
     }
     // Where everybody may go: the build's own directory may be closed to others.
@@ -492,6 +641,12 @@ fn what_needs_a_restart_is_said() {
     let answer = scene.ask(&["reload"]);
     assert_eq!(answer["applied"][0], "listener.game.idle_timeout");
     assert_eq!(answer["needs_restart"][0], "runtime.workers");
+    let warned = scene.server.logged("needs_restart");
+    assert_eq!(
+        (&warned["level"], &warned["values"]),
+        (&"warn".into(), &"runtime.workers".into())
+    );
+    assert_eq!(scene.ask(&["stats"])["needs_restart"][0], "runtime.workers");
     scene.edit("version = 1", "version = 1\nlog = { level = \"debug\" }");
     let pid = i32::try_from(scene.server.child.id()).unwrap();
     for reloads in 2..6 {

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use tidegate::udp::UdpError;
 use tidegate_proto::{CloseReason, Reject};
 
 const RUNBOOK: &str = include_str!("../docs/OPERATIONS.md");
@@ -30,6 +31,12 @@ fn reasons(section: &str) -> Vec<&'static str> {
 fn every_reject_has_its_line() {
     let labels = Reject::ALL.map(Reject::label);
     assert_eq!(reasons("Runbook: why a datagram was rejected"), labels);
+}
+
+#[test]
+fn every_send_error_has_its_line() {
+    let labels = UdpError::ALL.map(UdpError::label);
+    assert_eq!(reasons("Runbook: why a datagram was not sent"), labels);
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! A bug in a worker ends the process: what it has touched is not played on, and who sits at another
-//! worker is told.
+//! A bug ends the process. What a worker with one has touched is not played on, and who sits at another worker is
+//! told; what another thread does would not be done any more.
 
 #![allow(
     clippy::unwrap_used,
@@ -17,7 +17,8 @@ use support::{Setup, tcp_backend, toy_parts, wait_until};
 use tidegate::board::Board;
 use tidegate::capacity::Capacity;
 use tidegate::clock::Clock;
-use tidegate::config::Drain;
+use tidegate::config::{Drain, Log, LogFormat};
+use tidegate::logging;
 use tidegate::shutdown::Fleet;
 use tidegate::udp::Options;
 
@@ -98,6 +99,52 @@ fn a_panic_in_a_worker_ends_the_process_and_tells_everybody_else() {
     assert!(said.contains("a worker panicked"), "{said}");
 }
 
+/// Not a test by itself: the process with a bug in a task of the main thread, or in another thread.
+#[test]
+fn the_process_that_panics_elsewhere() {
+    let Some(thread) = std::env::var_os(ELSEWHERE) else {
+        return;
+    };
+    let log = Log {
+        format: LogFormat::Json,
+        level: "info".to_owned(),
+        repeat_window: Duration::ZERO,
+    };
+    let logging = logging::install(&log).unwrap();
+    logging::end_with_bugs(move || logging.flush());
+    tracing::info!(event = "said_before");
+    let bug = || panic!("a bug in its own place");
+    if thread == "task" {
+        let runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = { runtime }.build().unwrap();
+        runtime.block_on(async move { tokio::spawn(async move { bug() }).await.ok() });
+    } else {
+        let thread = std::thread::Builder::new().name(thread.into_string().unwrap());
+        thread.spawn(bug).unwrap().join().ok();
+    }
+    std::process::exit(0);
+}
+
+/// What such a thread or task did would not be done any more, and nobody would know.
+#[test]
+fn a_panic_elsewhere_ends_the_process_with_its_last_words() {
+    for (thread, code) in [("task", 70), ("notify", 70), ("log", 70), ("admin", 0)] {
+        let output = Command::new(std::env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "the_process_that_panics_elsewhere",
+                "--nocapture",
+            ])
+            .env(ELSEWHERE, thread)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{thread}: {said}");
+        assert!(said.contains("a bug in its own place"), "{thread}: {said}");
+        assert!(said.contains("said_before"), "{thread}: {said}");
+    }
+}
+
 fn heard(player: &UdpSocket, kind: u8) -> Option<()> {
     let mut datagram = [0; 64];
     let length = player.recv(&mut datagram).ok()?;
@@ -105,5 +152,6 @@ fn heard(player: &UdpSocket, kind: u8) -> Option<()> {
 }
 
 const CHILD: &str = "TIDEGATE_TEST_PANICS";
+const ELSEWHERE: &str = "TIDEGATE_TEST_PANICS_ELSEWHERE";
 /// Before each address that the process prints.
 const ADDRESS: &str = "serves at ";

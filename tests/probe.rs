@@ -142,6 +142,54 @@ fn what_is_missing_is_said() {
     assert_eq!(failed.count(), 4, "three probes, and the sum: {text}");
 }
 
+/// What would start, and end the process or refuse players later, is not good; for a script it can be as bad as the
+/// rest.
+#[test]
+fn what_would_hurt_later_is_a_warning() {
+    let site = Site::new("warning");
+    let text = std::fs::read_to_string(&site.config).unwrap();
+    let state = site.directory.0.join("state");
+    let runtime = format!(
+        "version = 1\n[runtime]\nmax_peers = 10\nqueue_memory = \"1MiB\"\n\
+         udp_recv_buffer = \"1GiB\"\nstate_directory = \"{}\"\n",
+        state.display()
+    );
+    let text = text.replace("version = 1\n", &runtime);
+    site.directory.write("tidegate.toml", &text);
+    let (code, text) = site.check(&[]);
+    assert_eq!(code, Some(0), "{text}");
+    for line in [
+        format!(
+            "WARNING listener.game: bind udp {}: the kernel grants",
+            site.udp
+        ),
+        format!(
+            "WARNING runtime: state directory {}: no file",
+            state.display()
+        ),
+        "help: make the directory".to_owned(),
+        "2 of 5 probes warn".to_owned(),
+    ] {
+        assert!(text.contains(&line), "{line}\n{text}");
+    }
+    assert_eq!(site.check(&["--strict"]).0, Some(69));
+    let (code, text) = site.check(&["--json"]);
+    assert_eq!(code, Some(0), "{text}");
+    let objects = text.lines().map(|line| serde_json::from_str(line).unwrap());
+    let objects: Vec<Value> = objects.collect();
+    let warnings = objects
+        .iter()
+        .filter(|object| object["warning"].is_string());
+    assert_eq!(warnings.count(), 2, "{text}");
+    assert_eq!(objects.last().unwrap()["warnings"], 2, "{text}");
+
+    std::fs::create_dir(&state).unwrap();
+    let (_, text) = site.check(&["--strict"]);
+    let good = format!("ok      runtime: state directory {}\n", state.display());
+    assert!(text.contains(&good), "{text}");
+    assert_eq!(std::fs::read_dir(&state).unwrap().count(), 0, "it is tidy");
+}
+
 /// Alive is not ready: a drain is not a reason to restart.
 #[test]
 fn health_tells_alive_from_ready() {

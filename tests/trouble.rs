@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use socket2::SockRef;
 use support::scene::{Directory, Running, ctl, program};
-use support::{accept, wait_until};
+use support::{accept, skipped, wait_until};
 
 /// A gaffer listener before `targets`, a tunnel that leads to it, and its page.
 struct Scene {
@@ -241,6 +241,36 @@ fn without_descriptors_newcomers_are_refused_and_operators_are_not() {
     assert!(failures.all(|line| line.ends_with(" 0")));
 }
 
+/// However few there are beyond what tokio insists on: it is no failure without a reason, and no bug.
+#[test]
+fn a_start_without_descriptors_says_which_limit_it_met() {
+    for most in (8..36).step_by(3) {
+        let limited = format!("ulimit -n {most}; exec \"$0\" \"$@\"");
+        let mut child = Command::new("sh")
+            .args(["-c", &limited, env!("CARGO_BIN_EXE_tidegate"), "serve"])
+            .args(["--listen", "gaffer://127.0.0.1:0", "--control", ""])
+            .args(["--backend", "tcp://127.0.0.1:1", "--admin", "127.0.0.1:0"])
+            .env("TIDEGATE__RUNTIME__WORKERS", "8")
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let end = wait_until("its end", Duration::from_secs(20), || {
+            child.try_wait().unwrap()
+        });
+        let mut said = String::new();
+        child
+            .stderr
+            .take()
+            .unwrap()
+            .read_to_string(&mut said)
+            .unwrap();
+        assert_eq!(end.code(), Some(69), "{most}: {said}");
+        let limit = format!("this process may have {most} files open");
+        assert!(said.contains(&limit), "{said}");
+        assert!(said.contains("LimitNOFILE="), "{said}");
+    }
+}
+
 /// Both times count: a supervisor that is told of one would kill the rest, and an alert speak of a bug.
 #[test]
 fn the_deadline_of_a_drain_includes_the_time_before_it() {
@@ -259,10 +289,39 @@ fn the_deadline_of_a_drain_includes_the_time_before_it() {
     let answer = ctl(&control, &["drain"]);
     let answer = String::from_utf8(answer.stdout).unwrap();
     assert!(answer.contains("the process is stopping"), "{answer}");
+    assert!(!ctl(&control, &["reload"]).status.success());
+    let reloaded = scene.metric("tidegate_config_last_reload_successful");
+    assert_eq!(reloaded, 1.0, "nobody made a mistake");
     let series = "tidegate_drain_deadline_timestamp_seconds";
     assert!((scene.metric(series) - deadline).abs() < 1.0);
     assert!(signal().success());
     assert_eq!(scene.server.end(), 0);
+}
+
+/// A drain by hand ends sessions, and the process stays: that is not late, for as long as it takes.
+#[test]
+fn a_drain_by_hand_has_met_its_deadline_when_everybody_has_gone() {
+    let (listener, target) = backend();
+    let scene = Scene::start("by-hand", &[], &target, UNWATCHED);
+    let mut player = scene.player();
+    let mut stream = accept(&listener);
+    let control = scene.directory.0.join("control.sock");
+    let drain = |grace: &str| {
+        let answer = ctl(&control, &["drain", "--grace", grace]);
+        assert!(answer.status.success(), "{answer:?}");
+    };
+    let series = "tidegate_drain_deadline_timestamp_seconds";
+    drain("1h");
+    let distant = scene.metric(series);
+    drain("1s");
+    let deadline = scene.metric(series);
+    assert!(deadline > 0.0 && deadline < distant - 3_000.0, "{deadline}");
+    player.read_to_end(&mut Vec::new()).ok();
+    stream.read_to_end(&mut Vec::new()).ok();
+    let is_met = || (scene.metric(series) == 0.0).then_some(());
+    wait_until("the deadline to be met", Duration::from_secs(20), is_met);
+    assert_eq!(scene.metric("tidegate_state{state=\"draining\"}"), 1.0);
+    assert!(scene.ask("/status").contains("until it is stopped"));
 }
 
 /// A service manager can only restart what has ended.
@@ -292,4 +351,178 @@ fn a_reader_of_the_log_who_is_stuck_keeps_nobody_from_ending() {
     });
     assert_eq!(end.code(), Some(69));
     drop(reader);
+}
+
+/// `/etc/hosts` of a server: what its names stand for.
+struct Hosts(Directory);
+
+impl Hosts {
+    /// None where this user may not give a program files of its own.
+    fn new(name: &str) -> Option<Self> {
+        let own = ["--map-root-user", "--mount", "true"];
+        let can = Command::new("unshare").args(own).output();
+        if !can.is_ok_and(|can| can.status.success()) {
+            skipped("a program with an /etc/hosts of its own needs unshare, and user namespaces");
+            return None;
+        }
+        let hosts = Self(Directory::new(&format!("hosts-{name}")));
+        hosts.0.write("nsswitch.conf", "hosts: files\n");
+        hosts.set(&[]);
+        Some(hosts)
+    }
+
+    /// What `game.test` stands for from now on.
+    fn set(&self, addresses: &[&str]) {
+        let line = |address: &&str| format!("{address} game.test\n");
+        let lines: String = addresses.iter().map(line).collect();
+        self.0.write("hosts", &lines);
+    }
+
+    /// Starts a program that reads it instead of the machine's.
+    fn around(&self) -> [String; 6] {
+        let files = self.0.0.display();
+        let script = format!(
+            "for file in hosts nsswitch.conf; do mount --bind {files}/$file /etc/$file || exit; done
+             exec \"$0\" \"$@\""
+        );
+        let words = ["unshare", "--map-root-user", "--mount", "sh", "-c"];
+        let mut words = words.map(str::to_owned).into_iter().chain([script]);
+        std::array::from_fn(|_| words.next().unwrap())
+    }
+}
+
+/// Two listeners on one port of two addresses.
+fn two_backends() -> (TcpListener, TcpListener, u16) {
+    wait_until(
+        "a port that both have free",
+        Duration::from_secs(20),
+        || {
+            let one = TcpListener::bind("127.0.0.2:0").unwrap();
+            let port = one.local_addr().unwrap().port();
+            let other = TcpListener::bind(("127.0.0.3", port)).ok()?;
+            Some((one, other, port))
+        },
+    )
+}
+
+/// A game server in a container that starts again has another address. Nobody waits for the next time
+/// that names are looked up anyway, and without checks the first who fails is enough.
+#[test]
+fn a_name_that_moves_is_found_where_it_went() {
+    for (name, health) in [
+        (
+            "checked",
+            "health = { kind = \"connect\", interval = \"1s\" }",
+        ),
+        ("unchecked", UNWATCHED),
+    ] {
+        let Some(hosts) = Hosts::new(name) else {
+            return;
+        };
+        let (one, other, port) = two_backends();
+        let words = hosts.around();
+        let serve: Vec<&str> = words.iter().map(String::as_str).collect();
+        let more = format!("dns_refresh = \"1h\"\n{health}");
+        let target = format!("\"tcp://game.test:{port}\"");
+        let scene = Scene::start(name, &serve, &target, &more);
+        // Who comes before the name is there fails, and so does who comes before it is found.
+        for (address, backend) in [("127.0.0.2", one), ("127.0.0.3", other)] {
+            hosts.set(&[address]);
+            backend.set_nonblocking(true).unwrap();
+            let mut players = Vec::new();
+            wait_until(address, Duration::from_secs(20), || {
+                players.push(scene.player());
+                std::thread::sleep(Duration::from_millis(100));
+                let (mut stream, _) = backend.accept().ok()?;
+                stream.set_nonblocking(false).unwrap();
+                // A check says nothing.
+                stream.read_exact(&mut [0; 7]).ok()
+            });
+        }
+    }
+}
+
+/// Each is a server of its own: players are spread over them, one that dies costs its own, and those
+/// who come play on the other.
+#[test]
+fn the_addresses_of_a_name_are_servers_of_their_own() {
+    let Some(hosts) = Hosts::new("several") else {
+        return;
+    };
+    hosts.set(&["127.0.0.2", "127.0.0.3"]);
+    let (one, other, port) = two_backends();
+    let words = hosts.around();
+    let serve: Vec<&str> = words.iter().map(String::as_str).collect();
+    let target = format!("tcp://game.test:{port}");
+    let health = "health = { kind = \"connect\", interval = \"1s\", down_after = 1 }";
+    let scene = Scene::start("several", &serve, &format!("\"{target}\""), health);
+    let playing = |backend: &TcpListener| {
+        let mut stream = accept(backend);
+        while stream.read_exact(&mut [0; 7]).is_err() {
+            stream = accept(backend);
+        }
+        stream
+    };
+    let _players = [scene.player(), scene.player()];
+    let (_first, _second) = (playing(&one), playing(&other));
+    let series = |state| {
+        format!(
+            "tidegate_backend_addresses{{backend=\"game\",target=\"{target}\",state=\"{state}\"}}"
+        )
+    };
+    assert_eq!(scene.metric(&series("up")), 2.0);
+
+    drop(other);
+    let line = scene.server.logged("address_down");
+    assert_eq!(line["address"], format!("127.0.0.3:{port}"));
+    assert_eq!(
+        (scene.metric(&series("up")), scene.metric(&series("down"))),
+        (1.0, 1.0)
+    );
+    assert_eq!(scene.metric("tidegate_backend_up"), 1.0);
+    assert!(scene.ask("/readyz").starts_with("HTTP/1.1 200"));
+    let _more = [scene.player(), scene.player()];
+    let _streams = [playing(&one), playing(&one)];
+
+    drop(one);
+    assert_eq!(scene.server.logged("target_down")["target"], target);
+    assert_eq!(scene.metric("tidegate_backend_up"), 0.0);
+}
+
+/// The only ones who know are those who came.
+#[test]
+fn a_dead_backend_that_nobody_checks_is_told_of() {
+    let (listener, target) = backend();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let scene = Scene::start("unchecked-dead", &[], &target, UNWATCHED);
+    let _players: Vec<_> = (0..3).map(|_| scene.player()).collect();
+    let line = scene.server.logged("target_down");
+    assert_eq!(
+        (&line["level"], &line["backend"]),
+        (&"warn".into(), &"game".into())
+    );
+    assert!(
+        line["error"].as_str().unwrap().contains("refused"),
+        "{line}"
+    );
+    assert!(
+        line["help"]
+            .as_str()
+            .unwrap()
+            .contains("start the game server")
+    );
+    assert_eq!(scene.metric("tidegate_backend_up"), 0.0);
+    // Nobody else finds out that it is back.
+    assert!(scene.ask("/readyz").starts_with("HTTP/1.1 200"));
+    let listener = TcpListener::bind(address).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let mut players = Vec::new();
+    wait_until("a player", Duration::from_secs(20), || {
+        players.push(scene.player());
+        std::thread::sleep(Duration::from_millis(100));
+        listener.accept().ok()
+    });
+    scene.server.logged("target_up");
+    assert_eq!(scene.metric("tidegate_backend_up"), 1.0);
 }

@@ -17,7 +17,7 @@ pub(super) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
                 false => Vec::new(),
             };
             print(&accepted(args, &loaded, &findings)?)?;
-            Ok(probe::exit(&findings))
+            Ok(probe::exit(&findings, args.strict))
         }
         Err(error) => match error.downcast::<Refusal>() {
             Ok(refusal) if args.json => {
@@ -47,7 +47,8 @@ fn accepted(
             }
         }
     }
-    let failed = findings.iter().filter(|finding| !finding.is_good()).count();
+    let failed = findings.iter().filter(|it| it.has_failed()).count();
+    let warnings = findings.iter().filter(|it| it.warns()).count();
     if args.json {
         for listener in &loaded.config.listeners {
             layout_json(&mut out, "listener", &listener.name, &listener.protocol)?;
@@ -58,7 +59,12 @@ fn accepted(
         for finding in findings {
             writeln!(out, "{}", finding.json())?;
         }
-        writeln!(out, "{}", json!({"ok": failed == 0, "config": args.config}))?;
+        let ok = probe::exit(findings, args.strict) == Exit::Done;
+        writeln!(
+            out,
+            "{}",
+            json!({"ok": ok, "warnings": warnings, "config": args.config})
+        )?;
         return Ok(out);
     }
     writeln!(out, "{}: good", args.config.display())?;
@@ -68,6 +74,9 @@ fn accepted(
     }
     if failed > 0 {
         writeln!(out, "{failed} of {} probes failed", findings.len())?;
+    }
+    if warnings > 0 {
+        writeln!(out, "{warnings} of {} probes warn", findings.len())?;
     }
     Ok(out)
 }

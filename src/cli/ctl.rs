@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
@@ -70,12 +70,12 @@ enum CtlCommand {
     },
     /// Show one peer
     Peer {
-        /// A session (16 hexadecimal digits, as in the log) or a client id
+        /// A session (16 hexadecimal digits, as in the log), a client id, IP or IP:PORT
         whom: String,
     },
-    /// End a session, or all sessions of a client
+    /// End a session, or all sessions of a client or an address
     Kick {
-        /// A session (16 hexadecimal digits, as in the log) or a client id
+        /// A session (16 hexadecimal digits, as in the log), a client id, IP or IP:PORT
         whom: String,
     },
     /// End sessions and refuse new ones, until a restart at most
@@ -108,10 +108,13 @@ enum CtlCommand {
     Undrain,
     /// Read the configuration again; a mistake changes nothing
     Reload,
-    /// Change what is logged
+    /// Show or change what is logged
     Log {
-        /// A level, or directives such as info,tidegate::listener=debug
-        level: String,
+        /// A level, or directives such as info,tidegate::listener=debug [default: show the one in force]
+        level: Option<String>,
+        /// How long, such as 10m, and then what was logged before [default: until it is changed again]
+        #[arg(long = "for", value_name = "TIME", value_parser = parse_duration, requires = "level")]
+        span: Option<Duration>,
     },
     /// Record sessions into a file that tshark opens
     #[command(subcommand)]
@@ -162,7 +165,10 @@ pub(super) fn run(args: CtlArgs) -> anyhow::Result<Exit> {
     if args.connection.json {
         print(&format!("{answer}\n"))?;
     } else if answer["ok"] == true {
-        print(&spell(&answer))?;
+        print(&match &args.command {
+            CtlCommand::Peer { .. } => details(&answer["peers"]),
+            _ => spell(&answer),
+        })?;
     }
     if answer["ok"] == true {
         return Ok(Exit::Done);
@@ -199,8 +205,9 @@ impl CtlCommand {
             },
             Self::Undrain => Request::Undrain,
             Self::Reload => Request::Reload,
-            Self::Log { level } => Request::Log {
+            Self::Log { level, span } => Request::Log {
                 level: level.clone(),
+                seconds: seconds(span),
             },
             Self::Capture(CaptureCommand::Start {
                 file,
@@ -242,15 +249,34 @@ pub(super) fn ask(path: &Path, request: &Request) -> anyhow::Result<Value> {
     stream.set_write_timeout(Some(PATIENCE))?;
     writeln!(stream, "{}", serde_json::to_string(request)?)?;
     let mut line = String::new();
-    BufReader::new(stream)
-        .read_line(&mut line)
-        .context("no answer in time")?;
+    let read = BufReader::new(stream).read_line(&mut line);
+    read.map_err(|error| no_answer(path, &error))?;
+    if line.is_empty() {
+        let error = io::ErrorKind::UnexpectedEof.into();
+        return Err(no_answer(path, &error).into());
+    }
     serde_json::from_str(&line).map_err(|_| {
         let (path, said) = (path.display(), line.trim_end());
         let what = format!("{path} is no tidegate's control socket: it answers {said:?}");
         anyhow::Error::new(Unavailable(format!(
             "{what}\n help: name the right one with --control or $TIDEGATE_CONTROL"
         )))
+    })
+}
+
+/// Somebody took the question. Whether it was done, only the other side knows.
+fn no_answer(path: &Path, error: &io::Error) -> Unavailable {
+    let path = path.display();
+    Unavailable(match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => format!(
+            "{path} gave no answer in {} s\n help: it may still do what it was asked for, as a reload does once the \
+             names of its backends are found: its log says so. `tidegate health` says whether it is well",
+            PATIENCE.as_secs()
+        ),
+        _ => format!(
+            "{path} ended the connection without an answer: {error}\n help: if it is a tidegate's, that one has \
+             just ended; its log says why"
+        ),
     })
 }
 
@@ -278,14 +304,29 @@ fn spell(answer: &Value) -> String {
     out
 }
 
-fn table(rows: &[Value]) -> String {
-    let mut names: Vec<&String> = rows[0]
-        .as_object()
-        .into_iter()
-        .flat_map(|row| row.keys())
-        .collect();
+/// Of few rows with much in them: each figure on a line of its own.
+fn details(rows: &Value) -> String {
+    let rows = rows.as_array().into_iter().flatten();
+    let spelled = rows.map(|row| {
+        let lines = names_in_order(row).into_iter().map(|name| {
+            let value = plain(&row[name.as_str()]);
+            format!("{name:<17} {value}\n")
+        });
+        lines.collect::<String>()
+    });
+    spelled.collect::<Vec<_>>().join("\n")
+}
+
+fn names_in_order(row: &Value) -> Vec<&String> {
+    let row = row.as_object().into_iter();
+    let mut names: Vec<&String> = row.flat_map(|row| row.keys()).collect();
     let place = |name: &String| FIRST.iter().position(|first| first == name);
     names.sort_by_key(|name| place(name).unwrap_or(FIRST.len()));
+    names
+}
+
+fn table(rows: &[Value]) -> String {
+    let names = names_in_order(&rows[0]);
     let head: Vec<String> = names.iter().map(|name| name.to_string()).collect();
     let body = rows.iter().map(|row| {
         names
@@ -327,7 +368,7 @@ pub(super) fn plain(value: &Value) -> String {
 }
 
 /// What one looks for first; the rest follows in the order of the alphabet.
-const FIRST: [&str; 13] = [
+const FIRST: [&str; 16] = [
     "session",
     "listener",
     "backend",
@@ -340,7 +381,10 @@ const FIRST: [&str; 13] = [
     "age_s",
     "mode",
     "rtt_ms",
+    "rtt_min_ms",
+    "jitter_ms",
     "loss",
+    "bad_mode",
 ];
 
 /// Of the systemd unit.

@@ -224,6 +224,9 @@ struct CheckArgs {
     /// Also bind the addresses, look names up and connect to the backends: exit code 69 when one fails
     #[arg(long)]
     probe: bool,
+    /// A probe that warns is one that fails
+    #[arg(long, requires = "probe")]
+    strict: bool,
     /// One JSON object per line
     #[arg(long)]
     json: bool,

@@ -31,45 +31,70 @@ pub(super) struct Finding {
     of: String,
     /// What was tried, with what: `bind udp 0.0.0.0:40000`.
     tried: String,
-    /// What is good about it, or what is not.
-    verdict: Result<String, String>,
+    verdict: Verdict,
+}
+
+/// What came of it.
+enum Verdict {
+    /// There, with what is worth knowing about it.
+    Good(String),
+    /// It would start, and hurt later.
+    Warning(String),
+    /// It would not start, or nobody could play.
+    Failed(String),
+}
+
+impl From<Result<String, String>> for Verdict {
+    fn from(outcome: Result<String, String>) -> Self {
+        match outcome {
+            Ok(detail) => Self::Good(detail),
+            Err(why) => Self::Failed(why),
+        }
+    }
 }
 
 impl Finding {
-    pub(super) fn is_good(&self) -> bool {
-        self.verdict.is_ok()
+    pub(super) fn has_failed(&self) -> bool {
+        matches!(self.verdict, Verdict::Failed(_))
+    }
+
+    pub(super) fn warns(&self) -> bool {
+        matches!(self.verdict, Verdict::Warning(_))
     }
 
     pub(super) fn json(&self) -> Value {
-        let (ok, detail) = match &self.verdict {
-            Ok(detail) => (true, detail),
-            Err(why) => (false, why),
+        let (ok, key, text) = match &self.verdict {
+            Verdict::Good(detail) => (true, "detail", detail),
+            Verdict::Warning(why) => (true, "warning", why),
+            Verdict::Failed(why) => (false, "detail", why),
         };
-        json!({"probe": self.tried, "of": self.of, "ok": ok, "detail": detail})
+        json!({"probe": self.tried, "of": self.of, "ok": ok, key: text})
     }
 }
 
 impl Display for Finding {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { of, tried, verdict } = self;
-        match verdict {
-            Ok(detail) if detail.is_empty() => write!(f, "ok      {of}: {tried}"),
-            Ok(detail) => write!(f, "ok      {of}: {tried}: {detail}"),
-            Err(why) => write!(
-                f,
-                "FAILED  {of}: {tried}: {}",
-                why.replace('\n', "\n       ")
-            ),
+        let (word, text) = match verdict {
+            Verdict::Good(detail) => ("ok", detail),
+            Verdict::Warning(why) => ("WARNING", why),
+            Verdict::Failed(why) => ("FAILED", why),
+        };
+        write!(f, "{word:<8}{of}: {tried}")?;
+        match text.as_str() {
+            "" => Ok(()),
+            text => write!(f, ": {}", text.replace('\n', "\n       ")),
         }
     }
 }
 
-/// The exit code that the findings add up to.
-pub(super) fn exit(findings: &[Finding]) -> Exit {
-    if findings.iter().all(Finding::is_good) {
-        Exit::Done
-    } else {
+/// The exit code that the findings add up to, with warnings or without.
+pub(super) fn exit(findings: &[Finding], strict: bool) -> Exit {
+    let counts = |finding: &Finding| finding.has_failed() || (strict && finding.warns());
+    if findings.iter().any(counts) {
         Exit::Unavailable
+    } else {
+        Exit::Done
     }
 }
 
@@ -81,6 +106,7 @@ pub(super) fn run(config: &Config) -> anyhow::Result<Vec<Finding>> {
     let memory = memory::Shortage::find(config).map(|it| short("memory limit", &it));
     let files = open_files::Shortage::find(config).map(|it| short("open files", &it));
     let mut findings = Vec::from_iter(memory.into_iter().chain(files));
+    findings.extend(state_directory(config));
     for listener in &config.listeners {
         for &address in &listener.bind {
             findings.push(bind_udp(config, listener, address, &running));
@@ -141,8 +167,28 @@ fn short(limit: &str, shortage: &dyn Display) -> Finding {
     Finding {
         of: "runtime".to_owned(),
         tried: limit.to_owned(),
-        verdict: Ok(shortage.to_string()),
+        verdict: Verdict::Warning(shortage.to_string()),
     }
+}
+
+/// Where used tokens are kept: a start does without, and refuses every token from before it.
+fn state_directory(config: &Config) -> Option<Finding> {
+    let path = config.runtime.state_directory.as_deref()?;
+    let trial = path.join(format!(".probe-{}", std::process::id()));
+    let made = std::fs::File::create_new(&trial);
+    let verdict = match made.and_then(|_| std::fs::remove_file(&trial)) {
+        Ok(()) => Verdict::Good(String::new()),
+        Err(error) => Verdict::Warning(format!(
+            "no file can be made there: {error}. Used tokens are not remembered, and after each restart all \
+             tokens from before it are refused for max_token_lifetime\n help: make the directory and let the \
+             user who runs tidegate write there"
+        )),
+    };
+    Some(Finding {
+        of: "runtime".to_owned(),
+        tried: format!("state directory {}", path.display()),
+        verdict,
+    })
 }
 
 fn bind_udp(
@@ -158,18 +204,18 @@ fn bind_udp(
     };
     let verdict = match UdpSocket::bind(address, options) {
         Ok(socket) => match socket.granted() {
-            Ok((granted, _)) if granted < wanted => Ok(format!(
+            Ok((granted, _)) if granted < wanted => Verdict::Warning(format!(
                 "the kernel grants {} KiB of the {} KiB in udp_recv_buffer; raise net.core.rmem_max",
                 granted >> 10,
                 wanted >> 10
             )),
-            Ok(_) => Ok(String::new()),
-            Err(error) => Err(error.to_string()),
+            Ok(_) => Verdict::Good(String::new()),
+            Err(error) => Verdict::Failed(error.to_string()),
         },
         Err(error) if in_use(&error) && running.as_ref().is_some_and(|r| r.holds(address)) => {
-            Ok(HELD.to_owned())
+            Verdict::Good(HELD.to_owned())
         }
-        Err(error) => Err(Transport::Udp.cannot_bind(address, &error)),
+        Err(error) => Verdict::Failed(Transport::Udp.cannot_bind(address, &error)),
     };
     Finding {
         of: format!("listener.{}", listener.name),
@@ -188,7 +234,7 @@ fn admin(config: &Config, running: &Option<Running>) -> Option<Finding> {
     Some(Finding {
         of: "admin".to_owned(),
         tried: format!("bind tcp {address}"),
-        verdict,
+        verdict: verdict.into(),
     })
 }
 
@@ -197,7 +243,7 @@ fn control(config: &Config) -> Option<Finding> {
     Some(Finding {
         of: "admin".to_owned(),
         tried: format!("control socket {}", path.display()),
-        verdict: place_for_socket(path),
+        verdict: place_for_socket(path).into(),
     })
 }
 
@@ -225,23 +271,15 @@ fn place_for_socket(path: &Path) -> Result<String, String> {
 async fn connect_all(backend: &Backend) -> Vec<Finding> {
     let mut findings = Vec::new();
     for target in &backend.targets {
-        let verdict = match timeout(backend.connect_timeout, health::try_out(backend, target)).await
-        {
-            Ok(Ok(address)) => Ok(address),
-            Ok(Err(error)) => {
-                let help = health::help(target, &error);
-                let help = help.map_or_else(String::new, |help| format!("\n help: {help}"));
-                Err(format!("{error}{help}"))
-            }
-            Err(_) => Err(format!(
-                "no answer in {:?}\n help: a firewall, or a server whose queue of connections is full",
-                backend.connect_timeout
-            )),
-        };
+        let verdict = health::try_out(backend, target).await.map_err(|error| {
+            let help = health::help(target, &error);
+            let help = help.map_or_else(String::new, |help| format!("\n help: {help}"));
+            format!("{error}{help}")
+        });
         findings.push(Finding {
             of: format!("backend.{}", backend.name),
             tried: format!("connect {target}"),
-            verdict,
+            verdict: verdict.into(),
         });
     }
     findings
@@ -263,7 +301,7 @@ fn listen(tunnel: &Tunnel) -> Vec<Finding> {
         Finding {
             of: format!("tunnel.{}", tunnel.name),
             tried,
-            verdict,
+            verdict: verdict.into(),
         }
     });
     found.collect()
@@ -282,7 +320,7 @@ async fn resolve(tunnel: &Tunnel) -> Finding {
     Finding {
         of: format!("tunnel.{}", tunnel.name),
         tried: format!("look up {host}"),
-        verdict,
+        verdict: verdict.into(),
     }
 }
 

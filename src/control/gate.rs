@@ -13,17 +13,17 @@ use tokio::sync::Mutex;
 use tokio::time::sleep;
 
 use super::Request;
+use super::whom::{peers_called, range_or_client};
 use crate::backends::Backends;
 use crate::board::{Board, State};
 use crate::capture::{Order, Tap};
 use crate::clock::{self, Clock};
-use crate::config::{Refusal, parse_id};
-use crate::listener::{PeerView, Whom};
+use crate::config::Refusal;
+use crate::listener::{Listener, PeerView};
 use crate::logging::Logging;
 use crate::notify;
-use crate::reload::{Outcome, Reloader};
+use crate::reload::{NoReload, Outcome, Reloader};
 use crate::workers::Workers;
-use ipnet::IpNet;
 
 /// Everything an operator can reach.
 pub struct Gate {
@@ -101,22 +101,42 @@ impl Gate {
     async fn reload(&self) -> anyhow::Result<Value> {
         notify::reloading();
         let outcome = self.try_reload().await;
-        let now = self.clock.clone().now();
-        self.board
-            .update_process(|process| process.on_reload(now, outcome.is_ok()));
-        match &outcome {
-            Ok(done) => tracing::info!(event = "reload", outcome = %done),
-            Err(error) => tracing::error!(event = "reload_refused", error = on_one_line(error)),
-        }
+        self.note_reload(&outcome);
         notify::ready();
         Ok(serde_json::to_value(outcome?)?)
     }
 
     async fn try_reload(&self) -> anyhow::Result<Outcome> {
         let Some(reloader) = &self.reloader else {
-            bail!("a tunnel changes with a restart only");
+            return Err(NoReload("a tunnel changes with a restart only").into());
         };
         reloader.lock().await.reload().await
+    }
+
+    fn note_reload(&self, outcome: &anyhow::Result<Outcome>) {
+        if let Err(error) = outcome
+            && error.is::<NoReload>()
+        {
+            tracing::info!(event = "reload", outcome = %error);
+            return;
+        }
+        let now = self.clock.clone().now();
+        self.board
+            .update_process(|process| process.on_reload(now, outcome.is_ok()));
+        match outcome {
+            Ok(done) => tracing::info!(event = "reload", outcome = %done),
+            Err(error) => tracing::error!(event = "reload_refused", error = on_one_line(error)),
+        }
+        if let Ok(done) = outcome {
+            done.warn_of_what_waits();
+        }
+        if outcome.as_ref().is_ok_and(|done| done.unconfirmed) {
+            tracing::warn!(
+                event = "reload_unconfirmed",
+                help = "the new configuration is in force, but a worker has not turned for two seconds and \
+                        takes its part of it when it does; /livez says which one, if it hangs"
+            );
+        }
     }
 
     /// Does what is asked.
@@ -127,25 +147,8 @@ impl Gate {
                 peers.retain(|peer| listener.as_ref().is_none_or(|name| *name == peer.listener));
                 Ok(json!({ "peers": peers }))
             }
-            Request::Peer { whom } => {
-                let mut peers = self.peers().await?;
-                peers.retain(|peer| peer.session == whom || peer.client_id.as_ref() == Some(&whom));
-                if peers.is_empty() {
-                    bail!("no peer {whom}");
-                }
-                Ok(json!({ "peers": peers }))
-            }
-            Request::Kick { whom } => {
-                let meant = session_or_client(&whom)?;
-                let ended = self
-                    .workers
-                    .sum(move |now, listener| listener.end(now, meant, CloseReason::Kicked))
-                    .await?;
-                if ended == 0 {
-                    bail!("no peer {whom}");
-                }
-                Ok(json!({ "ended": ended }))
-            }
+            Request::Peer { whom } => self.peer(&whom).await,
+            Request::Kick { whom } => self.kick(&whom).await,
             Request::Ban { whom, seconds } => self.ban(&whom, seconds).await,
             Request::Unban { whom } => {
                 let meant = range_or_client(&whom)?;
@@ -165,10 +168,7 @@ impl Gate {
             Request::Drain { seconds } => self.drain(seconds).await,
             Request::Undrain => self.undrain().await,
             Request::Reload => self.reload().await,
-            Request::Log { level } => {
-                self.logging.set_level(&level).map_err(anyhow::Error::msg)?;
-                Ok(json!({}))
-            }
+            Request::Log { level, seconds } => self.log(level.as_deref(), seconds),
             Request::CaptureStart {
                 file,
                 listener,
@@ -185,6 +185,24 @@ impl Gate {
             Request::CaptureStop => self.stop_capture(),
             Request::Stats => Ok(self.stats()),
         }
+    }
+
+    fn log(&self, level: Option<&str>, seconds: Option<u64>) -> anyhow::Result<Value> {
+        match (level, seconds) {
+            (None, _) => return Ok(json!({ "level": self.logging.level() })),
+            (Some(level), None) => self.logging.set_level(level).map_err(anyhow::Error::msg)?,
+            (Some(level), Some(seconds)) => {
+                let loan = self.logging.lend_level(level).map_err(anyhow::Error::msg)?;
+                let logging = self.logging.clone();
+                tokio::spawn(async move {
+                    sleep(Duration::from_secs(seconds)).await;
+                    if let Err(error) = logging.give_back(&loan) {
+                        tracing::debug!(event = "log_level", error);
+                    }
+                });
+            }
+        }
+        Ok(json!({}))
     }
 
     fn start_capture(&self, order: Order) -> anyhow::Result<Value> {
@@ -215,6 +233,30 @@ impl Gate {
             .ask(|now, listener| listener.views(now))
             .await?;
         Ok(all.into_iter().flatten().collect())
+    }
+
+    async fn peer(&self, whom: &str) -> anyhow::Result<Value> {
+        for meant in peers_called(whom)? {
+            let views = move |now, listener: &mut Listener| listener.views_of(now, meant);
+            let all = self.workers.ask(views).await?;
+            let peers: Vec<PeerView> = all.into_iter().flatten().collect();
+            if !peers.is_empty() {
+                return Ok(json!({ "peers": peers }));
+            }
+        }
+        bail!("{}", nobody(whom))
+    }
+
+    async fn kick(&self, whom: &str) -> anyhow::Result<Value> {
+        for meant in peers_called(whom)? {
+            let end =
+                move |now, listener: &mut Listener| listener.end(now, meant, CloseReason::Kicked);
+            let ended = self.workers.sum(end).await?;
+            if ended > 0 {
+                return Ok(json!({ "ended": ended }));
+            }
+        }
+        bail!("{}", nobody(whom))
     }
 
     async fn ban(&self, whom: &str, seconds: Option<u64>) -> anyhow::Result<Value> {
@@ -251,7 +293,10 @@ impl Gate {
                     "backend": backend.name,
                     "target": target.name,
                     "up": target.state.up,
+                    "addresses": target.state.addresses,
+                    "addresses_up": target.state.addresses_up,
                     "draining": target.state.draining,
+                    "leaving": target.state.leaving,
                     "connections": target.counters.connections,
                     "connects": target.counters.connects,
                     "connect_failures": target.counters.connect_failures.iter().sum::<u64>(),
@@ -301,12 +346,28 @@ impl Gate {
         Ok(json!({}))
     }
 
-    /// Those who are left are told to go, unless another command came in between.
+    /// Those who are left are told to go, unless another command came in between. When they have gone, the
+    /// deadline is met: the process stays, and must not look late for as long as it does.
     async fn end_drain(self: Arc<Self>, number: u64, grace: Duration) {
+        let is_current = || self.drains.load(Relaxed) == number && !self.board.is_stopping();
         sleep(grace).await;
-        if self.drains.load(Relaxed) == number {
-            self.workers
-                .each(|now, listener| listener.drain(now, DRAIN_LINGER));
+        if !is_current() {
+            return;
+        }
+        self.workers
+            .each(|now, listener| listener.drain(now, DRAIN_LINGER));
+        while is_current() {
+            let busy = |_, listener: &mut Listener| usize::from(!listener.is_empty());
+            if matches!(self.workers.sum(busy).await, Ok(0)) {
+                // Whoever begins another drain counts first, and only then sets its deadline.
+                self.board.update_process(|process| {
+                    if self.drains.load(Relaxed) == number && !process.stopping {
+                        process.drain_deadline_unix = None;
+                    }
+                });
+                return;
+            }
+            sleep(LOOK_EVERY).await;
         }
     }
 
@@ -357,10 +418,14 @@ impl Gate {
             "state": snapshot.process.state.label(),
             "uptime_s": snapshot.uptime.as_secs(),
             "peers": snapshot.peers(),
+            "peers_limit": snapshot.peers_limit(),
+            "full": snapshot.full(),
             "queued_bytes": snapshot.queued_bytes(),
+            "log_level": self.logging.level(),
             "reloads": snapshot.process.reloads_ok,
             "reloads_refused": snapshot.process.reloads_refused,
             "last_reload_ok": snapshot.process.last_reload_ok,
+            "needs_restart": snapshot.process.needs_restart,
             "not_ready": snapshot.not_ready(),
             "listeners": listeners.collect::<Vec<_>>(),
         })
@@ -375,31 +440,12 @@ fn on_one_line(error: &anyhow::Error) -> String {
     }
 }
 
-/// A session by its 16 digits, else a client by its id.
-fn session_or_client(text: &str) -> anyhow::Result<Whom> {
-    if text.len() == 16
-        && let Ok(session) = u64::from_str_radix(text, 16)
-    {
-        return Ok(Whom::Session(session));
-    }
-    let client = parse_id(text).map_err(|_| {
-        anyhow::anyhow!("{text:?} is neither a session (16 hexadecimal digits) nor a client id")
-    })?;
-    Ok(Whom::Client(client))
-}
-
-/// A network or an address, else a client by its id.
-fn range_or_client(text: &str) -> anyhow::Result<Whom> {
-    if let Ok(range) = text.parse::<IpNet>() {
-        return Ok(Whom::Range(range));
-    }
-    if let Ok(ip) = text.parse::<std::net::IpAddr>() {
-        return Ok(Whom::Range(IpNet::from(ip.to_canonical())));
-    }
-    let client = parse_id(text)
-        .map_err(|_| anyhow::anyhow!("{text:?} is no network, no address and no client id"))?;
-    Ok(Whom::Client(client))
+fn nobody(whom: &str) -> String {
+    format!("no peer {whom}: nobody here has this session, client id or address")
 }
 
 /// For those who are left after the grace to get what was accepted for them.
 const DRAIN_LINGER: Duration = Duration::from_secs(5);
+
+/// Whether they have gone.
+const LOOK_EVERY: Duration = Duration::from_millis(500);

@@ -27,6 +27,7 @@ use crate::socket_file::{self, SocketFile};
 mod gate;
 mod place;
 mod request;
+mod whom;
 
 pub use gate::Gate;
 pub use place::{answering, in_session};

@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 pub enum Request {
     /// Everybody, or the peers of one listener.
     Peers { listener: Option<String> },
-    /// One peer: a session (16 hexadecimal digits) or a client id.
+    /// One peer: a session (16 hexadecimal digits), a client id or an address, with or without port.
     Peer { whom: String },
-    /// Ends a session, or all of a client.
+    /// Ends a session, or all of a client or an address.
     Kick { whom: String },
     /// Ends sessions and refuses new ones: a network, an address or a client id.
     Ban { whom: String, seconds: Option<u64> },
@@ -33,8 +33,11 @@ pub enum Request {
     Undrain,
     /// Reads the configuration again.
     Reload,
-    /// Logs at this level from now on.
-    Log { level: String },
+    /// Logs at this level from now on, or for so long; without a level, says which is in force.
+    Log {
+        level: Option<String>,
+        seconds: Option<u64>,
+    },
     /// Records sessions that begin from now on.
     CaptureStart {
         /// Where to, as the daemon sees the path; must not exist.
@@ -58,9 +61,12 @@ impl Request {
     /// Whether it changes nothing.
     pub fn is_query(&self) -> bool {
         match self {
-            Self::Peers { .. } | Self::Peer { .. } | Self::Bans | Self::Backends | Self::Stats => {
-                true
-            }
+            Self::Peers { .. }
+            | Self::Peer { .. }
+            | Self::Bans
+            | Self::Backends
+            | Self::Log { level: None, .. }
+            | Self::Stats => true,
             Self::Kick { .. }
             | Self::Ban { .. }
             | Self::Unban { .. }
@@ -69,7 +75,7 @@ impl Request {
             | Self::Drain { .. }
             | Self::Undrain
             | Self::Reload
-            | Self::Log { .. }
+            | Self::Log { level: Some(_), .. }
             | Self::CaptureStart { .. }
             | Self::CaptureStop => false,
         }

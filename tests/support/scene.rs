@@ -81,6 +81,15 @@ impl Running {
         lines.cloned().collect()
     }
 
+    /// Waits for a line with this in it, whatever its shape.
+    pub fn said(&self, what: &str) {
+        wait_until(what, PATIENCE, || {
+            let log = self.log.lock().unwrap();
+            let mut lines = log.iter().filter_map(Value::as_str);
+            lines.any(|line| line.contains(what)).then_some(())
+        });
+    }
+
     pub fn end(&mut self) -> i32 {
         wait_until("its end", PATIENCE, || self.child.try_wait().unwrap())
             .code()
