@@ -10,12 +10,16 @@
 //! Shared by all workers and the control plane, behind one lock: it is held for a look at the places
 //! when a stream is opened or closed, never per message.
 
+mod members;
+
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::bail;
 use tidegate_proto::Timestamp;
 use tokio::sync::Notify;
+
+use members::Members;
 
 use super::Address;
 use super::place::Place;
@@ -27,36 +31,6 @@ pub struct Pool {
     /// The backend's name.
     name: String,
     members: Mutex<Members>,
-}
-
-#[derive(Debug)]
-struct Members {
-    balance: Balance,
-    /// Somebody asks whether they are there; otherwise connects tell.
-    checked: bool,
-    /// In the order of the counters, which a target keeps for ever: those that a reload removed are
-    /// here for their streams, and in case that they come back.
-    targets: Vec<Member>,
-    /// Those that are in use, in the order of the configuration.
-    in_use: Vec<usize>,
-    /// Sessions sent somewhere.
-    turn: usize,
-    /// Of the next place.
-    number: u32,
-}
-
-#[derive(Debug)]
-struct Member {
-    target: Target,
-    /// What the operator says: no new streams.
-    draining: bool,
-    /// Never none. Those of the preferred family first, each family in the order of addresses: name
-    /// servers turn theirs.
-    places: Vec<Place>,
-    /// A connect failed: its name may stand for another address by now.
-    failed: Arc<Notify>,
-    checks_ok: u64,
-    checks_failed: u64,
 }
 
 /// What was chosen for one connect: a target, by its index among the counters, and one of its
@@ -105,18 +79,9 @@ impl Pool {
     /// Targets in the order of the configuration, which nobody checks. Names are resolved by somebody
     /// else: [`Pool::set_addresses`].
     pub fn new(balance: Balance, targets: &[Target]) -> Self {
-        let mut members = Members {
-            balance,
-            checked: false,
-            targets: Vec::new(),
-            in_use: Vec::new(),
-            turn: 0,
-            number: 0,
-        };
-        members.set_targets(targets);
         Self {
             name: String::new(),
-            members: Mutex::new(members),
+            members: Mutex::new(Members::new(balance, targets)),
         }
     }
 
@@ -182,42 +147,20 @@ impl Pool {
 
     /// What is known about each target.
     pub fn states(&self) -> Vec<TargetState> {
-        let members = self.lock();
-        let states = members.targets.iter().enumerate();
-        let states = states.map(|(index, member)| {
-            let well = |place: &&Place| place.is_well(members.checked);
-            let addresses_up = member.present().filter(well).count();
-            TargetState {
-                up: addresses_up > 0,
-                draining: member.draining,
-                leaving: !members.in_use.contains(&index),
-                addresses: member.present().count(),
-                addresses_up,
-                checks_ok: member.checks_ok,
-                checks_failed: member.checks_failed,
-            }
-        });
-        states.collect()
+        self.lock().states()
     }
 
     /// What a target's name stands for now, those that a connect should prefer first. A new one of a
     /// target that is down has to be found up first.
     pub fn set_addresses(&self, index: usize, found: &[SocketAddr]) -> Option<Turned> {
         let mut members = self.lock();
-        let Members {
-            checked,
-            targets,
-            number,
-            ..
-        } = &mut *members;
-        let member = &mut targets[index];
-        let was_up = member.is_up(*checked);
-        member.set_addresses(*checked, number, found);
-        (member.is_up(*checked) != was_up).then(|| Turned {
+        let turned = members.set_addresses(index, found);
+        let member = &members.targets[index];
+        turned.then(|| Turned {
             backend: self.name.clone(),
             target: member.target.clone(),
             address: None,
-            up: !was_up,
+            up: member.is_up(members.checked),
             whole: true,
         })
     }
@@ -321,167 +264,6 @@ impl Pool {
     fn lock(&self) -> MutexGuard<'_, Members> {
         self.members.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-impl Members {
-    fn set_targets(&mut self, targets: &[Target]) {
-        let was_in_use = std::mem::take(&mut self.in_use);
-        for target in targets {
-            let index = self.find(target).unwrap_or_else(|| {
-                self.add(target);
-                self.targets.len() - 1
-            });
-            // An order to drain does not outlive what it was for.
-            self.targets[index].draining &= was_in_use.contains(&index);
-            self.in_use.push(index);
-        }
-    }
-
-    /// Its targets are checked from now on, or no more.
-    fn set_checked(&mut self, checked: bool) {
-        self.checked = checked;
-        if !checked {
-            let all = self.targets.iter_mut();
-            all.flat_map(|member| &mut member.places)
-                .for_each(Place::forget_checks);
-        }
-    }
-
-    fn find(&self, target: &Target) -> Option<usize> {
-        let mut all = self.targets.iter();
-        all.position(|member| member.target == *target)
-    }
-
-    /// Those that take new streams.
-    fn open(&self) -> impl Iterator<Item = (usize, &Member)> {
-        let in_use = self.in_use.iter();
-        let all = in_use.map(|&index| (index, &self.targets[index]));
-        all.filter(|(_, member)| !member.draining)
-    }
-
-    fn add(&mut self, target: &Target) {
-        let address = match target {
-            Target::Unix(path) => Some(Address::Unix(path.clone())),
-            Target::Tcp { host, port } => {
-                let ip = host.parse().ok();
-                ip.map(|ip| Address::Tcp(SocketAddr::new(ip, *port)))
-            }
-        };
-        self.targets.push(Member {
-            target: target.clone(),
-            draining: false,
-            places: vec![Place::new(self.number, address, true)],
-            failed: Arc::default(),
-            checks_ok: 0,
-            checks_failed: 0,
-        });
-        self.number += 1;
-    }
-
-    fn place(&mut self, pick: Pick) -> Option<&mut Place> {
-        let mut places = self.targets[pick.target].places.iter_mut();
-        places.find(|place| place.number == pick.place)
-    }
-
-    fn choose(
-        &self,
-        client_id: Option<u64>,
-        usable: impl Fn(Pick, &Place) -> bool,
-    ) -> Option<Pick> {
-        let usable = &usable;
-        let mut candidates = self.open().flat_map(|(target, member)| {
-            let pick = move |place: &Place| Pick {
-                target,
-                place: place.number,
-            };
-            let places = member.candidates(move |place| usable(pick(place), place));
-            places.map(move |place| (pick(place), place))
-        });
-        let chosen = match (self.balance, client_id) {
-            (Balance::First, _) => candidates.next(),
-            // Whoever comes or goes, the others keep theirs.
-            (Balance::HashClientId, Some(id)) => {
-                candidates.max_by_key(|(_, place)| affinity(id, place.address.as_ref()))
-            }
-            (Balance::RoundRobin | Balance::HashClientId, _) => {
-                let mut candidates: Vec<_> = candidates.collect();
-                let next = self.turn.checked_rem(candidates.len());
-                next.map(|next| candidates.swap_remove(next))
-            }
-            // The first of those with the fewest.
-            (Balance::LeastPeers, _) => candidates.min_by_key(|(_, place)| place.streams),
-        };
-        chosen.map(|(pick, _)| pick)
-    }
-}
-
-impl Member {
-    /// Those that the target stands for now.
-    fn present(&self) -> impl Iterator<Item = &Place> {
-        self.places.iter().filter(|place| !place.gone)
-    }
-
-    fn count_check(&mut self, well: bool) {
-        self.checks_ok += u64::from(well);
-        self.checks_failed += u64::from(!well);
-        if !well {
-            self.failed.notify_one();
-        }
-    }
-
-    fn is_up(&self, checked: bool) -> bool {
-        self.present().any(|place| place.is_well(checked))
-    }
-
-    /// Those of one family: the two that a name has lead to the same servers as a rule, so the other
-    /// is there for when nothing of the preferred one is (`localhost`, and a server that has one).
-    fn candidates(&self, usable: impl Fn(&Place) -> bool) -> impl Iterator<Item = &Place> {
-        let family = |place: &Place| matches!(place.address, Some(Address::Tcp(SocketAddr::V6(_))));
-        let first = self.places.iter().find(|place| usable(place)).map(family);
-        let places = self.places.iter();
-        places.filter(move |place| first == Some(family(place)) && usable(place))
-    }
-
-    fn set_addresses(&mut self, checked: bool, number: &mut u32, found: &[SocketAddr]) {
-        let Some(preferred) = found.first() else {
-            return;
-        };
-        let mut found = found.to_vec();
-        found.sort_by_key(|address| (address.is_ipv4() != preferred.is_ipv4(), *address));
-        found.dedup();
-        let up = self.is_up(checked);
-        let mut before = std::mem::take(&mut self.places);
-        before.iter_mut().for_each(|place| place.gone = true);
-        for address in found.into_iter().map(Address::Tcp).map(Some) {
-            let known = before.iter().position(|place| place.address == address);
-            let place = known.map(|known| before.swap_remove(known));
-            let mut place = place.unwrap_or_else(|| {
-                *number += 1;
-                Place::new(*number - 1, address, up)
-            });
-            place.gone = false;
-            self.places.push(place);
-        }
-        self.places.append(&mut before);
-        self.forget_those_who_left();
-    }
-
-    fn forget_those_who_left(&mut self) {
-        self.places.retain(|place| !place.gone || place.streams > 0);
-    }
-}
-
-/// How much a client belongs to an address: each to one of them, and another for its neighbour.
-fn affinity(id: u64, address: Option<&Address>) -> u64 {
-    let text = address.map(ToString::to_string).unwrap_or_default();
-    // FNV-1a, then the mixer of splitmix64: the same everywhere, so that several tidegates agree.
-    let bytes = id.to_le_bytes().into_iter().chain(text.into_bytes());
-    let hash = bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    let hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    hash ^ (hash >> 31)
 }
 
 /// Targets of one backend that ever were: each costs every worker its counters.
