@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::task::JoinSet;
 
-use crate::backend::{Pool, health};
+use crate::backend::Pool;
+use crate::backend::health::{self, FirstLook};
 use crate::board::Board;
 use crate::config::Backend;
 
@@ -35,21 +36,20 @@ impl Backends {
         self.lock().get(name).map(|backend| backend.pool.clone())
     }
 
-    /// Makes a backend visible and watches over it, with its names looked up once, so that the
-    /// first peer finds it.
-    pub async fn open(&self, backend: &Arc<Backend>, pool: Arc<Pool>) {
+    /// Makes a backend visible and watches over it.
+    pub fn open(&self, backend: &Arc<Backend>, pool: Arc<Pool>) -> FirstLook {
         self.board.add_backend(&backend.name, pool.clone());
-        health::look_up_all(&pool).await;
-        let watch = health::watch(backend, &pool);
+        let (watch, names) = health::watch(backend, &pool);
         let in_use = InUse { pool, watch };
         self.lock().insert(backend.name.clone(), in_use);
+        names
     }
 
     /// A backend that is in use is as configured from now on, and its targets are checked anew.
     pub fn update(&self, backend: &Arc<Backend>) {
         if let Some(own) = self.lock().get_mut(&backend.name) {
             own.pool.update(backend);
-            own.watch = health::watch(backend, &own.pool);
+            (own.watch, _) = health::watch(backend, &own.pool);
         }
     }
 

@@ -10,6 +10,7 @@
 //!     ▼ counters
 //!   board ─▶ admin, metrics, logging                         what operators see
 //!   control ─▶ workers, reload, backends                     what operators change
+//!   control_plane                                            the thread of all but the data path
 //!   socket_file                                              Unix sockets that we listen on
 //!   clock, capacity, tokens, token_history                   what all of them share
 //!   sizing, cgroup                                           what there is for it
@@ -31,6 +32,7 @@ pub mod clock;
 pub mod config;
 pub mod connect;
 pub mod control;
+pub mod control_plane;
 pub mod core_dumps;
 pub mod counters;
 pub mod demo;

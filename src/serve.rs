@@ -14,6 +14,7 @@ use crate::capture::{Order, Tap};
 use crate::clock::Clock;
 use crate::config::{Config, Drain, Loaded};
 use crate::control::{self, Gate};
+use crate::control_plane;
 use crate::core_dumps;
 use crate::logging::Logging;
 use crate::notify;
@@ -34,10 +35,7 @@ pub fn run(
     capture: Option<Order>,
 ) -> anyhow::Result<()> {
     core_dumps::forbid();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    runtime.block_on(serve(loaded, logging, source, capture))
+    control_plane::run(serve(loaded, logging, source, capture))?
 }
 
 async fn serve(
@@ -85,7 +83,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Binds the sockets, looks the backends up and starts the workers.
+    /// Looks the backends up, binds the sockets and starts the workers.
     pub async fn open(config: &Config) -> anyhow::Result<Self> {
         Self::open_recorded(config, None).await
     }
@@ -112,14 +110,14 @@ impl Server {
         };
         let backends = Arc::new(Backends::new(common.board.clone()));
         let workers = config.runtime.workers;
-        let mut shares: Shares = (0..workers).map(|_| Vec::new()).collect();
         let mut listeners = Vec::new();
+        let mut names = Vec::new();
         for listener in &config.listeners {
             let pool = match backends.pool(&listener.backend.name) {
                 Some(pool) => pool,
                 None => {
                     let pool = Arc::new(Pool::of(&listener.backend));
-                    backends.open(&listener.backend, pool.clone()).await;
+                    names.push(backends.open(&listener.backend, pool.clone()));
                     pool
                 }
             };
@@ -127,14 +125,21 @@ impl Server {
                 let sockets = bind(&common.runtime, listener, &listener.bind)?;
                 RunningListener::open(&common, listener, &pool, sockets)
             };
-            let (running, mut all) =
-                open().with_context(|| format!("listener {}", listener.name))?;
+            let opened = open().with_context(|| format!("listener {}", listener.name))?;
+            listeners.push((listener, opened));
+        }
+        for looks in names {
+            looks.done().await;
+        }
+        let mut shares: Shares = (0..workers).map(|_| Vec::new()).collect();
+        let show = |(listener, (running, mut all)): (_, (RunningListener, Shares))| {
             running.show(&common, listener, &mut all);
-            listeners.push(running);
             for (share, parts) in shares.iter_mut().zip(all) {
                 share.extend(parts);
             }
-        }
+            running
+        };
+        let listeners: Vec<_> = listeners.into_iter().map(show).collect();
         let start = |listen| Admin::start(listen, common.board.clone(), common.clock.clone());
         let admin = config.admin.listen.map(start).transpose()?;
         notify::start(common.board.clone(), common.clock.clone())?;

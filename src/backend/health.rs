@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpStream, UnixStream, lookup_host};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
@@ -15,45 +16,90 @@ use super::socket::refuse_itself;
 use super::{Address, Pool, Turned};
 use crate::config::{Backend, Health, Target};
 
-/// Looks up every name once, so that the first peer finds its backend.
-pub async fn look_up_all(pool: &Pool) {
+/// Watches a backend's targets for as long as the tasks are kept.
+pub fn watch(backend: &Arc<Backend>, pool: &Arc<Pool>) -> (JoinSet<()>, FirstLook) {
+    let mut tasks = JoinSet::new();
+    let (looks, looked) = mpsc::channel(1);
     for index in pool.in_use() {
-        if let Err(error) = look_up(pool, index).await {
-            warn_of_name(pool, index, &error);
-        }
+        tasks.spawn(watch_one(
+            backend.clone(),
+            pool.clone(),
+            index,
+            looks.clone(),
+        ));
+    }
+    (tasks, FirstLook(looked))
+}
+
+/// That each name was looked up once, whatever came of it, so that the first peer finds its backend.
+#[derive(Debug)]
+pub struct FirstLook(mpsc::Receiver<()>);
+
+impl FirstLook {
+    /// Waits for it: [`NAMES_PATIENCE`] at most.
+    pub async fn done(mut self) {
+        // Nobody says anything; it is over when nobody is left who could.
+        while self.0.recv().await.is_some() {}
     }
 }
 
-/// Watches a backend's targets for as long as the answer is kept.
-pub fn watch(backend: &Arc<Backend>, pool: &Arc<Pool>) -> JoinSet<()> {
-    let mut tasks = JoinSet::new();
-    for index in pool.in_use() {
-        if pool.target(index).has_name() {
-            tasks.spawn(refresh(pool.clone(), index, backend.dns_refresh));
-        }
-        if let Some(health) = backend.health {
-            tasks.spawn(check(backend.clone(), pool.clone(), index, health));
+async fn watch_one(backend: Arc<Backend>, pool: Arc<Pool>, index: usize, looks: mpsc::Sender<()>) {
+    let has_name = pool.target(index).has_name();
+    if has_name {
+        let found = timeout(NAMES_PATIENCE, look_up(&pool, index)).await;
+        if let Err(error) = found.unwrap_or_else(|_| Err(silence())) {
+            warn_of_name(&pool, index, &error);
         }
     }
-    tasks
+    drop(looks);
+    let names = async {
+        if has_name {
+            refresh(&pool, index, backend.dns_refresh).await;
+        }
+    };
+    let checks = async {
+        if let Some(health) = backend.health {
+            check(&backend, &pool, index, health).await;
+        }
+    };
+    tokio::join!(names, checks);
+}
+
+/// A service manager waits for a start, and whoever asked for a reload for its answer; and others need no
+/// name.
+const NAMES_PATIENCE: Duration = Duration::from_secs(3);
+
+fn silence() -> io::Error {
+    let text = format!(
+        "the name servers have not answered in {} s",
+        NAMES_PATIENCE.as_secs()
+    );
+    io::Error::new(io::ErrorKind::TimedOut, text)
 }
 
 /// Looks a name up again and again, and as soon as somebody could not be connected: what it stands for
 /// may have moved.
-async fn refresh(pool: Arc<Pool>, index: usize, every: Duration) {
+async fn refresh(pool: &Pool, index: usize, every: Duration) {
     let failed = pool.failed(index);
     let mut ticks = interval(every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    if pool
+        .addresses(index)
+        .iter()
+        .any(|(_, known)| known.is_some())
+    {
+        ticks.reset();
+    }
     loop {
         let is_due = tokio::select! {
             _ = ticks.tick() => true,
             () = failed.notified() => false,
         };
         // Failures are told of by those who failed.
-        if let Err(error) = look_up(&pool, index).await
+        if let Err(error) = look_up(pool, index).await
             && is_due
         {
-            warn_of_name(&pool, index, &error);
+            warn_of_name(pool, index, &error);
         }
         sleep(WAITING).await;
     }
@@ -86,7 +132,7 @@ fn warn_of_name(pool: &Pool, index: usize, error: &io::Error) {
 }
 
 /// Asks each address of a target, all at the same time.
-async fn check(backend: Arc<Backend>, pool: Arc<Pool>, index: usize, health: Health) {
+async fn check(backend: &Arc<Backend>, pool: &Pool, index: usize, health: Health) {
     loop {
         let mut asked = JoinSet::new();
         for (pick, address) in pool.addresses(index) {

@@ -7,13 +7,14 @@ use serde_json::json;
 
 use super::{CheckArgs, input, print, probe};
 use crate::config::{Config, Listener, Loaded, Place, Protocol, Refusal, Tunnel, fingerprint};
+use crate::control_plane;
 use crate::exit::Exit;
 
 pub(super) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
     match input::load(Some(&args.config), Vec::new()) {
         Ok(loaded) => {
             let findings = match args.probe {
-                true => probe::run(&loaded.config)?,
+                true => control_plane::run(probe::run(&loaded.config))??,
                 false => Vec::new(),
             };
             print(&accepted(args, &loaded, &findings)?)?;

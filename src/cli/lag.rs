@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 
 use super::print;
 use crate::config::parse_duration;
+use crate::control_plane;
 use crate::exit::{Exit, Misused, Unavailable};
 use crate::lag::control::Control;
 use crate::lag::{Lag, Report, Setup, WORDS, Weather};
@@ -93,10 +94,7 @@ pub(super) fn run(args: LagArgs) -> anyhow::Result<Exit> {
         control.clone().follow_socket(path)?;
     }
     control.follow_stdin()?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    runtime.block_on(watch(&args, &lag, &quit))?;
+    control_plane::run(watch(&args, &lag, &quit))??;
     let report = lag.report()?;
     say(&args, "end", &report, &report.table())?;
     if let Some(path) = &args.control {

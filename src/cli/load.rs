@@ -12,6 +12,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::{input, print};
 use crate::clock;
 use crate::config::{self, ConnectFlags, Tunnel, parse_duration};
+use crate::control_plane;
 use crate::exit::{Exit, Misused, Transport, Unavailable};
 use crate::load::{Load, Pacing, Running, echo, report};
 
@@ -105,12 +106,9 @@ pub(super) fn run(args: LoadArgs) -> anyhow::Result<Exit> {
         };
         print(&format!("{line}\n"))?;
     }
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
     if args.remote.is_none() && args.config.is_none() {
         return match args.echo {
-            Some(_) => runtime.block_on(interrupted()).map(|()| Exit::Done),
+            Some(_) => control_plane::run(interrupted())?.map(|()| Exit::Done),
             None => Err(Misused(
                 "nothing to do: give --remote URL, --config FILE or --echo ADDRESS".to_owned(),
             )
@@ -118,7 +116,7 @@ pub(super) fn run(args: LoadArgs) -> anyhow::Result<Exit> {
         };
     }
     let load = plan(&args)?;
-    runtime.block_on(drive(&args, load))
+    control_plane::run(drive(&args, load))?
 }
 
 async fn interrupted() -> anyhow::Result<()> {

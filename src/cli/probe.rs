@@ -98,10 +98,7 @@ pub(super) fn exit(findings: &[Finding], strict: bool) -> Exit {
     }
 }
 
-pub(super) fn run(config: &Config) -> anyhow::Result<Vec<Finding>> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+pub(super) async fn run(config: &Config) -> anyhow::Result<Vec<Finding>> {
     let running = Running::find(config);
     let memory = memory::Shortage::find(config).map(|it| short("memory limit", &it));
     let files = open_files::Shortage::find(config).map(|it| short("open files", &it));
@@ -119,12 +116,12 @@ pub(super) fn run(config: &Config) -> anyhow::Result<Vec<Finding>> {
         let backend = &*listener.backend;
         if !seen.contains(&backend.name.as_str()) {
             seen.push(&backend.name);
-            findings.extend(runtime.block_on(connect_all(backend)));
+            findings.extend(connect_all(backend).await);
         }
     }
     for tunnel in &config.tunnels {
         findings.extend(listen(tunnel));
-        findings.push(runtime.block_on(resolve(tunnel)));
+        findings.push(resolve(tunnel).await);
     }
     Ok(findings)
 }

@@ -21,6 +21,7 @@ use crate::capacity::Capacity;
 use crate::clock::Clock;
 use crate::config::{Config, Tunnel, UnreliablePolicy};
 use crate::control::{self, Gate};
+use crate::control_plane;
 use crate::core_dumps;
 use crate::listener::{Parts, Siblings};
 use crate::logging::Logging;
@@ -42,10 +43,7 @@ use tunnel::RunningTunnel;
 /// Runs until told to stop.
 pub fn run(config: Config, logging: Logging) -> anyhow::Result<()> {
     core_dumps::forbid();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    runtime.block_on(connect(config, logging))
+    control_plane::run(connect(config, logging))?
 }
 
 async fn connect(config: Config, logging: Logging) -> anyhow::Result<()> {

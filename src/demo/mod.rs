@@ -17,6 +17,7 @@ use clap::ValueEnum;
 use tidegate_proto::yojimbo::netcode::{Key, UserData};
 
 use crate::config::{self, Config, Input};
+use crate::control_plane;
 use crate::load;
 use crate::protocol::Dialer;
 use crate::serve::Server;
@@ -109,10 +110,7 @@ pub struct Verdict {
 impl Demo {
     /// Runs it, with a line a second on standard output.
     pub fn run(&self) -> anyhow::Result<Verdict> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
-        runtime.block_on(self.play())
+        control_plane::run(self.play())?
     }
 
     async fn play(&self) -> anyhow::Result<Verdict> {

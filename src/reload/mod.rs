@@ -257,9 +257,13 @@ impl Reloader {
         bans: &Bans,
         outcome: &mut Outcome,
     ) {
+        let mut names = Vec::new();
         for (name, (backend, pool)) in pools {
-            self.backends.open(&backend, pool).await;
+            names.push(self.backends.open(&backend, pool));
             outcome.added.push(format!("backend.{name}"));
+        }
+        for looks in names {
+            looks.done().await;
         }
         for mut opening in openings {
             let listener = &opening.listener;

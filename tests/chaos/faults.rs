@@ -68,6 +68,38 @@ pub fn backend_killed(scale: Scale) {
     }
 }
 
+/// F1: name servers that do not answer keep nobody waiting whose backend has no name: not at the start, and
+/// not at the end.
+pub fn name_servers_silent(_: Scale) {
+    let servers = std::env::temp_dir().join(format!("resolv.conf-{}", std::process::id()));
+    // The default route leads to this side, which passes nothing on. As patient as a resolver can be.
+    let text = "nameserver 192.0.2.1\noptions timeout:30 attempts:5\n";
+    std::fs::write(&servers, text).unwrap();
+    let path = servers.to_str().unwrap();
+    run("mount", &["--bind", path, "/etc/resolv.conf"]);
+    let config = "[listener.named]\nbind = [\"10.77.0.1:40001\"]\nbackend = \"named\"\n\
+                  [backend.named]\nframing = \"u16be\"\n\
+                  targets = [\"tcp://one.example:7000\", \"tcp://two.example:7000\"]";
+    let gate = Gate::start(
+        "silent",
+        &Setup {
+            config,
+            ..Setup::default()
+        },
+    );
+    for name in ["one.example", "two.example"] {
+        let line = gate.wait_for(&format!("\"target\":\"{name}\""));
+        assert!(line.contains("have not answered"), "{line}");
+    }
+    let _backend = Backend::start(&gate.backend(), Manner::Echo);
+    let mut players = seated(&gate, 2, TOKEN_TIMEOUT);
+    players.settle();
+    players.leave();
+    gate.stop();
+    run("umount", &["/etc/resolv.conf"]);
+    std::fs::remove_file(&servers).unwrap();
+}
+
 /// F6: a backend that reads nothing makes its players wait, then loses them; nobody else notices.
 pub fn backend_hung(scale: Scale) {
     let gate = gate("hung");

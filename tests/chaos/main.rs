@@ -50,7 +50,7 @@ type Scenario = fn(Scale);
 
 /// Names are what docs/RELIABILITY.md and docs/THREAT-MODEL.md refer to. Those that take longest come
 /// first, so that the others run beside them.
-const SCENARIOS: [(&str, Scenario); 15] = [
+const SCENARIOS: [(&str, Scenario); 16] = [
     ("memory_used_up", pressure::memory_used_up),
     ("descriptors_used_up", pressure::descriptors_used_up),
     ("backend_hung", faults::backend_hung),
@@ -58,6 +58,7 @@ const SCENARIOS: [(&str, Scenario); 15] = [
     ("backend_killed", faults::backend_killed),
     ("backend_refusing", faults::backend_refusing),
     ("backend_half_closing", faults::backend_half_closing),
+    ("name_servers_silent", faults::name_servers_silent),
     ("partition_short", faults::partition_short),
     ("partition_long", faults::partition_long),
     ("nat_rebinding", faults::nat_rebinding),
