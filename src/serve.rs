@@ -97,6 +97,9 @@ impl Server {
         }
         let state = config.runtime.state_directory.as_deref();
         let state = state.map(StateDirectory::new);
+        if let Some(state) = &state {
+            state.warn_of_disk();
+        }
         let runtime = &config.runtime;
         let capacity = Capacity::new(runtime.max_peers, runtime.queue_memory as u64);
         let capacity = Arc::new(capacity);

@@ -23,6 +23,7 @@ use crate::control::Request;
 use crate::exit::{Exit, Transport};
 use crate::running_listener::socket_options;
 use crate::sizing::{memory, open_files};
+use crate::token_history;
 use crate::udp::{Options, UdpSocket};
 
 /// One thing that was tried.
@@ -174,6 +175,10 @@ fn state_directory(config: &Config) -> Option<Finding> {
     let trial = path.join(format!(".probe-{}", std::process::id()));
     let made = std::fs::File::create_new(&trial);
     let verdict = match made.and_then(|_| std::fs::remove_file(&trial)) {
+        Ok(()) if token_history::is_on_disk(path) => Verdict::Warning(format!(
+            "it is on a disk\n help: {}",
+            token_history::ON_DISK
+        )),
         Ok(()) => Verdict::Good(String::new()),
         Err(error) => Verdict::Warning(format!(
             "no file can be made there: {error}. Used tokens are not remembered, and after each restart all \

@@ -10,7 +10,8 @@
 //! Written and not synced: the kernel has it, so the end of this process does not lose it. The end of
 //! the machine may, so a file from before another boot admits nobody. A write that fails, or is slow,
 //! costs the file and not the players: it is removed, because one with a hole would be believed, and
-//! written anew later from memory.
+//! written anew later from memory. One that does not return holds up its worker, so the place for the
+//! file is memory.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -44,7 +45,28 @@ impl StateDirectory {
             booted: clock::boot_unix(),
         }
     }
+
+    /// Says at the start that a disk may stand still.
+    pub fn warn_of_disk(&self) {
+        if is_on_disk(&self.path) {
+            tracing::warn!(
+                event = "state_directory_on_disk",
+                path = %self.path.display(),
+                help = ON_DISK
+            );
+        }
+    }
 }
+
+/// Whether writes to this directory may have to wait for a disk; not of one that cannot be looked at.
+pub fn is_on_disk(directory: &Path) -> bool {
+    const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6]; // tmpfs and ramfs, in statfs(2)
+    rustix::fs::statfs(directory).is_ok_and(|found| !IN_MEMORY.contains(&(found.f_type as u64)))
+}
+
+/// What to do about a directory on a disk.
+pub const ON_DISK: &str = "a disk that stands still stops every session while somebody joins: put state_directory in \
+                           memory, below /run or on a tmpfs; across boots it is of no use";
 
 /// The file of one listener.
 pub struct TokenHistory {
