@@ -8,12 +8,12 @@
 
 mod support;
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, UdpSocket};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use support::{Setup, tcp_backend, toy_parts, wait_until};
+use support::{Setup, end_of, tcp_backend, toy_parts, wait_until};
 use tidegate::board::Board;
 use tidegate::capacity::Capacity;
 use tidegate::clock::Clock;
@@ -84,17 +84,8 @@ fn a_panic_in_a_worker_ends_the_process_and_tells_everybody_else() {
         Duration::from_secs(20),
         || heard(&players[1], b'B'),
     );
-    let status = wait_until("its end", Duration::from_secs(20), || {
-        child.try_wait().unwrap()
-    });
-    let mut said = String::new();
-    child
-        .stderr
-        .take()
-        .unwrap()
-        .read_to_string(&mut said)
-        .unwrap();
-    assert_eq!(status.code(), Some(70), "{said}");
+    let (code, said) = end_of(child);
+    assert_eq!(code, Some(70), "{said}");
     assert!(said.contains("a bug in the toy"), "{said}");
     assert!(said.contains("a worker panicked"), "{said}");
 }

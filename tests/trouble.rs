@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use socket2::SockRef;
 use support::scene::{Directory, Running, ctl, program};
-use support::{accept, skipped, wait_until};
+use support::{accept, end_of, skipped, wait_until};
 
 /// A gaffer listener before `targets`, a tunnel that leads to it, and its page.
 struct Scene {
@@ -246,7 +246,7 @@ fn without_descriptors_newcomers_are_refused_and_operators_are_not() {
 fn a_start_without_descriptors_says_which_limit_it_met() {
     for most in (8..36).step_by(3) {
         let limited = format!("ulimit -n {most}; exec \"$0\" \"$@\"");
-        let mut child = Command::new("sh")
+        let child = Command::new("sh")
             .args(["-c", &limited, env!("CARGO_BIN_EXE_tidegate"), "serve"])
             .args(["--listen", "gaffer://127.0.0.1:0", "--control", ""])
             .args(["--backend", "tcp://127.0.0.1:1", "--admin", "127.0.0.1:0"])
@@ -254,17 +254,8 @@ fn a_start_without_descriptors_says_which_limit_it_met() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let end = wait_until("its end", Duration::from_secs(20), || {
-            child.try_wait().unwrap()
-        });
-        let mut said = String::new();
-        child
-            .stderr
-            .take()
-            .unwrap()
-            .read_to_string(&mut said)
-            .unwrap();
-        assert_eq!(end.code(), Some(69), "{most}: {said}");
+        let (code, said) = end_of(child);
+        assert_eq!(code, Some(69), "{most}: {said}");
         let limit = format!("this process may have {most} files open");
         assert!(said.contains(&limit), "{said}");
         assert!(said.contains("LimitNOFILE="), "{said}");

@@ -18,6 +18,7 @@ pub mod skip;
 pub mod token;
 pub mod toy;
 
+use std::process::Child;
 use std::time::{Duration, Instant};
 
 pub use address::{closed_port, own_address};
@@ -40,4 +41,12 @@ pub fn wait_until<T>(what: &str, patience: Duration, mut ask: impl FnMut() -> Op
         assert!(start.elapsed() < patience, "waited too long: {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
+}
+
+/// The code of a program that ends by itself, and what it said on a standard error of ours.
+pub fn end_of(mut child: Child) -> (Option<i32>, String) {
+    wait_until("its end", PATIENCE, || child.try_wait().unwrap());
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.code(), said)
 }
