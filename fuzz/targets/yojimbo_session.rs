@@ -195,6 +195,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
         vec![14, 0, 64, 16, 0, 0x11, 0, 0, 0x40, 2, 0, 0x13, 0xbc, 0x80, 0x48, 0x82, 0x10, 5, 250, 9, 9],
         vec![8, 0, 64, 16, 0, 0x11, 0, 0, 0x40, 2, 0, 0x13, 0xbc, 0x80, 0x48, 0x82, 0x10, 5, 250, 9, 9],
         long_acks(),
+        probe_beside_a_block(),
         // First fragments of ever new packets, and a stranger's noise.
         vec![
             0, 2, 12, 1, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 2, 12, 1, 1, 0, 0, 3, 0, 1, 0, 0, 0, 0,
@@ -217,5 +218,15 @@ fn long_acks() -> Vec<u8> {
         input.extend([5, 4, 1, 2, 3, 4, 255, 1, 0]);
     }
     input.extend([64, 8, 0, 1, 3, 2, 1, 255, 0, 255]);
+    input
+}
+
+/// Two short frames and a block; some acknowledgements, and so long without one that a probe is due while all
+/// that is whole left lately, and fragments wait for their turn.
+fn probe_beside_a_block() -> Vec<u8> {
+    let mut input = vec![6, 5, 2, 3, 4, 255, 1, 0, 5, 2, 3, 4, 93, 93];
+    input.extend([1; 93]);
+    input.extend([72, 1, 0, 255, 3, 0, 0, 0, 1, 0, 64, 1, 0, 255, 2, 0, 0]);
+    input.extend([255, 4, 0, 0, 0, 0, 255, 3, 0, 0, 0]);
     input
 }

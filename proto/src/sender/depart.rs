@@ -60,6 +60,10 @@ impl Sender {
         };
         if !self.plan_again(again) {
             self.compose(now, probe, bulk_open);
+            // All that is whole may have left lately, and fragments wait: they ask as well.
+            if asks && self.plan.is_empty() {
+                self.compose(now, Probe::No, bulk_open);
+            }
         }
         if repeats {
             self.copier.on_early_probe();
