@@ -94,8 +94,8 @@ pub trait Session: Send {
     /// `Event::Closed`.
     fn release(&mut self);
 
-    /// Everything polled so far was written to where it goes. Only sessions that acknowledge after
-    /// the write ([`AckPolicy::Written`]) care.
+    /// Everything polled so far was written to where it goes, or dropped: to be said whenever that was
+    /// something. Only sessions that acknowledge after the write ([`AckPolicy::Written`]) care.
     fn confirm_written(&mut self, _now: Now) {}
 
     /// Whether [`Session::send`] on the reliable channel would take another message of any legal

@@ -35,6 +35,8 @@ pub(super) struct Incoming {
     pub(super) inbox: Inbox,
     ack: AckPolicy,
     unwritten: Unwritten,
+    /// Something was delivered since the last word that all was written.
+    owes_write: bool,
     /// The time that counts against gaps.
     presence: Presence,
     mismatched: MismatchedFragments,
@@ -84,6 +86,7 @@ impl Incoming {
             inbox: Inbox::new(refuse_above, accept_below),
             ack: params.ack,
             unwritten: Unwritten::default(),
+            owes_write: false,
             presence: Presence::new(now.mono),
             mismatched: MismatchedFragments::default(),
             newest_heard: None,
@@ -169,6 +172,8 @@ impl Incoming {
                 let channels = &self.channels;
                 let is_in_pieces = |channel, id| channels.is_in_pieces(channel, id);
                 self.unwritten.note(header.sequence, &packet, is_in_pieces);
+                self.owes_write |= delivered > 0;
+                self.accept_written();
             }
         }
         let in_order = self.note_order(header.sequence);
@@ -191,12 +196,17 @@ impl Incoming {
         if !self.inbox.is_empty() {
             return false;
         }
-        let channels = &self.channels;
+        self.owes_write = false;
+        self.accept_written()
+    }
+
+    /// Packets with nothing to write, and those of which all is written. Nobody says so again of what brings
+    /// nothing new: fragments of a block, and repeats.
+    fn accept_written(&mut self) -> bool {
+        let (channels, is_written) = (&self.channels, !self.owes_write);
+        let is_delivered = |channel, id| is_written && channels.is_delivered(channel, id);
         let mut any = false;
-        while let Some(sequence) = self
-            .unwritten
-            .take(|channel, id| channels.is_delivered(channel, id))
-        {
+        while let Some(sequence) = self.unwritten.take(is_delivered) {
             accept(&mut self.reliable, &mut self.record, sequence);
             any = true;
         }
@@ -344,6 +354,7 @@ fn advance(newest: &mut Option<u16>, sequence: u16) -> Step {
 
 #[cfg(test)]
 mod tests {
+    use super::super::channels::{FragmentPlace, PacketWriter};
     use super::*;
 
     /// Ten frames a second for some seconds, each in a packet of three fragments of this size.
@@ -369,6 +380,65 @@ mod tests {
                 incoming.handle(now, &datagram, true, |_| Ok(())).ok();
             }
         }
+    }
+
+    /// Whoever writes hears of nothing new in fragments of a block, and in repeats, and says nothing of them. A
+    /// peer of the standard sends the first 25 fragments again and again until they are acknowledged.
+    #[test]
+    fn what_brings_nothing_to_write_waits_for_no_write() {
+        let now = Now {
+            mono: Timestamp::ZERO,
+            unix_secs: 0,
+        };
+        let params = Params {
+            ack: AckPolicy::Written,
+            ..Params::default()
+        };
+        let mut incoming = Incoming::new(now, &params);
+        let mut next = 0;
+        let mut take = |incoming: &mut Incoming, fill: &dyn Fn(&mut PacketWriter<'_>)| {
+            let mut payload = Vec::new();
+            let header = Header {
+                sequence: next,
+                ack: 65_535,
+                ack_bits: 0,
+            };
+            next += 1;
+            header.emit(&mut payload);
+            let mut writer = PacketWriter::new(&params.profile, &mut payload);
+            fill(&mut writer);
+            writer.finish();
+            let heard = incoming.handle(now, &payload, true, |_| Ok(()));
+            assert!(matches!(heard, Ok(Some(_))), "{heard:?}");
+            let (ack, bits) = incoming.take_ack();
+            let behind = |number: u16| u32::from(ack.wrapping_sub(number));
+            let is_acked = |number| {
+                bits.checked_shr(behind(number))
+                    .is_some_and(|it| it & 1 == 1)
+            };
+            (0..next).map(is_acked).collect::<Vec<bool>>()
+        };
+        let message: &dyn Fn(&mut PacketWriter<'_>) = &|writer| {
+            writer.reliable(0, [0].into_iter());
+            writer.message(0, (b"a message", &[]));
+        };
+        let fragment: &dyn Fn(&mut PacketWriter<'_>) = &|writer| {
+            let place = FragmentPlace {
+                channel: 0,
+                id: 1,
+                index: 0,
+                count: 3,
+            };
+            writer.fragment(place, 1, (&[7; 1024], &[]));
+        };
+        assert_eq!(take(&mut incoming, message), [false]);
+        assert_eq!(take(&mut incoming, fragment), [false, true]);
+        assert_eq!(take(&mut incoming, message), [false, true, false]);
+        assert!(incoming.inbox.pop().is_some());
+        assert!(incoming.confirm_written());
+        assert_eq!(take(&mut incoming, message), [true; 4]);
+        assert_eq!(take(&mut incoming, fragment), [true; 5]);
+        assert_eq!(take(&mut incoming, &|_| ()), [true; 6]);
     }
 
     #[test]

@@ -47,6 +47,7 @@ impl Stream {
             if message.payload.len() < SHORT {
                 side.messages_left = side.messages_left.saturating_sub(1);
             }
+            self.unconfirmed = true;
             let (channel, payload) = (message.channel, message.payload);
             let codec = &side.rules.codec;
             let encoded = match self.fate(side.rules, &message, backlogged) {
@@ -72,7 +73,6 @@ impl Stream {
                     encoded
                 }
             };
-            self.unconfirmed = true;
             if let Err(error) = encoded {
                 tracing::debug!(%error, "message does not fit a frame");
                 side.counters
