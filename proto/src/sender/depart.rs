@@ -39,8 +39,9 @@ impl Sender {
         if unanswered || due.bulk && self.is_bulk_beyond_reach() {
             self.pace.on_bulk_held_up();
         }
-        // A probe goes although the path is full of what nobody answers: it asks why.
-        let bulk_open = self.has_bulk_token() && (asks || !unanswered);
+        // A probe goes although the path is full of what nobody answers: it asks why. And at any rate of bulk,
+        // or what is new would take its turn, again and again (RFC 9002, section 7.5).
+        let bulk_open = asks || self.has_bulk_token() && !unanswered;
         let has_bulk = due.bulk && bulk_open;
         if (has_bulk || owes) && !asks && self.plan_probe_of_bulk(now) {
             return true;
