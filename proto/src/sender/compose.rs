@@ -89,7 +89,10 @@ impl Sender {
                 true
             }
             LaneQueue::Reliable(outbox) => match old {
-                None => room.take_due(plan, number, outbox, outbox.first_due(), |_| false),
+                None => {
+                    let due = outbox.first_due()..outbox.len();
+                    room.take_due(plan, number, outbox, due, |_| false)
+                }
                 Some(old) => self.take_old(number, old, room),
             },
         };
@@ -106,13 +109,17 @@ impl Sender {
             return true;
         };
         let goes_on = self.probes.go_on();
-        let from = if goes_on { outbox.probe_from() } else { 0 };
+        let range = match goes_on {
+            true => outbox.probe_from()..outbox.len(),
+            // What comes after a block that is missing waits for it, and would keep the answer back.
+            false => 0..outbox.first_block(),
+        };
         let is_old = |entry: &Entry| {
             let last = entry.last_packet().and_then(|n| self.in_flight.get(n));
             last.is_none_or(|sent| sent.at <= old)
         };
         let before = self.plan.messages.len();
-        let all = room.take_due(&mut self.plan, lane, outbox, from, is_old);
+        let all = room.take_due(&mut self.plan, lane, outbox, range, is_old);
         if (goes_on || !self.probes.are_unanswered())
             && let Some(last) = self.plan.messages[before..].last()
         {
@@ -218,13 +225,14 @@ impl Room {
         self.count = count;
     }
 
-    /// Lost messages, then fresh ones; or what `is_old`, when probing. False if some found no room.
+    /// Of these entries the lost messages, then fresh ones; or what `is_old`, when probing. False if some found no
+    /// room.
     fn take_due(
         &mut self,
         plan: &mut Plan,
         lane: Channel,
         outbox: &Outbox,
-        from: usize,
+        range: std::ops::Range<usize>,
         is_old: impl Fn(&Entry) -> bool,
     ) -> bool {
         let mut again = if self.blind && outbox.has_fresh() {
@@ -232,7 +240,7 @@ impl Room {
         } else {
             usize::MAX
         };
-        for index in from..outbox.len() {
+        for index in range {
             let Some(entry) = outbox.entry(index) else {
                 break;
             };

@@ -15,6 +15,13 @@ impl Outbox {
         self.resume(self.probe_next)
     }
 
+    /// Where the first block is that the peer does not have, or the end.
+    pub(in crate::sender) fn first_block(&self) -> usize {
+        let mut entries = self.entries.iter();
+        let block = entries.position(|entry| entry.is_block() && !entry.acked);
+        block.unwrap_or(self.entries.len())
+    }
+
     /// A probe said everything up to `id`.
     pub(in crate::sender) fn on_probed(&mut self, id: u16) {
         self.probe_next = id.wrapping_add(1);

@@ -4,6 +4,8 @@
 mod memory;
 mod truth;
 
+use std::collections::HashSet;
+
 use super::*;
 use crate::sim::{Conditions, Link, Packet, Peer};
 
@@ -501,6 +503,54 @@ fn probes_without_an_answer_say_every_message_again() {
         said[1..].iter().all(|times| said[0] > 2 * times),
         "{said:?}"
     );
+}
+
+/// A peer that acknowledges a packet once everything in it was delivered answers no probe with a message behind a
+/// block that it lacks. Once everything was lost at the same time, the block goes again all the same.
+#[test]
+fn a_probe_asks_for_nothing_behind_a_block_that_is_missing() {
+    let params = Params {
+        sends_keep_alives: false,
+        ..Params::default()
+    };
+    let mut pair = Pair::new(params, lossy(1.0), 44);
+    let Peer { sender, .. } = &mut pair.peers[0];
+    if let LaneQueue::Reliable(outbox) = &mut sender.lanes[0] {
+        outbox.widen(8192, 1_100);
+    }
+    sender.push(pair.now, 0, &[0; 100]).unwrap();
+    sender
+        .push_as(pair.now, 0, &[1; 3_000], Form::Block)
+        .unwrap();
+    sender.push(pair.now, 0, &[2; 100]).unwrap();
+    let (begin, mut fragments, mut has) = (pair.now, HashSet::new(), [false; 3]);
+    let mut said = 0;
+    while pair.now < begin + Duration::from_secs(9) {
+        pair.peers[0].sender.handle_timeout(pair.now);
+        while let Some(packet) = pair.peers[0].poll_transmit(pair.now) {
+            said += packet.messages.len() + usize::from(packet.fragment.is_some());
+            if pair.now < begin + Duration::from_secs(1) {
+                continue;
+            }
+            for (_, id, _) in &packet.messages {
+                has[usize::from(*id)] = true;
+            }
+            fragments.extend(packet.fragment.map(|(fragment, _)| fragment.index));
+            has[1] = fragments.len() == 3;
+            let waits = |id: u16| !has[..usize::from(id)].iter().all(|has| *has);
+            let is_told = !packet.messages.iter().any(|(_, id, _)| waits(*id));
+            let sender = &mut pair.peers[0].sender;
+            sender.on_heard(pair.now, true, false);
+            if is_told {
+                sender.on_acked(pair.now, packet.number);
+            }
+            sender.on_ack_end(pair.now);
+        }
+        pair.now += Duration::from_millis(1);
+    }
+    assert_eq!(has, [true; 3]);
+    assert!(pair.peers[0].sender.is_drained());
+    assert!(said >= 2 * 5, "nothing was lost");
 }
 
 /// What one sender brings across in a second when there is always more of it, over a path that is as
