@@ -110,6 +110,14 @@ impl Sender {
         }
     }
 
+    /// What waits for a token gets those of the time until now at the rates so far: to be called before anything
+    /// changes these, or the time before a change would count at the rate after it.
+    pub(super) fn refill_debts(&mut self, now: Timestamp) {
+        if self.tokens.tokens() < 1.0 || self.bulk_tokens.tokens() < 1.0 {
+            self.refill(now);
+        }
+    }
+
     fn refill(&mut self, now: Timestamp) {
         self.pace.update(now);
         let rate = self.pace.packet_rate(&self.params);

@@ -304,6 +304,7 @@ impl Sender {
     /// acknowledgements are not late; `is_of_older`: they are of older packets than those of the one before.
     /// Call this before [`Sender::on_acked`] for the same packet.
     pub fn on_heard(&mut self, now: Timestamp, in_order: bool, is_of_older: bool) {
+        self.refill_debts(now);
         self.heard.on_packet(now, in_order, is_of_older);
     }
 
@@ -326,6 +327,7 @@ impl Sender {
     /// A deadline passed. Poll for packets afterwards.
     pub fn handle_timeout(&mut self, now: Timestamp) {
         if self.detector.look_at().is_some_and(|at| at <= now) {
+            self.refill_debts(now);
             self.detect_loss(now);
         }
     }
