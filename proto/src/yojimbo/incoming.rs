@@ -98,6 +98,7 @@ impl Incoming {
     /// The peer sent what only a tidegate does.
     pub(super) fn widen(&mut self) {
         self.channels.widen();
+        self.unwritten.widen();
         let (newest, _) = self.reliable.ack();
         self.record
             .get_or_insert_with(|| Box::new(Record::new(newest)));
@@ -169,11 +170,18 @@ impl Incoming {
         match self.ack {
             AckPolicy::Queued => accept(&mut self.reliable, &mut self.record, header.sequence),
             AckPolicy::Written => {
-                let channels = &self.channels;
-                let is_in_pieces = |channel, id| channels.is_in_pieces(channel, id);
-                self.unwritten.note(header.sequence, &packet, is_in_pieces);
                 self.owes_write |= delivered > 0;
-                self.accept_written();
+                let (channels, is_all_written) = (&self.channels, !self.owes_write);
+                let waits = self.unwritten.note(
+                    header.sequence,
+                    &packet,
+                    |channel, id| channels.is_in_pieces(channel, id),
+                    |channel, id| is_all_written && channels.is_delivered(channel, id),
+                );
+                // Nobody says so again of what brings nothing new: fragments of a block, and repeats.
+                if !waits {
+                    accept(&mut self.reliable, &mut self.record, header.sequence);
+                }
             }
         }
         let in_order = self.note_order(header.sequence);
@@ -197,19 +205,15 @@ impl Incoming {
             return false;
         }
         self.owes_write = false;
-        self.accept_written()
-    }
-
-    /// Packets with nothing to write, and those of which all is written. Nobody says so again of what brings
-    /// nothing new: fragments of a block, and repeats.
-    fn accept_written(&mut self) -> bool {
-        let (channels, is_written) = (&self.channels, !self.owes_write);
-        let is_delivered = |channel, id| is_written && channels.is_delivered(channel, id);
+        let channels = &self.channels;
         let mut any = false;
-        while let Some(sequence) = self.unwritten.take(is_delivered) {
-            accept(&mut self.reliable, &mut self.record, sequence);
-            any = true;
-        }
+        self.unwritten.take(
+            |channel, id| channels.is_delivered(channel, id),
+            |sequence| {
+                accept(&mut self.reliable, &mut self.record, sequence);
+                any = true;
+            },
+        );
         any
     }
 

@@ -171,7 +171,7 @@ const FOLLOWS: u8 = 1;
 const REACH: u16 = 32;
 
 /// Packets that are remembered.
-const NUMBERS: u16 = Window::<64>::NUMBERS;
+pub(super) const NUMBERS: u16 = Window::<64>::NUMBERS;
 
 /// Bytes of all runs: what is lost one by one on a path that loses one in four of 1024.
 const RUNS_MAX: usize = 512;

@@ -4,12 +4,14 @@
 use std::collections::VecDeque;
 
 use super::channels::{BlockFragment, ConnectionPacket, Item};
+use super::long_ack::NUMBERS;
 use crate::session::Channel;
 
 /// Packets that wait for a write, oldest first.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Unwritten {
     packets: VecDeque<Waiting>,
+    packets_max: usize,
 }
 
 #[derive(Debug)]
@@ -21,14 +23,30 @@ struct Waiting {
     last: Vec<(Channel, u16)>,
 }
 
+impl Default for Unwritten {
+    fn default() -> Self {
+        Self {
+            packets: VecDeque::new(),
+            packets_max: PACKETS_MAX,
+        }
+    }
+}
+
 impl Unwritten {
-    /// Notes a packet that was taken. `is_in_pieces`: fragments of a block are missing still.
+    /// The peer is of our make, and hears of as many packets at length.
+    pub(super) fn widen(&mut self) {
+        self.packets_max = NUMBERS.into();
+    }
+
+    /// Notes a packet that was taken, unless there is nothing in it that waits for a write; says whether there
+    /// is. `is_in_pieces`: fragments of a block are missing still.
     pub(super) fn note(
         &mut self,
         sequence: u16,
         packet: &ConnectionPacket<'_>,
         is_in_pieces: impl Fn(Channel, u16) -> bool,
-    ) {
+        is_written: impl Fn(Channel, u16) -> bool,
+    ) -> bool {
         let mut last: Vec<(Channel, u16)> = Vec::new();
         for item in packet.items() {
             let (channel, id) = match item {
@@ -46,23 +64,37 @@ impl Unwritten {
                 _ => last.push((channel, id)),
             }
         }
+        let packet = Waiting { sequence, last };
+        if packet.is_all(is_written) {
+            return false;
+        }
         // The messages of one that is pushed out here come again, are known, and are acknowledged then.
-        if self.packets.len() == PACKETS_MAX {
+        if self.packets.len() >= self.packets_max {
             self.packets.pop_front();
         }
-        self.packets.push_back(Waiting { sequence, last });
+        self.packets.push_back(packet);
+        true
     }
 
-    /// Takes a packet of which all was delivered.
-    pub(super) fn take(&mut self, is_delivered: impl Fn(Channel, u16) -> bool) -> Option<u16> {
-        let ready = |packet: &Waiting| {
-            packet
-                .last
-                .iter()
-                .all(|&(channel, id)| is_delivered(channel, id))
-        };
-        let at = self.packets.iter().position(ready)?;
-        self.packets.remove(at).map(|packet| packet.sequence)
+    /// Takes the packets of which all was delivered.
+    pub(super) fn take(
+        &mut self,
+        is_delivered: impl Fn(Channel, u16) -> bool,
+        mut taken: impl FnMut(u16),
+    ) {
+        self.packets.retain(|packet| {
+            let is_ready = packet.is_all(&is_delivered);
+            if is_ready {
+                taken(packet.sequence);
+            }
+            !is_ready
+        });
+    }
+}
+
+impl Waiting {
+    fn is_all(&self, done: impl Fn(Channel, u16) -> bool) -> bool {
+        self.last.iter().all(|&(channel, id)| done(channel, id))
     }
 }
 
