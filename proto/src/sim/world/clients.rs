@@ -143,13 +143,16 @@ impl World {
 
     pub(super) fn client_listens(&mut self, index: usize) {
         let client = &mut self.clients[index];
+        let polled = client.polled;
         while let Some(message) = client.endpoint.poll_message(client.peer) {
             client.polled += 1;
             if let Err(wrong) = client.application.hear(self.now.mono, message) {
                 panic!("seed {}: client {index}: {wrong}", self.seed);
             }
         }
-        client.endpoint.confirm_written(self.now, client.peer);
+        if client.polled > polled {
+            client.endpoint.confirm_written(self.now, client.peer);
+        }
     }
 
     pub(super) fn client_departures(&mut self) {

@@ -124,7 +124,9 @@ impl World {
         let Some(seat) = self.server_peers.get_mut(&peer) else {
             return;
         };
+        let mut wrote = false;
         while let Some(message) = self.server.poll_message(peer) {
+            wrote = true;
             self.books.on_message();
             let heard = seat.application.hear(self.now.mono, message);
             let is_honest = self.clients[seat.client].is_honest;
@@ -135,7 +137,9 @@ impl World {
                 );
             }
         }
-        self.server.confirm_written(self.now, peer);
+        if wrote {
+            self.server.confirm_written(self.now, peer);
+        }
     }
 
     pub(super) fn server_event(
