@@ -110,9 +110,9 @@ impl Default for Params {
             goodbye: true,
             send_queue_messages_max: 1024,
             send_queue_bytes_max: 1 << 20,
-            // 409 messages and 100 kB a second with the ten seconds a message is kept at most.
-            history_messages_max: 4096,
-            history_bytes_max: 1 << 20,
+            // 1638 messages and 419 kB a second with the ten seconds a message is kept at most. Ids count 65,536.
+            history_messages_max: 16_384,
+            history_bytes_max: 4 << 20,
             inbox_refuse_above: 256 * 1024,
             inbox_accept_below: 64 * 1024,
         }

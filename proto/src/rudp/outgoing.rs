@@ -424,6 +424,21 @@ mod tests {
         );
     }
 
+    /// A C peer that misses nothing requests nothing, so nobody says what it has.
+    #[test]
+    fn nothing_waits_for_who_never_requests_anything() {
+        let mut outgoing = Outgoing::new(at(0), crate::rudp::Params::default().limits());
+        for millis in 0..60_000 {
+            outgoing.expire(at(millis));
+            for _ in 0..(millis % 2 + 1) {
+                outgoing.queue(at(millis), &[0; 200]);
+            }
+            send_all(&mut outgoing, at(millis));
+            assert_eq!(outgoing.queued(), 0, "after {millis} ms");
+        }
+        assert!(outgoing.entries.len() > 8_192, "a lower limit would do");
+    }
+
     #[test]
     fn the_last_message_is_repeated_a_few_times() {
         let mut outgoing = outgoing(3);
