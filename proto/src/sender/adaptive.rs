@@ -43,6 +43,15 @@ pub(super) struct Adaptive {
     not_ours_until: Timestamp,
     lost_lately: bool,
     losses: LossWindows,
+    trial: Option<Trial>,
+}
+
+/// Bulk goes slower, to see whether the delay gets shorter.
+#[derive(Clone, Copy, Debug)]
+struct Trial {
+    until: Timestamp,
+    /// What the delay was, in seconds.
+    delay: f64,
 }
 
 /// Everything that one sample of the round trip says.
@@ -76,6 +85,7 @@ impl Adaptive {
             not_ours_until: Timestamp::ZERO,
             lost_lately: false,
             losses: LossWindows::new(now),
+            trial: None,
         }
     }
 
@@ -129,6 +139,7 @@ impl Adaptive {
     pub(super) fn on_rtt(&mut self, now: Timestamp, rtt: Sample, copies: Copies, params: &Params) {
         let queue = self.queue(now, rtt, params);
         let reading = self.read(now, queue, copies, params);
+        self.conclude_trial(reading, params);
         if self.is_competing {
             self.while_competing(reading, params);
         } else if self.mode() == Mode::Good {
@@ -190,7 +201,9 @@ impl Adaptive {
         } = reading;
         if !queue.stands && !reading.heavy_loss {
             self.switch.update(reading.dt, Mode::Good);
-            self.bulk.grow(now, step, queue, params);
+            if self.bulk.grow(now, step, queue, params) {
+                self.try_slower(now, step, queue.delay, params.bulk_return);
+            }
             return;
         }
         self.by_bulk = self.bulk.is_limited();
@@ -211,6 +224,42 @@ impl Adaptive {
         }
         self.bulk.cut(params);
         self.cut_at = now;
+        if queue.stands {
+            self.try_slower(now, step, queue.delay, params.bulk_cut);
+        }
+    }
+
+    /// Bulk goes on with the share `keep` of its rate: by then a queue is shorter.
+    fn try_slower(&mut self, now: Timestamp, step: Duration, delay: f64, keep: f64) {
+        if self.bulk.is_limited() {
+            // Half as long again as it takes.
+            let drained = Duration::from_secs_f64(1.5 * delay / (1.0 - keep));
+            let until = now + 2 * step + drained;
+            self.bulk.hold_until(until);
+            self.trial = Some(Trial { until, delay });
+        }
+    }
+
+    /// What is left of a delay when its queue had the time to drain is no queue of ours.
+    fn conclude_trial(&mut self, reading: Reading, params: &Params) {
+        let Reading { now, queue, .. } = reading;
+        let Some(trial) = self.trial.take_if(|trial| trial.until <= now) else {
+            return;
+        };
+        let has_drained = queue.delay < DRAINED * trial.delay;
+        if has_drained || !self.bulk.is_limited() || self.is_competing {
+            return;
+        }
+        let packet = self.bulk.packet_time();
+        if self
+            .queueing
+            .is_own(now, queue.delay, packet, params.base_window)
+        {
+            if self.mode() == Mode::Bad && !reading.heavy_loss {
+                self.return_to_good(now, params);
+            }
+            self.bulk.search_on();
+        }
     }
 
     fn while_bad(&mut self, reading: Reading, params: &Params) {
@@ -295,6 +344,9 @@ impl Adaptive {
         self.bulk.resume(now, params);
     }
 }
+
+/// Of a queue's delay, what may be left after the time it needs to drain.
+const DRAINED: f64 = 0.25;
 
 /// What the peer may have held back is no sign of a queue. Of the packets of bulk some are acknowledged at
 /// once. Where the path is so slow that each has an acknowledgement of its own, that one comes as late as

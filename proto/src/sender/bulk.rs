@@ -168,23 +168,31 @@ impl Bulk {
         (self.packet / carries.max(1.0)).min(PACKET_TIME_MAX)
     }
 
-    /// The path is good: looks for more, once per `step` (a round trip).
-    pub(super) fn grow(&mut self, now: Timestamp, step: Duration, queue: Queue, params: &Params) {
+    /// The path is good: looks for more, once per `step` (a round trip). True when a queue was met, and the rate
+    /// fell.
+    pub(super) fn grow(
+        &mut self,
+        now: Timestamp,
+        step: Duration,
+        queue: Queue,
+        params: &Params,
+    ) -> bool {
         if !self.is_limited {
-            return;
+            return false;
         }
         let path = self.look(now, step, queue, params);
         if path.is_end {
             self.on_path_full(&path, params);
             self.grown_at = now + step;
             self.losses.rest_until(now + 2 * step);
+            return path.is_queue;
         }
         if now.since(self.grown_at) < step || now < self.grown_at {
-            return;
+            return false;
         }
         if self.in_slow_start && path.is_late {
             // The next ones tell whether that is a queue.
-            return;
+            return false;
         }
         self.grown_at = now;
         let best = self.best_delivered();
@@ -199,6 +207,17 @@ impl Bulk {
                 .min((RATE_TO_DELIVERED_MAX * best).max(params.bulk_start));
         }
         self.rate = self.rate.min(params.bulk_max);
+        false
+    }
+
+    /// The rate stays until then.
+    pub(super) fn hold_until(&mut self, at: Timestamp) {
+        self.grown_at = self.grown_at.max(at);
+    }
+
+    /// What looked like the path's end was not: looks for it further on.
+    pub(super) fn search_on(&mut self) {
+        (self.in_slow_start, self.late) = (true, 0);
     }
 
     /// What the last acknowledgement says of the path.

@@ -31,6 +31,7 @@ mod governor;
 mod heard;
 mod high_water;
 mod in_flight;
+mod jitter;
 mod loss_windows;
 mod outage;
 mod outbox;

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use crate::time::Timestamp;
 
+use super::jitter::Jitter;
+
 /// Compares the smallest round trips of a moment with the smallest of the recent past.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Queueing {
@@ -22,6 +24,10 @@ pub(super) struct Queueing {
     /// Minima of the present and the two slices of time before it.
     minima: [f64; 3],
     slice_began: Timestamp,
+    /// A round trip that going slower did not shorten, in seconds, and until when it is believed.
+    own: f64,
+    own_until: Timestamp,
+    jitter: Jitter,
     /// Since when it exceeds the limit, and by how many samples in a row, those of one moment as one.
     over_since: Option<Timestamp>,
     over: u8,
@@ -73,6 +79,9 @@ impl Queueing {
             wander: 0.0,
             minima: [f64::INFINITY; 3],
             slice_began: now,
+            own: 0.0,
+            own_until: now,
+            jitter: Jitter::default(),
             over_since: None,
             over: 0,
             heard_at: now,
@@ -98,10 +107,16 @@ impl Queueing {
             (self.fast, self.variation) = (rtt, rtt / 8.0);
         }
         self.fast += 0.25 * (rtt - self.fast);
-        let delay = self.of_this_moment(now, proven) - self.base(now, rtt, limits.base_window);
+        self.note_base(now, rtt, limits.base_window);
+        let delay = self.of_this_moment(now, proven) - self.base().max(self.own(now));
         let limit = (limits.queue).max(4.0 * self.variation).max(1.5 * packet);
         let over = delay > limit;
-        let is_new = now > std::mem::replace(&mut self.heard_at, now);
+        let pause = now.since(std::mem::replace(&mut self.heard_at, now));
+        let is_new = pause > Duration::ZERO;
+        if is_new && packet > 0.0 {
+            let is_long = pause.as_secs_f64() > 0.5 * self.fast;
+            self.jitter.note(proven, is_long);
+        }
         if over {
             self.over_since.get_or_insert(now);
             self.over = self.over.saturating_add(is_new.into());
@@ -120,6 +135,31 @@ impl Queueing {
             over,
             stands: self.over >= limits.samples && self.over_since.is_some_and(long),
         }
+    }
+
+    /// Going slower did not shorten the `delay`: whether it is the path's own, as jitter explains. Packets close
+    /// to each other cannot overtake, so all of them are as late as the latest; those that were far apart were not,
+    /// and made the base. `packet`: seconds that one takes; `base_window`: how long that is believed.
+    pub(super) fn is_own(
+        &mut self,
+        now: Timestamp,
+        delay: f64,
+        packet: f64,
+        base_window: Duration,
+    ) -> bool {
+        let base = self.base();
+        let before = base.max(self.own(now));
+        let own = (before + delay).min(base + self.jitter.range(packet));
+        let explains = own >= before + EXPLAINED * delay;
+        if explains {
+            (self.own, self.own_until) = (own, now + base_window);
+        }
+        explains
+    }
+
+    /// Round trip that is believed to be the path's own although some were shorter; zero without one.
+    fn own(&self, now: Timestamp) -> f64 {
+        if now < self.own_until { self.own } else { 0.0 }
     }
 
     /// The smallest round trip of the last one or two moments. A moment is half a round trip, and
@@ -144,16 +184,23 @@ impl Queueing {
         self.moments[0].min(self.moments[1])
     }
 
-    /// The path's own round trip: the smallest of the last `window`.
-    fn base(&mut self, now: Timestamp, rtt: f64, window: Duration) -> f64 {
+    fn note_base(&mut self, now: Timestamp, rtt: f64, window: Duration) {
         if now.since(self.slice_began) > window / 3 {
             self.slice_began = now;
             self.minima = [self.minima[1], self.minima[2], f64::INFINITY];
+            self.jitter.turn();
         }
         self.minima[2] = self.minima[2].min(rtt);
+    }
+
+    /// The smallest round trip of the base's window.
+    fn base(&self) -> f64 {
         self.minima.iter().copied().fold(f64::INFINITY, f64::min)
     }
 }
+
+/// Jitter explains a delay that it explains this share of.
+const EXPLAINED: f64 = 0.75;
 
 /// The least time over which round trips are compared.
 const MOMENT_MIN: Duration = Duration::from_millis(25);

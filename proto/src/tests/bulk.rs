@@ -247,6 +247,46 @@ fn jitter_at_the_start_is_no_queue() {
     }
 }
 
+/// Packets of bulk follow each other closely and cannot overtake: where jitter delays one, it delays those behind it,
+/// and more the more there are. That is no queue, and going slower does not shorten it.
+#[test]
+fn jitter_takes_little_from_what_a_path_carries() {
+    for millis in [10, 15] {
+        let jitter = Duration::from_millis(millis);
+        let link = Conditions {
+            delay: Duration::from_millis(30),
+            jitter,
+            rate: 100_000_000,
+            queue: 625_000,
+            mtu: 1_500,
+            ..Conditions::default()
+        };
+        let up = Traffic {
+            messages: u64::MAX,
+            sizes: 1_000..=1_000,
+            burst: 32,
+            every: Duration::from_millis(1),
+            ..Traffic::default()
+        };
+        let shares = (0..8).map(|seed| {
+            let ours = yojimbo::Params::default().with_path_mtu(1_500, true);
+            let mut game = Game::new(Rules::Yojimbo(Arc::new(ours)), seed);
+            let mut scenario = Scenario::new(&mut game, 1, link, &up, &Traffic::silent());
+            scenario.run_for(Duration::from_secs(6));
+            let heard = scenario.outcome(0).up.1;
+            scenario.run_for(Duration::from_secs(10));
+            let stats = scenario.client_stats(0);
+            let varied = stats.rtt.saturating_sub(stats.rtt_min);
+            assert!(varied > jitter / 4, "{varied:?}");
+            let heard = scenario.outcome(0).up.1 - heard;
+            heard as f64 * 8_000.0 / 10.0 / link.rate as f64
+        });
+        let mut shares: Vec<_> = shares.collect();
+        shares.sort_by(f64::total_cmp);
+        assert!(shares[2] > 0.85, "{millis} ms of jitter: {shares:.2?}");
+    }
+}
+
 /// How long the first megabyte of a connection takes over 50 ms and 100 Mbit/s, in seconds, sixteen times,
 /// ascending.
 fn first_megabytes(jitter: Duration) -> Vec<f64> {

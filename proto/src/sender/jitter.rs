@@ -1,0 +1,86 @@
+//! How much the path delays one packet more than the next.
+
+/// Seconds by which round trips after each other lie apart while bulk leaves, and the most of that lately.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Jitter {
+    last: f64,
+    step: f64,
+    mean: f64,
+    samples: u8,
+    /// Largest means in the present and the two slices of time before it.
+    maxima: [f64; 3],
+}
+
+impl Jitter {
+    /// A round trip; `pause`: long after the one before. A queue that comes or goes moves once: so the smaller of
+    /// two such steps counts, and none over a pause.
+    pub(super) fn note(&mut self, rtt: f64, pause: bool) {
+        let step = (rtt - self.last).abs();
+        let smaller = step.min(self.step);
+        self.last = rtt;
+        if pause {
+            self.step = 0.0;
+            return;
+        }
+        self.step = step;
+        self.samples = (self.samples + 1).min(SAMPLES);
+        self.mean += (smaller - self.mean) / f64::from(self.samples);
+        if self.samples == SAMPLES {
+            self.maxima[2] = self.maxima[2].max(self.mean);
+        }
+    }
+
+    /// A slice of time is over.
+    pub(super) fn turn(&mut self) {
+        self.maxima = [self.maxima[1], self.maxima[2], 0.0];
+    }
+
+    /// How far apart the least and the most delay may be, in seconds, both directions together. Zero where it may be
+    /// a queue that moves by a packet or two, of `packet` seconds each.
+    pub(super) fn range(&self, packet: f64) -> f64 {
+        let most = self.maxima.iter().copied().fold(0.0, f64::max);
+        if most > PACKETS * packet {
+            RANGE * most
+        } else {
+            0.0
+        }
+    }
+}
+
+/// Round trips over which their distance is averaged.
+const SAMPLES: u8 = 16;
+
+/// Less than the time of so many packets may be others' packets in a queue.
+const PACKETS: f64 = 2.0;
+
+/// From the least to the most is no more than so many times that distance, with packets close to each other.
+const RANGE: f64 = 8.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::Random;
+
+    const PACKET: f64 = 0.001;
+
+    #[test]
+    fn what_delays_single_packets_is_seen() {
+        let (mut random, mut jitter) = (Random::new(5), Jitter::default());
+        for _ in 0..200 {
+            jitter.note(0.05 + 0.06 * random.share(), false);
+        }
+        let range = jitter.range(PACKET);
+        assert!((0.06..0.24).contains(&range), "{range}");
+        assert!(jitter.range(0.02) == 0.0, "may be a queue of few packets");
+    }
+
+    #[test]
+    fn a_queue_that_comes_and_goes_is_none() {
+        let mut jitter = Jitter::default();
+        for sample in 0..200 {
+            let queue = if sample / 10 % 2 == 0 { 0.0 } else { 0.03 };
+            jitter.note(0.05 + queue, false);
+        }
+        assert_eq!(jitter.range(PACKET), 0.0);
+    }
+}
