@@ -233,8 +233,8 @@ impl Adaptive {
     fn try_slower(&mut self, now: Timestamp, step: Duration, delay: f64, keep: f64) {
         if self.bulk.is_limited() {
             // Half as long again as it takes.
-            let drained = Duration::from_secs_f64(1.5 * delay / (1.0 - keep));
-            let until = now + 2 * step + drained;
+            let drained = (1.5 * delay / (1.0 - keep)).clamp(0.0, DRAINED_AFTER_MAX);
+            let until = now + 2 * step + Duration::from_secs_f64(drained);
             self.bulk.hold_until(until);
             self.trial = Some(Trial { until, delay });
         }
@@ -344,6 +344,9 @@ impl Adaptive {
         self.bulk.resume(now, params);
     }
 }
+
+/// In seconds; no trial waits longer.
+const DRAINED_AFTER_MAX: f64 = 2.0;
 
 /// Of a queue's delay, what may be left after the time it needs to drain.
 const DRAINED: f64 = 0.25;
