@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::time::Timestamp;
 
 use super::ack_timer::LARGE_PACKET_BYTES;
+use super::delivered::Delivered;
 use super::in_flight::{DATAGRAM_BYTES, Sent};
 use super::overflow::{Losses, ShortQueue};
 use super::params::Params;
@@ -34,12 +35,7 @@ pub(super) struct Bulk {
     late: u8,
     losses: Losses,
     short_queue: ShortQueue,
-    metered_from: Option<Timestamp>,
-    metered_bytes: f64,
-    /// Not the rate alone held bulk back in this span.
-    held_up: bool,
-    /// Delivered rates of the last spans, newest last.
-    delivered: [f64; 4],
+    delivered: Delivered,
 }
 
 /// What is seen of a path, rates in bytes a second.
@@ -76,10 +72,7 @@ impl Bulk {
             late: 0,
             losses: Losses::default(),
             short_queue: ShortQueue::default(),
-            metered_from: None,
-            metered_bytes: 0.0,
-            held_up: false,
-            delivered: [0.0; 4],
+            delivered: Delivered::default(),
         }
     }
 
@@ -102,7 +95,7 @@ impl Bulk {
         self.limited_at = now;
         if !self.is_limited {
             self.is_limited = true;
-            self.metered_from = None;
+            self.delivered.pause();
         }
     }
 
@@ -111,7 +104,7 @@ impl Bulk {
         let idle = now.since(self.limited_at).as_secs_f64();
         if self.is_limited && idle > 2.0 * rtt + 0.1 + self.packet / self.rate.max(1.0) {
             self.is_limited = false;
-            self.metered_from = None;
+            self.delivered.pause();
         }
     }
 
@@ -121,25 +114,7 @@ impl Bulk {
             return;
         }
         self.losses.on_acked();
-        // The first round trip of a bulk phase still brings acks from before it.
-        let begin = now + Duration::from_secs_f64(rtt);
-        let from = *self.metered_from.get_or_insert(begin);
-        if now < from {
-            return;
-        }
-        self.metered_bytes += bytes as f64;
-        let span = now.since(from).as_secs_f64();
-        if span >= rtt.max(0.05) {
-            let delivered = self.metered_bytes / span;
-            // What more could have been sent says at least that the path carries so much.
-            if !self.held_up || delivered > self.best_delivered() {
-                self.delivered.rotate_left(1);
-                self.delivered[3] = delivered;
-            }
-            self.held_up = false;
-            self.metered_bytes = 0.0;
-            self.metered_from = Some(now);
-        }
+        self.delivered.on_acked(now, bytes, rtt);
     }
 
     /// A packet was found lost; `follows`, when the one before it was as well.
@@ -151,7 +126,7 @@ impl Bulk {
 
     /// Bulk waits for answers, and not for the rate: what is acknowledged then is not what the path carries.
     pub(super) fn on_held_up(&mut self) {
-        self.held_up = true;
+        self.delivered.on_held_up();
     }
 
     /// How long one packet takes the path, as far as it is known, in seconds, while the rate limits.
@@ -159,7 +134,7 @@ impl Bulk {
         if !self.is_limited {
             return 0.0;
         }
-        let best = self.best_delivered();
+        let best = self.delivered.best();
         let carries = if best > 0.0 {
             best.min(self.rate)
         } else {
@@ -185,21 +160,34 @@ impl Bulk {
             self.on_path_full(&path, params);
             self.grown_at = now + step;
             self.losses.rest_until(now + 2 * step);
-            return path.is_queue;
+        } else {
+            self.search(now, step, &path, queue, params);
         }
+        path.is_end && path.is_queue
+    }
+
+    /// The end was not met: goes faster, if it is time to.
+    fn search(
+        &mut self,
+        now: Timestamp,
+        step: Duration,
+        path: &Path,
+        queue: Queue,
+        params: &Params,
+    ) {
         if now.since(self.grown_at) < step || now < self.grown_at {
-            return false;
+            return;
         }
         if self.in_slow_start && path.is_late {
             // The next ones tell whether that is a queue.
-            return false;
+            return;
         }
         self.grown_at = now;
-        let best = self.best_delivered();
+        let best = self.delivered.best();
         if self.in_slow_start {
             self.slow_start(best, params);
         } else {
-            self.avoid_congestion(&path, queue, params);
+            self.avoid_congestion(path, queue, params);
         }
         if best > 0.0 {
             self.rate = self
@@ -207,7 +195,6 @@ impl Bulk {
                 .min((RATE_TO_DELIVERED_MAX * best).max(params.bulk_start));
         }
         self.rate = self.rate.min(params.bulk_max);
-        false
     }
 
     /// The rate stays until then.
@@ -222,7 +209,7 @@ impl Bulk {
 
     /// What the last acknowledgement says of the path.
     fn look(&mut self, now: Timestamp, step: Duration, queue: Queue, params: &Params) -> Path {
-        let best = self.best_delivered();
+        let best = self.delivered.best();
         let is_late = self.note_delay(queue, params);
         let is_queue = self.late >= self.samples_of_a_queue();
         // What the path loses anyway was carried to where it got lost.
@@ -244,9 +231,9 @@ impl Bulk {
             end: if self.in_slow_start || overflows {
                 carried
             } else {
-                self.usually_delivered() / share
+                self.delivered.usual() / share
             },
-            passed: self.delivered[3] / share,
+            passed: self.delivered.last() / share,
         }
     }
 
@@ -261,7 +248,7 @@ impl Bulk {
         };
         // Before anything of that is known, once at most.
         let unknown = best == 0.0 && self.rate <= params.bulk_start;
-        if unknown || self.delivered[3] > enough * self.rate {
+        if unknown || self.delivered.last() > enough * self.rate {
             self.rate *= times;
         }
     }
@@ -355,7 +342,7 @@ impl Bulk {
         if !self.is_limited {
             return;
         }
-        let best = self.best_delivered();
+        let best = self.delivered.best();
         let delivered = if best > 0.0 {
             best.min(self.rate)
         } else {
@@ -368,8 +355,8 @@ impl Bulk {
 
     /// It is still bad although we cut.
     pub(super) fn cut_again(&mut self, params: &Params) {
-        let delivered = if self.delivered[3] > 0.0 {
-            self.delivered[3]
+        let delivered = if self.delivered.last() > 0.0 {
+            self.delivered.last()
         } else {
             self.rate
         };
@@ -419,18 +406,7 @@ impl Bulk {
 
     /// Delivered most lately.
     pub(super) fn peak(&self) -> f64 {
-        0.5 * (self.delivered[2] + self.delivered[3])
-    }
-
-    /// The second best of the last spans: one of them may be luck, and others may be pauses.
-    fn usually_delivered(&self) -> f64 {
-        let mut spans = self.delivered;
-        spans.sort_by(f64::total_cmp);
-        spans[2]
-    }
-
-    fn best_delivered(&self) -> f64 {
-        self.delivered.iter().copied().fold(0.0, f64::max)
+        self.delivered.lately()
     }
 }
 

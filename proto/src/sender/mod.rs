@@ -25,6 +25,7 @@ mod copies;
 mod copy_budget;
 mod copy_selector;
 mod datagrams;
+mod delivered;
 mod depart;
 mod detector;
 mod governor;

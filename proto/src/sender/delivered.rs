@@ -1,0 +1,77 @@
+//! What a path delivered lately, by what was acknowledged of bulk.
+
+use std::time::Duration;
+
+use crate::time::Timestamp;
+
+/// Bytes a second over spans of a round trip or 50 ms.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Delivered {
+    /// When the present span begins; none while bulk does not wait for its rate.
+    from: Option<Timestamp>,
+    bytes: f64,
+    /// Not the rate alone held bulk back in this span.
+    held_up: bool,
+    /// Of the last spans, newest last.
+    rates: [f64; 4],
+}
+
+impl Delivered {
+    /// Bulk does not wait for its rate, or only begins to.
+    pub(super) fn pause(&mut self) {
+        self.from = None;
+    }
+
+    /// Bulk waits for answers, and not for the rate: what is acknowledged then is not what the path carries.
+    pub(super) fn on_held_up(&mut self) {
+        self.held_up = true;
+    }
+
+    /// A packet was acknowledged while bulk waited for its rate; `rtt` in seconds.
+    pub(super) fn on_acked(&mut self, now: Timestamp, bytes: usize, rtt: f64) {
+        // The first round trip of a bulk phase still brings acks from before it.
+        let begin = now + Duration::from_secs_f64(rtt);
+        let from = *self.from.get_or_insert(begin);
+        if now < from {
+            return;
+        }
+        self.bytes += bytes as f64;
+        let span = now.since(from).as_secs_f64();
+        if span >= rtt.max(SPAN_MIN) {
+            let rate = self.bytes / span;
+            // What more could have been sent says at least that the path carries so much.
+            if !self.held_up || rate > self.best() {
+                self.rates.rotate_left(1);
+                self.rates[3] = rate;
+            }
+            self.held_up = false;
+            self.bytes = 0.0;
+            self.from = Some(now);
+        }
+    }
+
+    /// In the last span.
+    pub(super) fn last(&self) -> f64 {
+        self.rates[3]
+    }
+
+    /// In the last two spans.
+    pub(super) fn lately(&self) -> f64 {
+        0.5 * (self.rates[2] + self.rates[3])
+    }
+
+    /// The second best of the last spans: one of them may be luck, and others may be pauses.
+    pub(super) fn usual(&self) -> f64 {
+        let mut rates = self.rates;
+        rates.sort_by(f64::total_cmp);
+        rates[2]
+    }
+
+    /// The best of the last spans.
+    pub(super) fn best(&self) -> f64 {
+        self.rates.iter().copied().fold(0.0, f64::max)
+    }
+}
+
+/// A span is no shorter than this, in seconds.
+const SPAN_MIN: f64 = 0.05;
