@@ -36,7 +36,7 @@ pub fn watch(backend: &Arc<Backend>, pool: &Arc<Pool>) -> (JoinSet<()>, FirstLoo
 pub struct FirstLook(mpsc::Receiver<()>);
 
 impl FirstLook {
-    /// Waits for it: three seconds at most.
+    /// Waits for it, `NAMES_PATIENCE` at most.
     pub async fn done(mut self) {
         // Nobody says anything; it is over when nobody is left who could.
         while self.0.recv().await.is_some() {}

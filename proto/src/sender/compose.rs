@@ -1,6 +1,8 @@
 //! What goes into the packet that leaves now: first what must (lost, then fresh), then, in the room
 //! that is left, copies of what the peer may still lack.
 
+use std::ops::Range;
+
 use super::copy_selector::CopySelector;
 use super::outbox::{Entry, Outbox};
 use super::unreliable::UnreliableQueue;
@@ -232,7 +234,7 @@ impl Room {
         plan: &mut Plan,
         lane: Channel,
         outbox: &Outbox,
-        range: std::ops::Range<usize>,
+        range: Range<usize>,
         is_old: impl Fn(&Entry) -> bool,
     ) -> bool {
         let mut again = if self.blind && outbox.has_fresh() {

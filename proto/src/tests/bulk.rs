@@ -43,13 +43,7 @@ fn measured(
     link: Conditions,
     seed: u64,
 ) -> (Done, Done, f64) {
-    let up = Traffic {
-        messages: u64::MAX,
-        sizes: size..=size,
-        burst: 32,
-        every: Duration::from_millis(1),
-        ..Traffic::default()
-    };
+    let up = without_end(size);
     let mut game = Game::new(Rules::Yojimbo(Arc::new(params)), seed);
     let mut scenario = Scenario::new(&mut game, 1, link, &up, &Traffic::silent());
     scenario.run_for(Duration::from_secs(6));
@@ -58,6 +52,17 @@ fn measured(
     let (after, heard) = (scenario.network().0, scenario.outcome(0).up.1 - heard);
     let carried = heard as f64 * size as f64 * 8.0 / 10.0 / link.rate as f64;
     (before, after, carried)
+}
+
+/// Messages of one size, as fast as they are taken.
+fn without_end(size: usize) -> Traffic {
+    Traffic {
+        messages: u64::MAX,
+        sizes: size..=size,
+        burst: 32,
+        every: Duration::from_millis(1),
+        ..Traffic::default()
+    }
 }
 
 /// Messages of 7000 bytes are seven datagrams each, and broken by the loss of one of them: a sender that
@@ -261,13 +266,7 @@ fn jitter_takes_little_from_what_a_path_carries() {
             mtu: 1_500,
             ..Conditions::default()
         };
-        let up = Traffic {
-            messages: u64::MAX,
-            sizes: 1_000..=1_000,
-            burst: 32,
-            every: Duration::from_millis(1),
-            ..Traffic::default()
-        };
+        let up = without_end(1_000);
         let shares = (0..8).map(|seed| {
             let ours = yojimbo::Params::default().with_path_mtu(1_500, true);
             let mut game = Game::new(Rules::Yojimbo(Arc::new(ours)), seed);
@@ -358,13 +357,7 @@ fn an_outage_on_the_way_back_costs_nothing() {
         bursts: Some((Duration::from_millis(60), Duration::from_millis(1_140))),
         ..link
     };
-    let up = Traffic {
-        messages: u64::MAX,
-        sizes: 1_000..=1_000,
-        burst: 32,
-        every: Duration::from_millis(1),
-        ..Traffic::default()
-    };
+    let up = without_end(1_000);
     let params = Arc::new(yojimbo::Params::default().with_path_mtu(1_500, true));
     let (mut all_resent, mut all_acked) = (0, 0);
     for seed in 41..46 {
