@@ -100,48 +100,61 @@ pub(crate) fn fairness(options: &Options) {
     if !options.wants("fairness") {
         return;
     }
-    println!("\n**N equal bulk flows on 10 Mbit/s, queue 100 ms, RTT 50 ms**\n");
-    println!(
-        "| policy | N | use | fairness (Jain) | queue mean / p95 ms | drops |\n|---|---|---|---|---|---|"
-    );
-    for (label, policy, size) in contenders() {
-        if !options.shows(label) {
-            continue;
-        }
-        for count in [1, 2, 4, 8, 16] {
-            let setup = Setup {
-                forward: narrow(50, 10.0, 100.0, 0.0),
-                back: Conditions {
-                    rate: 0,
-                    ..narrow(50, 10.0, 100.0, 0.0)
-                },
-                warm_up: Duration::from_secs(if options.quick { 20 } else { 60 }),
-                measured: Duration::from_secs(if options.quick { 20 } else { 120 }),
-                seed: 13,
-            };
-            let flow = |n| Flow {
-                ends: policy.ends(n),
-                apps: vec![(0, BULK, App::Saturate { size })],
-            };
-            let outcome = run(&setup, (0..count).map(flow).collect());
-            let queue = outcome.queue_ms();
-            let mean = mean(&queue);
-            let shares: Vec<f64> = outcome
-                .bulk_bytes
-                .iter()
-                .map(|bytes| *bytes as f64)
-                .collect();
-            let sum: f64 = shares.iter().sum();
-            let squares: f64 = shares.iter().map(|share| share * share).sum();
-            println!(
-                "| {label} | {count} | {:.1} % | {:.3} | {mean:.1} / {:.1} | {:.2} % |",
-                sum * 8.0 / setup.measured.as_secs_f64() / 1e7 * 100.0,
-                sum * sum / (count as f64 * squares),
-                quantile(&queue, 0.95),
-                100.0 * outcome.drops as f64 / outcome.offered.max(1) as f64
-            );
+    for queue_ms in [100.0, 30.0, 10.0] {
+        println!("\n**N equal bulk flows on 10 Mbit/s, queue {queue_ms:.0} ms, RTT 50 ms**\n");
+        println!(
+            "| policy | N | use | fairness (Jain) | queue mean / p95 ms | drops |\n|---|---|---|---|---|---|"
+        );
+        for (label, policy, size) in contenders() {
+            if options.shows(label) {
+                for count in [1, 2, 4, 8, 16] {
+                    println!("{}", share(options, label, &policy, size, count, queue_ms));
+                }
+            }
         }
     }
+}
+
+/// One row: so many flows through so long a queue.
+fn share(
+    options: &Options,
+    label: &str,
+    policy: &Policy,
+    size: usize,
+    count: usize,
+    queue_ms: f64,
+) -> String {
+    let setup = Setup {
+        forward: narrow(50, 10.0, queue_ms, 0.0),
+        back: Conditions {
+            rate: 0,
+            ..narrow(50, 10.0, queue_ms, 0.0)
+        },
+        warm_up: Duration::from_secs(if options.quick { 20 } else { 60 }),
+        measured: Duration::from_secs(if options.quick { 20 } else { 120 }),
+        seed: 13,
+    };
+    let flow = |n| Flow {
+        ends: policy.ends(n),
+        apps: vec![(0, BULK, App::Saturate { size })],
+    };
+    let outcome = run(&setup, (0..count).map(flow).collect());
+    let queue = outcome.queue_ms();
+    let mean = mean(&queue);
+    let shares: Vec<f64> = outcome
+        .bulk_bytes
+        .iter()
+        .map(|bytes| *bytes as f64)
+        .collect();
+    let sum: f64 = shares.iter().sum();
+    let squares: f64 = shares.iter().map(|share| share * share).sum();
+    format!(
+        "| {label} | {count} | {:.1} % | {:.3} | {mean:.1} / {:.1} | {:.2} % |",
+        sum * 8.0 / setup.measured.as_secs_f64() / 1e7 * 100.0,
+        sum * sum / (count as f64 * squares),
+        quantile(&queue, 0.95),
+        100.0 * outcome.drops as f64 / outcome.offered.max(1) as f64
+    )
 }
 
 /// Bulk and messages of ours beside somebody else's bulk, which fills the queue and goes by loss

@@ -178,6 +178,7 @@ impl Adaptive {
         let rtt = self.queueing.rtt();
         if self.losses.close(now, self.mode(), rtt, params.loss_max)
             && let Some(loss) = self.losses.lasting(params.loss_max)
+            && !self.bulk.is_usual_loss(loss)
         {
             self.bulk.limit_by_loss(rtt, loss, params);
         }

@@ -8,9 +8,10 @@ use crate::time::Timestamp;
 use super::ack_timer::LARGE_PACKET_BYTES;
 use super::delivered::Delivered;
 use super::in_flight::{DATAGRAM_BYTES, Sent};
-use super::overflow::{Losses, ShortQueue};
+use super::losses::{Losses, Witness};
 use super::params::Params;
 use super::queueing::Queue;
+use super::short_queue::ShortQueue;
 
 /// Bytes a second for bulk.
 #[derive(Clone, Copy, Debug)]
@@ -217,7 +218,8 @@ impl Bulk {
         let carried = best / share;
         let fills = self.short_queue.fills(now, step, self.rate, queue);
         let is_full = self.short_queue.is_half_full(self.rate, queue);
-        let overflows = self.losses.have_risen(now, step, is_full);
+        let witness = self.witness(step, queue, is_full);
+        let overflows = self.losses.have_risen(now, step, witness);
         if overflows {
             self.short_queue.on_overflow(now + 4 * step, carried);
         }
@@ -234,6 +236,19 @@ impl Bulk {
                 self.delivered.usual() / share
             },
             passed: self.delivered.last() / share,
+        }
+    }
+
+    /// What is lost now may be many's doing where the queue is never empty. And who has few datagrams under way
+    /// is one of many, for all that is known: a TCP would go no faster with such losses.
+    fn witness(&self, step: Duration, queue: Queue, is_full: bool) -> Witness {
+        let under_way = self.rate * step.as_secs_f64();
+        if is_full {
+            Witness::Overflow
+        } else if queue.fill > FILL_OF_CROWD || under_way < SHARE_OF_CROWD {
+            Witness::Crowd
+        } else {
+            Witness::Path
         }
     }
 
@@ -316,7 +331,7 @@ impl Bulk {
         let keep = if path.is_queue {
             params.bulk_return
         } else {
-            KEPT_WITHOUT_QUEUE
+            KEPT_WITHOUT_QUEUE - self.losses.distrust()
         };
         self.in_slow_start = false;
         self.steps_above_ceiling = 0;
@@ -404,6 +419,11 @@ impl Bulk {
         }
     }
 
+    /// So much is lost here whatever is sent.
+    pub(super) fn is_usual_loss(&self, share: f64) -> bool {
+        self.losses.is_usual(share as f32)
+    }
+
     /// Delivered most lately.
     pub(super) fn peak(&self) -> f64 {
         self.delivered.lately()
@@ -416,6 +436,13 @@ const QUEUE_SAMPLES: u8 = 8;
 
 /// What is kept of the delivered rate where no queue has to drain.
 const KEPT_WITHOUT_QUEUE: f64 = 0.95;
+
+/// A queue that is mostly this full has others in it. One that only we fill, and keep short, is a twentieth to an
+/// eighth full.
+const FILL_OF_CROWD: f64 = 0.25;
+
+/// Bytes under way, of one of many: three times what a TCP has where a tenth is lost (RFC 5348, section 3.1).
+const SHARE_OF_CROWD: f64 = 12.0 * DATAGRAM;
 
 /// At this many times the ceiling, a path that is full would show a queue within a few round trips.
 const ABOVE_CEILING: f64 = 1.1;

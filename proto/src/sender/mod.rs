@@ -34,9 +34,9 @@ mod high_water;
 mod in_flight;
 mod jitter;
 mod loss_windows;
+mod losses;
 mod outage;
 mod outbox;
-mod overflow;
 mod pace;
 mod params;
 mod path_loss;
@@ -46,6 +46,7 @@ mod probes;
 mod queueing;
 mod recovery;
 mod second_cipher;
+mod short_queue;
 mod unreliable;
 
 use std::sync::Arc;

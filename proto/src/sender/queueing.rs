@@ -23,6 +23,9 @@ pub(super) struct Queueing {
     wander: f64,
     /// Minima of the present and the two slices of time before it.
     minima: [f64; 3],
+    /// The largest of the minima of moments, in the same slices, and their mean of late.
+    maxima: [f64; 3],
+    mean: f64,
     slice_began: Timestamp,
     /// A round trip that going slower did not shorten, in seconds, and until when it is believed.
     own: f64,
@@ -46,6 +49,9 @@ pub(super) struct Queue {
     /// Nothing was said of this moment before: what one acknowledgement says of several packets was late
     /// together.
     pub(super) is_new: bool,
+    /// Of the longest delay lately, the share that there mostly is, 0 to 1: near 1 where a queue is always
+    /// full, near 0 where it seldom is, whatever it holds.
+    pub(super) fill: f64,
     /// Below this it counts as gone.
     pub(super) low: f64,
     /// It exceeds the limit.
@@ -78,6 +84,8 @@ impl Queueing {
             moment_began: now,
             wander: 0.0,
             minima: [f64::INFINITY; 3],
+            maxima: [0.0; 3],
+            mean: 0.0,
             slice_began: now,
             own: 0.0,
             own_until: now,
@@ -131,6 +139,7 @@ impl Queueing {
             noise: 3.0 * self.wander,
             jitter: self.variation,
             is_new,
+            fill: self.fill(),
             low: (0.5 * limit).max(packet),
             over,
             stands: self.over >= limits.samples && self.over_since.is_some_and(long),
@@ -169,6 +178,7 @@ impl Queueing {
         let age = now.since(self.moment_began);
         if age >= moment {
             let [before, last] = self.moments;
+            self.note_fill(last);
             if before.is_finite() {
                 self.wander += 0.1 * ((last - before).abs() - self.wander);
             }
@@ -188,9 +198,30 @@ impl Queueing {
         if now.since(self.slice_began) > window / 3 {
             self.slice_began = now;
             self.minima = [self.minima[1], self.minima[2], f64::INFINITY];
+            self.maxima = [self.maxima[1], self.maxima[2], 0.0];
             self.jitter.turn();
         }
         self.minima[2] = self.minima[2].min(rtt);
+    }
+
+    /// The smallest round trip of a moment that is over.
+    fn note_fill(&mut self, rtt: f64) {
+        if rtt.is_finite() {
+            let gain = if self.mean == 0.0 { 1.0 } else { 0.2 };
+            self.mean += gain * (rtt - self.mean);
+            self.maxima[2] = self.maxima[2].max(rtt);
+        }
+    }
+
+    /// Of the longest delay of the base's window, the share that there mostly is.
+    fn fill(&self) -> f64 {
+        let base = self.base();
+        let longest = self.maxima.iter().copied().fold(0.0, f64::max) - base;
+        if longest > FELT {
+            ((self.mean - base) / longest).clamp(0.0, 1.0)
+        } else {
+            0.0
+        }
     }
 
     /// The smallest round trip of the base's window.
@@ -198,6 +229,9 @@ impl Queueing {
         self.minima.iter().copied().fold(f64::INFINITY, f64::min)
     }
 }
+
+/// In seconds: shorter delays are noise.
+const FELT: f64 = 0.002;
 
 /// Jitter explains a delay that it explains this share of.
 const EXPLAINED: f64 = 0.75;

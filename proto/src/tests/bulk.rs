@@ -496,3 +496,34 @@ fn what_arrives_late_is_not_lost() {
         assert!(carried > 0.8, "{size} bytes: {carried:.2} of the path");
     }
 }
+
+/// Eight who share 10 Mbit/s and a queue of 10 ms cannot tell, each by himself, that what is lost is their
+/// doing: whoever takes it for the path's own goes on, and of all that they send a quarter gets lost.
+#[test]
+fn many_lose_little_to_each_other() {
+    let link = Conditions {
+        delay: Duration::from_millis(25),
+        jitter: Duration::from_millis(1),
+        rate: 10_000_000,
+        queue: 12_500,
+        mtu: 1_500,
+        ..Conditions::default()
+    };
+    let up = without_end(1_000);
+    let rules = Rules::Yojimbo(Arc::new(yojimbo::Params::default()));
+    let mut game = Game::new(rules, 47);
+    let mut scenario = Scenario::new(&mut game, 8, link, &up, &Traffic::silent());
+    let count = |scenario: &Scenario| {
+        let heard: u64 = (0..8).map(|client| scenario.outcome(client).up.1).sum();
+        (scenario.network().0, heard)
+    };
+    scenario.run_for(Duration::from_secs(10));
+    let (before, heard_before) = count(&scenario);
+    scenario.run_for(Duration::from_secs(20));
+    let (after, heard) = count(&scenario);
+    let offered = after.offered - before.offered;
+    let overflowed = (after.overflowed - before.overflowed) as f64 / offered as f64;
+    let carried = (heard - heard_before) as f64 * 8_000.0 / 20.0 / link.rate as f64;
+    let what = format!("{overflowed:.3} run over, {carried:.2} carried");
+    assert!(overflowed < 0.12 && carried > 0.8, "{what}");
+}

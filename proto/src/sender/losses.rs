@@ -1,0 +1,243 @@
+//! Whether more gets lost than usual: where a path's end shows although no queue is felt.
+
+use std::time::Duration;
+
+use crate::time::Timestamp;
+
+use super::outage::Run;
+
+/// What is lost of what is sent, now and usually.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Losses {
+    since: Timestamp,
+    packets: u32,
+    lost: u32,
+    run: Run,
+    /// Smoothed: what the path loses whatever is sent.
+    usual: f32,
+    /// Of so many packets.
+    known: f32,
+    /// Rows of losses in this window, each after something that arrived.
+    rows: u32,
+    /// Losses in one of them, usually.
+    row: f32,
+    /// Rises after each other, up to [`RISES_MAX`].
+    rises: u8,
+    /// The packet that was lost last was of several datagrams.
+    is_split: bool,
+}
+
+/// What losses of a moment say of the path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Witness {
+    /// What it loses whatever is sent.
+    Path,
+    /// Perhaps what many make it lose, of whom none could change it alone.
+    Crowd,
+    /// Nothing: a short queue is about to run over.
+    Overflow,
+}
+
+impl Losses {
+    pub(super) fn on_acked(&mut self) {
+        self.packets += 1;
+    }
+
+    /// A packet sent then was lost; `follows`, when the one sent before it was, too; `split`, when it was
+    /// several datagrams.
+    pub(super) fn on_lost(&mut self, sent_at: Timestamp, follows: bool, split: bool) {
+        self.rows += u32::from(!follows);
+        self.is_split = split;
+        if !follows || split {
+            self.run.end();
+        }
+        if self.run.goes_on(sent_at) {
+            self.packets += 1;
+            self.lost += 1;
+        } else {
+            let none = self.run.take_back();
+            self.packets -= none;
+            self.lost -= none;
+        }
+    }
+
+    fn restart(&mut self) {
+        (self.packets, self.lost, self.rows) = (0, 0, 0);
+        self.run.take_back();
+    }
+
+    /// What is usual, as far as it may be the path's own.
+    pub(super) fn usual(&self) -> f32 {
+        self.usual.min(USUAL_MAX)
+    }
+
+    /// Is this share of the datagrams lost here whatever is sent?
+    pub(super) fn is_usual(&self, share: f32) -> bool {
+        !self.is_split && share <= TIMES_USUAL * self.usual + ABOVE_USUAL
+    }
+
+    /// Of the carried rate, how much less is kept than after a single rise.
+    pub(super) fn distrust(&self) -> f64 {
+        DISTRUST * f64::from(self.rises.saturating_sub(1))
+    }
+
+    /// What is found lost until then was sent at a rate that is known to be too high.
+    pub(super) fn rest_until(&mut self, at: Timestamp) {
+        self.since = at;
+    }
+
+    /// In the last `step`, clearly more was lost than usual. False until there is enough to say.
+    pub(super) fn have_risen(&mut self, now: Timestamp, step: Duration, witness: Witness) -> bool {
+        if now < self.since {
+            self.restart();
+        }
+        // Half of everything is no chance.
+        let most_of_some = self.packets >= LOSSES_OF / 4 && 2 * self.lost > self.packets;
+        if !most_of_some && self.packets < LOSSES_OF || now.since(self.since) < step {
+            return false;
+        }
+        let count = self.packets as f32;
+        let share = self.lost as f32 / count;
+        let row = self.lost as f32 / self.rows.max(1) as f32;
+        self.since = now;
+        self.restart();
+        if self.known == 0.0 {
+            // The first share is the path's own, or else there is soon more of it.
+            let most = if self.is_split {
+                USUAL_MAX
+            } else {
+                USUAL_OF_CROWD
+            };
+            self.usual = share.min(most);
+        }
+        let most = self.most(count);
+        let has_risen = share > most;
+        if self.is_split {
+            self.rises = 0;
+        } else if has_risen {
+            self.rises = (self.rises + 1).min(RISES_MAX);
+        } else if share <= 0.5 * most {
+            self.rises = self.rises.saturating_sub(1);
+        }
+        if share > 0.0 && !has_risen && witness != Witness::Overflow {
+            self.row += 0.1 * (row.min(ROW_MAX) - self.row);
+        }
+        self.learn(share.min(most), witness);
+        self.known = (self.known + count).min(KNOWN_MAX);
+        has_risen
+    }
+
+    /// Of so many packets, the share that may be lost as usual, by chance.
+    fn most(&self, count: f32) -> f32 {
+        // What little is known may be luck: two losses and two deliveries are added.
+        let likely = (self.usual * self.known + 2.0) / (self.known + 4.0);
+        // A row is lost by one chance, not by many.
+        let spread = likely * (1.0 - likely) * self.row.max(1.0);
+        let chance = (spread / count).sqrt() + 2.0 * (spread / self.known.max(1.0)).sqrt();
+        TIMES_USUAL * likely + ABOVE_USUAL + chance
+    }
+
+    /// What is usual: a rate that is a little too high must not make its own losses usual, nor must many who
+    /// each are a little too fast. Packets of several datagrams lose so many more that only time tells.
+    fn learn(&mut self, share: f32, witness: Witness) {
+        let is_of_crowd = witness == Witness::Crowd && !self.is_split;
+        if is_of_crowd && self.usual > USUAL_OF_CROWD {
+            self.usual = (0.9 * self.usual).max(USUAL_OF_CROWD);
+        }
+        let gain = match witness {
+            _ if share < self.usual => 0.1,
+            Witness::Overflow => 0.0,
+            _ if self.is_split || self.usual < USUAL_OF_CROWD => 0.03,
+            Witness::Crowd => 0.0,
+            Witness::Path => 0.2,
+        };
+        self.usual += gain * (share - self.usual);
+        if !self.is_split {
+            self.usual = self.usual.min(USUAL_MAX);
+        }
+    }
+}
+
+/// Packets that make a share, at least.
+const LOSSES_OF: u32 = 64;
+
+/// What is usual is a mean over so many packets.
+const KNOWN_MAX: f32 = 2000.0;
+
+/// A row of losses counts as no longer than this.
+const ROW_MAX: f32 = 64.0;
+
+/// More than this share of datagrams is hardly lost whatever is sent.
+const USUAL_MAX: f32 = 0.1;
+
+/// Nor is more than this where many share the path.
+const USUAL_OF_CROWD: f32 = 0.02;
+
+/// A rise is more than so many times the usual, and this, and chance.
+const TIMES_USUAL: f32 = 1.5;
+const ABOVE_USUAL: f32 = 0.05;
+
+/// Each rise that follows another one takes this share of what the path carried: going slower alone was not
+/// enough, others do so too late, or not at all.
+const DISTRUST: f64 = 0.1;
+const RISES_MAX: u8 = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::Random;
+
+    const STEP: Duration = Duration::from_millis(50);
+
+    /// Rounds of 100 packets of which `loss(round)` get lost; the rounds in which that was a rise.
+    fn rises(seed: u64, rounds: u64, loss: impl Fn(u64) -> f64) -> Vec<u64> {
+        rises_seen(seed, rounds, Witness::Path, loss)
+    }
+
+    fn rises_seen(seed: u64, rounds: u64, witness: Witness, loss: impl Fn(u64) -> f64) -> Vec<u64> {
+        let mut random = Random::new(seed);
+        let mut losses = Losses::default();
+        let mut found = Vec::new();
+        for round in 0..rounds {
+            let mut follows = false;
+            let now = Timestamp::from_millis(50 * (round + 1));
+            for _ in 0..100 {
+                let lost = random.happens(loss(round));
+                match lost {
+                    true => losses.on_lost(now, follows, false),
+                    false => losses.on_acked(),
+                }
+                follows = lost;
+            }
+            if losses.have_risen(now, STEP, witness) {
+                found.push(round);
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn what_a_path_always_loses_is_no_rise() {
+        for loss in [0.0, 0.01, 0.07] {
+            let found = rises(3, 1_000, |_| loss);
+            assert!(found.len() < 10, "{found:?} of 1000 at {loss}");
+        }
+    }
+
+    #[test]
+    fn what_is_lost_above_that_is() {
+        let found = rises(4, 220, |round| if round < 200 { 0.02 } else { 0.25 });
+        let late = found.iter().filter(|round| **round >= 200).count();
+        assert!(late >= 10 && found.len() - late < 3, "{found:?}");
+    }
+
+    /// Many who lose a tenth to each other never get used to it; who is alone on a path that loses a tenth does.
+    #[test]
+    fn what_many_lose_is_not_usual() {
+        let [alone, of_many] = [Witness::Path, Witness::Crowd].map(|witness| {
+            let found = rises_seen(6, 1_000, witness, |_| 0.13);
+            found.iter().filter(|round| **round >= 200).count()
+        });
+        assert!(alone < 30 && of_many > 300, "{alone} and {of_many} of 800");
+    }
+}
