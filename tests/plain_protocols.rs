@@ -321,6 +321,32 @@ fn a_rudp_stranger_is_answered_little_and_seldom() {
     );
 }
 
+/// The C code sends an empty datagram after each large message, and does so while it is still a
+/// stranger. Counted as malformed, an honest player passed for somebody with another protocol.
+#[test]
+fn an_empty_datagram_of_a_rudp_stranger_is_no_nonsense() {
+    let place = Place::new("plain-rudp-empty");
+    let backend = TcpListener::bind("127.0.0.1:0").unwrap();
+    let file = file("skynet", "rudp", "", backend.local_addr().unwrap());
+    let mut serve = Serve::start(&place, &file);
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.connect(serve.address("skynet")).unwrap();
+    // Message 0, of 125 bytes, with its length in two bytes.
+    let mut large = vec![0x80, 125 + 4, 0, 0];
+    large.resize(4 + 125, b'a');
+    for datagram in [&large[..], &[]] {
+        socket.send(datagram).unwrap();
+    }
+    let rejected = |reason: &str| {
+        format!("tidegate_udp_rejected_packets_total{{listener=\"skynet\",reason=\"{reason}\"}}")
+    };
+    serve.wait_for_metric(&rejected("unexpected"), 1);
+    assert_eq!(serve.metric(&rejected("malformed")), 0);
+    // A record cut short still is.
+    socket.send(&large[..large.len() - 1]).unwrap();
+    serve.wait_for_metric(&rejected("malformed"), 1);
+}
+
 /// A rudp peer that says a message is gone: the next ones arrive, and the hole is in the books.
 #[test]
 fn a_message_that_a_rudp_peer_forgot_is_reported() {

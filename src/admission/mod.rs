@@ -78,12 +78,8 @@ impl Admission {
         }
     }
 
-    /// Whether a protocol may look at a stranger's datagram of this length.
-    pub fn check(&self, now: Timestamp, from: SocketAddr, len: usize) -> Result<(), Reject> {
-        // No protocol has an empty datagram. Not worth a token either.
-        if len == 0 {
-            return Err(Reject::Malformed);
-        }
+    /// Whether a protocol may look at a stranger's datagram.
+    pub fn check(&self, now: Timestamp, from: SocketAddr) -> Result<(), Reject> {
         let ip = from.ip().to_canonical();
         self.rules.check(ip, from.port())?;
         if self.bans.covers(now, ip) {

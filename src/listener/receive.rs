@@ -203,7 +203,7 @@ impl Listener {
             let Some(admission) = &mut self.admission else {
                 return Ok(());
             };
-            admission.check(now.mono, from, datagram.len())?;
+            admission.check(now.mono, from)?;
             let glance = self.endpoint.glance(now, from, datagram)?;
             return admission.charge(now.mono, from, glance);
         };

@@ -2,10 +2,12 @@
 //!
 //! Rule: docs/wire/rudp.md, section 6. No state is kept for an address that did not answer.
 
+use std::net::SocketAddr;
+
 use crate::rudp::probe::{Probe, is_probe};
 use crate::rudp::wire::{self, Record};
 use crate::rudp::{Params, Session};
-use crate::session::{Acceptor as Interface, Reject, Session as _, Stranger, Verdict};
+use crate::session::{Acceptor as Interface, Glance, Reject, Session as _, Stranger, Verdict};
 use crate::time::Now;
 
 /// Decides who gets a session.
@@ -31,6 +33,15 @@ impl Acceptor {
 }
 
 impl Interface for Acceptor {
+    fn glance(&mut self, _now: Now, _from: SocketAddr, datagram: &[u8]) -> Result<Glance, Reject> {
+        if datagram.is_empty() {
+            // The reference sends one after each message that has a datagram of its own, and does
+            // not wait until it is let in. Well-formed, and not worth an answer.
+            return Err(Reject::Unexpected);
+        }
+        Ok(Glance::Unproven)
+    }
+
     fn handle_unknown(&mut self, now: Now, stranger: Stranger<'_>) -> Verdict {
         let Ok(records) = wire::parse(stranger.datagram) else {
             return Verdict::Reject(Reject::Malformed);

@@ -8,8 +8,12 @@ use crate::time::{Deadline, Now};
 /// Decides what a datagram from an address without a session is worth.
 pub trait Acceptor: Send {
     /// What can be told of a datagram without cryptography and without an answer. Told before any
-    /// quota is charged, so that nonsense does not use up what those with a token need.
-    fn glance(&mut self, _now: Now, _from: SocketAddr, _datagram: &[u8]) -> Result<Glance, Reject> {
+    /// quota is charged, so that nonsense does not use up what those with a token need. Whether an
+    /// empty datagram is nonsense, only the protocol knows; to most it is.
+    fn glance(&mut self, _now: Now, _from: SocketAddr, datagram: &[u8]) -> Result<Glance, Reject> {
+        if datagram.is_empty() {
+            return Err(Reject::Malformed);
+        }
         Ok(Glance::Unproven)
     }
 

@@ -140,6 +140,9 @@ fn packet(sequence: u32, ack: u32, ack_bits: u32, payload: &[u8]) -> Vec<u8> {
 #[test]
 fn a_stranger_gets_a_session_only_by_acknowledging() {
     let mut listener = Listener::new(1);
+    let from = CLIENT.parse().unwrap();
+    let empty = listener.acceptor.glance(START, from, &[]);
+    assert_eq!(empty, Err(Reject::Malformed), "no packet of this protocol");
     let hello = packet(0, 0, 0, &[0]);
     for length in 0..hello.len() {
         let (verdict, reply) = listener.judge(START, &hello[..length]);
