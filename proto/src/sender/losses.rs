@@ -112,19 +112,23 @@ impl Losses {
         }
         let most = self.most(count);
         let has_risen = share > most;
-        if self.is_split {
-            self.rises = 0;
-        } else if has_risen {
-            self.rises = (self.rises + 1).min(RISES_MAX);
-        } else if share <= 0.5 * most {
-            self.rises = self.rises.saturating_sub(1);
-        }
+        self.count_rise(has_risen, share <= 0.5 * most);
         if share > 0.0 && !has_risen && witness != Witness::Overflow {
             self.row += 0.1 * (row.min(ROW_MAX) - self.row);
         }
         self.learn(share.min(most), witness);
         self.known = (self.known + count).min(KNOWN_MAX);
         has_risen
+    }
+
+    /// Packets of several datagrams lose so many that their rises say little.
+    fn count_rise(&mut self, has_risen: bool, is_calm: bool) {
+        self.rises = match self.rises {
+            _ if self.is_split => 0,
+            rises if has_risen => (rises + 1).min(RISES_MAX),
+            rises if is_calm => rises.saturating_sub(1),
+            rises => rises,
+        };
     }
 
     /// Of so many packets, the share that may be lost as usual, by chance.
@@ -138,7 +142,8 @@ impl Losses {
     }
 
     /// What is usual: a rate that is a little too high must not make its own losses usual, nor must many who
-    /// each are a little too fast. Packets of several datagrams lose so many more that only time tells.
+    /// each are a little too fast. Packets of several datagrams lose so many more that only time tells. Less
+    /// is believed sooner than more, except where nobody else can have lost it.
     fn learn(&mut self, share: f32, witness: Witness) {
         let is_of_crowd = witness == Witness::Crowd && !self.is_split;
         if is_of_crowd && self.usual > USUAL_OF_CROWD {

@@ -23,9 +23,11 @@ pub(super) struct Queueing {
     wander: f64,
     /// Minima of the present and the two slices of time before it.
     minima: [f64; 3],
-    /// The largest of the minima of moments, in the same slices, and their mean of late.
+    /// The largest of the minima of moments, in the same slices; their mean of late; and where that lies, from
+    /// 0 for the base to 1 for the largest.
     maxima: [f64; 3],
     mean: f64,
+    fill: f64,
     slice_began: Timestamp,
     /// A round trip that going slower did not shorten, in seconds, and until when it is believed.
     own: f64,
@@ -86,6 +88,7 @@ impl Queueing {
             minima: [f64::INFINITY; 3],
             maxima: [0.0; 3],
             mean: 0.0,
+            fill: 0.0,
             slice_began: now,
             own: 0.0,
             own_until: now,
@@ -139,7 +142,7 @@ impl Queueing {
             noise: 3.0 * self.wander,
             jitter: self.variation,
             is_new,
-            fill: self.fill(),
+            fill: self.fill,
             low: (0.5 * limit).max(packet),
             over,
             stands: self.over >= limits.samples && self.over_since.is_some_and(long),
@@ -204,24 +207,21 @@ impl Queueing {
         self.minima[2] = self.minima[2].min(rtt);
     }
 
-    /// The smallest round trip of a moment that is over.
+    /// A moment is over, in which that was the smallest round trip.
     fn note_fill(&mut self, rtt: f64) {
-        if rtt.is_finite() {
-            let gain = if self.mean == 0.0 { 1.0 } else { 0.2 };
-            self.mean += gain * (rtt - self.mean);
-            self.maxima[2] = self.maxima[2].max(rtt);
+        if rtt.is_infinite() {
+            return;
         }
-    }
-
-    /// Of the longest delay of the base's window, the share that there mostly is.
-    fn fill(&self) -> f64 {
+        let gain = if self.mean == 0.0 { 1.0 } else { 0.2 };
+        self.mean += gain * (rtt - self.mean);
+        self.maxima[2] = self.maxima[2].max(rtt);
         let base = self.base();
         let longest = self.maxima.iter().copied().fold(0.0, f64::max) - base;
-        if longest > FELT {
+        self.fill = if longest > FELT {
             ((self.mean - base) / longest).clamp(0.0, 1.0)
         } else {
             0.0
-        }
+        };
     }
 
     /// The smallest round trip of the base's window.
