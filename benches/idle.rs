@@ -6,8 +6,9 @@
 //! Then the protocol alone, without sockets: more peers than this machine may have descriptors for, and
 //! whether each costs more when there are many.
 //!
-//! `--peers 1000,5000,19000`; `--seconds 8`; `--alone 1000,10000,50000`. Each peer is a descriptor of the
-//! server and one of the bench: `ulimit -n`.
+//! `--peers 1000,5000,19000`; `--seconds 8`; `--alone 1000,10000,50000`; `--at-once 200` join at a time, for whom the
+//! bench waits up to `--patience 180` seconds in all; `--timeout 10`. Each peer is a descriptor of the server and one
+//! of the bench: `ulimit -n`.
 
 #![allow(
     clippy::unwrap_used,
@@ -98,7 +99,8 @@ fn measure(peers: usize, seconds: f64) {
     let server = Program::serve(&place, &[format!("unix:{}", path.display())], "u16be");
     let empty = server.usage();
     let mut players = Players::new(server.address, Params::default());
-    let took = players.join(peers, 200, Duration::from_secs(180));
+    let patience = Duration::from_secs_f64(option("patience", 180.0));
+    let took = players.join(peers, option("at-once", 200.0) as usize, patience);
     let joined = server.usage();
     players.idle(Duration::from_secs(5));
     let (start, out, back) = (

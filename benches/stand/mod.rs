@@ -23,7 +23,7 @@ pub mod tcp_players;
 pub mod writer;
 
 use std::sync::OnceLock;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Nanoseconds since the bench began; the same clock for players and backends.
 pub fn nanos() -> u64 {
@@ -45,6 +45,12 @@ pub fn option(name: &str, default: f64) -> f64 {
 pub fn flag(name: &str) -> bool {
     let flag = format!("--{name}");
     std::env::args().any(|argument| argument == flag)
+}
+
+/// How long an end may be silent, and a third of how long a token is good: `--timeout`, in seconds. A machine that is
+/// too slow for what a bench asks of it is late with keep-alives and joins.
+pub fn timeout() -> Duration {
+    Duration::from_secs_f64(option("timeout", 10.0))
 }
 
 /// Bytes at the start of every message: when it was sent, and when the backend had it.

@@ -83,8 +83,8 @@ impl Players {
             protocol_id: PROTOCOL_ID,
             client_id: u64::from(number) + 1,
             servers: vec![self.server],
-            lifetime: Duration::from_secs(30),
-            timeout: Duration::from_secs(10),
+            lifetime: 3 * super::timeout(),
+            timeout: super::timeout(),
             user_data: UserData::empty(),
         };
         let token = mint(recipe, &Key::new(KEY)).unwrap();

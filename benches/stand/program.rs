@@ -49,6 +49,8 @@ impl Program {
     /// `tidegate serve` with one worker in front of this backend, under all its addresses. Limits are
     /// set so that no bench meets them.
     pub fn serve(place: &Place, targets: &[String], framing: &str) -> Self {
+        let timeout = super::timeout().as_secs();
+        let lifetime = 3 * timeout;
         let config = format!(
             r#"
 version = 1
@@ -69,7 +71,7 @@ bind = ["127.0.0.1:0"]
 public_addresses = ["any"]
 backend = "bench"
 max_peers = 60000
-idle_timeout = "10s"
+idle_timeout = "{timeout}s"
 [listener.bench.limits]
 peer_packets = {{ rate = 1000000, burst = 1000000 }}
 peer_bytes = {{ rate = "1GiB", burst = "1GiB" }}
@@ -78,6 +80,7 @@ ip_handshakes = {{ rate = 100000, burst = 100000 }}
 handshakes = {{ rate = 1000000, burst = 1000000 }}
 [listener.bench.netcode]
 key_file = "netcode.key"
+max_token_lifetime = "{lifetime}s"
 [backend.bench]
 targets = {targets:?}
 framing = "{framing}"
