@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::games::{self, Game, Rules, START, client_address, server_address};
 use super::scenario::{Scenario, bad_weather, path};
 use crate::endpoint::Handled;
-use crate::session::{AckPolicy, CloseReason};
+use crate::session::{AckPolicy, CloseReason, Event};
 use crate::sim::{Conditions, Traffic};
 use crate::time::Now;
 use crate::yojimbo::Params;
@@ -216,6 +216,77 @@ fn nobody_is_seated_in_front_of_a_dead_backend() {
     let outcome = scenario.outcome(0);
     assert!(!outcome.connected);
     assert_eq!(outcome.client_closed, Some(CloseReason::Denied));
+}
+
+/// A backend that takes the connection and closes it in the same turn, before the client was told that it is in, having
+/// said `said` or nothing. What the client hears and how its session ends, and what the server knows to have arrived.
+fn behind_a_backend_that_is_gone_at_once(
+    said: Option<&[u8]>,
+) -> (Vec<Vec<u8>>, Option<CloseReason>, u64) {
+    let mut game = game(Params::default(), 19);
+    let mut time = Now {
+        mono: crate::Timestamp::from_millis(1),
+        unix_secs: START,
+    };
+    let mut server = game.server(START - 100);
+    let (mut client, peer) = game.dial(time, 0);
+    let (mut heard, mut ended, mut acked) = (Vec::new(), None, 0);
+    let (mut out, mut reply) = (Vec::new(), Vec::new());
+    for _ in 0..50 {
+        time = time.after(Duration::from_millis(20));
+        client.handle_timeout(time);
+        server.handle_timeout(time);
+        while client.poll_transmit(time, &mut out).is_some() {
+            let mut datagram = std::mem::take(&mut out);
+            let handled =
+                server.handle_datagram(time, client_address(0), &mut datagram, &mut reply);
+            if let Handled::Accepted(id) = handled {
+                server.admit(time, id);
+                if let Some(message) = said {
+                    server.send(time, id, 0, message).expect("there is room");
+                }
+                let linger = Duration::from_secs(5);
+                server.finish(time, id, CloseReason::BackendClosed, linger);
+            }
+            if !reply.is_empty() {
+                client.handle_datagram(time, server_address(), &mut reply.clone(), &mut Vec::new());
+            }
+        }
+        while server.poll_transmit(time, &mut out).is_some() {
+            let mut datagram = std::mem::take(&mut out);
+            client.handle_datagram(time, server_address(), &mut datagram, &mut Vec::new());
+        }
+        for (_, _, session) in server.peers() {
+            acked = session.stats().messages_acked;
+        }
+        while let Some(message) = client.poll_message(peer) {
+            heard.push(message.payload.to_vec());
+        }
+        while let Some((_, event)) = client.poll_event() {
+            if let Event::Closed(reason) = event {
+                ended = Some(reason);
+            }
+        }
+    }
+    (heard, ended, acked)
+}
+
+/// The client that still asks to be let in does not listen to goodbyes, and would ask until its token expired.
+#[test]
+fn a_client_whose_backend_is_gone_at_once_is_denied() {
+    let (heard, ended, _) = behind_a_backend_that_is_gone_at_once(None);
+    assert!(heard.is_empty());
+    assert_eq!(ended, Some(CloseReason::Denied));
+}
+
+/// "This match is full", say. It was delivered, but what the client acknowledged was not taken, and so the goodbye came
+/// after the whole linger.
+#[test]
+fn the_last_words_of_a_backend_that_is_gone_at_once_arrive() {
+    let (heard, ended, acked) = behind_a_backend_that_is_gone_at_once(Some(b"full"));
+    assert_eq!(heard, [b"full"]);
+    assert_eq!(ended, Some(CloseReason::PeerDisconnect));
+    assert_eq!(acked, 1);
 }
 
 #[test]

@@ -50,8 +50,8 @@ pub struct Session {
 enum Phase {
     /// Authenticated; the backend is being opened.
     Waiting,
-    /// Messages flow. `greet`: the keep-alive that tells the client so is still to be sent.
-    Open { greet: bool },
+    /// Messages flow, once a server's client was told so: the link waits until then.
+    Open,
     /// The owner has nothing more to say.
     Finishing {
         reason: CloseReason,
@@ -104,7 +104,7 @@ impl Session {
     pub fn connected(now: Now, params: Arc<Params>, link: Link, seed: u64) -> Self {
         Self {
             events: [Event::Connected].into(),
-            ..Self::new(now, params, link, Phase::Open { greet: false }, seed)
+            ..Self::new(now, params, link, Phase::Open, seed)
         }
     }
 
@@ -128,7 +128,7 @@ impl Session {
 
     fn handle_payload(&mut self, now: Now, reliable: &[u8]) -> Result<(), Reject> {
         // Once the owner is done nothing more is taken, and so nothing more is acknowledged.
-        let is_taking = matches!(self.phase, Phase::Open { .. });
+        let is_taking = matches!(self.phase, Phase::Open);
         let outgoing = &mut self.outgoing;
         let heard = self
             .incoming
@@ -158,7 +158,7 @@ impl Session {
     fn judge_peer(&mut self, now: Now) {
         self.owing
             .on_heard(now.mono, self.outgoing.sender.waits_since());
-        let is_open = matches!(self.phase, Phase::Open { .. });
+        let is_open = matches!(self.phase, Phase::Open);
         let is_waited_for = is_open || matches!(self.phase, Phase::Finishing { .. });
         if is_waited_for && self.owing.lasted() >= self.params.peer_stall_timeout {
             self.end(CloseReason::PeerStalled);
@@ -177,7 +177,7 @@ impl Session {
                 let until = self.lingers_until();
                 until.is_some_and(|at| at <= now.mono).then_some(reason)
             }
-            Phase::Waiting | Phase::Open { .. } | Phase::Closed { .. } => None,
+            Phase::Waiting | Phase::Open | Phase::Closed { .. } => None,
         }
     }
 
@@ -191,7 +191,8 @@ impl Session {
         Some(since.max(heard) + linger)
     }
 
-    /// Ends the session. A peer that is gone gets no goodbye: nobody would hear it.
+    /// Ends the session. A peer that is gone gets no goodbye: nobody would hear it. Nor does a client that was
+    /// not told yet that it is in, because its backend was gone at once: it listens to denials only.
     fn end(&mut self, reason: CloseReason) {
         if matches!(self.phase, Phase::Closed { .. }) {
             return;
@@ -200,7 +201,7 @@ impl Session {
             reason,
             CloseReason::PeerDisconnect | CloseReason::PeerTimeout
         );
-        let denial = self.phase == Phase::Waiting && is_there;
+        let denial = self.link.is_waiting() && is_there;
         let goodbyes = if is_there && !denial {
             DISCONNECT_REPEATS
         } else {
@@ -289,13 +290,13 @@ impl crate::session::Session for Session {
 
     fn admit(&mut self, _now: Now) {
         if self.phase == Phase::Waiting {
-            self.phase = Phase::Open { greet: true };
+            self.phase = Phase::Open;
             self.events.push_back(Event::Connected);
         }
     }
 
     fn send(&mut self, now: Now, channel: Channel, payload: &[u8]) -> Result<(), SendError> {
-        if !matches!(self.phase, Phase::Open { .. }) {
+        if !matches!(self.phase, Phase::Open) {
             return Err(SendError::Closed);
         }
         self.outgoing
@@ -305,7 +306,7 @@ impl crate::session::Session for Session {
     fn finish(&mut self, now: Now, reason: CloseReason, linger: Duration) {
         match self.phase {
             // What was taken is acknowledged before the goodbye, or the peer would count it as lost.
-            Phase::Open { .. }
+            Phase::Open
                 if self.outgoing.sender.hurry_ack(now.mono)
                     || !self.outgoing.sender.is_drained() =>
             {
@@ -315,7 +316,7 @@ impl crate::session::Session for Session {
                     linger,
                 };
             }
-            Phase::Open { .. } | Phase::Waiting => self.end(reason),
+            Phase::Open | Phase::Waiting => self.end(reason),
             Phase::Finishing { .. } | Phase::Closed { .. } => {}
         }
     }
@@ -328,8 +329,8 @@ impl crate::session::Session for Session {
         match self.phase {
             Phase::Waiting => return false,
             Phase::Closed { .. } => return self.transmit_goodbye(now, out),
-            Phase::Open { greet: true } => {
-                self.phase = Phase::Open { greet: false };
+            // Whatever is to be delivered: until then the client takes nothing, and is not taken from.
+            Phase::Open | Phase::Finishing { .. } if self.link.is_waiting() => {
                 self.link.admit(now, self.params.confirm_timeout, out);
                 return true;
             }
@@ -340,7 +341,7 @@ impl crate::session::Session for Session {
                 self.end(reason);
                 return self.transmit_goodbye(now, out);
             }
-            Phase::Open { greet: false } | Phase::Finishing { .. } => {}
+            Phase::Open | Phase::Finishing { .. } => {}
         }
         if self.transmit_payload(now, out) {
             return true;
@@ -390,7 +391,7 @@ impl crate::session::Session for Session {
     }
 
     fn has_room(&self) -> bool {
-        matches!(self.phase, Phase::Open { .. }) && self.outgoing.sender.has_room()
+        matches!(self.phase, Phase::Open) && self.outgoing.sender.has_room()
     }
 
     fn poll_timeout(&self) -> Option<Deadline> {
@@ -399,7 +400,7 @@ impl crate::session::Session for Session {
         let until = match self.phase {
             Phase::Closed { .. } => return None,
             Phase::Waiting => return link,
-            Phase::Open { .. } => None,
+            Phase::Open => None,
             Phase::Finishing { .. } => at(self.lingers_until(), Wake::Linger),
         };
         [

@@ -174,7 +174,7 @@ impl Link {
 
     /// Takes a datagram from the peer's address, decrypting it in place.
     pub fn open<'a>(&mut self, now: Now, datagram: &'a mut [u8]) -> Result<Received<'a>, Reject> {
-        let is_waiting = self.state == State::Waiting;
+        let is_waiting = self.is_waiting();
         if is_waiting {
             // Nothing may flow before there is somewhere for it to flow to. Left unread, such a
             // packet also keeps its sequence.
@@ -267,10 +267,15 @@ impl Link {
         self.keep_alive(now, out);
     }
 
+    /// True until [`Link::admit`]: the peer was not told that it is seated.
+    pub fn is_waiting(&self) -> bool {
+        self.state == State::Waiting
+    }
+
     /// Refuses a peer that was never admitted: appends a denied packet, or returns false. May be
     /// repeated, for a peer that keeps responding; the bytes are the same each time.
     pub fn deny(&mut self, out: &mut Vec<u8>) -> bool {
-        if self.state != State::Waiting {
+        if !self.is_waiting() {
             return false;
         }
         packet::emit(
