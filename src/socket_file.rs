@@ -4,21 +4,31 @@
 use std::fs::Permissions;
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::Mode;
 use rustix::process::umask;
-use tokio::net::UnixListener;
-
 /// The file of a socket, removed with this.
 pub struct SocketFile {
     path: PathBuf,
     inode: u64,
 }
 
+/// Listens at `path` for tasks; see [`listen_blocking`].
+pub fn listen(path: &Path, mode: u32) -> Result<(tokio::net::UnixListener, SocketFile), String> {
+    let (listener, file) = listen_blocking(path, mode)?;
+    let watch = || {
+        listener.set_nonblocking(true)?;
+        tokio::net::UnixListener::from_std(listener)
+    };
+    let listener = watch().map_err(|error: io::Error| error.to_string())?;
+    Ok((listener, file))
+}
+
 /// Listens at `path`, with this file mode. Takes the place of a socket of ours that nobody answers, and of
 /// nothing else. An error says why, and what to do where the kernel's word for it does not.
-pub fn listen(path: &Path, mode: u32) -> Result<(UnixListener, SocketFile), String> {
+pub fn listen_blocking(path: &Path, mode: u32) -> Result<(UnixListener, SocketFile), String> {
     make_way(path)?;
     let listen = || {
         let listener = bind_private(path)?;
@@ -63,7 +73,7 @@ fn make_way(path: &Path) -> Result<(), String> {
             own_uid()
         ));
     }
-    if std::os::unix::net::UnixStream::connect(path).is_ok() {
+    if UnixStream::connect(path).is_ok() {
         return Err(format!(
             "another process answers there\n help: stop that one (`ss -xlp src {}` says which), or name another \
              path here",

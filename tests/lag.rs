@@ -232,6 +232,24 @@ fn a_queue_is_bounded() {
     assert!((155..=165).contains(&dropped), "{stats}");
 }
 
+/// It is given the name of a key, say, by whoever mistakes one option for another.
+#[test]
+fn a_control_socket_takes_the_place_of_no_file() {
+    let path = std::env::temp_dir().join(format!("tidegate-lag-{}.key", std::process::id()));
+    std::fs::write(&path, "precious").unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(["lag", "--listen", "127.0.0.1:0", "--to", "127.0.0.1:9"])
+        .args(["--for", "1s", "--control", path.to_str().unwrap()])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let left = std::fs::read_to_string(&path);
+    std::fs::remove_file(&path).ok();
+    assert_eq!(output.status.code(), Some(69), "{said}");
+    assert!(said.contains("something else than a socket"), "{said}");
+    assert_eq!(left.unwrap(), "precious");
+}
+
 /// Standard input and the socket change what happens; mistakes change nothing and say what to write.
 #[test]
 fn it_changes_while_it_runs() {

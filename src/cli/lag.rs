@@ -90,16 +90,12 @@ pub(super) fn run(args: LagArgs) -> anyhow::Result<Exit> {
     let quit = Arc::new(Notify::new());
     let told = quit.clone();
     let control = Control::new(lag.clone(), args.json, move || told.notify_one());
-    if let Some(path) = &args.control {
-        control.clone().follow_socket(path)?;
-    }
+    let follow = |path: &PathBuf| control.clone().follow_socket(path);
+    let _socket = args.control.as_ref().map(follow).transpose()?;
     control.follow_stdin()?;
     control_plane::run(watch(&args, &lag, &quit))??;
     let report = lag.report()?;
     say(&args, "end", &report, &report.table())?;
-    if let Some(path) = &args.control {
-        std::fs::remove_file(path).ok();
-    }
     Ok(Exit::Done)
 }
 

@@ -13,7 +13,7 @@
 //! The socket is for scripts that come and go.
 
 use std::io::{self, BufRead, BufReader, IsTerminal, Read, Write};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +22,7 @@ use serde_json::json;
 
 use super::Lag;
 use crate::exit::Unavailable;
+use crate::socket_file::{self, SocketFile};
 
 /// Who takes lines.
 #[derive(Clone)]
@@ -87,14 +88,11 @@ impl Control {
         Ok(())
     }
 
-    /// Takes lines from whoever connects to a socket at `path`, one connection at a time.
-    pub fn follow_socket(self, path: &Path) -> anyhow::Result<()> {
-        // A file left by a process that died is in the way; one that answers is not ours.
-        if UnixStream::connect(path).is_err_and(|e| e.kind() == io::ErrorKind::ConnectionRefused) {
-            std::fs::remove_file(path).ok();
-        }
-        let listener = UnixListener::bind(path)
-            .map_err(|error| Unavailable(format!("cannot bind {}: {error}", path.display())))?;
+    /// Takes lines from whoever connects to a socket at `path`, one connection at a time, for as long as its
+    /// file is kept.
+    pub fn follow_socket(self, path: &Path) -> anyhow::Result<SocketFile> {
+        let (listener, file) = socket_file::listen_blocking(path, 0o600)
+            .map_err(|why| Unavailable(format!("control socket {}: {why}", path.display())))?;
         let follow = move || {
             for stream in listener.incoming().flatten() {
                 // One that breaks off is over.
@@ -104,7 +102,7 @@ impl Control {
         std::thread::Builder::new()
             .name("control".into())
             .spawn(follow)?;
-        Ok(())
+        Ok(file)
     }
 
     fn serve(&self, mut stream: UnixStream) -> io::Result<()> {
