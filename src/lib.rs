@@ -12,7 +12,7 @@
 //!   control ─▶ workers, reload, backends                     what operators change
 //!   control_plane                                            the thread of all but the data path
 //!   socket_file                                              Unix sockets that we listen on
-//!   clock, capacity, tokens, token_history                   what all of them share
+//!   clock, capacity, names, tokens, token_history            what all of them share
 //!   sizing, cgroup                                           what there is for it
 //!   shutdown, notify, exit, core_dumps                       how it ends
 //!   load, lag, demo, capture, replay, alarms                 instruments
@@ -43,6 +43,7 @@ pub mod listener;
 pub mod load;
 pub mod logging;
 pub mod metrics;
+pub mod names;
 pub mod notify;
 pub mod protocol;
 pub mod proxy_protocol;

@@ -2,7 +2,6 @@
 //! worker turns, that it need not restart us. Says nothing where nobody listens.
 
 use std::env;
-use std::io;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -11,6 +10,8 @@ use sd_notify::NotifyState;
 
 use crate::board::{Board, Snapshot};
 use crate::clock::Clock;
+use crate::exit::Unavailable;
+use crate::sizing::threads;
 
 /// Sockets are bound, peers are welcome. Also ends a reload.
 pub fn ready() {
@@ -34,14 +35,15 @@ pub fn stopping(grace: Duration) {
 
 /// Reports state and peers from now on, and feeds the watchdog while every worker turns, from a
 /// thread of its own that ends with the process. Does nothing without a service manager.
-pub fn start(board: Arc<Board>, clock: Clock) -> io::Result<()> {
+pub fn start(board: Arc<Board>, clock: Clock) -> Result<(), Unavailable> {
     if env::var_os("NOTIFY_SOCKET").is_none() {
         return Ok(());
     }
     let watchdog = sd_notify::watchdog_enabled();
     thread::Builder::new()
         .name("notify".into())
-        .spawn(move || report(&board, clock, watchdog))?;
+        .spawn(move || report(&board, clock, watchdog))
+        .map_err(|error| threads::unavailable("the watchdog", &error))?;
     Ok(())
 }
 
@@ -90,6 +92,7 @@ const STOP_MARGIN: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests {
+    use std::io;
     use std::os::unix::net::UnixDatagram;
     use std::process::{Child, Command};
 

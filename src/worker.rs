@@ -26,6 +26,7 @@ use tidegate_proto::{Now, Timestamp};
 use crate::backend::Scratch;
 use crate::clock::Clock;
 use crate::listener::{Dial, Listener, Parts, Turn, meaning};
+use crate::sizing::threads;
 use crate::udp::{Outgoing, Received};
 
 /// What a worker can be told.
@@ -66,7 +67,7 @@ impl Handle {
         clock: Clock,
         listeners: Vec<Parts>,
         alive: impl Send + 'static,
-    ) -> io::Result<Self> {
+    ) -> anyhow::Result<Self> {
         let poll = Poll::new()?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
         let (commands, inbox) = channel();
@@ -75,7 +76,8 @@ impl Handle {
         let thread = std::thread::Builder::new().name(name).spawn(move || {
             let _alive = alive;
             Worker::new(poll, own_waker, clock, inbox, listeners)?.run()
-        })?;
+        });
+        let thread = thread.map_err(|error| threads::unavailable("a worker", &error))?;
         Ok(Self {
             remote: Remote { commands, waker },
             thread,

@@ -8,8 +8,11 @@
 
 mod support;
 
+use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -259,6 +262,92 @@ fn a_start_without_descriptors_says_which_limit_it_met() {
         let limit = format!("this process may have {most} files open");
         assert!(said.contains(&limit), "{said}");
         assert!(said.contains("LimitNOFILE="), "{said}");
+    }
+}
+
+/// The same with threads (`TasksMax=`, `ulimit -u`), of which root may have any number, so somebody else starts it.
+#[test]
+fn a_start_without_threads_says_which_limit_it_met() {
+    let Some(stranger) = Stranger::new("threads") else {
+        return;
+    };
+    for most in 1..5 {
+        let mut command = stranger.command("prlimit");
+        let command = command.arg(format!("--nproc={most}"));
+        let child = command
+            .arg(stranger.0.0.join("tidegate"))
+            .args(["serve", "--listen", "gaffer://127.0.0.1:0", "--control", ""])
+            .args(["--backend", "tcp://127.0.0.1:1", "--admin", "127.0.0.1:0"])
+            .env("TIDEGATE__RUNTIME__WORKERS", "3")
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (code, said) = end_of(child);
+        assert_eq!(code, Some(69), "{most}: {said}");
+        assert!(said.contains("no thread for "), "{said}");
+        assert!(said.contains("TasksMax="), "{said}");
+    }
+}
+
+/// A name is looked up again and again, and sooner or later when no thread can be had: that look-up has failed, and
+/// nothing else.
+#[test]
+fn a_look_up_without_a_thread_ends_nothing() {
+    let Some(stranger) = Stranger::new("look-up") else {
+        return;
+    };
+    let (listener, _) = backend();
+    let port = listener.local_addr().unwrap().port();
+    let file = format!(
+        "version = 1\n[runtime]\nworkers = 1\n[admin]\nlisten = \"127.0.0.1:0\"\ncontrol_socket = \"\"\n\
+         [listener.game]\nprotocol = \"gaffer\"\nbind = [\"127.0.0.1:0\"]\nbackend = \"game\"\n\
+         [backend.game]\ntargets = [\"tcp://localhost:{port}\"]\nframing = \"raw\"\ndns_refresh = \"1s\"\n"
+    );
+    let file = stranger.0.write("server.toml", &file);
+    let mut command = stranger.command(stranger.0.0.join("tidegate"));
+    let mut server = Running::of(command.args(["serve", "--config"]).arg(file));
+    server.logged("admin");
+    // After the start: what looks names up then has ended.
+    accept(&listener);
+    let pid = server.child.id().to_string();
+    let mut limit = stranger.command("prlimit");
+    let limited = limit.args(["--nproc=1", "--pid", &pid]).status();
+    assert!(limited.unwrap().success());
+    let failed = server.logged("dns_failed");
+    assert!(
+        failed["error"].as_str().unwrap().contains("no thread"),
+        "{failed}"
+    );
+    std::thread::sleep(Duration::from_secs(3));
+    assert!(server.child.try_wait().unwrap().is_none(), "it goes on");
+}
+
+/// A directory with the program in it, for somebody who runs nothing else.
+struct Stranger(Directory);
+
+impl Stranger {
+    /// Only root can become somebody else.
+    fn new(name: &str) -> Option<Self> {
+        // SAFETY: takes nothing, cannot fail.
+        if unsafe { libc::geteuid() } != 0 {
+            skipped("limits of threads; run this test as root");
+            return None;
+        }
+        let directory = Directory::new(name);
+        std::fs::set_permissions(&directory.0, PermissionsExt::from_mode(0o755)).unwrap();
+        // By a process of its own: nothing can be run that another child may still have open to write.
+        let mut copy = Command::new("cp");
+        let copy = copy.arg(env!("CARGO_BIN_EXE_tidegate")).arg(&directory.0);
+        assert!(copy.status().unwrap().success());
+        Some(Self(directory))
+    }
+
+    fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        // Each test is somebody of its own, because limits count all of a user's threads.
+        let user = std::fs::metadata(&self.0.0).unwrap().ino() as u32 % 10_000 + 1_000_000;
+        let mut command = Command::new(program);
+        command.current_dir(&self.0.0).uid(user).gid(user);
+        command
     }
 }
 

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -23,6 +23,7 @@ use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE,
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::runtime::Runtime;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -31,6 +32,7 @@ use crate::board::{Board, Snapshot};
 use crate::clock::{self, Clock};
 use crate::exit::{Transport, Unavailable};
 use crate::metrics::{self, Usage};
+use crate::sizing::threads;
 
 mod findings;
 mod history;
@@ -55,20 +57,12 @@ pub struct Admin {
 impl Admin {
     /// Binds, and answers in a thread of its own until the handle is dropped.
     pub fn start(listen: SocketAddr, board: Arc<Board>, clock: Clock) -> Result<Self, Unavailable> {
-        Self::try_start(listen, board, clock).map_err(|error| {
+        let cannot_bind = |error| {
             let why = Transport::Tcp.cannot_bind(listen, &error);
             Unavailable(format!("admin: {why}"))
-        })
-    }
-
-    fn try_start(listen: SocketAddr, board: Arc<Board>, clock: Clock) -> io::Result<Self> {
-        let listener = TcpListener::bind(listen)?;
-        listener.set_nonblocking(true)?;
-        let address = listener.local_addr()?;
+        };
+        let (listener, address) = bind(listen).map_err(cannot_bind)?;
         let (stop, stopped) = oneshot::channel();
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
         let view = Arc::new(View {
             board,
             told: Mutex::new(Told {
@@ -76,9 +70,23 @@ impl Admin {
                 history: History::default(),
             }),
         });
+        let (tell, told) = mpsc::channel();
+        // The runtime is built where it ends: a task, as our caller may be one, must not drop it.
+        let serve = move || match runtime() {
+            Ok(runtime) => {
+                tell.send(Ok(())).ok();
+                runtime.block_on(run(listener, view, stopped));
+            }
+            Err(error) => {
+                tell.send(Err(error)).ok();
+            }
+        };
         thread::Builder::new()
             .name(THREAD.into())
-            .spawn(move || runtime.block_on(run(listener, view, stopped)))?;
+            .spawn(serve)
+            .map_err(|error| threads::unavailable("the admin address", &error))?;
+        // A thread that said nothing has panicked, which was told.
+        told.recv().unwrap_or(Ok(())).map_err(cannot_bind)?;
         tracing::info!(event = "admin", listen = %address);
         Ok(Self {
             address,
@@ -90,6 +98,19 @@ impl Admin {
     pub fn address(&self) -> SocketAddr {
         self.address
     }
+}
+
+fn bind(listen: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
+    let listener = TcpListener::bind(listen)?;
+    listener.set_nonblocking(true)?;
+    let address = listener.local_addr()?;
+    Ok((listener, address))
+}
+
+fn runtime() -> io::Result<Runtime> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
 }
 
 /// The name of its thread.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::AsyncWriteExt;
-use tokio::net::{TcpStream, UnixStream, lookup_host};
+use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
@@ -15,6 +15,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use super::socket::refuse_itself;
 use super::{Address, Pool, Turned};
 use crate::config::{Backend, Health, Target};
+use crate::names;
 
 /// Watches a backend's targets for as long as the tasks are kept.
 pub fn watch(backend: &Arc<Backend>, pool: &Arc<Pool>) -> (JoinSet<()>, FirstLook) {
@@ -117,9 +118,7 @@ async fn look_up(pool: &Pool, index: usize) -> io::Result<()> {
 /// What a target's name stands for; nothing of one that is no name.
 async fn resolve(target: &Target) -> io::Result<Vec<SocketAddr>> {
     match target {
-        Target::Tcp { host, port } if target.has_name() => {
-            Ok(lookup_host((host.as_str(), *port)).await?.collect())
-        }
+        Target::Tcp { host, port } if target.has_name() => names::look_up(host, *port).await,
         Target::Tcp { .. } | Target::Unix(_) => Ok(Vec::new()),
     }
 }

@@ -12,7 +12,6 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::net::lookup_host;
 use tokio::time::timeout;
 
 use super::ctl;
@@ -21,6 +20,7 @@ use crate::backend::health;
 use crate::config::{Backend, Config, Listener, LocalAddress, Tunnel};
 use crate::control::Request;
 use crate::exit::{Exit, Transport};
+use crate::names;
 use crate::running_listener::socket_options;
 use crate::sizing::{memory, open_files};
 use crate::token_history;
@@ -311,8 +311,8 @@ fn listen(tunnel: &Tunnel) -> Vec<Finding> {
 
 async fn resolve(tunnel: &Tunnel) -> Finding {
     let host = tunnel.remote_host.as_str();
-    let verdict = match timeout(PATIENCE, lookup_host((host, tunnel.remote_port))).await {
-        Ok(Ok(mut found)) => match found.next() {
+    let verdict = match timeout(PATIENCE, names::look_up(host, tunnel.remote_port)).await {
+        Ok(Ok(found)) => match found.first() {
             Some(address) => Ok(address.to_string()),
             None => Err("the name has no address".to_owned()),
         },

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use tokio::net::lookup_host;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 
@@ -14,6 +13,7 @@ use crate::backend::Socket;
 use crate::clock::Clock;
 use crate::config::{Protocol, Tunnel};
 use crate::listener::Dial;
+use crate::names;
 use crate::protocol::Dialer;
 use crate::tokens;
 use crate::udp::{Options, UdpSocket};
@@ -111,11 +111,11 @@ impl RunningTunnel {
     /// Each time: the name may have moved since the last session.
     async fn look_up(&self) -> anyhow::Result<SocketAddr> {
         let (host, port) = (&self.tunnel.remote_host, self.tunnel.remote_port);
-        let found = lookup_host((host.as_str(), port))
+        let found = names::look_up(host, port)
             .await
-            .with_context(|| format!("looking up {host}"))?
-            .next();
-        found.with_context(|| format!("{host} has no address"))
+            .with_context(|| format!("looking up {host}"))?;
+        let first = found.first().copied();
+        first.with_context(|| format!("{host} has no address"))
     }
 
     /// Workers take turns.

@@ -41,7 +41,6 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use tidegate_proto::Timestamp;
-use tokio::net::lookup_host;
 
 pub use running::{Cost, Phase, Running};
 pub use tally::Tally;
@@ -50,6 +49,7 @@ use crate::clock::Clock;
 use crate::config::Tunnel;
 use crate::exit::{Misused, Unavailable};
 use crate::metrics::Usage;
+use crate::names;
 use crate::protocol::Dialer;
 use crate::tokens;
 use content::{HEADER_BYTES, Shape};
@@ -205,11 +205,11 @@ impl Load {
 
     async fn look_up(&self) -> anyhow::Result<SocketAddr> {
         let (host, port) = (&self.tunnel.remote_host, self.tunnel.remote_port);
-        let found = lookup_host((host.as_str(), port)).await;
-        let mut found =
-            found.map_err(|error| Unavailable(format!("cannot find {host}: {error}")))?;
+        let found = names::look_up(host, port).await;
+        let found = found.map_err(|error| Unavailable(format!("cannot find {host}: {error}")))?;
         found
-            .next()
+            .first()
+            .copied()
             .with_context(|| format!("{host} has no address"))
     }
 }

@@ -32,6 +32,7 @@ use tracing_subscriber::reload;
 use crate::board::{Board, LOG_LEVELS};
 use crate::clock;
 use crate::config::{Log, LogFormat};
+use crate::sizing::threads;
 
 mod journal;
 mod level;
@@ -193,7 +194,7 @@ fn build(
     std::thread::Builder::new()
         .name("log".to_owned())
         .spawn(move || writer.run(&jobs))
-        .map_err(|error| format!("no thread for the log: {error}"))?;
+        .map_err(|error| threads::unavailable("the log", &error).0)?;
     let lines = Lines {
         shared: Arc::clone(&shared),
         queue: queue.clone(),

@@ -3,6 +3,7 @@
 
 pub mod memory;
 pub mod open_files;
+pub mod threads;
 
 use crate::config::Config;
 
