@@ -13,7 +13,7 @@ use crate::capacity::Capacity;
 use crate::capture::{Order, Tap};
 use crate::clock::Clock;
 use crate::config::{Config, Drain, Loaded};
-use crate::control::{self, Gate};
+use crate::control::{self, Gate, Signals};
 use crate::control_plane;
 use crate::core_dumps;
 use crate::logging::Logging;
@@ -44,6 +44,7 @@ async fn serve(
     source: Source,
     capture: Option<Order>,
 ) -> anyhow::Result<()> {
+    let signals = Signals::catch()?;
     let config = &loaded.config;
     sizing::warn(config);
     let mut server = Server::open_recorded(config, capture).await?;
@@ -67,7 +68,8 @@ async fn serve(
         logging,
     };
     let gate = gate.with_tap(server.common.tap.clone());
-    let _control = control::open(&config.admin, Arc::new(gate.with_reloader(reloader)))?;
+    let gate = Arc::new(gate.with_reloader(reloader));
+    let _control = control::open(&config.admin, signals, gate)?;
     server.run().await
 }
 

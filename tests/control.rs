@@ -194,6 +194,22 @@ fn a_drain_by_signal_is_in_the_log() {
     scene.join();
 }
 
+/// Other servers know it for something, and by the kernel's own rule it ends whoever did not ask for it: every
+/// session with it, without a goodbye.
+#[test]
+fn a_signal_that_means_nothing_does_nothing() {
+    let scene = Scene::new("usr2");
+    let (mut player, mut stream) = scene.join();
+    let pid = scene.server.child.id().to_string();
+    let sent = Command::new("kill").args(["-s", "USR2", &pid]).status();
+    assert!(sent.unwrap().success());
+    assert_eq!(scene.server.logged("signal_ignored")["signal"], "SIGUSR2");
+    player.write_all(b"still here").unwrap();
+    let mut heard = [0; 10];
+    stream.read_exact(&mut heard).unwrap();
+    assert_eq!(&heard, b"still here");
+}
+
 /// Silence has a word of its own; an empty one would be taken for it.
 #[test]
 fn the_log_is_not_silenced_by_an_empty_word() {

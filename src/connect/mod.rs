@@ -20,7 +20,7 @@ use crate::board::{Board, ListenerInfo};
 use crate::capacity::Capacity;
 use crate::clock::Clock;
 use crate::config::{Config, Tunnel, UnreliablePolicy};
-use crate::control::{self, Gate};
+use crate::control::{self, Gate, Signals};
 use crate::control_plane;
 use crate::core_dumps;
 use crate::listener::{Parts, Siblings};
@@ -47,6 +47,7 @@ pub fn run(config: Config, logging: Logging) -> anyhow::Result<()> {
 }
 
 async fn connect(config: Config, logging: Logging) -> anyhow::Result<()> {
+    let signals = Signals::catch()?;
     sizing::warn(&config);
     let mut clock = Clock::start();
     let runtime = &config.runtime;
@@ -82,7 +83,7 @@ async fn connect(config: Config, logging: Logging) -> anyhow::Result<()> {
         Arc::new(Backends::new(board.clone())),
         logging,
     );
-    let _control = control::open(&config.admin, Arc::new(gate))?;
+    let _control = control::open(&config.admin, signals, Arc::new(gate))?;
     for (index, (tunnel, listeners)) in config.tunnels.iter().zip(listeners).enumerate() {
         let running = RunningTunnel {
             index,

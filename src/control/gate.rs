@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::bail;
 use serde_json::{Value, json};
 use tidegate_proto::CloseReason;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Mutex;
 use tokio::time::sleep;
 
@@ -24,6 +24,25 @@ use crate::logging::Logging;
 use crate::notify;
 use crate::reload::{NoReload, Outcome, Reloader};
 use crate::workers::Workers;
+
+/// Signals that would end the process, and every session with it, if nobody had asked for them.
+pub struct Signals {
+    hangup: Signal,
+    drain: Signal,
+    unused: Signal,
+}
+
+impl Signals {
+    /// From now on they are kept until somebody obeys: a start may wait for names, and a reload that comes then
+    /// must not end it.
+    pub fn catch() -> io::Result<Self> {
+        Ok(Self {
+            hangup: signal(SignalKind::hangup())?,
+            drain: signal(SignalKind::user_defined1())?,
+            unused: signal(SignalKind::user_defined2())?,
+        })
+    }
+}
 
 /// Everything an operator can reach.
 pub struct Gate {
@@ -80,14 +99,16 @@ impl Gate {
     }
 
     /// SIGHUP reloads, SIGUSR1 drains without an end.
-    pub fn listen_for_signals(self: Arc<Self>) -> io::Result<()> {
-        let mut hangup = signal(SignalKind::hangup())?;
-        let mut drain = signal(SignalKind::user_defined1())?;
+    pub fn obey(self: Arc<Self>, mut signals: Signals) {
         tokio::spawn(async move {
             loop {
                 let outcome = tokio::select! {
-                    _ = hangup.recv() => self.reload().await,
-                    _ = drain.recv() => self.drain_by_signal().await,
+                    _ = signals.hangup.recv() => self.reload().await,
+                    _ = signals.drain.recv() => self.drain_by_signal().await,
+                    _ = signals.unused.recv() => {
+                        tracing::info!(event = "signal_ignored", signal = "SIGUSR2");
+                        continue;
+                    }
                 };
                 // They have said so themselves; the caller is not there to be told.
                 if let Err(error) = outcome {
@@ -95,7 +116,6 @@ impl Gate {
                 }
             }
         });
-        Ok(())
     }
 
     async fn reload(&self) -> anyhow::Result<Value> {

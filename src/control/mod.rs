@@ -29,7 +29,7 @@ mod place;
 mod request;
 mod whom;
 
-pub use gate::Gate;
+pub use gate::{Gate, Signals};
 pub use place::{answering, in_session};
 pub use request::Request;
 
@@ -41,8 +41,12 @@ struct ControlSocket {
 
 /// Lets operators in: by signals and, if there is to be one, by the socket, whose file goes with what
 /// is returned. One that nobody asked for costs a warning where it cannot be had, and not the players.
-pub fn open(admin: &Admin, gate: Arc<Gate>) -> anyhow::Result<Option<SocketFile>> {
-    gate.clone().listen_for_signals()?;
+pub fn open(
+    admin: &Admin,
+    signals: Signals,
+    gate: Arc<Gate>,
+) -> anyhow::Result<Option<SocketFile>> {
+    gate.clone().obey(signals);
     let Some(path) = &admin.control_socket else {
         return Ok(None);
     };
