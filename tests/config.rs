@@ -474,7 +474,7 @@ fn variables_of_no_key_are_refused() {
         (
             "TIDEGATE__LISTENER__GAME__MAXPEERS",
             "1",
-            "unknown field `maxpeers`",
+            "unknown key `maxpeers`",
         ),
         (
             "TIDEGATE__LISTENER__GAME__MAX_PEERS",

@@ -1,12 +1,15 @@
 //! From the command line and the process environment to a configuration.
 
-use std::io::Read;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
 use super::{ConnectArgs, RunArgs, ServeArgs, keygen};
-use crate::config::{self, ConnectFlags, Input, Loaded, Override, ServeFlags};
+use crate::config::{
+    self, ConnectFlags, Input, Loaded, Mistake, Override, Place, Refusal, ServeFlags,
+};
 use crate::control;
 use crate::exit::{Misused, Unavailable};
 use crate::logging::{self, Logging};
@@ -57,7 +60,7 @@ fn read_all(
     // Only names that are ours are looked at; a value that is not text cannot be meant.
     let environment = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .filter(|(name, _)| name.starts_with("TIDEGATE__"))
+        .filter(|(name, _)| name.starts_with("TIDEGATE_"))
         .collect();
     Ok(config::load(&Input {
         file,
@@ -70,14 +73,49 @@ fn read_all(
 }
 
 fn read(path: &Path) -> anyhow::Result<String> {
-    let mut text = String::new();
-    let read = if path == Path::new("-") {
-        std::io::stdin().read_to_string(&mut text).map(|_| text)
+    let shown = path.display();
+    let bytes = if path == Path::new("-") {
+        read_some(io::stdin())
     } else {
-        std::fs::read_to_string(path)
+        File::open(path).and_then(read_some)
     };
-    read.map_err(|error| Unavailable(format!("cannot read {}: {error}", path.display())))
-        .context("the configuration file")
+    let bytes = bytes
+        .map_err(|error| Unavailable(format!("cannot read {shown}: {error}")))
+        .context("the configuration file")?;
+    if bytes.len() > FILE_BYTES_MAX {
+        let what = format!("{shown} has more than {FILE_BYTES_MAX} bytes");
+        return Err(no_configuration(what, "is it another file?"));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        let line = error.as_bytes()[..at].split(|byte| *byte == b'\n').count();
+        let what = format!("{shown} is no UTF-8 text, from line {line} on");
+        let help = "save it as UTF-8; or is it another file?";
+        no_configuration(what, help)
+    })
+}
+
+/// A file of another kind is not read to its end: a process that serves must not fill its memory for a reload.
+fn read_some(file: impl Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.take(FILE_BYTES_MAX as u64 + 1)
+        .read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Some hundred times the reference.
+const FILE_BYTES_MAX: usize = 4 << 20;
+
+fn no_configuration(what: String, help: &str) -> anyhow::Error {
+    let mistake = Mistake {
+        what,
+        help: help.to_owned(),
+        place: Place::Nowhere,
+    };
+    Refusal {
+        mistakes: vec![mistake],
+    }
+    .into()
 }
 
 /// systemd separates several directories by colons; the first is ours.

@@ -105,14 +105,16 @@ enum Command {
 /// Options of everything that runs for long.
 #[derive(Args, Debug)]
 struct RunArgs {
-    /// Configuration file; - is standard input
-    #[arg(short, long, value_name = "FILE", env = "TIDEGATE_CONFIG")]
+    // Variables are read elsewhere (`input`, `config`): clap would hold one against a flag that means the same, and
+    // the flag goes before it.
+    /// Configuration file; - is standard input [env: TIDEGATE_CONFIG]
+    #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Level, or directives such as info,tidegate::listener=debug
-    #[arg(long, value_name = "LEVEL", env = "TIDEGATE_LOG_LEVEL")]
+    /// Level, or directives such as info,tidegate::listener=debug [env: TIDEGATE_LOG_LEVEL]
+    #[arg(long, value_name = "LEVEL")]
     log_level: Option<String>,
-    /// auto, text or json
-    #[arg(long, value_name = "FORMAT", env = "TIDEGATE_LOG_FORMAT")]
+    /// auto, text or json [env: TIDEGATE_LOG_FORMAT]
+    #[arg(long, value_name = "FORMAT")]
     log_format: Option<String>,
     /// Say more; twice for everything
     #[arg(short, action = clap::ArgAction::Count, conflicts_with_all = ["log_level", "quiet"])]
@@ -120,12 +122,22 @@ struct RunArgs {
     /// Say warnings and errors only
     #[arg(short, conflicts_with = "log_level")]
     quiet: bool,
-    /// Where /metrics, /livez, /readyz and /status answer; "" is nowhere
-    #[arg(long, value_name = "ADDRESS", env = "TIDEGATE_ADMIN")]
+    /// Where /metrics, /livez, /readyz and /status answer; "" is nowhere [env: TIDEGATE_ADMIN]
+    #[arg(long, value_name = "ADDRESS")]
     admin: Option<String>,
     /// Where `tidegate ctl` and `top` get in; "" is nowhere [default: they find it]
     #[arg(long, value_name = "PATH")]
     control: Option<String>,
+}
+
+impl RunArgs {
+    /// The file that the environment names, unless flags name another or say everything themselves.
+    fn find_file(&mut self, has_flags: bool) {
+        if self.config.is_none() && !has_flags {
+            let named = std::env::var_os("TIDEGATE_CONFIG").filter(|name| !name.is_empty());
+            self.config = named.map(PathBuf::from);
+        }
+    }
 }
 
 #[derive(Args, Debug)]
@@ -287,13 +299,15 @@ fn spell(error: &anyhow::Error) -> String {
 
 fn run(command: Command) -> anyhow::Result<Exit> {
     match command {
-        Command::Serve(args) => {
+        Command::Serve(mut args) => {
+            args.run.find_file(args.backend.is_some());
             let (loaded, logging, source) = input::start(&args.run, input::serve_flags(&args)?)?;
             let outcome = serve::run(&loaded, logging.clone(), source, args.capture());
             logging.flush();
             outcome.map(|()| Exit::Done)
         }
-        Command::Connect(args) => {
+        Command::Connect(mut args) => {
+            args.run.find_file(args.remote.is_some());
             let (loaded, logging, _) = input::start(&args.run, input::connect_flags(&args)?)?;
             let outcome = connect::run(loaded.config, logging.clone());
             logging.flush();

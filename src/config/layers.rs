@@ -3,7 +3,10 @@
 
 use std::path::Path;
 
+use std::ops::Range;
+
 use serde::Deserialize;
+use toml::de::{DeTable, DeValue, Deserializer};
 use toml::{Table, Value};
 
 use super::file::File;
@@ -26,7 +29,7 @@ impl Layers {
     pub(super) fn of_file(name: &Path, text: &str) -> Result<Self, Refusal> {
         let origins = Origins::of_file(name, text)?;
         Ok(Self {
-            file: toml::from_str(text).map_err(|error| origins.refuse(&error))?,
+            file: read(&origins, text)?,
             table: toml::from_str(text).map_err(|error| origins.refuse(&error))?,
             origins,
             mistakes: Vec::new(),
@@ -35,9 +38,20 @@ impl Layers {
 
     /// A variable of the environment, if it is one of ours.
     pub(super) fn add_variable(&mut self, variable: &str, value: &str) {
-        let Some(keys) = variable.strip_prefix(ENVIRONMENT_PREFIX) else {
-            return;
-        };
+        if let Some(keys) = variable.strip_prefix(ENVIRONMENT_PREFIX) {
+            self.add_variable_for(variable, keys, value);
+        }
+    }
+
+    /// One that has a name of its own. It goes before the long one, as the flag does that it stands for.
+    pub(super) fn add_short_variable(&mut self, variable: &str, value: &str) {
+        let mut short = SHORT_VARIABLES.iter();
+        if let Some((_, keys)) = short.find(|(name, _)| *name == variable) {
+            self.add_variable_for(variable, keys, value);
+        }
+    }
+
+    fn add_variable_for(&mut self, variable: &str, keys: &str, value: &str) {
         match self.set_by_variable(keys, value) {
             Ok(path) => self
                 .origins
@@ -77,17 +91,20 @@ impl Layers {
             .ok()
             .and_then(|mut parsed| parsed.remove("value").filter(|_| parsed.is_empty()))
             .filter(|value| !value.is_table());
-        let mut problem = String::new();
+        let mut problem = (String::new(), String::new());
         for candidate in literal.into_iter().chain([Value::String(value.to_owned())]) {
             match self.set(&path, candidate) {
                 Ok(()) => return Ok(shown),
-                Err(error) => problem = error.message().to_owned(),
+                Err(error) => problem = in_words(error.message()),
             }
         }
-        Err((
-            format!("{shown} = {value:?}: {problem}"),
-            "the part after TIDEGATE__ is a key of the file, with __ for each dot".to_owned(),
-        ))
+        let (what, mut help) = problem;
+        if what.starts_with("unknown key") {
+            help = format!(
+                "the part after TIDEGATE__ is a key of the file, with __ for each dot; {help}"
+            );
+        }
+        Err((format!("{shown} = {value:?}: {what}"), help))
     }
 
     fn set(&mut self, path: &[String], value: Value) -> Result<(), toml::de::Error> {
@@ -99,7 +116,63 @@ impl Layers {
     }
 }
 
+/// The file, without what is unknown in it. Each unknown key, and each value of another kind than belongs there, is a
+/// mistake; it is taken out, and the rest is read again, so that all of them are told at once.
+fn read(origins: &Origins, text: &str) -> Result<File, Refusal> {
+    let mut document = DeTable::parse(text).map_err(|error| origins.refuse(&error))?;
+    let mut mistakes = Vec::new();
+    loop {
+        let error = match File::deserialize(Deserializer::from(document.clone())) {
+            Ok(file) if mistakes.is_empty() => return Ok(file),
+            Ok(_) => break,
+            Err(error) => error,
+        };
+        // What is missing now may only have been taken out.
+        if mistakes.is_empty() || !error.message().starts_with("missing field") {
+            mistakes.push(origins.explain(&error));
+        }
+        let span = error.span();
+        if !span.is_some_and(|span| take_out(document.get_mut(), &span)) {
+            break;
+        }
+    }
+    mistakes.sort_by_key(|mistake| mistake.place.line());
+    Err(Refusal { mistakes })
+}
+
+/// Removes the innermost key that an error is about; false if there is none.
+fn take_out(table: &mut DeTable<'_>, error: &Range<usize>) -> bool {
+    if table
+        .iter_mut()
+        .any(|(_, value)| take_out_of(value.get_mut(), error))
+    {
+        return true;
+    }
+    let is_in = |span: Range<usize>| span.start <= error.start && error.end <= span.end;
+    let found = table
+        .iter()
+        .find(|(key, value)| is_in(key.span()) || is_in(value.span()))
+        .map(|(key, _)| key.clone());
+    found.is_some_and(|key| table.remove(&key).is_some())
+}
+
+fn take_out_of(value: &mut DeValue<'_>, error: &Range<usize>) -> bool {
+    match value {
+        DeValue::Table(inner) => take_out(inner, error),
+        DeValue::Array(entries) => entries
+            .iter_mut()
+            .any(|entry| take_out_of(entry.get_mut(), error)),
+        _ => false,
+    }
+}
+
 const ENVIRONMENT_PREFIX: &str = "TIDEGATE__";
+
+const SHORT_VARIABLES: [(&str, &str); 3] = [
+    ("TIDEGATE_ADMIN", "ADMIN__LISTEN"),
+    ("TIDEGATE_LOG_FORMAT", "LOG__FORMAT"),
+    ("TIDEGATE_LOG_LEVEL", "LOG__LEVEL"),
+];
 
 /// Names of listeners, backends and tunnels are matched without regard to case, and with `_` for
 /// `-`, because variables cannot have either.

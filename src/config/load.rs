@@ -17,7 +17,7 @@ use super::{Config, Listener};
 pub struct Input {
     /// Name and text of the file.
     pub file: Option<(PathBuf, String)>,
-    /// The process environment; only `TIDEGATE__...` is looked at.
+    /// The process environment; only `TIDEGATE__...` and a few short names for it are looked at.
     pub environment: Vec<(String, String)>,
     /// From flags.
     pub overrides: Vec<Override>,
@@ -50,14 +50,17 @@ pub struct Loaded {
 }
 
 /// Reads and checks everything. Either all of it is good, or nothing is put into force and every
-/// mistake is told; only syntax and unknown keys end the search early.
+/// mistake is told. Two kinds end the search: where the file is no TOML, and where keys are unknown or values of
+/// another kind; all of the kind are told.
 pub fn load(input: &Input) -> Result<Loaded, Refusal> {
     let mut layers = match &input.file {
         Some((name, text)) => Layers::of_file(name, text)?,
         None => Layers::default(),
     };
-    for (variable, value) in &input.environment {
-        layers.add_variable(variable, value);
+    for variables in [Layers::add_variable, Layers::add_short_variable] {
+        for (variable, value) in &input.environment {
+            variables(&mut layers, variable, value);
+        }
     }
     for set in &input.overrides {
         layers.add_flag(&set.flag, &set.path, &set.value);

@@ -162,6 +162,11 @@ pub(super) fn in_words(message: &str) -> (String, String) {
         ),
         Some((what, "a string")) => (what.to_owned(), "write it in quotes".to_owned()),
         Some((what, "nothing")) => (what.to_owned(), "delete it".to_owned()),
+        Some((what, expected)) if expected.starts_with("struct ") => (
+            what.to_owned(),
+            "this is a table, and has keys of its own: see the reference, config/tidegate.toml"
+                .to_owned(),
+        ),
         Some((what, expected)) => (what.to_owned(), format!("expected {expected}")),
         None if message == "wanted string or table" => (
             "this stands for none of the words that belong here".to_owned(),

@@ -140,7 +140,7 @@ impl Origins {
     }
 
     /// A syntax error or an unknown key, in the same words as every other mistake.
-    fn explain(&self, error: &toml::de::Error) -> Mistake {
+    pub(super) fn explain(&self, error: &toml::de::Error) -> Mistake {
         let (what, help) = in_words(error.message());
         Mistake {
             what,

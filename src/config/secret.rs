@@ -7,7 +7,7 @@
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use base64::Engine;
@@ -54,6 +54,8 @@ fn has_content(path: &Path) -> bool {
 pub enum KeyFileError {
     /// The file cannot be read.
     Unreadable(PathBuf, io::Error),
+    /// It is a device.
+    Device(PathBuf),
     /// Others may read it (or write it).
     Open(PathBuf, u32),
     /// It does not hold 32 bytes in any of the three forms.
@@ -75,6 +77,7 @@ impl KeyFileError {
                  is read when the unit starts: restart, if it was made later"
                     .to_owned()
             }
+            Self::Device(_) => "name the file that has the key".to_owned(),
             Self::Open(path, _) => format!("type: chmod 600 {}", path.display()),
             Self::NoKey(..) => "a key is 32 bytes: raw, as 64 hex digits, or in base64".to_owned(),
         }
@@ -87,6 +90,7 @@ impl fmt::Display for KeyFileError {
             Self::Unreadable(path, error) => {
                 write!(f, "cannot read {}: {error}", path.display())
             }
+            Self::Device(path) => write!(f, "{} is a device and has no key", path.display()),
             Self::Open(path, mode) => write!(
                 f,
                 "{} has mode {mode:04o}: others on this machine can use the key",
@@ -108,6 +112,11 @@ pub fn read_key_file(path: &Path) -> Result<Key, KeyFileError> {
     let found = file.metadata().map_err(unreadable)?;
     if found.is_dir() {
         return Err(unreadable(io::ErrorKind::IsADirectory.into()));
+    }
+    // Before its mode is looked at: nobody should be told to close /dev/null to all others.
+    let kind = found.file_type();
+    if kind.is_char_device() || kind.is_block_device() {
+        return Err(KeyFileError::Device(path.to_owned()));
     }
     let mode = found.permissions().mode() & 0o7777;
     if mode & 0o027 != 0 {
