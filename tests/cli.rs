@@ -15,18 +15,28 @@ impl Place {
         Self(path)
     }
 
-    fn run(&self, arguments: &[&str]) -> Output {
+    fn run_with(&self, environment: &[(&str, &str)], arguments: &[&str]) -> Output {
         Command::new(env!("CARGO_BIN_EXE_tidegate"))
             .args(arguments)
             .current_dir(&self.0)
             .env_clear()
+            .envs(environment.iter().copied())
             .output()
             .expect("the program runs")
     }
 
     /// Runs, and insists on the exit code; standard output and standard error.
     fn expect(&self, code: i32, arguments: &[&str]) -> (String, String) {
-        let output = self.run(arguments);
+        self.expect_with(&[], code, arguments)
+    }
+
+    fn expect_with(
+        &self,
+        environment: &[(&str, &str)],
+        code: i32,
+        arguments: &[&str],
+    ) -> (String, String) {
+        let output = self.run_with(environment, arguments);
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let (out, err) = (text(&output.stdout), text(&output.stderr));
         assert_eq!(
@@ -258,6 +268,89 @@ fn a_refused_flag_is_one_mistake() {
     assert!(err.contains("--> --framing u8"), "{err}");
     assert!(err.contains("help: accepted are `u16be`"), "{err}");
     assert!(err.contains("configuration refused: 1 mistake\n"), "{err}");
+}
+
+/// Such a token would be refused everywhere, or let its holder in nowhere, and nobody would know why.
+#[test]
+fn tokens_that_let_nobody_in_are_not_minted() {
+    let place = Place::new("useless");
+    place.expect(0, &["keygen", "--out", "netcode.key"]);
+    let mint = ["token", "mint", "--client-id", "7", "--server"];
+    for (server, more, why) in [
+        ("203.0.113.7:0", &[][..], "nobody can dial that"),
+        ("0.0.0.0:40000", &[], "nobody can dial that"),
+        ("localhost:40000", &[], "such as 203.0.113.7:40000"),
+        ("203.0.113.7:40000", &["--lifetime", "0s"], "less than 1s"),
+        ("203.0.113.7:40000", &["--timeout", "1ms"], "less than 1s"),
+    ] {
+        let (_, err) = place.expect(2, &[&mint[..], &[server], more].concat());
+        assert!(err.contains(why), "{err}");
+    }
+}
+
+/// A variable that is wrong is called by its name, a flag goes before it, and `check` looks at it as `serve` does.
+#[test]
+fn variables_are_told_from_flags() {
+    let place = Place::new("variables");
+    let (_, err) = place.expect(0, &["keygen", "--out", "netcode.key"]);
+    assert!(err.contains("made netcode.key"), "{err}");
+    fs::write(
+        place.path("good.toml"),
+        include_str!("../config/minimal.toml"),
+    )
+    .unwrap();
+    let wrong = [("TIDEGATE_LOG_LEVEL", "loud")];
+    for command in ["serve", "check"] {
+        let (_, err) = place.expect_with(&wrong, 78, &[command, "--config", "good.toml"]);
+        let named = "\"loud\" is no level\n --> environment variable TIDEGATE_LOG_LEVEL\n";
+        assert!(err.contains(named), "{err}");
+    }
+    // What is wrong with the flags shows that neither variable was held against them.
+    let both = [
+        ("TIDEGATE_LOG_LEVEL", "info"),
+        ("TIDEGATE_CONFIG", "good.toml"),
+    ];
+    let arguments = "serve -v --listen gaffer://127.0.0.1:0 --backend nonsense";
+    let (_, err) = place.expect_with(&both, 78, &arguments.split(' ').collect::<Vec<_>>());
+    assert!(err.contains("--> --backend nonsense"), "{err}");
+    let (_, err) = place.expect_with(&both, 2, &["serve", "-v", "-q"]);
+    assert!(err.contains("cannot be used with"), "{err}");
+}
+
+/// What is no configuration at all is refused as one, and not read to its end.
+#[test]
+fn a_file_of_another_kind_is_refused() {
+    let place = Place::new("kinds");
+    fs::write(place.path("windows.toml"), b"v\0e\0r\0\n\0\xff\xfe").unwrap();
+    let (_, err) = place.expect(78, &["check", "--config", "windows.toml"]);
+    assert!(
+        err.contains("no UTF-8 text, from line 2 on\n help: "),
+        "{err}"
+    );
+    let (_, err) = place.expect(78, &["check", "--config", "/dev/zero"]);
+    assert!(
+        err.contains("/dev/zero has more than 4194304 bytes"),
+        "{err}"
+    );
+}
+
+/// A file that cannot be made is 69, and never written over.
+#[test]
+fn files_that_cannot_be_made_are_unavailable() {
+    let place = Place::new("unavailable");
+    fs::write(place.path("taken"), "precious").unwrap();
+    let serve = "serve --listen gaffer://127.0.0.1:0 --backend tcp://127.0.0.1:1 --admin 127.0.0.1:0 --capture taken";
+    let (_, err) = place.expect(69, &serve.split(' ').collect::<Vec<_>>());
+    assert!(
+        err.contains("cannot make taken: ") && err.contains("choose a new name"),
+        "{err}"
+    );
+    assert_eq!(fs::read_to_string(place.path("taken")).unwrap(), "precious");
+    let (_, err) = place.expect(69, &["keygen", "--out", "nowhere/key"]);
+    assert!(
+        err.contains("cannot make nowhere/key: No such file"),
+        "{err}"
+    );
 }
 
 /// Without it, `journalctl -p err` does not show why a unit did not start. A shell below a unit has the variable

@@ -127,6 +127,13 @@ fn top_shows_who_plays() {
         !text.contains('\x1b'),
         "no control codes where nothing is redrawn"
     );
+    let mut piped = program();
+    let piped = piped.args(["top", "--control"]).arg(scene.control());
+    let piped = String::from_utf8(piped.output().unwrap().stdout).unwrap();
+    assert!(
+        piped.starts_with("tidegate ") && !piped.contains('\x1b'),
+        "it ends by itself: {piped}"
+    );
 }
 
 /// A banned client is turned away before a backend is opened, and let in again afterwards.

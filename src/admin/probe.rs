@@ -15,8 +15,19 @@ pub fn probe(server: SocketAddr, path: &str, timeout: Duration) -> io::Result<(u
         "GET {path} HTTP/1.1\r\nHost: {server}\r\nConnection: close\r\n\r\n"
     )?;
     let mut answer = String::new();
-    stream.take(ANSWER_MAX).read_to_string(&mut answer)?;
+    let read = stream.take(ANSWER_MAX).read_to_string(&mut answer);
+    read.map_err(|error| in_time(error, timeout))?;
     parse(&answer).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "not an HTTP answer"))
+}
+
+/// The kernel calls it a resource that is unavailable, and whoever asks thinks of descriptors.
+fn in_time(error: io::Error, timeout: Duration) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::WouldBlock => {
+            io::Error::new(io::ErrorKind::TimedOut, format!("no answer in {timeout:?}"))
+        }
+        _ => error,
+    }
 }
 
 /// More than any answer of ours.
@@ -31,6 +42,14 @@ fn parse(answer: &str) -> Option<(u16, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn silence_is_called_that() {
+        let mute = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = mute.local_addr().unwrap();
+        let error = probe(server, "/livez", Duration::from_millis(20)).unwrap_err();
+        assert_eq!(error.to_string(), "no answer in 20ms");
+    }
 
     #[test]
     fn answers_are_told_from_noise() {

@@ -20,18 +20,20 @@ mod track;
 mod writer;
 
 use std::fs::OpenOptions;
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use tidegate_proto::{Now, Session};
 
 use crate::clock;
+use crate::exit::Unavailable;
 use recorded::Recorded;
 use track::Track;
 use writer::Writer;
@@ -94,6 +96,19 @@ struct Shared {
     failed: OnceLock<String>,
 }
 
+fn cannot_make(file: &Path, error: &io::Error) -> Unavailable {
+    let help = match error.kind() {
+        io::ErrorKind::AlreadyExists => {
+            "\n help: a recording is written over no other file; choose a new name"
+        }
+        io::ErrorKind::NotFound => {
+            "\n help: its directory is not there, as the process that records sees it"
+        }
+        _ => "",
+    };
+    Unavailable(format!("cannot make {}: {error}{help}", file.display()))
+}
+
 impl Tap {
     /// Begins a recording of sessions that begin from now on. `now` says how the owner's clock and
     /// the calendar belong together.
@@ -112,7 +127,7 @@ impl Tap {
             .create_new(true)
             .mode(0o600)
             .open(&order.file)
-            .with_context(|| format!("cannot make {}", order.file.display()))?;
+            .map_err(|error| cannot_make(&order.file, &error))?;
         let mut head = Vec::new();
         pcapng::begin(&mut head);
         let shared = Arc::new(Shared {

@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use zeroize::Zeroizing;
 
 use super::print;
@@ -31,7 +31,7 @@ pub(super) fn run(out: Option<&Path>) -> anyhow::Result<Exit> {
              the old one and list it under previous_key_files",
             path.display()
         ),
-        Err(error) => Err(error).with_context(|| format!("writing {}", path.display())),
+        Err(error) => Err(Unavailable(format!("cannot make {}: {error}", path.display())).into()),
     }
 }
 

@@ -33,7 +33,7 @@ pub(super) struct MintArgs {
     #[arg(long, value_name = "ID", value_parser = parse_id)]
     client_id: u64,
     /// Address of a server it is good for, as the client dials it; may be given up to 32 times
-    #[arg(long, value_name = "ADDRESS", required = true)]
+    #[arg(long, value_name = "ADDRESS", required = true, value_parser = parse_dialled)]
     server: Vec<SocketAddr>,
     /// The servers' key
     #[arg(long, value_name = "FILE", default_value = "netcode.key")]
@@ -42,10 +42,10 @@ pub(super) struct MintArgs {
     #[arg(long, value_name = "ID", default_value = DEFAULT_PROTOCOL_ID, value_parser = parse_id)]
     protocol_id: u64,
     /// From now until nobody may connect with it; the server's max_token_lifetime
-    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_whole_seconds)]
     lifetime: Duration,
     /// Silence after which a session ends
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_whole_seconds)]
     timeout: Duration,
     /// For the backend: up to 256 bytes from a file
     #[arg(long, value_name = "FILE", conflicts_with = "user_data")]
@@ -92,6 +92,26 @@ pub(super) fn run(command: TokenCommand) -> anyhow::Result<Exit> {
     match command {
         TokenCommand::Mint(args) => mint(args),
         TokenCommand::Inspect(args) => inspect(&args),
+    }
+}
+
+/// An address that a client can send to: a token that names another one lets nobody in, and nothing else would say so.
+fn parse_dialled(text: &str) -> Result<SocketAddr, String> {
+    let address: SocketAddr = text.parse().map_err(|_| {
+        "no IP address with a port, such as 203.0.113.7:40000 or [2001:db8::7]:40000; names are not looked up here"
+    })?;
+    let ip = address.ip();
+    if address.port() == 0 || ip.is_unspecified() || ip.is_multicast() {
+        return Err("nobody can dial that: name the address and port that players use".to_owned());
+    }
+    Ok(address)
+}
+
+/// Tokens count in seconds.
+fn parse_whole_seconds(text: &str) -> Result<Duration, String> {
+    match parse_duration(text)? {
+        short if short < Duration::from_secs(1) => Err("less than 1s".to_owned()),
+        long => Ok(long),
     }
 }
 

@@ -20,7 +20,7 @@ pub(super) struct TopArgs {
     /// Worst first
     #[arg(long, value_enum, default_value = "rtt")]
     sort: Sort,
-    /// Print all of them once and end
+    /// Print all of them once and end, as where nobody watches: into a pipe or a file
     #[arg(long)]
     once: bool,
 }
@@ -55,6 +55,8 @@ impl Sort {
 /// Redraws every second until interrupted.
 pub(super) fn run(args: TopArgs) -> anyhow::Result<Exit> {
     let socket = args.connection.socket()?;
+    // Whoever reads a pipe has no use for the codes that clear a screen; objects may follow each other.
+    let once = args.once || !(args.connection.json || io::stdout().is_terminal());
     let mut before = Meter::default();
     loop {
         let stats = ask(&socket, &Request::Stats)?;
@@ -68,13 +70,13 @@ pub(super) fn run(args: TopArgs) -> anyhow::Result<Exit> {
             let peers = answer["peers"].as_array().map_or(&[][..], Vec::as_slice);
             let lines = screen(&stats, peers, &before);
             before = Meter::read(peers);
-            print(&if args.once {
+            print(&if once {
                 lines.join("\n") + "\n"
             } else {
                 redrawn(&lines, size())
             })?;
         }
-        if args.once {
+        if once {
             return Ok(Exit::Done);
         }
         std::thread::sleep(Duration::from_secs(1));
