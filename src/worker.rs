@@ -327,7 +327,7 @@ impl Worker {
                 tracing::info!(
                     event = "listener_closed",
                     listener = listener.name(),
-                    address = listener.held().map(|held| held.address.to_string()),
+                    address = listener.held_address().map(|held| held.address.to_string()),
                 );
             }
             false

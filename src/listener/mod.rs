@@ -56,7 +56,7 @@ use peers::Peers;
 pub use quota::PeerLimits;
 use quota::Quota;
 use refused::Refused;
-pub use retire::Held;
+pub use retire::HeldAddress;
 use retire::Retirement;
 pub use siblings::Siblings;
 pub use token::{Wakes, meaning, token};

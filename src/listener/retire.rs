@@ -19,14 +19,14 @@ pub(super) struct Retirement {
     ended: bool,
 }
 
-/// An address that a listener holds.
+/// An address that a listener's socket is bound to, and that nobody else can bind meanwhile.
 #[derive(Clone, Debug)]
-pub struct Held {
+pub struct HeldAddress {
     /// Whose it is.
     pub listener: String,
     /// Where its socket is bound.
     pub address: SocketAddr,
-    /// It takes IPv4 datagrams, by whichever family it is.
+    /// It takes IPv4 datagrams, whichever family the socket has.
     pub takes_v4: bool,
 }
 
@@ -79,10 +79,10 @@ impl Listener {
         self.siblings.let_go()
     }
 
-    /// The address that nobody else can have meanwhile.
-    pub fn held(&self) -> Option<Held> {
+    /// The address of its socket; `None` for a listener whose peers each have a socket of their own.
+    pub fn held_address(&self) -> Option<HeldAddress> {
         let socket = self.socket.as_ref()?;
-        Some(Held {
+        Some(HeldAddress {
             listener: self.name.to_string(),
             address: socket.local_addr(),
             takes_v4: socket.takes_v4(),

@@ -24,7 +24,7 @@ use crate::backend::Pool;
 use crate::backends::Backends;
 use crate::board::State;
 use crate::config::{Backend, Drain, Listener, Loaded, Protocol, fingerprint};
-use crate::listener::{Held, Listener as Worked};
+use crate::listener::{HeldAddress, Listener as Worked};
 use crate::logging::Logging;
 use crate::running_listener::{BoundAddress, Common, RunningListener, Shares, Sockets, bind};
 use crate::workers::Workers;
@@ -297,7 +297,7 @@ impl Reloader {
             let grace = self.drain.grace;
             self.workers.each(move |now, listener| {
                 let mine = listener.name() == name;
-                let held = listener.held().filter(|_| mine);
+                let held = listener.held_address().filter(|_| mine);
                 if held.is_some_and(|held| removed.contains(&held.address)) {
                     listener.retire(now, grace);
                 } else if mine {
@@ -356,8 +356,8 @@ impl Reloader {
 }
 
 /// Which addresses are taken, and who is banned.
-async fn survey(workers: &Workers) -> anyhow::Result<(Vec<Held>, Bans)> {
-    let look = |_, listener: &mut Worked| (listener.held(), listener.bans_in_force());
+async fn survey(workers: &Workers) -> anyhow::Result<(Vec<HeldAddress>, Bans)> {
+    let look = |_, listener: &mut Worked| (listener.held_address(), listener.bans_in_force());
     let (held, bans): (Vec<_>, Vec<_>) = workers.ask(look).await?.into_iter().unzip();
     let bans = bans.into_iter().flatten().next().unwrap_or_default();
     Ok((held.into_iter().flatten().collect(), bans))

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use anyhow::bail;
 
 use crate::config::{Listener, Runtime};
-use crate::listener::Held;
+use crate::listener::HeldAddress;
 use crate::running_listener::{BoundAddress, socket_options};
 
 /// Every value in force, by its path.
@@ -84,7 +84,7 @@ impl Plan {
 
     /// Whether an address is wanted that a socket of ours still has: the kernel would refuse it, or
     /// worse, share it.
-    pub(super) fn check_room(&self, runtime: &Runtime, held: &[Held]) -> anyhow::Result<()> {
+    pub(super) fn check_room(&self, runtime: &Runtime, held: &[HeldAddress]) -> anyhow::Result<()> {
         let added = self.added.iter().map(|listener| (listener, &listener.bind));
         let moved = self
             .changed
@@ -143,7 +143,7 @@ fn differences(old: &Values, new: &Values, stay: &[&Running]) -> Vec<String> {
 }
 
 /// Whether one datagram could go to either of two sockets.
-fn overlap(address: SocketAddr, takes_v4: bool, held: &Held) -> bool {
+fn overlap(address: SocketAddr, takes_v4: bool, held: &HeldAddress) -> bool {
     let (one, other) = (address.ip(), held.address.ip());
     let families = one.is_ipv4() == other.is_ipv4() || (takes_v4 && held.takes_v4);
     let ips = one == other || one.is_unspecified() || other.is_unspecified();
@@ -203,7 +203,7 @@ mod tests {
             ("[::1]:7", true, "[::]:7", false, true),
             ("127.0.0.1:0", true, "127.0.0.1:7", true, false),
         ] {
-            let held = Held {
+            let held = HeldAddress {
                 listener: String::new(),
                 address: has.parse().unwrap(),
                 takes_v4: has_v4,
