@@ -7,6 +7,7 @@ pub mod cursor;
 pub mod endpoint;
 pub mod gaffer;
 pub mod inbox;
+pub mod ip;
 mod life;
 mod pieces;
 mod presence;

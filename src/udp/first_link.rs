@@ -12,6 +12,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
+use tidegate_proto::ip::{IPV4_UDP_HEADER_BYTES, IPV6_UDP_HEADER_BYTES};
+
 use super::mmsg;
 
 /// MTUs by destination, each asked for again after some uses, since routes and routers' words change.
@@ -70,8 +72,8 @@ impl FirstLinks {
 
 fn header_bytes(ip: IpAddr) -> usize {
     match ip {
-        IpAddr::V4(_) => 20 + 8,
-        IpAddr::V6(_) => 40 + 8,
+        IpAddr::V4(_) => IPV4_UDP_HEADER_BYTES,
+        IpAddr::V6(_) => IPV6_UDP_HEADER_BYTES,
     }
 }
 

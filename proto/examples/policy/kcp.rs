@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use tidegate_proto::Timestamp;
+use tidegate_proto::ip::IPV4_UDP_HEADER_BYTES;
 
 use crate::end::{End, Order, Wire};
 
@@ -128,7 +129,7 @@ impl Kcp {
     }
 
     fn pack(&mut self, segments: Vec<Segment>) {
-        let (mut packet, mut bytes) = (Vec::new(), 28);
+        let (mut packet, mut bytes) = (Vec::new(), IPV4_UDP_HEADER_BYTES);
         for segment in segments {
             let cost = HEADER
                 + match &segment {
@@ -138,7 +139,7 @@ impl Kcp {
             if bytes + cost > 1428 && !packet.is_empty() {
                 self.out
                     .push_back((Wire::Kcp(std::mem::take(&mut packet)), bytes));
-                bytes = 28;
+                bytes = IPV4_UDP_HEADER_BYTES;
             }
             bytes += cost;
             packet.push(segment);

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tidegate_proto::Timestamp;
+use tidegate_proto::ip::IPV4_UDP_HEADER_BYTES;
 
 use crate::end::{End, Order, Seen, Wire};
 
@@ -226,7 +227,7 @@ impl End for Quic {
         if !(ack || !self.queue.is_empty() && (open || self.probe_now)) {
             return None;
         }
-        let mut bytes = 28 + 27 + if self.seen.newest.is_some() { 7 } else { 0 };
+        let mut bytes = IPV4_UDP_HEADER_BYTES + 27 + if self.seen.newest.is_some() { 7 } else { 0 };
         let mut messages = Vec::new();
         while (open || self.probe_now)
             && let Some(first) = self.queue.first_entry()

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_proto::sim::link::HEADER_BYTES;
+use tidegate_proto::ip::IPV4_UDP_HEADER_BYTES;
 use tidegate_proto::sim::{Conditions, Link, Random};
 use tidegate_proto::{Stats, Timestamp};
 
@@ -239,14 +239,14 @@ fn transmit(
                 outcome.queue.push((at, waits.as_secs_f64() * 1e3));
             }
             let overflowed = link.done().overflowed;
-            link.push(now, (flow, packet), &vec![0; bytes - HEADER_BYTES]);
+            link.push(now, (flow, packet), &vec![0; bytes - IPV4_UDP_HEADER_BYTES]);
             if link.done().overflowed == overflowed {
                 let nanos = bytes as u64 * 8_000_000_000 / rate;
                 *busy_until = (*busy_until).max(now) + Duration::from_nanos(nanos);
             }
             continue;
         }
-        link.push(now, (flow, packet), &vec![0; bytes - HEADER_BYTES]);
+        link.push(now, (flow, packet), &vec![0; bytes - IPV4_UDP_HEADER_BYTES]);
     }
 }
 

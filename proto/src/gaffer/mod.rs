@@ -19,6 +19,7 @@ pub mod wire;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::ip::IPV4_UDP_HEADER_BYTES;
 use crate::sender;
 
 pub use acceptor::Acceptor;
@@ -133,8 +134,7 @@ impl Params {
             },
             fragment_overhead: wire::FRAGMENT_OVERHEAD as u16,
             messages_max: if is_raw { 1 } else { 255 },
-            // IPv4, UDP and our header.
-            wire_overhead: 28 + wire::HEADER_BYTES as u16,
+            wire_overhead: (IPV4_UDP_HEADER_BYTES + wire::HEADER_BYTES) as u16,
             datagram_overhead: wire::HEADER_BYTES as u16,
             again_within: 0,
         }

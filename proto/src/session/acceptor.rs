@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use super::{Reject, Session};
+use crate::ip::IPV4_UDP_HEADER_BYTES;
 use crate::time::{Deadline, Now};
 
 /// Decides what a datagram from an address without a session is worth.
@@ -64,10 +65,10 @@ pub struct Stranger<'a> {
 
 impl Stranger<'_> {
     /// Whether a reply may answer a datagram of an unproven source: never more than 1.2 times what
-    /// it sent, counted with the 28 bytes of IPv4 and UDP headers. That leaves room for rudp's
+    /// it sent, both counted with IPv4 and UDP headers. That leaves room for rudp's
     /// six-byte probe after a one-byte heartbeat, and none for amplification.
     pub const fn may_reply(datagram_bytes: usize, reply_bytes: usize) -> bool {
-        (reply_bytes + 28) * 10 <= (datagram_bytes + 28) * 12
+        (reply_bytes + IPV4_UDP_HEADER_BYTES) * 10 <= (datagram_bytes + IPV4_UDP_HEADER_BYTES) * 12
     }
 }
 

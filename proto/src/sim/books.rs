@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use super::link::HEADER_BYTES;
 use crate::endpoint::Endpoint;
+use crate::ip::IPV4_UDP_HEADER_BYTES;
 
 /// The books on one server process.
 #[derive(Debug, Default)]
@@ -21,9 +21,9 @@ impl Books {
     /// than 1.2 times what came from there (see [`crate::session::Stranger::may_reply`]).
     pub(super) fn on_stranger(&mut self, from: SocketAddr, offered: usize, reply: usize) {
         let (taken, given) = self.strangers.entry(from).or_default();
-        *taken += (offered + HEADER_BYTES) as u64;
+        *taken += (offered + IPV4_UDP_HEADER_BYTES) as u64;
         if reply > 0 {
-            *given += (reply + HEADER_BYTES) as u64;
+            *given += (reply + IPV4_UDP_HEADER_BYTES) as u64;
         }
         assert!(
             *given * 10 <= *taken * 12,

@@ -8,11 +8,9 @@ use std::collections::BinaryHeap;
 use std::ops::AddAssign;
 use std::time::Duration;
 
+use crate::ip::IPV4_UDP_HEADER_BYTES;
 use crate::random::Random;
 use crate::time::Timestamp;
-
-/// IPv4 and UDP headers: what a datagram costs on the wire beside its payload.
-pub const HEADER_BYTES: usize = 28;
 
 /// How a link behaves. The default is perfect.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -175,14 +173,14 @@ impl<T: Clone> Link<T> {
     /// Puts a datagram on the link.
     pub fn push(&mut self, now: Timestamp, tag: T, datagram: &[u8]) {
         self.done.offered += 1;
-        self.done.offered_bytes += (datagram.len() + HEADER_BYTES) as u64;
-        if self.conditions.mtu > 0 && datagram.len() + HEADER_BYTES > self.conditions.mtu {
+        self.done.offered_bytes += (datagram.len() + IPV4_UDP_HEADER_BYTES) as u64;
+        if self.conditions.mtu > 0 && datagram.len() + IPV4_UDP_HEADER_BYTES > self.conditions.mtu {
             self.done.too_long += 1;
             return;
         }
         let leaves = match self.under_way.len() {
             UNDER_WAY_MAX.. => None,
-            _ => self.pass_queue(now, datagram.len() + HEADER_BYTES),
+            _ => self.pass_queue(now, datagram.len() + IPV4_UDP_HEADER_BYTES),
         };
         let Some(leaves) = leaves else {
             self.done.overflowed += 1;

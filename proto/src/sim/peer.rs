@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use crate::ip::IPV4_UDP_HEADER_BYTES;
 use crate::sender::{
     AWAITED_MESSAGES, Fragment, Framing, LARGE_PACKET_BYTES, Lane, Params, Received, Sender,
 };
@@ -28,7 +29,7 @@ pub const FRAMING: Framing = Framing {
 
 /// Everything below the connection packet but the acks: IPv4 and UDP, netcode's prefix, sequence
 /// and tag, reliable's prefix, sequence and ack.
-const BELOW_BYTES: usize = 28 + 3 + 16 + 5;
+const BELOW_BYTES: usize = IPV4_UDP_HEADER_BYTES + 3 + 16 + 5;
 
 /// One packet between two peers.
 #[derive(Clone, Debug, Default)]

@@ -10,6 +10,7 @@ use super::netcode::gcm;
 use super::netcode::packet::Beyond;
 use super::netcode::wire::{Sizes, TAG_BYTES};
 use super::reliable::HEADER_BYTES_MAX;
+use crate::ip::{IPV4_UDP_HEADER_BYTES, IPV6_UDP_HEADER_BYTES};
 use crate::sender::{self, Blocks, Framing, Lane};
 use crate::session::AckPolicy;
 
@@ -71,7 +72,7 @@ impl Params {
         let packet = self.profile.limits().packet_bytes_max;
         let payload = match mtu {
             0..=EVERY_LINK => 0,
-            _ => usize::from(mtu - IP_UDP_MAX - DATAGRAM_OVERHEAD).min(packet),
+            _ => usize::from(mtu - IPV6_UDP_HEADER_BYTES as u16 - DATAGRAM_OVERHEAD).min(packet),
         };
         let mut sender = sender::Params::clone(&self.sender);
         sender.mtu_payload_max = payload as u16;
@@ -171,7 +172,8 @@ impl Params {
 
 /// Bytes under a connection packet, for byte rates: IPv4 and UDP headers, netcode's prefix with a
 /// sequence of three bytes (16 million packets) and its tag, reliable's header.
-pub(super) const WIRE_OVERHEAD: usize = 28 + (1 + 3) + TAG_BYTES + HEADER_BYTES_MAX;
+pub(super) const WIRE_OVERHEAD: usize =
+    IPV4_UDP_HEADER_BYTES + (1 + 3) + TAG_BYTES + HEADER_BYTES_MAX;
 
 /// What a datagram adds to a connection packet at most: netcode's longest prefix and its tag, reliable's
 /// header.
@@ -183,9 +185,6 @@ const ACKS_REACH: u16 = 32;
 
 /// Bytes of an IP packet that every link of IPv6 takes (RFC 8200, section 5).
 const EVERY_LINK: u16 = 1280;
-
-/// IPv6 and UDP headers.
-const IP_UDP_MAX: u16 = 40 + 8;
 
 #[cfg(test)]
 mod tests {

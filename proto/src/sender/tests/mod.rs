@@ -60,7 +60,7 @@ impl Pair {
 
     fn transmit(&mut self, side: usize) {
         while let Some(packet) = self.peers[side].poll_transmit(self.now) {
-            let size = packet.wire_bytes - crate::sim::link::HEADER_BYTES;
+            let size = packet.wire_bytes - crate::ip::IPV4_UDP_HEADER_BYTES;
             self.packets[side] += 1;
             self.links[side].push(self.now, packet, &vec![0; size]);
         }

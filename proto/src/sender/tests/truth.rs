@@ -2,7 +2,7 @@
 //! of its own, as the reference does, and not when something arrives.
 
 use super::*;
-use crate::sim::link::HEADER_BYTES;
+use crate::ip::IPV4_UDP_HEADER_BYTES;
 use crate::sim::{Conditions, Link, Packet, Peer};
 
 /// A peer with a packet at every beat, whatever it has to acknowledge, and an unreliable message in it.
@@ -130,11 +130,12 @@ impl Stage {
         }
         while self.stock.next <= now {
             let packet = self.stock.beat();
-            self.back.push(now, packet, &[0; 80 - HEADER_BYTES]);
+            self.back
+                .push(now, packet, &[0; 80 - IPV4_UDP_HEADER_BYTES]);
         }
         self.ours.sender.handle_timeout(now);
         while let Some(packet) = self.ours.poll_transmit(now) {
-            let size = packet.wire_bytes - HEADER_BYTES;
+            let size = packet.wire_bytes - IPV4_UDP_HEADER_BYTES;
             self.there.push(now, packet, &vec![0; size]);
         }
     }
