@@ -1,7 +1,7 @@
 //! The sequences of our packets, and whether what a peer acknowledges was ever sent.
 //!
-//! Rule: docs/wire/gaffer.md, sections 3 and 6. Now and then a sequence is left out: who
-//! acknowledges one of those makes its acknowledgements up.
+//! Rule: docs/wire/gaffer.md, sections 3 and 6. Now and then a sequence is skipped: a
+//! peer that acknowledges one of those makes its acknowledgements up.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ impl Numbering {
         Self::with_skipped(first, skipped)
     }
 
-    /// From this first sequence on; `seed` decides which are left out.
+    /// From this first sequence on; `seed` decides which are skipped.
     pub(super) fn starting_at(first_sequence: u32, seed: u64) -> Self {
         Self::with_skipped(first_sequence, SkippedSequences::new(seed))
     }
@@ -119,7 +119,7 @@ impl Numbering {
     }
 }
 
-/// Which sequences are left out.
+/// Which sequences are skipped: one in every 50 to 500.
 #[derive(Debug)]
 struct SkippedSequences {
     random: Random,

@@ -19,7 +19,7 @@ pub struct Acceptor {
 
 impl Acceptor {
     /// Lets in whoever `handshake` does. `seed` is random, so that nobody can tell which packet
-    /// numbers a session will leave out.
+    /// numbers a session will skip.
     pub fn new(handshake: Handshake, params: Arc<Params>, seed: u64) -> Self {
         Self {
             handshake,

@@ -16,13 +16,13 @@ pub mod bits;
 pub mod channels;
 mod connector;
 mod incoming;
-mod left_out;
 mod long_ack;
 pub mod netcode;
 mod outgoing;
 mod params;
 pub mod reliable;
 mod session;
+mod skipped;
 mod unwritten;
 
 pub use acceptor::Acceptor;

@@ -10,10 +10,10 @@ use std::ops::Range;
 
 use super::channels::{Carriage, FragmentPlace, Layout, PacketWriter, Profile};
 use super::incoming::Acks;
-use super::left_out::LeftOut;
 use super::long_ack::{LongAck, Record};
 use super::params::{Params, WIRE_OVERHEAD};
 use super::reliable::{Header, acked};
+use super::skipped::SkippedNumbers;
 use crate::sender::{Form, Planned, Sender};
 use crate::sequence;
 use crate::session::{Channel, SendError};
@@ -25,7 +25,7 @@ pub(super) struct Outgoing {
     pub(super) sender: Sender,
     /// Number of the next packet.
     next: u64,
-    left_out: LeftOut,
+    skipped: SkippedNumbers,
     /// The newest acknowledgement taken, and the bits that came with it or before.
     acked: (u16, u32),
     /// A packet is planned and waits to be written.
@@ -58,7 +58,7 @@ impl Outgoing {
         Self {
             sender,
             next: 0,
-            left_out: LeftOut::new(seed),
+            skipped: SkippedNumbers::new(seed),
             acked: (0, 0),
             planned: None,
             written: None,
@@ -104,7 +104,7 @@ impl Outgoing {
         for sequence in self.newly_acked(header) {
             let number = sequence::nearest(self.next.saturating_sub(1), sequence);
             if number >= self.next
-                || self.left_out.contains(number)
+                || self.skipped.contains(number)
                 || self.sender.went_as_another(number)
             {
                 return Err(FalseAck);
@@ -129,7 +129,7 @@ impl Outgoing {
             let runs = runs.map(|run| run.start.max(remembered)..run.end);
             runs.filter(|run| !run.is_empty())
         };
-        let is_false = |run: Range<u64>| run.end > self.next || self.left_out.is_any_in(&run);
+        let is_false = |run: Range<u64>| run.end > self.next || self.skipped.is_any_in(&run);
         if received().any(is_false) || !self.sender.on_long_ack(now.mono, received()) {
             return Err(FalseAck);
         }
@@ -288,7 +288,7 @@ impl Outgoing {
     }
 
     fn take_number(&mut self) -> u64 {
-        self.next += u64::from(self.left_out.is_next(self.next));
+        self.next += u64::from(self.skipped.is_next(self.next));
         self.next += 1;
         self.next - 1
     }
@@ -381,7 +381,7 @@ mod tests {
         let claim = |ack, runs: &[u8]| Fast::new().acknowledge(ack, 0, runs);
         assert_eq!(claim(newest, &[]), Ok(()));
         assert_eq!(claim(newest, &[0, 200, 1]), Ok(()));
-        // All from 400 back: some of those were left out.
+        // All from 400 back: some of those were skipped.
         assert_eq!(claim(newest, &[0, 255, 0, 113, 255, 0, 255]), Err(FalseAck));
         assert_eq!(claim(newest + 100, &[40]), Err(FalseAck), "never sent");
         assert_eq!(claim(newest + 100, &[0, 100]), Ok(()), "nothing is claimed");
@@ -393,10 +393,10 @@ mod tests {
         let mut fast = Fast::new();
         let (_, oldest) = fast.under_way[0];
         let (_, newest) = fast.under_way[200];
-        let left_out = |number: &u64| fast.outgoing.left_out.contains(*number);
+        let skipped = |number: &u64| fast.outgoing.skipped.contains(*number);
         let runs: Vec<u8> = (oldest..=newest - 32)
             .rev()
-            .flat_map(|number| if left_out(&number) { [0, 1] } else { [1, 0] })
+            .flat_map(|number| if skipped(&number) { [0, 1] } else { [1, 0] })
             .collect();
         let lost = |fast: &Fast| {
             let mut stats = Stats::default();

@@ -1,5 +1,5 @@
-//! Packet numbers that are never used. To the peer they look lost, and a peer that acknowledges one
-//! acknowledges without looking (RFC 9000, section 21.4, has the same defence).
+//! Packet numbers that are skipped. To the peer they look lost, and a peer that acknowledges one
+//! acknowledges what it never received (RFC 9000, section 21.4, has the same defence).
 //!
 //! Rule: docs/wire/reliable.md, section 2.
 
@@ -7,16 +7,16 @@ use std::ops::Range;
 
 use crate::siphash::Key;
 
-/// One number of every 192, which only who knows the key can tell. Nothing is remembered: an acknowledgement
-/// may speak of thousands of packets, and each of them is judged.
+/// One number in every 192; which one, only the owner of the key can tell. Nothing is remembered: an
+/// acknowledgement may speak of thousands of packets, and each of them is checked.
 #[derive(Debug)]
-pub(super) struct LeftOut {
+pub(super) struct SkippedNumbers {
     key: Key,
-    /// That of the newest group, which is asked for most.
+    /// The skipped number of the newest group, which is asked for most.
     newest: u64,
 }
 
-impl LeftOut {
+impl SkippedNumbers {
     /// `seed` is a secret of the session.
     pub(super) fn new(seed: u64) -> Self {
         let key = Key::from_seed(seed);
@@ -59,11 +59,11 @@ fn of_group(key: Key, group: u64) -> u64 {
     (group + 1) * GROUP - 1 - key.number(group) % PLACES
 }
 
-/// So many numbers have one that is left out: often enough to catch a liar within seconds, rarely enough to
-/// look like a very good network.
+/// Numbers of which one is skipped: often enough to catch a liar within seconds, rarely enough to look like
+/// a very good network.
 const GROUP: u64 = 192;
 
-/// It is one of the last so many: never among the first packets of a session.
+/// The skipped number is among the last of its group: never among the first packets of a session.
 const PLACES: u64 = 128;
 
 #[cfg(test)]
@@ -71,32 +71,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_of_each_group_is_left_out_and_nobody_knows_which() {
-        let mut left_out = LeftOut::new(7);
-        let numbers: Vec<u64> = (0..GROUP * 1000).filter(|n| left_out.is_next(*n)).collect();
-        let known: Vec<u64> = (0..GROUP * 1000)
-            .filter(|n| left_out.contains(*n))
-            .collect();
+    fn one_of_each_group_is_skipped_and_nobody_knows_which() {
+        let mut skipped = SkippedNumbers::new(7);
+        let numbers: Vec<u64> = (0..GROUP * 1000).filter(|n| skipped.is_next(*n)).collect();
+        let known: Vec<u64> = (0..GROUP * 1000).filter(|n| skipped.contains(*n)).collect();
         assert_eq!(numbers, known);
         assert_eq!(numbers.len(), 1000);
         assert!(numbers[0] >= GROUP - PLACES);
         let places: std::collections::BTreeSet<u64> = numbers.iter().map(|n| n % GROUP).collect();
         assert_eq!(places.len(), PLACES as usize, "each place has its turn");
-        let others = LeftOut::new(8);
+        let others = SkippedNumbers::new(8);
         let same = numbers.iter().filter(|n| others.contains(**n)).count();
         assert!(same < 50, "{same} of 1000 do not depend on the key");
     }
 
     #[test]
     fn those_among_others_are_found() {
-        let left_out = LeftOut::new(1);
+        let skipped = SkippedNumbers::new(1);
         let one = (0..)
-            .find(|n| left_out.contains(*n))
+            .find(|n| skipped.contains(*n))
             .expect("there are many");
-        assert!(left_out.is_any_in(&(one..one + 1)));
-        assert!(left_out.is_any_in(&(0..100_000)));
-        assert!(!left_out.is_any_in(&(one + 1..one + 1)), "nothing");
-        assert!(!left_out.is_any_in(&(one + 1..GROUP)));
-        assert!(!left_out.is_any_in(&(0..one)));
+        assert!(skipped.is_any_in(&(one..one + 1)));
+        assert!(skipped.is_any_in(&(0..100_000)));
+        assert!(!skipped.is_any_in(&(one + 1..one + 1)), "nothing");
+        assert!(!skipped.is_any_in(&(one + 1..GROUP)));
+        assert!(!skipped.is_any_in(&(0..one)));
     }
 }
