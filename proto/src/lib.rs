@@ -8,9 +8,8 @@ pub mod endpoint;
 pub mod gaffer;
 pub mod inbox;
 pub mod ip;
-mod life;
+mod lifecycle;
 mod pieces;
-mod presence;
 pub mod random;
 pub mod rate;
 mod ring;
@@ -22,6 +21,7 @@ pub mod session;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;
 mod siphash;
+mod stall;
 pub mod stats;
 pub mod time;
 pub mod yojimbo;

@@ -10,13 +10,13 @@ use crate::gaffer::receiver::{self, Brought, Receiver};
 use crate::gaffer::wire::{self, Header, Record, is_more_recent};
 use crate::gaffer::{Late, Params, Payload};
 use crate::inbox::Inbox;
-use crate::life::Life;
-use crate::presence::{Owing, Presence};
+use crate::lifecycle::Lifecycle;
 use crate::sender::{Planned, Sender};
 use crate::session::{
     Allowance, Channel, CloseReason, Event, Held, Identity, Message, Origin, Reject, SendError,
     Session as Interface,
 };
+use crate::stall::{HeardClock, StallTimer};
 use crate::stats::Stats;
 use crate::time::{Deadline, Now, Timestamp, Wake};
 
@@ -27,11 +27,11 @@ pub(super) const KEEP_ALIVE: u8 = 0;
 /// How often a dialling session says hello, until it is answered.
 const HELLO_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Packets in a row, each the one after the last, that show another life of the peer; believed only
+/// Packets in a row, each the one after the last, that show another incarnation of the peer; believed only
 /// when they acknowledge what we sent lately, which no forger knows who only guesses, and, from outside
-/// the window, when this life has been silent for a while.
-const OTHER_LIFE_RUN: u8 = 4;
-const OTHER_LIFE_SILENCE: Duration = Duration::from_secs(1);
+/// the window, when this one has been silent for a while.
+const OTHER_INCARNATION_RUN: u8 = 4;
+const OTHER_INCARNATION_SILENCE: Duration = Duration::from_secs(1);
 
 /// Packets further apart than this count against a gap as if they were not: ten seconds of it are at
 /// least forty packets that could have closed it.
@@ -40,7 +40,7 @@ const PACKET_EVERY_MAX: Duration = Duration::from_millis(250);
 /// One peer's state.
 pub struct Session {
     params: Params,
-    life: Life,
+    lifecycle: Lifecycle,
     numbering: Numbering,
     received: Received,
     sent: Sent,
@@ -48,22 +48,22 @@ pub struct Session {
     receiver: Receiver,
     inbox: Inbox,
     stats: Stats,
-    owing: Owing,
+    stall: StallTimer,
     /// The time that counts against gaps.
-    presence: Presence,
+    heard_clock: HeardClock,
     last_progress: Timestamp,
     /// While dialling: when the next hello leaves. Once after that: at once, because the peer waits for
     /// the acknowledgement of its first packet.
     hello_at: Option<Timestamp>,
     /// What the newest packet acknowledged.
     newest_ack: u32,
-    other_life: OtherLife,
+    other_incarnation: OtherIncarnation,
     /// What an accepted session was seeded with.
     seed: u64,
 }
 
 #[derive(Debug, Default)]
-struct OtherLife {
+struct OtherIncarnation {
     next: u32,
     run: u8,
 }
@@ -72,20 +72,20 @@ impl Session {
     /// A session that dials a peer. `seed` makes its first sequence and must be unpredictable: who
     /// can guess it can forge acknowledgements.
     pub fn dial(now: Now, params: &Params, seed: u64) -> Self {
-        let life = Life::dialing(now.mono, params.idle_timeout, params.goodbyes());
+        let lifecycle = Lifecycle::dialing(now.mono, params.idle_timeout, params.goodbyes());
         Self {
             hello_at: Some(now.mono),
-            ..Self::new(now, params, Numbering::drawn(seed), life)
+            ..Self::new(now, params, Numbering::drawn(seed), lifecycle)
         }
     }
 
     /// A session of a peer that is known to receive what we send, or trusted to.
     pub(super) fn accept(now: Now, params: &Params, first_sequence: u32, seed: u64) -> Self {
         let numbering = Numbering::starting_at(first_sequence, seed);
-        let life = Life::waiting(now.mono, params.idle_timeout, params.goodbyes());
+        let lifecycle = Lifecycle::waiting(now.mono, params.idle_timeout, params.goodbyes());
         Self {
             seed,
-            ..Self::new(now, params, numbering, life)
+            ..Self::new(now, params, numbering, lifecycle)
         }
     }
 
@@ -95,10 +95,10 @@ impl Session {
         Self::accept(now, params, first_sequence as u32, seed)
     }
 
-    fn new(now: Now, params: &Params, numbering: Numbering, life: Life) -> Self {
+    fn new(now: Now, params: &Params, numbering: Numbering, lifecycle: Lifecycle) -> Self {
         let now = now.mono;
         Self {
-            life,
+            lifecycle,
             numbering,
             received: Received::default(),
             sent: Sent::default(),
@@ -106,12 +106,12 @@ impl Session {
             receiver: Receiver::new(now, params.message_max()),
             inbox: Inbox::new(params.inbox_refuse_above, params.inbox_accept_below),
             stats: Stats::default(),
-            owing: Owing::new(now),
-            presence: Presence::new(now),
+            stall: StallTimer::new(now),
+            heard_clock: HeardClock::new(now),
             last_progress: now,
             hello_at: None,
             newest_ack: 0,
-            other_life: OtherLife::default(),
+            other_incarnation: OtherIncarnation::default(),
             seed: 0,
             params: params.clone(),
         }
@@ -125,23 +125,23 @@ impl Session {
     ) -> Result<(), Reject> {
         let order = self.received.order(header.sequence);
         if order == Order::Outside {
-            let was_silent = now.since(self.life.last_heard()) > OTHER_LIFE_SILENCE;
-            return Err(self.on_other_life(&header, was_silent));
+            let was_silent = now.since(self.lifecycle.last_heard()) > OTHER_INCARNATION_SILENCE;
+            return Err(self.on_other_incarnation(&header, was_silent));
         }
         if let Err(ack) = self.numbering.judge(now, &header) {
             if ack == FalseAck::Invented {
-                self.life.close(CloseReason::ProtocolViolation);
+                self.lifecycle.close(CloseReason::ProtocolViolation);
             }
             return Err(Reject::BadAck);
         }
         let is_newer = matches!(order, Order::Newer { .. });
         if !is_newer && self.knows_too_much(&header) {
-            return Err(self.on_other_life(&header, true));
+            return Err(self.on_other_incarnation(&header, true));
         }
         // From here on the packet is the peer's, whatever becomes of its payload.
-        self.life.on_heard(now);
-        self.presence.on_heard(now, PACKET_EVERY_MAX);
-        self.other_life = OtherLife::default();
+        self.lifecycle.on_heard(now);
+        self.heard_clock.on_heard(now, PACKET_EVERY_MAX);
+        self.other_incarnation = OtherIncarnation::default();
         if is_newer {
             self.newest_ack = header.ack;
         }
@@ -165,7 +165,7 @@ impl Session {
         self.stats.fragments_received += brought.fragments;
         self.sender.on_received(now, brought.what(), in_order);
         if brought.is_goodbye {
-            self.life.end(CloseReason::PeerDisconnect);
+            self.lifecycle.end(CloseReason::PeerDisconnect);
         }
         Ok(())
     }
@@ -176,7 +176,7 @@ impl Session {
             self.stats.packets_refused += u64::from(reject == Reject::Refused);
             return Err(reject);
         }
-        let heard = self.presence.now();
+        let heard = self.heard_clock.now();
         Ok(self.receiver.apply(heard, records, &mut self.inbox))
     }
 
@@ -211,18 +211,18 @@ impl Session {
             && is_more_recent(header.ack, self.newest_ack)
     }
 
-    /// A packet that is forged, or from another life of the peer: from far away, or of an old number
+    /// A packet that is forged, or from another incarnation of the peer: from far away, or of an old number
     /// and with new acknowledgements.
-    fn on_other_life(&mut self, header: &Header, is_alone: bool) -> Reject {
-        let life = &mut self.other_life;
-        life.run = match self.numbering.is_recent(header) {
-            true if life.run > 0 && header.sequence == life.next => life.run + 1,
+    fn on_other_incarnation(&mut self, header: &Header, is_alone: bool) -> Reject {
+        let other = &mut self.other_incarnation;
+        other.run = match self.numbering.is_recent(header) {
+            true if other.run > 0 && header.sequence == other.next => other.run + 1,
             is_recent => is_recent.into(),
         };
-        life.next = header.sequence.wrapping_add(1);
-        if life.run >= OTHER_LIFE_RUN && is_alone {
-            // It has heard packets of this life, and takes them for the beginning of its own.
-            self.life.close(CloseReason::Replaced);
+        other.next = header.sequence.wrapping_add(1);
+        if other.run >= OTHER_INCARNATION_RUN && is_alone {
+            // It has heard packets of this session, and takes them for the beginning of its own.
+            self.lifecycle.close(CloseReason::Replaced);
         }
         Reject::Stale
     }
@@ -236,29 +236,29 @@ impl Session {
         });
         self.sender.on_ack_end(now);
         if self.last_progress == now {
-            self.life.on_progress(now);
+            self.lifecycle.on_progress(now);
         }
     }
 
     /// A peer that is heard and acknowledges nothing is given up.
-    fn check_owing(&mut self, now: Timestamp) {
+    fn check_stall(&mut self, now: Timestamp) {
         let oldest = self.sender.oldest_unacked_since();
-        self.owing
+        self.stall
             .on_heard(now, oldest.map(|since| since.max(self.last_progress)));
-        if self.owing.lasted() >= self.params.stall_timeout {
-            self.life.close(CloseReason::PeerStalled);
+        if self.stall.lasted() >= self.params.stall_timeout {
+            self.lifecycle.close(CloseReason::PeerStalled);
         }
     }
 
     /// So is one that leaves out a message, or a piece of one, and goes on.
     fn check_gap(&mut self) {
-        let heard = self.presence.now();
+        let heard = self.heard_clock.now();
         if !self.inbox.is_taking() {
             self.receiver.excuse(heard);
         }
         let since = self.receiver.waits_since();
         if since.is_some_and(|since| heard.since(since) >= self.params.stall_timeout) {
-            self.life.close(CloseReason::PeerGapStall);
+            self.lifecycle.close(CloseReason::PeerGapStall);
         }
     }
 
@@ -308,7 +308,7 @@ impl Session {
 
 impl Interface for Session {
     fn handle_datagram(&mut self, now: Now, datagram: &mut [u8]) -> Result<(), Reject> {
-        if self.life.is_closed() {
+        if self.lifecycle.is_closed() {
             return Err(Reject::UnknownPeer);
         }
         let id = self.params.protocol_id.to_be_bytes();
@@ -316,20 +316,20 @@ impl Interface for Session {
             return Err(Reject::WrongProtocol);
         }
         let parsed = Header::parse(datagram).filter(|(_, payload)| !payload.is_empty());
-        if parsed.is_some() && self.life.on_answer() {
+        if parsed.is_some() && self.lifecycle.on_answer() {
             self.hello_at = Some(now.mono);
         }
         let result = match parsed {
             Some((header, payload)) => self.handle_packet(now.mono, header, payload),
             // Without a payload a packet is alive and nothing else; less than a header as well.
             None if datagram.len() > id.len() => {
-                self.life.on_heard(now.mono);
+                self.lifecycle.on_heard(now.mono);
                 Ok(())
             }
             None => Err(Reject::Malformed),
         };
-        if self.life.last_heard() == now.mono && !self.life.is_closed() {
-            self.check_owing(now.mono);
+        if self.lifecycle.last_heard() == now.mono && !self.lifecycle.is_closed() {
+            self.check_stall(now.mono);
             self.check_gap();
         }
         self.handle_timeout(now);
@@ -337,20 +337,20 @@ impl Interface for Session {
     }
 
     fn handle_timeout(&mut self, now: Now) {
-        if !self.life.is_closed() {
+        if !self.lifecycle.is_closed() {
             self.sent.expire(now.mono);
             self.sender.handle_timeout(now.mono);
-            self.life
+            self.lifecycle
                 .check_clocks(now.mono, || self.sender.is_drained());
         }
     }
 
     fn admit(&mut self, _now: Now) {
-        self.life.admit();
+        self.lifecycle.admit();
     }
 
     fn send(&mut self, now: Now, channel: Channel, payload: &[u8]) -> Result<(), SendError> {
-        if !self.life.takes_messages() {
+        if !self.lifecycle.takes_messages() {
             return Err(SendError::Closed);
         }
         if let Payload::Raw { .. } = self.params.payload
@@ -365,16 +365,16 @@ impl Interface for Session {
 
     fn finish(&mut self, now: Now, reason: CloseReason, linger: Duration) {
         let is_settled = || self.sender.is_drained();
-        self.life.finish(now.mono, reason, linger, is_settled);
+        self.lifecycle.finish(now.mono, reason, linger, is_settled);
     }
 
     fn close(&mut self, _now: Now, reason: CloseReason) {
-        self.life.close(reason);
+        self.lifecycle.close(reason);
     }
 
     fn poll_transmit(&mut self, now: Now, out: &mut Vec<u8>) -> bool {
-        if self.life.is_closed() {
-            let is_due = self.life.poll_goodbye();
+        if self.lifecycle.is_closed() {
+            let is_due = self.lifecycle.poll_goodbye();
             if is_due {
                 self.begin_packet(out);
                 wire::emit(Record::Goodbye, out);
@@ -382,13 +382,13 @@ impl Interface for Session {
             return is_due;
         }
         if self.hello_at.is_some_and(|at| at <= now.mono) {
-            let again = self.life.is_dialing();
+            let again = self.lifecycle.is_dialing();
             self.hello_at = again.then(|| now.mono + HELLO_INTERVAL);
             self.begin_packet(out);
             out.push(KEEP_ALIVE);
             return true;
         }
-        if self.life.is_dialing() || !self.sender.poll_packet(now.mono) {
+        if self.lifecycle.is_dialing() || !self.sender.poll_packet(now.mono) {
             return false;
         }
         let start = out.len();
@@ -400,7 +400,7 @@ impl Interface for Session {
     }
 
     fn poll_event(&mut self) -> Option<Event> {
-        self.life.poll_event()
+        self.lifecycle.poll_event()
     }
 
     fn poll_message(&mut self) -> Option<Message<'_>> {
@@ -435,18 +435,18 @@ impl Interface for Session {
     }
 
     fn poll_timeout(&self) -> Option<Deadline> {
-        let life = self.life.poll_timeout()?;
+        let lifecycle = self.lifecycle.poll_timeout()?;
         let hello = self.hello_at.map(|at| Deadline {
             at,
             why: Wake::Handshake,
         });
-        let sending = match self.life.is_dialing() {
+        let sending = match self.lifecycle.is_dialing() {
             true => None,
             false => self.sender.poll_timeout(),
         };
         [hello, sending]
             .into_iter()
-            .fold(Some(life), Deadline::earlier)
+            .fold(Some(lifecycle), Deadline::earlier)
     }
 
     fn is_urgent(&self) -> bool {

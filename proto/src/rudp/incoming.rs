@@ -67,7 +67,7 @@ pub(super) enum Taken {
     Duplicate,
     /// Too far ahead: forged, or the peer runs away from its own losses.
     Ahead,
-    /// Far behind: from another life of the peer.
+    /// Far behind: from another incarnation of the peer.
     Behind,
     /// No room to store it; it will be asked for again.
     NoRoom,

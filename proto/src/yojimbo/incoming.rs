@@ -17,10 +17,10 @@ use super::params::Params;
 use super::reliable::{self, Arrival, DatagramError, Header};
 use super::unwritten::Unwritten;
 use crate::inbox::Inbox;
-use crate::presence::Presence;
 use crate::sender::{AWAITED_MESSAGES, LARGE_PACKET_BYTES, Received};
 use crate::sequence;
 use crate::session::{AckPolicy, Held, Reject};
+use crate::stall::HeardClock;
 use crate::stats::Stats;
 use crate::time::{Now, Timestamp};
 
@@ -38,7 +38,7 @@ pub(super) struct Incoming {
     /// Something was delivered since the last word that all was written.
     owes_write: bool,
     /// The time that counts against gaps.
-    presence: Presence,
+    heard_clock: HeardClock,
     mismatched: MismatchedFragments,
     /// Newest packet heard, refused ones too: what its successor acknowledges is not late.
     newest_heard: Option<u16>,
@@ -87,7 +87,7 @@ impl Incoming {
             ack: params.ack,
             unwritten: Unwritten::default(),
             owes_write: false,
-            presence: Presence::new(now.mono),
+            heard_clock: HeardClock::new(now.mono),
             mismatched: MismatchedFragments::default(),
             newest_heard: None,
             newest_taken: None,
@@ -123,13 +123,13 @@ impl Incoming {
                 let late = matches!(error, DatagramError::Stale | DatagramError::Duplicate);
                 stats.packets_duplicate += u64::from(late);
                 if error == DatagramError::BadFragment {
-                    self.presence.on_heard(now.mono, PACKET_EVERY_MAX);
-                    self.mismatched.note(self.presence.now());
+                    self.heard_clock.on_heard(now.mono, PACKET_EVERY_MAX);
+                    self.mismatched.note(self.heard_clock.now());
                 }
                 return Err(Trouble::Reject(error.into()));
             }
         };
-        self.presence.on_heard(now.mono, PACKET_EVERY_MAX);
+        self.heard_clock.on_heard(now.mono, PACKET_EVERY_MAX);
         let Arrival::Packet { header, payload } = arrival else {
             return Ok(None);
         };
@@ -151,7 +151,7 @@ impl Incoming {
         if !is_taking && packet.is_reliable() {
             return self.refuse();
         }
-        let heard = self.presence.now();
+        let heard = self.heard_clock.now();
         match self.channels.check(heard, &packet, &mut self.inbox) {
             Err(objection) if objection.is_violation() => {
                 return Err(Trouble::Broken(Reject::ProtocolError));
@@ -231,7 +231,7 @@ impl Incoming {
     /// ones in another way than we put them together, and so never closes one.
     pub(super) fn is_stalled(&self) -> bool {
         self.mismatched.lasted() >= MISMATCHED_MAX
-            || self.channels.stall(self.presence.now()).is_some()
+            || self.channels.stall(self.heard_clock.now()).is_some()
     }
 
     pub(super) fn fill_stats(&self, stats: &mut Stats) {

@@ -19,11 +19,11 @@ use super::netcode::wire::Sizes;
 use super::netcode::{DISCONNECT_REPEATS, Link, Received, Seat, Seated};
 use super::outgoing::Outgoing;
 use super::params::Params;
-use crate::presence::Owing;
 use crate::sender;
 use crate::session::{
     Allowance, Channel, CloseReason, Event, Held, Identity, Message, Origin, Reject, SendError, Way,
 };
+use crate::stall::StallTimer;
 use crate::stats::Stats;
 use crate::time::{Deadline, Now, Timestamp, Wake};
 
@@ -35,7 +35,7 @@ pub struct Session {
     phase: Phase,
     incoming: Incoming,
     outgoing: Outgoing,
-    owing: Owing,
+    stall: StallTimer,
     events: VecDeque<Event>,
     identity: ClientIdentity,
     /// Slot and client id of a server's peer, given back when the session closes.
@@ -116,7 +116,7 @@ impl Session {
             phase,
             incoming: Incoming::new(now, &params),
             outgoing: Outgoing::new(now, &params, seed),
-            owing: Owing::new(now.mono),
+            stall: StallTimer::new(now.mono),
             events: VecDeque::new(),
             identity: ClientIdentity::default(),
             seat: None,
@@ -156,11 +156,11 @@ impl Session {
 
     /// What a peer that is heard does not do: acknowledge, or send what others wait for.
     fn judge_peer(&mut self, now: Now) {
-        self.owing
+        self.stall
             .on_heard(now.mono, self.outgoing.sender.waits_since());
         let is_open = matches!(self.phase, Phase::Open);
         let is_waited_for = is_open || matches!(self.phase, Phase::Finishing { .. });
-        if is_waited_for && self.owing.lasted() >= self.params.peer_stall_timeout {
+        if is_waited_for && self.stall.lasted() >= self.params.peer_stall_timeout {
             self.end(CloseReason::PeerStalled);
         } else if is_open && self.incoming.is_stalled() {
             self.end(CloseReason::PeerGapStall);

@@ -8,8 +8,7 @@ mod poll;
 use std::time::Duration;
 
 use crate::inbox::Inbox;
-use crate::life::Life;
-use crate::presence::Owing;
+use crate::lifecycle::Lifecycle;
 use crate::rudp::incoming::{Incoming, Taken};
 use crate::rudp::outgoing::{Outgoing, Requested};
 use crate::rudp::wire::{self, Record};
@@ -18,6 +17,7 @@ use crate::session::{
     Allowance, Channel, CloseReason, Event, Held, Identity, Message, Reject, SendError,
     Session as Interface,
 };
+use crate::stall::StallTimer;
 use crate::stats::Stats;
 use crate::time::{Deadline, Now, Timestamp, Wake};
 
@@ -30,9 +30,9 @@ const CORRUPT_SPAN: Duration = Duration::from_secs(1);
 /// Echoes of probes a dialling session gives away, in all.
 const ECHOES_MAX: u8 = 32;
 
-/// Messages from another life of the peer, with none of this life between them, that say it
+/// Messages from another incarnation of the peer, with none from this one between them, that say it
 /// restarted.
-const OTHER_LIFE_MAX: u8 = 8;
+const OTHER_INCARNATION_MAX: u8 = 8;
 
 /// How long a new session holds its own messages back while it fetches what the peer sent before
 /// it was accepted: the reference ignores requests for ids below its own receive counter, so our
@@ -42,7 +42,7 @@ const OPENING: Duration = Duration::from_secs(1);
 /// One peer's state.
 pub struct Session {
     params: Params,
-    life: Life,
+    lifecycle: Lifecycle,
     incoming: Incoming,
     outgoing: Outgoing,
     inbox: Inbox,
@@ -54,9 +54,9 @@ pub struct Session {
     /// Ids a probe asked for, to be echoed.
     echoes: Vec<u16>,
     echoes_left: u8,
-    owing: Owing,
+    stall: StallTimer,
     corrupt_at: Option<Timestamp>,
-    other_life: u8,
+    other_incarnation: u8,
     /// Messages are being refused because the inbox is full.
     refusing: bool,
 }
@@ -65,8 +65,8 @@ impl Session {
     /// A session that dials a peer. It opens with a request for message 0, which a reference peer
     /// and a tidegate both answer and neither takes amiss; a heartbeat would be taken amiss.
     pub fn dial(now: Now, params: Params) -> Self {
-        let life = Life::dialing(now.mono, params.idle_timeout, params.goodbyes());
-        let mut session = Self::new(now, params, life);
+        let lifecycle = Lifecycle::dialing(now.mono, params.idle_timeout, params.goodbyes());
+        let mut session = Self::new(now, params, lifecycle);
         session.echoes_left = ECHOES_MAX;
         session.poll.hurry(now.mono);
         session
@@ -74,8 +74,8 @@ impl Session {
 
     /// A session of a peer that answered our probe, or is trusted without one.
     pub(super) fn accept(now: Now, params: Params) -> Self {
-        let life = Life::waiting(now.mono, params.idle_timeout, params.goodbyes());
-        let mut session = Self::new(now, params, life);
+        let lifecycle = Lifecycle::waiting(now.mono, params.idle_timeout, params.goodbyes());
+        let mut session = Self::new(now, params, lifecycle);
         if params.probe {
             // What came before the probe was answered was not kept.
             session.opening_until = Some(now.mono + OPENING);
@@ -89,11 +89,11 @@ impl Session {
         Self::accept(now, params)
     }
 
-    fn new(now: Now, params: Params, life: Life) -> Self {
+    fn new(now: Now, params: Params, lifecycle: Lifecycle) -> Self {
         let params = params.sane();
         let now = now.mono;
         Self {
-            life,
+            lifecycle,
             incoming: Incoming::new(params.request_interval, params.request_interval_max),
             outgoing: Outgoing::new(now, params.limits()),
             inbox: Inbox::new(params.inbox_refuse_above, params.inbox_accept_below),
@@ -103,16 +103,16 @@ impl Session {
             opening_until: None,
             echoes: Vec::new(),
             echoes_left: 0,
-            owing: Owing::new(now),
+            stall: StallTimer::new(now),
             corrupt_at: None,
-            other_life: 0,
+            other_incarnation: 0,
             refusing: false,
             params,
         }
     }
 
     fn handle_records(&mut self, now: Timestamp, records: wire::Records<'_>) -> Result<(), Reject> {
-        self.life.on_heard(now);
+        self.lifecycle.on_heard(now);
         self.note_received_below(records);
         self.refusing = !self.inbox.is_taking();
         let mut result = Ok(());
@@ -138,7 +138,7 @@ impl Session {
         }
         self.stats.packets_refused += u64::from(result.is_err());
         self.deliver(now);
-        self.check_owing(now);
+        self.check_stall(now);
         if self.opening_until.is_some() && self.incoming.has_all_from_the_start(records) {
             self.opening_until = None;
         }
@@ -186,11 +186,11 @@ impl Session {
                 return;
             }
             Taken::Behind => {
-                self.other_life = self.other_life.saturating_add(1);
+                self.other_incarnation = self.other_incarnation.saturating_add(1);
                 return;
             }
         }
-        self.other_life = 0;
+        self.other_incarnation = 0;
         self.poll.on_message(now, id);
     }
 
@@ -204,7 +204,7 @@ impl Session {
             .is_some_and(|first| now.since(first) <= CORRUPT_SPAN);
         self.corrupt_at = Some(now);
         if again {
-            self.life.end(if self.life.is_dialing() {
+            self.lifecycle.end(if self.lifecycle.is_dialing() {
                 CloseReason::Denied
             } else {
                 CloseReason::PeerDisconnect
@@ -221,29 +221,29 @@ impl Session {
         self.stats.message_bytes_received += delivered.bytes;
         self.stats.messages_skipped += delivered.skipped;
         if delivered.is_broken {
-            self.life.close(CloseReason::PeerHistoryExpired);
-        } else if self.other_life >= OTHER_LIFE_MAX {
-            self.life.close(CloseReason::Replaced);
+            self.lifecycle.close(CloseReason::PeerHistoryExpired);
+        } else if self.other_incarnation >= OTHER_INCARNATION_MAX {
+            self.lifecycle.close(CloseReason::Replaced);
         }
     }
 
     /// A peer that is heard and does not send what is missing is given up, unless we refuse it.
-    fn check_owing(&mut self, now: Timestamp) {
+    fn check_stall(&mut self, now: Timestamp) {
         let gap = self.incoming.gap_since().filter(|_| !self.refusing);
-        self.owing.on_heard(now, gap);
-        if self.owing.lasted() >= self.params.gap_timeout {
-            self.life.close(CloseReason::PeerGapStall);
+        self.stall.on_heard(now, gap);
+        if self.stall.lasted() >= self.params.gap_timeout {
+            self.lifecycle.close(CloseReason::PeerGapStall);
         }
     }
 
     fn may_send_new(&self) -> bool {
-        !self.life.is_dialing() && self.opening_until.is_none()
+        !self.lifecycle.is_dialing() && self.opening_until.is_none()
     }
 }
 
 impl Interface for Session {
     fn handle_datagram(&mut self, now: Now, datagram: &mut [u8]) -> Result<(), Reject> {
-        if self.life.is_closed() {
+        if self.lifecycle.is_closed() {
             return Err(Reject::UnknownPeer);
         }
         let Ok(records) = wire::parse(datagram) else {
@@ -262,29 +262,29 @@ impl Interface for Session {
             // The reference sends one after each large message. It says nothing.
             return Ok(());
         }
-        self.life.on_answer();
+        self.lifecycle.on_answer();
         let result = self.handle_records(now.mono, records);
         self.handle_timeout(now);
         result
     }
 
     fn handle_timeout(&mut self, now: Now) {
-        if self.life.is_closed() {
+        if self.lifecycle.is_closed() {
             return;
         }
         self.outgoing.expire(now.mono);
         self.deliver(now.mono);
         self.opening_until = self.opening_until.filter(|until| now.mono < *until);
-        self.life
+        self.lifecycle
             .check_clocks(now.mono, || self.outgoing.is_settled());
     }
 
     fn admit(&mut self, _now: Now) {
-        self.life.admit();
+        self.lifecycle.admit();
     }
 
     fn send(&mut self, now: Now, channel: Channel, payload: &[u8]) -> Result<(), SendError> {
-        if !self.life.takes_messages() {
+        if !self.lifecycle.takes_messages() {
             return Err(SendError::Closed);
         }
         if channel != 0 {
@@ -306,16 +306,16 @@ impl Interface for Session {
 
     fn finish(&mut self, now: Now, reason: CloseReason, linger: Duration) {
         let is_settled = || self.outgoing.is_settled();
-        self.life.finish(now.mono, reason, linger, is_settled);
+        self.lifecycle.finish(now.mono, reason, linger, is_settled);
     }
 
     fn close(&mut self, _now: Now, reason: CloseReason) {
-        self.life.close(reason);
+        self.lifecycle.close(reason);
     }
 
     fn poll_transmit(&mut self, now: Now, out: &mut Vec<u8>) -> bool {
-        if self.life.is_closed() {
-            let is_due = self.life.poll_goodbye();
+        if self.lifecycle.is_closed() {
+            let is_due = self.lifecycle.poll_goodbye();
             if is_due {
                 wire::emit_corrupt(out);
             }
@@ -325,14 +325,14 @@ impl Interface for Session {
     }
 
     fn poll_event(&mut self) -> Option<Event> {
-        self.life.poll_event()
+        self.lifecycle.poll_event()
     }
 
     fn poll_message(&mut self) -> Option<Message<'_>> {
         if self.refusing && self.inbox.is_taking() {
             // Room again: ask for what was refused, rather than wait for the next round.
             self.refusing = false;
-            let heard = self.life.last_heard();
+            let heard = self.lifecycle.last_heard();
             self.incoming.ask_soon(heard);
             self.poll = Poll::due(heard);
         }
@@ -366,7 +366,7 @@ impl Interface for Session {
     }
 
     fn poll_timeout(&self) -> Option<Deadline> {
-        let life = self.life.poll_timeout()?;
+        let lifecycle = self.lifecycle.poll_timeout()?;
         let output = self.output_timeout();
         let at = |at: Option<Timestamp>, why| at.map(|at| Deadline { at, why });
         let grace = self.incoming.grace_ends_at(self.params.missing_grace);
@@ -377,7 +377,7 @@ impl Interface for Session {
         ]
         .into_iter()
         .flatten()
-        .chain([life, output])
+        .chain([lifecycle, output])
         .min()
     }
 

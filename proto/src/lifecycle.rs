@@ -19,7 +19,7 @@ use crate::time::{Deadline, Timestamp, Wake};
 
 /// Where a session is in its life, and the clocks that can end it.
 #[derive(Debug)]
-pub(crate) struct Life {
+pub(crate) struct Lifecycle {
     phase: Phase,
     last_heard: Timestamp,
     idle_timeout: Duration,
@@ -49,7 +49,7 @@ enum Phase {
     Closed,
 }
 
-impl Life {
+impl Lifecycle {
     /// Of a session that dials its peer. `goodbyes` are said when it closes; the peer is gone after
     /// more than `idle_timeout` of silence.
     pub(crate) fn dialing(now: Timestamp, idle_timeout: Duration, goodbyes: u8) -> Self {
@@ -177,7 +177,7 @@ impl Life {
         self.events.pop_front()
     }
 
-    /// When [`Life::check_clocks`] has something to do; `None` once closed.
+    /// When [`Lifecycle::check_clocks`] has something to do; `None` once closed.
     pub(crate) fn poll_timeout(&self) -> Option<Deadline> {
         if self.is_closed() {
             return None;
@@ -214,58 +214,61 @@ mod tests {
         Timestamp::from_millis(millis)
     }
 
-    fn dialing() -> Life {
-        Life::dialing(at(0), IDLE, 3)
+    fn dialing() -> Lifecycle {
+        Lifecycle::dialing(at(0), IDLE, 3)
     }
 
-    fn waiting() -> Life {
-        Life::waiting(at(0), IDLE, 3)
+    fn waiting() -> Lifecycle {
+        Lifecycle::waiting(at(0), IDLE, 3)
     }
 
     /// What the owner was told, and how many goodbyes the peer is.
-    fn outcome(mut life: Life) -> (Vec<Event>, usize) {
-        let events = std::iter::from_fn(|| life.poll_event()).collect();
-        let goodbyes = std::iter::from_fn(|| life.poll_goodbye().then_some(())).count();
+    fn outcome(mut lifecycle: Lifecycle) -> (Vec<Event>, usize) {
+        let events = std::iter::from_fn(|| lifecycle.poll_event()).collect();
+        let goodbyes = std::iter::from_fn(|| lifecycle.poll_goodbye().then_some(())).count();
         (events, goodbyes)
     }
 
-    fn lived(mut life: Life, through: impl FnOnce(&mut Life)) -> (Vec<Event>, usize) {
-        through(&mut life);
-        outcome(life)
+    fn lived(
+        mut lifecycle: Lifecycle,
+        through: impl FnOnce(&mut Lifecycle),
+    ) -> (Vec<Event>, usize) {
+        through(&mut lifecycle);
+        outcome(lifecycle)
     }
 
     #[test]
     fn the_owner_is_told_once_and_the_peer_if_it_is_there() {
         use CloseReason::{ConnectTimeout, Kicked, PeerDisconnect, PeerTimeout};
         use Event::{Authenticated, Closed, Connected};
-        let answered = lived(dialing(), |life| {
-            assert!(life.on_answer());
-            assert!(!life.on_answer());
+        let answered = lived(dialing(), |lifecycle| {
+            assert!(lifecycle.on_answer());
+            assert!(!lifecycle.on_answer());
         });
         assert_eq!(answered, (vec![Connected], 0));
-        let admitted_before_an_answer = lived(dialing(), Life::admit);
+        let admitted_before_an_answer = lived(dialing(), Lifecycle::admit);
         assert_eq!(admitted_before_an_answer, (vec![], 0));
-        let closed_twice = lived(waiting(), |life| {
-            life.admit();
-            life.close(Kicked);
-            life.close(PeerTimeout);
+        let closed_twice = lived(waiting(), |lifecycle| {
+            lifecycle.admit();
+            lifecycle.close(Kicked);
+            lifecycle.close(PeerTimeout);
         });
         let events = vec![Authenticated, Connected, Closed(Kicked)];
         assert_eq!(closed_twice, (events, 3));
-        let closed_before_its_backend_came = lived(waiting(), |life| {
-            life.close(Kicked);
-            life.admit();
+        let closed_before_its_backend_came = lived(waiting(), |lifecycle| {
+            lifecycle.close(Kicked);
+            lifecycle.admit();
         });
         let events = vec![Authenticated, Closed(Kicked)];
         assert_eq!(closed_before_its_backend_came, (events, 3));
-        let closed_before_an_answer = lived(dialing(), |life| life.close(Kicked));
+        let closed_before_an_answer = lived(dialing(), |lifecycle| lifecycle.close(Kicked));
         assert_eq!(closed_before_an_answer, (vec![Closed(Kicked)], 0));
-        let left = lived(waiting(), |life| life.end(PeerDisconnect));
+        let left = lived(waiting(), |lifecycle| lifecycle.end(PeerDisconnect));
         assert_eq!(left, (vec![Authenticated, Closed(PeerDisconnect)], 0));
-        let never_answered = lived(dialing(), |life| {
-            life.check_clocks(at(10_000), || true);
-            assert!(!life.is_closed());
-            life.check_clocks(at(10_001), || true);
+        let never_answered = lived(dialing(), |lifecycle| {
+            lifecycle.check_clocks(at(10_000), || true);
+            assert!(!lifecycle.is_closed());
+            lifecycle.check_clocks(at(10_001), || true);
         });
         assert_eq!(never_answered, (vec![Closed(ConnectTimeout)], 0));
     }
@@ -273,8 +276,8 @@ mod tests {
     #[test]
     fn who_finishes_waits_until_all_is_settled_or_it_lingered() {
         let reason = CloseReason::BackendClosed;
-        let finish = |life: &mut Life, is_settled| {
-            life.finish(at(100), reason, Duration::from_millis(500), || is_settled);
+        let finish = |lifecycle: &mut Lifecycle, is_settled| {
+            lifecycle.finish(at(100), reason, Duration::from_millis(500), || is_settled);
         };
         let mut at_once = waiting();
         finish(&mut at_once, true);
@@ -283,59 +286,59 @@ mod tests {
 
         let rows = [(599, false, false), (599, true, true), (600, false, true)];
         for (millis, is_settled, is_closed) in rows {
-            let mut life = waiting();
-            finish(&mut life, false);
-            assert!(!life.is_closed() && !life.takes_messages());
+            let mut lifecycle = waiting();
+            finish(&mut lifecycle, false);
+            assert!(!lifecycle.is_closed() && !lifecycle.takes_messages());
             let linger = Deadline {
                 at: at(600),
                 why: Wake::Linger,
             };
-            assert_eq!(life.poll_timeout(), Some(linger));
+            assert_eq!(lifecycle.poll_timeout(), Some(linger));
             // What was said first holds.
-            life.finish(at(200), CloseReason::Drain, IDLE, || true);
-            life.check_clocks(at(millis), || is_settled);
-            assert_eq!(life.is_closed(), is_closed, "at {millis} ms");
+            lifecycle.finish(at(200), CloseReason::Drain, IDLE, || true);
+            lifecycle.check_clocks(at(millis), || is_settled);
+            assert_eq!(lifecycle.is_closed(), is_closed, "at {millis} ms");
             if is_closed {
                 let events = vec![Event::Authenticated, Event::Closed(reason)];
-                assert_eq!(outcome(life), (events, 3));
+                assert_eq!(outcome(lifecycle), (events, 3));
             }
         }
     }
 
     #[test]
     fn who_finishes_lingers_as_long_as_something_arrives() {
-        let mut life = waiting();
-        life.on_progress(at(50));
-        life.finish(
+        let mut lifecycle = waiting();
+        lifecycle.on_progress(at(50));
+        lifecycle.finish(
             at(100),
             CloseReason::Drain,
             Duration::from_millis(500),
             || false,
         );
-        life.on_progress(at(400));
-        life.check_clocks(at(899), || false);
-        assert!(!life.is_closed());
-        life.check_clocks(at(900), || false);
-        assert!(life.is_closed());
+        lifecycle.on_progress(at(400));
+        lifecycle.check_clocks(at(899), || false);
+        assert!(!lifecycle.is_closed());
+        lifecycle.check_clocks(at(900), || false);
+        assert!(lifecycle.is_closed());
     }
 
     #[test]
     fn silence_ends_a_session_when_it_lasts_longer_than_the_timeout() {
-        let mut life = waiting();
-        life.admit();
-        life.on_heard(at(500));
+        let mut lifecycle = waiting();
+        lifecycle.admit();
+        lifecycle.on_heard(at(500));
         let last = at(10_500);
-        life.check_clocks(last, || true);
-        assert!(!life.is_closed());
+        lifecycle.check_clocks(last, || true);
+        assert!(!lifecycle.is_closed());
         let after = last + Duration::from_nanos(1);
-        let wakes = life.poll_timeout().map(|deadline| deadline.at);
+        let wakes = lifecycle.poll_timeout().map(|deadline| deadline.at);
         assert_eq!(wakes, Some(after));
-        life.check_clocks(after, || true);
+        lifecycle.check_clocks(after, || true);
         let events = vec![
             Event::Authenticated,
             Event::Connected,
             Event::Closed(CloseReason::PeerTimeout),
         ];
-        assert_eq!(outcome(life), (events, 0));
+        assert_eq!(outcome(lifecycle), (events, 0));
     }
 }
