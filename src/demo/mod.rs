@@ -29,7 +29,7 @@ mod screen;
 mod weather;
 
 use player::Habits;
-use players::{Plan, Window};
+use players::{Plan, Progress};
 use weather::Weather;
 
 /// What the demo's players speak.
@@ -132,20 +132,20 @@ impl Demo {
             .context("a listener without an address")?;
         let page = server.admin_address();
         let plan = self.plan(address, key, &config)?;
-        let window = Window::new();
+        let progress = Progress::new();
         let players = {
-            let window = window.clone();
+            let progress = progress.clone();
             std::thread::Builder::new()
                 .name("players".into())
-                .spawn(move || players::play(&plan, &window))?
+                .spawn(move || players::play(&plan, &progress))?
         };
         self.say(&screen::opening(self, address, backend, page))?;
         tokio::select! {
             ended = server.run() => ended?,
-            shown = self.show(&window) => shown?,
+            shown = self.show(&progress) => shown?,
         }
-        let last = window.look();
-        window.stop();
+        let last = progress.look();
+        progress.stop();
         match players.join() {
             Ok(result) => result?,
             Err(panic) => std::panic::resume_unwind(panic),
@@ -159,8 +159,8 @@ impl Demo {
         })
     }
 
-    async fn show(&self, window: &Window) -> anyhow::Result<()> {
-        let mut before = window.look();
+    async fn show(&self, progress: &Progress) -> anyhow::Result<()> {
+        let mut before = progress.look();
         let mut second = 0;
         while self
             .duration
@@ -168,7 +168,7 @@ impl Demo {
         {
             tokio::time::sleep(Duration::from_secs(1)).await;
             second += 1;
-            let now = window.look();
+            let now = progress.look();
             let is_watched = std::io::stdout().is_terminal();
             if second == 1 || is_watched && second % screen::HEADING_EVERY == 1 {
                 self.say(&screen::heading(self.protocol.has_modes()))?;

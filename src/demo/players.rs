@@ -78,14 +78,14 @@ pub(super) fn new_histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 60_000_000, 3).expect("the bounds are in order")
 }
 
-/// Where the thread of players and the screen meet.
+/// What the players' thread has counted so far, for the screen; and whether it is to stop.
 #[derive(Clone)]
-pub(super) struct Window {
+pub(super) struct Progress {
     seen: Arc<Mutex<Seen>>,
     stop: Arc<AtomicBool>,
 }
 
-impl Window {
+impl Progress {
     pub(super) fn new() -> Self {
         Self {
             seen: Arc::new(Mutex::new(Seen::nothing())),
@@ -107,7 +107,7 @@ impl Window {
 }
 
 /// Plays until told to stop.
-pub(super) fn play(plan: &Plan, window: &Window) -> anyhow::Result<()> {
+pub(super) fn play(plan: &Plan, progress: &Progress) -> anyhow::Result<()> {
     let mut clock = Clock::start();
     let mut poll = Poll::new()?;
     let mut events = Events::with_capacity(1024);
@@ -115,7 +115,7 @@ pub(super) fn play(plan: &Plan, window: &Window) -> anyhow::Result<()> {
     let mut round_trips = new_histogram();
     let mut echoed = 0;
     let mut next_report = Timestamp::ZERO;
-    while !window.stop.load(Ordering::Relaxed) {
+    while !progress.stop.load(Ordering::Relaxed) {
         let now = clock.now();
         // They come in small groups, as players do, and not all in one datagram storm.
         for _ in 0..JOINS_PER_TURN.min(plan.players - players.len()) {
@@ -133,7 +133,7 @@ pub(super) fn play(plan: &Plan, window: &Window) -> anyhow::Result<()> {
             next_report = now.mono + Duration::from_millis(200);
             report(
                 &players,
-                window,
+                progress,
                 &mut round_trips,
                 echoed,
                 plan.weather.is_storm(now.mono),
@@ -186,12 +186,12 @@ fn join(
 
 fn report(
     players: &[Player],
-    window: &Window,
+    progress: &Progress,
     round_trips: &mut Histogram<u64>,
     echoed: u64,
     storm: bool,
 ) {
-    let mut seen = window.seen.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut seen = progress.seen.lock().unwrap_or_else(PoisonError::into_inner);
     let mut fresh = Seen {
         storm,
         echoed,

@@ -13,10 +13,10 @@ use mio::{Registry, Token};
 use tidegate_proto::{CloseReason, Event, Now, SendError, Session, Timestamp};
 
 use super::content::Kind;
-use super::desk::Desk;
 use super::ears::Ears;
 use super::plan::{Pace, Plan, Timetable};
 use super::tally::micros;
+use super::workspace::Workspace;
 use crate::udp::{Options, Received, UdpError, UdpSocket};
 
 enum Stage {
@@ -83,7 +83,7 @@ impl Client {
         &mut self,
         now: Now,
         received: &mut Received,
-        desk: &mut Desk,
+        workspace: &mut Workspace,
     ) -> io::Result<bool> {
         let Some(Line { session, socket }) = &mut self.line else {
             return Ok(false);
@@ -95,14 +95,14 @@ impl Client {
             Err(UdpError::Refused) => return Ok(true),
             Err(_) => return Ok(false),
         }
-        desk.tally.overrun += socket.new_drops(received);
+        workspace.tally.overrun += socket.new_drops(received);
         for index in 0..received.len() {
             for datagram in received.take(index).1 {
-                desk.tally.datagrams_received += 1;
+                workspace.tally.datagrams_received += 1;
                 // What the session refuses it has counted.
                 session.handle_datagram(now, datagram).ok();
                 if session.is_urgent() {
-                    desk.transmit(now, session.as_mut(), socket);
+                    workspace.transmit(now, session.as_mut(), socket);
                 }
             }
         }
@@ -114,7 +114,7 @@ impl Client {
         &mut self,
         now: Now,
         plan: &Plan,
-        desk: &mut Desk,
+        workspace: &mut Workspace,
         registry: &Registry,
         token: Token,
     ) -> anyhow::Result<()> {
@@ -130,15 +130,15 @@ impl Client {
         {
             session.handle_timeout(now);
         }
-        self.follow(now, plan, desk);
+        self.follow(now, plan, workspace);
         if matches!(self.stage, Stage::Dialing) && now.mono >= self.first_dial + plan.patience {
-            self.leave(now, desk, CloseReason::ConnectTimeout);
-            self.put_out(now, CloseReason::ConnectTimeout, plan, desk);
+            self.leave(now, workspace, CloseReason::ConnectTimeout);
+            self.put_out(now, CloseReason::ConnectTimeout, plan, workspace);
         }
-        self.speak(now, plan, desk);
-        self.listen(now, plan, desk);
+        self.speak(now, plan, workspace);
+        self.listen(now, plan, workspace);
         if let Some(Line { session, socket }) = &mut self.line {
-            desk.transmit(now, session.as_mut(), socket);
+            workspace.transmit(now, session.as_mut(), socket);
         }
         if matches!(self.stage, Stage::Out | Stage::Waiting(_)) {
             self.hang_up(registry);
@@ -188,19 +188,19 @@ impl Client {
     }
 
     /// Says goodbye, and adds up what is left to add.
-    pub(super) fn finish(&mut self, now: Now, plan: &Plan, desk: &mut Desk) {
+    pub(super) fn finish(&mut self, now: Now, plan: &Plan, workspace: &mut Workspace) {
         if matches!(self.stage, Stage::Dialing | Stage::Waiting(_)) {
-            *desk
+            *workspace
                 .tally
                 .refused
                 .entry(CloseReason::ConnectTimeout)
                 .or_default() += 1;
         }
-        self.leave(now, desk, CloseReason::Shutdown);
+        self.leave(now, workspace, CloseReason::Shutdown);
         if let Some(line) = &self.line {
-            desk.tally.stats.absorb(&line.session.stats());
+            workspace.tally.stats.absorb(&line.session.stats());
         }
-        let tally = &mut desk.tally;
+        let tally = &mut workspace.tally;
         tally.reliable.missing += self.ears.reliable.open() as u64;
         tally.unreliable.missing += self.ears.unreliable.open() as u64;
         tally.wrong += u64::from(!self.ears.stream.is_empty());
@@ -237,7 +237,7 @@ impl Client {
         Ok(())
     }
 
-    fn follow(&mut self, now: Now, plan: &Plan, desk: &mut Desk) {
+    fn follow(&mut self, now: Now, plan: &Plan, workspace: &mut Workspace) {
         while let Some(event) = self
             .line
             .as_mut()
@@ -251,19 +251,19 @@ impl Client {
                 }
                 Event::Connected => {
                     self.stage = Stage::In;
-                    desk.tally.connected += 1;
-                    desk.tally.ever_connected += 1;
+                    workspace.tally.connected += 1;
+                    workspace.tally.ever_connected += 1;
                     let took = now.mono.since(self.first_dial);
-                    desk.tally.handshake.saturating_record(micros(took));
+                    workspace.tally.handshake.saturating_record(micros(took));
                 }
-                Event::Closed(reason) => self.put_out(now, reason, plan, desk),
+                Event::Closed(reason) => self.put_out(now, reason, plan, workspace),
             }
         }
     }
 
     /// It is out, or tries again if it was only denied.
-    fn put_out(&mut self, now: Now, reason: CloseReason, plan: &Plan, desk: &mut Desk) {
-        let tally = &mut desk.tally;
+    fn put_out(&mut self, now: Now, reason: CloseReason, plan: &Plan, workspace: &mut Workspace) {
+        let tally = &mut workspace.tally;
         match self.stage {
             Stage::Dialing
                 if reason == CloseReason::Denied
@@ -289,10 +289,10 @@ impl Client {
         }
     }
 
-    fn leave(&mut self, now: Now, desk: &mut Desk, reason: CloseReason) {
+    fn leave(&mut self, now: Now, workspace: &mut Workspace, reason: CloseReason) {
         if let Some(Line { session, socket }) = &mut self.line {
             session.close(now, reason);
-            desk.transmit(now, session.as_mut(), socket);
+            workspace.transmit(now, session.as_mut(), socket);
         }
     }
 
@@ -303,20 +303,20 @@ impl Client {
         }
     }
 
-    fn speak(&mut self, now: Now, plan: &Plan, desk: &mut Desk) {
+    fn speak(&mut self, now: Now, plan: &Plan, workspace: &mut Workspace) {
         let (Stage::In, Some(table)) = (&self.stage, self.table) else {
             return;
         };
         match plan.habits.pace {
             Pace::Every(interval) => {
                 while self.next_due <= now.mono && self.next_due < table.end {
-                    if !self.say(now, self.next_due, plan, desk) {
+                    if !self.say(now, self.next_due, plan, workspace) {
                         self.blocked = true;
                         return;
                     }
                     if !self.blocked {
                         let late = now.mono.since(self.next_due);
-                        desk.tally.lateness.saturating_record(micros(late));
+                        workspace.tally.lateness.saturating_record(micros(late));
                     }
                     self.next_due += interval;
                 }
@@ -325,7 +325,7 @@ impl Client {
             Pace::Window(count) => {
                 let open = |ears: &Ears| ears.reliable.open() + ears.unreliable.open();
                 while (table.begin..table.end).contains(&now.mono) && open(&self.ears) < count {
-                    if !self.say(now, now.mono, plan, desk) {
+                    if !self.say(now, now.mono, plan, workspace) {
                         return;
                     }
                 }
@@ -334,7 +334,7 @@ impl Client {
     }
 
     /// Sends the next message; false when the session takes none now.
-    fn say(&mut self, now: Now, due: Timestamp, plan: &Plan, desk: &mut Desk) -> bool {
+    fn say(&mut self, now: Now, due: Timestamp, plan: &Plan, workspace: &mut Workspace) -> bool {
         let Some(Line { session, .. }) = &mut self.line else {
             return false;
         };
@@ -353,8 +353,8 @@ impl Client {
         }
         habits
             .shape
-            .write(number, kind, lane.next(), &mut desk.scratch);
-        match session.send(now, channel, &desk.scratch) {
+            .write(number, kind, lane.next(), &mut workspace.scratch);
+        match session.send(now, channel, &workspace.scratch) {
             Ok(()) => {}
             Err(
                 SendError::Full
@@ -365,8 +365,8 @@ impl Client {
         }
         lane.on_sent(due);
         let messages = match kind {
-            Kind::Reliable => &mut desk.tally.reliable,
-            Kind::Unreliable => &mut desk.tally.unreliable,
+            Kind::Reliable => &mut workspace.tally.reliable,
+            Kind::Unreliable => &mut workspace.tally.unreliable,
         };
         messages.sent += 1;
         if !habits.echoed {
@@ -378,7 +378,7 @@ impl Client {
         true
     }
 
-    fn listen(&mut self, now: Now, plan: &Plan, desk: &mut Desk) {
+    fn listen(&mut self, now: Now, plan: &Plan, workspace: &mut Workspace) {
         let Some(Line { session, .. }) = &mut self.line else {
             return;
         };
@@ -388,11 +388,11 @@ impl Client {
                     now,
                     message,
                     plan.habits.shape,
-                    &mut desk.tally,
-                    &mut desk.scratch,
+                    &mut workspace.tally,
+                    &mut workspace.scratch,
                 );
             } else {
-                desk.tally.unasked += 1;
+                workspace.tally.unasked += 1;
             }
         }
         session.confirm_written(now);

@@ -1,12 +1,12 @@
 //! `tidegate load`: many clients with one server, and what became of each of their messages.
 //!
 //! ```text
-//!   clients (crew.rs, one thread or more) ══ UDP ══▶ the server ──▶ a backend that echoes (echo.rs)
+//!   clients (worker.rs, one thread or more) ══ UDP ══▶ the server ──▶ a backend that echoes (echo.rs)
 //!      │ client.rs: session, socket, timetable                           │
 //!      ◀───────────────────────────────────────────────────────────────┘
 //!      ears.rs checks every byte that comes back, lane.rs its place, tally.rs counts
 //!
-//!   running.rs, who waits for them ◀── window.rs ── each crew's tally
+//!   running.rs, which waits for them ◀── progress.rs ── each worker's tally
 //! ```
 //!
 //! Each client has a UDP socket of its own, as players have. Servers tell gaffer and rudp clients apart
@@ -21,18 +21,18 @@
 
 mod client;
 mod content;
-mod crew;
-mod desk;
 mod ears;
 pub mod echo;
 mod lane;
 mod lanes;
 mod plan;
+mod progress;
 pub mod report;
 mod running;
 mod tally;
 mod tickets;
-mod window;
+mod worker;
+mod workspace;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -53,11 +53,11 @@ use crate::names;
 use crate::protocol::Dialer;
 use crate::tokens;
 use content::{HEADER_BYTES, Shape};
-use crew::Crew;
 use lanes::Lanes;
 use plan::{Habits, Pace, Plan};
+use progress::Progress;
 use tickets::Tickets;
-use window::Window;
+use worker::Worker;
 
 /// What can be asked of it.
 #[derive(Clone, Debug)]
@@ -108,9 +108,9 @@ impl Load {
         let tickets = Tickets::of(&self, remote).await?;
         let began = clock.now().mono;
         let plan = self.plan(lanes, shape, remote, tickets, began);
-        let window = Arc::new(Window::new());
-        let crews = self.spawn_crews(&Arc::new(plan), &window, &clock)?;
-        Ok(Running::new(self, remote, began, clock, window, crews))
+        let progress = Arc::new(Progress::new());
+        let workers = self.spawn_workers(&Arc::new(plan), &progress, &clock)?;
+        Ok(Running::new(self, remote, began, clock, progress, workers))
     }
 
     fn plan(
@@ -144,19 +144,19 @@ impl Load {
         }
     }
 
-    fn spawn_crews(
+    fn spawn_workers(
         &self,
         plan: &Arc<Plan>,
-        window: &Arc<Window>,
+        progress: &Arc<Progress>,
         clock: &Clock,
     ) -> std::io::Result<Vec<JoinHandle<anyhow::Result<Tally>>>> {
         let threads = self.threads.clamp(1, self.clients.max(1));
         let spawn = |first: usize| {
             let members = (first..self.clients).step_by(threads).collect();
-            let (plan, window, clock) = (plan.clone(), window.clone(), clock.clone());
+            let (plan, progress, clock) = (plan.clone(), progress.clone(), clock.clone());
             std::thread::Builder::new()
-                .name(format!("crew {first}"))
-                .spawn(move || Crew::new(plan, window, clock, members)?.run())
+                .name(format!("load {first}"))
+                .spawn(move || Worker::new(plan, progress, clock, members)?.run())
         };
         (0..threads).map(spawn).collect()
     }

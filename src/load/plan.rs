@@ -10,7 +10,7 @@ use super::lanes::Lanes;
 use super::tickets::Tickets;
 use crate::protocol::Dialer;
 
-/// What all crews are told.
+/// What all workers are told.
 pub(super) struct Plan {
     pub(super) remote: SocketAddr,
     pub(super) habits: Habits,

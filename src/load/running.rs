@@ -1,4 +1,4 @@
-//! A load under way, as the one sees it who waits for it.
+//! A load under way, as seen by the thread that waits for it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,16 +9,16 @@ use std::time::Duration;
 use tidegate_proto::Timestamp;
 
 use super::Load;
+use super::progress::Progress;
 use super::tally::Tally;
-use super::window::Window;
 use crate::clock::Clock;
 use crate::metrics::Usage;
 
 /// Clients under way; dropping it ends them.
 pub struct Running {
     clock: Clock,
-    window: Arc<Window>,
-    crews: Vec<JoinHandle<anyhow::Result<Tally>>>,
+    progress: Arc<Progress>,
+    workers: Vec<JoinHandle<anyhow::Result<Tally>>>,
     load: Load,
     remote: SocketAddr,
     /// Since when the measurement runs; 0 before.
@@ -31,20 +31,20 @@ pub struct Running {
 }
 
 impl Running {
-    /// These crews have begun with this load.
+    /// These workers have begun with this load.
     pub(super) fn new(
         load: Load,
         remote: SocketAddr,
         began: Timestamp,
         clock: Clock,
-        window: Arc<Window>,
-        crews: Vec<JoinHandle<anyhow::Result<Tally>>>,
+        progress: Arc<Progress>,
+        workers: Vec<JoinHandle<anyhow::Result<Tally>>>,
     ) -> Self {
         Self {
             clock,
-            went: window.go.clone(),
-            window,
-            crews,
+            went: progress.go.clone(),
+            progress,
+            workers,
             load,
             remote,
             began,
@@ -67,7 +67,7 @@ impl Running {
     /// What was counted, with the round trips since the last look; and how far it is.
     pub fn look(&mut self) -> (Tally, Phase) {
         let now = self.clock.now().mono;
-        let tally = self.window.look();
+        let tally = self.progress.look();
         let phase = match self.went.load(Ordering::Relaxed) {
             0 => Phase::Ramp,
             at if now < Timestamp::from_nanos(at) + self.load.duration => Phase::Measure,
@@ -87,9 +87,9 @@ impl Running {
     /// Starts the measurement once every client is in, or out for good.
     pub fn keep_going(&mut self) {
         if self.went.load(Ordering::Relaxed) == 0 {
-            let tally = self.window.glance();
+            let tally = self.progress.glance();
             if tally.connected + tally.failed() >= self.load.clients as u64 {
-                // Crews hear of it before it begins.
+                // Workers hear of it before it begins.
                 let begin = self.clock.now().mono + HEADS_UP;
                 self.went.store(begin.as_nanos(), Ordering::Relaxed);
                 (self.usage, self.usage_at) = (Usage::read(), begin);
@@ -99,19 +99,19 @@ impl Running {
 
     /// Whether all clients are done.
     pub fn is_over(&self) -> bool {
-        self.crews.iter().all(JoinHandle::is_finished)
+        self.workers.iter().all(JoinHandle::is_finished)
     }
 
     /// Ends them early.
     pub fn stop(&self) {
-        self.window.stop();
+        self.progress.stop();
     }
 
     /// What became of everything, and what it cost here.
     pub fn finish(mut self) -> anyhow::Result<(Tally, Cost)> {
         let mut total = Tally::default();
-        for crew in std::mem::take(&mut self.crews) {
-            match crew.join() {
+        for worker in std::mem::take(&mut self.workers) {
+            match worker.join() {
                 Ok(tally) => total.absorb(&tally?),
                 Err(panic) => std::panic::resume_unwind(panic),
             }
@@ -122,7 +122,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.window.stop();
+        self.progress.stop();
     }
 }
 
@@ -157,5 +157,5 @@ pub struct Cost {
     pub resident_bytes: u64,
 }
 
-/// Longer than a crew's turn.
+/// Longer than a worker's turn.
 const HEADS_UP: Duration = Duration::from_millis(100);

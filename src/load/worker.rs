@@ -1,4 +1,4 @@
-//! A thread and its share of the clients.
+//! A worker: a thread that runs its share of the clients.
 
 use std::collections::VecDeque;
 use std::io;
@@ -10,18 +10,18 @@ use mio::{Events, Poll, Token};
 use tidegate_proto::{Now, Timestamp};
 
 use super::client::Client;
-use super::desk::Desk;
 use super::plan::{Plan, Timetable};
+use super::progress::Progress;
 use super::tally::Tally;
-use super::window::Window;
+use super::workspace::Workspace;
 use crate::alarms::Alarms;
 use crate::clock::Clock;
 use crate::udp::Received;
 
-/// One thread's clients.
-pub(super) struct Crew {
+/// One thread's clients, and what they share.
+pub(super) struct Worker {
     plan: Arc<Plan>,
-    window: Arc<Window>,
+    progress: Arc<Progress>,
     clock: Clock,
     poll: Poll,
     index: usize,
@@ -29,14 +29,14 @@ pub(super) struct Crew {
     alarms: Alarms,
     readable: VecDeque<usize>,
     received: Received,
-    desk: Desk,
+    workspace: Workspace,
     table: Option<Timetable>,
 }
 
-impl Crew {
+impl Worker {
     pub(super) fn new(
         plan: Arc<Plan>,
-        window: Arc<Window>,
+        progress: Arc<Progress>,
         clock: Clock,
         members: Vec<usize>,
     ) -> io::Result<Self> {
@@ -52,14 +52,14 @@ impl Crew {
         Ok(Self {
             index: members.first().copied().unwrap_or(0),
             plan,
-            window,
+            progress,
             clock,
             poll: Poll::new()?,
             clients,
             alarms,
             readable: VecDeque::new(),
             received: Received::default(),
-            desk: Desk::default(),
+            workspace: Workspace::default(),
             table: None,
         })
     }
@@ -68,14 +68,14 @@ impl Crew {
     pub(super) fn run(mut self) -> anyhow::Result<Tally> {
         let mut events = Events::with_capacity(1024);
         let mut next_look = Timestamp::ZERO;
-        while !self.window.is_stopped() {
+        while !self.progress.is_stopped() {
             let now = self.clock.now();
             self.begin_when_told(now);
             self.receive(now)?;
             self.take_turns(now)?;
             if now.mono >= next_look {
                 next_look = now.mono + LOOK_EVERY;
-                self.window.publish(self.index, &self.desk.tally);
+                self.progress.publish(self.index, &self.workspace.tally);
                 if self.is_over(now.mono) {
                     break;
                 }
@@ -96,13 +96,13 @@ impl Crew {
         }
         let now = self.clock.now();
         for client in &mut self.clients {
-            client.finish(now, &self.plan, &mut self.desk);
+            client.finish(now, &self.plan, &mut self.workspace);
         }
-        Ok(self.desk.tally)
+        Ok(self.workspace.tally)
     }
 
     fn begin_when_told(&mut self, now: Now) {
-        let go = self.window.go.load(Ordering::Relaxed);
+        let go = self.progress.go.load(Ordering::Relaxed);
         if self.table.is_some() || go == 0 {
             return;
         }
@@ -127,7 +127,7 @@ impl Crew {
             let Some(client) = self.clients.get_mut(slot) else {
                 continue;
             };
-            if client.receive(now, &mut self.received, &mut self.desk)? {
+            if client.receive(now, &mut self.received, &mut self.workspace)? {
                 self.readable.push_back(slot);
             }
             self.turn(now, slot)?;
@@ -149,7 +149,7 @@ impl Crew {
     fn turn(&mut self, now: Now, slot: usize) -> anyhow::Result<()> {
         let registry = self.poll.registry();
         let client = &mut self.clients[slot];
-        client.turn(now, &self.plan, &mut self.desk, registry, Token(slot))?;
+        client.turn(now, &self.plan, &mut self.workspace, registry, Token(slot))?;
         self.schedule(now, slot);
         Ok(())
     }
@@ -173,7 +173,7 @@ impl Crew {
     }
 }
 
-/// How often what was counted is shown to the one who waits.
+/// How often what was counted is published.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Orders are noticed within this.
 const TURN_MAX: Duration = Duration::from_millis(20);

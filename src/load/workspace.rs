@@ -1,19 +1,19 @@
-//! What the clients of one crew share: its counters and its buffers.
+//! What a worker lends its clients: its counters and its buffers.
 
 use tidegate_proto::{Now, Session};
 
 use super::tally::Tally;
 use crate::udp::{Outgoing, Sent, UdpSocket};
 
-/// What a crew works with, besides its clients.
+/// The counters and buffers that all clients of one worker use in turn.
 #[derive(Default)]
-pub(super) struct Desk {
+pub(super) struct Workspace {
     pub(super) tally: Tally,
     pub(super) scratch: Vec<u8>,
     outgoing: Outgoing,
 }
 
-impl Desk {
+impl Workspace {
     /// Sends what a session has to send.
     pub(super) fn transmit(&mut self, now: Now, session: &mut dyn Session, socket: &mut UdpSocket) {
         let mut sent = Sent::default();

@@ -1,4 +1,4 @@
-//! Where crews and the one who waits for them meet.
+//! How far the workers are, for the thread that waits for them; and what that tells them.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,22 +7,22 @@ use hdrhistogram::Histogram;
 
 use super::tally::{self, Tally};
 
-/// What crews show, and what they are told.
-pub(super) struct Window {
-    /// When the measurement begins, in nanoseconds; 0 while that is open.
+/// What workers have counted so far, and when they are to begin and to stop.
+pub(super) struct Progress {
+    /// When the measurement begins, in nanoseconds; 0 until that is known.
     pub(super) go: Arc<AtomicU64>,
     stop: AtomicBool,
     seen: Mutex<Seen>,
 }
 
 struct Seen {
-    /// Each crew's latest.
+    /// The latest tally of each worker, by its index.
     tallies: Vec<(usize, Tally)>,
     /// Round trips since the last look.
     fresh: Histogram<u64>,
 }
 
-impl Window {
+impl Progress {
     pub(super) fn new() -> Self {
         Self {
             go: Arc::default(),
@@ -61,18 +61,18 @@ impl Window {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// What this crew has counted so far.
-    pub(super) fn publish(&self, crew: usize, tally: &Tally) {
+    /// What this worker has counted so far.
+    pub(super) fn publish(&self, worker: usize, tally: &Tally) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let Seen { tallies, fresh } = &mut *seen;
         // All histograms have the same bounds, and they only grow.
         fresh.add(&tally.round_trip).ok();
-        match tallies.iter_mut().find(|(index, _)| *index == crew) {
+        match tallies.iter_mut().find(|(index, _)| *index == worker) {
             Some((_, latest)) => {
                 fresh.subtract(&latest.round_trip).ok();
                 *latest = tally.clone();
             }
-            None => tallies.push((crew, tally.clone())),
+            None => tallies.push((worker, tally.clone())),
         }
     }
 }
