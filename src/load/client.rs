@@ -13,7 +13,7 @@ use mio::{Registry, Token};
 use tidegate_proto::{CloseReason, Event, Now, SendError, Session, Timestamp};
 
 use super::content::Kind;
-use super::ears::Ears;
+use super::echo_check::EchoCheck;
 use super::plan::{Pace, Plan, Timetable};
 use super::tally::micros;
 use super::workspace::Workspace;
@@ -31,8 +31,8 @@ pub(super) struct Client {
     stage: Stage,
     /// When it first dialled, or will.
     first_dial: Timestamp,
-    line: Option<Line>,
-    ears: Ears,
+    connection: Option<Connection>,
+    echoes: EchoCheck,
     /// Messages by the timetable so far.
     asked: u64,
     next_due: Timestamp,
@@ -43,8 +43,8 @@ pub(super) struct Client {
     pub(super) wakes: Timestamp,
 }
 
-/// A session and the way to its far end.
-struct Line {
+/// A session and its socket, connected to the server.
+struct Connection {
     session: Box<dyn Session>,
     socket: UdpSocket,
 }
@@ -54,8 +54,8 @@ impl Client {
         Self {
             stage: Stage::Waiting(first_dial),
             first_dial,
-            line: None,
-            ears: Ears::new(number),
+            connection: None,
+            echoes: EchoCheck::new(number),
             asked: 0,
             next_due: Timestamp::MAX,
             table: None,
@@ -66,7 +66,7 @@ impl Client {
 
     /// The measurement is fixed: clients speak in turn, not all in the same millisecond.
     pub(super) fn begin(&mut self, table: Timetable, plan: &Plan) {
-        let place = f64::from(self.ears.number) / plan.clients.max(1) as f64;
+        let place = f64::from(self.echoes.number) / plan.clients.max(1) as f64;
         let phase = match plan.habits.pace {
             Pace::Every(interval) => interval.mul_f64(place),
             Pace::Window(_) => Duration::ZERO,
@@ -85,7 +85,7 @@ impl Client {
         received: &mut Received,
         workspace: &mut Workspace,
     ) -> io::Result<bool> {
-        let Some(Line { session, socket }) = &mut self.line else {
+        let Some(Connection { session, socket }) = &mut self.connection else {
             return Ok(false);
         };
         match socket.receive(received) {
@@ -123,7 +123,7 @@ impl Client {
         {
             self.dial(now, plan, registry, token)?;
         }
-        if let Some(Line { session, .. }) = &mut self.line
+        if let Some(Connection { session, .. }) = &mut self.connection
             && session
                 .poll_timeout()
                 .is_some_and(|deadline| deadline.at <= now.mono)
@@ -137,7 +137,7 @@ impl Client {
         }
         self.speak(now, plan, workspace);
         self.listen(now, plan, workspace);
-        if let Some(Line { session, socket }) = &mut self.line {
+        if let Some(Connection { session, socket }) = &mut self.connection {
             workspace.transmit(now, session.as_mut(), socket);
         }
         if matches!(self.stage, Stage::Out | Stage::Waiting(_)) {
@@ -149,9 +149,9 @@ impl Client {
     /// When to look again, if nothing arrives.
     pub(super) fn next_turn(&self, now: Timestamp, plan: &Plan) -> Option<Timestamp> {
         let session = self
-            .line
+            .connection
             .as_ref()
-            .and_then(|line| line.session.poll_timeout());
+            .and_then(|connection| connection.session.poll_timeout());
         let session = session.map(|deadline| deadline.at);
         let own = match self.stage {
             Stage::Waiting(at) => Some(at),
@@ -178,11 +178,11 @@ impl Client {
         if now < table.end {
             return false;
         }
-        // What got lost on the unreliable lane will not come.
-        let waits = self.ears.unreliable.open() > 0 && now < table.end + STRAGGLERS;
-        let under_way = match (&self.line, plan.habits.echoed) {
-            (Some(line), false) => line.session.stats().outbox_messages > 0,
-            (_, _) => self.ears.reliable.open() > 0,
+        // What got lost on the unreliable channel will not come.
+        let waits = self.echoes.unreliable.open() > 0 && now < table.end + STRAGGLERS;
+        let under_way = match (&self.connection, plan.habits.echoed) {
+            (Some(connection), false) => connection.session.stats().outbox_messages > 0,
+            (_, _) => self.echoes.reliable.open() > 0,
         };
         !waits && !under_way
     }
@@ -197,13 +197,13 @@ impl Client {
                 .or_default() += 1;
         }
         self.leave(now, workspace, CloseReason::Shutdown);
-        if let Some(line) = &self.line {
-            workspace.tally.stats.absorb(&line.session.stats());
+        if let Some(connection) = &self.connection {
+            workspace.tally.stats.absorb(&connection.session.stats());
         }
         let tally = &mut workspace.tally;
-        tally.reliable.missing += self.ears.reliable.open() as u64;
-        tally.unreliable.missing += self.ears.unreliable.open() as u64;
-        tally.wrong += u64::from(!self.ears.stream.is_empty());
+        tally.reliable.missing += self.echoes.reliable.open() as u64;
+        tally.unreliable.missing += self.echoes.unreliable.open() as u64;
+        tally.wrong += u64::from(!self.echoes.stream.is_empty());
         tally.due += match (self.table, plan.habits.pace) {
             (Some(table), Pace::Every(interval)) if self.next_due < Timestamp::MAX => {
                 let end = table.end.min(now.mono);
@@ -221,9 +221,9 @@ impl Client {
         registry: &Registry,
         token: Token,
     ) -> anyhow::Result<()> {
-        let ticket = plan.tickets.ticket(self.ears.number as usize)?;
-        let Some(session) = plan.dialer.dial(now, ticket)? else {
-            anyhow::bail!("no connect token for client {}", self.ears.number);
+        let connect_token = plan.tokens.token(self.echoes.number as usize)?;
+        let Some(session) = plan.dialer.dial(now, connect_token)? else {
+            anyhow::bail!("no connect token for client {}", self.echoes.number);
         };
         let options = Options {
             receive_buffer: CLIENT_BUFFER,
@@ -232,21 +232,21 @@ impl Client {
         };
         let mut socket = UdpSocket::connect(plan.remote, options)?;
         socket.register(registry, token)?;
-        self.line = Some(Line { session, socket });
+        self.connection = Some(Connection { session, socket });
         self.stage = Stage::Dialing;
         Ok(())
     }
 
     fn follow(&mut self, now: Now, plan: &Plan, workspace: &mut Workspace) {
         while let Some(event) = self
-            .line
+            .connection
             .as_mut()
-            .and_then(|line| line.session.poll_event())
+            .and_then(|connection| connection.session.poll_event())
         {
             match event {
                 Event::Authenticated => {
-                    if let Some(line) = &mut self.line {
-                        line.session.admit(now);
+                    if let Some(connection) = &mut self.connection {
+                        connection.session.admit(now);
                     }
                 }
                 Event::Connected => {
@@ -267,7 +267,7 @@ impl Client {
         match self.stage {
             Stage::Dialing
                 if reason == CloseReason::Denied
-                    && plan.tickets.are_endless()
+                    && plan.tokens.can_redial()
                     && now.mono + REDIAL_AFTER < self.first_dial + plan.patience =>
             {
                 tally.redials += 1;
@@ -280,8 +280,8 @@ impl Client {
             Stage::In => {
                 tally.connected -= 1;
                 *tally.ended.entry(reason).or_default() += 1;
-                if let Some(line) = &self.line {
-                    tally.stats.absorb(&line.session.stats());
+                if let Some(connection) = &self.connection {
+                    tally.stats.absorb(&connection.session.stats());
                 }
                 self.stage = Stage::Out;
             }
@@ -290,16 +290,16 @@ impl Client {
     }
 
     fn leave(&mut self, now: Now, workspace: &mut Workspace, reason: CloseReason) {
-        if let Some(Line { session, socket }) = &mut self.line {
+        if let Some(Connection { session, socket }) = &mut self.connection {
             session.close(now, reason);
             workspace.transmit(now, session.as_mut(), socket);
         }
     }
 
     fn hang_up(&mut self, registry: &Registry) {
-        if let Some(mut line) = self.line.take() {
+        if let Some(mut connection) = self.connection.take() {
             // The socket closes anyway.
-            line.socket.deregister(registry).ok();
+            connection.socket.deregister(registry).ok();
         }
     }
 
@@ -323,8 +323,8 @@ impl Client {
                 self.blocked = false;
             }
             Pace::Window(count) => {
-                let open = |ears: &Ears| ears.reliable.open() + ears.unreliable.open();
-                while (table.begin..table.end).contains(&now.mono) && open(&self.ears) < count {
+                let open = |echoes: &EchoCheck| echoes.reliable.open() + echoes.unreliable.open();
+                while (table.begin..table.end).contains(&now.mono) && open(&self.echoes) < count {
                     if !self.say(now, now.mono, plan, workspace) {
                         return;
                     }
@@ -335,25 +335,26 @@ impl Client {
 
     /// Sends the next message; false when the session takes none now.
     fn say(&mut self, now: Now, due: Timestamp, plan: &Plan, workspace: &mut Workspace) -> bool {
-        let Some(Line { session, .. }) = &mut self.line else {
+        let Some(Connection { session, .. }) = &mut self.connection else {
             return false;
         };
         let habits = &plan.habits;
-        let number = self.ears.number;
+        let number = self.echoes.number;
         // The share is kept to a message at every moment, not only on average.
         let share = |asked: u64| (asked as f64 * habits.unreliable) as u64;
         let wanted = share(self.asked + 1) > share(self.asked);
-        let (kind, lane, channel) = match (wanted, habits.lanes.reliable, habits.lanes.unreliable) {
-            (false, Some(channel), _) => (Kind::Reliable, &mut self.ears.reliable, channel),
-            (_, _, Some(channel)) => (Kind::Unreliable, &mut self.ears.unreliable, channel),
-            (_, _, None) => return false,
-        };
+        let (kind, outstanding, channel) =
+            match (wanted, habits.channels.reliable, habits.channels.unreliable) {
+                (false, Some(channel), _) => (Kind::Reliable, &mut self.echoes.reliable, channel),
+                (_, _, Some(channel)) => (Kind::Unreliable, &mut self.echoes.unreliable, channel),
+                (_, _, None) => return false,
+            };
         if kind == Kind::Reliable && !session.has_room() {
             return false;
         }
         habits
             .shape
-            .write(number, kind, lane.next(), &mut workspace.scratch);
+            .write(number, kind, outstanding.next(), &mut workspace.scratch);
         match session.send(now, channel, &workspace.scratch) {
             Ok(()) => {}
             Err(
@@ -363,28 +364,28 @@ impl Client {
                 | SendError::NoSuchChannel,
             ) => return false,
         }
-        lane.on_sent(due);
+        outstanding.on_sent(due);
         let messages = match kind {
             Kind::Reliable => &mut workspace.tally.reliable,
             Kind::Unreliable => &mut workspace.tally.unreliable,
         };
         messages.sent += 1;
         if !habits.echoed {
-            lane.give_up_beyond(0);
+            outstanding.give_up_beyond(0);
         } else if kind == Kind::Unreliable {
-            messages.missing += lane.give_up_beyond(UNRELIABLE_REMEMBERED);
+            messages.missing += outstanding.give_up_beyond(UNRELIABLE_REMEMBERED);
         }
         self.asked += 1;
         true
     }
 
     fn listen(&mut self, now: Now, plan: &Plan, workspace: &mut Workspace) {
-        let Some(Line { session, .. }) = &mut self.line else {
+        let Some(Connection { session, .. }) = &mut self.connection else {
             return;
         };
         while let Some(message) = session.poll_message() {
             if plan.habits.echoed {
-                self.ears.take(
+                self.echoes.on_message(
                     now,
                     message,
                     plan.habits.shape,

@@ -4,7 +4,7 @@
 //!   clients (worker.rs, one thread or more) ══ UDP ══▶ the server ──▶ a backend that echoes (echo.rs)
 //!      │ client.rs: session, socket, timetable                           │
 //!      ◀───────────────────────────────────────────────────────────────┘
-//!      ears.rs checks every byte that comes back, lane.rs its place, tally.rs counts
+//!      echo_check.rs checks every byte that comes back, outstanding.rs its place, tally.rs counts
 //!
 //!   running.rs, which waits for them ◀── progress.rs ── each worker's tally
 //! ```
@@ -19,18 +19,18 @@
 //! were due. A server that stands still for a second thus makes a second's messages late, although few
 //! of them could be sent meanwhile.
 
+mod channels;
 mod client;
+mod connect_tokens;
 mod content;
-mod ears;
 pub mod echo;
-mod lane;
-mod lanes;
+mod echo_check;
+mod outstanding;
 mod plan;
 mod progress;
 pub mod report;
 mod running;
 mod tally;
-mod tickets;
 mod worker;
 mod workspace;
 
@@ -52,11 +52,11 @@ use crate::metrics::Usage;
 use crate::names;
 use crate::protocol::Dialer;
 use crate::tokens;
+use channels::Channels;
+use connect_tokens::ConnectTokens;
 use content::{HEADER_BYTES, Shape};
-use lanes::Lanes;
 use plan::{Habits, Pace, Plan};
 use progress::Progress;
-use tickets::Tickets;
 use worker::Worker;
 
 /// What can be asked of it.
@@ -100,14 +100,14 @@ pub enum Pacing {
 impl Load {
     /// Looks up the server and starts the clients.
     pub async fn start(self) -> anyhow::Result<Running> {
-        let lanes = Lanes::of(&self.tunnel.protocol);
-        let shape = self.shape(lanes)?;
+        let channels = Channels::of(&self.tunnel.protocol);
+        let shape = self.shape(channels)?;
         self.check_files()?;
         let remote = self.look_up().await?;
         let mut clock = Clock::start();
-        let tickets = Tickets::of(&self, remote).await?;
+        let tokens = ConnectTokens::of(&self, remote).await?;
         let began = clock.now().mono;
-        let plan = self.plan(lanes, shape, remote, tickets, began);
+        let plan = self.plan(channels, shape, remote, tokens, began);
         let progress = Arc::new(Progress::new());
         let workers = self.spawn_workers(&Arc::new(plan), &progress, &clock)?;
         Ok(Running::new(self, remote, began, clock, progress, workers))
@@ -115,16 +115,16 @@ impl Load {
 
     fn plan(
         &self,
-        lanes: Lanes,
+        channels: Channels,
         shape: Shape,
         remote: SocketAddr,
-        tickets: Tickets,
+        tokens: ConnectTokens,
         began: Timestamp,
     ) -> Plan {
         Plan {
             remote,
             habits: Habits {
-                lanes,
+                channels,
                 shape,
                 unreliable: self.unreliable,
                 pace: match self.pace {
@@ -134,7 +134,7 @@ impl Load {
                 echoed: self.echoed,
             },
             dialer: Dialer::new(&self.tunnel),
-            tickets,
+            tokens,
             patience: self.patience,
             ramp: self.ramp,
             clients: self.clients,
@@ -161,21 +161,21 @@ impl Load {
         (0..threads).map(spawn).collect()
     }
 
-    fn shape(&self, lanes: Lanes) -> anyhow::Result<Shape> {
+    fn shape(&self, channels: Channels) -> anyhow::Result<Shape> {
         let (least, most) = self.size;
         if least < HEADER_BYTES {
             bail!(Misused(format!(
                 "--size {least}: a message that can be checked has {HEADER_BYTES} bytes at least"
             )));
         }
-        let possible = lanes.size_max(&self.tunnel.protocol, self.unreliable);
+        let possible = channels.size_max(&self.tunnel.protocol, self.unreliable);
         if most > possible {
             bail!(Misused(format!(
                 "--size {most}: the longest message of this protocol and its settings has \
                  {possible} bytes"
             )));
         }
-        if self.unreliable > 0.0 && lanes.unreliable.is_none() {
+        if self.unreliable > 0.0 && channels.unreliable.is_none() {
             bail!(Misused(format!(
                 "--unreliable: {} has reliable messages only, as it is configured",
                 self.tunnel.protocol.label()

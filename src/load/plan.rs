@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use tidegate_proto::Timestamp;
 
+use super::channels::Channels;
+use super::connect_tokens::ConnectTokens;
 use super::content::Shape;
-use super::lanes::Lanes;
-use super::tickets::Tickets;
 use crate::protocol::Dialer;
 
 /// What all workers are told.
@@ -15,7 +15,7 @@ pub(super) struct Plan {
     pub(super) remote: SocketAddr,
     pub(super) habits: Habits,
     pub(super) dialer: Dialer,
-    pub(super) tickets: Tickets,
+    pub(super) tokens: ConnectTokens,
     pub(super) patience: Duration,
     pub(super) ramp: Duration,
     pub(super) clients: usize,
@@ -27,7 +27,7 @@ pub(super) struct Plan {
 /// What all clients do alike.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Habits {
-    pub(super) lanes: Lanes,
+    pub(super) channels: Channels,
     pub(super) shape: Shape,
     /// Share of the messages.
     pub(super) unreliable: f64,

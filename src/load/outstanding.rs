@@ -1,17 +1,17 @@
-//! The messages of one kind that a client sent, and which of them came back.
+//! Messages of one kind that a client sent and that have not come back.
 
 use std::collections::VecDeque;
 
 use tidegate_proto::Timestamp;
 
-/// One row of numbered messages.
+/// Numbered messages, of which some came back.
 #[derive(Debug, Default)]
-pub(super) struct Lane {
+pub(super) struct Outstanding {
     /// Number of the first in `due`.
     first: u32,
-    /// When those that did not come back were due; `None` for those that did.
+    /// When each message that has not come back was due; `None` for one that has.
     due: VecDeque<Option<Timestamp>>,
-    /// Messages of `due` that did not come back.
+    /// Messages of `due` that have not come back.
     open: usize,
     /// The highest number that came back, plus one.
     seen: u32,
@@ -32,7 +32,7 @@ pub(super) enum Return {
     Never,
 }
 
-impl Lane {
+impl Outstanding {
     /// The number of the next message.
     pub(super) fn next(&self) -> u32 {
         self.first.wrapping_add(self.due.len() as u32)
@@ -77,12 +77,13 @@ impl Lane {
         Some(self.first + index as u32)
     }
 
-    /// Awaited.
+    /// Messages that are awaited.
     pub(super) fn open(&self) -> usize {
         self.open
     }
 
-    /// Gives up the oldest when more than so many are remembered; how many.
+    /// Forgets the oldest until `count` messages are remembered; returns how many of those forgotten were
+    /// still awaited.
     pub(super) fn give_up_beyond(&mut self, count: usize) -> u64 {
         let mut lost = 0;
         while self.due.len() > count {
@@ -113,39 +114,43 @@ mod tests {
 
     #[test]
     fn each_return_is_judged() {
-        let mut lane = Lane::default();
+        let mut outstanding = Outstanding::default();
         for number in 0..5 {
-            assert_eq!(lane.next(), number as u32);
-            lane.on_sent(at(number));
+            assert_eq!(outstanding.next(), number as u32);
+            outstanding.on_sent(at(number));
         }
         let new = |millis, late| Return::New {
             due: at(millis),
             late,
         };
-        assert_eq!(lane.on_return(0), new(0, false));
-        assert_eq!(lane.on_return(0), Return::Again);
-        assert_eq!(lane.on_return(2), new(2, false));
-        assert_eq!(lane.on_return(1), new(1, true), "2 was here before it");
-        assert_eq!(lane.on_return(2), Return::Again);
-        assert_eq!(lane.on_return(5), Return::Never);
-        assert_eq!((lane.open(), lane.oldest()), (2, Some(3)));
-        lane.on_damaged();
-        assert_eq!((lane.open(), lane.oldest()), (1, Some(4)));
-        assert_eq!(lane.on_return(3), Return::Again);
+        assert_eq!(outstanding.on_return(0), new(0, false));
+        assert_eq!(outstanding.on_return(0), Return::Again);
+        assert_eq!(outstanding.on_return(2), new(2, false));
+        assert_eq!(
+            outstanding.on_return(1),
+            new(1, true),
+            "2 was here before it"
+        );
+        assert_eq!(outstanding.on_return(2), Return::Again);
+        assert_eq!(outstanding.on_return(5), Return::Never);
+        assert_eq!((outstanding.open(), outstanding.oldest()), (2, Some(3)));
+        outstanding.on_damaged();
+        assert_eq!((outstanding.open(), outstanding.oldest()), (1, Some(4)));
+        assert_eq!(outstanding.on_return(3), Return::Again);
     }
 
     #[test]
     fn what_never_comes_back_is_given_up() {
-        let mut lane = Lane::default();
+        let mut outstanding = Outstanding::default();
         for number in 0..10 {
-            lane.on_sent(at(number));
+            outstanding.on_sent(at(number));
         }
-        lane.on_return(7);
-        assert_eq!(lane.give_up_beyond(4), 6);
-        assert_eq!(lane.open(), 3);
-        assert_eq!(lane.give_up_beyond(0), 3);
-        assert_eq!((lane.open(), lane.oldest()), (0, None));
-        lane.on_sent(at(11));
-        assert_eq!(lane.oldest(), Some(10));
+        outstanding.on_return(7);
+        assert_eq!(outstanding.give_up_beyond(4), 6);
+        assert_eq!(outstanding.open(), 3);
+        assert_eq!(outstanding.give_up_beyond(0), 3);
+        assert_eq!((outstanding.open(), outstanding.oldest()), (0, None));
+        outstanding.on_sent(at(11));
+        assert_eq!(outstanding.oldest(), Some(10));
     }
 }

@@ -1,4 +1,4 @@
-//! Which channels messages go out on, and how long they may be there.
+//! Which of a protocol's channels the messages go out on, and how long they may be there.
 
 use tidegate_proto::Channel;
 use tidegate_proto::yojimbo::channels::Delivery;
@@ -7,12 +7,12 @@ use crate::config::{GafferMode, Protocol};
 
 /// The channels that messages go out on.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Lanes {
+pub(super) struct Channels {
     pub(super) reliable: Option<Channel>,
     pub(super) unreliable: Option<Channel>,
 }
 
-impl Lanes {
+impl Channels {
     pub(super) fn of(protocol: &Protocol) -> Self {
         match protocol {
             Protocol::Yojimbo(own) => {

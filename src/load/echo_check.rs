@@ -1,31 +1,33 @@
-//! What a client listens with: which of its messages came back, whole and in order.
+//! Which of a client's messages the backend has echoed, whole and in order.
 
 use tidegate_proto::{Message, Now};
 
 use super::content::{Judgement, Kind, Shape};
-use super::lane::{Lane, Return};
+use super::outstanding::{Outstanding, Return};
 use super::tally::{Tally, micros};
 
-pub(super) struct Ears {
+/// What one client has sent and what of it came back.
+pub(super) struct EchoCheck {
+    /// The client's number.
     pub(super) number: u32,
-    pub(super) reliable: Lane,
-    pub(super) unreliable: Lane,
+    pub(super) reliable: Outstanding,
+    pub(super) unreliable: Outstanding,
     /// The start of a message whose rest has not come: a backend behind raw framing cuts as it likes.
     pub(super) stream: Vec<u8>,
 }
 
-impl Ears {
+impl EchoCheck {
     pub(super) fn new(number: u32) -> Self {
         Self {
             number,
-            reliable: Lane::default(),
-            unreliable: Lane::default(),
+            reliable: Outstanding::default(),
+            unreliable: Outstanding::default(),
             stream: Vec::new(),
         }
     }
 
-    /// A message, or on the reliable lane a piece of a stream of them.
-    pub(super) fn take(
+    /// A message came back, or on the reliable channel a piece of a stream of them.
+    pub(super) fn on_message(
         &mut self,
         now: Now,
         message: Message<'_>,
@@ -80,11 +82,11 @@ impl Ears {
     }
 
     fn on_return(&mut self, now: Now, kind: Kind, number: u32, tally: &mut Tally) {
-        let (lane, messages) = match kind {
+        let (outstanding, messages) = match kind {
             Kind::Reliable => (&mut self.reliable, &mut tally.reliable),
             Kind::Unreliable => (&mut self.unreliable, &mut tally.unreliable),
         };
-        match lane.on_return(number) {
+        match outstanding.on_return(number) {
             Return::New { due, late } => {
                 messages.back += 1;
                 messages.out_of_order += u64::from(late);

@@ -1,4 +1,4 @@
-//! What lets clients in: connect tokens, where the protocol has any.
+//! The connect tokens that let clients in, where the protocol has any.
 
 use std::net::SocketAddr;
 
@@ -9,8 +9,8 @@ use crate::config::{Protocol, TokenSource};
 use crate::exit::Misused;
 use crate::tokens;
 
-/// What lets clients in.
-pub(super) enum Tickets {
+/// Where each client's connect token comes from.
+pub(super) enum ConnectTokens {
     /// Nothing is needed.
     None,
     /// A token each, made when needed.
@@ -24,7 +24,7 @@ pub(super) struct Mint {
     key: Key,
 }
 
-impl Tickets {
+impl ConnectTokens {
     /// All that this load's clients need to get in at `remote`.
     pub(super) async fn of(load: &Load, remote: SocketAddr) -> anyhow::Result<Self> {
         let (Some(source), Protocol::Yojimbo(own)) = (&load.tunnel.tokens, &load.tunnel.protocol)
@@ -67,8 +67,9 @@ impl Tickets {
         }
     }
 
-    /// For one dial of a client.
-    pub(super) fn ticket(&self, client: usize) -> anyhow::Result<Option<ConnectToken>> {
+    /// The token for one dial of this client; `None` where the protocol needs none, or none was
+    /// given for it.
+    pub(super) fn token(&self, client: usize) -> anyhow::Result<Option<ConnectToken>> {
         match self {
             Self::None => Ok(None),
             Self::Mint(mint) => {
@@ -83,7 +84,7 @@ impl Tickets {
     }
 
     /// Whether a second try is possible.
-    pub(super) fn are_endless(&self) -> bool {
+    pub(super) fn can_redial(&self) -> bool {
         !matches!(self, Self::Given(_))
     }
 }
