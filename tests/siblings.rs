@@ -67,7 +67,7 @@ impl Bench {
             };
             let targets = std::slice::from_ref(&target);
             let mut parts = toy_parts(socket, targets, &Setup::default(), Some(reporter));
-            parts.endpoint = Endpoint::new(Box::new(toy::Door), params);
+            parts.endpoint = Endpoint::new(Box::new(toy::ToyAcceptor), params);
             parts.siblings = siblings;
             let mut listener = Listener::new(index, parts);
             listener.register(poll.registry(), &waker).unwrap();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::framing::{FrameCodec, Framing};
-use tidegate::protocol::Closed;
+use tidegate::protocol::RejectAll;
 use tidegate::tokens::{Recipe, mint};
 use tidegate_proto::yojimbo::netcode::{self, Handshake, Key, Roster, RosterParams, UserData};
 use tidegate_proto::yojimbo::{Acceptor, Connector, Params};
@@ -126,7 +126,7 @@ impl InMemory {
             now,
             slots,
             server: Endpoint::new(Box::new(acceptor), limits),
-            clients: Endpoint::new(Box::new(Closed), limits),
+            clients: Endpoint::new(Box::new(RejectAll), limits),
             ids: Vec::new(),
             peers: Vec::new(),
             codec: FrameCodec::new(Framing::U16Be, false, false, 60_000),

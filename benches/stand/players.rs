@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mio::{Events, Poll};
 use tidegate::clock::Clock;
-use tidegate::protocol::Closed;
+use tidegate::protocol::RejectAll;
 use tidegate::tokens::{Recipe, mint};
 use tidegate::udp::{Outgoing, Received, Sent, UdpSocket};
 use tidegate_proto::yojimbo::netcode::{Key, UserData};
@@ -52,7 +52,7 @@ impl Players {
         Self {
             server,
             socket,
-            endpoint: Endpoint::new(Box::new(Closed), limits),
+            endpoint: Endpoint::new(Box::new(RejectAll), limits),
             params: Arc::new(params),
             first: 0,
             clock: Clock::start(),

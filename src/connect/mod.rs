@@ -126,7 +126,7 @@ fn parts(
                 name: tunnel.name.as_str().into(),
                 protocol: tunnel.protocol.label(),
                 socket: None,
-                endpoint: Endpoint::new(Box::new(protocol::Closed), endpoint::Params::default()),
+                endpoint: Endpoint::new(Box::new(protocol::RejectAll), endpoint::Params::default()),
                 admission: None,
                 destination: None,
                 rules: Rules {

@@ -1,4 +1,4 @@
-//! What arrives: datagrams to their peers, strangers to the lobby, and from there to the door.
+//! What arrives: datagrams to their peers, strangers to the lobby, and from there to the acceptor.
 
 use std::net::SocketAddr;
 

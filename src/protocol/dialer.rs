@@ -1,4 +1,4 @@
-//! How sessions begin that we ask for.
+//! How the sessions begin that we dial.
 
 use std::sync::Arc;
 
@@ -62,10 +62,10 @@ impl Dialer {
     }
 }
 
-/// The door of an endpoint that only dials.
-pub struct Closed;
+/// The acceptor of an endpoint that only dials.
+pub struct RejectAll;
 
-impl Acceptor for Closed {
+impl Acceptor for RejectAll {
     fn handle_unknown(&mut self, _now: Now, _stranger: Stranger<'_>) -> Verdict {
         Verdict::Reject(Reject::UnknownPeer)
     }

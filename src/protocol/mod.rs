@@ -2,15 +2,15 @@
 //! knows protocols by name.
 //!
 //! ```text
-//!   a stranger's datagram ──▶ Doorkeeper, one an endpoint ◀── news ── Door, one a listener ◀── reload
+//!   a stranger's datagram ──▶ ReloadableAcceptor, one per endpoint ◀── Acceptors, one per listener ◀── reload
 //!   a local connection ─────▶ Dialer
 //!   a recording ────────────▶ replayed()                  params.rs: what each session is told
 //! ```
 
+mod acceptors;
 mod dialer;
-mod door;
-mod doorkeeper;
 mod params;
+mod reloadable_acceptor;
 
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ use tidegate_proto::{Now, Origin, Session, gaffer, rudp, sender, yojimbo};
 use crate::config::{self, Protocol};
 use crate::framing::{FrameCodec, Framing};
 
-pub use dialer::{Closed, Dialer};
-pub use door::{Door, SOCKETS_MAX};
+pub use acceptors::{Acceptors, SOCKETS_MAX};
+pub use dialer::{Dialer, RejectAll};
 
 use params::{Queues, gaffer_params, listener_params, rudp_params};
 

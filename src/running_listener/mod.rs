@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   bind ──▶ sockets, one for each address and worker
-//!   open ──▶ a door, and parts for the workers    nothing is served or seen yet; dropped, it is gone
+//!   open ──▶ acceptors, parts for the workers    nothing is served or seen yet; dropped, it is gone
 //!   show ──▶ on the board, in the log
 //! ```
 
@@ -22,7 +22,7 @@ use crate::capture::Tap;
 use crate::clock::Clock;
 use crate::config::{Listener, Runtime};
 use crate::listener::{Parts, Policy, Siblings};
-use crate::protocol::Door;
+use crate::protocol::Acceptors;
 use crate::token_history::StateDirectory;
 use crate::tokens::random;
 use crate::udp::UdpSocket;
@@ -44,7 +44,7 @@ pub struct RunningListener {
     name: String,
     backend: String,
     pool: Arc<Pool>,
-    door: Door,
+    acceptors: Acceptors,
     addresses: Vec<BoundAddress>,
 }
 
@@ -65,7 +65,7 @@ impl RunningListener {
             name: listener.name.clone(),
             backend: listener.backend.name.clone(),
             pool: pool.clone(),
-            door: Door::new(common, listener, &bound)?,
+            acceptors: Acceptors::new(common, listener, &bound)?,
             addresses,
         };
         let shares = running.parts_for(common, listener, sockets)?;
@@ -136,7 +136,7 @@ impl RunningListener {
 
     /// Peers are let in by these rules from now on; what workers need to know of them.
     pub fn update(&mut self, common: &Common, listener: &Listener) -> anyhow::Result<Policy> {
-        self.door.update(listener, &self.bound())?;
+        self.acceptors.update(listener, &self.bound())?;
         let peers_max = listener.max_peers as u64;
         common.board.set_peers_max(&self.name, peers_max);
         Ok(self.policy(common, listener))
@@ -179,7 +179,7 @@ impl RunningListener {
             name: listener.name.as_str().into(),
             protocol: listener.protocol.label(),
             socket: Some(socket),
-            endpoint: self.door.endpoint(listener)?,
+            endpoint: self.acceptors.endpoint(listener)?,
             admission: Some(Admission::new(&policy.admission)),
             destination: Some(policy.destination),
             rules: policy.rules,

@@ -138,7 +138,7 @@ pub fn toy_parts(
         protocol: "toy",
         socket: Some(socket),
         endpoint: Endpoint::new(
-            Box::new(toy::Door),
+            Box::new(toy::ToyAcceptor),
             tidegate_proto::endpoint::Params::default(),
         ),
         destination: Some(Destination {

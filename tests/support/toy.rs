@@ -28,9 +28,10 @@ use tidegate_proto::{
     Reject, SendError, Session, Stats, Stranger, Timestamp, Verdict, Wake,
 };
 
-pub struct Door;
+/// Gives a session to whoever says hello.
+pub struct ToyAcceptor;
 
-impl Acceptor for Door {
+impl Acceptor for ToyAcceptor {
     fn handle_unknown(&mut self, _now: Now, stranger: Stranger<'_>) -> Verdict {
         match &*stranger.datagram {
             b"H" => Verdict::Accept(Box::new(Toy::new())),

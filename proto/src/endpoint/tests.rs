@@ -102,11 +102,11 @@ impl Session for Echo {
 }
 
 /// Accepts `hello`, answers `ask` with an answer that is far too long, knows nobody else.
-struct Door {
+struct EchoAcceptor {
     wakes: Option<Timestamp>,
 }
 
-impl Acceptor for Door {
+impl Acceptor for EchoAcceptor {
     fn handle_unknown(&mut self, _now: Now, stranger: Stranger<'_>) -> Verdict {
         match &*stranger.datagram {
             b"hello" => Verdict::Accept(Box::new(Echo::new(self.wakes))),
@@ -135,7 +135,7 @@ fn address(port: u16) -> SocketAddr {
 }
 
 fn endpoint(wakes: Option<Timestamp>, params: Params) -> Endpoint {
-    Endpoint::new(Box::new(Door { wakes }), params)
+    Endpoint::new(Box::new(EchoAcceptor { wakes }), params)
 }
 
 fn accept(endpoint: &mut Endpoint, port: u16) -> PeerId {

@@ -38,10 +38,10 @@ pub(super) struct Game {
     timeout: i32,
 }
 
-/// Refuses everybody: the door of an endpoint that dials.
-struct Closed;
+/// The acceptor of an endpoint that only dials.
+struct RejectAll;
 
-impl Acceptor for Closed {
+impl Acceptor for RejectAll {
     fn handle_unknown(&mut self, _now: Now, _stranger: Stranger<'_>) -> Verdict {
         Verdict::Reject(Reject::UnknownPeer)
     }
@@ -152,7 +152,7 @@ impl Game {
 
 /// An endpoint without a session: a client whose program was killed.
 pub(super) fn nobody() -> Endpoint {
-    Endpoint::new(Box::new(Closed), endpoint::Params::default())
+    Endpoint::new(Box::new(RejectAll), endpoint::Params::default())
 }
 
 /// An endpoint for one session that dials.

@@ -9,7 +9,7 @@ use super::session::Session;
 use crate::session::{Glance, Reject, Stranger, Verdict};
 use crate::time::{Deadline, Now};
 
-/// The door of one worker of a yojimbo listener.
+/// Judges the strangers of one endpoint of a yojimbo listener.
 pub struct Acceptor {
     handshake: Handshake,
     params: Arc<Params>,

@@ -1,4 +1,5 @@
-//! Judges the strangers of one endpoint by the rules that its door last sent.
+//! The acceptor of one endpoint: its protocol's, by the rules that were last sent to it, with used tokens
+//! written down and sessions recorded.
 
 use std::net::SocketAddr;
 use std::sync::mpsc::Receiver;
@@ -15,66 +16,71 @@ use crate::token_history::TokenHistory;
 /// Shared by the workers, and touched when somebody is let in.
 pub(super) type Saved = Arc<Mutex<TokenHistory>>;
 
-/// Judges strangers, and looks for news whenever one knocks: nobody else needs to interrupt it.
-pub(super) struct Doorkeeper {
-    pub(super) keeper: Keeper,
+/// Judges strangers, and looks for updates whenever there is one: so a reload interrupts no worker.
+pub(super) struct ReloadableAcceptor {
+    pub(super) acceptor: ProtocolAcceptor,
     /// Where used tokens come from, and where they are written down.
     pub(super) used: Option<(Roster, Saved)>,
-    pub(super) news: Receiver<News>,
+    pub(super) updates: Receiver<Update>,
     pub(super) name: Arc<str>,
     pub(super) tap: Tap,
     pub(super) recorded: Arc<str>,
     pub(super) bound: Arc<[SocketAddr]>,
 }
 
-/// What changed for a doorkeeper.
-pub(super) enum News {
+/// What a reload changed.
+pub(super) enum Update {
     Yojimbo(Arc<yojimbo::Params>, Box<netcode::Params>),
     Gaffer(Arc<gaffer::Params>),
     Rudp(rudp::Params),
     /// As a recording has them.
-    Rules(Arc<str>),
+    Recorded(Arc<str>),
 }
 
-pub(super) enum Keeper {
+pub(super) enum ProtocolAcceptor {
     Yojimbo(Box<yojimbo::Acceptor>),
     Gaffer(gaffer::Acceptor),
     Rudp(rudp::Acceptor),
 }
 
-impl Doorkeeper {
-    fn informed(&mut self) -> &mut dyn Acceptor {
-        while let Ok(news) = self.news.try_recv() {
-            match (&mut self.keeper, news) {
-                (Keeper::Yojimbo(keeper), News::Yojimbo(params, handshake)) => {
-                    keeper.set_params(params);
-                    keeper.handshake().set_params(*handshake);
+impl ReloadableAcceptor {
+    /// The protocol's acceptor, with all updates that have come.
+    fn updated(&mut self) -> &mut dyn Acceptor {
+        while let Ok(update) = self.updates.try_recv() {
+            match (&mut self.acceptor, update) {
+                (ProtocolAcceptor::Yojimbo(acceptor), Update::Yojimbo(params, handshake)) => {
+                    acceptor.set_params(params);
+                    acceptor.handshake().set_params(*handshake);
                 }
-                (Keeper::Gaffer(keeper), News::Gaffer(params)) => keeper.set_params(params),
-                (Keeper::Rudp(keeper), News::Rudp(params)) => keeper.set_params(params),
-                (_, News::Rules(rules)) => self.recorded = rules,
-                // A door has one protocol.
-                (_, News::Yojimbo(..) | News::Gaffer(_) | News::Rudp(_)) => {}
+                (ProtocolAcceptor::Gaffer(acceptor), Update::Gaffer(params)) => {
+                    acceptor.set_params(params)
+                }
+                (ProtocolAcceptor::Rudp(acceptor), Update::Rudp(params)) => {
+                    acceptor.set_params(params)
+                }
+                (_, Update::Recorded(rules)) => self.recorded = rules,
+                // A listener's protocol does not change.
+                (_, Update::Yojimbo(..) | Update::Gaffer(_) | Update::Rudp(_)) => {}
             }
         }
-        match &mut self.keeper {
-            Keeper::Yojimbo(keeper) => &mut **keeper,
-            Keeper::Gaffer(keeper) => keeper,
-            Keeper::Rudp(keeper) => keeper,
+        match &mut self.acceptor {
+            ProtocolAcceptor::Yojimbo(acceptor) => &mut **acceptor,
+            ProtocolAcceptor::Gaffer(acceptor) => acceptor,
+            ProtocolAcceptor::Rudp(acceptor) => acceptor,
         }
     }
 
-    fn keeper(&self) -> &dyn Acceptor {
-        match &self.keeper {
-            Keeper::Yojimbo(keeper) => &**keeper,
-            Keeper::Gaffer(keeper) => keeper,
-            Keeper::Rudp(keeper) => keeper,
+    fn current(&self) -> &dyn Acceptor {
+        match &self.acceptor {
+            ProtocolAcceptor::Yojimbo(acceptor) => &**acceptor,
+            ProtocolAcceptor::Gaffer(acceptor) => acceptor,
+            ProtocolAcceptor::Rudp(acceptor) => acceptor,
         }
     }
 
     /// As its protocol judges. Returns when the token of whoever was let in is written down.
     fn judge(&mut self, now: Now, stranger: Stranger<'_>) -> Verdict {
-        let verdict = self.informed().handle_unknown(now, stranger);
+        let verdict = self.updated().handle_unknown(now, stranger);
         if let (Verdict::Accept(_), Some((roster, saved))) = (&verdict, &self.used) {
             // Asked under the lock: another worker may have taken our token from the roster, and
             // then it has also written it.
@@ -90,9 +96,11 @@ impl Doorkeeper {
     fn judge_recorded(&mut self, now: Now, stranger: Stranger<'_>) -> Verdict {
         let peer = stranger.from;
         // gaffer and rudp take the stranger's datagram into the session at once.
-        let first = match self.keeper {
-            Keeper::Yojimbo(_) => None,
-            Keeper::Gaffer(_) | Keeper::Rudp(_) => Some(stranger.datagram.to_vec()),
+        let first = match self.acceptor {
+            ProtocolAcceptor::Yojimbo(_) => None,
+            ProtocolAcceptor::Gaffer(_) | ProtocolAcceptor::Rudp(_) => {
+                Some(stranger.datagram.to_vec())
+            }
         };
         let verdict = self.judge(now, stranger);
         let Verdict::Accept(session) = verdict else {
@@ -112,9 +120,9 @@ impl Doorkeeper {
     }
 }
 
-impl Acceptor for Doorkeeper {
+impl Acceptor for ReloadableAcceptor {
     fn glance(&mut self, now: Now, from: SocketAddr, datagram: &[u8]) -> Result<Glance, Reject> {
-        self.informed().glance(now, from, datagram)
+        self.updated().glance(now, from, datagram)
     }
 
     fn handle_unknown(&mut self, now: Now, stranger: Stranger<'_>) -> Verdict {
@@ -125,19 +133,19 @@ impl Acceptor for Doorkeeper {
     }
 
     fn handle_refused(&mut self, now: Now, stranger: Stranger<'_>, why: Reject) -> Verdict {
-        self.informed().handle_refused(now, stranger, why)
+        self.updated().handle_refused(now, stranger, why)
     }
 
     fn handle_timeout(&mut self, now: Now) {
-        self.informed().handle_timeout(now);
+        self.updated().handle_timeout(now);
     }
 
     fn poll_timeout(&self) -> Option<Deadline> {
-        self.keeper().poll_timeout()
+        self.current().poll_timeout()
     }
 
     fn pending(&self) -> usize {
-        self.keeper().pending()
+        self.current().pending()
     }
 }
 
@@ -151,14 +159,14 @@ mod tests {
         Arc::default()
     }
 
-    fn judge(keeper: &mut Doorkeeper, datagram: &mut [u8]) -> (Verdict, Vec<u8>) {
+    fn judge(acceptor: &mut ReloadableAcceptor, datagram: &mut [u8]) -> (Verdict, Vec<u8>) {
         let mut reply = Vec::new();
         let stranger = Stranger {
             from: SocketAddr::from(([192, 0, 2, 1], 40_000)),
             datagram,
             reply: &mut reply,
         };
-        (keeper.handle_unknown(Now::default(), stranger), reply)
+        (acceptor.handle_unknown(Now::default(), stranger), reply)
     }
 
     fn packet(sequence: u32, ack: u32) -> Vec<u8> {
@@ -178,28 +186,28 @@ mod tests {
     /// beginning of what the peer said; nor does it when the rules have changed meanwhile.
     #[test]
     fn a_reload_does_not_forget_which_sessions_were_opened() {
-        let (door, news) = channel();
-        let mut keeper = Doorkeeper {
-            keeper: Keeper::Gaffer(gaffer::Acceptor::new(rules(), [7; 16])),
+        let (reload, updates) = channel();
+        let mut acceptor = ReloadableAcceptor {
+            acceptor: ProtocolAcceptor::Gaffer(gaffer::Acceptor::new(rules(), [7; 16])),
             used: None,
-            news,
+            updates,
             name: "game".into(),
             tap: Tap::default(),
             recorded: "".into(),
             bound: Arc::default(),
         };
-        let (verdict, reply) = judge(&mut keeper, &mut packet(0, 0));
+        let (verdict, reply) = judge(&mut acceptor, &mut packet(0, 0));
         assert!(matches!(verdict, Verdict::Reply));
         let (hello, _) = gaffer::wire::Header::parse(&reply).unwrap();
         let mut proof = packet(1, hello.sequence);
         assert!(matches!(
-            judge(&mut keeper, &mut proof).0,
+            judge(&mut acceptor, &mut proof).0,
             Verdict::Accept(_)
         ));
-        door.send(News::Gaffer(rules())).unwrap();
+        reload.send(Update::Gaffer(rules())).unwrap();
         let mut late = packet(2, hello.sequence);
         assert!(matches!(
-            judge(&mut keeper, &mut late).0,
+            judge(&mut acceptor, &mut late).0,
             Verdict::Reject(Reject::UnknownPeer)
         ));
     }

@@ -1,4 +1,4 @@
-//! What all workers of a listener share to let peers in.
+//! What the acceptors of a listener share: each endpoint gets one, and a reload reaches all of them.
 
 use std::net::SocketAddr;
 use std::sync::mpsc::{Sender, channel};
@@ -10,16 +10,16 @@ use tidegate_proto::yojimbo::netcode::{
 use tidegate_proto::{Now, endpoint};
 use tidegate_proto::{gaffer, rudp, yojimbo};
 
-use super::doorkeeper::{Doorkeeper, Keeper, News, Saved};
 use super::params::{Queues, gaffer_params, handshake_params, listener_params, rudp_params, slots};
+use super::reloadable_acceptor::{ProtocolAcceptor, ReloadableAcceptor, Saved, Update};
 use crate::capture::Tap;
 use crate::config::{self, FollowAddress, Protocol};
 use crate::running_listener::Common;
 use crate::token_history::{Past, TokenHistory};
 use crate::tokens::random;
 
-/// A listener's way in: sessions' rules, keys and slots.
-pub struct Door {
+/// Makes a listener's endpoints, whose acceptors share the rules of sessions, keys and slots.
+pub struct Acceptors {
     shared: Shared,
     peers_max: usize,
     started_unix: u64,
@@ -30,8 +30,8 @@ pub struct Door {
     /// For recordings: the rules in force, and where the listener is.
     recorded: Arc<str>,
     bound: Arc<[SocketAddr]>,
-    /// Ways to the doorkeepers of the endpoints made so far.
-    keepers: Vec<Sender<News>>,
+    /// To the acceptors of the endpoints made so far.
+    updates: Vec<Sender<Update>>,
 }
 
 enum Shared {
@@ -51,7 +51,7 @@ enum Shared {
     },
 }
 
-impl Door {
+impl Acceptors {
     /// For a listener whose sockets are bound to these addresses. Takes over what an earlier process
     /// knew of its tokens.
     pub fn new(
@@ -96,7 +96,7 @@ impl Door {
             tap: common.tap.clone(),
             recorded: listener.recorded.clone(),
             bound: bound.into(),
-            keepers: Vec::new(),
+            updates: Vec::new(),
         })
     }
 
@@ -109,8 +109,8 @@ impl Door {
             );
         }
         self.shards += 1;
-        let (keeper, news) = channel();
-        self.keepers.push(keeper);
+        let (sender, updates) = channel();
+        self.updates.push(sender);
         let mut used = None;
         let acceptor = match &self.shared {
             Shared::Yojimbo {
@@ -127,7 +127,7 @@ impl Door {
                     global_sequence_start(shard, self.started_unix),
                 );
                 let seed = u64::from_le_bytes(random()?);
-                Keeper::Yojimbo(Box::new(yojimbo::Acceptor::new(
+                ProtocolAcceptor::Yojimbo(Box::new(yojimbo::Acceptor::new(
                     handshake,
                     params.clone(),
                     seed,
@@ -136,14 +136,16 @@ impl Door {
             // The probe's secret is shared: the kernel may send a peer's datagrams to another
             // worker once a socket is added or lost.
             Shared::Gaffer { params, secret } => {
-                Keeper::Gaffer(gaffer::Acceptor::new(params.clone(), *secret))
+                ProtocolAcceptor::Gaffer(gaffer::Acceptor::new(params.clone(), *secret))
             }
-            Shared::Rudp { params, secret } => Keeper::Rudp(rudp::Acceptor::new(*params, *secret)),
+            Shared::Rudp { params, secret } => {
+                ProtocolAcceptor::Rudp(rudp::Acceptor::new(*params, *secret))
+            }
         };
-        let acceptor = Box::new(Doorkeeper {
-            keeper: acceptor,
+        let acceptor = Box::new(ReloadableAcceptor {
+            acceptor,
             used,
-            news,
+            updates,
             name: self.name.clone(),
             tap: self.tap.clone(),
             recorded: self.recorded.clone(),
@@ -182,28 +184,28 @@ impl Door {
                 *params = Arc::new(listener_params(listener, own, queues));
                 *handshake = handshake_params(listener, &own.netcode, bound);
                 // A socket that is closed lets nobody in.
-                self.keepers.retain(|keeper| {
-                    let news = News::Yojimbo(params.clone(), Box::new(handshake.clone()));
-                    keeper.send(news).is_ok()
+                self.updates.retain(|sender| {
+                    let update = Update::Yojimbo(params.clone(), Box::new(handshake.clone()));
+                    sender.send(update).is_ok()
                 });
             }
             (Shared::Gaffer { params, .. }, Protocol::Gaffer(own)) => {
                 let idle = listener.idle_timeout;
                 *params = Arc::new(gaffer_params(own, &listener.rate, idle, queues));
-                self.keepers
-                    .retain(|keeper| keeper.send(News::Gaffer(params.clone())).is_ok());
+                self.updates
+                    .retain(|sender| sender.send(Update::Gaffer(params.clone())).is_ok());
             }
             (Shared::Rudp { params, .. }, Protocol::Rudp(own)) => {
                 *params = rudp_params(own, listener.idle_timeout, queues);
-                self.keepers
-                    .retain(|keeper| keeper.send(News::Rudp(*params)).is_ok());
+                self.updates
+                    .retain(|sender| sender.send(Update::Rudp(*params)).is_ok());
             }
             _ => anyhow::bail!("a listener's protocol does not change"),
         }
         self.peers_max = listener.max_peers;
         self.recorded = listener.recorded.clone();
-        for keeper in &self.keepers {
-            keeper.send(News::Rules(self.recorded.clone())).ok();
+        for sender in &self.updates {
+            sender.send(Update::Recorded(self.recorded.clone())).ok();
         }
         Ok(())
     }
