@@ -17,17 +17,19 @@
 //!
 //! This file is the stream's life; `to_backend.rs` and `to_peer.rs` are what flows in it.
 
+mod readiness;
 mod to_backend;
 mod to_peer;
 
-use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
 
 use mio::{Registry, Token};
 use tidegate_proto::{CloseReason, Endpoint, Now, PeerId, Timestamp};
 
-use to_peer::READ_BYTES;
+use readiness::Readiness;
+use to_backend::ToBackend;
+use to_peer::{READ_BYTES, ToPeer};
 
 use super::Socket;
 use crate::config::UnreliablePolicy;
@@ -54,39 +56,36 @@ pub struct Rules {
 pub struct Stream {
     state: State,
     socket: Option<Socket>,
-    /// Edge-triggered readiness: true until the kernel has said otherwise.
-    readable: bool,
-    writable: bool,
-    /// The other side has closed: the end of the stream is behind what can be read.
-    hung_up: bool,
-    /// Everything it wrote was read.
+    readiness: Readiness,
+    /// Everything that the backend wrote was read: nothing more comes from it.
     ended: bool,
-    /// Writing failed: what comes for the backend is lost, and counted.
-    broken: bool,
-    /// It broke because the kernel lost patience: what we wrote was not taken for `stall`.
-    timed_out: bool,
-    /// What cannot be passed on of what the backend wrote.
-    misread: Option<String>,
-    /// The session was told that the backend is gone.
-    finished: bool,
-    /// Messages were taken from the session since it was last told that all is written.
-    unconfirmed: bool,
-    /// Frames that the socket did not take; `out[..written]` left already. Empty while the backend
-    /// keeps up, so that an idle peer holds no buffer.
-    out: Vec<u8>,
-    written: usize,
-    /// Messages in `out`, to be counted as forwarded or dropped.
-    waiting: Waiting,
-    /// Unreliable frames behind a queue, newest last.
-    late: VecDeque<Vec<u8>>,
-    /// Bytes read that are not a whole frame yet, or that met a full session; `rest[..taken]` went.
-    rest: Vec<u8>,
-    taken: usize,
-    stuck_since: Option<Timestamp>,
+    /// Reading or writing failed: what comes for the backend is lost, and counted.
+    failure: Option<Failure>,
+    to_backend: ToBackend,
+    to_peer: ToPeer,
     ended_by: ClosedBy,
     moved: Moved,
-    /// Bytes that the socket took in all.
-    taken_by_socket: u64,
+}
+
+/// How a connection failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Failure {
+    /// The backend, or something on the way to it, broke it off.
+    Reset,
+    /// The kernel lost patience (TCP_USER_TIMEOUT): what we wrote was not taken for `stall`.
+    TimedOut,
+}
+
+impl Failure {
+    /// Of a connection that failed as `before` says, if it did, and now with this error.
+    fn new(before: Option<Self>, error: &io::Error) -> Self {
+        // Both the kernel and we watch for a backend that takes nothing; either may be first.
+        if before == Some(Self::TimedOut) || error.kind() == io::ErrorKind::TimedOut {
+            Self::TimedOut
+        } else {
+            Self::Reset
+        }
+    }
 }
 
 /// Bytes on the socket, frames and greeting included.
@@ -110,12 +109,6 @@ enum State {
         until: Timestamp,
     },
     Closed,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Waiting {
-    messages: u64,
-    bytes: u64,
 }
 
 /// The peer's side of a stream for the time of one call, and what the worker lends it.
@@ -191,8 +184,7 @@ impl Stream {
         Self {
             socket: Some(socket),
             state: State::Open,
-            readable: true,
-            writable: true,
+            readiness: Readiness::UNKNOWN,
             ..Self::default()
         }
     }
@@ -201,7 +193,7 @@ impl Stream {
     pub fn begin_connect(&mut self, socket: Socket) {
         self.socket = Some(socket);
         self.state = State::Connecting;
-        (self.readable, self.writable, self.hung_up) = (false, false, false);
+        self.readiness = Readiness::default();
     }
 
     /// The attempt failed; the socket goes.
@@ -213,12 +205,12 @@ impl Stream {
     /// The connect succeeded. `greeting` goes in front of everything else.
     pub fn on_connected(&mut self, greeting: &[u8]) {
         self.state = State::Open;
-        self.out.extend_from_slice(greeting);
+        self.to_backend.out.extend_from_slice(greeting);
     }
 
-    /// Another poll tells about it from now on: until it does, anything may be possible.
+    /// Another poll tells about it from now on.
     pub fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
-        (self.readable, self.writable) = (true, true);
+        self.readiness.forget();
         match &mut self.socket {
             Some(socket) => socket.register(registry, token),
             None => Ok(()),
@@ -235,9 +227,7 @@ impl Stream {
 
     /// The kernel reports a change.
     pub fn on_ready(&mut self, event: &mio::event::Event) {
-        self.readable |= event.is_readable() || event.is_read_closed() || event.is_error();
-        self.writable |= event.is_writable() || event.is_write_closed() || event.is_error();
-        self.hung_up |= event.is_read_closed() || event.is_error();
+        self.readiness.on_event(event);
     }
 
     /// Whether a connect is under way.
@@ -249,8 +239,8 @@ impl Stream {
     pub fn check_connect(&self) -> io::Result<bool> {
         match &self.socket {
             // A stream that can be written and has not failed is connected: no need to ask.
-            Some(_) if self.writable && !self.hung_up => Ok(true),
-            Some(socket) if self.hung_up => socket.connected(),
+            Some(_) if self.readiness.writable && !self.readiness.hung_up => Ok(true),
+            Some(socket) if self.readiness.hung_up => socket.connected(),
             Some(_) | None => Ok(false),
         }
     }
@@ -277,23 +267,26 @@ impl Stream {
 
     /// Bytes that wait for the backend here.
     pub fn queued(&self) -> usize {
-        self.out.len() - self.written
+        self.to_backend.queued()
     }
 
     /// Bytes of memory taken by what waits for the backend here.
     pub fn held_for_backend(&self) -> usize {
-        let late = self.late.iter().map(Vec::len);
-        self.out.len() + late.sum::<usize>()
+        self.to_backend.held()
     }
 
     /// The same for the peer.
     pub fn held_for_peer(&self) -> usize {
-        self.rest.len()
+        self.to_peer.rest.len()
+    }
+
+    fn is_broken(&self) -> bool {
+        self.failure.is_some()
     }
 
     /// The session is over: what it accepted is still written, then the stream closes in order.
     pub fn on_session_over(&mut self, now: Timestamp, rules: &Rules) {
-        self.ended_by = match (self.broken, self.ended) {
+        self.ended_by = match (self.is_broken(), self.ended) {
             (true, _) => ClosedBy::Error,
             (false, true) => ClosedBy::Backend,
             (false, false) => ClosedBy::Tidegate,
@@ -302,7 +295,7 @@ impl Stream {
             State::Idle | State::Connecting | State::Closed => State::Closed,
             // A backend that is stuck already gets no second patience.
             State::Open => State::Flushing {
-                until: self.stuck_since.unwrap_or(now) + rules.stall,
+                until: self.to_backend.stuck_since.unwrap_or(now) + rules.stall,
             },
             closing @ (State::Flushing { .. } | State::Draining { .. }) => closing,
         };
@@ -315,7 +308,7 @@ impl Stream {
     pub fn poll_timeout(&self, rules: &Rules) -> Option<Timestamp> {
         match self.state {
             State::Idle | State::Connecting | State::Closed => None,
-            State::Open => self.stuck_since.map(|since| since + rules.stall),
+            State::Open => self.to_backend.stuck_since.map(|since| since + rules.stall),
             State::Flushing { until } | State::Draining { until } => Some(until),
         }
     }
@@ -340,7 +333,7 @@ impl Stream {
 
     /// Moves what can be moved towards the backend, in the middle of a turn.
     pub fn relieve(&mut self, side: &mut Side<'_>) {
-        if self.state == State::Open && self.writable {
+        if self.state == State::Open && self.readiness.writable {
             self.deliver(side);
         }
     }
@@ -384,23 +377,23 @@ impl Stream {
 
     fn say_goodbye(&mut self, side: &mut Side<'_>) {
         let shut = match &self.socket {
-            Some(socket) if !self.broken => socket.shutdown_write(),
+            Some(socket) if !self.is_broken() => socket.shutdown_write(),
             Some(_) | None => Ok(()),
         };
-        if self.ended || self.broken || shut.is_err() {
+        if self.ended || self.is_broken() || shut.is_err() {
             self.close();
         } else {
             self.state = State::Draining {
                 until: side.now.mono + side.rules.linger,
             };
             // The end may be there already, read or reported.
-            self.readable = true;
+            self.readiness.readable = true;
         }
     }
 
     /// Why the backend cannot be understood, if that ended the session.
     pub fn misread(&self) -> Option<&str> {
-        self.misread.as_deref()
+        self.to_peer.misread.as_deref()
     }
 
     /// Until when it may flush what a session that is over accepted; `None` when it does not.
@@ -417,7 +410,7 @@ impl Stream {
 
     /// Closes, and counts what the backend did not take.
     pub fn give_up(&mut self, side: &mut Side<'_>, reason: DropReason) {
-        let mut lost = self.waiting.messages + self.late.len() as u64;
+        let mut lost = self.to_backend.messages();
         while side.endpoint.poll_message(side.id).is_some() {
             lost += 1;
         }
@@ -428,14 +421,7 @@ impl Stream {
     fn close(&mut self) {
         self.state = State::Closed;
         self.socket = None;
-        self.out = Vec::new();
-        self.rest = Vec::new();
-        (self.written, self.taken) = (0, 0);
-        self.late.clear();
+        self.to_backend.clear();
+        self.to_peer.clear();
     }
-}
-
-/// Both the kernel (TCP_USER_TIMEOUT) and we watch for a backend that takes nothing; either may be first.
-fn is_timeout(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::TimedOut
 }

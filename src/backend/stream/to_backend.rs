@@ -1,31 +1,82 @@
 //! Towards the backend: messages leave the session as fast as the socket takes their frames.
 
+use std::collections::VecDeque;
 use std::io::{self, Write};
 
-use tidegate_proto::{CloseReason, Message};
+use tidegate_proto::{CloseReason, Message, Timestamp};
 
-use super::{Rules, Side, State, Stream, Waiting, is_timeout};
+use super::{Failure, Rules, Side, State, Stream};
 use crate::config::UnreliablePolicy;
 use crate::counters::{Direction, DropReason};
 use crate::framing::Framing;
 
+/// What was taken from the session and did not reach the backend yet.
+#[derive(Debug, Default)]
+pub(super) struct ToBackend {
+    /// Frames that the socket did not take; `out[..written]` left already. Empty while the backend
+    /// keeps up, so that an idle peer holds no buffer.
+    pub(super) out: Vec<u8>,
+    written: usize,
+    /// Messages in `out`, to be counted as forwarded or dropped.
+    waiting: Waiting,
+    /// Unreliable frames behind a queue, newest last.
+    late: VecDeque<Vec<u8>>,
+    /// Messages were taken from the session since it was last told that all is written.
+    unconfirmed: bool,
+    /// Since when the socket has taken nothing of `out`.
+    pub(super) stuck_since: Option<Timestamp>,
+    /// Bytes that the socket took in all.
+    taken_by_socket: u64,
+}
+
+impl ToBackend {
+    /// Bytes of frames that wait.
+    pub(super) fn queued(&self) -> usize {
+        self.out.len() - self.written
+    }
+
+    /// Bytes of memory taken by what waits.
+    pub(super) fn held(&self) -> usize {
+        let late = self.late.iter().map(Vec::len);
+        self.out.len() + late.sum::<usize>()
+    }
+
+    /// Messages that wait.
+    pub(super) fn messages(&self) -> u64 {
+        self.waiting.messages + self.late.len() as u64
+    }
+
+    /// Nothing more is written: lets go of all bytes.
+    pub(super) fn clear(&mut self) {
+        (self.out, self.written) = (Vec::new(), 0);
+        self.late.clear();
+    }
+}
+
+/// Messages that were encoded and not written, and the bytes of their payloads.
+#[derive(Clone, Copy, Debug, Default)]
+struct Waiting {
+    messages: u64,
+    bytes: u64,
+}
+
 impl Stream {
     /// Takes messages from the session and writes them. Returns whether the session holds none.
     pub(super) fn deliver(&mut self, side: &mut Side<'_>) -> bool {
-        let lent = self.out.is_empty();
+        let lent = self.to_backend.out.is_empty();
         let mut frames = if lent {
             std::mem::take(&mut side.scratch.frames)
         } else {
-            std::mem::take(&mut self.out)
+            std::mem::take(&mut self.to_backend.out)
         };
         let drained = loop {
             let drained = self.collect(side, &mut frames, !lent);
             self.write(side, &frames);
-            if self.written == frames.len() {
+            if self.to_backend.written == frames.len() {
                 self.on_all_written(side, &mut frames);
             }
-            let nothing_left = drained && frames.len() == self.written;
-            if nothing_left || !self.writable || self.broken {
+            let nothing_left = drained && frames.len() == self.to_backend.written;
+            if nothing_left || !self.readiness.writable || self.is_broken() {
                 break drained;
             }
         };
@@ -36,7 +87,7 @@ impl Stream {
     /// Encodes messages until the queue is long enough; true when the session holds no more.
     /// `backlogged`: the socket has refused bytes before.
     fn collect(&mut self, side: &mut Side<'_>, frames: &mut Vec<u8>, backlogged: bool) -> bool {
-        while frames.len() - self.written < QUEUE_BYTES {
+        while frames.len() - self.to_backend.written < QUEUE_BYTES {
             // What a closed session accepted is owed to the backend whatever the limits say.
             if side.messages_left == 0 && self.state == State::Open {
                 return true;
@@ -47,7 +98,7 @@ impl Stream {
             if message.payload.len() < SHORT {
                 side.messages_left = side.messages_left.saturating_sub(1);
             }
-            self.unconfirmed = true;
+            self.to_backend.unconfirmed = true;
             let (channel, payload) = (message.channel, message.payload);
             let codec = &side.rules.codec;
             let encoded = match self.fate(side.rules, &message, backlogged) {
@@ -56,17 +107,17 @@ impl Stream {
                     continue;
                 }
                 Fate::Queue => codec.encode(channel, payload, frames).map(|()| {
-                    self.waiting.messages += 1;
-                    self.waiting.bytes += payload.len() as u64;
+                    self.to_backend.waiting.messages += 1;
+                    self.to_backend.waiting.bytes += payload.len() as u64;
                 }),
                 Fate::Late => {
                     let mut frame = Vec::new();
                     let encoded = codec.encode(channel, payload, &mut frame);
                     if encoded.is_ok() {
-                        self.late.push_back(frame);
+                        self.to_backend.late.push_back(frame);
                     }
-                    if self.late.len() > LATE_FRAMES {
-                        self.late.pop_front();
+                    if self.to_backend.late.len() > LATE_FRAMES {
+                        self.to_backend.late.pop_front();
                         side.counters
                             .on_drop(Direction::ToBackend, DropReason::QueueFull, 1);
                     }
@@ -89,7 +140,7 @@ impl Stream {
             // Without frames it would be read as part of what the reliable channel says.
             return Fate::Drop(DropReason::TooLarge);
         }
-        if self.broken {
+        if self.is_broken() {
             return Fate::Drop(DropReason::SessionClosed);
         }
         if message.reliable || !backlogged {
@@ -103,44 +154,49 @@ impl Stream {
     }
 
     fn write(&mut self, side: &Side<'_>, frames: &[u8]) {
-        let before = self.written;
+        let before = self.to_backend.written;
         let Some(socket) = &mut self.socket else {
             return;
         };
-        while self.written < frames.len() && self.writable && !self.broken {
-            let left = &frames[self.written..];
+        while self.to_backend.written < frames.len()
+            && self.readiness.writable
+            && self.failure.is_none()
+        {
+            let left = &frames[self.to_backend.written..];
             match socket.write(left) {
                 Ok(count) => {
                     // A short write means that the buffer is full: the kernel will say when not.
-                    self.writable = count == left.len();
-                    self.written += count;
+                    self.readiness.writable = count == left.len();
+                    self.to_backend.written += count;
                     self.moved.sent += count as u64;
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.writable = false,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.readiness.writable = false
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
                     tracing::debug!(%error, "backend takes no more");
-                    self.timed_out |= is_timeout(&error);
-                    self.broken = true;
+                    self.failure = Some(Failure::new(self.failure, &error));
                     // What it wrote before it went is still to be read, up to the error.
-                    self.readable = true;
+                    self.readiness.readable = true;
                 }
             }
         }
-        self.widen((self.written - before) as u64);
-        if self.written == frames.len() {
-            self.stuck_since = None;
-        } else if self.written > before || self.stuck_since.is_none() {
-            self.stuck_since = Some(side.now.mono);
+        self.widen((self.to_backend.written - before) as u64);
+        if self.to_backend.written == frames.len() {
+            self.to_backend.stuck_since = None;
+        } else if self.to_backend.written > before || self.to_backend.stuck_since.is_none() {
+            self.to_backend.stuck_since = Some(side.now.mono);
         }
     }
 
     /// The kernel holds little for a backend, which may not read, until that has read for a while.
     fn widen(&mut self, took: u64) {
-        let before = self.taken_by_socket;
-        self.taken_by_socket += took;
+        let before = self.to_backend.taken_by_socket;
+        let after = before + took;
+        self.to_backend.taken_by_socket = after;
         if before < WIDE_AFTER
-            && self.taken_by_socket >= WIDE_AFTER
+            && after >= WIDE_AFTER
             && let Some(socket) = &self.socket
             && let Err(error) = socket.widen()
         {
@@ -150,45 +206,47 @@ impl Stream {
 
     fn on_all_written(&mut self, side: &mut Side<'_>, frames: &mut Vec<u8>) {
         frames.clear();
-        self.written = 0;
-        let done = std::mem::take(&mut self.waiting);
+        self.to_backend.written = 0;
+        let done = std::mem::take(&mut self.to_backend.waiting);
         side.counters.messages_forwarded[Direction::ToBackend as usize] += done.messages;
         side.counters.message_bytes_forwarded[Direction::ToBackend as usize] += done.bytes;
-        for frame in self.late.drain(..) {
+        for frame in self.to_backend.late.drain(..) {
             frames.extend_from_slice(&frame);
-            self.waiting.messages += 1;
+            self.to_backend.waiting.messages += 1;
         }
-        if self.unconfirmed && frames.is_empty() && side.rules.acknowledge_written {
-            self.unconfirmed = false;
+        if self.to_backend.unconfirmed && frames.is_empty() && side.rules.acknowledge_written {
+            self.to_backend.unconfirmed = false;
             side.endpoint.confirm_written(side.now, side.id);
         }
     }
 
     /// The shared buffer goes back; a peer keeps a buffer of its own only while bytes wait in it.
     fn keep(&mut self, side: &mut Side<'_>, mut frames: Vec<u8>, lent: bool) {
-        if self.broken {
+        let is_broken = self.is_broken();
+        let queue = &mut self.to_backend;
+        if is_broken {
             side.counters.on_drop(
                 Direction::ToBackend,
                 DropReason::SessionClosed,
-                self.waiting.messages + self.late.len() as u64,
+                queue.messages(),
             );
-            (self.waiting, self.written) = (Waiting::default(), 0);
-            self.stuck_since = None;
-            self.late.clear();
+            (queue.waiting, queue.written) = (Waiting::default(), 0);
+            queue.stuck_since = None;
+            queue.late.clear();
             frames.clear();
         }
-        if frames.len() > self.written && !lent {
-            if self.written > frames.len() / 2 {
-                frames.drain(..self.written);
-                self.written = 0;
+        if frames.len() > queue.written && !lent {
+            if queue.written > frames.len() / 2 {
+                frames.drain(..queue.written);
+                queue.written = 0;
             }
-            self.out = frames;
+            queue.out = frames;
             return;
         }
-        if frames.len() > self.written {
-            self.out = frames[self.written..].to_vec();
+        if frames.len() > queue.written {
+            queue.out = frames[queue.written..].to_vec();
         }
-        self.written = 0;
+        queue.written = 0;
         if lent {
             frames.clear();
             side.scratch.frames = frames;

@@ -6,18 +6,37 @@ use std::time::Duration;
 use tidegate_proto::inbox::MESSAGE_OVERHEAD;
 use tidegate_proto::{CloseReason, SendError};
 
-use super::{Pumped, Side, Stream, is_timeout};
+use super::{Failure, Pumped, Side, Stream};
 use crate::counters::{Direction, DropReason};
+
+/// What was read from the backend and did not become a message yet.
+#[derive(Debug, Default)]
+pub(super) struct ToPeer {
+    /// Bytes that are not a whole frame yet, or that met a full session; `rest[..taken]` went.
+    pub(super) rest: Vec<u8>,
+    taken: usize,
+    /// What cannot be passed on of what the backend wrote.
+    pub(super) misread: Option<String>,
+    /// The session was told that nothing more comes.
+    finished: bool,
+}
+
+impl ToPeer {
+    /// Nothing more is sent: lets go of all bytes.
+    pub(super) fn clear(&mut self) {
+        (self.rest, self.taken) = (Vec::new(), 0);
+    }
+}
 
 impl Stream {
     /// Reads frames and sends them, while the session has room.
     pub(super) fn read(&mut self, side: &mut Side<'_>) -> Pumped {
         // What was read before comes first; no system call while it meets a full session.
-        let mut rest = std::mem::take(&mut self.rest);
-        let mut at = std::mem::take(&mut self.taken);
+        let mut rest = std::mem::take(&mut self.to_peer.rest);
+        let mut at = std::mem::take(&mut self.to_peer.taken);
         let mut forwarded = self.forward(side, &rest, &mut at);
         if forwarded == Forwarded::NoRoom {
-            (self.rest, self.taken) = (rest, at);
+            (self.to_peer.rest, self.to_peer.taken) = (rest, at);
             return self.blocked(side);
         }
         let mut buffer = std::mem::take(&mut side.scratch.read);
@@ -27,7 +46,7 @@ impl Stream {
         at = 0;
         let mut budget = READ_BYTES;
         let read_bytes = side.codec().read_bytes(READ_BYTES);
-        while forwarded == Forwarded::NeedsMore && self.readable && budget > 0 {
+        while forwarded == Forwarded::NeedsMore && self.readiness.readable && budget > 0 {
             if at > 0 {
                 buffer.copy_within(at..end, 0);
                 (at, end) = (0, end - at);
@@ -42,7 +61,7 @@ impl Stream {
         }
         if end > at {
             rest.extend_from_slice(&buffer[at..end]);
-            self.rest = rest;
+            self.to_peer.rest = rest;
         }
         side.scratch.read = buffer;
         self.after_read(side, forwarded)
@@ -52,16 +71,16 @@ impl Stream {
         match forwarded {
             Forwarded::Broken(reason) => {
                 self.finish(side, reason);
-                (self.rest, self.taken) = (Vec::new(), 0);
+                self.to_peer.clear();
                 // Whatever it still writes has lost its meaning.
                 Pumped::default()
             }
             Forwarded::NoRoom => self.blocked(side),
-            Forwarded::NeedsMore if self.ended || self.broken => {
-                let whole = self.rest.is_empty() && !self.broken;
+            Forwarded::NeedsMore if self.ended || self.is_broken() => {
+                let whole = self.to_peer.rest.is_empty() && !self.is_broken();
                 let reason = if whole {
                     CloseReason::BackendClosed
-                } else if self.timed_out {
+                } else if self.failure == Some(Failure::TimedOut) {
                     CloseReason::BackendStalled
                 } else {
                     CloseReason::BackendReset
@@ -70,14 +89,14 @@ impl Stream {
                 Pumped::default()
             }
             Forwarded::NeedsMore => Pumped {
-                again: self.readable,
+                again: self.readiness.readable,
                 ..Pumped::default()
             },
         }
     }
 
     fn blocked(&self, side: &Side<'_>) -> Pumped {
-        let more = !self.rest.is_empty() || self.readable || self.ended;
+        let more = !self.to_peer.rest.is_empty() || self.readiness.readable || self.ended;
         // The session tells when it has room again; memory does not.
         let held_back = side.endpoint.has_room(side.id);
         Pumped {
@@ -89,7 +108,7 @@ impl Stream {
 
     /// Sends the whole frames of `bytes[*at..]`.
     fn forward(&mut self, side: &mut Side<'_>, bytes: &[u8], at: &mut usize) -> Forwarded {
-        if self.finished {
+        if self.to_peer.finished {
             *at = bytes.len();
             return Forwarded::NeedsMore;
         }
@@ -102,7 +121,7 @@ impl Stream {
                 Ok(Some(frame)) => frame,
                 Ok(None) => return Forwarded::NeedsMore,
                 Err(error) => {
-                    self.misread = Some(error.to_string());
+                    self.to_peer.misread = Some(error.to_string());
                     return Forwarded::Broken(CloseReason::BackendProtocolError);
                 }
             };
@@ -122,11 +141,12 @@ impl Stream {
                 Err(SendError::Full) => DropReason::QueueFull,
                 Err(SendError::Closed) => DropReason::SessionClosed,
                 Err(error @ SendError::TooLarge { .. }) => {
-                    self.misread = Some(format!("a frame of {error}"));
+                    self.to_peer.misread = Some(format!("a frame of {error}"));
                     DropReason::TooLarge
                 }
                 Err(error @ SendError::NoSuchChannel) => {
-                    self.misread = Some(format!("a frame for channel {}: {error}", frame.channel));
+                    self.to_peer.misread =
+                        Some(format!("a frame for channel {}: {error}", frame.channel));
                     return Forwarded::Broken(CloseReason::BackendProtocolError);
                 }
             };
@@ -140,29 +160,29 @@ impl Stream {
     /// One read; 0 when there is nothing now, or nothing ever again.
     fn fill(&mut self, buffer: &mut [u8]) -> usize {
         let Some(socket) = &mut self.socket else {
-            self.readable = false;
+            self.readiness.readable = false;
             return 0;
         };
         match socket.read(buffer) {
             Ok(0) => {
-                (self.ended, self.readable) = (true, false);
+                (self.ended, self.readiness.readable) = (true, false);
                 0
             }
             Ok(count) => {
                 // A short read empties the socket, unless the end is behind it.
-                self.readable = count == buffer.len() || self.hung_up;
+                self.readiness.readable = count == buffer.len() || self.readiness.hung_up;
                 self.moved.received += count as u64;
                 count
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                self.readable = false;
+                self.readiness.readable = false;
                 0
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
             Err(error) => {
                 tracing::debug!(%error, "backend broke the connection");
-                self.timed_out |= is_timeout(&error);
-                (self.ended, self.broken, self.readable) = (true, true, false);
+                self.failure = Some(Failure::new(self.failure, &error));
+                (self.ended, self.readiness.readable) = (true, false);
                 0
             }
         }
@@ -170,8 +190,8 @@ impl Stream {
 
     /// Nothing more comes from the backend: the session delivers what it has, then says why.
     fn finish(&mut self, side: &mut Side<'_>, reason: CloseReason) {
-        if !self.finished {
-            self.finished = true;
+        if !self.to_peer.finished {
+            self.to_peer.finished = true;
             side.endpoint
                 .finish(side.now, side.id, reason, FINISH_LINGER);
         }
@@ -181,8 +201,8 @@ impl Stream {
     /// whether there is more.
     pub(super) fn discard(&mut self, side: &mut Side<'_>) -> bool {
         let mut buffer = std::mem::take(&mut side.scratch.read);
-        let mut rest = std::mem::take(&mut self.rest);
-        let mut at = std::mem::take(&mut self.taken);
+        let mut rest = std::mem::take(&mut self.to_peer.rest);
+        let mut at = std::mem::take(&mut self.to_peer.taken);
         let mut budget = READ_BYTES;
         let mut end = rest.len() - at;
         buffer[..end].copy_from_slice(&rest[at..]);
@@ -191,7 +211,7 @@ impl Stream {
             at += self.count_dropped(side, &buffer[at..end]);
             buffer.copy_within(at..end, 0);
             (at, end) = (0, end - at);
-            if !self.readable || budget == 0 {
+            if !self.readiness.readable || budget == 0 {
                 break;
             }
             let room = (end + READ_BYTES).min(buffer.len());
@@ -202,10 +222,10 @@ impl Stream {
         rest.clear();
         rest.extend_from_slice(&buffer[..end]);
         if end > 0 {
-            self.rest = rest;
+            self.to_peer.rest = rest;
         }
         side.scratch.read = buffer;
-        self.readable
+        self.readiness.readable
     }
 
     /// Counts the frames in bytes that go nowhere; bytes that are no frames count for nothing.
