@@ -114,20 +114,11 @@ impl Incoming {
         is_taking: bool,
         on_acks: impl FnOnce(Acks<'_>) -> Result<(), FalseAck>,
     ) -> Result<Option<Heard>, Trouble> {
-        let stats = &mut self.stats;
         let is_fragment = reliable::is_fragment(payload);
-        stats.fragments_received += u64::from(is_fragment);
+        self.stats.fragments_received += u64::from(is_fragment);
         let arrival = match self.reliable.receive(now.mono, payload) {
             Ok(arrival) => arrival,
-            Err(error) => {
-                let late = matches!(error, DatagramError::Stale | DatagramError::Duplicate);
-                stats.packets_duplicate += u64::from(late);
-                if error == DatagramError::BadFragment {
-                    self.heard_clock.on_heard(now.mono, PACKET_EVERY_MAX);
-                    self.mismatched.note(self.heard_clock.now());
-                }
-                return Err(Trouble::Reject(error.into()));
-            }
+            Err(error) => return Err(self.on_datagram_error(now, error)),
         };
         self.heard_clock.on_heard(now.mono, PACKET_EVERY_MAX);
         let Arrival::Packet { header, payload } = arrival else {
@@ -136,56 +127,59 @@ impl Incoming {
         if is_fragment {
             self.mismatched = MismatchedFragments::default();
         }
-        let acks = Acks {
+        on_acks(Acks {
             header,
             long: LongAck::parse(header, payload),
             in_order: advance(&mut self.newest_heard, header.sequence) == Step::Next,
             record: self.record.as_deref_mut(),
-        };
-        on_acks(acks).map_err(|FalseAck| Trouble::Broken(Reject::BadAck))?;
-        let packet = ConnectionPacket::parse(payload, &self.profile)
-            .map_err(|_| Trouble::Broken(Reject::ProtocolError))?;
-        if packet.is_misread() {
-            return Err(Trouble::Broken(Reject::ProtocolError));
-        }
-        if !is_taking && packet.is_reliable() {
-            return self.refuse();
-        }
+        })
+        .map_err(|FalseAck| Trouble::Broken(Reject::BadAck))?;
+
+        let packet = read_packet(payload, &self.profile)?;
         let heard = self.heard_clock.now();
-        match self.channels.check(heard, &packet, &mut self.inbox) {
-            Err(objection) if objection.is_violation() => {
-                return Err(Trouble::Broken(Reject::ProtocolError));
-            }
-            Err(_) => return self.refuse(),
-            Ok(()) => {}
+        let (channels, inbox) = (&mut self.channels, &mut self.inbox);
+        if let Err(trouble) = check(&packet, is_taking, heard, channels, inbox) {
+            let is_refused = matches!(trouble, Trouble::Reject(_));
+            self.stats.packets_refused += u64::from(is_refused);
+            return Err(trouble);
         }
         let (known, received) = (self.stats.messages_duplicate, self.stats.messages_received);
         if is_taking {
-            self.channels
-                .apply(heard, &packet, &mut self.inbox, &mut self.stats);
+            channels.apply(heard, &packet, inbox, &mut self.stats);
         }
         let repeats = self.stats.messages_duplicate - known;
         let delivered = self.stats.messages_received - received;
         let what = worth(&packet, payload.len(), repeats, delivered);
-        match self.ack {
-            AckPolicy::Queued => accept(&mut self.reliable, &mut self.record, header.sequence),
+        let waits = match self.ack {
+            AckPolicy::Queued => false,
             AckPolicy::Written => {
                 self.owes_write |= delivered > 0;
                 let (channels, is_all_written) = (&self.channels, !self.owes_write);
-                let waits = self.unwritten.note(
+                // Nobody says so again of what brings nothing new: fragments of a block, and repeats.
+                self.unwritten.note(
                     header.sequence,
                     &packet,
                     |channel, id| channels.is_in_pieces(channel, id),
                     |channel, id| is_all_written && channels.is_delivered(channel, id),
-                );
-                // Nobody says so again of what brings nothing new: fragments of a block, and repeats.
-                if !waits {
-                    accept(&mut self.reliable, &mut self.record, header.sequence);
-                }
+                )
             }
+        };
+        if !waits {
+            accept(&mut self.reliable, &mut self.record, header.sequence);
         }
         let in_order = self.note_order(header.sequence);
         Ok(Some(Heard { what, in_order }))
+    }
+
+    /// The layer below takes nothing from this datagram.
+    fn on_datagram_error(&mut self, now: Now, error: DatagramError) -> Trouble {
+        let late = matches!(error, DatagramError::Stale | DatagramError::Duplicate);
+        self.stats.packets_duplicate += u64::from(late);
+        if error == DatagramError::BadFragment {
+            self.heard_clock.on_heard(now.mono, PACKET_EVERY_MAX);
+            self.mismatched.note(self.heard_clock.now());
+        }
+        Trouble::Reject(error.into())
     }
 
     /// `ack` and `ack_bits` of a packet that leaves now.
@@ -256,11 +250,6 @@ impl Incoming {
         self.reliable.release();
     }
 
-    fn refuse(&mut self) -> Result<Option<Heard>, Trouble> {
-        self.stats.packets_refused += 1;
-        Err(Trouble::Reject(Reject::Refused))
-    }
-
     /// Counts a packet; whether no other is missing before it.
     fn note_order(&mut self, sequence: u16) -> bool {
         self.stats.packets_received += 1;
@@ -273,6 +262,36 @@ impl Incoming {
 /// Packets further apart than this count as if they were not: thirty seconds against a gap are at
 /// least 120 packets that could have closed it, however many were lost on the way.
 const PACKET_EVERY_MAX: Duration = Duration::from_millis(250);
+
+/// The entries of a connection packet; one that cannot be read, or only as something else than was
+/// written, ends the session.
+fn read_packet<'a>(
+    payload: &'a [u8],
+    profile: &'a Profile,
+) -> Result<ConnectionPacket<'a>, Trouble> {
+    match ConnectionPacket::parse(payload, profile) {
+        Ok(packet) if !packet.is_misread() => Ok(packet),
+        Ok(_) | Err(_) => Err(Trouble::Broken(Reject::ProtocolError)),
+    }
+}
+
+/// Whether all of a packet can be taken now; nothing of it is, otherwise.
+fn check(
+    packet: &ConnectionPacket<'_>,
+    is_taking: bool,
+    heard: Timestamp,
+    channels: &mut channels::Receiver,
+    inbox: &mut Inbox,
+) -> Result<(), Trouble> {
+    if !is_taking && packet.is_reliable() {
+        return Err(Trouble::Reject(Reject::Refused));
+    }
+    match channels.check(heard, packet, inbox) {
+        Ok(()) => Ok(()),
+        Err(objection) if objection.is_violation() => Err(Trouble::Broken(Reject::ProtocolError)),
+        Err(_) => Err(Trouble::Reject(Reject::Refused)),
+    }
+}
 
 /// The packet is acknowledged from now on.
 fn accept(reliable: &mut reliable::Receiver, record: &mut Option<Box<Record>>, sequence: u16) {
