@@ -13,10 +13,10 @@
 //! little. Directions have parts of their own because one waits for the other: a game server that
 //! cannot write its answers stops reading.
 //!
-//! Pieces of packets and messages are another matter: who is refused in the middle of a large message
-//! can never finish it. They have the last quarter. Once half of that is taken, who has a message under way
-//! may begin another only within an eighth of what is left; those that hold most are closed when it is
-//! full (`listener/shed.rs`; docs/THREAT-MODEL.md, "Fragment and block floods").
+//! Pieces of packets and messages are another matter: a session that is refused in the middle of a large
+//! message can never finish it. They have the last quarter. Once half of that is taken, a session that has
+//! a message under way may begin another only within an eighth of what is left; those that hold most are
+//! closed when it is full (`listener/shed.rs`; docs/THREAT-MODEL.md, "Fragment and block floods").
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 

@@ -188,8 +188,8 @@ impl Worker {
         while !self.is_done(now) {
             let timeout = self.timeout(now);
             match self.poll.poll(&mut self.events, Some(timeout)) {
-                // It does not say what came meanwhile, and clocks are looked at after that: who was stopped
-                // and goes on would time out peers whose datagrams wait for it.
+                // It does not say what came meanwhile, and clocks are looked at after that: a process that
+                // was stopped and goes on would time out peers whose datagrams wait for it.
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error),
                 Ok(()) => {}

@@ -93,7 +93,7 @@ impl Meter {
         Self(peers.iter().map(session).collect())
     }
 
-    /// Bytes in and out and messages sent again, a second; unknown for who was not here.
+    /// Bytes in and out and messages sent again, a second; `None` for a peer that was not here.
     fn rates(&self, peer: &Value) -> Option<[f64; 3]> {
         let before = self.0.get(&plain(&peer["session"]))?;
         let now = counts(peer);

@@ -123,7 +123,7 @@ impl Clients {
         }
     }
 
-    /// Forgets who has been silent for so long.
+    /// Forgets clients that have been silent for so long.
     pub(super) fn forget_idle(
         &mut self,
         now: Timestamp,

@@ -24,7 +24,7 @@ use super::Lag;
 use crate::exit::Unavailable;
 use crate::socket_file::{self, SocketFile};
 
-/// Who takes lines.
+/// Carries out what is typed on standard input, or sent over the control socket.
 #[derive(Clone)]
 pub struct Control {
     lag: Arc<Lag>,

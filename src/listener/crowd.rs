@@ -1,4 +1,4 @@
-//! Whether those who send to one socket have to wait for each other.
+//! Whether peers that send to one socket have to wait for each other.
 
 /// Who was heard in a turn, and whether it could be read to the end.
 #[derive(Debug, Default)]
@@ -32,8 +32,8 @@ impl Crowd {
         self.heard = Heard::Nobody;
     }
 
-    /// In the last turn more came than was read, and not from one peer alone: who takes more than its
-    /// share takes it from others.
+    /// In the last turn more came than was read, and not from one peer alone: a peer that takes more
+    /// than its share takes it from others.
     pub(super) fn is_crowded(&self) -> bool {
         self.crowded
     }

@@ -30,7 +30,7 @@ impl Listener {
     /// A datagram of nobody here: maybe it is for a session of another worker.
     pub(super) fn ask_siblings(&mut self, now: Now, route: Route, why: Reject, datagram: &[u8]) {
         let is_worth_it = match why {
-            // Who is here already may move, however full it is.
+            // A peer that is here already may move, however full it is.
             Reject::UnknownPeer | Reject::Full => !self.draining && self.siblings.len() > 0,
             _ => false,
         };

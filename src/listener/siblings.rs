@@ -95,7 +95,7 @@ impl Siblings {
     pub(super) fn ask(&self, route: Route, datagram: &[u8]) {
         for (index, mailbox) in self.mailboxes.iter().enumerate() {
             if index != self.own {
-                // Who does not read any more has no peers either.
+                // One that does not read any more has no peers either.
                 mailbox
                     .put(Letter::Lost {
                         asker: self.own,
@@ -111,7 +111,7 @@ impl Siblings {
     pub(super) fn tell_of_strike(&self, from: SocketAddr) {
         for (index, mailbox) in self.mailboxes.iter().enumerate() {
             if index != self.own {
-                // Who does not read any more lets nobody in either.
+                // One that does not read any more lets nobody in either.
                 mailbox.put(Letter::Struck(from)).ok();
             }
         }

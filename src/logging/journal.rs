@@ -45,7 +45,7 @@ pub fn remark(text: &str) {
 }
 
 /// Has a bug complain as well, and end the process once `flush` is done. Otherwise its message would be information
-/// to the journal, and wait for a reader who is stuck; and what the thread or task did would not be done any more, for
+/// to the journal, and wait for a reader that is stuck; and what the thread or task did would not be done any more, for
 /// as long as the process runs: a watchdog is not fed, a target stays as it was.
 pub fn end_with_bugs(flush: impl Fn() + Send + Sync + 'static) {
     std::panic::set_hook(Box::new(move |bug| {
@@ -68,7 +68,7 @@ pub fn end_with_bugs(flush: impl Fn() + Send + Sync + 'static) {
 /// and no page is worth a session.
 const APART: [&str; 2] = [worker::THREAD, admin::THREAD];
 
-/// Nobody who is stuck keeps us: the log's own thread may already wait for the same reader.
+/// Does not wait for a reader that is stuck: the log's own thread may already wait for the same one.
 fn say(priority: &'static str, text: &str) {
     let marked: String = if is_reading() {
         let lines = text.lines();
@@ -90,7 +90,7 @@ fn say(priority: &'static str, text: &str) {
     };
 }
 
-/// For a reader of standard error who does not read.
+/// How long a reader of standard error may not read.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 const ERROR: &str = "<3>";

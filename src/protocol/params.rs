@@ -31,7 +31,7 @@ impl Queues {
     }
 }
 
-/// Whose sessions. A tunnel ends at a listener of our make, which takes datagrams that the standard does
+/// Whose sessions. A tunnel ends at a tidegate's listener, which takes datagrams that the standard does
 /// not know; who comes to a listener may be anybody, until it sent one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {

@@ -61,7 +61,7 @@ pub(super) struct PeerTable {
     free: Vec<u32>,
     /// Sources are chosen by strangers: the hash is keyed (SipHash), never a fast fixed one.
     by_address: HashMap<Address, u32>,
-    /// Whom the last datagram was from: who sends much sends many in a row.
+    /// The peer that the last datagram was from: a peer that sends much sends many in a row.
     found: Cell<Option<(Address, PeerId)>>,
     /// Touched at arrivals and departures only; finds the peers behind one address after a rebinding.
     by_ip: BTreeSet<(IpAddr, u16, u32)>,

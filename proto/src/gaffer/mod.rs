@@ -55,7 +55,7 @@ pub struct Params {
 /// What stands behind the header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Payload {
-    /// Our records: a reliable ordered lane (channel 0) and an unreliable one (channel 1).
+    /// Our records: a reliable ordered channel (0) and an unreliable one (1).
     #[default]
     Messages,
     /// Whatever the game puts there: each packet is one message, at most once (channel 0).

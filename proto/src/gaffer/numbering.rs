@@ -107,8 +107,8 @@ impl Numbering {
         })
     }
 
-    /// Whether the newest packet this acknowledges is one of our last ones: who did not hear it has
-    /// one chance in four million to say so.
+    /// Whether the newest packet this acknowledges is one of our last ones: a sender that did not
+    /// hear it has one chance in four million to guess it.
     pub(super) fn is_recent(&self, header: &Header) -> bool {
         let behind = self.next_sequence().wrapping_sub(header.ack);
         (1..=JUMP_MAX).contains(&behind) && u64::from(behind) <= self.next_number

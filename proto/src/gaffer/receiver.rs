@@ -18,7 +18,7 @@ pub(super) const WINDOW: u16 = 1024;
 /// Bytes of those.
 const STORED_BYTES_MAX: usize = 256 * 1024;
 
-/// Channels of the two lanes.
+/// The two channels.
 pub(super) const RELIABLE: u8 = 0;
 pub(super) const UNRELIABLE: u8 = 1;
 

@@ -28,7 +28,7 @@ pub(super) const KEEP_ALIVE: u8 = 0;
 const HELLO_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Packets in a row, each the one after the last, that show another incarnation of the peer; believed only
-/// when they acknowledge what we sent lately, which no forger knows who only guesses, and, from outside
+/// when they acknowledge what we sent lately, which a forger off the path can only guess, and, from outside
 /// the window, when this one has been silent for a while.
 const OTHER_INCARNATION_RUN: u8 = 4;
 const OTHER_INCARNATION_SILENCE: Duration = Duration::from_secs(1);
@@ -69,8 +69,8 @@ struct OtherIncarnation {
 }
 
 impl Session {
-    /// A session that dials a peer. `seed` makes its first sequence and must be unpredictable: who
-    /// can guess it can forge acknowledgements.
+    /// A session that dials a peer. `seed` makes its first sequence and must be unpredictable:
+    /// whoever can guess it can forge acknowledgements.
     pub fn dial(now: Now, params: &Params, seed: u64) -> Self {
         let lifecycle = Lifecycle::dialing(now.mono, params.idle_timeout, params.goodbyes());
         Self {
@@ -250,7 +250,7 @@ impl Session {
         }
     }
 
-    /// So is one that leaves out a message, or a piece of one, and goes on.
+    /// A peer that leaves out a message, or a fragment of one, and goes on is given up as well.
     fn check_gap(&mut self) {
         let heard = self.heard_clock.now();
         if !self.inbox.is_taking() {

@@ -76,16 +76,16 @@ pub const fn is_more_recent(a: u32, b: u32) -> bool {
 pub enum Record<'a> {
     /// Nothing; the packet is for its header.
     KeepAlive,
-    /// A message of the reliable lane.
+    /// A message of the reliable channel.
     Reliable {
         /// Its number.
         id: u16,
         /// What the application sent.
         payload: &'a [u8],
     },
-    /// A message of the unreliable lane.
+    /// A message of the unreliable channel.
     Unreliable(&'a [u8]),
-    /// A piece of a message of the reliable lane.
+    /// A piece of a message of the reliable channel.
     Fragment {
         /// The message's number.
         id: u16,
@@ -205,14 +205,14 @@ pub fn emit(record: Record<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends a message of the reliable lane, given in two pieces.
+/// Appends a message of the reliable channel, given in two pieces.
 pub fn emit_reliable(id: u16, payload: (&[u8], &[u8]), out: &mut Vec<u8>) {
     out.push(RELIABLE);
     out.extend_from_slice(&id.to_be_bytes());
     emit_counted(payload, out);
 }
 
-/// Appends a message of the unreliable lane, given in two pieces.
+/// Appends a message of the unreliable channel, given in two pieces.
 pub fn emit_unreliable(payload: (&[u8], &[u8]), out: &mut Vec<u8>) {
     out.push(UNRELIABLE);
     emit_counted(payload, out);

@@ -26,7 +26,7 @@ impl Acceptor {
         }
     }
 
-    /// Sessions from now on follow these rules. Who was asked a moment ago is still known.
+    /// Sessions from now on follow these rules. Which addresses were asked a moment ago is still known.
     pub fn set_params(&mut self, params: Params) {
         self.params = params;
     }

@@ -112,8 +112,8 @@ impl AckTimer {
     }
 }
 
-/// One packet with messages in so many is acknowledged at once, the first among them: who hears only
-/// acknowledgements that waited takes the path for as long as they do.
+/// One packet with messages in so many is acknowledged at once, the first among them: a peer that hears
+/// only acknowledgements that waited takes their wait for a part of the path.
 const PROMPT_EVERY: u8 = 64;
 
 /// Half of what the ack bits reach: the other half is for acknowledgements that get lost.

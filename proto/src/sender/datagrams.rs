@@ -10,7 +10,7 @@ use super::*;
 pub(super) struct Datagrams {
     /// The peer takes them, or may be asked whether it does.
     are_taken: bool,
-    /// The peer took one, and so is of our make.
+    /// The peer took one, and so is a tidegate.
     is_peer_ours: bool,
     /// From the first time that they would have helped.
     search: Option<Box<Search>>,
@@ -45,7 +45,7 @@ impl Datagrams {
         is_taken || search.cipher.on_probe_acked(number)
     }
 
-    /// The peer took a datagram beyond the wire's own once, and so is of our make, whatever the path has
+    /// The peer took a datagram beyond the wire's own once, and so is a tidegate, whatever the path has
     /// become since.
     pub(super) fn is_peer_ours(&self) -> bool {
         self.is_peer_ours
@@ -140,7 +140,7 @@ impl Sender {
             return false;
         };
         let size = search.mtu.due(now, patience, limit);
-        // This question is for who has answered the other once.
+        // Only a peer that has answered the other question once is asked this one.
         let asks_cipher = size.is_none()
             && self.params.second_cipher
             && search.mtu.has_proof()

@@ -102,11 +102,11 @@ pub struct Params {
     /// Payload of the largest packet that is tried as one datagram, where much waits to be sent: fewer
     /// and larger datagrams cost both ends less. Not above [`Framing::datagram`]: none is tried.
     pub mtu_payload_max: u16,
-    /// Larger datagrams are tried before one was heard from the peer. A peer that is not of our make may
-    /// not take them; of one that sends them it is known.
+    /// Larger datagrams are tried before one was heard from the peer. A peer other than a tidegate may
+    /// not take them; one that sends them does.
     pub mtu_asks_first: bool,
-    /// The wire has a second cipher, faster than the one that all peers know: who takes larger datagrams is
-    /// asked whether it opens that.
+    /// The wire has a second cipher, faster than the one that all peers know: a peer that takes larger
+    /// datagrams is asked whether it opens that.
     pub second_cipher: bool,
     /// Messages under way on each lane, to a peer that was found to take larger datagrams; no less than
     /// what the lane's [`window`](Lane::Reliable::window) says.

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A probe is a packet of padding, so its loss costs nobody anything and says nothing about the path's
-//! rate. It leaves only while much waits to be sent: who sends little gains nothing by it.
+//! rate. It leaves only while much waits to be sent: a session that sends little gains nothing by it.
 
 use std::time::Duration;
 

@@ -91,7 +91,7 @@ impl Sender {
         self.datagrams.is_peer_ours()
     }
 
-    /// Who takes larger datagrams than the wire has is of our make, and takes more at once as well.
+    /// A peer that takes larger datagrams than the wire has is a tidegate, and takes more at once as well.
     fn widen(&mut self) {
         let datagram = self.datagram();
         for queue in &mut self.lanes {

@@ -1,6 +1,6 @@
 //! Whether the peer opens packets under the wire's second cipher, found out by asking, as the path's MTU
-//! is (path_mtu.rs): a packet of padding under it, whose acknowledgement is the proof. Who does not know
-//! the cipher takes it for noise, and everything stays as it was.
+//! is (path_mtu.rs): a packet of padding under it, whose acknowledgement is the proof. A peer that does
+//! not know the cipher takes it for noise, and everything stays as it was.
 
 use std::time::Duration;
 

@@ -168,15 +168,15 @@ pub enum Way {
 /// own repeats what the recorded one did.
 pub type Origin = [u64; 5];
 
-/// A lane of messages with one ordering rule; an index into the protocol's channels.
+/// A channel of messages with one ordering rule: its index among the protocol's channels.
 pub type Channel = u8;
 
 /// One message from the peer, whole, borrowed from the session's inbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message<'a> {
-    /// The lane it came on.
+    /// The channel it came on.
     pub channel: Channel,
-    /// Whether that lane is reliable and ordered.
+    /// Whether that channel is reliable and ordered.
     pub reliable: bool,
     /// What the application sent.
     pub payload: &'a [u8],

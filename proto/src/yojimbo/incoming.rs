@@ -29,7 +29,7 @@ use crate::time::{Now, Timestamp};
 pub(super) struct Incoming {
     profile: Arc<Profile>,
     reliable: reliable::Receiver,
-    /// What a peer of our make is told at length.
+    /// What another tidegate is told in long acknowledgements.
     record: Option<Box<Record>>,
     channels: channels::Receiver,
     pub(super) inbox: Inbox,
@@ -64,14 +64,14 @@ pub(super) enum Trouble {
     Broken(Reject),
 }
 
-/// What a packet says of those that left here.
+/// What a packet says of the packets that we sent.
 #[derive(Debug)]
 pub(super) struct Acks<'a> {
     pub(super) header: Header,
     pub(super) long: Option<LongAck<'a>>,
     /// None is missing right before the packet.
     pub(super) in_order: bool,
-    /// What is told of the peer's, if that is of our make.
+    /// What long acknowledgements tell of the peer's packets, if it is a tidegate.
     pub(super) record: Option<&'a mut Record>,
 }
 
@@ -155,7 +155,7 @@ impl Incoming {
             AckPolicy::Written => {
                 self.owes_write |= delivered > 0;
                 let (channels, is_all_written) = (&self.channels, !self.owes_write);
-                // Nobody says so again of what brings nothing new: fragments of a block, and repeats.
+                // Nobody will confirm the write of what brings nothing new: fragments of a block, and repeats.
                 self.unwritten.note(
                     header.sequence,
                     &packet,
@@ -187,7 +187,7 @@ impl Incoming {
         self.reliable.take_ack()
     }
 
-    /// What arrived lately, if the peer is of our make.
+    /// What arrived lately, if the peer is a tidegate.
     pub(super) fn record(&mut self) -> Option<&mut Record> {
         self.record.as_deref_mut()
     }
@@ -405,7 +405,7 @@ mod tests {
         }
     }
 
-    /// Whoever writes hears of nothing new in fragments of a block, and in repeats, and says nothing of them. A
+    /// Fragments of a block and repeats bring the writer nothing new, so no write of theirs is ever confirmed. A
     /// peer of the standard sends the first 25 fragments again and again until they are acknowledged.
     #[test]
     fn what_brings_nothing_to_write_waits_for_no_write() {

@@ -50,7 +50,7 @@ impl<'a> LongAck<'a> {
     }
 }
 
-/// What arrived lately from a peer of our make, 4096 packets, and how far the peer knows it.
+/// What arrived lately from another tidegate, 4096 packets, and how far the peer knows it.
 #[derive(Clone, Debug)]
 pub(super) struct Record {
     window: Window<64>,

@@ -166,7 +166,7 @@ impl Outgoing {
     }
 
     /// Appends the datagram that [`Outgoing::poll`] announced.
-    /// `record`: what arrived lately, if the peer is of our make.
+    /// `record`: what arrived lately, if the peer is a tidegate.
     pub(super) fn write(
         &mut self,
         profile: &Profile,
@@ -303,7 +303,7 @@ mod tests {
     use crate::stats::Stats;
     use crate::time::Timestamp;
 
-    /// A fast connection to a peer of our make, 100 ms away, that has much under way.
+    /// A fast connection to another tidegate, 100 ms away, that has much under way.
     struct Fast {
         outgoing: Outgoing,
         now: Now,

@@ -33,7 +33,7 @@ impl Default for Unwritten {
 }
 
 impl Unwritten {
-    /// The peer is of our make, and hears of as many packets at length.
+    /// The peer is a tidegate, and long acknowledgements tell it of as many packets.
     pub(super) fn widen(&mut self) {
         self.packets_max = NUMBERS.into();
     }

@@ -19,7 +19,7 @@ use crate::time::Timestamp;
 /// Bytes of messages behind a gap, each charged with the inbox's overhead. A path of 100 Mbit/s with a
 /// round trip of 50 ms has 1.3 MB behind a lost message until it has come again.
 pub(super) const EARLY_BYTES_MAX: usize = 2560 * 1024;
-/// The same of a peer of our make: with a round trip of 200 ms, and some of what came again lost again,
+/// The same from another tidegate: with a round trip of 200 ms, and some of what came again lost again,
 /// there are 7 MB. No less than such a peer queues ([`OUTBOX_FAR`](crate::sender::OUTBOX_FAR)), with the
 /// overhead of a wide window.
 pub(super) const WIDE_EARLY_BYTES_MAX: usize = 4 * EARLY_BYTES_MAX;
@@ -29,7 +29,7 @@ pub(super) const EARLY_BYTES_RESERVE: usize = 32 * 1024;
 /// Bytes that blocks in assembly may grow to. One block is always allowed. A block is counted in
 /// full from its first fragment, so that no two of them can starve each other half-way.
 const BLOCK_BYTES_MAX: usize = 2 * 1024 * 1024;
-/// The same of a peer of our make.
+/// The same from another tidegate.
 pub const WIDE_BLOCK_BYTES_MAX: usize = 4 * BLOCK_BYTES_MAX;
 
 /// The receiving end of all channels.
@@ -60,7 +60,7 @@ impl Receiver {
         }
     }
 
-    /// The peer is of our make: it may be further ahead than others, and send blocks together
+    /// The peer is a tidegate: it may be further ahead than others, and send blocks together
     /// (docs/wire/reliable.md, section 7).
     pub fn widen(&mut self) {
         if std::mem::replace(&mut self.is_wide, true) {

@@ -7,7 +7,7 @@
 //!   ids ──────────────────┬───────────┬──────┬───────┬──────┬──────▶
 //!                       next                            newest      next + window
 //!                                                         └ only this id may be a block's,
-//!                                                           unless the peer is of our make
+//!                                                           unless the peer is a tidegate
 //! ```
 //!
 //! A packet is judged first and applied only if all of it is good. Judging changes nothing here: it
@@ -265,7 +265,7 @@ impl ReliableOrdered {
 
     /// Takes a fragment of a packet that was found good. One for any other id than the newest
     /// unknown one is dropped, although its packet is acknowledged: senders must not send it yet,
-    /// unless they are of our make.
+    /// unless they are tidegates.
     pub(super) fn apply_fragment(
         &mut self,
         now: Timestamp,
