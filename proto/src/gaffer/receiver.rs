@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use crate::gaffer::wire::{FRAGMENT_BYTES, Record, Records};
 use crate::inbox::{Inbox, MESSAGE_OVERHEAD};
-use crate::pieces::Pieces;
+use crate::reassembly::Reassembly;
 use crate::sender::{AWAITED_MESSAGES, Received};
 use crate::session::Reject;
 use crate::time::Timestamp;
@@ -29,7 +29,7 @@ pub(super) struct Receiver {
     window: VecDeque<Option<Box<[u8]>>>,
     stored_bytes: usize,
     /// The large message being put together. Its id is always `next`.
-    large: Option<Pieces>,
+    large: Option<Reassembly>,
     message_bytes_max: usize,
     /// When what waits here last came closer to being delivered, on the clock that runs while the
     /// peer is heard.
@@ -73,13 +73,13 @@ impl Receiver {
         }
     }
 
-    /// Bytes held behind a missing message, and of a large one that misses pieces.
+    /// Bytes held behind a missing message, and of a large one that misses fragments.
     pub(super) fn held(&self) -> (usize, usize) {
-        let large = self.large.as_ref().map_or(0, Pieces::held);
+        let large = self.large.as_ref().map_or(0, Reassembly::held);
         (self.stored_bytes, large)
     }
 
-    /// Since when a message is missing that others wait for, or pieces of a large one.
+    /// Since when a message is missing that others wait for, or fragments of a large one.
     pub(super) fn waits_since(&self) -> Option<Timestamp> {
         let waits = self.stored_bytes > 0 || self.large.is_some();
         waits.then_some(self.progress_at)
@@ -163,7 +163,7 @@ impl Receiver {
         if self.waits_since().is_none() {
             self.progress_at = heard;
         }
-        let (next, pieces) = (self.next, self.large.as_ref().map(Pieces::missing));
+        let (next, missing) = (self.next, self.large.as_ref().map(Reassembly::missing));
         for record in records {
             match record {
                 Record::KeepAlive => continue,
@@ -187,7 +187,7 @@ impl Receiver {
             }
             brought.has_content = true;
         }
-        if (next, pieces) != (self.next, self.large.as_ref().map(Pieces::missing)) {
+        if (next, missing) != (self.next, self.large.as_ref().map(Reassembly::missing)) {
             self.progress_at = heard;
         }
         brought
@@ -254,7 +254,7 @@ impl Receiver {
         let count = u16::from(last) + 1;
         let large = self
             .large
-            .get_or_insert_with(|| Pieces::new(count, FRAGMENT_BYTES));
+            .get_or_insert_with(|| Reassembly::new(count, FRAGMENT_BYTES));
         let index = u16::from(index);
         // Only a packet with several fragments can get one of another message past the judge.
         if large.contains(index) || large.count() != count {

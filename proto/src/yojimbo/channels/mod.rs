@@ -1,4 +1,4 @@
-//! Channels: lanes of messages inside yojimbo's connection packets.
+//! Channels of messages inside yojimbo's connection packets.
 //!
 //! ```text
 //!   packet ─▶ ConnectionPacket::parse ─▶ Receiver::check ─▶ Receiver::apply ─▶ Inbox
@@ -9,9 +9,9 @@
 //!
 //! Rule: docs/wire/yojimbo.md. What rides in which packet, and when, is the sender's decision.
 
-mod assembly;
 mod connection_packet;
 mod emit;
+mod incomplete_blocks;
 mod objection;
 mod profile;
 mod receiver;

@@ -26,7 +26,7 @@ pub(super) const WIDE_EARLY_BYTES_MAX: usize = 4 * EARLY_BYTES_MAX;
 /// Of these, kept free for packets that close a gap: four of the largest. Otherwise a store filled
 /// to the brim could refuse, for the messages beside it, the very message that would empty it.
 pub(super) const EARLY_BYTES_RESERVE: usize = 32 * 1024;
-/// Bytes that blocks in assembly may grow to. One block is always allowed. A block is counted in
+/// Bytes that blocks that miss fragments may grow to. One block is always allowed. A block is counted in
 /// full from its first fragment, so that no two of them can starve each other half-way.
 const BLOCK_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// The same from another tidegate.
@@ -236,7 +236,7 @@ impl Receiver {
         stalls.find_map(|(at, stall)| (at <= now).then_some(stall))
     }
 
-    /// Bytes held for messages behind gaps and for blocks in assembly.
+    /// Bytes held for messages behind gaps and for blocks that miss fragments.
     pub fn held(&self) -> usize {
         self.early_bytes() + self.block_bytes()
     }
@@ -247,7 +247,7 @@ impl Receiver {
         channels.map(ReliableOrdered::early_bytes).sum()
     }
 
-    /// And blocks in assembly.
+    /// And blocks that miss fragments.
     pub fn block_bytes(&self) -> usize {
         let channels = self.channels.iter().flatten();
         channels.map(ReliableOrdered::block_bytes).sum()

@@ -16,13 +16,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::assembly::Assembly;
 use super::connection_packet::FragmentPlace;
+use super::incomplete_blocks::IncompleteBlocks;
 use super::objection::{Objection, Stall};
 use super::profile::ChannelProfile;
 use super::sink::Sink;
 use crate::inbox::MESSAGE_OVERHEAD;
-use crate::pieces::Pieces;
+use crate::reassembly::Reassembly;
 use crate::sequence::is_newer;
 use crate::time::Timestamp;
 
@@ -46,7 +46,7 @@ pub(super) struct ReliableOrdered {
     early: BTreeMap<u64, Box<[u8]>>,
     early_bytes: usize,
     /// Blocks that miss fragments.
-    blocks: Assembly,
+    blocks: IncompleteBlocks,
     /// Any id may be a block's.
     takes_together: bool,
     /// When what waits here last came closer to being delivered.
@@ -172,7 +172,10 @@ impl ReliableOrdered {
         let whole = usize::from(place.count) * usize::from(rules.block_fragment_size);
         let known = self.blocks.get(id);
         let begun = trial.begun.filter(|(begun, _)| *begun == place.id);
-        match known.map(Pieces::count).or(begun.map(|(_, count)| count)) {
+        match known
+            .map(Reassembly::count)
+            .or(begun.map(|(_, count)| count))
+        {
             Some(count) if count != place.count => return Err(Objection::FragmentCountChanged),
             Some(_) => {}
             None => {
@@ -183,7 +186,7 @@ impl ReliableOrdered {
         if known.is_some_and(|block| block.contains(place.index)) {
             return Ok(());
         }
-        let missing = known.map_or(place.count, Pieces::missing);
+        let missing = known.map_or(place.count, Reassembly::missing);
         trial.fragments += 1;
         if missing <= trial.fragments {
             trial.newest = trial.newest.max(id + 1);
@@ -244,7 +247,7 @@ impl ReliableOrdered {
         self.early.insert(id, payload);
     }
 
-    /// Notes that the message `id` exists. A block in assembly whose id it has taken, or passed where
+    /// Notes that the message `id` exists. A block that misses fragments whose id it has taken, or passed where
     /// nothing may, can never be completed by a sender that keeps to the rules.
     fn stored(&mut self, id: u64, sink: &mut Sink<'_>) {
         self.newest = self.newest.max(id + 1);
@@ -326,12 +329,12 @@ impl ReliableOrdered {
         self.early_bytes
     }
 
-    /// Bytes the blocks in assembly may grow to.
+    /// Bytes the blocks that miss fragments may grow to.
     pub(super) fn block_reserved(&self, rules: &ChannelProfile) -> usize {
         self.blocks.fragments() * usize::from(rules.block_fragment_size)
     }
 
-    /// Bytes the blocks in assembly have grown to.
+    /// Bytes the blocks that miss fragments have grown to.
     pub(super) fn block_bytes(&self) -> usize {
         self.blocks.held()
     }
@@ -340,6 +343,6 @@ impl ReliableOrdered {
     pub(super) fn release(&mut self) {
         self.early = BTreeMap::new();
         self.early_bytes = 0;
-        self.blocks = Assembly::default();
+        self.blocks = IncompleteBlocks::default();
     }
 }

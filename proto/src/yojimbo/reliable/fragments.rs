@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use super::wire::{Fragment, Header};
-use crate::pieces::Pieces;
+use crate::reassembly::Reassembly;
 use crate::sequence::is_newer;
 use crate::time::Timestamp;
 
@@ -36,12 +36,12 @@ struct Packet {
     /// When the newest of its fragments came.
     heard: Timestamp,
     header: Option<Header>,
-    pieces: Pieces,
+    reassembly: Reassembly,
 }
 
 impl Packet {
     fn held(&self) -> usize {
-        self.pieces.held() + size_of::<Self>()
+        self.reassembly.held() + size_of::<Self>()
     }
 }
 
@@ -82,21 +82,21 @@ impl Incomplete {
         };
         let packet = &mut self.packets[at];
         let index = u16::from(fragment.index);
-        if packet.pieces.count() != fragment.count {
+        if packet.reassembly.count() != fragment.count {
             return Outcome::CountDiffers;
         }
-        if packet.pieces.contains(index) {
+        if packet.reassembly.contains(index) {
             return Outcome::Duplicate;
         }
         self.held -= packet.held();
         packet.header = packet.header.or(fragment.header);
-        packet.pieces.add(index, fragment.data);
+        packet.reassembly.add(index, fragment.data);
         packet.heard = now;
         self.held += packet.held();
-        if packet.pieces.missing() == 0 {
+        if packet.reassembly.missing() == 0 {
             let packet = self.remove(at);
             let header = packet.header.expect("fragment 0 brings the header");
-            return Outcome::Complete(header, packet.pieces.into_whole());
+            return Outcome::Complete(header, packet.reassembly.into_whole());
         }
         self.packets[at..].rotate_left(1);
         self.make_room(sequence);
@@ -115,7 +115,7 @@ impl Incomplete {
             sequence: fragment.sequence,
             heard: now,
             header: None,
-            pieces: Pieces::new(fragment.count, fragment_size),
+            reassembly: Reassembly::new(fragment.count, fragment_size),
         };
         self.held += packet.held();
         self.packets.push(packet);

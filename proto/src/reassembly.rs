@@ -1,20 +1,20 @@
-//! A whole put together from numbered pieces of equal size, in whatever order they come.
+//! A packet or message put together from numbered fragments of equal size, in whatever order they come.
 //!
-//! Pieces lie one behind the other as they arrived, so memory grows with what was received and not
-//! with what a piece claims about the whole. Pieces that came in order are a whole already.
+//! Fragments lie one behind the other as they arrived, so memory grows with what was received and not
+//! with what a fragment claims about the whole. Fragments that came in order are the whole already.
 
-/// The pieces received so far. All are `size` bytes long but the last, which may be shorter; the
+/// The fragments received so far. All are `size` bytes long but the last, which may be shorter; the
 /// caller has checked that.
 #[derive(Debug)]
-pub(crate) struct Pieces {
+pub(crate) struct Reassembly {
     size: usize,
-    /// The number of each piece, in order of arrival.
+    /// The index of each fragment, in order of arrival.
     arrived: Vec<u16>,
     data: Vec<u8>,
     count: u16,
 }
 
-impl Pieces {
+impl Reassembly {
     pub(crate) fn new(count: u16, size: usize) -> Self {
         Self {
             size,
@@ -24,7 +24,7 @@ impl Pieces {
         }
     }
 
-    /// Pieces of the whole.
+    /// Fragments of the whole.
     pub(crate) fn count(&self) -> u16 {
         self.count
     }
@@ -33,20 +33,21 @@ impl Pieces {
         self.arrived.contains(&index)
     }
 
-    /// Keeps a piece that is not here yet.
-    pub(crate) fn add(&mut self, index: u16, piece: &[u8]) {
+    /// Keeps a fragment that is not here yet.
+    pub(crate) fn add(&mut self, index: u16, fragment: &[u8]) {
         debug_assert!(!self.contains(index) && index < self.count);
-        let needed = self.data.len() + piece.len();
+        let needed = self.data.len() + fragment.len();
         if needed > self.data.capacity() {
             // Doubling, but never beyond the whole: a complete one has no slack.
             let whole = usize::from(self.count) * self.size;
             let room = (self.data.len() * 2).min(whole).max(needed);
             self.data.reserve_exact(room - self.data.len());
         }
-        self.data.extend_from_slice(piece);
+        self.data.extend_from_slice(fragment);
         self.arrived.push(index);
     }
 
+    /// Fragments that have not come.
     pub(crate) fn missing(&self) -> u16 {
         self.count - self.arrived.len() as u16
     }
@@ -93,16 +94,16 @@ mod tests {
                 parts.push((0, &[]));
             }
             parts.sort_by_key(|(index, _)| (*index as u64 + 1).wrapping_mul(mix | 1));
-            let mut pieces = Pieces::new(parts.len() as u16, size);
+            let mut reassembly = Reassembly::new(parts.len() as u16, size);
             let mut received = 0;
             for (index, part) in &parts {
-                prop_assert!(!pieces.contains(*index as u16));
-                pieces.add(*index as u16, part);
+                prop_assert!(!reassembly.contains(*index as u16));
+                reassembly.add(*index as u16, part);
                 received += part.len();
-                prop_assert!(pieces.held() <= 2 * received + 64 * parts.len());
+                prop_assert!(reassembly.held() <= 2 * received + 64 * parts.len());
             }
-            prop_assert_eq!(pieces.missing(), 0);
-            prop_assert_eq!(pieces.into_whole(), whole);
+            prop_assert_eq!(reassembly.missing(), 0);
+            prop_assert_eq!(reassembly.into_whole(), whole);
         }
     }
 }

@@ -2,24 +2,24 @@
 
 use std::collections::BTreeMap;
 
-use crate::pieces::Pieces;
+use crate::reassembly::Reassembly;
 
-/// The blocks in assembly of one channel, by id in full.
+/// The blocks of one channel that miss fragments, by id in full.
 #[derive(Debug, Default)]
-pub(super) struct Assembly {
-    blocks: BTreeMap<u64, Pieces>,
+pub(super) struct IncompleteBlocks {
+    blocks: BTreeMap<u64, Reassembly>,
     /// Fragments of all of them, those that are missing too.
     fragments: usize,
     /// Bytes they have grown to, with their own.
     held: usize,
 }
 
-impl Assembly {
+impl IncompleteBlocks {
     pub(super) fn is_empty(&self) -> bool {
         self.blocks.is_empty()
     }
 
-    pub(super) fn get(&self, id: u64) -> Option<&Pieces> {
+    pub(super) fn get(&self, id: u64) -> Option<&Reassembly> {
         self.blocks.get(&id)
     }
 
@@ -43,7 +43,7 @@ impl Assembly {
         data: &[u8],
     ) -> Option<Vec<u8>> {
         let block = self.blocks.entry(id).or_insert_with(|| {
-            let block = Pieces::new(count, size);
+            let block = Reassembly::new(count, size);
             self.fragments += usize::from(count);
             self.held += held(&block);
             block
@@ -57,7 +57,7 @@ impl Assembly {
         if block.missing() > 0 {
             return None;
         }
-        self.take(id).map(Pieces::into_whole)
+        self.take(id).map(Reassembly::into_whole)
     }
 
     /// Lets go of the block `id`; whether there was one.
@@ -76,7 +76,7 @@ impl Assembly {
         before - self.blocks.len()
     }
 
-    fn take(&mut self, id: u64) -> Option<Pieces> {
+    fn take(&mut self, id: u64) -> Option<Reassembly> {
         let block = self.blocks.remove(&id)?;
         self.fragments -= usize::from(block.count());
         self.held -= held(&block);
@@ -84,8 +84,8 @@ impl Assembly {
     }
 }
 
-fn held(block: &Pieces) -> usize {
-    block.held() + size_of::<Pieces>()
+fn held(block: &Reassembly) -> usize {
+    block.held() + size_of::<Reassembly>()
 }
 
 #[cfg(test)]
@@ -97,27 +97,27 @@ mod tests {
     #[test]
     fn what_all_hold_is_known_without_looking() {
         let mut random = Random::new(11);
-        let mut assembly = Assembly::default();
+        let mut incomplete = IncompleteBlocks::default();
         let (mut wholes, mut most) = (0, 0);
         for _ in 0..20_000 {
             let id = random.below(40);
             match random.below(50) {
-                0 => _ = assembly.remove(id),
-                1 => _ = assembly.remove_before(id / 4),
+                0 => _ = incomplete.remove(id),
+                1 => _ = incomplete.remove_before(id / 4),
                 _ => {
                     let (index, count) = (random.below(5) as u16, 3 + (id % 3) as u16);
-                    let is_here = assembly.get(id).is_some_and(|it| it.contains(index));
+                    let is_here = incomplete.get(id).is_some_and(|it| it.contains(index));
                     if index < count && !is_here {
-                        let whole = assembly.add(id, (index, count), 8, &[index as u8; 8]);
+                        let whole = incomplete.add(id, (index, count), 8, &[index as u8; 8]);
                         wholes += usize::from(whole.is_some());
                     }
                 }
             }
-            let blocks = || assembly.blocks.values();
-            let fragments: u16 = blocks().map(Pieces::count).sum();
-            assert_eq!(assembly.fragments(), usize::from(fragments));
-            assert_eq!(assembly.held(), blocks().map(held).sum());
-            most = most.max(assembly.blocks.len());
+            let blocks = || incomplete.blocks.values();
+            let fragments: u16 = blocks().map(Reassembly::count).sum();
+            assert_eq!(incomplete.fragments(), usize::from(fragments));
+            assert_eq!(incomplete.held(), blocks().map(held).sum());
+            most = most.max(incomplete.blocks.len());
         }
         assert!(
             wholes > 1_000 && most > 20,
