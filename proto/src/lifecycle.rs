@@ -182,16 +182,13 @@ impl Lifecycle {
         if self.is_closed() {
             return None;
         }
-        let idle = Deadline {
-            // Silence must last longer than the timeout.
-            at: self.last_heard + self.idle_timeout + Duration::from_nanos(1),
-            why: Wake::Idle,
-        };
-        let linger = self.finishing.map(|finishing| Deadline {
-            at: finishing.until,
-            why: Wake::Linger,
-        });
-        Deadline::earlier(Some(idle), linger)
+        // Silence must last longer than the timeout.
+        let idle = self.last_heard + self.idle_timeout + Duration::from_nanos(1);
+        let linger = self.finishing.map(|finishing| finishing.until);
+        Deadline::earliest([
+            Deadline::of(Some(idle), Wake::Idle),
+            Deadline::of(linger, Wake::Linger),
+        ])
     }
 
     fn open_from(&mut self, phase: Phase) -> bool {

@@ -93,12 +93,14 @@ pub struct Deadline {
 }
 
 impl Deadline {
-    /// The earlier of two deadlines that may not exist.
-    pub fn earlier(a: Option<Self>, b: Option<Self>) -> Option<Self> {
-        match (a, b) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (one, other) => one.or(other),
-        }
+    /// Of a clock that may not run.
+    pub fn of(at: Option<Timestamp>, why: Wake) -> Option<Self> {
+        at.map(|at| Self { at, why })
+    }
+
+    /// The earliest of deadlines that may not exist.
+    pub fn earliest<const N: usize>(deadlines: [Option<Self>; N]) -> Option<Self> {
+        deadlines.into_iter().flatten().min()
     }
 }
 
@@ -144,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn the_earlier_deadline_wins() {
+    fn the_earliest_deadline_wins() {
         let soon = Deadline {
             at: Timestamp::from_millis(1),
             why: Wake::Idle,
@@ -153,8 +155,11 @@ mod tests {
             at: Timestamp::from_millis(2),
             why: Wake::Ack,
         };
-        assert_eq!(Deadline::earlier(Some(late), Some(soon)), Some(soon));
-        assert_eq!(Deadline::earlier(None, Some(late)), Some(late));
-        assert_eq!(Deadline::earlier(None, None), None);
+        assert_eq!(
+            Deadline::earliest([Some(late), None, Some(soon)]),
+            Some(soon)
+        );
+        assert_eq!(Deadline::earliest([None, Some(late)]), Some(late));
+        assert_eq!(Deadline::earliest([None, None]), None);
     }
 }

@@ -436,17 +436,15 @@ impl Interface for Session {
 
     fn poll_timeout(&self) -> Option<Deadline> {
         let lifecycle = self.lifecycle.poll_timeout()?;
-        let hello = self.hello_at.map(|at| Deadline {
-            at,
-            why: Wake::Handshake,
-        });
         let sending = match self.lifecycle.is_dialing() {
             true => None,
             false => self.sender.poll_timeout(),
         };
-        [hello, sending]
-            .into_iter()
-            .fold(Some(lifecycle), Deadline::earlier)
+        Deadline::earliest([
+            Some(lifecycle),
+            Deadline::of(self.hello_at, Wake::Handshake),
+            sending,
+        ])
     }
 
     fn is_urgent(&self) -> bool {

@@ -300,38 +300,28 @@ impl Sender {
 
     /// When to come back.
     pub fn poll_timeout(&self) -> Option<Deadline> {
-        let at = |at, why| Some(Deadline { at, why });
         let rate = self.pace.packet_rate(&self.params);
-        let mut first = self.keep_alive_at().map(|at| Deadline {
-            at,
-            why: Wake::KeepAlive,
-        });
-        if let Some(due) = self.acks.due() {
-            first = Deadline::earlier(first, at(due, Wake::Ack));
-        }
-        if let Some(loss) = self.detector.look_at() {
-            first = Deadline::earlier(first, at(loss, Wake::Resend));
-        }
         let slot = self.tokens.when(1.0, rate);
-        if let Some(probe) = self.probe_at() {
-            first = Deadline::earlier(first, at(probe.max(slot), Wake::Resend));
-        }
-        if let Some(early) = self.copier.early_probe_at() {
-            let slot = self.tokens.when(self.early_tokens(), rate);
-            first = Deadline::earlier(first, at(early.max(slot), Wake::Resend));
-        }
+        let probe = self.probe_at().map(|at| at.max(slot));
+        let early_probe = self
+            .copier
+            .early_probe_at()
+            .map(|at| at.max(self.tokens.when(self.early_tokens(), rate)));
         let due = self.due();
-        if due.messages {
-            first = Deadline::earlier(first, at(slot, Wake::SendSlot));
-        }
-        if due.bulk && !self.is_bulk_unanswered() {
-            let slot = match self.bulk_rate() {
-                Some(rate) => self.bulk_tokens.when(1.0, rate),
-                None => slot,
-            };
-            first = Deadline::earlier(first, at(slot, Wake::SendSlot));
-        }
-        first
+        let messages = due.messages.then_some(slot);
+        let bulk = (due.bulk && !self.is_bulk_unanswered()).then(|| {
+            self.bulk_rate()
+                .map_or(slot, |rate| self.bulk_tokens.when(1.0, rate))
+        });
+        Deadline::earliest([
+            Deadline::of(self.keep_alive_at(), Wake::KeepAlive),
+            Deadline::of(self.acks.due(), Wake::Ack),
+            Deadline::of(self.detector.look_at(), Wake::Resend),
+            Deadline::of(probe, Wake::Resend),
+            Deadline::of(early_probe, Wake::Resend),
+            Deadline::of(messages, Wake::SendSlot),
+            Deadline::of(bulk, Wake::SendSlot),
+        ])
     }
 
     fn keep_alive_at(&self) -> Option<Timestamp> {

@@ -396,22 +396,18 @@ impl crate::session::Session for Session {
 
     fn poll_timeout(&self) -> Option<Deadline> {
         let link = self.link.poll_timeout();
-        let at = |at: Option<Timestamp>, why| at.map(|at| Deadline { at, why });
         let until = match self.phase {
             Phase::Closed { .. } => return None,
             Phase::Waiting => return link,
             Phase::Open => None,
-            Phase::Finishing { .. } => at(self.lingers_until(), Wake::Linger),
+            Phase::Finishing { .. } => Deadline::of(self.lingers_until(), Wake::Linger),
         };
-        [
+        Deadline::earliest([
             link,
             until,
-            at(self.incoming.wakes_at(), Wake::Resend),
+            Deadline::of(self.incoming.wakes_at(), Wake::Resend),
             self.outgoing.sender.poll_timeout(),
-        ]
-        .into_iter()
-        .flatten()
-        .min()
+        ])
     }
 
     fn piece_bytes(&self) -> usize {

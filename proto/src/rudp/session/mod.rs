@@ -367,18 +367,14 @@ impl Interface for Session {
 
     fn poll_timeout(&self) -> Option<Deadline> {
         let lifecycle = self.lifecycle.poll_timeout()?;
-        let output = self.output_timeout();
-        let at = |at: Option<Timestamp>, why| at.map(|at| Deadline { at, why });
         let grace = self.incoming.grace_ends_at(self.params.missing_grace);
-        [
-            at(grace, Wake::Resend),
-            at(self.outgoing.expiry_due(), Wake::Resend),
-            at(self.opening_until, Wake::SendSlot),
-        ]
-        .into_iter()
-        .flatten()
-        .chain([lifecycle, output])
-        .min()
+        Deadline::earliest([
+            Some(lifecycle),
+            Some(self.output_timeout()),
+            Deadline::of(grace, Wake::Resend),
+            Deadline::of(self.outgoing.expiry_due(), Wake::Resend),
+            Deadline::of(self.opening_until, Wake::SendSlot),
+        ])
     }
 
     fn identity(&self) -> Identity<'_> {

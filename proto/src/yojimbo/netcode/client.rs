@@ -194,20 +194,13 @@ impl Client {
         if !self.state.is_connecting() {
             return None;
         }
-        let handshake = |at| Deadline {
-            at,
-            why: Wake::Handshake,
-        };
         let next = if self.is_denied {
             Some(self.last_receive)
         } else {
             Some(self.next_send().unwrap_or(self.since))
         };
-        [next, self.expires_at(), self.gives_up_at()]
-            .into_iter()
-            .flatten()
-            .min()
-            .map(handshake)
+        let clocks = [next, self.expires_at(), self.gives_up_at()];
+        Deadline::earliest(clocks.map(|at| Deadline::of(at, Wake::Handshake)))
     }
 
     /// Appends one goodbye, for a client that is not wanted any more; see

@@ -365,18 +365,14 @@ impl Link {
 
     /// When [`Link::is_keep_alive_due`] or [`Link::is_timed_out`] changes next.
     pub fn poll_timeout(&self) -> Option<Deadline> {
-        let idle = self.silent_until().map(|at| Deadline {
-            at,
-            why: Wake::Idle,
-        });
         let keep_alive = match self.state {
             State::Waiting => None,
-            State::Admitted { .. } => Some(Deadline {
-                at: self.keep_alive_at(),
-                why: Wake::KeepAlive,
-            }),
+            State::Admitted { .. } => Some(self.keep_alive_at()),
         };
-        Deadline::earlier(idle, keep_alive)
+        Deadline::earliest([
+            Deadline::of(self.silent_until(), Wake::Idle),
+            Deadline::of(keep_alive, Wake::KeepAlive),
+        ])
     }
 
     /// Whether anything arrived since the peer was admitted.
