@@ -1,5 +1,6 @@
 //! One UDP socket, its endpoint, and the streams of its peers: everything of one listener that one
-//! worker owns. Nothing here is shared, so nothing is locked.
+//! worker owns, so that no datagram waits for a lock. What all workers share are the sums in
+//! `capacity.rs`, and each listener has a mailbox for the others of its port (`siblings.rs`).
 //!
 //! The worker calls the steps in order, each of them every turn and each of them bounded:
 //!
