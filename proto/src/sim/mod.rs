@@ -1,7 +1,7 @@
 //! A bad network in virtual time: what the scenarios, benches and `tidegate demo` run on.
 
-mod books;
 pub mod intruder;
+mod invariants;
 pub mod link;
 pub mod peer;
 pub mod traffic;

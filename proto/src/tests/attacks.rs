@@ -187,7 +187,7 @@ fn seats_taken_and_left_by_hundreds_are_all_free_again() {
     world.run_for(Duration::from_secs(1), told);
     assert!(world.server().is_empty());
     assert_eq!(world.server().handshakes_pending(), 0);
-    world.close_books();
+    world.drain_and_check();
 }
 
 /// The process is stopped for three seconds while bad clients fill its socket, and then finds all

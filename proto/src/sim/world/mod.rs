@@ -32,8 +32,8 @@ pub use self::outcome::Outcome;
 use self::server::Seat;
 use self::wires::Wires;
 pub use self::wires::{Watch, Way};
-use super::books::Books;
 use super::intruder::{Intruder, Shot};
+use super::invariants::Invariants;
 use super::link::{Conditions, Link};
 use super::traffic::Traffic;
 use crate::endpoint::{Endpoint, PeerId};
@@ -51,7 +51,7 @@ pub struct World {
     lost_peers: Vec<Seat>,
     /// Whose session a peer is, from its first moment.
     owners: BTreeMap<PeerId, usize>,
-    books: Books,
+    invariants: Invariants,
     clients: Vec<Client>,
     intruders: Vec<Intruder>,
     wires: Wires,
@@ -83,7 +83,7 @@ impl World {
             server_peers: BTreeMap::new(),
             lost_peers: Vec::new(),
             owners: BTreeMap::new(),
-            books: Books::default(),
+            invariants: Invariants::default(),
             clients: Vec::new(),
             intruders: Vec::new(),
             wires: Wires {
@@ -146,7 +146,7 @@ impl World {
             self.server.handle_timeout(self.now);
             self.server_turn(told);
             self.server_departures();
-            self.books.check_sessions(&self.server);
+            self.invariants.check_sessions(&self.server);
         }
         self.client_arrivals();
         for client in &mut self.clients {

@@ -6,7 +6,7 @@ use super::World;
 use super::server::Seat;
 use crate::endpoint::Endpoint;
 use crate::session::CloseReason;
-use crate::sim::books::Books;
+use crate::sim::invariants::Invariants;
 use crate::sim::link::Conditions;
 
 impl World {
@@ -29,7 +29,7 @@ impl World {
     /// The server process is killed; another takes over its address and knows nothing.
     pub fn replace_server(&mut self, server: Endpoint) {
         self.server = server;
-        self.books = Books::default();
+        self.invariants = Invariants::default();
         self.owners.clear();
         let lost = std::mem::take(&mut self.server_peers).into_values();
         self.lost_peers.extend(lost.map(|seat| Seat {

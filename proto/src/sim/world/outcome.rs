@@ -1,4 +1,4 @@
-//! How a run went: for one client, for the network, and in the books.
+//! How a run went: for one client, for the network, and against the invariants.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub struct Outcome {
 impl World {
     /// Empties every inbox and checks that what was accepted is what was heard. Readers that sleep
     /// are woken.
-    pub fn close_books(&mut self) {
+    pub fn drain_and_check(&mut self) {
         let peers: Vec<_> = self.server_peers.keys().copied().collect();
         for peer in peers {
             self.server_listens(peer);
@@ -40,7 +40,7 @@ impl World {
                 "messages client {client} accepted, polled"
             );
         }
-        self.books.check_messages(&self.server);
+        self.invariants.check_messages(&self.server);
     }
 
     /// Whether all that was to be said was heard, in both directions, by everybody.

@@ -49,14 +49,15 @@ impl World {
             .server
             .handle_datagram(self.now, from, &mut datagram, &mut reply);
         if is_stranger {
-            self.books.on_stranger(from, datagram.len(), reply.len());
+            self.invariants
+                .on_stranger(from, datagram.len(), reply.len());
         }
         if !reply.is_empty() {
             let client = self.client_at(from);
             self.wires.push_down(self.now, client, from, &reply);
         }
         if let Handled::Accepted(peer) = handled {
-            self.books.on_opened();
+            self.invariants.on_opened();
             let Some(client) = self.client_at(from) else {
                 panic!("seed {}: {from} is nobody and got a session", self.seed);
             };
@@ -127,7 +128,7 @@ impl World {
         let mut wrote = false;
         while let Some(message) = self.server.poll_message(peer) {
             wrote = true;
-            self.books.on_message();
+            self.invariants.on_message();
             let heard = seat.application.hear(self.now.mono, message);
             let is_honest = self.clients[seat.client].is_honest;
             if let Some(wrong) = heard.err().filter(|_| is_honest) {
@@ -172,7 +173,7 @@ impl World {
             }
             Event::Connected => {}
             Event::Closed(reason) => {
-                self.books.on_closed();
+                self.invariants.on_closed();
                 if let Some(seat) = self.server_peers.get_mut(&peer) {
                     assert!(
                         seat.closed.is_none(),
@@ -183,7 +184,7 @@ impl World {
                 } else {
                     // Never admitted: what it said along with its handshake has nowhere to go.
                     while self.server.poll_message(peer).is_some() {
-                        self.books.on_message();
+                        self.invariants.on_message();
                     }
                     self.server.remove(peer);
                 }

@@ -85,6 +85,6 @@ impl Run {
                 "seed {seed}: client {client} lost or invented messages: {outcome:?} {stats:?}"
             );
         }
-        self.world.close_books();
+        self.world.drain_and_check();
     }
 }

@@ -1,4 +1,4 @@
-//! What a server took and gave, in numbers that must agree.
+//! Invariants of a server: what it took and gave, in numbers that must agree after every step.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -6,9 +6,9 @@ use std::net::SocketAddr;
 use crate::endpoint::Endpoint;
 use crate::ip::IPV4_UDP_HEADER_BYTES;
 
-/// The books on one server process.
+/// The counts that one server process is held against.
 #[derive(Debug, Default)]
-pub(super) struct Books {
+pub(super) struct Invariants {
     /// Bytes from and to addresses that had no session at that time, headers included.
     strangers: BTreeMap<SocketAddr, (u64, u64)>,
     sessions_opened: u64,
@@ -16,7 +16,7 @@ pub(super) struct Books {
     messages_polled: u64,
 }
 
-impl Books {
+impl Invariants {
     /// A stranger sent `offered` bytes and is told `reply` bytes. Over all time nobody is told more
     /// than 1.2 times what came from there (see [`crate::session::Stranger::may_reply`]).
     pub(super) fn on_stranger(&mut self, from: SocketAddr, offered: usize, reply: usize) {
