@@ -12,7 +12,7 @@ use std::fs::Permissions;
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -43,6 +43,38 @@ impl Bench {
         (serve, address)
     }
 
+    /// A file with a key, each of its bytes written as these two digits.
+    fn write_key(&self, name: &str, digits: &str) {
+        self.place.write(name, &digits.repeat(32));
+        let path = self.directory.join(name);
+        std::fs::set_permissions(path, Permissions::from_mode(0o600)).unwrap();
+    }
+
+    /// A yojimbo server with the key in `netcode.key`, and these lines more in its listener and its
+    /// backend.
+    fn serve_yojimbo(&self, name: &str, listener: &str, backend: &str) -> Program {
+        let echo = echo_server();
+        let config = format!(
+            r#"
+            version = 1
+            [admin]
+            listen = ""
+            [listener.game]
+            protocol = "yojimbo"
+            bind = ["127.0.0.1:0"]
+            backend = "echo"
+            netcode = {{ key_file = "netcode.key" }}
+            {listener}
+            [backend.echo]
+            targets = ["tcp://{echo}"]
+            framing = "u16be"
+            {backend}
+            "#
+        );
+        self.place.write(name, &config);
+        self.place.start(&["serve", "--config", name])
+    }
+
     /// Exit code, the result, and what it complained about.
     fn load(&self, arguments: &[&str]) -> (i32, Value, String) {
         let output = Command::new(env!("CARGO_BIN_EXE_tidegate"))
@@ -63,8 +95,8 @@ impl Bench {
     }
 }
 
-fn make_private(path: &Path) {
-    std::fs::set_permissions(path, Permissions::from_mode(0o600)).unwrap();
+fn echo_server() -> SocketAddr {
+    tidegate::load::echo::start(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap()
 }
 
 fn count(result: &Value, path: &str) -> u64 {
@@ -100,7 +132,7 @@ fn all_of_it_comes_back_over_a_bad_network() {
         ("rudp", "u16be"),
     ] {
         let bench = Bench::new(&format!("good-{protocol}-{framing}"));
-        let echo = tidegate::load::echo::start(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        let echo = echo_server();
         let (_serve, server) = bench.serve(protocol, framing, echo);
         let lossy = Lossy::start(server, bad_network(), 13);
         let remote = format!("{protocol}://{}", lossy.address);
@@ -134,30 +166,9 @@ fn all_of_it_comes_back_over_a_bad_network() {
 #[test]
 fn unreliable_messages_are_counted_apart() {
     let bench = Bench::new("unreliable");
-    let echo = tidegate::load::echo::start(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
-    let key = "11".repeat(32);
-    bench.place.write("netcode.key", &key);
-    let path = bench.directory.join("netcode.key");
-    make_private(&path);
-    let config = format!(
-        r#"
-        version = 1
-        [admin]
-        listen = ""
-        [listener.game]
-        protocol = "yojimbo"
-        bind = ["127.0.0.1:0"]
-        public_addresses = ["any"]
-        backend = "echo"
-        netcode = {{ key_file = "netcode.key" }}
-        [backend.echo]
-        targets = ["tcp://{echo}"]
-        framing = "u16be"
-        channel_byte = true
-        "#
-    );
-    bench.place.write("serve.toml", &config);
-    let mut serve = bench.place.start(&["serve", "--config", "serve.toml"]);
+    bench.write_key("netcode.key", "11");
+    let any = r#"public_addresses = ["any"]"#;
+    let mut serve = bench.serve_yojimbo("serve.toml", any, "channel_byte = true");
     let lossy = Lossy::start(serve.address(), bad_network(), 17);
     let remote = format!("yojimbo://{}", lossy.address);
     let (code, result, complaint) = bench.load(&[
@@ -335,8 +346,7 @@ fn clients_that_do_not_get_in_say_why() {
     assert_eq!(refused, 3, "{result}");
     assert!(count(&result, "/redials") >= 1, "they try again: {result}");
 
-    bench.place.write("other.key", &"22".repeat(32));
-    make_private(&bench.directory.join("other.key"));
+    bench.write_key("other.key", "22");
     let wrong = ["--remote", &remote, "--key", "other.key"];
     let (code, result, _) = bench.load(&[&wrong[..], &few].concat());
     assert_eq!(code, 69, "{result}");
@@ -347,7 +357,7 @@ fn clients_that_do_not_get_in_say_why() {
 #[test]
 fn a_full_server_names_the_limit_that_was_met() {
     let bench = Bench::new("full");
-    let echo = tidegate::load::echo::start(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let echo = echo_server();
     for (key, runtime, listener) in [
         ("runtime.max_peers", "max_peers = 1", ""),
         ("listener.game.max_peers", "", "max_peers = 1"),
@@ -390,60 +400,46 @@ fn a_full_server_names_the_limit_that_was_met() {
     }
 }
 
-/// Two sides with different layouts, or with different ideas of where the server is: the log says so.
-#[test]
-fn settings_that_differ_are_named_in_the_servers_log() {
-    let bench = Bench::new("differ");
-    bench.place.write("netcode.key", &"33".repeat(32));
-    make_private(&bench.directory.join("netcode.key"));
-    let echo = tidegate::load::echo::start(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
-    let serve = |public: &str, name: &str| {
-        let config = format!(
-            r#"
-            version = 1
-            [admin]
-            listen = ""
-            [listener.game]
-            protocol = "yojimbo"
-            bind = ["127.0.0.1:0"]
-            public_addresses = ["{public}"]
-            backend = "echo"
-            netcode = {{ key_file = "netcode.key" }}
-            [backend.echo]
-            targets = ["tcp://{echo}"]
-            framing = "u16be"
-            "#
-        );
-        bench.place.write(name, &config);
-        bench.place.start(&["serve", "--config", name])
-    };
-    let few = [
-        "--clients",
-        "2",
-        "--ramp",
-        "0s",
-        "--for",
-        "1s",
-        "--connect-timeout",
-        "2s",
-    ];
+const BRIEFLY: [&str; 8] = [
+    "--clients",
+    "2",
+    "--ramp",
+    "0s",
+    "--for",
+    "1s",
+    "--connect-timeout",
+    "2s",
+];
 
-    let mut elsewhere = serve("203.0.113.7:40000", "elsewhere.toml");
-    let remote = format!("yojimbo://{}", elsewhere.address());
+/// Tokens name another place than the server believes to be at: its log says so.
+#[test]
+fn a_public_address_that_differs_is_named_in_the_servers_log() {
+    let bench = Bench::new("elsewhere");
+    bench.write_key("netcode.key", "33");
+    let address = r#"public_addresses = ["203.0.113.7:40000"]"#;
+    let mut serve = bench.serve_yojimbo("serve.toml", address, "");
+    let remote = format!("yojimbo://{}", serve.address());
     let dial = ["--remote", &remote, "--key", "netcode.key"];
-    let (code, result, _) = bench.load(&[&dial[..], &few].concat());
+    let (code, result, _) = bench.load(&[&dial[..], &BRIEFLY].concat());
     assert_eq!(code, 69, "{result}");
-    let line = elsewhere.wait_for("token_refused");
+    let line = serve.wait_for("token_refused");
     assert!(
         line.contains("token_address") && line.contains("public_addresses"),
         "{line}"
     );
     assert!(line.contains("\"peer\":\"127.0.0.1:"), "whose? {line}");
-    let line = elsewhere.wait_for("\"listening\"");
+    let line = serve.wait_for("\"listening\"");
     let taken = "\"public_addresses\":\"203.0.113.7:40000\"";
     assert!(line.contains(taken), "{line}");
+}
 
-    let mut other = serve("any", "other.toml");
+/// Two sides with different layouts: the server's log says so.
+#[test]
+fn a_layout_that_differs_is_named_in_the_servers_log() {
+    let bench = Bench::new("layout");
+    bench.write_key("netcode.key", "33");
+    let any = r#"public_addresses = ["any"]"#;
+    let mut serve = bench.serve_yojimbo("serve.toml", any, "");
     let tunnel = format!(
         r#"
         version = 1
@@ -465,13 +461,14 @@ fn settings_that_differ_are_named_in_the_servers_log() {
         name = "BlockFrame"
         body = "block"
         "#,
-        other.address()
+        serve.address()
     );
     bench.place.write("tunnel.toml", &tunnel);
-    let (code, result, complaint) = bench.load(&[&["--config", "tunnel.toml"][..], &few].concat());
+    let (code, result, complaint) =
+        bench.load(&[&["--config", "tunnel.toml"][..], &BRIEFLY].concat());
     assert_eq!(code, 1, "{result} {complaint}");
     assert_eq!(count(&result, "/ended/peer_disconnect"), 2, "{result}");
-    let line = other.wait_for("unreadable_peer");
+    let line = serve.wait_for("unreadable_peer");
     assert!(
         line.contains("first_message") && line.contains("tidegate check"),
         "{line}"
@@ -482,9 +479,8 @@ fn settings_that_differ_are_named_in_the_servers_log() {
 #[test]
 fn strikes_keep_an_address_out_of_every_worker() {
     let bench = Bench::new("strikes");
-    bench.place.write("netcode.key", &"33".repeat(32));
-    make_private(&bench.directory.join("netcode.key"));
-    let echo = tidegate::load::echo::start(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    bench.write_key("netcode.key", "33");
+    let echo = echo_server();
     let config = format!(
         r#"
         version = 1
