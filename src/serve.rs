@@ -92,50 +92,10 @@ impl Server {
 
     /// The same, with a recording from the first session on.
     async fn open_recorded(config: &Config, capture: Option<Order>) -> anyhow::Result<Self> {
-        let mut clock = Clock::start();
-        let tap = Tap::default();
-        if let Some(order) = capture {
-            tap.start(order, clock.now())?;
-        }
-        let state = config.runtime.state_directory.as_deref();
-        let state = state.map(StateDirectory::new);
-        if let Some(state) = &state {
-            state.warn_of_disk();
-        }
-        let runtime = &config.runtime;
-        let capacity = Capacity::new(runtime.max_peers, runtime.queue_memory as u64);
-        let capacity = Arc::new(capacity);
-        let common = Common {
-            runtime: config.runtime.clone(),
-            board: Arc::new(Board::new(clock.now(), capacity.clone())),
-            capacity,
-            clock,
-            tap,
-            state,
-        };
+        let common = common(config, capture)?;
         let backends = Arc::new(Backends::new(common.board.clone()));
+        let opened = open_listeners(config, &common, &backends).await?;
         let workers = config.runtime.workers;
-        let mut listeners = Vec::new();
-        let mut names = Vec::new();
-        for listener in &config.listeners {
-            let pool = match backends.pool(&listener.backend.name) {
-                Some(pool) => pool,
-                None => {
-                    let pool = Arc::new(Pool::of(&listener.backend));
-                    names.push(backends.open(&listener.backend, pool.clone()));
-                    pool
-                }
-            };
-            let open = || {
-                let sockets = bind(&common.runtime, listener, &listener.bind)?;
-                RunningListener::open(&common, listener, &pool, sockets)
-            };
-            let opened = open().with_context(|| format!("listener {}", listener.name))?;
-            listeners.push((listener, opened));
-        }
-        for looks in names {
-            looks.done().await;
-        }
         let mut shares: Shares = (0..workers).map(|_| Vec::new()).collect();
         let show = |(listener, (running, mut all)): (_, (RunningListener, Shares))| {
             running.show(&common, listener, &mut all);
@@ -144,7 +104,7 @@ impl Server {
             }
             running
         };
-        let listeners: Vec<_> = listeners.into_iter().map(show).collect();
+        let listeners: Vec<_> = opened.into_iter().map(show).collect();
         let start = |listen| Admin::start(listen, common.board.clone(), common.clock.clone());
         let admin = config.admin.listen.map(start).transpose()?;
         notify::start(common.board.clone(), common.clock.clone())?;
@@ -176,4 +136,59 @@ impl Server {
         self.common.tap.stop();
         outcome
     }
+}
+
+/// What all listeners are built with; a recording begins at once, if one is asked for.
+fn common(config: &Config, capture: Option<Order>) -> anyhow::Result<Common> {
+    let mut clock = Clock::start();
+    let tap = Tap::default();
+    if let Some(order) = capture {
+        tap.start(order, clock.now())?;
+    }
+    let state = config.runtime.state_directory.as_deref();
+    let state = state.map(StateDirectory::new);
+    if let Some(state) = &state {
+        state.warn_of_disk();
+    }
+    let runtime = &config.runtime;
+    let capacity = Capacity::new(runtime.max_peers, runtime.queue_memory as u64);
+    let capacity = Arc::new(capacity);
+    Ok(Common {
+        runtime: runtime.clone(),
+        board: Arc::new(Board::new(clock.now(), capacity.clone())),
+        capacity,
+        clock,
+        tap,
+        state,
+    })
+}
+
+/// Binds the sockets of all listeners while the names of their backends are looked up, and waits for those.
+async fn open_listeners<'a>(
+    config: &'a Config,
+    common: &Common,
+    backends: &Backends,
+) -> anyhow::Result<Vec<(&'a crate::config::Listener, (RunningListener, Shares))>> {
+    let mut listeners = Vec::new();
+    let mut names = Vec::new();
+    for listener in &config.listeners {
+        let pool = match backends.pool(&listener.backend.name) {
+            Some(pool) => pool,
+            None => {
+                let pool = Arc::new(Pool::of(&listener.backend));
+                names.push(backends.open(&listener.backend, pool.clone()));
+                pool
+            }
+        };
+        let open = || {
+            let sockets = bind(&common.runtime, listener, &listener.bind)?;
+            RunningListener::open(common, listener, &pool, sockets)
+        };
+        let opened = open().with_context(|| format!("listener {}", listener.name))?;
+        listeners.push((listener, opened));
+    }
+    for looks in names {
+        looks.done().await;
+    }
+    Ok(listeners)
 }
