@@ -275,6 +275,28 @@ fn total_loss_is_neither_a_flood_nor_the_end() {
     }
 }
 
+/// Nothing comes back for four seconds, but the way there is as it was and loses one in twenty. Who hears nothing
+/// cannot know what is missing: every message goes more than once, the newest as well as the oldest.
+#[test]
+fn who_is_not_heard_is_still_told() {
+    let mut worst = Vec::new();
+    for seed in 0..16 {
+        let mut pair = Pair::new(Params::default(), lossy(0.05), 100 + 2 * seed);
+        play(&mut pair, 0..300);
+        pair.links[1].set_conditions(lossy(1.0));
+        let before = stats(&pair, 0);
+        let behind = (300..550).map(|n| {
+            play(&mut pair, n..n + 1);
+            n as usize + 1 - pair.got[1].len()
+        });
+        worst.push(behind.max().unwrap());
+        let packets = stats(&pair, 0).packets_sent - before.packets_sent;
+        assert!(packets < 300, "{packets} packets for 250 messages");
+    }
+    worst.sort_unstable();
+    assert!(worst[15] < 30, "messages behind: {worst:?}");
+}
+
 #[test]
 fn a_paused_process_catches_up_without_a_flood() {
     let mut pair = Pair::new(Params::default(), lossy(0.02), 13);
