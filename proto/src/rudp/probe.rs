@@ -23,6 +23,10 @@ const PROBE_IDS: std::ops::RangeInclusive<u16> = 0x4000..=0x7fff;
 /// No address is asked again sooner.
 const INTERVAL: Duration = Duration::from_millis(200);
 
+/// And up to so much later, as chance has it. Who sends in a fixed beat and loses every third datagram
+/// would lose its answer each time, if the questions kept to a beat as well.
+const INTERVAL_SPREAD: Duration = Duration::from_millis(64);
+
 /// Entries of the table that remembers who was asked when. Its size is fixed, so a flood of forged
 /// sources costs nothing but longer waits for the strangers that share an entry.
 const RECENT: usize = 4096;
@@ -51,11 +55,10 @@ impl Probe {
         if self.not_before.is_empty() {
             self.not_before = vec![Timestamp::ZERO; RECENT];
         }
-        let not_before = &mut self.not_before[entry];
-        if now.mono < *not_before {
+        if now.mono < self.not_before[entry] {
             return false;
         }
-        *not_before = now.mono + INTERVAL;
+        self.not_before[entry] = now.mono + self.interval(now, from);
         for id in self.ids(from, epoch(now)) {
             wire::emit_request(out, id);
         }
@@ -74,6 +77,11 @@ impl Probe {
         [epoch, epoch.wrapping_sub(1)]
             .into_iter()
             .any(|epoch| self.ids(from, epoch).into_iter().all(is_said))
+    }
+
+    fn interval(&self, now: Now, from: SocketAddr) -> Duration {
+        let chance = self.hash(from, now.mono.as_nanos());
+        INTERVAL + INTERVAL_SPREAD * (chance % 256) as u32 / 256
     }
 
     /// Two ids for one address and one half minute: 28 bits.
@@ -176,6 +184,31 @@ mod tests {
                 probe.ask(now, from, &mut Vec::new())
             })
             .count();
-        assert_eq!(asked, 5, "one second, 200 ms apart");
+        assert!(
+            (4..=5).contains(&asked),
+            "{asked} in a second, 200 to 264 ms apart"
+        );
+    }
+
+    /// A client that sends every 10 ms and loses every third datagram, or every fourth: whatever its way back
+    /// takes, one of its answers arrives.
+    #[test]
+    fn losses_in_step_with_the_client_do_not_hit_every_answer() {
+        let from: SocketAddr = "192.0.2.1:4000".parse().unwrap();
+        for (period, way) in (3..=8).flat_map(|period| (1..=20).map(move |way| (period, way))) {
+            let mut probe = Probe::new([period as u8; 16]);
+            let is_lost = |datagram: u64| datagram.is_multiple_of(period);
+            let answered = (1..500).find(|datagram| {
+                let mono = Timestamp::from_millis(1000 + datagram * 10);
+                let now = Now { mono, unix_secs: 0 };
+                let is_asked = !is_lost(*datagram) && probe.ask(now, from, &mut Vec::new());
+                is_asked && !is_lost(datagram + way)
+            });
+            let after = answered.map_or("never".into(), |it| format!("{} ms", it * 10));
+            assert!(
+                answered.is_some_and(|it| it < 300),
+                "one in {period} lost, answers {way} datagrams later: {after}"
+            );
+        }
     }
 }
