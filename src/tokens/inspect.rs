@@ -101,6 +101,16 @@ pub fn doubts(token: &ConnectToken, server: &Server, now: u64) -> Vec<Doubt> {
                     "set public_addresses to what the token names",
                 );
             }
+            if private.timeout_seconds <= 0 {
+                doubt(
+                    Reject::TokenInvalid,
+                    format!(
+                        "its timeout of {} s means that silence never ends the session",
+                        private.timeout_seconds
+                    ),
+                    "have the token service give a timeout of 1 to 60 s",
+                );
+            }
         }
     }
     doubts

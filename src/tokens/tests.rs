@@ -9,15 +9,18 @@ fn key() -> Key {
 }
 
 fn token(lifetime_secs: u64) -> ConnectToken {
-    let recipe = Recipe {
+    mint(recipe(lifetime_secs), &key()).unwrap()
+}
+
+fn recipe(lifetime_secs: u64) -> Recipe {
+    Recipe {
         protocol_id: 0x1122,
         client_id: 7,
         servers: vec!["203.0.113.7:40000".parse().unwrap()],
         lifetime: Duration::from_secs(lifetime_secs),
         timeout: Duration::from_secs(10),
         user_data: UserData::empty(),
-    };
-    mint(recipe, &key()).unwrap()
+    }
 }
 
 fn server() -> Server {
@@ -35,6 +38,20 @@ fn labels(token: &ConnectToken, server: &Server, now: u64) -> Vec<Reject> {
     let doubts = doubts(token, server, now);
     assert!(doubts.iter().all(|doubt| !doubt.help.is_empty()));
     doubts.into_iter().map(|doubt| doubt.reject).collect()
+}
+
+/// netcode's way to say that a session never times out, which no listener grants.
+#[test]
+fn a_token_without_a_timeout_is_refused() {
+    let endless = Recipe {
+        timeout: Duration::ZERO,
+        ..recipe(30)
+    };
+    let token = mint(endless, &key()).unwrap();
+    assert_eq!(
+        labels(&token, &server(), token.create),
+        [Reject::TokenInvalid]
+    );
 }
 
 /// A good token and the nearest bad ones.
