@@ -17,7 +17,6 @@ mod census;
 mod crowd;
 mod full;
 mod handover;
-mod lobby;
 mod memory;
 mod orders;
 mod peer;
@@ -29,6 +28,7 @@ mod retire;
 mod shed;
 mod siblings;
 mod steps;
+mod stranger_queue;
 mod token;
 
 use std::cmp::Reverse;
@@ -49,7 +49,6 @@ use census::Census;
 use crowd::Crowd;
 use full::Full;
 use handover::Handovers;
-use lobby::Lobby;
 use memory::Memory;
 pub use orders::{PeerView, Policy, Whom};
 use peer::Peer;
@@ -60,6 +59,7 @@ use refused::Refused;
 pub use retire::HeldAddress;
 use retire::Retirement;
 pub use siblings::Siblings;
+use stranger_queue::StrangerQueue;
 pub use token::{Wakes, meaning, token};
 
 use crate::admission::Admission;
@@ -136,7 +136,7 @@ pub struct Listener {
     /// When peers may next be closed for what they hold.
     sheds_at: Timestamp,
     peers: Peers,
-    lobby: Lobby,
+    strangers: StrangerQueue,
     /// Peers that something happened to this turn.
     pending: Vec<PeerId>,
     /// Peers whose own socket may have datagrams.
@@ -196,7 +196,7 @@ impl Listener {
             received_bytes: 0,
             sheds_at: Timestamp::ZERO,
             peers: Peers::default(),
-            lobby: Lobby::default(),
+            strangers: StrangerQueue::default(),
             pending: Vec::new(),
             readable_peers: Vec::new(),
             blocked: 0,
@@ -336,7 +336,7 @@ impl Listener {
     pub fn has_work(&self) -> bool {
         self.has_datagrams()
             || self.has_letters
-            || !self.lobby.is_empty()
+            || !self.strangers.is_empty()
             || self.unsent
             || self.endpoint.has_events()
             || !self.pending.is_empty()

@@ -1,4 +1,4 @@
-//! What arrives: datagrams to their peers, strangers to the lobby, and from there to the acceptor.
+//! What arrives: datagrams to their peers, strangers' to a queue, and from there to the acceptor.
 
 use std::net::SocketAddr;
 
@@ -114,7 +114,7 @@ impl Listener {
                         let handled = self.endpoint.handle_datagram_of(turn.now, id, datagram);
                         self.after_datagram(turn.now, turn.outgoing, route, handled);
                     }
-                    None if self.lobby.take_in(route, datagram) => {}
+                    None if self.strangers.take_in(route, datagram) => {}
                     None => self.counters.on_reject(Reject::ListenerLimited),
                 }
             }
@@ -159,16 +159,16 @@ impl Listener {
     /// as a dozen packets, and a stream to the backend as much again: only so many in a turn, so that a
     /// storm of joins is not felt by those who are in.
     pub fn welcome(&mut self, turn: &mut Turn<'_>) {
-        if self.lobby.is_empty() {
+        if self.strangers.is_empty() {
             return;
         }
-        let mut lobby = std::mem::take(&mut self.lobby);
+        let mut strangers = std::mem::take(&mut self.strangers);
         let mut answers = ANSWERS_PER_TURN;
         for _ in 0..STRANGERS_PER_TURN {
             if answers == 0 {
                 break;
             }
-            let Some((route, datagram)) = lobby.next() else {
+            let Some((route, datagram)) = strangers.next() else {
                 break;
             };
             let handled = self
@@ -184,7 +184,7 @@ impl Listener {
             }
             self.after_datagram(turn.now, turn.outgoing, route, handled);
         }
-        self.lobby = lobby;
+        self.strangers = strangers;
         // Those who were let in ask for a backend at once, and what was answered leaves.
         self.pump(turn);
         self.transmit(turn);

@@ -9,7 +9,7 @@ use crate::udp::Route;
 
 /// Datagrams that wait.
 #[derive(Debug, Default)]
-pub(super) struct Lobby {
+pub(super) struct StrangerQueue {
     /// Whose, and how long.
     entries: VecDeque<(Route, usize)>,
     /// One after the other; those before `taken` are gone.
@@ -17,7 +17,7 @@ pub(super) struct Lobby {
     taken: usize,
 }
 
-impl Lobby {
+impl StrangerQueue {
     pub(super) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -64,35 +64,35 @@ mod tests {
     /// Through many fillings and emptyings, so that places are used again.
     #[test]
     fn strangers_leave_in_the_order_they_came() {
-        let mut lobby = Lobby::default();
+        let mut queue = StrangerQueue::default();
         let (mut came, mut left) = (0u16, 0u16);
         for _ in 0..40 {
-            while lobby.take_in(from(came), &[came as u8; 2_000]) {
+            while queue.take_in(from(came), &[came as u8; 2_000]) {
                 came += 1;
             }
-            assert!(lobby.bytes.len() <= 2 * BYTES_MAX, "places are used again");
+            assert!(queue.bytes.len() <= 2 * BYTES_MAX, "places are used again");
             for _ in 0..100 {
-                let (route, datagram) = lobby.next().unwrap();
+                let (route, datagram) = queue.next().unwrap();
                 assert_eq!((route, &*datagram), (from(left), &[left as u8; 2_000][..]));
                 left += 1;
             }
         }
-        while let Some((route, _)) = lobby.next() {
+        while let Some((route, _)) = queue.next() {
             assert_eq!(route, from(left));
             left += 1;
         }
         assert_eq!(came, left);
-        assert!(lobby.is_empty());
+        assert!(queue.is_empty());
     }
 
     #[test]
     fn no_more_wait_than_there_is_room_for() {
-        let mut lobby = Lobby::default();
+        let mut queue = StrangerQueue::default();
         let mut fill = |length: usize| {
-            while lobby.next().is_some() {}
+            while queue.next().is_some() {}
             let datagram = vec![0; length];
             (0..2_000)
-                .take_while(|_| lobby.take_in(from(1), &datagram))
+                .take_while(|_| queue.take_in(from(1), &datagram))
                 .count()
         };
         assert_eq!(fill(0), DATAGRAMS_MAX, "an empty one takes a place too");
