@@ -150,6 +150,20 @@ fn only_private_networks_may_come_to_protocols_without_authentication() {
     }
 }
 
+/// Each unknown key costs a reading of the file, of which a large one would take for ever.
+#[test]
+fn the_file_of_another_program_is_refused_soon() {
+    let directory = Directory::new("another");
+    let keys = |count: usize| {
+        (0..count)
+            .map(|n| format!("key{n} = 1\n"))
+            .collect::<String>()
+    };
+    let mistakes = |count| directory.load(&keys(count)).unwrap_err().mistakes.len();
+    assert_eq!(mistakes(3), 3);
+    assert_eq!(mistakes(5_000), 100);
+}
+
 #[test]
 fn serve_and_connect_need_no_file() {
     let directory = Directory::new("flags");

@@ -1,9 +1,8 @@
 //! What was said on top of what: the file, then variables, then flags. After each of them the whole
 //! must still be a configuration; what would break it is refused and told.
 
-use std::path::Path;
-
 use std::ops::Range;
+use std::path::Path;
 
 use serde::Deserialize;
 use toml::de::{DeTable, DeValue, Deserializer};
@@ -121,7 +120,7 @@ impl Layers {
 fn read(origins: &Origins, text: &str) -> Result<File, Refusal> {
     let mut document = DeTable::parse(text).map_err(|error| origins.refuse(&error))?;
     let mut mistakes = Vec::new();
-    loop {
+    for _ in 0..READINGS_MAX {
         let error = match File::deserialize(Deserializer::from(document.clone())) {
             Ok(file) if mistakes.is_empty() => return Ok(file),
             Ok(_) => break,
@@ -139,6 +138,9 @@ fn read(origins: &Origins, text: &str) -> Result<File, Refusal> {
     mistakes.sort_by_key(|mistake| mistake.place.line());
     Err(Refusal { mistakes })
 }
+
+/// Each finds a mistake. Whoever has made so many has named another program's file.
+const READINGS_MAX: usize = 100;
 
 /// Removes the innermost key that an error is about; false if there is none.
 fn take_out(table: &mut DeTable<'_>, error: &Range<usize>) -> bool {
