@@ -41,6 +41,8 @@ pub(super) struct Adaptive {
     is_competing: bool,
     /// A queue before this is still somebody else's.
     not_ours_until: Timestamp,
+    /// The last sample met one, of whosoever.
+    shows_queue: bool,
     lost_lately: bool,
     losses: LossWindows,
     trial: Option<Trial>,
@@ -83,6 +85,7 @@ impl Adaptive {
             peak: 0.0,
             is_competing: false,
             not_ours_until: Timestamp::ZERO,
+            shows_queue: false,
             lost_lately: false,
             losses: LossWindows::new(now),
             trial: None,
@@ -100,6 +103,11 @@ impl Adaptive {
     /// Copies are not what a queue needs, unless it is somebody else's.
     pub(super) fn allows_copies(&self) -> bool {
         self.mode() == Mode::Good || self.is_competing
+    }
+
+    /// A queue begins that neither bulk nor others explain.
+    pub(super) fn shows_queue(&self) -> bool {
+        self.shows_queue && !self.bulk.is_limited() && !self.is_competing
     }
 
     pub(super) fn on_idle(&mut self, now: Timestamp) {
@@ -138,6 +146,7 @@ impl Adaptive {
 
     pub(super) fn on_rtt(&mut self, now: Timestamp, rtt: Sample, copies: Copies, params: &Params) {
         let queue = self.queue(now, rtt, params);
+        self.shows_queue = queue.shows;
         let reading = self.read(now, queue, copies, params);
         self.conclude_trial(reading, params);
         if self.is_competing {

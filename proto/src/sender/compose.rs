@@ -136,10 +136,13 @@ impl Sender {
         }
         let open = self.in_flight.open_mut(self.detector.settled());
         self.copier.judge(now, &self.rtt, self.heard.every(), open);
-        if !self.copier.are_allowed() || !self.pace.allows_copies() {
+        let (copier, pace) = (&self.copier, &self.pace);
+        if !copier.are_allowed() || copier.are_paused(now) || !pace.allows_copies() {
             return;
         }
-        let mut selector = self.copier.selector(now, &self.in_flight, &self.params);
+        let mut selector = self
+            .copier
+            .selector(now, &self.in_flight, &self.rtt, &self.params);
         // Without an answer to a probe nobody knows which message is missing: take turns.
         let in_turns = self.probes.are_unanswered();
         for (lane, queue) in self.lanes.iter_mut().enumerate() {

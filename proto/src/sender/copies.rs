@@ -1,5 +1,5 @@
 //! Copies of what is under way: whether they may be sent, and when they leave by themselves. Which messages
-//! get one is the matter of `copy_selector`, what they may cost that of `copy_budget`.
+//! get one is the matter of `copy_selector`, what they may cost those of `copy_budget` and `copy_rate`.
 
 use std::time::Duration;
 
@@ -70,9 +70,16 @@ impl Copier {
         self.loss.share() != 0.0 && params.redundancy != 0.0
     }
 
+    /// They were not withdrawn.
     pub(super) fn are_allowed(&self) -> bool {
         let governor = self.governor.as_ref();
         governor.is_none_or(|governor| governor.allows())
+    }
+
+    /// A queue showed a moment ago.
+    pub(super) fn are_paused(&self, now: Timestamp) -> bool {
+        let governor = self.governor.as_ref();
+        governor.is_some_and(|governor| governor.rate.is_paused(now))
     }
 
     /// Of what was sent lately.
@@ -91,10 +98,12 @@ impl Copier {
         self.load > 0.3
     }
 
-    /// A queue grew while they were many: none for a while.
-    pub(super) fn withdraw(&mut self, now: Timestamp) {
-        if let Some(governor) = &mut self.governor {
-            governor.withdraw(now);
+    /// A queue shows: theirs, if they are many.
+    pub(super) fn on_queue(&mut self, now: Timestamp, rtt: Duration) {
+        if self.share() == Copies::Many
+            && let Some(governor) = &mut self.governor
+        {
+            governor.rate.on_queue(now, rtt);
         }
     }
 
@@ -208,28 +217,46 @@ impl Copier {
         &'a mut self,
         now: Timestamp,
         in_flight: &'a InFlight,
+        rtt: &Rtt,
         params: &Params,
     ) -> CopySelector<'a> {
         self.budget.fill(now, params);
-        // While nothing comes back, whatever went may be gone, however often it went.
-        let outage_budget = match &mut self.governor {
-            Some(governor) if self.in_outage => {
+        let (mut rate, mut outage_budget) = (None, None);
+        if let Some(governor) = self.governor.as_deref_mut() {
+            governor.rate.fill(now, rtt.smoothed());
+            rate = Some(&mut governor.rate);
+            // While nothing comes back, whatever went may be gone, however often it went.
+            if self.in_outage {
                 governor.outage_budget.fill(now);
-                Some(&mut governor.outage_budget)
+                outage_budget = Some(&mut governor.outage_budget);
             }
-            Some(_) | None => None,
-        };
+        }
+        let mut fullness = self.budget.fullness();
+        if let Some(rate) = &rate {
+            fullness = fullness.min(rate.fullness());
+        }
         CopySelector {
             now,
             number: in_flight.end(),
             in_flight,
             loss: &self.loss,
-            gain_min: self.budget.gain_min(params),
+            gain_min: gain_min(fullness, params),
             budget: &mut self.budget,
+            rate,
             outage_budget,
         }
     }
 }
+
+/// The least gain (chance that a copy rescues its message) worth a copy now. It rises as what may be spent on them
+/// runs short, so that the rest goes to the messages that need it most.
+fn gain_min(fullness: f64, params: &Params) -> f32 {
+    let doublings = GAIN_DOUBLINGS * (1.0 - fullness);
+    (params.copy_gain_min * doublings.exp2()) as f32
+}
+
+/// With nothing left, a copy must gain 2 to this power times what it must otherwise.
+const GAIN_DOUBLINGS: f64 = 6.0;
 
 /// Round trips up to this are near: a lost message is soon asked for again.
 const NEAR: Duration = Duration::from_millis(60);

@@ -35,11 +35,9 @@ impl CopyBudget {
         self.0.tokens() >= bytes as f64
     }
 
-    /// The least gain (chance that a copy rescues its message) worth a copy now. It rises as the
-    /// budget empties, so that what is left goes to the messages that need it most.
-    pub(super) fn gain_min(&self, params: &Params) -> f32 {
-        let empty = 1.0 - (self.0.tokens() / BUDGET_MAX).clamp(0.0, 1.0);
-        (params.copy_gain_min * (empty * GAIN_DOUBLINGS).exp2()) as f32
+    /// How much of it is left, from 0 to 1.
+    pub(super) fn fullness(&self) -> f64 {
+        (self.0.tokens() / BUDGET_MAX).clamp(0.0, 1.0)
     }
 }
 
@@ -78,9 +76,6 @@ const OUTAGE_BUDGET_TRICKLE: f64 = 4_000.0;
 /// Bytes the budget holds: what a second of a 60 Hz game may save up would come out as one burst,
 /// so it holds no more than a few packets of copies.
 const BUDGET_MAX: f64 = 10_000.0;
-
-/// An empty budget asks 2 to this power times the gain that a full one asks.
-const GAIN_DOUBLINGS: f64 = 6.0;
 
 #[cfg(test)]
 mod tests {

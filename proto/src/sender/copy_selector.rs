@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::time::Timestamp;
 
 use super::copy_budget::{CopyBudget, OutageBudget};
+use super::copy_rate::CopyRate;
 use super::in_flight::{Fate, InFlight};
 use super::outbox::Entry;
 use super::path_loss::PathLoss;
@@ -17,9 +18,11 @@ pub(super) struct CopySelector<'a> {
     pub(super) number: u64,
     pub(super) in_flight: &'a InFlight,
     pub(super) loss: &'a PathLoss,
-    /// The least gain worth a copy; see [`CopyBudget::gain_min`].
+    /// The least gain worth a copy.
     pub(super) gain_min: f32,
     pub(super) budget: &'a mut CopyBudget,
+    /// From the first loss on.
+    pub(super) rate: Option<&'a mut CopyRate>,
     /// In an outage.
     pub(super) outage_budget: Option<&'a mut OutageBudget>,
 }
@@ -33,19 +36,23 @@ pub(super) enum Source {
 
 impl CopySelector<'_> {
     /// What would pay for a copy of this message that takes so many bytes.
-    pub(super) fn source_for(&self, entry: &Entry, bytes: usize) -> Option<Source> {
-        if self.budget.affords(bytes) && self.is_worth_a_copy(entry) {
+    pub(super) fn source_for(&mut self, entry: &Entry, bytes: usize) -> Option<Source> {
+        let is_wanted = self.budget.affords(bytes) && self.is_worth_a_copy(entry);
+        if is_wanted && self.rate.as_mut().is_none_or(|rate| rate.allows()) {
             Some(Source::Budget)
         } else {
             self.outage_budget.is_some().then_some(Source::OutageBudget)
         }
     }
 
-    /// Takes the bytes out of the outage budget, if that is to pay. False if it has fewer.
+    /// Takes the bytes out of the outage budget, if that is to pay. False if it has fewer, or the path less room.
     pub(super) fn draw(&mut self, source: Source, bytes: usize) -> bool {
         match (source, &mut self.outage_budget) {
             (Source::Budget, _) => true,
-            (Source::OutageBudget, Some(outage_budget)) => outage_budget.pays(bytes),
+            (Source::OutageBudget, Some(outage_budget)) => {
+                let rate = self.rate.as_ref();
+                rate.is_none_or(|rate| rate.allows_in_outage()) && outage_budget.pays(bytes)
+            }
             (Source::OutageBudget, None) => false,
         }
     }
@@ -54,6 +61,9 @@ impl CopySelector<'_> {
     pub(super) fn on_copied(&mut self, source: Source, bytes: usize) {
         if source == Source::Budget {
             self.budget.spend(bytes);
+        }
+        if let Some(rate) = &mut self.rate {
+            rate.spend(self.now, bytes);
         }
     }
 

@@ -1,5 +1,6 @@
 //! Do copies help? On a lossy link they do. On a link that loses because it is full they make it
-//! lose more. So the loss seen with copies is compared with the loss seen without.
+//! lose more. So the loss seen with copies is compared with the loss seen without. (A link that shows that it
+//! is full, by its delay, is the matter of `copy_rate`.)
 //!
 //! ```text
 //!           loss with copies is far above loss without
@@ -14,6 +15,7 @@ use std::time::Duration;
 use crate::time::Timestamp;
 
 use super::copy_budget::OutageBudget;
+use super::copy_rate::CopyRate;
 
 /// Decides whether copies may be sent.
 #[derive(Clone, Copy, Debug)]
@@ -30,8 +32,9 @@ pub(super) struct Governor {
     lost: u16,
     began: Timestamp,
     hold: Duration,
-    /// Kept here because before the first loss it is of no use either.
+    /// Kept here because before the first loss they are of no use either.
     pub(super) outage_budget: OutageBudget,
+    pub(super) rate: CopyRate,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -58,6 +61,7 @@ impl Governor {
             began: now,
             hold: HOLD_MIN,
             outage_budget: OutageBudget::new(now),
+            rate: CopyRate::new(now),
         }
     }
 
@@ -66,8 +70,8 @@ impl Governor {
         matches!(self.state, State::Free)
     }
 
-    /// A queue grew while copies were sent: without them for a while.
-    pub(super) fn withdraw(&mut self, now: Timestamp) {
+    /// Copies cost what they bring: without them for a while.
+    fn withdraw(&mut self, now: Timestamp) {
         let until = now + self.hold;
         self.hold = (2 * self.hold).min(HOLD_MAX);
         self.enter(State::Held { until }, now);

@@ -23,6 +23,7 @@ mod cadence;
 mod compose;
 mod copies;
 mod copy_budget;
+mod copy_rate;
 mod copy_selector;
 mod datagrams;
 mod delivered;
@@ -65,7 +66,7 @@ pub use plan::{Fragment, Plan, Planned};
 
 use ack_timer::AckTimer;
 use bucket::Bucket;
-use copies::{Copier, Copies};
+use copies::Copier;
 use datagrams::Datagrams;
 use detector::{Detector, Finding};
 use heard::Heard;

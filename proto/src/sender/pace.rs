@@ -97,6 +97,14 @@ impl Pace {
         }
     }
 
+    /// A queue begins that neither bulk nor others explain.
+    pub(super) fn shows_queue(&self) -> bool {
+        match &self.rule {
+            Rule::Article(_) | Rule::Untried => false,
+            Rule::Adaptive(adaptive) => adaptive.shows_queue(),
+        }
+    }
+
     /// Time passed.
     pub(super) fn update(&mut self, now: Timestamp) {
         // A pause of the process is no experience with the path.

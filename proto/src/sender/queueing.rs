@@ -56,6 +56,8 @@ pub(super) struct Queue {
     pub(super) fill: f64,
     /// Below this it counts as gone.
     pub(super) low: f64,
+    /// It is more than chance, moment after moment: something begins to fill.
+    pub(super) shows: bool,
     /// It exceeds the limit.
     pub(super) over: bool,
     /// It has done so for a while.
@@ -144,6 +146,7 @@ impl Queueing {
             is_new,
             fill: self.fill,
             low: (0.5 * limit).max(packet),
+            shows: self.lasts_for_moments() && delay > SHOWS.max(6.0 * self.variation),
             over,
             stands: self.over >= limits.samples && self.over_since.is_some_and(long),
         }
@@ -197,6 +200,11 @@ impl Queueing {
         self.moments[0].min(self.moments[1])
     }
 
+    /// The last moment was heard of, as the one before it was: no single packet decides.
+    fn lasts_for_moments(&self) -> bool {
+        self.moments.iter().all(|least| least.is_finite())
+    }
+
     fn note_base(&mut self, now: Timestamp, rtt: f64, window: Duration) {
         if now.since(self.slice_began) > window / 3 {
             self.slice_began = now;
@@ -229,6 +237,9 @@ impl Queueing {
         self.minima.iter().copied().fold(f64::INFINITY, f64::min)
     }
 }
+
+/// In seconds: a queue that is worth a word before it is one to be cut. A frame of a peer's takes as long.
+const SHOWS: f64 = 0.016;
 
 /// In seconds: shorter delays are noise.
 const FELT: f64 = 0.002;

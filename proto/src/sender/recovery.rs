@@ -103,10 +103,9 @@ impl Sender {
 
     fn judge_path(&mut self, now: Timestamp, sample: Sample) {
         let copies = self.copier.share();
-        let before = self.pace.mode();
         self.pace.on_rtt(now, sample, copies, &self.params);
-        if copies == Copies::Many && before == Mode::Good && self.pace.mode() == Mode::Bad {
-            self.copier.withdraw(now);
+        if self.pace.shows_queue() {
+            self.copier.on_queue(now, self.rtt.smoothed());
         }
     }
 

@@ -91,6 +91,7 @@ mod tests {
             noise: 0.0,
             jitter: 0.0,
             low: 0.01,
+            shows: false,
             over: false,
             is_new: true,
             fill: 0.0,

@@ -125,7 +125,7 @@ fn long_messages_get_through() {
     for (size, loss, least, most) in [
         (4_000, 0.1, 7.0, 7.0),
         (7_000, 0.1, 5.0, 13.0),
-        (4_000, 0.2, 0.6, 10.0),
+        (4_000, 0.2, 0.5, 10.0),
         (7_000, 0.2, 0.4, 20.0),
     ] {
         let of_seeds: Vec<_> = (0..4).map(|seed| carried(size, loss, seed)).collect();
