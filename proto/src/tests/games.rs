@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use super::library::{LibraryPeer, LibraryServer};
 use crate::endpoint::{self, Endpoint, PeerId};
 use crate::session::{Acceptor, Reject, Session, Stranger, Verdict};
 use crate::sim::{Conditions, Random, Traffic, World};
@@ -32,6 +33,9 @@ pub(super) struct Game {
     rules: Rules,
     /// The clients'.
     dialling: Rules,
+    /// Yojimbo clients, and the server, are of the library's make.
+    library_clients: bool,
+    library_server: bool,
     seed: u64,
     random: Random,
     /// What tokens say of it, in seconds.
@@ -51,6 +55,8 @@ impl Game {
     pub(super) fn new(rules: Rules, seed: u64) -> Self {
         Self {
             dialling: rules.clone(),
+            library_clients: false,
+            library_server: false,
             rules,
             seed,
             random: Random::new(seed),
@@ -71,6 +77,22 @@ impl Game {
         Self { dialling, ..self }
     }
 
+    /// The same with clients of the library's make.
+    pub(super) fn with_library_clients(self) -> Self {
+        Self {
+            library_clients: true,
+            ..self
+        }
+    }
+
+    /// The same with a server of the library's make.
+    pub(super) fn with_library_server(self) -> Self {
+        Self {
+            library_server: true,
+            ..self
+        }
+    }
+
     pub(super) fn seed(&self) -> u64 {
         self.seed
     }
@@ -84,7 +106,12 @@ impl Game {
             Rules::Yojimbo(params) => {
                 let (challenges, seed) = (bytes(&mut self.random), self.random.next());
                 let handshake = handshake(started_unix, Key::new(challenges));
-                Box::new(yojimbo::Acceptor::new(handshake, params.clone(), seed))
+                let params = params.clone();
+                if self.library_server {
+                    let server = LibraryServer { handshake, params };
+                    return Endpoint::new(Box::new(server), endpoint::Params::default());
+                }
+                Box::new(yojimbo::Acceptor::new(handshake, params, seed))
             }
         };
         Endpoint::new(acceptor, endpoint::Params::default())
@@ -104,6 +131,9 @@ impl Game {
             Rules::Rudp(params) => Box::new(rudp::Session::dial(now, params)),
             Rules::Yojimbo(params) => {
                 let token = self.token(now, client);
+                if self.library_clients {
+                    return Box::new(LibraryPeer::dial(now, params, token));
+                }
                 Box::new(yojimbo::Connector::new(now, params, token, seed))
             }
         }

@@ -1,0 +1,65 @@
+//! Clients of the library's make on thin paths. They repeat everything that is not acknowledged within 0.1 s: a
+//! queue that copies fill on the way down makes them fill the way up, for good.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::games::{Game, Rules};
+use super::scenario::Scenario;
+use crate::sim::{Conditions, Traffic};
+use crate::yojimbo;
+
+const SPAN: Duration = Duration::from_secs(40);
+
+/// 256 kbit/s, with a queue of a third of a second.
+fn line(millis: u64, loss: f64) -> Conditions {
+    Conditions {
+        delay: Duration::from_millis(millis),
+        loss,
+        rate: 256_000,
+        queue: 10_000,
+        ..Conditions::default()
+    }
+}
+
+fn stock_clients(seed: u64) -> Game {
+    let rules = Rules::Yojimbo(Arc::new(yojimbo::Params::default()));
+    Game::new(rules, seed).with_library_clients()
+}
+
+/// The least share of what was said that was heard, either way.
+fn share_heard(mut game: Game, link: Conditions, traffic: &Traffic) -> f64 {
+    let mut scenario = Scenario::new(&mut game, 1, link, traffic, traffic);
+    scenario.run_for(SPAN);
+    let (up, _) = scenario.network();
+    let lost = up.lost as f64 / (up.offered - up.overflowed) as f64;
+    assert!(lost > 0.6 * link.loss, "{lost:.3} lost");
+    let outcome = scenario.outcome(0);
+    let share = |(said, heard): (u64, u64)| heard as f64 / said.max(1) as f64;
+    share(outcome.up).min(share(outcome.down))
+}
+
+/// Half of the line is taken without a single copy. From a round trip of about 0.1 s on, the library sends
+/// everything twice, which still fits.
+#[test]
+fn copies_leave_a_thin_line_open() {
+    let traffic = Traffic {
+        messages: u64::MAX,
+        sizes: 40..=300,
+        every: Duration::from_secs(1) / 60,
+        unreliable: true,
+        ..Traffic::default()
+    };
+    for (millis, loss) in [(25, 0.02), (35, 0.02), (45, 0.02), (40, 0.05)] {
+        let link = line(millis, loss);
+        for seed in 0..4 {
+            let library = stock_clients(seed).with_library_server();
+            let library = share_heard(library, link, &traffic);
+            let ours = share_heard(stock_clients(seed), link, &traffic);
+            assert!(
+                ours > 0.98,
+                "seed {seed}, {link:?}: {ours:.3}, with the library's server {library:.3}"
+            );
+        }
+    }
+}
