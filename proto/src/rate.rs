@@ -9,7 +9,7 @@
 //!
 //! The switch and its timers are those of the 2008 article (docs/wire/gaffer.md, section 5). What
 //! counts as bad conditions differs: the article says a smoothed round trip above 250 ms, exactly
-//! ([`ArticleRate`]); the default judges the path by itself (`sender/pace.rs`).
+//! ([`ArticleRate`]); the default judges the path by itself (`sender/pace/`).
 
 use std::time::Duration;
 

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::copy_selector::CopySelector;
+use super::copies::CopySelector;
 use super::outbox::{Entry, Outbox};
 use super::unreliable::UnreliableQueue;
 use super::*;

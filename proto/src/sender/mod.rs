@@ -14,40 +14,23 @@
 //! `poll_timeout`. The reasons behind the policy are in docs/POLICY.md.
 
 mod ack_timer;
-mod adaptive;
 mod again;
-mod block;
 mod bucket;
-mod bulk;
 mod cadence;
 mod compose;
 mod copies;
-mod copy_budget;
-mod copy_rate;
-mod copy_selector;
 mod datagrams;
-mod delivered;
 mod depart;
 mod detector;
-mod governor;
 mod heard;
 mod high_water;
 mod in_flight;
-mod jitter;
-mod loss_windows;
-mod losses;
-mod outage;
 mod outbox;
 mod pace;
 mod params;
-mod path_loss;
-mod path_mtu;
 mod plan;
 mod probes;
-mod queueing;
 mod recovery;
-mod second_cipher;
-mod short_queue;
 mod unreliable;
 
 use std::sync::Arc;

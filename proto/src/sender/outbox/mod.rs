@@ -6,6 +6,7 @@
 //! Rules: docs/wire/yojimbo.md, section 6, rules 3 (window) and 4 (a block travels alone);
 //! docs/wire/reliable.md, section 7 (neither is so narrow between two tidegates).
 
+mod blocks;
 mod due;
 mod entry;
 mod fate;
@@ -15,11 +16,12 @@ use std::collections::VecDeque;
 use crate::ring;
 use crate::time::Timestamp;
 
-use super::block::BlocksUnderWay;
 use super::high_water::HighWater;
 use super::params::{Blocks, Framing};
 
 pub(super) use entry::Entry;
+
+use blocks::BlocksUnderWay;
 use entry::Way;
 
 /// Messages of one reliable lane.

@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
+use crate::sender::in_flight::{Fate, InFlight};
+use crate::sender::outbox::Entry;
 use crate::time::Timestamp;
 
-use super::copy_budget::{CopyBudget, OutageBudget};
-use super::copy_rate::CopyRate;
-use super::in_flight::{Fate, InFlight};
-use super::outbox::Entry;
+use super::budget::{CopyBudget, OutageBudget};
 use super::path_loss::PathLoss;
+use super::rate::CopyRate;
 
 /// Selects the copies for one packet, and charges them.
 #[derive(Debug)]
-pub(super) struct CopySelector<'a> {
+pub(in crate::sender) struct CopySelector<'a> {
     pub(super) now: Timestamp,
     /// The packet's, as far as is known: no less.
     pub(super) number: u64,
@@ -29,14 +29,14 @@ pub(super) struct CopySelector<'a> {
 
 /// What pays for a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Source {
+pub(in crate::sender) enum Source {
     Budget,
     OutageBudget,
 }
 
 impl CopySelector<'_> {
     /// What would pay for a copy of this message that takes so many bytes.
-    pub(super) fn source_for(&mut self, entry: &Entry, bytes: usize) -> Option<Source> {
+    pub(in crate::sender) fn source_for(&mut self, entry: &Entry, bytes: usize) -> Option<Source> {
         let is_wanted = self.budget.affords(bytes) && self.is_worth_a_copy(entry);
         if is_wanted && self.rate.as_mut().is_none_or(|rate| rate.allows()) {
             Some(Source::Budget)
@@ -46,7 +46,7 @@ impl CopySelector<'_> {
     }
 
     /// Takes the bytes out of the outage budget, if that is to pay. False if it has fewer, or the path less room.
-    pub(super) fn draw(&mut self, source: Source, bytes: usize) -> bool {
+    pub(in crate::sender) fn draw(&mut self, source: Source, bytes: usize) -> bool {
         match (source, &mut self.outage_budget) {
             (Source::Budget, _) => true,
             (Source::OutageBudget, Some(outage_budget)) => {
@@ -58,7 +58,7 @@ impl CopySelector<'_> {
     }
 
     /// The copy goes into the packet.
-    pub(super) fn on_copied(&mut self, source: Source, bytes: usize) {
+    pub(in crate::sender) fn on_copied(&mut self, source: Source, bytes: usize) {
         if source == Source::Budget {
             self.budget.spend(bytes);
         }

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
+use crate::sender::bucket::Bucket;
+use crate::sender::params::Params;
 use crate::time::Timestamp;
-
-use super::bucket::Bucket;
-use super::params::Params;
 
 /// The budget for copies: a share of what fresh packets cost, and a trickle.
 #[derive(Clone, Copy, Debug)]

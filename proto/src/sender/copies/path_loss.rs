@@ -6,7 +6,7 @@
 
 /// Measured loss of the path from us to the peer.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct PathLoss {
+pub(in crate::sender) struct PathLoss {
     lost: f32,
     /// Chance that the packet after a lost one is lost; meaningful once there were losses.
     again: f32,
@@ -37,7 +37,7 @@ impl PathLoss {
     }
 
     /// Share of packets lost.
-    pub(super) fn share(&self) -> f32 {
+    pub(in crate::sender) fn share(&self) -> f32 {
         self.lost
     }
 

@@ -1,9 +1,13 @@
 //! How long the datagrams of one session are, and under which cipher: the wire's own for messages, and for
 //! bulk what the path and the peer were found to take.
 
-use super::path_mtu::PathMtu;
-use super::second_cipher::SecondCipher;
+mod path_mtu;
+mod second_cipher;
+
 use super::*;
+
+use path_mtu::PathMtu;
+use second_cipher::SecondCipher;
 
 /// What is known of datagrams that not every path takes.
 #[derive(Debug)]

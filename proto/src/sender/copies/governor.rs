@@ -1,6 +1,6 @@
 //! Do copies help? On a lossy link they do. On a link that loses because it is full they make it
 //! lose more. So the loss seen with copies is compared with the loss seen without. (A link that shows that it
-//! is full, by its delay, is the matter of `copy_rate`.)
+//! is full, by its delay, is the matter of `rate.rs`.)
 //!
 //! ```text
 //!           loss with copies is far above loss without
@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use crate::time::Timestamp;
 
-use super::copy_budget::OutageBudget;
-use super::copy_rate::CopyRate;
+use super::budget::OutageBudget;
+use super::rate::CopyRate;
 
 /// Decides whether copies may be sent.
 #[derive(Clone, Copy, Debug)]

@@ -3,13 +3,13 @@
 
 use std::time::Duration;
 
+use crate::sender::ack_timer::LARGE_PACKET_BYTES;
+use crate::sender::in_flight::{DATAGRAM_BYTES, Sent};
+use crate::sender::params::Params;
 use crate::time::Timestamp;
 
-use super::ack_timer::LARGE_PACKET_BYTES;
 use super::delivered::Delivered;
-use super::in_flight::{DATAGRAM_BYTES, Sent};
 use super::losses::{Losses, Witness};
-use super::params::Params;
 use super::queueing::Queue;
 use super::short_queue::ShortQueue;
 

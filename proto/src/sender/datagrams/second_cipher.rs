@@ -4,8 +4,9 @@
 
 use std::time::Duration;
 
-use super::path_mtu::{AGAIN_AFTER, PROBES};
 use crate::time::Timestamp;
+
+use super::path_mtu::{AGAIN_AFTER, PROBES};
 
 /// The question, and its answer.
 #[derive(Clone, Debug, Default)]

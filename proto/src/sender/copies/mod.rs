@@ -1,5 +1,11 @@
 //! Copies of what is under way: whether they may be sent, and when they leave by themselves. Which messages
-//! get one is the matter of `copy_selector`, what they may cost those of `copy_budget` and `copy_rate`.
+//! get one is the matter of `selector.rs`, what they may cost those of `budget.rs` and `rate.rs`.
+
+mod budget;
+mod governor;
+mod path_loss;
+mod rate;
+mod selector;
 
 use std::time::Duration;
 
@@ -7,13 +13,15 @@ use crate::rtt::Rtt;
 use crate::time::Timestamp;
 
 use super::cadence::Cadence;
-use super::copy_budget::CopyBudget;
-use super::copy_selector::CopySelector;
 use super::detector::Outcome;
-use super::governor::Governor;
 use super::in_flight::{Fate, InFlight, Sent};
 use super::params::Params;
-use super::path_loss::PathLoss;
+
+pub(super) use selector::CopySelector;
+
+use budget::CopyBudget;
+use governor::Governor;
+use path_loss::PathLoss;
 
 /// How much of what is sent they are. A queue that grows while they are many is theirs to shorten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

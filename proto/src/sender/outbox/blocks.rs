@@ -4,9 +4,8 @@
 
 use std::collections::VecDeque;
 
+use crate::sender::params::Blocks;
 use crate::sequence::is_newer;
-
-use super::params::Blocks;
 
 /// What is known of one fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

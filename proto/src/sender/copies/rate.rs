@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use crate::time::Timestamp;
 
-use super::bucket::Bucket;
+use crate::sender::bucket::Bucket;
 
 /// The rate of copies on one path.
 #[derive(Clone, Copy, Debug)]

@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use crate::rate::{Mode, Switch};
 use crate::rtt::Sample;
+use crate::sender::copies::Copies;
+use crate::sender::detector::Outcome;
+use crate::sender::in_flight::Sent;
+use crate::sender::params::Params;
 use crate::time::Timestamp;
 
 use super::bulk::Bulk;
-use super::copies::Copies;
-use super::detector::Outcome;
-use super::in_flight::Sent;
 use super::loss_windows::LossWindows;
-use super::params::Params;
 use super::queueing::{Limits, Queue, Queueing};
 
 /// What is known of one path, and the rates that follow.

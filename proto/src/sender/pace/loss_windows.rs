@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use crate::rate::Mode;
+use crate::sender::detector::Outcome;
 use crate::time::Timestamp;
 
-use super::detector::Outcome;
 use super::outage::Run;
 
 /// Shares of datagrams lost, window by window.

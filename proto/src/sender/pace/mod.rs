@@ -1,16 +1,27 @@
 //! How fast: packets a second and bytes of bulk, by the rule in force.
 
+mod adaptive;
+mod bulk;
+mod delivered;
+mod jitter;
+mod loss_windows;
+mod losses;
+mod outage;
+mod queueing;
+mod short_queue;
+
 use std::time::Duration;
 
 use crate::rate::{ArticleRate, Mode};
 use crate::rtt::Sample;
 use crate::time::Timestamp;
 
-use super::adaptive::Adaptive;
 use super::copies::Copies;
 use super::detector::Outcome;
 use super::in_flight::Sent;
 use super::params::{Params, Profile};
+
+use adaptive::Adaptive;
 
 /// Rates for one path.
 #[derive(Clone, Debug)]
