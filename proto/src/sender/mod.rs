@@ -12,6 +12,19 @@
 //! `on_*`, the owner calls `poll_packet` until it is false (each time it is true, one packet with
 //! what is [`planned`](Sender::planned) leaves and is reported with `on_sent`) and then reads
 //! `poll_timeout`. The reasons behind the policy are in docs/POLICY.md.
+//!
+//! [`Sender`] itself is this file and four that follow a packet: `depart` (may one leave), `compose` (with
+//! what), `again` (or one that was lost, as it was), `recovery` (what became of it). They ask the others:
+//!
+//! | about | ask |
+//! |---|---|
+//! | what waits to go | `outbox/` (reliable lanes), `unreliable`; `high_water` gives back their memory |
+//! | how fast it may go | `pace/` says the rates, `bucket` keeps to them |
+//! | what is worth sending twice | `copies/` |
+//! | how long a datagram may be | `datagrams/` |
+//! | what went, and is it lost | `in_flight`, `detector`; `probes` when nothing is heard |
+//! | what the peer sends | `heard`, `ack_timer`; `cadence` is its mean interval |
+//! | numbers, and words that sessions share | `params`, `plan` |
 
 mod ack_timer;
 mod again;

@@ -1,5 +1,12 @@
 //! The byte rate of bulk: blocks and backlogs larger than a packet. It looks for the path's rate from
 //! below, by what is delivered, and never by letting a queue fill.
+//!
+//! ```text
+//!               a queue, or losses: the path's end
+//!   slow start ───────────────────────────────────▶ step by step, from a part of what was carried
+//!       ▲                                                │            │
+//!       └── above that without a sign of an end ◀────────┘            └── an end: again from a part
+//! ```
 
 use std::time::Duration;
 

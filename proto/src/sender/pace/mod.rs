@@ -1,4 +1,12 @@
 //! How fast: packets a second and bytes of bulk, by the rule in force.
+//!
+//! ```text
+//!   article ──▶ crate::rate
+//!   default ──▶ adaptive ──▶ good or bad mode, by queueing (less jitter) and loss_windows
+//!                   └──▶ bulk ──▶ bytes a second, by delivered, losses and short_queue
+//! ```
+//!
+//! What bulk loses in an outage (`outage`) counts neither in `loss_windows` nor in `losses`.
 
 mod adaptive;
 mod bulk;
