@@ -307,12 +307,16 @@ fn sections_that_code_cites_are_there() {
                         let words = numbers.trim_start_matches('s').split_whitespace();
                         let number = |word: &str| {
                             let digits = word.trim_end_matches(|c: char| !c.is_ascii_digit());
-                            digits.parse::<u8>().ok()
+                            let mut parts = digits.split('.');
+                            let is_number = parts.all(|part| part.parse::<u8>().is_ok());
+                            is_number.then(|| digits.to_owned())
                         };
                         let listed = words.filter(|word| *word != "and").map_while(number);
-                        listed
-                            .map(|n| vec![format!("\n## {n}. ")])
-                            .collect::<Vec<_>>()
+                        let heading = |number: &str| match number.contains('.') {
+                            true => format!("\n### {number} "),
+                            false => format!("\n## {number}. "),
+                        };
+                        listed.map(|n| vec![heading(&n)]).collect::<Vec<_>>()
                     }
                     (None, None) => continue,
                 };

@@ -12,7 +12,7 @@
 //!   └ no entries
 //! ```
 //!
-//! Rule: docs/wire/reliable.md, section 7.
+//! Rule: docs/wire/reliable.md, section 7.4.
 
 use std::ops::Range;
 

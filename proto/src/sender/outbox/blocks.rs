@@ -1,6 +1,6 @@
 //! Progress of the blocks that are under way in a lane: which fragments the peer has.
 //!
-//! One block at a time, or several to a peer that takes them together (docs/wire/reliable.md, section 7).
+//! One block at a time, or several to a peer that takes them together (docs/wire/reliable.md, section 7.3).
 
 use std::collections::VecDeque;
 

@@ -4,7 +4,7 @@
 //! are given back when little of them was in use for a while. Ids are 16 bits and wrap; an entry is
 //! found by its distance from the oldest unacknowledged id.
 //! Rules: docs/wire/yojimbo.md, section 6, rules 3 (window) and 4 (a block travels alone);
-//! docs/wire/reliable.md, section 7 (neither is so narrow between two tidegates).
+//! docs/wire/reliable.md, section 7.3 (neither is so narrow between two tidegates).
 
 mod blocks;
 mod due;

@@ -61,7 +61,7 @@ impl Receiver {
     }
 
     /// The peer is a tidegate: it may be further ahead than others, and send blocks together
-    /// (docs/wire/reliable.md, section 7).
+    /// (docs/wire/reliable.md, section 7.3).
     pub fn widen(&mut self) {
         if std::mem::replace(&mut self.is_wide, true) {
             return;
