@@ -1,9 +1,10 @@
 //! The simulation: flows over a shared pair of links, from event to event, in virtual time.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use tidegate_proto::ip::IPV4_UDP_HEADER_BYTES;
-use tidegate_proto::sim::{Conditions, Link, Random};
+use tidegate_proto::sim::{Conditions, Done, Link, Random};
 use tidegate_proto::{Stats, Timestamp};
 
 use crate::end::{End, Wire};
@@ -89,164 +90,193 @@ struct AppState {
     random: Random,
 }
 
+/// A run under way.
+struct Run<'a> {
+    setup: &'a Setup,
+    flows: Vec<Flow>,
+    apps: Vec<AppState>,
+    /// Forward, which is what end 0 sends, and back.
+    links: [Link<(u32, Wire)>; 2],
+    /// What is sent or pushed then counts.
+    measured: Range<Timestamp>,
+    /// When the forward bottleneck has sent all that is in its queue.
+    busy_until: Timestamp,
+    outcome: Outcome,
+}
+
 const START: Timestamp = Timestamp::from_millis(1_000);
 
-pub(crate) fn run(setup: &Setup, mut flows: Vec<Flow>) -> Outcome {
-    let mut links = [
-        Link::new(setup.forward, setup.seed * 7 + 1),
-        Link::new(setup.back, setup.seed * 7 + 2),
-    ];
-    let mut random = Random::new(setup.seed * 31 + 5);
-    let mut apps = Vec::new();
-    for (flow, connection) in flows.iter().enumerate() {
-        for &(end, lane, app) in &connection.apps {
-            let mut random = random.fork();
-            let next = START + Duration::from_micros(random.below(100_000));
-            apps.push(AppState {
-                flow,
-                end,
-                lane,
-                app,
-                next,
-                tick: 0,
-                random,
-            });
-        }
-    }
-    let from = START + setup.warm_up;
-    let to = from + setup.measured;
-    let mut outcome = Outcome {
-        bulk_bytes: vec![0; flows.len()],
-        ..Outcome::default()
-    };
-    let mut busy_until = Timestamp::ZERO;
+pub(crate) fn run(setup: &Setup, flows: Vec<Flow>) -> Outcome {
+    let mut run = Run::new(setup, flows);
     let mut now = START;
     let mut before = None;
     // After the end nothing new is pushed, and what is under way has time to arrive.
-    while now < to + Duration::from_secs(5) {
-        if now >= from && before.is_none() {
-            before = Some(links[0].done());
+    while now < run.measured.end + Duration::from_secs(5) {
+        if now >= run.measured.start && before.is_none() {
+            before = Some(run.links[0].done());
         }
-        for app in &mut apps {
-            if now < to {
-                step(app, now, flows[app.flow].ends[app.end].as_mut());
+        run.push(now);
+        run.arrive(now);
+        run.act(now);
+        // A saturating application is asked again whenever something happened.
+        now = run.next_event().max(now + Duration::from_nanos(1));
+    }
+    run.finish(before.unwrap_or_default())
+}
+
+impl<'a> Run<'a> {
+    fn new(setup: &'a Setup, flows: Vec<Flow>) -> Self {
+        let mut random = Random::new(setup.seed * 31 + 5);
+        let mut apps = Vec::new();
+        for (flow, connection) in flows.iter().enumerate() {
+            for &(end, lane, app) in &connection.apps {
+                let mut random = random.fork();
+                let next = START + Duration::from_micros(random.below(100_000));
+                apps.push(AppState {
+                    flow,
+                    end,
+                    lane,
+                    app,
+                    next,
+                    tick: 0,
+                    random,
+                });
+            }
+        }
+        let from = START + setup.warm_up;
+        Self {
+            setup,
+            apps,
+            links: [
+                Link::new(setup.forward, setup.seed * 7 + 1),
+                Link::new(setup.back, setup.seed * 7 + 2),
+            ],
+            measured: from..from + setup.measured,
+            busy_until: Timestamp::ZERO,
+            outcome: Outcome {
+                bulk_bytes: vec![0; flows.len()],
+                ..Outcome::default()
+            },
+            flows,
+        }
+    }
+
+    /// Applications say what they have to say.
+    fn push(&mut self, now: Timestamp) {
+        for app in &mut self.apps {
+            if now < self.measured.end {
+                step(app, now, self.flows[app.flow].ends[app.end].as_mut());
             } else {
                 app.next = Timestamp::MAX;
             }
         }
-        for side in [0, 1] {
-            while let Some(((flow, packet), _)) = links[1 - side].pop(now) {
-                let end = &mut flows[flow as usize].ends[side];
-                end.handle(now, &packet);
-                // Answers leave as they would between two datagrams, not after the whole batch.
-                transmit(
-                    end.as_mut(),
-                    now,
-                    flow,
-                    &mut links[side],
-                    side == 0,
-                    (from, to),
-                    &mut outcome,
-                    &mut busy_until,
-                );
-            }
-        }
-        for (flow, connection) in flows.iter_mut().enumerate() {
-            for side in [0, 1] {
-                let end = connection.ends[side].as_mut();
-                end.handle_timeout(now);
-                transmit(
-                    end,
-                    now,
-                    flow as u32,
-                    &mut links[side],
-                    side == 0,
-                    (from, to),
-                    &mut outcome,
-                    &mut busy_until,
-                );
-                let echo = apps
-                    .iter()
-                    .any(|app| app.flow == flow && app.end == side && matches!(app.app, App::Echo));
-                while let Some((lane, payload)) = end.deliver() {
-                    if echo {
-                        end.push(now, lane, &payload);
-                    }
-                    let delay = if side == 1 {
-                        setup.forward.delay
-                    } else {
-                        setup.back.delay
-                    };
-                    count(
-                        &mut outcome,
-                        now,
-                        flow,
-                        side,
-                        lane,
-                        &payload,
-                        delay,
-                        (from, to),
-                    );
-                }
-            }
-        }
-        let ends = flows
-            .iter()
-            .flat_map(|flow| flow.ends.iter().map(|end| end.deadline()));
-        let arrivals = links.iter().filter_map(Link::next_arrival);
-        let next = apps
-            .iter()
-            .map(|app| app.next)
-            .chain(ends)
-            .chain(arrivals)
-            .min();
-        let next = next.unwrap_or(Timestamp::MAX);
-        // A saturating application is asked again whenever something happened.
-        now = next.max(now + Duration::from_nanos(1));
     }
-    let done = links[0].done();
-    let before = before.unwrap_or_default();
-    outcome.drops = done.overflowed - before.overflowed;
-    outcome.offered = done.offered - before.offered;
-    outcome.stats = flows.iter().map(|flow| flow.ends[0].stats()).collect();
-    outcome
-}
 
-#[expect(
-    clippy::too_many_arguments,
-    reason = "the loop's own state, used in two places of it"
-)]
-fn transmit(
-    end: &mut dyn End,
-    now: Timestamp,
-    flow: u32,
-    link: &mut Link<(u32, Wire)>,
-    forward: bool,
-    (from, to): (Timestamp, Timestamp),
-    outcome: &mut Outcome,
-    busy_until: &mut Timestamp,
-) {
-    while let Some((packet, bytes)) = end.transmit(now) {
-        if (from..to).contains(&now) {
-            outcome.wire_bytes += bytes as u64;
-            outcome.forward_bytes += if forward { bytes as u64 } else { 0 };
-        }
-        let rate = link.conditions().rate;
-        if forward && rate > 0 {
-            let waits = busy_until.since(now);
-            if (from..to).contains(&now) {
-                let at = now.since(START).as_secs_f64();
-                outcome.queue.push((at, waits.as_secs_f64() * 1e3));
+    /// Packets come out of the links.
+    fn arrive(&mut self, now: Timestamp) {
+        for side in [0, 1] {
+            while let Some(((flow, packet), _)) = self.links[1 - side].pop(now) {
+                let flow = flow as usize;
+                self.flows[flow].ends[side].handle(now, &packet);
+                // Answers leave as they would between two datagrams, not after the whole batch.
+                self.transmit(now, flow, side);
             }
+        }
+    }
+
+    /// Ends do what is due, and their applications take what arrived.
+    fn act(&mut self, now: Timestamp) {
+        for flow in 0..self.flows.len() {
+            for side in [0, 1] {
+                self.flows[flow].ends[side].handle_timeout(now);
+                self.transmit(now, flow, side);
+                self.deliver(now, flow, side);
+            }
+        }
+    }
+
+    /// What an end has to send goes into its link.
+    fn transmit(&mut self, now: Timestamp, flow: usize, side: usize) {
+        let is_forward = side == 0;
+        while let Some((packet, bytes)) = self.flows[flow].ends[side].transmit(now) {
+            let counts = self.measured.contains(&now);
+            if counts {
+                self.outcome.wire_bytes += bytes as u64;
+                self.outcome.forward_bytes += if is_forward { bytes as u64 } else { 0 };
+            }
+            let link = &mut self.links[side];
             let overflowed = link.done().overflowed;
-            link.push(now, (flow, packet), &vec![0; bytes - IPV4_UDP_HEADER_BYTES]);
+            let payload = vec![0; bytes - IPV4_UDP_HEADER_BYTES];
+            link.push(now, (flow as u32, packet), &payload);
+            let rate = link.conditions().rate;
+            if !is_forward || rate == 0 {
+                continue;
+            }
+            if counts {
+                let at = now.since(START).as_secs_f64();
+                let waits = self.busy_until.since(now).as_secs_f64();
+                self.outcome.queue.push((at, waits * 1e3));
+            }
             if link.done().overflowed == overflowed {
                 let nanos = bytes as u64 * 8_000_000_000 / rate;
-                *busy_until = (*busy_until).max(now) + Duration::from_nanos(nanos);
+                self.busy_until = self.busy_until.max(now) + Duration::from_nanos(nanos);
             }
-            continue;
         }
-        link.push(now, (flow, packet), &vec![0; bytes - IPV4_UDP_HEADER_BYTES]);
+    }
+
+    /// What arrived in order at an end is counted, and echoed where there is an echo.
+    fn deliver(&mut self, now: Timestamp, flow: usize, side: usize) {
+        let is_echo =
+            |app: &AppState| app.flow == flow && app.end == side && matches!(app.app, App::Echo);
+        let echoes = self.apps.iter().any(is_echo);
+        while let Some((lane, payload)) = self.flows[flow].ends[side].deliver() {
+            if echoes {
+                self.flows[flow].ends[side].push(now, lane, &payload);
+            }
+            self.count(now, flow, side, lane, &payload);
+        }
+    }
+
+    fn count(&mut self, now: Timestamp, flow: usize, side: usize, lane: u8, payload: &[u8]) {
+        let Some(Ok(nanos)) = payload.get(..8).map(<[u8; 8]>::try_from) else {
+            return;
+        };
+        let pushed = Timestamp::from_nanos(u64::from_le_bytes(nanos));
+        let outcome = &mut self.outcome;
+        if lane == crate::end::BULK {
+            if self.measured.contains(&now) {
+                outcome.useful_bytes += payload.len() as u64;
+                outcome.bulk_bytes[flow] += payload.len() as u64;
+            }
+        } else if self.measured.contains(&pushed) {
+            outcome.useful_bytes += payload.len() as u64;
+            let (delay, list) = if side == 1 {
+                (self.setup.forward.delay, &mut outcome.extra_ms)
+            } else {
+                (self.setup.back.delay, &mut outcome.back_ms)
+            };
+            let took = now.since(pushed).as_secs_f64() - delay.as_secs_f64();
+            list.push(took * 1e3);
+        }
+    }
+
+    fn next_event(&self) -> Timestamp {
+        let apps = self.apps.iter().map(|app| app.next);
+        let ends = self.flows.iter().flat_map(|flow| &flow.ends);
+        let arrivals = self.links.iter().filter_map(Link::next_arrival);
+        let events = apps.chain(ends.map(|end| end.deadline())).chain(arrivals);
+        events.min().unwrap_or(Timestamp::MAX)
+    }
+
+    /// `before`: what the forward link had done when the measuring began.
+    fn finish(self, before: Done) -> Outcome {
+        let done = self.links[0].done();
+        Outcome {
+            drops: done.overflowed - before.overflowed,
+            offered: done.offered - before.offered,
+            stats: self.flows.iter().map(|flow| flow.ends[0].stats()).collect(),
+            ..self.outcome
+        }
     }
 }
 
@@ -288,38 +318,6 @@ fn stamp(now: Timestamp, size: usize) -> Vec<u8> {
     let mut payload = vec![0; size.max(8)];
     payload[..8].copy_from_slice(&now.as_nanos().to_le_bytes());
     payload
-}
-
-#[expect(clippy::too_many_arguments, reason = "what is known of one delivery")]
-fn count(
-    outcome: &mut Outcome,
-    now: Timestamp,
-    flow: usize,
-    side: usize,
-    lane: u8,
-    payload: &[u8],
-    delay: Duration,
-    (from, to): (Timestamp, Timestamp),
-) {
-    let Some(Ok(nanos)) = payload.get(..8).map(<[u8; 8]>::try_from) else {
-        return;
-    };
-    let pushed = Timestamp::from_nanos(u64::from_le_bytes(nanos));
-    if lane == crate::end::BULK {
-        if (from..to).contains(&now) {
-            outcome.useful_bytes += payload.len() as u64;
-            outcome.bulk_bytes[flow] += payload.len() as u64;
-        }
-    } else if (from..to).contains(&pushed) {
-        outcome.useful_bytes += payload.len() as u64;
-        let took = now.since(pushed).as_secs_f64() - delay.as_secs_f64();
-        let list = if side == 1 {
-            &mut outcome.extra_ms
-        } else {
-            &mut outcome.back_ms
-        };
-        list.push(took * 1e3);
-    }
 }
 
 /// The value below which this share of the sorted list lies.
