@@ -75,11 +75,37 @@ impl Bench {
         self.place.start(&["serve", "--config", name])
     }
 
-    /// Exit code, the result, and what it complained about.
-    fn load(&self, arguments: &[&str]) -> (i32, Value, String) {
+    /// A tunnel to this server in `tunnel.toml`, whose layout is not the server's: messages of 1000 bytes at
+    /// most, and these channels behind the first.
+    fn write_other_layout(&self, server: SocketAddr, channels: &str) {
+        let config = format!(
+            r#"
+            version = 1
+            [tunnel.home]
+            listen = ["tcp://127.0.0.1:0"]
+            remote = "{server}"
+            framing = "u16be"
+            netcode = {{ key_file = "netcode.key" }}
+            [[tunnel.home.yojimbo.channel]]
+            type = "reliable-ordered"
+            {channels}
+            [[tunnel.home.yojimbo.message]]
+            name = "Frame"
+            body = "bytes"
+            length = [0, 1000]
+            [[tunnel.home.yojimbo.message]]
+            name = "BlockFrame"
+            body = "block"
+            "#
+        );
+        self.place.write("tunnel.toml", &config);
+    }
+
+    /// With these arguments, as they would be typed: the exit code, the result, and what it complained about.
+    fn load(&self, arguments: &str) -> (i32, Value, String) {
         let output = Command::new(env!("CARGO_BIN_EXE_tidegate"))
             .args(["load", "--json"])
-            .args(arguments)
+            .args(arguments.split_whitespace())
             .current_dir(&self.directory)
             .env_clear()
             .stdin(Stdio::null())
@@ -115,12 +141,17 @@ fn bad_network() -> Conditions {
     }
 }
 
-fn key(protocol: &str) -> &'static [&'static str] {
-    match protocol {
-        "yojimbo" => &["--key", "netcode.key"],
-        _ => &[],
-    }
+/// How a server of this protocol is found, and got into.
+fn dial(protocol: &str, address: SocketAddr) -> String {
+    let key = match protocol {
+        "yojimbo" => "--key netcode.key",
+        _ => "",
+    };
+    format!("--remote {protocol}://{address} {key}")
 }
+
+/// Long enough for what gets in, and soon over for what does not.
+const BRIEFLY: &str = "--ramp 0s --for 1s --connect-timeout 2s";
 
 /// Every protocol, frames and a raw stream, through a network that loses, repeats and reorders.
 #[test]
@@ -135,11 +166,9 @@ fn all_of_it_comes_back_over_a_bad_network() {
         let echo = echo_server();
         let (_serve, server) = bench.serve(protocol, framing, echo);
         let lossy = Lossy::start(server, bad_network(), 13);
-        let remote = format!("{protocol}://{}", lossy.address);
-        let mut arguments = vec!["--remote", &remote, "--clients", "20", "--rate", "20"];
-        arguments.extend(["--size", "12-700", "--ramp", "200ms", "--for", "3s"]);
-        arguments.extend(key(protocol));
-        let (code, result, complaint) = bench.load(&arguments);
+        let dial = dial(protocol, lossy.address);
+        let load = format!("{dial} --clients 20 --rate 20 --size 12-700 --ramp 200ms --for 3s");
+        let (code, result, complaint) = bench.load(&load);
         let what = format!("{protocol} {framing}: {result} {complaint}");
         assert_eq!(code, 0, "{what}");
         assert_eq!(count(&result, "/connected"), 20, "{what}");
@@ -170,23 +199,9 @@ fn unreliable_messages_are_counted_apart() {
     let any = r#"public_addresses = ["any"]"#;
     let mut serve = bench.serve_yojimbo("serve.toml", any, "channel_byte = true");
     let lossy = Lossy::start(serve.address(), bad_network(), 17);
-    let remote = format!("yojimbo://{}", lossy.address);
-    let (code, result, complaint) = bench.load(&[
-        "--remote",
-        &remote,
-        "--key",
-        "netcode.key",
-        "--clients",
-        "10",
-        "--rate",
-        "40",
-        "--unreliable",
-        "50",
-        "--ramp",
-        "100ms",
-        "--for",
-        "3s",
-    ]);
+    let dial = dial("yojimbo", lossy.address);
+    let load = format!("{dial} --clients 10 --rate 40 --unreliable 50 --ramp 100ms --for 3s");
+    let (code, result, complaint) = bench.load(&load);
     assert_eq!(code, 0, "{result} {complaint}");
     let (sent, back) = (
         count(&result, "/unreliable/sent"),
@@ -253,23 +268,9 @@ fn a_backend_that_does_harm_is_found_out() {
     ] {
         let bench = Bench::new(name);
         let (_serve, server) = bench.serve("yojimbo", "u16be", bad_backend(harm));
-        let remote = format!("yojimbo://{server}");
-        let (code, result, complaint) = bench.load(&[
-            "--remote",
-            &remote,
-            "--key",
-            "netcode.key",
-            "--clients",
-            "4",
-            "--rate",
-            "50",
-            "--ramp",
-            "50ms",
-            "--for",
-            "1s",
-            "--settle",
-            "2s",
-        ]);
+        let dial = dial("yojimbo", server);
+        let load = format!("{dial} --clients 4 --rate 50 --ramp 50ms --for 1s --settle 2s");
+        let (code, result, complaint) = bench.load(&load);
         assert_eq!(code, 1, "{name}: {result} {complaint}");
         assert_eq!(result["ok"], false);
         assert_eq!(count(&result, "/connected"), 4, "{name}: {result}");
@@ -300,17 +301,8 @@ fn the_wrong_order_is_found_out() {
     });
     let bench = Bench::new("order");
     let (_serve, server) = bench.serve("gaffer", "u16be", backend);
-    let remote = format!("gaffer://{server}");
-    let (code, result, _) = bench.load(&[
-        "--remote",
-        &remote,
-        "--clients",
-        "1",
-        "--window",
-        "8",
-        "--for",
-        "1s",
-    ]);
+    let dial = dial("gaffer", server);
+    let (code, result, _) = bench.load(&format!("{dial} --clients 1 --window 8 --for 1s"));
     assert_eq!(code, 1, "{result}");
     assert!(count(&result, "/reliable/out_of_order") > 5, "{result}");
     assert_eq!(count(&result, "/wrong"), 0, "{result}");
@@ -321,34 +313,21 @@ fn the_wrong_order_is_found_out() {
 fn clients_that_do_not_get_in_say_why() {
     let bench = Bench::new("outside");
     let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-    let few = [
-        "--clients",
-        "3",
-        "--ramp",
-        "0s",
-        "--for",
-        "1s",
-        "--connect-timeout",
-        "2s",
-    ];
-    let remote = format!("rudp://{}", nobody.local_addr().unwrap());
-    let (code, result, _) = bench.load(&[&["--remote", &remote][..], &few].concat());
+    let three = |dial: &str| bench.load(&format!("{dial} --clients 3 {BRIEFLY}"));
+    let (code, result, _) = three(&dial("rudp", nobody.local_addr().unwrap()));
     assert_eq!(code, 69, "{result}");
     assert_eq!(count(&result, "/refused/connect_timeout"), 3, "{result}");
 
     let (_closed, closed) = closed_port();
     let (_serve, server) = bench.serve("yojimbo", "u16be", closed);
-    let remote = format!("yojimbo://{server}");
-    let right = ["--remote", &remote, "--key", "netcode.key"];
-    let (code, result, _) = bench.load(&[&right[..], &few].concat());
+    let (code, result, _) = three(&dial("yojimbo", server));
     assert_eq!(code, 69, "{result}");
     let refused = count(&result, "/refused/denied");
     assert_eq!(refused, 3, "{result}");
     assert!(count(&result, "/redials") >= 1, "they try again: {result}");
 
     bench.write_key("other.key", "22");
-    let wrong = ["--remote", &remote, "--key", "other.key"];
-    let (code, result, _) = bench.load(&[&wrong[..], &few].concat());
+    let (code, result, _) = three(&format!("--remote yojimbo://{server} --key other.key"));
     assert_eq!(code, 69, "{result}");
     assert_eq!(count(&result, "/refused/connect_timeout"), 3, "{result}");
 }
@@ -383,11 +362,10 @@ fn a_full_server_names_the_limit_that_was_met() {
             ),
         );
         let mut serve = bench.place.start(&["serve", "--config", "full.toml"]);
-        let remote = format!("gaffer://{}", serve.address());
-        let three = ["load", "--remote", &remote, "--clients", "3", "--for", "2s"];
-        let load = bench
-            .place
-            .start(&[&three[..], &["--connect-timeout", "2s"]].concat());
+        let dial = dial("gaffer", serve.address());
+        let load = format!("load {dial} --clients 3 --for 2s --connect-timeout 2s");
+        let load: Vec<&str> = load.split_whitespace().collect();
+        let load = bench.place.start(&load);
         let line = serve.wait_for("newcomers_refused");
         for part in [
             format!("\"key\":\"{key}\""),
@@ -400,17 +378,6 @@ fn a_full_server_names_the_limit_that_was_met() {
     }
 }
 
-const BRIEFLY: [&str; 8] = [
-    "--clients",
-    "2",
-    "--ramp",
-    "0s",
-    "--for",
-    "1s",
-    "--connect-timeout",
-    "2s",
-];
-
 /// Tokens name another place than the server believes to be at: its log says so.
 #[test]
 fn a_public_address_that_differs_is_named_in_the_servers_log() {
@@ -418,9 +385,8 @@ fn a_public_address_that_differs_is_named_in_the_servers_log() {
     bench.write_key("netcode.key", "33");
     let address = r#"public_addresses = ["203.0.113.7:40000"]"#;
     let mut serve = bench.serve_yojimbo("serve.toml", address, "");
-    let remote = format!("yojimbo://{}", serve.address());
-    let dial = ["--remote", &remote, "--key", "netcode.key"];
-    let (code, result, _) = bench.load(&[&dial[..], &BRIEFLY].concat());
+    let dial = dial("yojimbo", serve.address());
+    let (code, result, _) = bench.load(&format!("{dial} --clients 2 {BRIEFLY}"));
     assert_eq!(code, 69, "{result}");
     let line = serve.wait_for("token_refused");
     assert!(
@@ -440,32 +406,14 @@ fn a_layout_that_differs_is_named_in_the_servers_log() {
     bench.write_key("netcode.key", "33");
     let any = r#"public_addresses = ["any"]"#;
     let mut serve = bench.serve_yojimbo("serve.toml", any, "");
-    let tunnel = format!(
-        r#"
-        version = 1
-        [tunnel.home]
-        listen = ["tcp://127.0.0.1:0"]
-        remote = "{}"
-        framing = "u16be"
-        netcode = {{ key_file = "netcode.key" }}
-        [[tunnel.home.yojimbo.channel]]
-        type = "reliable-ordered"
+    let unreliable = r#"
         [[tunnel.home.yojimbo.channel]]
         type = "unreliable-unordered"
         disable_blocks = true
-        [[tunnel.home.yojimbo.message]]
-        name = "Frame"
-        body = "bytes"
-        length = [0, 1000]
-        [[tunnel.home.yojimbo.message]]
-        name = "BlockFrame"
-        body = "block"
-        "#,
-        serve.address()
-    );
-    bench.place.write("tunnel.toml", &tunnel);
-    let (code, result, complaint) =
-        bench.load(&[&["--config", "tunnel.toml"][..], &BRIEFLY].concat());
+        "#;
+    bench.write_other_layout(serve.address(), unreliable);
+    let load = format!("--config tunnel.toml --clients 2 {BRIEFLY}");
+    let (code, result, complaint) = bench.load(&load);
     assert_eq!(code, 1, "{result} {complaint}");
     assert_eq!(count(&result, "/ended/peer_disconnect"), 2, "{result}");
     let line = serve.wait_for("unreadable_peer");
@@ -502,29 +450,8 @@ fn strikes_keep_an_address_out_of_every_worker() {
     bench.place.write("strikes.toml", &config);
     let mut serve = bench.place.start(&["serve", "--config", "strikes.toml"]);
     let address = serve.address();
-    let tunnel = format!(
-        r#"
-        version = 1
-        [tunnel.home]
-        listen = ["tcp://127.0.0.1:0"]
-        remote = "{address}"
-        framing = "u16be"
-        netcode = {{ key_file = "netcode.key" }}
-        [[tunnel.home.yojimbo.channel]]
-        type = "reliable-ordered"
-        [[tunnel.home.yojimbo.message]]
-        name = "Frame"
-        body = "bytes"
-        length = [0, 1000]
-        [[tunnel.home.yojimbo.message]]
-        name = "BlockFrame"
-        body = "block"
-        "#
-    );
-    bench.place.write("tunnel.toml", &tunnel);
-    let some = ["--ramp", "0s", "--for", "1s", "--connect-timeout", "2s"];
-    let wrong = ["--config", "tunnel.toml", "--clients", "12"];
-    bench.load(&[&wrong[..], &some].concat());
+    bench.write_other_layout(address, "");
+    bench.load(&format!("--config tunnel.toml --clients 12 {BRIEFLY}"));
     let line = serve.wait_for("source_banned");
     for part in [
         "\"level\":\"warn\"",
@@ -535,16 +462,8 @@ fn strikes_keep_an_address_out_of_every_worker() {
     ] {
         assert!(line.contains(part), "no {part} in {line}");
     }
-    let remote = format!("yojimbo://{address}");
-    let right = [
-        "--remote",
-        &remote,
-        "--key",
-        "netcode.key",
-        "--clients",
-        "8",
-    ];
-    let (code, result, _) = bench.load(&[&right[..], &some].concat());
+    let dial = dial("yojimbo", address);
+    let (code, result, _) = bench.load(&format!("{dial} --clients 8 {BRIEFLY}"));
     assert_eq!(code, 69, "{result}");
     assert_eq!(count(&result, "/connected"), 0, "{result}");
 }
@@ -567,38 +486,33 @@ fn more_clients_than_open_files_are_refused() {
 #[test]
 fn mistakes_on_the_command_line_speak() {
     let bench = Bench::new("mistakes");
-    let remote = ["--remote", "gaffer://127.0.0.1:9"];
     for (arguments, code, hint) in [
+        ("", 2, "give --remote URL, --config FILE or --echo ADDRESS"),
+        ("--remote 127.0.0.1:9", 2, "write yojimbo://HOST:PORT"),
+        ("--remote yojimbo://127.0.0.1:9", 78, "--key"),
         (
-            &[][..],
-            2,
-            "give --remote URL, --config FILE or --echo ADDRESS",
-        ),
-        (&["--remote", "127.0.0.1:9"], 2, "write yojimbo://HOST:PORT"),
-        (&["--remote", "yojimbo://127.0.0.1:9"], 78, "--key"),
-        (
-            &["--remote", "rudp://127.0.0.1:9", "--size", "5000"],
+            "--remote rudp://127.0.0.1:9 --size 5000",
             2,
             "has 1468 bytes",
         ),
         (
-            &[&remote[..], &["--size", "4"]].concat(),
+            "--remote gaffer://127.0.0.1:9 --size 4",
             2,
             "12 bytes at least",
         ),
         (
-            &[&remote[..], &["--size", "9-3"]].concat(),
+            "--remote gaffer://127.0.0.1:9 --size 9-3",
             2,
             "the smaller one comes first",
         ),
-        (&[&remote[..], &["--rate", "0"]].concat(), 2, "above 0"),
+        ("--remote gaffer://127.0.0.1:9 --rate 0", 2, "above 0"),
         (
-            &[&remote[..], &["--unreliable", "10"]].concat(),
+            "--remote gaffer://127.0.0.1:9 --unreliable 10",
             2,
             "gaffer has reliable messages only",
         ),
         (
-            &["--remote", "gaffer://nowhere.invalid:9"],
+            "--remote gaffer://nowhere.invalid:9",
             69,
             "cannot find nowhere.invalid",
         ),
