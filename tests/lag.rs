@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use support::{PATIENCE, wait_until};
-use tidegate::lag::{Lag, Setup, Weather};
+use tidegate::lag::{Impairments, Lag, Setup};
 
 /// The program between this test and `to`; killed when dropped.
 struct Running {
@@ -319,12 +319,12 @@ fn clients_are_bounded() {
 fn a_seed_repeats_itself() {
     let lost = |seed: u64, others: u32| {
         let (client, server) = (socket(), socket());
-        let mut weather = Weather::default();
-        weather.change(["up.loss=50%"]).unwrap();
+        let mut impairments = Impairments::default();
+        impairments.change(["up.loss=50%"]).unwrap();
         let setup = Setup {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             to: server.local_addr().unwrap(),
-            weather,
+            impairments,
             seed,
             clients_max: 16,
             idle: Duration::from_secs(60),

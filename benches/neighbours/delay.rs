@@ -16,7 +16,7 @@ const LOAD: Load = Load {
 };
 
 /// What each column's link does beside its delay.
-const WEATHERS: [(&str, &str); 6] = [
+const IMPAIRMENTS: [(&str, &str); 6] = [
     ("0 %", ""),
     ("1 %", "loss=1%"),
     ("5 %", "loss=5%"),
@@ -41,17 +41,17 @@ pub(crate) fn run(field: &Field) {
     let tunnels = chosen(&[Tunnel::Tidegate, Tunnel::Quinn, Tunnel::Kcp]);
     let mut rows: Vec<[Vec<Cell>; 6]> = tunnels.iter().map(|_| Default::default()).collect();
     for run in runs() {
-        for (column, weather) in WEATHERS.into_iter().enumerate() {
+        for (column, impairments) in IMPAIRMENTS.into_iter().enumerate() {
             for (row, &tunnel) in rows.iter_mut().zip(&tunnels) {
-                let cell = measure(field, tunnel, weather.1, run);
-                let (name, weather) = (tunnel.name(), weather.0);
-                eprintln!("run {run}, {weather}, {name}: {}", show(&[&cell]));
+                let cell = measure(field, tunnel, impairments.1, run);
+                let (name, impairments) = (tunnel.name(), impairments.0);
+                eprintln!("run {run}, {impairments}, {name}: {}", show(&[&cell]));
                 row[column].push(cell);
             }
         }
     }
     let mut head = vec!["tunnel"];
-    head.extend(WEATHERS.map(|(name, _)| name));
+    head.extend(IMPAIRMENTS.map(|(name, _)| name));
     table::head(&head);
     for (tunnel, row) in tunnels.iter().zip(&rows) {
         let mut cells = vec![tunnel.name().to_owned()];
@@ -64,9 +64,9 @@ pub(crate) fn run(field: &Field) {
     println!();
 }
 
-fn measure(field: &Field, tunnel: Tunnel, weather: &str, seed: u64) -> Cell {
+fn measure(field: &Field, tunnel: Tunnel, impairments: &str, seed: u64) -> Cell {
     let backend = Backend::start(Habit::Echo);
-    let words = format!("delay=25ms jitter=5ms {weather}");
+    let words = format!("delay=25ms jitter=5ms {impairments}");
     let open = field.open(tunnel, &backend, Some(&words), seed);
     let link = open.link.as_ref().unwrap();
     let players = TcpPlayers::connect(open.client.address, LOAD.players);

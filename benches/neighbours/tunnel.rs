@@ -85,11 +85,11 @@ impl Field {
         &self,
         tunnel: Tunnel,
         backend: &Backend,
-        weather: Option<&str>,
+        impairments: Option<&str>,
         seed: u64,
     ) -> Open {
         let server = self.server(tunnel, backend);
-        let link = weather.map(|words| link::start(server.address, words, seed));
+        let link = impairments.map(|words| link::start(server.address, words, seed));
         let remote = link.as_ref().map_or(server.address, Lag::address);
         Open {
             client: self.client(tunnel, remote),

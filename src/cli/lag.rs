@@ -15,7 +15,7 @@ use crate::config::parse_duration;
 use crate::control_plane;
 use crate::exit::{Exit, Misused, Unavailable};
 use crate::lag::control::Control;
-use crate::lag::{Lag, Report, Setup, WORDS, Weather};
+use crate::lag::{Impairments, Lag, Report, Setup, WORDS};
 use crate::tokens;
 
 #[derive(Args, Debug)]
@@ -69,15 +69,15 @@ fn words_help() -> String {
 }
 
 pub(super) fn run(args: LagArgs) -> anyhow::Result<Exit> {
-    let mut weather = Weather::default();
+    let mut impairments = Impairments::default();
     let words = args.words.iter().flat_map(|words| words.split_whitespace());
-    weather
+    impairments
         .change(words)
         .map_err(|error| Misused(error.to_string()))?;
     let setup = Setup {
         listen: args.listen,
         to: resolve(&args.to)?,
-        weather,
+        impairments,
         seed: match args.seed {
             Some(seed) => seed,
             None => u64::from(u32::from_le_bytes(tokens::random()?)),
@@ -125,19 +125,22 @@ async fn watch(args: &LagArgs, lag: &Lag, quit: &Notify) -> anyhow::Result<()> {
 
 fn opening(args: &LagArgs, setup: &Setup, address: SocketAddr) -> String {
     let Setup {
-        to, weather, seed, ..
+        to,
+        impairments,
+        seed,
+        ..
     } = setup;
     if args.json {
         let object = json!({
             "event": "listening",
             "address": address,
             "to": to,
-            "network": weather.to_string(),
+            "network": impairments.to_string(),
             "seed": seed,
         });
         return format!("{object}\n");
     }
-    format!("listening on {address}, to {to}, seed {seed}: {weather}\n")
+    format!("listening on {address}, to {to}, seed {seed}: {impairments}\n")
 }
 
 fn say(args: &LagArgs, event: &str, report: &Report, text: &str) -> anyhow::Result<Exit> {

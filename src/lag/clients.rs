@@ -10,7 +10,7 @@ use mio::{Registry, Token};
 use tidegate_proto::Timestamp;
 use tidegate_proto::sim::{Done, Link, Random};
 
-use super::weather::Weather;
+use super::impairments::Impairments;
 use crate::alarms::Alarms;
 use crate::udp::{Options, Route, UdpSocket};
 
@@ -39,11 +39,11 @@ pub(super) struct Clients {
     came: u64,
     /// What the links of those did who are gone.
     gone: (Done, Done),
-    weather: Weather,
+    impairments: Impairments,
 }
 
 impl Clients {
-    pub(super) fn new(to: SocketAddr, seed: u64, weather: Weather) -> Self {
+    pub(super) fn new(to: SocketAddr, seed: u64, impairments: Impairments) -> Self {
         Self {
             to,
             seed,
@@ -53,7 +53,7 @@ impl Clients {
             alarms: Alarms::default(),
             came: 0,
             gone: (Done::default(), Done::default()),
-            weather,
+            impairments,
         }
     }
 
@@ -88,8 +88,8 @@ impl Clients {
             address: route.from,
             ours: route.to,
             socket,
-            up: Link::new(self.weather.up, draws.next()),
-            down: Link::new(self.weather.down, draws.next()),
+            up: Link::new(self.impairments.up, draws.next()),
+            down: Link::new(self.impairments.down, draws.next()),
             heard: now,
             wakes: Timestamp::MAX,
         };
@@ -115,11 +115,11 @@ impl Clients {
         Ok(rebound)
     }
 
-    pub(super) fn set_weather(&mut self, weather: Weather) {
-        self.weather = weather;
+    pub(super) fn set_impairments(&mut self, impairments: Impairments) {
+        self.impairments = impairments;
         for client in self.slots.iter_mut().flatten() {
-            client.up.set_conditions(weather.up);
-            client.down.set_conditions(weather.down);
+            client.up.set_conditions(impairments.up);
+            client.down.set_conditions(impairments.down);
         }
     }
 

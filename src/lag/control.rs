@@ -54,7 +54,10 @@ impl Control {
                 true => report.json().to_string(),
                 false => report.table().trim_end().to_owned(),
             }),
-            words => self.lag.change(words).map(|weather| weather.to_string()),
+            words => self
+                .lag
+                .change(words)
+                .map(|impairments| impairments.to_string()),
         };
         match (answer, self.json) {
             (Ok(answer), true) if answer.starts_with('{') => answer,

@@ -10,14 +10,14 @@
 //! players have: its own bursts, its own bottleneck, and its own draws, which follow from the seed and
 //! the order in which clients came. So one client's fate does not depend on how busy the others are.
 //!
-//! One thread owns the sockets. Whoever has the [`Lag`] changes the weather, gives clients new source
+//! One thread owns the sockets. Whoever has the [`Lag`] changes the impairments, gives clients new source
 //! ports, and asks for counts.
 
 mod clients;
 pub mod control;
+mod impairments;
 mod relay;
 pub mod report;
-mod weather;
 
 use std::io;
 use std::net::SocketAddr;
@@ -29,9 +29,9 @@ use std::time::Duration;
 use anyhow::bail;
 use mio::Waker;
 
+pub use impairments::{BadWord, Impairments, WORDS};
 use relay::{Order, Relay};
 pub use report::Report;
-pub use weather::{BadWord, WORDS, Weather};
 
 use crate::exit::{Transport, Unavailable};
 
@@ -43,7 +43,7 @@ pub struct Setup {
     /// The server.
     pub to: SocketAddr,
     /// What it is like.
-    pub weather: Weather,
+    pub impairments: Impairments,
     /// The same seed does the same things to the same datagrams of the same clients.
     pub seed: u64,
     /// Clients at a time; datagrams of others are refused.
@@ -55,7 +55,7 @@ pub struct Setup {
 /// A bad network that runs until it is dropped or stopped.
 pub struct Lag {
     address: SocketAddr,
-    weather: Mutex<Weather>,
+    impairments: Mutex<Impairments>,
     orders: Sender<Order>,
     waker: Waker,
     thread: Option<JoinHandle<io::Result<()>>>,
@@ -72,7 +72,7 @@ impl Lag {
             .spawn(move || relay.run())?;
         Ok(Self {
             address,
-            weather: Mutex::new(setup.weather),
+            impairments: Mutex::new(setup.impairments),
             orders,
             waker,
             thread: Some(thread),
@@ -85,17 +85,23 @@ impl Lag {
     }
 
     /// What it is like now.
-    pub fn weather(&self) -> Weather {
-        *self.weather.lock().unwrap_or_else(PoisonError::into_inner)
+    pub fn impairments(&self) -> Impairments {
+        *self
+            .impairments
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes what these words say and leaves the rest; on a mistake nothing changes.
-    pub fn change(&self, words: &str) -> anyhow::Result<Weather> {
-        let mut weather = self.weather.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut next = *weather;
+    pub fn change(&self, words: &str) -> anyhow::Result<Impairments> {
+        let mut impairments = self
+            .impairments
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let mut next = *impairments;
         next.change(words.split_whitespace())?;
-        self.order(Order::Weather(Box::new(next)))?;
-        *weather = next;
+        self.order(Order::Impairments(Box::new(next)))?;
+        *impairments = next;
         Ok(next)
     }
 

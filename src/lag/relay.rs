@@ -11,14 +11,14 @@ use tidegate_proto::Timestamp;
 
 use super::Setup;
 use super::clients::Clients;
+use super::impairments::Impairments;
 use super::report::Report;
-use super::weather::Weather;
 use crate::clock::Clock;
 use crate::udp::{Options, Outgoing, Received, Sent, UdpError, UdpSocket};
 
 /// What the owner wants.
 pub(super) enum Order {
-    Weather(Box<Weather>),
+    Impairments(Box<Impairments>),
     Rebind,
     Report(Sender<Report>),
     Stop,
@@ -68,14 +68,14 @@ impl Relay {
             received: Received::default(),
             to_server: Outgoing::default(),
             to_clients: Outgoing::default(),
-            clients: Clients::new(setup.to, setup.seed, setup.weather),
+            clients: Clients::new(setup.to, setup.seed, setup.impairments),
             readable: VecDeque::new(),
             next_rebind: None,
             next_sweep: Timestamp::ZERO + SWEEP_EVERY,
             sent: Sent::default(),
             report: Report::default(),
         };
-        relay.set_weather(Timestamp::ZERO, setup.weather);
+        relay.set_impairments(Timestamp::ZERO, setup.impairments);
         Ok((relay, address, waker))
     }
 
@@ -114,7 +114,7 @@ impl Relay {
     fn obey(&mut self, now: Timestamp) -> io::Result<bool> {
         while let Ok(order) = self.orders.try_recv() {
             match order {
-                Order::Weather(weather) => self.set_weather(now, *weather),
+                Order::Impairments(impairments) => self.set_impairments(now, *impairments),
                 Order::Rebind => self.rebind()?,
                 Order::Report(answer) => {
                     let report = self.report(now);
@@ -127,10 +127,10 @@ impl Relay {
         Ok(true)
     }
 
-    fn set_weather(&mut self, now: Timestamp, weather: Weather) {
-        self.next_rebind = weather.rebind.map(|span| now + span);
-        self.setup.weather = weather;
-        self.clients.set_weather(weather);
+    fn set_impairments(&mut self, now: Timestamp, impairments: Impairments) {
+        self.next_rebind = impairments.rebind.map(|span| now + span);
+        self.setup.impairments = impairments;
+        self.clients.set_impairments(impairments);
     }
 
     fn rebind(&mut self) -> io::Result<()> {
@@ -266,7 +266,7 @@ impl Relay {
 
     /// Rebinds and forgets when it is time.
     fn keep_time(&mut self, now: Timestamp) -> io::Result<()> {
-        if let Some(span) = self.setup.weather.rebind
+        if let Some(span) = self.setup.impairments.rebind
             && self.next_rebind.is_some_and(|at| at <= now)
         {
             self.next_rebind = Some(now + span);

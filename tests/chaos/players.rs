@@ -146,10 +146,10 @@ impl Players {
     }
 
     /// A bad network for everybody, each way.
-    pub fn set_weather(&mut self, weather: Conditions) {
+    pub fn set_conditions(&mut self, conditions: Conditions) {
         for player in &mut self.all {
-            player.up.set_conditions(weather);
-            player.down.set_conditions(weather);
+            player.up.set_conditions(conditions);
+            player.down.set_conditions(conditions);
         }
     }
 

@@ -9,7 +9,7 @@ use crate::backend::{Backend, Manner};
 use crate::gate::{Gate, Setup};
 use crate::players::Players;
 
-/// Eighteen kinds of bad weather, each way.
+/// Eighteen bad networks, each way.
 fn conditions() -> Vec<(&'static str, Conditions)> {
     let ms = Duration::from_millis;
     let lossy = |loss| Conditions { loss, ..far(40) };
@@ -177,9 +177,9 @@ pub fn soak(scale: Scale) {
             );
         }
         players.play_until_seated();
-        players.set_weather(conditions);
+        players.set_conditions(conditions);
         players.play(span, |_| false);
-        players.set_weather(Conditions::default());
+        players.set_conditions(Conditions::default());
         players.settle();
         messages += players
             .all()

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use tidegate::lag::{Lag, Setup, Weather};
+use tidegate::lag::{Impairments, Lag, Setup};
 use tidegate_proto::sim::{Conditions, Done};
 
 /// One datagram in ten is lost, a few are late or come twice.
@@ -29,7 +29,7 @@ impl Lossy {
         let setup = Setup {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             to: server,
-            weather: Weather {
+            impairments: Impairments {
                 up: conditions,
                 down: conditions,
                 rebind: None,

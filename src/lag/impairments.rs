@@ -14,7 +14,7 @@ use crate::config::{parse_duration, parse_size, show_duration, show_size};
 
 /// Both directions, and what happens to addresses.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Weather {
+pub struct Impairments {
     /// From clients to the server.
     pub up: Conditions,
     /// From the server to clients.
@@ -71,7 +71,7 @@ impl fmt::Display for BadWord {
 
 impl std::error::Error for BadWord {}
 
-impl Weather {
+impl Impairments {
     /// Changes what the words say. On a mistake nothing changes.
     pub fn change<'a>(&mut self, words: impl IntoIterator<Item = &'a str>) -> Result<(), BadWord> {
         let mut next = *self;
@@ -255,7 +255,7 @@ const MTU_MAX: usize = 65_535;
 const REBIND_MIN: Duration = Duration::from_millis(100);
 
 /// In the words that would make it.
-impl fmt::Display for Weather {
+impl fmt::Display for Impairments {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (up, down) = (words(&self.up), words(&self.down));
         let mut said: Vec<String> = Vec::new();
@@ -339,18 +339,18 @@ fn bits(rate: u64) -> String {
 mod tests {
     use super::*;
 
-    fn said(words: &str) -> Result<Weather, String> {
-        let mut weather = Weather::default();
-        weather
+    fn said(words: &str) -> Result<Impairments, String> {
+        let mut impairments = Impairments::default();
+        impairments
             .change(words.split_whitespace())
             .map_err(|error| error.to_string())?;
-        Ok(weather)
+        Ok(impairments)
     }
 
     #[test]
     fn every_word_means_what_it_says() {
         let all: Vec<_> = WORDS.iter().map(|(example, _)| *example).collect();
-        let weather = said(&all.join(" ")).unwrap();
+        let impairments = said(&all.join(" ")).unwrap();
         let both = Conditions {
             delay: Duration::from_millis(25),
             jitter: Duration::from_millis(5),
@@ -363,13 +363,13 @@ mod tests {
             queue: 64 * 1024,
             mtu: 1_500,
         };
-        let expected = Weather {
+        let expected = Impairments {
             up: both,
             down: both,
             rebind: Some(Duration::from_secs(30)),
         };
-        assert_eq!(weather, expected);
-        assert_eq!(weather.to_string(), all.join(" "));
+        assert_eq!(impairments, expected);
+        assert_eq!(impairments.to_string(), all.join(" "));
     }
 
     #[test]
@@ -381,20 +381,20 @@ mod tests {
             "up.delay=1s up.jitter=1s",
             "burst=100ms/2s up.corrupt=100% rebind=1m",
         ] {
-            let weather = said(words).unwrap();
-            assert_eq!(weather.to_string(), words);
-            assert_eq!(said(&weather.to_string()), Ok(weather));
+            let impairments = said(words).unwrap();
+            assert_eq!(impairments.to_string(), words);
+            assert_eq!(said(&impairments.to_string()), Ok(impairments));
         }
     }
 
     #[test]
     fn later_words_win_and_nothing_turns_it_off() {
-        let mut weather = said("delay=25ms loss=5% burst=60ms/1s reorder=1%/10ms").unwrap();
+        let mut impairments = said("delay=25ms loss=5% burst=60ms/1s reorder=1%/10ms").unwrap();
         let change = "up.loss=0 burst=0 reorder=0 delay=0 rate=0";
-        weather.change(change.split_whitespace()).unwrap();
-        assert_eq!(weather.to_string(), "down.loss=5%");
-        weather.change(["perfect"]).unwrap();
-        assert_eq!(weather, Weather::default());
+        impairments.change(change.split_whitespace()).unwrap();
+        assert_eq!(impairments.to_string(), "down.loss=5%");
+        impairments.change(["perfect"]).unwrap();
+        assert_eq!(impairments, Impairments::default());
     }
 
     /// Each mistake says what to write instead, and changes nothing.
@@ -416,15 +416,15 @@ mod tests {
             ("rate=Mbit", "rate=10Mbit"),
             ("queue=64K", "64KiB"),
             ("left.loss=1%", "up is from clients to the server"),
-            ("weather", "say delay=25ms, jitter=5ms"),
+            ("impairments", "say delay=25ms, jitter=5ms"),
         ] {
-            let mut weather = said("duplicate=3%").unwrap();
-            let error = weather
+            let mut impairments = said("duplicate=3%").unwrap();
+            let error = impairments
                 .change(words.split_whitespace())
                 .expect_err(words)
                 .to_string();
             assert!(error.contains(hint), "{words}: {error}");
-            assert_eq!(weather, said("duplicate=3%").unwrap());
+            assert_eq!(impairments, said("duplicate=3%").unwrap());
         }
     }
 }
