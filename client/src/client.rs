@@ -21,7 +21,7 @@ use crate::clock::Clock;
 use crate::dial::Dial;
 use crate::ended::Ended;
 use crate::machine::{Machine, State};
-use crate::polled::{DATAGRAM_BYTES_MAX, bind_for, is_weather, random_seed};
+use crate::polled::{DATAGRAM_BYTES_MAX, bind_for, is_transient, random_seed};
 
 /// A session with a server. Dropping it says goodbye at once, without waiting for what was sent;
 /// [`Client::close`] waits.
@@ -262,7 +262,7 @@ fn receive(shared: &Shared, socket: &UdpSocket, buffer: &mut [u8]) -> io::Result
                     .ok();
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-            Err(error) if is_weather(&error) => {}
+            Err(error) if is_transient(&error) => {}
             Err(error) => return Err(error),
         }
     }
@@ -283,7 +283,7 @@ async fn transmit(shared: &Shared, socket: &mut UdpSocket) -> io::Result<()> {
             *socket = open(to)?;
         }
         match socket.send_to(&datagram, to).await {
-            Err(error) if !is_weather(&error) => return Err(error),
+            Err(error) if !is_transient(&error) => return Err(error),
             _ => {}
         }
     }

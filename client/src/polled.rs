@@ -158,7 +158,7 @@ impl Polled {
                     self.machine.handle_datagram(now, from, datagram).ok();
                 }
                 Err(error) if is_end_of_input(&error) => break,
-                Err(error) if is_weather(&error) => {}
+                Err(error) if is_transient(&error) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -191,7 +191,7 @@ impl Polled {
         }
         match self.socket.send_to(&self.datagram, to) {
             // A full socket buffer is a lost datagram, and loss is what the protocol is for.
-            Err(error) if !is_end_of_input(&error) && !is_weather(&error) => Err(error),
+            Err(error) if !is_end_of_input(&error) && !is_transient(&error) => Err(error),
             _ => Ok(()),
         }
     }
@@ -227,7 +227,7 @@ pub fn random_seed() -> io::Result<u64> {
 
 /// What networks do: a host that is away for now, a message from a router. The session's own timeout
 /// decides when it has been too long.
-pub(crate) fn is_weather(error: &io::Error) -> bool {
+pub(crate) fn is_transient(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::ConnectionRefused
