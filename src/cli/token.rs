@@ -257,58 +257,36 @@ fn as_text(
     doubts: Option<&[Doubt]>,
     now: u64,
 ) -> Result<String, std::fmt::Error> {
-    let mut out = String::new();
-    let seconds = |at: u64| at as i64 - now as i64;
-    writeln!(out, "protocol id      {:#018x}", token.protocol_id)?;
-    writeln!(
-        out,
-        "made             {} ({} s from now)",
-        token.create,
-        seconds(token.create)
-    )?;
-    match token.expire {
-        u64::MAX => writeln!(out, "expires          never")?,
-        expire => writeln!(
-            out,
-            "expires          {expire} ({} s from now)",
-            seconds(expire)
-        )?,
-    }
-    writeln!(out, "timeout          {} s", token.timeout_seconds)?;
-    for server in &token.servers {
-        writeln!(out, "dial             {server}")?;
-    }
-    writeln!(
-        out,
-        "client's key     {}",
-        fingerprint(&token.client_to_server)
-    )?;
-    writeln!(
-        out,
-        "server's key     {}",
-        fingerprint(&token.server_to_client)
-    )?;
+    let at = |time: u64| format!("{time} ({} s from now)", time as i64 - now as i64);
+    let mut lines = vec![
+        ("protocol id", format!("{:#018x}", token.protocol_id)),
+        ("made", at(token.create)),
+        match token.expire {
+            u64::MAX => ("expires", "never".to_owned()),
+            expire => ("expires", at(expire)),
+        },
+        ("timeout", format!("{} s", token.timeout_seconds)),
+    ];
+    let servers = token.servers.iter();
+    lines.extend(servers.map(|server| ("dial", server.to_string())));
+    lines.push(("client's key", fingerprint(&token.client_to_server)));
+    lines.push(("server's key", fingerprint(&token.server_to_client)));
     if let Ok((index, private)) = token.open_private(keys) {
-        writeln!(out, "opened with key  {}", fingerprint(&keys[index]))?;
-        writeln!(out, "client id        {0} ({0:#018x})", private.client_id)?;
-        for server in &private.servers {
-            writeln!(out, "good for         {server}")?;
-        }
-        let used = private
-            .user_data
-            .as_bytes()
-            .iter()
-            .rposition(|byte| *byte != 0);
-        writeln!(
-            out,
-            "user data        {} bytes",
-            used.map_or(0, |at| at + 1)
-        )?;
+        lines.push(("opened with key", fingerprint(&keys[index])));
+        lines.push(("client id", format!("{0} ({0:#018x})", private.client_id)));
+        let servers = private.servers.iter();
+        lines.extend(servers.map(|server| ("good for", server.to_string())));
+        let user_data = private.user_data.as_bytes();
+        let used = user_data.iter().rposition(|byte| *byte != 0);
+        let used = used.map_or(0, |last| last + 1);
+        lines.push(("user data", format!("{used} bytes")));
     } else if keys.is_empty() {
-        writeln!(
-            out,
-            "private part     sealed; give --key or --config to open it"
-        )?;
+        let sealed = "sealed; give --key or --config to open it";
+        lines.push(("private part", sealed.to_owned()));
+    }
+    let mut out = String::new();
+    for (name, value) in lines {
+        writeln!(out, "{name:<17}{value}")?;
     }
     for doubt in doubts.into_iter().flatten() {
         writeln!(out, "refused ({}): {}", doubt.reject.label(), doubt.why)?;
