@@ -22,6 +22,8 @@ use crate::udp::Route;
 pub(super) struct Handovers {
     second: u64,
     asked: u32,
+    /// Siblings wrote more than was read in a turn.
+    has_letters: bool,
     pub(super) arrived: u64,
     pub(super) departed: u64,
 }
@@ -41,6 +43,7 @@ impl Listener {
 
     /// Questions and answers of other workers.
     pub(super) fn read_letters(&mut self, turn: &mut Turn<'_>) {
+        self.handovers.has_letters = false;
         for _ in 0..LETTERS_PER_TURN {
             match self.siblings.next() {
                 None => return,
@@ -58,7 +61,7 @@ impl Listener {
             }
         }
         // More of them come first in the next turn.
-        self.has_letters = true;
+        self.handovers.has_letters = true;
     }
 
     fn look_for(&mut self, turn: &mut Turn<'_>, asker: usize, route: Route, datagram: Box<[u8]>) {
@@ -146,6 +149,11 @@ impl Listener {
 }
 
 impl Handovers {
+    /// Whether letters wait that nobody will announce again.
+    pub(super) fn has_letters(&self) -> bool {
+        self.has_letters
+    }
+
     /// Each question goes to all `others`, and they ask as well.
     fn may_ask(&mut self, now: Now, others: u32) -> bool {
         let second = now.mono.as_nanos() / 1_000_000_000;

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use tidegate_proto::{Allowance, Held, PeerId};
+use tidegate_proto::{Allowance, Held, PeerId, Timestamp};
 
 use super::Listener;
 use super::peer::Peer;
@@ -27,6 +27,8 @@ pub(super) struct Memory {
     limited: usize,
     /// Those of them that have a queue which may not grow.
     held_back: u64,
+    /// When peers may next be closed for what they hold.
+    pub(super) sheds_at: Timestamp,
 }
 
 /// Bytes in the queues of a peer, or of many.
@@ -110,6 +112,7 @@ impl Memory {
             told: Queued::default(),
             limited: 0,
             held_back: 0,
+            sheds_at: Timestamp::ZERO,
         }
     }
 

@@ -119,56 +119,67 @@ pub struct Listener {
     index: usize,
     name: Arc<str>,
     protocol: &'static str,
+
+    // Where datagrams come and go.
     socket: Option<UdpSocket>,
     /// The shared socket may have datagrams.
     readable: bool,
+    /// Peers whose own socket may have datagrams.
+    readable_peers: Vec<PeerId>,
+    /// Sessions had more to say than leaves in a turn.
+    unsent: bool,
+    sent: Sent,
+    /// The socket is lost; nothing can be done but stop.
+    broken: bool,
+
+    // Who plays, and whose turn it is.
     endpoint: Endpoint,
+    peers: Peers,
+    /// Peers that something happened to this turn.
+    pending: Vec<PeerId>,
+    /// Streams' and attempts' clocks; entries that are no longer true are skipped.
+    deadlines: BinaryHeap<Reverse<(Timestamp, PeerId)>>,
+    /// How many peers' backends have more to say than their session takes.
+    blocked: usize,
+    /// Peers that are over, once their last datagrams have left.
+    leaving: Vec<PeerId>,
+
+    // Who would like to play, and who was refused.
     admission: Option<Admission>,
+    strangers: StrangerQueue,
+    full: Full,
+    refused: Refused,
+
+    // What new sessions begin with; each keeps it.
     destination: Option<Destination>,
-    /// Of new sessions: each keeps those it began with, since its stream is framed by them.
+    /// Kept because a stream is framed by them.
     rules: Arc<Rules>,
     limits: Option<PeerLimits>,
+    /// Their ids: a bijection of a counter, so that none comes twice, and no order to read from them.
+    session_ids: Random,
+
+    // What peers may take from each other.
     crowd: Crowd,
     capacity: Arc<Capacity>,
     memory: Memory,
     /// Received in this turn.
     received_bytes: usize,
-    /// When peers may next be closed for what they hold.
-    sheds_at: Timestamp,
-    peers: Peers,
-    strangers: StrangerQueue,
-    /// Peers that something happened to this turn.
-    pending: Vec<PeerId>,
-    /// Peers whose own socket may have datagrams.
-    readable_peers: Vec<PeerId>,
-    /// How many peers' backends have more to say than their session takes.
-    blocked: usize,
-    /// Sessions had more to say than leaves in a turn.
-    unsent: bool,
-    /// Peers that are over, once their last datagrams have left.
-    leaving: Vec<PeerId>,
-    /// Streams' and attempts' clocks; entries that are no longer true are skipped.
-    deadlines: BinaryHeap<Reverse<(Timestamp, PeerId)>>,
-    counters: WorkerCounters,
-    sent: Sent,
-    reporter: Option<Reporter>,
-    census: Census,
-    full: Full,
-    refused: Refused,
+
+    // The other workers behind the same port.
     siblings: Siblings,
     handovers: Handovers,
-    /// Siblings wrote more than was read in a turn.
-    has_letters: bool,
+
+    // What is told of all that.
+    counters: WorkerCounters,
     /// Messages forwarded before this turn.
     forwarded: [u64; Direction::ALL.len()],
-    /// Ids of sessions: a bijection of a counter, so that none comes twice, and no order to read from
-    /// them.
-    session_ids: Random,
+    census: Census,
+    reporter: Option<Reporter>,
+
+    // How it ends.
     draining: bool,
     /// Set once it is to go while its worker stays.
     retirement: Option<Retirement>,
-    /// The socket is lost; nothing can be done but stop.
-    broken: bool,
 }
 
 impl Listener {
@@ -185,38 +196,36 @@ impl Listener {
             protocol: parts.protocol,
             socket: parts.socket,
             readable: true,
+            readable_peers: Vec::new(),
+            unsent: false,
+            sent: Sent::default(),
+            broken: false,
             endpoint: parts.endpoint,
+            peers: Peers::default(),
+            pending: Vec::new(),
+            deadlines: BinaryHeap::new(),
+            blocked: 0,
+            leaving: Vec::new(),
             admission: parts.admission,
+            strangers: StrangerQueue::default(),
+            full: Full::default(),
+            refused: Refused::default(),
             destination: parts.destination,
             rules: Arc::new(parts.rules),
             limits: parts.limits,
+            session_ids: Random::new(parts.seed),
             crowd: Crowd::default(),
             memory: Memory::new(parts.capacity.clone()),
             capacity: parts.capacity,
             received_bytes: 0,
-            sheds_at: Timestamp::ZERO,
-            peers: Peers::default(),
-            strangers: StrangerQueue::default(),
-            pending: Vec::new(),
-            readable_peers: Vec::new(),
-            blocked: 0,
-            unsent: false,
-            leaving: Vec::new(),
-            deadlines: BinaryHeap::new(),
-            counters,
-            sent: Sent::default(),
-            reporter: parts.reporter,
-            census: Census::default(),
-            full: Full::default(),
-            refused: Refused::default(),
             siblings: parts.siblings,
             handovers: Handovers::default(),
-            has_letters: false,
+            counters,
             forwarded: [0; Direction::ALL.len()],
-            session_ids: Random::new(parts.seed),
+            census: Census::default(),
+            reporter: parts.reporter,
             draining: false,
             retirement: None,
-            broken: false,
         }
     }
 
@@ -335,7 +344,7 @@ impl Listener {
     /// Whether there is work that no event will announce.
     pub fn has_work(&self) -> bool {
         self.has_datagrams()
-            || self.has_letters
+            || self.handovers.has_letters()
             || !self.strangers.is_empty()
             || self.unsent
             || self.endpoint.has_events()

@@ -13,7 +13,6 @@ impl Listener {
     pub fn receive(&mut self, turn: &mut Turn<'_>) {
         self.open_or_shut();
         self.received_bytes = 0;
-        self.has_letters = false;
         self.read_letters(turn);
         if self.readable {
             self.receive_shared(turn);

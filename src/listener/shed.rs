@@ -17,10 +17,10 @@ impl Listener {
     pub(super) fn shed(&mut self, turn: &mut Turn<'_>) {
         let own = self.memory.queued();
         let pieces = self.capacity.excess_of_pieces(own);
-        if (pieces == 0 && self.capacity.excess(own) == 0) || turn.now.mono < self.sheds_at {
+        if (pieces == 0 && self.capacity.excess(own) == 0) || turn.now.mono < self.memory.sheds_at {
             return;
         }
-        self.sheds_at = turn.now.mono + PAUSE;
+        self.memory.sheds_at = turn.now.mono + PAUSE;
         self.close_largest(turn.now, pieces, |peer| peer.scale.queued().pieces);
         let excess = self.capacity.excess(self.memory.queued());
         let left = self.give_up_oldest(turn, excess);
