@@ -10,11 +10,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::acks::{Acks, FalseAck};
 use super::channels::{self, ConnectionPacket, Profile};
 use super::long_ack::{LongAck, Record};
-use super::outgoing::FalseAck;
 use super::params::Params;
-use super::reliable::{self, Arrival, DatagramError, Header};
+use super::reliable::{self, Arrival, DatagramError};
 use super::unwritten::Unwritten;
 use crate::inbox::Inbox;
 use crate::sender::{AWAITED_MESSAGES, LARGE_PACKET_BYTES, Received};
@@ -62,17 +62,6 @@ pub(super) enum Trouble {
     Reject(Reject),
     /// The peer broke the protocol: the session ends.
     Broken(Reject),
-}
-
-/// What a packet says of the packets that we sent.
-#[derive(Debug)]
-pub(super) struct Acks<'a> {
-    pub(super) header: Header,
-    pub(super) long: Option<LongAck<'a>>,
-    /// None is missing right before the packet.
-    pub(super) in_order: bool,
-    /// What long acknowledgements tell of the peer's packets, if it is a tidegate.
-    pub(super) record: Option<&'a mut Record>,
 }
 
 impl Incoming {
@@ -378,6 +367,7 @@ fn advance(newest: &mut Option<u16>, sequence: u16) -> Step {
 #[cfg(test)]
 mod tests {
     use super::super::channels::{FragmentPlace, PacketWriter};
+    use super::super::reliable::Header;
     use super::*;
 
     /// Ten frames a second for some seconds, each in a packet of three fragments of this size.

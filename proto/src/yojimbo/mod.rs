@@ -12,6 +12,7 @@
 //! stack. When what is sent is decided by [`crate::sender`].
 
 mod acceptor;
+mod acks;
 pub mod bits;
 pub mod channels;
 mod connector;

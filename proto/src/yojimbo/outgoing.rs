@@ -8,8 +8,8 @@
 
 use std::ops::Range;
 
+use super::acks::{Acks, FalseAck};
 use super::channels::{Carriage, FragmentPlace, Layout, PacketWriter, Profile};
-use super::incoming::Acks;
 use super::long_ack::{LongAck, Record};
 use super::params::{Params, WIRE_OVERHEAD};
 use super::reliable::{Header, acked};
@@ -42,10 +42,6 @@ struct Large {
     packet: Vec<u8>,
     next_fragment: usize,
 }
-
-/// The peer acknowledged what was never sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct FalseAck;
 
 impl Outgoing {
     pub(super) fn new(now: Now, params: &Params, seed: u64) -> Self {
