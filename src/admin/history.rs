@@ -21,7 +21,7 @@ type Point = [f64; CURVES.len()];
 
 /// The names of the curves. Rates are per second; RTTs in seconds, over ten seconds, 0 without peers;
 /// `busy` is the mean share of the workers' time.
-pub(super) const CURVES: [&str; 13] = [
+const CURVES: [&str; 13] = [
     "peers",
     "bad_peers",
     "datagrams_in",

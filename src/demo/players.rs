@@ -74,7 +74,7 @@ impl Seen {
 }
 
 /// One microsecond to one minute, three digits.
-pub(super) fn new_histogram() -> Histogram<u64> {
+fn new_histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 60_000_000, 3).expect("the bounds are in order")
 }
 

@@ -750,7 +750,7 @@ const REVISION: &str = match option_env!("TIDEGATE_REVISION") {
 /// Whether a reject is the end of a handshake: such are results of `tidegate_handshakes_total`, all
 /// others reasons of `tidegate_udp_rejected_packets_total`, and none is both, so that the two add up
 /// to the datagrams that changed nothing.
-pub(super) const fn ends_handshake(reject: Reject) -> bool {
+const fn ends_handshake(reject: Reject) -> bool {
     match reject {
         Reject::BadSource
         | Reject::SourceDenied
@@ -788,7 +788,7 @@ pub(super) const fn ends_handshake(reject: Reject) -> bool {
 }
 
 /// Whether only `tidegate connect` can see this reason; a listener's sessions are never dialled.
-pub(super) const fn is_for_dialers(reason: CloseReason) -> bool {
+const fn is_for_dialers(reason: CloseReason) -> bool {
     matches!(
         reason,
         CloseReason::Denied | CloseReason::ConnectTimeout | CloseReason::TokenExpired

@@ -22,7 +22,7 @@ pub(super) const EARLY_BYTES_MAX: usize = 2560 * 1024;
 /// The same from another tidegate: with a round trip of 200 ms, and some of what came again lost again,
 /// there are 7 MB. No less than such a peer queues ([`OUTBOX_FAR`](crate::sender::OUTBOX_FAR)), with the
 /// overhead of a wide window.
-pub(super) const WIDE_EARLY_BYTES_MAX: usize = 4 * EARLY_BYTES_MAX;
+const WIDE_EARLY_BYTES_MAX: usize = 4 * EARLY_BYTES_MAX;
 /// Of these, kept free for packets that close a gap: four of the largest. Otherwise a store filled
 /// to the brim could refuse, for the messages beside it, the very message that would empty it.
 pub(super) const EARLY_BYTES_RESERVE: usize = 32 * 1024;

@@ -37,7 +37,7 @@ pub const DISCONNECT_REPEATS: usize = 10;
 /// It shares a key with the client's packets, which count from 0, and with challenges, which count
 /// from 2^63; one number of its own is enough, since a token is seated once and a denial says
 /// nothing: under one key this nonce only ever seals these same bytes.
-pub(super) const DENIAL_SEQUENCE: u64 = 3 << 62;
+const DENIAL_SEQUENCE: u64 = 3 << 62;
 
 /// What a packet said to its link.
 #[derive(Debug, PartialEq, Eq)]
