@@ -55,7 +55,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for (pick, _) in pool.addresses(1) {
         (0..5).for_each(|_| drop(pool.on_failed(clock.now().mono, pick)));
     }
-    let admin = Admin::start(listen, Arc::clone(&board), clock.clone())?;
+    let admin = Admin::start(listen, &[], Arc::clone(&board), clock.clone())?;
     eprintln!("http://{}/", admin.address());
     loop {
         let now = clock.now();

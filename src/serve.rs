@@ -105,7 +105,15 @@ impl Server {
             running
         };
         let listeners: Vec<_> = opened.into_iter().map(show).collect();
-        let start = |listen| Admin::start(listen, common.board.clone(), common.clock.clone());
+        let allowed_hosts = &config.admin.allowed_hosts;
+        let start = |listen| {
+            Admin::start(
+                listen,
+                allowed_hosts,
+                common.board.clone(),
+                common.clock.clone(),
+            )
+        };
         let admin = config.admin.listen.map(start).transpose()?;
         notify::start(common.board.clone(), common.clock.clone())?;
         let fleet = Fleet::spawn(shares, &common.clock)?;

@@ -53,7 +53,7 @@ impl Serve {
     fn metric(&self, series: &str) -> u64 {
         let mut stream = TcpStream::connect(self.admin).unwrap();
         stream
-            .write_all(b"GET /metrics HTTP/1.1\r\nhost: tidegate\r\nconnection: close\r\n\r\n")
+            .write_all(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
             .unwrap();
         let mut text = String::new();
         stream.read_to_string(&mut text).unwrap();

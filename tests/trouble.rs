@@ -86,7 +86,8 @@ impl Scene {
         let mut page = TcpStream::connect(&self.page).unwrap();
         let patience = Some(Duration::from_secs(20));
         page.set_read_timeout(patience).unwrap();
-        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        let request =
+            format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
         page.write_all(request.as_bytes()).unwrap();
         let mut answer = String::new();
         page.read_to_string(&mut answer).unwrap();

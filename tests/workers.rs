@@ -65,7 +65,7 @@ impl Serve {
         let mut stream = TcpStream::connect(self.admin).unwrap();
         write!(
             stream,
-            "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+            "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
         )
         .unwrap();
         let mut text = String::new();

@@ -1,5 +1,6 @@
 //! What the operator's browser, Prometheus and probes are told. Reading only: nothing here changes
-//! state, and it listens on loopback unless the configuration says otherwise.
+//! state, and it listens on loopback unless the configuration says otherwise. Who asks on loopback by a name that
+//! is not ours gets 421, whatever the route (see `hosts`).
 //!
 //! | route | for | answer |
 //! |---|---|---|
@@ -19,7 +20,10 @@ use std::time::Duration;
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue};
+use hyper::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue,
+    X_CONTENT_TYPE_OPTIONS,
+};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -36,6 +40,7 @@ use crate::sizing::threads;
 
 mod findings;
 mod history;
+mod hosts;
 mod page;
 mod probe;
 mod runbook;
@@ -43,6 +48,8 @@ mod status;
 pub(crate) mod units;
 
 use history::History;
+use hosts::Hosts;
+pub(crate) use hosts::is_host_name;
 pub use probe::probe;
 use status::Status;
 
@@ -55,8 +62,14 @@ pub struct Admin {
 }
 
 impl Admin {
-    /// Binds, and answers in a thread of its own until the handle is dropped.
-    pub fn start(listen: SocketAddr, board: Arc<Board>, clock: Clock) -> Result<Self, Unavailable> {
+    /// Binds, and answers in a thread of its own until the handle is dropped. `allowed_hosts` as in
+    /// `admin.allowed_hosts`.
+    pub fn start(
+        listen: SocketAddr,
+        allowed_hosts: &[String],
+        board: Arc<Board>,
+        clock: Clock,
+    ) -> Result<Self, Unavailable> {
         let cannot_bind = |error| {
             let why = Transport::Tcp.cannot_bind(listen, &error);
             Unavailable(format!("admin: {why}"))
@@ -64,6 +77,7 @@ impl Admin {
         let (listener, address) = bind(listen).map_err(cannot_bind)?;
         let (stop, stopped) = oneshot::channel();
         let view = Arc::new(View {
+            hosts: Hosts::new(address.ip(), allowed_hosts),
             board,
             told: Mutex::new(Told {
                 clock,
@@ -200,7 +214,7 @@ impl Guests {
 
 async fn serve_connection(stream: tokio::net::TcpStream, view: Arc<View>) {
     let service = service_fn(move |request: Request<Incoming>| {
-        let answer = view.answer(request.method(), request.uri().path());
+        let answer = view.answer(&request);
         async move { Ok::<_, Infallible>(answer) }
     });
     let connection = hyper::server::conn::http1::Builder::new()
@@ -216,6 +230,7 @@ async fn serve_connection(stream: tokio::net::TcpStream, view: Arc<View>) {
 
 /// What requests are answered from.
 struct View {
+    hosts: Hosts,
     board: Arc<Board>,
     told: Mutex<Told>,
 }
@@ -226,14 +241,18 @@ struct Told {
 }
 
 impl View {
-    fn answer(&self, method: &Method, path: &str) -> Response<Full<Bytes>> {
+    fn answer<B>(&self, request: &Request<B>) -> Response<Full<Bytes>> {
+        if !self.hosts.admit(request) {
+            return text(StatusCode::MISDIRECTED_REQUEST, hosts::UNKNOWN.into());
+        }
+        let method = request.method();
         if method != Method::GET && method != Method::HEAD {
             let mut refusal = text(StatusCode::METHOD_NOT_ALLOWED, "reading only\n".into());
             let allow = HeaderValue::from_static("GET, HEAD");
             refusal.headers_mut().insert(ALLOW, allow);
             return refusal;
         }
-        match path {
+        match request.uri().path() {
             "/" => {
                 let page = page::render(&self.status());
                 let mut answer = typed("text/html; charset=utf-8", page);
@@ -297,9 +316,11 @@ fn typed(content_type: &'static str, body: String) -> Response<Full<Bytes>> {
     let headers = answer.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    // Pages from elsewhere may not even load it without reading it, as an image or a script.
     headers.insert(
-        hyper::header::X_CONTENT_TYPE_OPTIONS,
-        HeaderValue::from_static("nosniff"),
+        "cross-origin-resource-policy",
+        HeaderValue::from_static("same-origin"),
     );
     answer
 }

@@ -1,7 +1,7 @@
 //! The server over loopback, with a board that a test fills.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{Ipv4Addr, TcpStream};
 
 use tidegate_proto::{CloseReason, Reject, Stats};
 
@@ -19,6 +19,10 @@ struct Scene {
 }
 
 fn scene(name: &str) -> Scene {
+    scene_at(name, "127.0.0.1:0", &[])
+}
+
+fn scene_at(name: &str, listen: &str, allowed_hosts: &[&str]) -> Scene {
     let mut clock = Clock::start();
     let board = Arc::new(Board::new(clock.now(), Capacity::new(64, 1 << 20).into()));
     let pool = Arc::new(Pool::with_two_targets());
@@ -34,8 +38,9 @@ fn scene(name: &str) -> Scene {
         1,
     );
     board.update_process(|process| process.state = State::Serving);
-    let listen = "127.0.0.1:0".parse().unwrap();
-    let admin = Admin::start(listen, Arc::clone(&board), clock.clone()).unwrap();
+    let listen = listen.parse().unwrap();
+    let allowed: Vec<String> = allowed_hosts.iter().map(ToString::to_string).collect();
+    let admin = Admin::start(listen, &allowed, Arc::clone(&board), clock.clone()).unwrap();
     Scene {
         board,
         pool,
@@ -50,8 +55,21 @@ impl Scene {
         probe(self.admin.address(), path, PATIENCE).unwrap()
     }
 
+    /// The status of the answer to a request by these names.
+    fn asked_by(&self, target: &str, hosts: &[&str]) -> String {
+        let hosts: String = hosts
+            .iter()
+            .map(|host| format!("Host: {host}\r\n"))
+            .collect();
+        let answer = self.raw(&format!(
+            "GET {target} HTTP/1.1\r\n{hosts}Connection: close\r\n\r\n"
+        ));
+        answer.split(' ').nth(1).unwrap_or("").to_owned()
+    }
+
     fn raw(&self, request: &str) -> String {
-        let mut stream = TcpStream::connect(self.admin.address()).unwrap();
+        let loopback = (Ipv4Addr::LOCALHOST, self.admin.address().port());
+        let mut stream = TcpStream::connect(loopback).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = String::new();
@@ -84,9 +102,98 @@ fn every_route_answers() {
 fn nothing_but_reading_is_allowed() {
     let scene = scene("udp");
     for method in ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"] {
-        let request = format!("{method} /status HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        let request =
+            format!("{method} /status HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
         let answer = scene.raw(&request);
         assert!(answer.starts_with("HTTP/1.1 405 "), "{method}: {answer}");
+    }
+}
+
+/// A page whose name was rebound to loopback reads nothing: its browser asks by that name.
+#[test]
+fn on_loopback_only_names_that_cannot_be_rebound_are_answered() {
+    let scene = scene_at("udp", "127.0.0.1:0", &["gate.example.net"]);
+    let port = scene.admin.address().port();
+    for host in [
+        "127.0.0.1",
+        "127.0.0.1:9477",
+        "[::1]:9477",
+        "192.0.2.7",
+        "localhost",
+        "LocalHost:9477",
+        "localhost.",
+        "Gate.example.net",
+        "gate.example.net:443",
+        "",
+    ] {
+        assert_eq!(scene.asked_by("/status", &[host]), "200", "{host:?}");
+    }
+    for host in [
+        "evil.example",
+        "evil.example:9477",
+        "localhost.evil.example",
+        "127.0.0.1.evil.example",
+        "[::1",
+        "1",
+        "127.0.0.1@evil.example",
+        "x.gate.example.net",
+        "a b",
+    ] {
+        for path in ["/", "/status", "/metrics", "/livez"] {
+            assert_eq!(scene.asked_by(path, &[host]), "421", "{host:?}");
+        }
+    }
+    assert_eq!(
+        scene.asked_by("/status", &["localhost", "evil.example"]),
+        "421"
+    );
+    let target = format!("http://evil.example:{port}/status");
+    assert_eq!(scene.asked_by(&target, &["localhost"]), "421");
+    let answer =
+        scene.raw("GET /status HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n");
+    assert!(answer.contains("admin.allowed_hosts"), "{answer}");
+    assert!(
+        scene
+            .raw("GET /status HTTP/1.0\r\n\r\n")
+            .starts_with("HTTP/1.0 200 ")
+    );
+}
+
+/// Prometheus knows a server elsewhere by a name that nobody told it.
+#[test]
+fn elsewhere_any_name_goes_unless_some_are_listed() {
+    let scene = scene_at("udp", "0.0.0.0:0", &[]);
+    assert_eq!(scene.asked_by("/metrics", &["tidegate:9477"]), "200");
+    let scene = scene_at("udp", "0.0.0.0:0", &["tidegate"]);
+    assert_eq!(scene.asked_by("/metrics", &["tidegate:9477"]), "200");
+    assert_eq!(
+        scene.asked_by("/livez", &["10.1.2.3:9477"]),
+        "200",
+        "probes of Kubernetes"
+    );
+    assert_eq!(scene.asked_by("/status", &["evil.example:9477"]), "421");
+}
+
+/// What a browser may do with an answer: show it, alone.
+#[test]
+fn no_page_from_elsewhere_may_use_an_answer() {
+    let scene = scene("udp");
+    for path in ["/", "/status", "/metrics", "/nothing"] {
+        let request = format!(
+            "GET {path} HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.example\r\nConnection: close\r\n\r\n"
+        );
+        let answer = scene.raw(&request);
+        let head = answer.split("\r\n\r\n").next().unwrap().to_lowercase();
+        for header in [
+            "x-content-type-options: nosniff",
+            "cross-origin-resource-policy: same-origin",
+            "cache-control: no-store",
+        ] {
+            assert!(head.contains(header), "{path}: {head}");
+        }
+        assert!(!head.contains("access-control-"), "{path}: {head}");
+        let framed = !head.contains("frame-ancestors 'none'");
+        assert_eq!(framed, path != "/", "{head}");
     }
 }
 
@@ -196,7 +303,10 @@ fn the_last_minute_is_a_difference() {
 #[test]
 fn requests_are_bounded_in_size_and_time() {
     let scene = scene("udp");
-    let long = format!("GET /{} HTTP/1.1\r\nHost: x\r\n\r\n", "a".repeat(20_000));
+    let long = format!(
+        "GET /{} HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        "a".repeat(20_000)
+    );
     let answer = scene.raw(&long);
     assert!(
         answer.is_empty() || answer.starts_with("HTTP/1.1 4"),

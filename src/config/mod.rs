@@ -90,6 +90,8 @@ pub struct Runtime {
 pub struct Admin {
     /// Read-only HTTP; `None` is off.
     pub listen: Option<SocketAddr>,
+    /// Names that it may be asked by. None: on loopback, none but `localhost`; elsewhere, any.
+    pub allowed_hosts: Vec<String>,
     /// What changes state; `None` is off.
     pub control_socket: Option<PathBuf>,
     /// Whether somebody chose its place; if so, it must be had.

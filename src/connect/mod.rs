@@ -71,7 +71,8 @@ async fn connect(config: Config, logging: Logging) -> anyhow::Result<()> {
             share.push(parts);
         }
     }
-    let start = |listen| Admin::start(listen, board.clone(), clock.clone());
+    let allowed_hosts = &config.admin.allowed_hosts;
+    let start = |listen| Admin::start(listen, allowed_hosts, board.clone(), clock.clone());
     let _admin = config.admin.listen.map(start).transpose()?;
     crate::notify::start(board.clone(), clock.clone())?;
     let fleet = Fleet::spawn(shares, &clock)?;

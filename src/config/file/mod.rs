@@ -92,6 +92,7 @@ impl Default for Runtime {
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Admin {
     pub(crate) listen: String,
+    pub(crate) allowed_hosts: Vec<String>,
     pub(crate) control_socket: String,
     pub(crate) control_mode: String,
 }
@@ -101,6 +102,8 @@ impl Default for Admin {
         Self {
             // Loopback: what is read there is nobody else's business.
             listen: "127.0.0.1:9477".to_owned(),
+            // On loopback, only what no web page can make a browser say; elsewhere, whatever Prometheus knows us by.
+            allowed_hosts: Vec::new(),
             // control.sock in $RUNTIME_DIRECTORY, which systemd makes; off where there is none.
             control_socket: "auto".to_owned(),
             // The file mode is the whole access control, so it starts with the owner alone.

@@ -167,7 +167,19 @@ impl Checker<'_> {
             );
             0
         });
+        for name in &typed.allowed_hosts {
+            if !crate::admin::is_host_name(name) {
+                self.mistake(
+                    "admin.allowed_hosts",
+                    format!("admin.allowed_hosts: {name:?} is no host name"),
+                    "write the name alone, for example \"tidegate.example.net\": no port, no https://; IP addresses \
+                     and localhost need not be listed"
+                        .to_owned(),
+                );
+            }
+        }
         Admin {
+            allowed_hosts: typed.allowed_hosts.clone(),
             listen: match typed.listen.as_str() {
                 "" => None,
                 text => self.bindable("admin.listen", text),
