@@ -244,6 +244,14 @@ fn who_is_refused_is_named_to_whoever_asks() {
     };
     junk.send(b"hello?").unwrap();
     let directives = "info,tidegate::listener=debug";
+    // A slip of the finger would change nothing, and look as if it had.
+    let slip = scene.ask(&["log", "info,tidegate::listner=debug"]);
+    assert_eq!(slip["ok"], false, "{slip}");
+    let known = slip["error"].as_str().unwrap();
+    assert!(
+        known.contains("tidegate::listner") && known.contains("tidegate::listener,"),
+        "{known}"
+    );
     assert_eq!(scene.ask(&["log", directives])["ok"], true);
     let quiet = scene.server.all_logged("refused");
     flood();

@@ -23,11 +23,66 @@ pub(super) fn parse_level(level: &str) -> Result<Targets, String> {
                 .parse::<tracing::level_filters::LevelFilter>()
                 .is_ok()
     };
-    match level.split(',').map(str::trim).find(|part| !known(part)) {
-        Some(part) => Err(format!("{part:?} is no level")),
+    if let Some(part) = level.split(',').map(str::trim).find(|part| !known(part)) {
+        return Err(format!("{part:?} is no level"));
+    }
+    let says_something = |target: &str| TARGETS.iter().any(|it| it.starts_with(target));
+    let mut named = targets.iter().map(|(target, _)| target);
+    match named.find(|target| !says_something(target)) {
+        Some(target) => Err(format!(
+            "nothing is logged by {target:?}; there are {}",
+            parts().join(", ")
+        )),
         None => Ok(targets),
     }
 }
+
+/// The outermost modules that log.
+fn parts() -> Vec<&'static str> {
+    let part = |target: &'static str| {
+        let mut ends = target.match_indices("::").map(|(at, _)| at);
+        ends.nth(1).map_or(target, |end| &target[..end])
+    };
+    let mut parts: Vec<_> = TARGETS.into_iter().map(part).collect();
+    parts.dedup();
+    parts
+}
+
+/// Every module that logs, in order. A directive for another would change nothing, and nobody would be told.
+pub(super) const TARGETS: [&str; 32] = [
+    "tidegate::admin",
+    "tidegate::backend::health",
+    "tidegate::backend::stream::to_backend",
+    "tidegate::backend::stream::to_peer",
+    "tidegate::capture",
+    "tidegate::capture::writer",
+    "tidegate::connect::local_listener",
+    "tidegate::connect::tunnel",
+    "tidegate::control",
+    "tidegate::control::gate",
+    "tidegate::core_dumps",
+    "tidegate::listener::attempt",
+    "tidegate::listener::census",
+    "tidegate::listener::full",
+    "tidegate::listener::handover",
+    "tidegate::listener::peer",
+    "tidegate::listener::receive",
+    "tidegate::listener::refused",
+    "tidegate::listener::retire",
+    "tidegate::listener::siblings",
+    "tidegate::listener::steps",
+    "tidegate::logging",
+    "tidegate::notify",
+    "tidegate::reload",
+    "tidegate::running_listener::announce",
+    "tidegate::shutdown",
+    "tidegate::sizing::memory",
+    "tidegate::sizing::open_files",
+    "tidegate::token_history",
+    "tidegate::udp",
+    "tidegate::udp::first_link",
+    "tidegate::worker",
+];
 
 /// The levels, as they were typed.
 #[derive(Debug)]

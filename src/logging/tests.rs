@@ -197,6 +197,50 @@ fn the_level_can_be_changed() {
     assert_eq!(said, ["DEBUG now", "DEBUG still"]);
 }
 
+/// The modules that log are those that a directive can name.
+#[test]
+fn every_module_that_logs_is_known() {
+    fn walk(directory: &std::path::Path, module: &str, found: &mut Vec<String>) {
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+            let inner = match name.as_str() {
+                "mod" | "lib" | "main" => module.to_owned(),
+                name => format!("{module}::{name}"),
+            };
+            if path.is_dir() {
+                walk(&path, &inner, found);
+            } else if name != "tests" && path.extension().is_some_and(|it| it == "rs") {
+                let text = std::fs::read_to_string(&path).unwrap();
+                let levels = ["trace", "debug", "info", "warn", "error"];
+                let logs = |level| text.contains(&format!("tracing::{level}!("));
+                found.extend(levels.into_iter().any(logs).then_some(inner));
+            }
+        }
+    }
+    let mut found = Vec::new();
+    let source = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    walk(&source, "tidegate", &mut found);
+    found.sort();
+    assert_eq!(found, level::TARGETS, "write them into logging/level.rs");
+    for good in [
+        "off",
+        "info,tidegate=debug",
+        "tidegate::udp",
+        "tidegate::udp::first_link=trace",
+    ] {
+        assert_eq!(check_level(good), Ok(()), "{good}");
+    }
+    for nobody in [
+        "tidegate_proto=debug",
+        "tidegate::listner=debug",
+        "tidegate::udp::x",
+    ] {
+        let why = check_level(nobody).unwrap_err();
+        assert!(why.contains("tidegate::token_history"), "{why}");
+    }
+}
+
 /// Whoever logs never waits for whoever reads.
 #[test]
 fn a_stuck_reader_costs_lines_not_time() {
