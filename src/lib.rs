@@ -11,7 +11,7 @@
 //!   board ─▶ admin, metrics, logging                         what operators see
 //!   control ─▶ workers, reload, backends                     what operators change
 //!   control_plane                                            the thread of all but the data path
-//!   socket_file                                              Unix sockets that we listen on
+//!   socket_file, given_file                                  Unix sockets that we listen on, files that we are given
 //!   clock, capacity, names, tokens, token_history            what all of them share
 //!   sizing, cgroup                                           what there is for it
 //!   shutdown, notify, exit, core_dumps                       how it ends
@@ -38,6 +38,7 @@ pub mod counters;
 pub mod demo;
 pub mod exit;
 pub mod framing;
+pub mod given_file;
 pub mod lag;
 pub mod listener;
 pub mod load;

@@ -1,9 +1,12 @@
 //! The built program's command line: exit codes, what goes where, files it writes.
 
 use std::fs;
+use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 /// Where one test's program runs; gone when dropped.
 struct Place(PathBuf);
@@ -327,11 +330,118 @@ fn a_file_of_another_kind_is_refused() {
         err.contains("no UTF-8 text, from line 2 on\n help: "),
         "{err}"
     );
-    let (_, err) = place.expect(78, &["check", "--config", "/dev/zero"]);
+    let huge = fs::File::create(place.path("huge.toml")).unwrap();
+    huge.set_len(5 << 20).unwrap();
+    let (_, err) = place.expect(78, &["check", "--config", "huge.toml"]);
     assert!(
-        err.contains("/dev/zero has more than 4194304 bytes"),
+        err.contains("huge.toml has more than 4194304 bytes"),
         "{err}"
     );
+}
+
+/// One that would wait for ever is ended after half a minute. What it said, and its exit code.
+fn bounded(place: &Place, arguments: &[&str], input: &[u8]) -> (Option<i32>, String) {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(arguments)
+        .current_dir(&place.0)
+        .env_clear()
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program runs");
+    // It may have refused to read.
+    let mut stdin = child.stdin.take().expect("it is piped");
+    stdin.write_all(input).ok();
+    drop(stdin);
+    let mut said = String::new();
+    let mut stderr = child.stderr.take().expect("it is piped");
+    #[expect(clippy::disallowed_methods, reason = "a test waits by the clock")]
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let code = loop {
+        if let Some(status) = child.try_wait().expect("it is ours") {
+            break status.code();
+        }
+        #[expect(clippy::disallowed_methods, reason = "a test waits by the clock")]
+        if Instant::now() > deadline {
+            child.kill().ok();
+            child.wait().ok();
+            break None;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    stderr.read_to_string(&mut said).expect("it is text");
+    (code, said)
+}
+
+/// What is named as a key, a token or a configuration may be a pipe, and nothing else that is no file.
+#[test]
+fn directories_devices_and_sockets_are_refused_and_pipes_are_read() {
+    let place = Place::new("given");
+    place.expect(0, &["keygen", "--out", "netcode.key"]);
+    let (minimal, _) = place.expect(0, &["init", "yojimbo"]);
+    // A relative name would be looked up beside the pipe.
+    let absolute = place.path("netcode.key").display().to_string();
+    let minimal = minimal.replace("netcode.key", &absolute);
+    let mint = |key| {
+        [
+            "token",
+            "mint",
+            "--client-id",
+            "7",
+            "--server",
+            "127.0.0.1:1",
+            "--key",
+            key,
+        ]
+    };
+    let (token, _) = place.expect(0, &mint("netcode.key"));
+    let key = fs::read(place.path("netcode.key")).unwrap();
+    fs::create_dir(place.path("folder")).unwrap();
+    let _socket = UnixListener::bind(place.path("socket")).unwrap();
+    for (name, what) in [
+        ("folder", "it is a directory"),
+        ("/dev/zero", "it is a device"),
+        ("socket", "it is a socket"),
+    ] {
+        let check = ["check", "--config", name];
+        for (code, arguments) in [
+            (78, &check[..]),
+            (1, &mint(name)),
+            (1, &["token", "inspect", name]),
+        ] {
+            let (found, said) = bounded(&place, arguments, b"");
+            assert_eq!(found, Some(code), "{arguments:?}: {said}");
+            assert!(said.contains(what), "{arguments:?}: {said}");
+        }
+    }
+    let fifo = place.path("fifo");
+    let made = Command::new("mkfifo")
+        .args(["-m", "600"])
+        .arg(&fifo)
+        .status();
+    assert!(made.unwrap().success());
+    let check = ["check", "--config"];
+    let inspect = ["token", "inspect"];
+    for (content, before, code) in [
+        (minimal.as_bytes(), &check[..], 0),
+        (&key, &mint("")[..7], 0),
+        (token.as_bytes(), &inspect[..], 0),
+    ] {
+        let by_stdin = [before, &["/dev/stdin"]].concat();
+        let (found, said) = bounded(&place, &by_stdin, content);
+        assert_eq!(found, Some(code), "{by_stdin:?}: {said}");
+        // Somebody comes to write to it, later.
+        let (content, path) = (content.to_vec(), fifo.clone());
+        let writer = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(50));
+            fs::write(path, content).ok();
+        });
+        let by_fifo = [before, &["fifo"]].concat();
+        let (found, said) = bounded(&place, &by_fifo, b"");
+        assert_eq!(found, Some(code), "{by_fifo:?}: {said}");
+        writer.join().unwrap();
+    }
 }
 
 /// A file that cannot be made is 69, and never written over.

@@ -374,6 +374,51 @@ fn what_cannot_be_reloaded_is_no_failure() {
     }
 }
 
+/// A pipe is read at the start. A reload that waited for another writer would keep signals and commands waiting.
+#[test]
+fn a_reload_waits_for_no_pipe() {
+    let directory = Directory::new("pipes");
+    let control = directory.0.join("control.sock");
+    let key = directory.0.join("key");
+    let made = program().args(["keygen", "--out"]).arg(&key).status();
+    assert!(made.unwrap().success());
+    let config = |key: &str| {
+        format!(
+            "version = 1\n[admin]\nlisten = \"\"\ncontrol_socket = \"{}\"\n\
+             [listener.game]\nbind = [\"127.0.0.1:0\"]\nbackend = \"game\"\n\
+             netcode.key_file = \"{key}\"\n[backend.game]\ntargets = [\"tcp://127.0.0.1:9\"]\n\
+             framing = \"raw\"\nhealth = {{ kind = \"off\" }}\n",
+            control.display()
+        )
+    };
+    let plain = directory.write("plain.toml", &config("pipe"));
+    let pipe = directory.0.join("pipe");
+    let made = Command::new("mkfifo")
+        .args(["-m", "600"])
+        .arg(&pipe)
+        .status();
+    assert!(made.unwrap().success());
+    let key_text = std::fs::read_to_string(&key).unwrap();
+    for (named, content, why) in [
+        (
+            &plain,
+            key_text,
+            "pipe: it is a pipe, which is read only at a start",
+        ),
+        (&pipe, config("key"), "the configuration came by a pipe"),
+    ] {
+        let running = Running::of(program().args(["serve", "--config"]).arg(named));
+        let to = pipe.clone();
+        let writer = std::thread::spawn(move || std::fs::write(to, content));
+        running.logged("control");
+        writer.join().unwrap().unwrap();
+        let answer = ctl(&control, &["reload"]);
+        let answer: Value = serde_json::from_slice(&answer.stdout).unwrap();
+        assert_eq!(answer["ok"], false, "{answer}");
+        assert!(answer["error"].as_str().unwrap().contains(why), "{answer}");
+    }
+}
+
 /// Another game server behind the same listener, and one less: who plays notices nothing, whoever comes
 /// goes where the file says now, and what is no longer listed goes with its last session.
 #[test]

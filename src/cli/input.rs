@@ -1,6 +1,5 @@
 //! From the command line and the process environment to a configuration.
 
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
@@ -12,6 +11,7 @@ use crate::config::{
 };
 use crate::control;
 use crate::exit::{Misused, Unavailable};
+use crate::given_file::{GivenFile, Occasion, Unread};
 use crate::logging::{self, Logging};
 use crate::reload::{NoReload, Source};
 
@@ -22,20 +22,25 @@ pub(super) fn start(
 ) -> anyhow::Result<(Loaded, Logging, Source)> {
     overrides.extend(run_overrides(args));
     let session_socket = session_directory().and_then(|it| control::in_session(&it));
-    let loaded = read_all(
-        args.config.as_deref(),
-        overrides.clone(),
-        session_socket.clone(),
-    )?;
-    let file = args.config.clone();
+    let question = Question {
+        file: args.config.clone(),
+        overrides,
+        session_socket,
+        ..Question::default()
+    };
+    let loaded = question.read_all()?;
+    let again = Question {
+        occasion: Occasion::Reload,
+        ..question
+    };
     let source = move || {
-        if file.as_deref() == Some(Path::new("-")) {
+        if again.file.as_deref() == Some(Path::new("-")) {
             return Err(NoReload(
                 "standard input can be read only once: a restart changes what came by it",
             )
             .into());
         }
-        read_all(file.as_deref(), overrides.clone(), session_socket.clone())
+        again.read_all()
     };
     let logging = logging::install(&loaded.config.log).map_err(Unavailable)?;
     let said_before = logging.clone();
@@ -45,43 +50,77 @@ pub(super) fn start(
 
 /// Reads a file (or nothing) with the environment and `overrides` on top.
 pub(super) fn load(file: Option<&Path>, overrides: Vec<Override>) -> anyhow::Result<Loaded> {
-    read_all(file, overrides, None)
+    let file = file.map(Path::to_owned);
+    let question = Question {
+        file,
+        overrides,
+        ..Question::default()
+    };
+    question.read_all()
 }
 
-fn read_all(
-    file: Option<&Path>,
+/// Where a configuration comes from, but for the environment.
+#[derive(Default)]
+struct Question {
+    file: Option<PathBuf>,
     overrides: Vec<Override>,
     session_socket: Option<PathBuf>,
-) -> anyhow::Result<Loaded> {
-    let file = match file {
-        None => None,
-        Some(path) => Some((path.to_owned(), read(path)?)),
-    };
-    // Only names that are ours are looked at; a value that is not text cannot be meant.
-    let environment = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .filter(|(name, _)| name.starts_with("TIDEGATE_"))
-        .collect();
-    Ok(config::load(&Input {
-        file,
-        environment,
-        overrides,
-        credentials: directory("CREDENTIALS_DIRECTORY"),
-        runtime_directory: directory("RUNTIME_DIRECTORY"),
-        session_socket,
-    })?)
+    occasion: Occasion,
 }
 
-fn read(path: &Path) -> anyhow::Result<String> {
+impl Question {
+    fn read_all(&self) -> anyhow::Result<Loaded> {
+        let file = match &self.file {
+            None => None,
+            Some(path) => Some((path.clone(), read(path, self.occasion)?)),
+        };
+        // Only names that are ours are looked at; a value that is not text cannot be meant.
+        let environment = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .filter(|(name, _)| name.starts_with("TIDEGATE_"))
+            .collect();
+        Ok(config::load(&Input {
+            file,
+            environment,
+            overrides: self.overrides.clone(),
+            credentials: directory("CREDENTIALS_DIRECTORY"),
+            runtime_directory: directory("RUNTIME_DIRECTORY"),
+            session_socket: self.session_socket.clone(),
+            occasion: self.occasion,
+        })?)
+    }
+}
+
+fn read(path: &Path, occasion: Occasion) -> anyhow::Result<String> {
     let shown = path.display();
     let bytes = if path == Path::new("-") {
-        read_some(io::stdin())
+        read_some(io::stdin()).map_err(Unread::Io)
     } else {
-        File::open(path).and_then(read_some)
+        let file = GivenFile::open(path);
+        let read = file.and_then(|file| file.read(FILE_BYTES_MAX, occasion));
+        read.map(|bytes| bytes.to_vec())
     };
-    let bytes = bytes
-        .map_err(|error| Unavailable(format!("cannot read {shown}: {error}")))
-        .context("the configuration file")?;
+    let bytes = match bytes {
+        Ok(bytes) => bytes,
+        Err(Unread::PipeAgain) => {
+            return Err(NoReload(
+                "the configuration came by a pipe, which can be read only once: a restart changes what came by it",
+            )
+            .into());
+        }
+        // Another try would find the same: a restart of the unit would not help.
+        Err(unread @ Unread::NoFile(_)) => {
+            let what = format!("cannot read {shown}: {unread}");
+            return Err(no_configuration(what, unread.help().unwrap_or_default()));
+        }
+        Err(unread) => {
+            let help = unread
+                .help()
+                .map_or_else(String::new, |help| format!("\n help: {help}"));
+            let error = Unavailable(format!("cannot read {shown}: {unread}{help}"));
+            return Err(error).context("the configuration file");
+        }
+    };
     if bytes.len() > FILE_BYTES_MAX {
         let what = format!("{shown} has more than {FILE_BYTES_MAX} bytes");
         return Err(no_configuration(what, "is it another file?"));

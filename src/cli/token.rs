@@ -17,6 +17,7 @@ use crate::config::{
     write_secret,
 };
 use crate::exit::{Exit, Misused};
+use crate::given_file::{GivenFile, Occasion};
 use crate::tokens::{self, Doubt, Recipe, Server};
 
 #[derive(Debug, Subcommand)]
@@ -139,7 +140,10 @@ fn mint(args: MintArgs) -> anyhow::Result<Exit> {
 fn user_data(file: Option<&Path>, hex: Option<&str>) -> anyhow::Result<UserData> {
     let bytes = match (file, hex) {
         (Some(path), _) => {
-            std::fs::read(path).with_context(|| format!("reading {}", path.display()))?
+            let reading = || format!("reading {}", path.display());
+            let file = GivenFile::open(path).with_context(reading)?;
+            let bytes = file.read(USER_DATA_BYTES_MAX, Occasion::Start);
+            bytes.with_context(reading)?.to_vec()
         }
         (None, Some(hex)) => {
             let digits: Option<Vec<u8>> = hex
@@ -158,19 +162,21 @@ fn user_data(file: Option<&Path>, hex: Option<&str>) -> anyhow::Result<UserData>
         }
         (None, None) => Vec::new(),
     };
-    let mut padded = [0; 256];
+    let mut padded = [0; USER_DATA_BYTES_MAX];
     match padded.get_mut(..bytes.len()) {
         Some(start) => start.copy_from_slice(&bytes),
         None => bail!(Misused(format!(
-            "user data of {} bytes: 256 fit",
-            bytes.len()
+            "user data of more than {USER_DATA_BYTES_MAX} bytes: no more fit"
         ))),
     }
     Ok(UserData::new(padded))
 }
 
+/// What netcode has room for.
+const USER_DATA_BYTES_MAX: usize = 256;
+
 fn inspect(args: &InspectArgs) -> anyhow::Result<Exit> {
-    let token = tokens::read_token_file(&args.file)?;
+    let token = tokens::read_token_file(&args.file, Occasion::START_PATIENCE)?;
     let now = clock::wall_secs();
     let server = server(args)?;
     let keys = server.as_ref().map_or(&[][..], |server| &server.keys);

@@ -11,6 +11,7 @@ use super::origins::Effective;
 use super::resolve;
 use super::secret::KeyFiles;
 use super::{Config, Listener};
+use crate::given_file::Occasion;
 
 /// Everything that can say something about the configuration, weakest first.
 #[derive(Clone, Debug, Default)]
@@ -27,6 +28,8 @@ pub struct Input {
     pub runtime_directory: Option<PathBuf>,
     /// The control socket of a process without one.
     pub session_socket: Option<PathBuf>,
+    /// When this is read: a reload waits for no key that comes by a pipe.
+    pub occasion: Occasion,
 }
 
 /// One value from a flag.
@@ -105,6 +108,7 @@ impl Input {
             },
             runtime_directory: self.runtime_directory.clone(),
             session_socket: self.session_socket.clone(),
+            occasion: self.occasion,
             is_recording: false,
         }
     }

@@ -5,15 +5,17 @@
 //! A file that others may read is refused: whoever holds the key can make tokens for any client id.
 
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use ring::rand::{SecureRandom, SystemRandom};
 use tidegate_proto::yojimbo::netcode::Key;
 use zeroize::{Zeroize, Zeroizing};
+
+use crate::given_file::{GivenFile, Occasion, Unread};
 
 /// Tells keys apart without telling what they are: the start of a hash.
 pub fn fingerprint(key: &Key) -> String {
@@ -53,9 +55,7 @@ fn has_content(path: &Path) -> bool {
 #[derive(Debug)]
 pub enum KeyFileError {
     /// The file cannot be read.
-    Unreadable(PathBuf, io::Error),
-    /// It is a device.
-    Device(PathBuf),
+    Unreadable(PathBuf, Unread),
     /// Others may read it (or write it).
     Open(PathBuf, u32),
     /// It does not hold 32 bytes in any of the three forms.
@@ -66,18 +66,17 @@ impl KeyFileError {
     /// What to do about it.
     pub fn help(&self) -> String {
         match self {
-            Self::Unreadable(path, error) if error.kind() == io::ErrorKind::NotFound => {
+            Self::Unreadable(path, Unread::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
                 format!("make a key with: tidegate keygen --out {}", path.display())
             }
-            Self::Unreadable(_, error) if error.kind() == io::ErrorKind::IsADirectory => {
-                "name the file in it that has the key".to_owned()
-            }
-            Self::Unreadable(..) => {
-                "the file must be readable by the user that runs tidegate; under systemd it is a credential, which \
-                 is read when the unit starts: restart, if it was made later"
-                    .to_owned()
-            }
-            Self::Device(_) => "name the file that has the key".to_owned(),
+            Self::Unreadable(_, unread) => match unread.help() {
+                Some(help) => help.to_owned(),
+                None => {
+                    "the file must be readable by the user that runs tidegate; under systemd it is a credential, \
+                     which is read when the unit starts: restart, if it was made later"
+                        .to_owned()
+                }
+            },
             Self::Open(path, _) => format!("type: chmod 600 {}", path.display()),
             Self::NoKey(..) => "a key is 32 bytes: raw, as 64 hex digits, or in base64".to_owned(),
         }
@@ -90,7 +89,6 @@ impl fmt::Display for KeyFileError {
             Self::Unreadable(path, error) => {
                 write!(f, "cannot read {}: {error}", path.display())
             }
-            Self::Device(path) => write!(f, "{} is a device and has no key", path.display()),
             Self::Open(path, mode) => write!(
                 f,
                 "{} has mode {mode:04o}: others on this machine can use the key",
@@ -107,30 +105,24 @@ impl std::error::Error for KeyFileError {}
 
 /// Reads a key file: 32 bytes raw, hex or base64, with or without a newline at the end.
 pub fn read_key_file(path: &Path) -> Result<Key, KeyFileError> {
-    let unreadable = |error| KeyFileError::Unreadable(path.to_owned(), error);
-    let file = File::open(path).map_err(unreadable)?;
-    let found = file.metadata().map_err(unreadable)?;
-    if found.is_dir() {
-        return Err(unreadable(io::ErrorKind::IsADirectory.into()));
-    }
-    // Before its mode is looked at: nobody should be told to close /dev/null to all others.
-    let kind = found.file_type();
-    if kind.is_char_device() || kind.is_block_device() {
-        return Err(KeyFileError::Device(path.to_owned()));
-    }
-    let mode = found.permissions().mode() & 0o7777;
+    read_key_file_on(path, Occasion::Start)
+}
+
+/// The same, also for a reload.
+pub(super) fn read_key_file_on(path: &Path, occasion: Occasion) -> Result<Key, KeyFileError> {
+    let unreadable = |unread| KeyFileError::Unreadable(path.to_owned(), unread);
+    let file = GivenFile::open(path).map_err(unreadable)?;
+    let mode = file.mode();
     if mode & 0o027 != 0 {
         return Err(KeyFileError::Open(path.to_owned(), mode));
     }
-    // No form of a key is longer than this; a wrong file is not read to its end.
-    let mut bytes = Zeroizing::new(Vec::with_capacity(KEY_FILE_BYTES_MAX + 1));
-    file.take(KEY_FILE_BYTES_MAX as u64 + 1)
-        .read_to_end(&mut bytes)
+    let bytes = file
+        .read(KEY_FILE_BYTES_MAX, occasion)
         .map_err(unreadable)?;
     parse_key(&bytes).ok_or_else(|| KeyFileError::NoKey(path.to_owned(), bytes.len()))
 }
 
-/// 64 hex digits and some white space.
+/// No form of a key is longer: 64 hex digits and some white space.
 const KEY_FILE_BYTES_MAX: usize = 80;
 
 fn parse_key(bytes: &[u8]) -> Option<Key> {

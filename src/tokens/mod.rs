@@ -6,6 +6,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Stdio;
+use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -14,10 +15,13 @@ use base64::engine::general_purpose::STANDARD;
 use ring::rand::{SecureRandom, SystemRandom};
 use tidegate_proto::yojimbo::netcode::{ConnectToken, Key, Mint, PrivateToken, UserData};
 use tokio::io::AsyncReadExt;
+use tokio::sync::oneshot;
 use zeroize::Zeroizing;
 
 use crate::clock;
 use crate::config::TokenSource;
+use crate::given_file::GivenFile;
+use crate::sizing::threads;
 
 mod inspect;
 
@@ -97,19 +101,36 @@ pub async fn obtain(
             };
             mint(recipe, &own.key)
         }
-        TokenSource::File(path) => read_token_file(path),
+        TokenSource::File(path) => read_token_file_aside(path).await,
         TokenSource::Command(command) => run_token_command(command).await,
     }
 }
 
+/// In a thread of its own: it may be a pipe, and others wait for this one.
+async fn read_token_file_aside(path: &Path) -> anyhow::Result<ConnectToken> {
+    let path = path.to_owned();
+    let (tell, told) = oneshot::channel();
+    let read = move || tell.send(read_token_file(&path, SOURCE_PATIENCE)).ok();
+    thread::Builder::new()
+        .name("token".to_owned())
+        .spawn(read)
+        .map_err(|error| threads::unavailable("the connect token", &error))?;
+    told.await?
+}
+
 /// Reads a token from a file: 2048 bytes raw, or base64.
-pub fn read_token_file(path: &Path) -> anyhow::Result<ConnectToken> {
+///
+/// A pipe is waited for, so long at most.
+pub fn read_token_file(path: &Path, patience: Duration) -> anyhow::Result<ConnectToken> {
     let reading = || format!("reading the connect token in {}", path.display());
-    let size = std::fs::metadata(path).with_context(reading)?.len();
-    if size > TOKEN_TEXT_BYTES_MAX as u64 {
-        return Err(anyhow::anyhow!("{size} bytes are no token").context(reading()));
+    let file = GivenFile::open(path).with_context(reading)?;
+    let bytes = file
+        .read_within(TOKEN_TEXT_BYTES_MAX, patience)
+        .with_context(reading)?;
+    if bytes.len() > TOKEN_TEXT_BYTES_MAX {
+        let what = anyhow::anyhow!("more than {TOKEN_TEXT_BYTES_MAX} bytes are no token");
+        return Err(what.context(reading()));
     }
-    let bytes = Zeroizing::new(std::fs::read(path).with_context(reading)?);
     parse_token(&bytes).with_context(reading)
 }
 
@@ -134,7 +155,7 @@ pub fn token_text(token: &ConnectToken) -> Zeroizing<String> {
 /// Base64 of 2048 bytes has 2732 characters.
 const TOKEN_TEXT_BYTES_MAX: usize = 4096;
 /// A token service that takes longer is down.
-const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
+const SOURCE_PATIENCE: Duration = Duration::from_secs(10);
 
 async fn run_token_command(command: &str) -> anyhow::Result<ConnectToken> {
     let mut child = tokio::process::Command::new("/bin/sh")
@@ -152,7 +173,7 @@ async fn run_token_command(command: &str) -> anyhow::Result<ConnectToken> {
         let status = child.wait().await?;
         anyhow::Ok((bytes, status))
     };
-    let finished = tokio::time::timeout(COMMAND_TIMEOUT, run).await;
+    let finished = tokio::time::timeout(SOURCE_PATIENCE, run).await;
     let (bytes, status) = finished
         .with_context(|| format!("the token command {command:?} took over 10 s"))?
         .with_context(|| format!("running the token command {command:?}"))?;

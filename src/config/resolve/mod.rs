@@ -14,6 +14,7 @@ use super::mistake::Mistake;
 use super::origins::Origins;
 use super::secret::KeyFiles;
 use super::{Admin, Config, Drain, Log, LogFormat, Runtime};
+use crate::given_file::Occasion;
 use crate::protocol::SOCKETS_MAX;
 
 mod backend;
@@ -29,6 +30,7 @@ pub(super) struct Surroundings {
     pub(super) key_files: KeyFiles,
     pub(super) runtime_directory: Option<PathBuf>,
     pub(super) session_socket: Option<PathBuf>,
+    pub(super) occasion: Occasion,
     /// The file is a recording's, so there are no key files, and no key is needed.
     pub(super) is_recording: bool,
 }

@@ -8,7 +8,7 @@ use tidegate_proto::yojimbo::netcode::Key;
 
 use super::super::Backoff;
 use super::super::mistake::Mistake;
-use super::super::secret::read_key_file;
+use super::super::secret::read_key_file_on;
 use super::super::units::{Size, Span, parse_id, show_duration, show_size};
 use super::{Checker, DAY, MILLISECOND};
 
@@ -194,7 +194,7 @@ impl Checker<'_> {
             return Some(Key::new([0; 32]));
         }
         let file = self.surroundings.key_files.locate(name);
-        match read_key_file(&file) {
+        match read_key_file_on(&file, self.surroundings.occasion) {
             Ok(key) if key.is_zero() && !insecure => {
                 self.mistake(
                     path,
