@@ -444,6 +444,24 @@ fn directories_devices_and_sockets_are_refused_and_pipes_are_read() {
     }
 }
 
+/// A mistake is told before anything is written.
+#[test]
+fn a_refused_start_makes_no_key() {
+    let place = Place::new("nokey");
+    let serve = ["serve", "--backend", "tcp://127.0.0.1:1"];
+    for (code, more) in [
+        (78, &["--listen", "yojimbo://nowhere"][..]),
+        (78, &["--listen", "yojimbo://0.0.0.0:0"]),
+        (78, &["--framing", "u7be"]),
+        (78, &["--log-level", "loud"]),
+    ] {
+        let (_, err) = place.expect(code, &[&serve, more].concat());
+        assert!(!err.contains("key"), "{err}");
+        let made: Vec<_> = fs::read_dir(&place.0).unwrap().collect();
+        assert!(made.is_empty(), "{more:?}: {made:?}");
+    }
+}
+
 /// A file that cannot be made is 69, and never written over.
 #[test]
 fn files_that_cannot_be_made_are_unavailable() {

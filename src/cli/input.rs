@@ -66,6 +66,7 @@ struct Question {
     overrides: Vec<Override>,
     session_socket: Option<PathBuf>,
     occasion: Occasion,
+    without_keys: bool,
 }
 
 impl Question {
@@ -87,6 +88,7 @@ impl Question {
             runtime_directory: directory("RUNTIME_DIRECTORY"),
             session_socket: self.session_socket.clone(),
             occasion: self.occasion,
+            without_keys: self.without_keys,
         })?)
     }
 }
@@ -181,11 +183,7 @@ pub(super) fn serve_flags(args: &ServeArgs) -> anyhow::Result<Vec<Override>> {
         .unwrap_or_else(|| DEFAULT_LISTEN.to_owned());
     let key = match &args.key {
         Some(path) => Some(path.clone()),
-        None if listen.starts_with("yojimbo://") => {
-            let state = directory("STATE_DIRECTORY").unwrap_or_else(|| PathBuf::from("."));
-            Some(keygen::find_or_make(&state)?)
-        }
-        None => None,
+        None => own_key(&listen),
     };
     let flags = ServeFlags {
         listen,
@@ -196,6 +194,32 @@ pub(super) fn serve_flags(args: &ServeArgs) -> anyhow::Result<Vec<Override>> {
     flags
         .overrides()
         .map_err(|error| Misused(error.to_string()).into())
+}
+
+/// The key of a server without a configuration, in its state directory.
+fn own_key(listen: &str) -> Option<PathBuf> {
+    let state = || directory("STATE_DIRECTORY").unwrap_or_else(|| PathBuf::from("."));
+    let needs_one = listen.starts_with("yojimbo://");
+    needs_one.then(|| state().join("netcode.key"))
+}
+
+/// Makes the key that `flags` name, where nobody gave one and there is none yet. All else is checked before: whoever
+/// mistyped an address should not have to tell the key of that start from the one in use.
+pub(super) fn make_own_key(args: &ServeArgs, flags: &[Override]) -> anyhow::Result<()> {
+    let listen = args.listen.as_deref().unwrap_or(DEFAULT_LISTEN);
+    let own = args.backend.as_ref().and_then(|_| own_key(listen));
+    let Some(key) = own.filter(|key| args.key.is_none() && !key.exists()) else {
+        return Ok(());
+    };
+    let mut overrides = flags.to_vec();
+    overrides.extend(run_overrides(&args.run));
+    let question = Question {
+        overrides,
+        without_keys: true,
+        ..Question::default()
+    };
+    question.read_all()?;
+    keygen::make(&key)
 }
 
 /// The main protocol on the port of the examples, for whoever gives a backend only.

@@ -1,7 +1,7 @@
 //! `tidegate keygen`, and the key that `serve` makes for itself.
 
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::bail;
 use zeroize::Zeroizing;
@@ -35,17 +35,13 @@ pub(super) fn run(out: Option<&Path>) -> anyhow::Result<Exit> {
     }
 }
 
-/// The key of a server without a configuration: the same at every start, in `directory`.
+/// Makes the key of a server without a configuration, for this start and all later ones.
 ///
 /// A fresh key at every start would lock out everyone who holds the old one; a key in a temporary
 /// place could not be given to anybody.
-pub(super) fn find_or_make(directory: &Path) -> anyhow::Result<PathBuf> {
-    let path = directory.join("netcode.key");
-    if path.exists() {
-        return Ok(path);
-    }
+pub(super) fn make(path: &Path) -> anyhow::Result<()> {
     let key = generate_key()?;
-    match write_new_secret(&path, hex(&key).as_bytes()) {
+    match write_new_secret(path, hex(&key).as_bytes()) {
         Ok(()) => logging::remark(&format!(
             "made a key: {} (fingerprint {}); whoever has it can make connect tokens",
             path.display(),
@@ -61,7 +57,7 @@ pub(super) fn find_or_make(directory: &Path) -> anyhow::Result<PathBuf> {
             return Err(Unavailable(message).into());
         }
     }
-    Ok(path)
+    Ok(())
 }
 
 fn hex(key: &Key) -> Zeroizing<String> {

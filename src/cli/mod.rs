@@ -301,7 +301,9 @@ fn run(command: Command) -> anyhow::Result<Exit> {
     match command {
         Command::Serve(mut args) => {
             args.run.find_file(args.backend.is_some());
-            let (loaded, logging, source) = input::start(&args.run, input::serve_flags(&args)?)?;
+            let flags = input::serve_flags(&args)?;
+            input::make_own_key(&args, &flags)?;
+            let (loaded, logging, source) = input::start(&args.run, flags)?;
             let outcome = serve::run(&loaded, logging.clone(), source, args.capture());
             logging.flush();
             outcome.map(|()| Exit::Done)

@@ -30,6 +30,8 @@ pub struct Input {
     pub session_socket: Option<PathBuf>,
     /// When this is read: a reload waits for no key that comes by a pipe.
     pub occasion: Occasion,
+    /// Check all but the keys, which may not be there yet: they are all zero.
+    pub without_keys: bool,
 }
 
 /// One value from a flag.
@@ -109,7 +111,7 @@ impl Input {
             runtime_directory: self.runtime_directory.clone(),
             session_socket: self.session_socket.clone(),
             occasion: self.occasion,
-            is_recording: false,
+            without_keys: self.without_keys,
         }
     }
 }
@@ -137,7 +139,7 @@ pub fn load_recorded(text: &str) -> Result<Listener, Refusal> {
         mut file, origins, ..
     } = Layers::of_file(Path::new("recording"), text)?;
     let surroundings = resolve::Surroundings {
-        is_recording: true,
+        without_keys: true,
         ..resolve::Surroundings::default()
     };
     match resolve::resolve(&mut file, &origins, &surroundings) {

@@ -31,8 +31,8 @@ pub(super) struct Surroundings {
     pub(super) runtime_directory: Option<PathBuf>,
     pub(super) session_socket: Option<PathBuf>,
     pub(super) occasion: Occasion,
-    /// The file is a recording's, so there are no key files, and no key is needed.
-    pub(super) is_recording: bool,
+    /// Key files are not read: a replay needs no keys, and a key may be about to be made.
+    pub(super) without_keys: bool,
 }
 
 pub(super) fn resolve(

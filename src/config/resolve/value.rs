@@ -190,7 +190,7 @@ impl Checker<'_> {
     }
 
     pub(super) fn key(&mut self, path: &str, name: &str, insecure: bool) -> Option<Key> {
-        if self.surroundings.is_recording {
+        if self.surroundings.without_keys {
             return Some(Key::new([0; 32]));
         }
         let file = self.surroundings.key_files.locate(name);
