@@ -52,6 +52,7 @@ impl Serve {
     /// One series now.
     fn metric(&self, series: &str) -> u64 {
         let mut stream = TcpStream::connect(self.admin).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream
             .write_all(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
             .unwrap();

@@ -118,7 +118,8 @@ fn a_listener_comes_and_goes() {
             .len(),
         1
     );
-    UdpSocket::bind(&address).unwrap();
+    // What is shown goes a moment before the socket does.
+    wait_until("its port", PATIENCE, || UdpSocket::bind(&address).ok());
     assert_eq!(scene.ask(&["stats"])["not_ready"], Value::Array(Vec::new()));
 
     // It can come back under its old name.

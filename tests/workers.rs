@@ -63,6 +63,7 @@ impl Serve {
 
     fn metrics(&self) -> String {
         let mut stream = TcpStream::connect(self.admin).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         write!(
             stream,
             "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"

@@ -251,6 +251,9 @@ impl Gate {
 
     fn ask(&self, path: &str) -> String {
         let mut stream = TcpStream::connect((SERVER, ADMIN)).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(60)))
+            .unwrap();
         write!(
             stream,
             "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
