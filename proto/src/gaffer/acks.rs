@@ -27,6 +27,8 @@ pub struct Received {
     seen: u128,
     /// Something arrived, even if it was too old to move `newest`.
     some: bool,
+    /// Most recent sequence of the peer, taken or refused: where it has come to.
+    heard: u32,
 }
 
 /// How a packet stands to those before it.
@@ -50,6 +52,7 @@ impl Received {
     pub fn starting_at(newest: u32) -> Self {
         Self {
             newest,
+            heard: newest,
             ..Self::default()
         }
     }
@@ -59,7 +62,7 @@ impl Received {
         let ahead = sequence.wrapping_sub(self.newest);
         if is_more_recent(sequence, self.newest) {
             // The first packet may start anywhere in the newer half of the circle.
-            return if self.seen == 0 || ahead <= JUMP_MAX {
+            return if self.seen == 0 || ahead <= JUMP_MAX || self.is_near_heard(sequence) {
                 let in_order = ahead == 1 || self.seen == 0;
                 Order::Newer { in_order }
             } else {
@@ -75,6 +78,19 @@ impl Received {
             _ if !self.some => Order::Late,
             _ => Order::Outside,
         }
+    }
+
+    /// A packet is the peer's, whatever becomes of its payload. While there is no room for its messages, nothing moves
+    /// `newest`, and a peer that goes on would soon seem to be far away.
+    pub fn on_heard(&mut self, sequence: u32) {
+        if is_more_recent(sequence, self.heard) {
+            self.heard = sequence;
+        }
+    }
+
+    fn is_near_heard(&self, sequence: u32) -> bool {
+        let ahead = sequence.wrapping_sub(self.heard);
+        ahead.min(ahead.wrapping_neg()) <= JUMP_MAX
     }
 
     /// Remembers a packet that was judged and taken.

@@ -141,6 +141,7 @@ impl Session {
         // From here on the packet is the peer's, whatever becomes of its payload.
         self.lifecycle.on_heard(now);
         self.heard_clock.on_heard(now, PACKET_EVERY_MAX);
+        self.received.on_heard(header.sequence);
         self.other_incarnation = OtherIncarnation::default();
         if is_newer {
             self.newest_ack = header.ack;

@@ -6,9 +6,9 @@ use std::time::Duration;
 use super::games::{Game, Rules, client_address, server_address};
 use super::scenario::{Scenario, bad_weather, path};
 use crate::endpoint::Handled;
-use crate::gaffer::Params;
 use crate::gaffer::wire::Header;
-use crate::session::CloseReason;
+use crate::gaffer::{Params, Session};
+use crate::session::{CloseReason, Reject, Session as _};
 use crate::sim::{Conditions, Traffic};
 use crate::time::{Now, Timestamp};
 
@@ -123,4 +123,61 @@ fn what_is_under_way_when_a_session_ends_opens_no_other() {
         }
     }
     assert_eq!(server.len(), 1);
+}
+
+/// An accepted session, and a peer that sends it one reliable message in each packet.
+struct Uphill {
+    session: Session,
+    now: Now,
+    sequence: u32,
+}
+
+impl Uphill {
+    fn from(sequence: u32) -> Self {
+        let now = Now {
+            mono: Timestamp::from_millis(1),
+            unix_secs: 0,
+        };
+        let mut session = Session::replayed(now, &Params::default(), [7, 7, 0, 0, 0]);
+        session.admit(now);
+        Self {
+            session,
+            now,
+            sequence,
+        }
+    }
+
+    fn send(&mut self, id: u16) -> Result<(), Reject> {
+        self.now = self.now.after(Duration::from_millis(1));
+        let mut datagram = Vec::new();
+        let header = Header {
+            protocol_id: Params::default().protocol_id,
+            sequence: self.sequence,
+            ack: 0,
+            ack_bits: 0,
+        };
+        header.emit(&mut datagram);
+        datagram.push(1);
+        datagram.extend(id.to_be_bytes());
+        datagram.extend(1_000u16.to_be_bytes());
+        datagram.extend([0; 1_000]);
+        self.sequence = self.sequence.wrapping_add(1);
+        self.session.handle_datagram(self.now, &mut datagram)
+    }
+}
+
+/// While a backend is slow, its peer is refused packet after packet. However many that are, it is the same peer, and not
+/// one that began again far away.
+#[test]
+fn a_peer_that_was_refused_for_long_is_still_itself() {
+    let mut peer = Uphill::from(1);
+    let mut id = 0;
+    while peer.send(id).is_ok() {
+        id += 1;
+    }
+    for _ in 0..5_000 {
+        assert_eq!(peer.send(id), Err(Reject::Refused));
+    }
+    while peer.session.poll_message().is_some() {}
+    assert_eq!(peer.send(id), Ok(()));
 }
