@@ -123,7 +123,11 @@ impl Session {
         header: Header,
         payload: &[u8],
     ) -> Result<(), Reject> {
-        let order = self.received.order(header.sequence);
+        let order = match self.received.is_some() {
+            true => self.received.order(header.sequence),
+            // Wherever a peer begins to count.
+            false => Order::Newer { in_order: true },
+        };
         if order == Order::Outside {
             let was_silent = now.since(self.lifecycle.last_heard()) > OTHER_INCARNATION_SILENCE;
             return Err(self.on_other_incarnation(&header, was_silent));
@@ -158,6 +162,9 @@ impl Session {
             Payload::Raw { late } => self.take_raw(payload, order, late)?,
             Payload::Messages => self.take_messages(payload)?,
         };
+        if !self.received.is_some() {
+            self.received = Received::starting_at(header.sequence.wrapping_sub(1));
+        }
         self.received.insert(header.sequence);
         self.stats.packets_received += 1;
         self.stats.messages_received += brought.messages;

@@ -181,3 +181,19 @@ fn a_peer_that_was_refused_for_long_is_still_itself() {
     while peer.session.poll_message().is_some() {}
     assert_eq!(peer.send(id), Ok(()));
 }
+
+/// A random number of 32 bits is above 2^31 every other time.
+#[test]
+fn a_peer_may_begin_to_count_anywhere() {
+    for first in [0, 1, 0x7fff_ffff, 0x8000_0000, 0xffff_fff0] {
+        let mut peer = Uphill::from(first);
+        for id in 0..40 {
+            assert_eq!(peer.send(id), Ok(()), "{first:x}");
+        }
+        let mut out = Vec::new();
+        assert!(peer.session.poll_transmit(peer.now, &mut out));
+        let (header, _) = Header::parse(&out).unwrap();
+        assert_eq!(header.ack, first.wrapping_add(39), "{first:x}");
+        assert_eq!(header.ack_bits, u32::MAX, "{first:x}");
+    }
+}
