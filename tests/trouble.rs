@@ -14,11 +14,14 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
+use std::sync::Barrier;
 use std::time::Duration;
 
 use socket2::SockRef;
 use support::scene::{Directory, Running, ctl, program};
 use support::{accept, end_of, own_address, skipped, wait_until};
+use tidegate::config::{self, Input};
+use tidegate::running_listener::bind;
 
 /// A gaffer listener before `targets`, a tunnel that leads to it, and its page.
 struct Scene {
@@ -243,6 +246,39 @@ fn without_descriptors_newcomers_are_refused_and_operators_are_not() {
         .lines()
         .filter(|line| line.starts_with("tidegate_backend_connect_failures_total{"));
     assert!(failures.all(|line| line.ends_with(" 0")));
+}
+
+/// However near to each other they begin: a second one would take a part of the players.
+#[test]
+fn two_starts_never_share_a_port() {
+    let text = "version = 1\n[runtime]\nworkers = 2\n\
+                [listener.game]\nprotocol = \"gaffer\"\nbind = [\"127.0.0.1:0\"]\nbackend = \"game\"\n\
+                [backend.game]\ntargets = [\"tcp://127.0.0.1:1\"]\nframing = \"raw\"\n";
+    let input = Input {
+        file: Some(("test.toml".into(), text.into())),
+        ..Input::default()
+    };
+    let config = config::load(&input).unwrap().config;
+    let bind = |address| bind(&config.runtime, &config.listeners[0], &[address]);
+    for round in 0..1_000 {
+        let sockets = bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        let (at, workers) = &sockets[0];
+        let address = at.bound;
+        assert!(workers.iter().all(|worker| worker.local_addr() == address));
+        drop(sockets);
+        let together = Barrier::new(2);
+        let start = || {
+            together.wait();
+            bind(address).ok()
+        };
+        // Both are kept until both have begun.
+        let both = std::thread::scope(|scope| {
+            let both = [scope.spawn(start), scope.spawn(start)];
+            both.map(|one| one.join().unwrap())
+        });
+        let serving = both.iter().flatten().count();
+        assert!(serving < 2, "round {round}: both have {address}");
+    }
 }
 
 /// However few there are beyond what tokio insists on: it is no failure without a reason, and no bug.

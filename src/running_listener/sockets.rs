@@ -42,17 +42,19 @@ fn bind_address(
     asked: SocketAddr,
 ) -> Result<Vec<UdpSocket>, Unavailable> {
     let options = socket_options(runtime, listener, asked);
-    if options.reuse_port {
-        // Sharing is for our own workers: another process that shares would take a part of the
-        // players, and nobody would notice.
-        let alone = Options {
-            reuse_port: false,
-            ..options
-        };
-        bind_socket(asked, alone)?;
-    }
-    let first = bind_socket(asked, options)?;
+    // Sharing is for our own workers: another process that shares would take a part of the players, and nobody
+    // would notice. So the first socket has the port alone, or not at all, and shares it only then: at no moment
+    // can two processes that start together both get it.
+    let alone = Options {
+        reuse_port: false,
+        ..options
+    };
+    let first = bind_socket(asked, alone)?;
     let bound = first.local_addr();
+    if options.reuse_port {
+        let shared = first.share_port();
+        shared.map_err(|error| Unavailable(Transport::Udp.cannot_bind(bound, &error)))?;
+    }
     let others = (1..runtime.workers).map(|_| bind_socket(bound, options));
     std::iter::once(Ok(first)).chain(others).collect()
 }

@@ -130,6 +130,11 @@ impl UdpSocket {
         self.segmentation = set(libc::SOL_UDP, libc::UDP_SEGMENT, 0).is_ok();
     }
 
+    /// From now on other sockets that ask to share may have the same port.
+    pub fn share_port(&self) -> io::Result<()> {
+        socket2::SockRef::from(&self.io).set_reuse_port(true)
+    }
+
     /// Where it is bound.
     pub fn local_addr(&self) -> SocketAddr {
         self.local
