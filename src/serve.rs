@@ -20,7 +20,7 @@ use crate::logging::Logging;
 use crate::notify;
 use crate::reload::{Reloader, Source, values};
 use crate::running_listener::{Common, RunningListener, Shares, bind};
-use crate::shutdown::Fleet;
+use crate::shutdown::{Fleet, StopSignals};
 use crate::sizing;
 use crate::token_history::StateDirectory;
 use crate::workers::Workers;
@@ -45,9 +45,16 @@ async fn serve(
     capture: Option<Order>,
 ) -> anyhow::Result<()> {
     let signals = Signals::catch()?;
+    let mut stops = StopSignals::catch()?;
     let config = &loaded.config;
     sizing::warn(config);
-    let mut server = Server::open_recorded(config, capture).await?;
+    let mut server = tokio::select! {
+        opened = Server::open_recorded(config, capture) => opened?,
+        _ = stops.next() => {
+            tracing::info!(event = "stopped");
+            return Ok(());
+        }
+    };
     tokio::spawn(logging.clone().publish(server.common.board.clone()));
     let workers = Workers::new(server.fleet.remotes());
     let gate = Gate::new(
@@ -70,7 +77,7 @@ async fn serve(
     let gate = gate.with_tap(server.common.tap.clone());
     let gate = Arc::new(gate.with_reloader(reloader));
     let _control = control::open(&config.admin, signals, gate)?;
-    server.run().await
+    server.run(stops).await
 }
 
 /// Everything that serves, with its sockets bound and its workers running.
@@ -139,8 +146,9 @@ impl Server {
     }
 
     /// Serves until a signal says otherwise, then ends in order.
-    pub async fn run(self) -> anyhow::Result<()> {
-        let outcome = self.fleet.run(&self.common.board, &self.drain).await;
+    pub async fn run(self, signals: StopSignals) -> anyhow::Result<()> {
+        let board = &self.common.board;
+        let outcome = self.fleet.run(board, &self.drain, signals).await;
         self.common.tap.stop();
         outcome
     }

@@ -1,15 +1,18 @@
 //! How the process ends: signals, the drain's deadline, and what a worker's own end means.
 //!
 //! ```text
+//!   starting ──SIGTERM, SIGINT──▶ exit 0
+//!      │
 //!   serving ──SIGTERM──▶ draining ──everybody gone──▶ exit 0
 //!      │                     │ grace over, SIGTERM again, SIGINT
 //!      └──SIGINT─────────────┴──▶ stopping, half a second ──▶ exit 0
 //! ```
 
+use std::io;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{sleep, timeout};
 
@@ -20,6 +23,40 @@ use crate::exit::Exit;
 use crate::listener::Parts;
 use crate::worker::{Command, Handle, Remote};
 use crate::{logging, notify};
+
+/// SIGTERM and SIGINT. The kernel does not deliver them to the first process of a container before that asks for
+/// them, so they are kept from the beginning of a start, which may wait for names.
+pub struct StopSignals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+/// What a signal asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// Deliver first.
+    InOrder,
+    /// Now.
+    AtOnce,
+}
+
+impl StopSignals {
+    /// From now on they are kept until somebody asks.
+    pub fn catch() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    /// Waits for the next one.
+    pub async fn next(&mut self) -> Stop {
+        tokio::select! {
+            _ = self.terminate.recv() => Stop::InOrder,
+            _ = self.interrupt.recv() => Stop::AtOnce,
+        }
+    }
+}
 
 /// The workers, and word of their ends.
 pub struct Fleet {
@@ -59,20 +96,22 @@ impl Fleet {
     }
 
     /// Serves until a signal says otherwise, then ends in order.
-    pub async fn run(mut self, board: &Board, drain: &Drain) -> anyhow::Result<()> {
-        let mut terminate = signal(SignalKind::terminate())?;
-        let mut interrupt = signal(SignalKind::interrupt())?;
+    pub async fn run(
+        mut self,
+        board: &Board,
+        drain: &Drain,
+        mut signals: StopSignals,
+    ) -> anyhow::Result<()> {
         board.update_process(|process| process.state = State::Serving);
         notify::ready();
-        let drains = tokio::select! {
-            _ = terminate.recv() => true,
-            _ = interrupt.recv() => false,
+        let stop = tokio::select! {
+            stop = signals.next() => stop,
             // Workers do not end by themselves: whatever it is, the rest cannot go on as if nothing
             // had happened.
-            _ = self.ended.recv() => false,
+            _ = self.ended.recv() => Stop::AtOnce,
         };
         board.update_process(|process| process.stopping = true);
-        if drains {
+        if stop == Stop::InOrder {
             let longest = drain.ready_delay + drain.grace;
             tracing::info!(
                 event = "drain",
@@ -86,8 +125,7 @@ impl Fleet {
             notify::stopping(longest);
             tokio::select! {
                 () = self.drain(drain) => {}
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
+                _ = signals.next() => {}
             }
         }
         self.tell(|| Command::Stop);

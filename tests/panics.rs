@@ -19,7 +19,7 @@ use tidegate::capacity::Capacity;
 use tidegate::clock::Clock;
 use tidegate::config::{Drain, Log, LogFormat};
 use tidegate::logging;
-use tidegate::shutdown::Fleet;
+use tidegate::shutdown::{Fleet, StopSignals};
 use tidegate::udp::Options;
 
 /// Not a test by itself: the process that has the bug.
@@ -48,7 +48,8 @@ fn the_process_that_panics() {
             grace: Duration::from_secs(5),
             ready_delay: Duration::ZERO,
         };
-        fleet.unwrap().run(&board, &drain).await
+        let signals = StopSignals::catch()?;
+        fleet.unwrap().run(&board, &drain, signals).await
     });
     panic!("it went on: {outcome:?}");
 }

@@ -508,6 +508,44 @@ impl Hosts {
     }
 }
 
+/// A start may wait for names. It ends in order all the same, and not by the kernel: that would leave files behind, and
+/// does not even end the first process of a container, to which it delivers only what was asked for.
+#[test]
+fn a_stop_during_a_start_ends_it_in_order() {
+    for signal in ["TERM", "INT"] {
+        let Some(hosts) = Hosts::new(&format!("stopped-{signal}")) else {
+            return;
+        };
+        // Whoever looks a name up waits there until somebody opens it to write.
+        let file = hosts.0.0.join("hosts");
+        std::fs::remove_file(&file).unwrap();
+        let made = Command::new("mkfifo").arg(&file).status().unwrap();
+        assert!(made.success());
+        let [wrapper, arguments @ ..] = hosts.around();
+        let mut command = Command::new(wrapper);
+        let command = command.args(arguments).arg(env!("CARGO_BIN_EXE_tidegate"));
+        let mut server = Running::of(
+            command
+                .args(["serve", "--listen", "gaffer://127.0.0.1:0"])
+                .args(["--backend", "tcp://game.test:7000"])
+                .args(["--admin", "", "--control", ""]),
+        );
+        let pid = server.child.id().to_string();
+        let looks_up = || {
+            let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+            let names =
+                tasks.map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")));
+            let mut names = names.map_while(Result::ok);
+            names.find(|name| name.trim_end() == "look-up")
+        };
+        wait_until("a look-up", Duration::from_secs(20), looks_up);
+        let sent = Command::new("kill").args(["-s", signal, &pid]).status();
+        assert!(sent.unwrap().success());
+        assert_eq!(server.end(), 0, "{signal}");
+        assert_eq!(server.all_logged("stopped").len(), 1, "{signal}");
+    }
+}
+
 /// Two listeners on one port of two addresses.
 fn two_backends() -> (TcpListener, TcpListener, u16) {
     wait_until(

@@ -27,7 +27,7 @@ use crate::listener::{Parts, Siblings};
 use crate::logging::Logging;
 use crate::protocol::{self, Dialer};
 use crate::running_listener::Shares;
-use crate::shutdown::Fleet;
+use crate::shutdown::{Fleet, StopSignals};
 use crate::sizing;
 use crate::tokens;
 use crate::udp::Options;
@@ -48,6 +48,7 @@ pub fn run(config: Config, logging: Logging) -> anyhow::Result<()> {
 
 async fn connect(config: Config, logging: Logging) -> anyhow::Result<()> {
     let signals = Signals::catch()?;
+    let stops = StopSignals::catch()?;
     sizing::warn(&config);
     let mut clock = Clock::start();
     let runtime = &config.runtime;
@@ -101,7 +102,7 @@ async fn connect(config: Config, logging: Logging) -> anyhow::Result<()> {
         };
         running.open(listeners);
     }
-    fleet.run(&board, &config.drain).await
+    fleet.run(&board, &config.drain, stops).await
 }
 
 fn parts(

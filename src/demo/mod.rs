@@ -21,6 +21,7 @@ use crate::control_plane;
 use crate::load;
 use crate::protocol::Dialer;
 use crate::serve::Server;
+use crate::shutdown::StopSignals;
 use crate::tokens;
 
 mod player;
@@ -114,6 +115,7 @@ impl Demo {
     }
 
     async fn play(&self) -> anyhow::Result<Verdict> {
+        let stops = StopSignals::catch()?;
         let backend =
             load::echo::start(SocketAddr::from(([127, 0, 0, 1], 0))).context("the echo server")?;
         let key = Key::new(tokens::random()?);
@@ -141,7 +143,7 @@ impl Demo {
         };
         self.say(&screen::opening(self, address, backend, page))?;
         tokio::select! {
-            ended = server.run() => ended?,
+            ended = server.run(stops) => ended?,
             shown = self.show(&progress) => shown?,
         }
         let last = progress.look();
