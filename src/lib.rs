@@ -10,7 +10,7 @@
 //!     ▼ counters
 //!   board ─▶ admin, metrics, logging                         what operators see
 //!   control ─▶ workers, reload, backends                     what operators change
-//!   control_plane                                            the thread of all but the data path
+//!   control_plane, blocking                                  the thread of all but the data path; what may hold it up
 //!   socket_file, given_file                                  Unix sockets that we listen on, files that we are given
 //!   clock, capacity, names, tokens, token_history            what all of them share
 //!   sizing, cgroup                                           what there is for it
@@ -23,6 +23,7 @@ pub mod admission;
 pub mod alarms;
 pub mod backend;
 pub mod backends;
+pub mod blocking;
 pub mod board;
 pub mod capacity;
 pub mod capture;

@@ -388,6 +388,34 @@ impl Stranger {
     }
 }
 
+/// A pipe to which nobody writes costs the connection that waits for it, and the others hear their signals and commands.
+#[test]
+fn a_token_that_never_comes_holds_up_nothing_else() {
+    let directory = Directory::new("no-token");
+    let path = |name: &str| directory.0.join(name);
+    let made = Command::new("mkfifo").arg(path("token")).status().unwrap();
+    assert!(made.success());
+    let control = path("control.sock");
+    let file = format!(
+        "version = 1\n[admin]\nlisten = \"\"\ncontrol_socket = \"{}\"\n\
+         [tunnel.home]\nlisten = [\"tcp://127.0.0.1:0\"]\nremote = \"127.0.0.1:1\"\nframing = \"raw\"\n\
+         connect_timeout = \"1s\"\nnetcode = {{ token_file = \"token\" }}\n",
+        control.display()
+    );
+    let file = directory.write("tunnel.toml", &file);
+    let mut tunnel = Running::start(&["connect", "--config", file.to_str().unwrap()]);
+    let mut player = TcpStream::connect(text(&tunnel, "listening", "address")).unwrap();
+    let patience = Some(Duration::from_secs(20));
+    player.set_read_timeout(patience).unwrap();
+    assert_eq!(player.read(&mut [0; 1]).unwrap(), 0);
+    let failed = text(&tunnel, "dial_failed", "error");
+    assert!(failed.contains("within connect_timeout"), "{failed}");
+    assert!(ctl(&control, &["stats"]).status.success());
+    let pid = tunnel.child.id().to_string();
+    assert!(Command::new("kill").arg(&pid).status().unwrap().success());
+    assert_eq!(tunnel.end(), 0);
+}
+
 /// Both times count: a supervisor that is told of one would kill the rest, and an alert speak of a bug.
 #[test]
 fn the_deadline_of_a_drain_includes_the_time_before_it() {

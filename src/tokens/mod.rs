@@ -15,13 +15,13 @@ use base64::engine::general_purpose::STANDARD;
 use ring::rand::{SecureRandom, SystemRandom};
 use tidegate_proto::yojimbo::netcode::{ConnectToken, Key, Mint, PrivateToken, UserData};
 use tokio::io::AsyncReadExt;
-use tokio::sync::oneshot;
+use tokio::sync::Semaphore;
 use zeroize::Zeroizing;
 
+use crate::blocking;
 use crate::clock;
 use crate::config::TokenSource;
 use crate::given_file::GivenFile;
-use crate::sizing::threads;
 
 mod inspect;
 
@@ -101,21 +101,13 @@ pub async fn obtain(
             };
             mint(recipe, &own.key)
         }
-        TokenSource::File(path) => read_token_file_aside(path).await,
+        TokenSource::File(path) => {
+            let path = path.clone();
+            let read = move || read_token_file(&path, SOURCE_PATIENCE);
+            blocking::ask("token", &READERS, read).await?
+        }
         TokenSource::Command(command) => run_token_command(command).await,
     }
-}
-
-/// In a thread of its own: it may be a pipe, and others wait for this one.
-async fn read_token_file_aside(path: &Path) -> anyhow::Result<ConnectToken> {
-    let path = path.to_owned();
-    let (tell, told) = oneshot::channel();
-    let read = move || tell.send(read_token_file(&path, SOURCE_PATIENCE)).ok();
-    thread::Builder::new()
-        .name("token".to_owned())
-        .spawn(read)
-        .map_err(|error| threads::unavailable("the connect token", &error))?;
-    told.await?
 }
 
 /// Reads a token from a file: 2048 bytes raw, or base64.
@@ -154,6 +146,8 @@ pub fn token_text(token: &ConnectToken) -> Zeroizing<String> {
 
 /// Base64 of 2048 bytes has 2732 characters.
 const TOKEN_TEXT_BYTES_MAX: usize = 4096;
+/// Files that are read at a time; nobody may ever write to one that is a pipe.
+static READERS: Semaphore = Semaphore::const_new(16);
 /// A token service that takes longer is down.
 const SOURCE_PATIENCE: Duration = Duration::from_secs(10);
 
