@@ -504,3 +504,30 @@ fn only_the_journal_is_told_how_bad_an_error_is() {
     let lines: Vec<String> = plain.lines().map(|line| format!("<3>{line}")).collect();
     assert_eq!(marked.lines().collect::<Vec<_>>(), lines);
 }
+
+/// Whatever a device without an end is taken for, it is refused for what it is, and not read until memory is used up.
+#[test]
+fn a_file_without_an_end_is_refused_for_its_beginning() {
+    let place = Place::new("endless");
+    let (key, _) = place.expect(0, &["keygen"]);
+    fs::write(place.path("key"), key).expect("it can be written");
+    fs::set_permissions(place.path("key"), fs::Permissions::from_mode(0o600)).expect("it is ours");
+    let mint =
+        "token mint --key key --client-id 1 --server 127.0.0.1:40000 --user-data-file /dev/zero";
+    for (arguments, said) in [
+        ("replay /dev/zero", "not a pcapng file"),
+        ("token inspect /dev/zero", "are no token"),
+        (mint, "256 bytes of user data"),
+    ] {
+        let output = Command::new("sh")
+            .args(["-c", "ulimit -v 1048576; exec \"$0\" \"$@\""])
+            .arg(env!("CARGO_BIN_EXE_tidegate"))
+            .args(arguments.split(' '))
+            .current_dir(&place.0)
+            .output()
+            .expect("the program runs");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(error.contains(said), "{arguments}: {error}");
+        assert!(!output.status.success(), "{arguments}");
+    }
+}

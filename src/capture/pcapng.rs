@@ -149,6 +149,9 @@ pub struct Packets<'a> {
     packets: u64,
 }
 
+/// So much of a file shows that it is one.
+pub const BEGIN_BYTES: u64 = 12;
+
 impl<'a> Packets<'a> {
     /// Reads what a file begins with.
     pub fn new(file: &'a [u8]) -> Result<Self, FileError> {

@@ -1,5 +1,7 @@
 //! The command line: what can be typed, and which function answers.
 
+use std::fs::File;
+use std::io::Read;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -9,7 +11,7 @@ use anyhow::Context;
 use clap::{Args, Parser, Subcommand};
 
 use crate::admin::probe;
-use crate::capture::Order;
+use crate::capture::{Order, pcapng};
 use crate::config::parse_size;
 use crate::exit::{self, Exit};
 use crate::sizing::open_files;
@@ -333,7 +335,14 @@ fn run(command: Command) -> anyhow::Result<Exit> {
 }
 
 fn replay(file: &Path) -> anyhow::Result<Exit> {
-    let bytes = std::fs::read(file).with_context(|| format!("reading {}", file.display()))?;
+    let reading = || format!("reading {}", file.display());
+    let mut recording = File::open(file).with_context(reading)?;
+    // What does not begin like a recording is not read to its end: a device has none.
+    let mut bytes = Vec::new();
+    let mut beginning = (&mut recording).take(pcapng::BEGIN_BYTES);
+    beginning.read_to_end(&mut bytes).with_context(reading)?;
+    pcapng::Packets::new(&bytes).with_context(reading)?;
+    recording.read_to_end(&mut bytes).with_context(reading)?;
     let report = crate::replay::replay(&bytes)?;
     if let Some(difference) = report.difference {
         print(&format!("first difference: {difference}\n"))?;
