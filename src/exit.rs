@@ -108,6 +108,9 @@ impl Transport {
                 "\n help: this machine has no such address; `ip address` lists those it has"
                     .to_owned()
             }
+            Some(libc::EAFNOSUPPORT) => {
+                "\n help: the kernel runs without IPv6 (`ipv6.disable=1`); leave this address out".to_owned()
+            }
             // In a user namespace of its own, as the unit has it, a capability is none over the host's ports.
             Some(libc::EACCES) => "\n help: ports below 1024 need the capability CAP_NET_BIND_SERVICE; in the unit \
                  (`systemctl edit tidegate`), AmbientCapabilities= and CapabilityBoundingSet= name it and PrivateUsers=no"
@@ -169,6 +172,7 @@ mod tests {
         for (code, hint) in [
             (libc::EADDRINUSE, "`ss -ulpn sport = :443`"),
             (libc::EADDRNOTAVAIL, "`ip address`"),
+            (libc::EAFNOSUPPORT, "without IPv6"),
             (libc::EACCES, "PrivateUsers=no"),
             (libc::ENOBUFS, "no memory"),
             (libc::EMFILE, "LimitNOFILE="),

@@ -200,9 +200,25 @@ pub fn help(target: &Target, error: &io::Error) -> Option<&'static str> {
         (io::ErrorKind::NotFound, Target::Tcp { .. }) => Some(
             "the warning dns_failed says why; correct the name in targets, or what resolves it",
         ),
+        (io::ErrorKind::InvalidInput, Target::Unix(_)) => {
+            Some("paths of sockets have at most 107 bytes; name a shorter one")
+        }
+        (io::ErrorKind::NotADirectory, Target::Unix(_)) => {
+            Some("a part of this path is a file and no directory; correct it in targets")
+        }
         (io::ErrorKind::TimedOut, _) => {
             Some("a firewall, or a server whose queue of connections is full")
         }
+        (
+            io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable,
+            Target::Tcp { .. },
+        ) => Some(
+            "no route leads there, or its interface is down; `ip route get ADDRESS` says which",
+        ),
+        (io::ErrorKind::AddrNotAvailable, Target::Tcp { .. }) => Some(
+            "this host has no address or no free port to connect from: IPv6 is off, or all of \
+             net.ipv4.ip_local_port_range is taken towards it (`ss -s`)",
+        ),
         _ => None,
     }
 }
@@ -277,4 +293,32 @@ pub fn no_answer(patience: Duration) -> io::Error {
         io::ErrorKind::TimedOut,
         format!("no answer in {patience:?}"),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_says_of_a_target_comes_with_what_to_do() {
+        let tcp = Target::Tcp {
+            host: "::1".to_owned(),
+            port: 7000,
+        };
+        let unix = Target::Unix("/run/game/server.sock".into());
+        for (errno, target, hint) in [
+            (libc::ECONNREFUSED, &tcp, "start the game server"),
+            (libc::ENETUNREACH, &tcp, "`ip route get ADDRESS`"),
+            (libc::EHOSTUNREACH, &tcp, "`ip route get ADDRESS`"),
+            (libc::EADDRNOTAVAIL, &tcp, "IPv6 is off"),
+            (libc::ETIMEDOUT, &tcp, "a firewall"),
+            (libc::ENOENT, &unix, "when it starts"),
+            (libc::ENOTDIR, &unix, "no directory"),
+            (libc::EACCES, &unix, "mode"),
+        ] {
+            let error = io::Error::from_raw_os_error(errno);
+            let said = help(target, &error).unwrap_or_default();
+            assert!(said.contains(hint), "{error}: {said}");
+        }
+    }
 }

@@ -1,8 +1,6 @@
 //! `tidegate token mint` and `tidegate token inspect`.
 
 use std::fmt::Write;
-use std::fs::File;
-use std::io::Read;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

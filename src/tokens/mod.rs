@@ -3,8 +3,6 @@
 //! A token holds the keys of one session: it is written to files that only their owner can read,
 //! and nothing of it is ever logged.
 
-use std::fs::File;
-use std::io::Read;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Stdio;
