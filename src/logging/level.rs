@@ -49,7 +49,7 @@ fn parts() -> Vec<&'static str> {
 }
 
 /// Every module that logs, in order. A directive for another would change nothing, and nobody would be told.
-pub(super) const TARGETS: [&str; 32] = [
+pub(super) const TARGETS: [&str; 33] = [
     "tidegate::admin",
     "tidegate::backend::health",
     "tidegate::backend::stream::to_backend",
@@ -75,6 +75,7 @@ pub(super) const TARGETS: [&str; 32] = [
     "tidegate::notify",
     "tidegate::reload",
     "tidegate::running_listener::announce",
+    "tidegate::serve",
     "tidegate::shutdown",
     "tidegate::sizing::memory",
     "tidegate::sizing::open_files",
