@@ -15,9 +15,8 @@
 
 use std::time::Duration;
 
-use crate::time::Timestamp;
-
 use crate::sender::bucket::Bucket;
+use crate::time::Timestamp;
 
 /// The rate of copies on one path.
 #[derive(Clone, Copy, Debug)]
@@ -86,6 +85,14 @@ impl CopyRate {
     /// A copy of so many bytes goes.
     pub(super) fn spend(&mut self, now: Timestamp, bytes: usize) {
         self.tokens.spend(bytes as f64);
+        self.taken.add(now, bytes);
+    }
+
+    /// The same in an outage. What nothing limits leaves no debt, which would be missed afterwards.
+    pub(super) fn spend_in_outage(&mut self, now: Timestamp, bytes: usize) {
+        if self.is_found {
+            self.tokens.spend(bytes as f64);
+        }
         self.taken.add(now, bytes);
     }
 

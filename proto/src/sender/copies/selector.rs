@@ -62,8 +62,10 @@ impl CopySelector<'_> {
         if source == Source::Budget {
             self.budget.spend(bytes);
         }
-        if let Some(rate) = &mut self.rate {
-            rate.spend(self.now, bytes);
+        match (source, &mut self.rate) {
+            (Source::Budget, Some(rate)) => rate.spend(self.now, bytes),
+            (Source::OutageBudget, Some(rate)) => rate.spend_in_outage(self.now, bytes),
+            (_, None) => {}
         }
     }
 
