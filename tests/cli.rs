@@ -516,8 +516,8 @@ fn a_file_without_an_end_is_refused_for_its_beginning() {
         "token mint --key key --client-id 1 --server 127.0.0.1:40000 --user-data-file /dev/zero";
     for (arguments, said) in [
         ("replay /dev/zero", "not a pcapng file"),
-        ("token inspect /dev/zero", "are no token"),
-        (mint, "256 bytes of user data"),
+        ("token inspect /dev/zero", "it is a device"),
+        (mint, "it is a device"),
     ] {
         let output = Command::new("sh")
             .args(["-c", "ulimit -v 1048576; exec \"$0\" \"$@\""])
