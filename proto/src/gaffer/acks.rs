@@ -74,7 +74,7 @@ impl Received {
             0 => Order::Newer { in_order: true },
             1..=127 => Order::Late,
             // By the article's rule a peer that starts above 2^31 is older than 0 for ever. Its
-            // first packet is delivered, and acknowledged by nobody. Our sessions begin where their peer does.
+            // first packet is delivered, and acknowledged by nobody. Sessions with messages begin where their peer does.
             _ if !self.some => Order::Late,
             _ => Order::Outside,
         }

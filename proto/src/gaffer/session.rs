@@ -117,16 +117,23 @@ impl Session {
         }
     }
 
+    /// Wherever a peer begins to count, it is followed. Peers without messages are those of the article, which follows
+    /// only what is newer than 0.
+    fn begins_anywhere(&self) -> bool {
+        matches!(self.params.payload, Payload::Messages)
+    }
+
     fn handle_packet(
         &mut self,
         now: Timestamp,
         header: Header,
         payload: &[u8],
     ) -> Result<(), Reject> {
-        let order = match self.received.is_some() {
-            true => self.received.order(header.sequence),
-            // Wherever a peer begins to count.
-            false => Order::Newer { in_order: true },
+        let is_first = self.begins_anywhere() && !self.received.is_some();
+        let order = if is_first {
+            Order::Newer { in_order: true }
+        } else {
+            self.received.order(header.sequence)
         };
         if order == Order::Outside {
             let was_silent = now.since(self.lifecycle.last_heard()) > OTHER_INCARNATION_SILENCE;
@@ -162,7 +169,7 @@ impl Session {
             Payload::Raw { late } => self.take_raw(payload, order, late)?,
             Payload::Messages => self.take_messages(payload)?,
         };
-        if !self.received.is_some() {
+        if is_first {
             self.received = Received::starting_at(header.sequence.wrapping_sub(1));
         }
         self.received.insert(header.sequence);
