@@ -117,6 +117,9 @@ fn carried(size: usize, loss: f64, seed: u64) -> (f64, f64) {
     (heard * size as f64 * 8.0 / 10.0 / 1e6, offered / heard)
 }
 
+/// Four of them differ by a third.
+const SEEDS: u64 = 16;
+
 /// What came of a packet is not sent for nothing.
 #[test]
 fn long_messages_get_through() {
@@ -125,11 +128,11 @@ fn long_messages_get_through() {
     for (size, loss, least, most) in [
         (4_000, 0.1, 7.0, 7.0),
         (7_000, 0.1, 5.0, 13.0),
-        (4_000, 0.2, 0.5, 10.0),
+        (4_000, 0.2, 0.6, 10.0),
         (7_000, 0.2, 0.4, 20.0),
     ] {
-        let of_seeds: Vec<_> = (0..4).map(|seed| carried(size, loss, seed)).collect();
-        let mean = |of: fn(&(f64, f64)) -> f64| of_seeds.iter().map(of).sum::<f64>() / 4.0;
+        let of_seeds: Vec<_> = (0..SEEDS).map(|seed| carried(size, loss, seed)).collect();
+        let mean = |of: fn(&(f64, f64)) -> f64| of_seeds.iter().map(of).sum::<f64>() / SEEDS as f64;
         let (rate, datagrams) = (mean(|one| one.0), mean(|one| one.1));
         let what = format!("{size} bytes at {loss}: {of_seeds:.1?}");
         assert!(rate > least && datagrams < most, "{what}");
