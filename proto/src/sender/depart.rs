@@ -36,6 +36,7 @@ impl Sender {
         let has_token = self.tokens.tokens() >= 1.0;
         let asks = has_token && self.probe_at().is_some_and(|at| at <= now);
         let unanswered = due.bulk && self.is_bulk_unanswered();
+        self.pace.on_waiting(now, self.has_bulk_waiting());
         if unanswered || due.bulk && self.is_bulk_beyond_reach() {
             self.pace.on_bulk_held_up();
         }
@@ -200,6 +201,7 @@ impl Sender {
             }
             self.copier.arm_early_probe(now, &self.params);
         }
+        self.pace.on_sent(plain_bytes);
         self.spend_bulk(now, wire_bytes);
         self.acks.on_sent();
         self.last_sent = now;
@@ -331,6 +333,17 @@ impl Sender {
 
     fn early_tokens(&self) -> f64 {
         1.0 + (self.params.burst - 1.0) / 2.0
+    }
+
+    /// Bulk waits, or would if there were room for it.
+    fn has_bulk_waiting(&self) -> bool {
+        let bytes_max = self.params.outbox_bytes_max;
+        self.lanes.iter().any(|queue| match queue {
+            LaneQueue::Reliable(outbox) => {
+                outbox.is_bulk(&self.framing) || outbox.is_half_full(bytes_max)
+            }
+            LaneQueue::Unreliable(_) => false,
+        })
     }
 
     fn due(&self) -> Due {

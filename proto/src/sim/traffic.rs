@@ -24,6 +24,8 @@ pub struct Traffic {
     pub burst: u64,
     /// One unreliable message (at least 12 bytes) along with each burst.
     pub unreliable: bool,
+    /// Says nothing by itself: one message for each that it hears, at once.
+    pub echoes: bool,
     /// The reader sleeps in every second span of this length: a backend that stalls.
     pub reader_sleeps: Option<Duration>,
 }
@@ -36,6 +38,7 @@ impl Default for Traffic {
             every: Duration::from_millis(16),
             burst: 1,
             unreliable: false,
+            echoes: false,
             reader_sleeps: None,
         }
     }
@@ -89,12 +92,21 @@ impl Application {
 
     /// When it next wants to speak.
     pub fn next_at(&self) -> Option<Timestamp> {
-        (self.said < self.says.messages).then_some(self.next_burst)
+        self.wants_to_speak().then_some(self.next_burst)
+    }
+
+    fn wants_to_speak(&self) -> bool {
+        let most = if self.says.echoes {
+            self.says.messages.min(self.heard)
+        } else {
+            self.says.messages
+        };
+        self.said < most
     }
 
     /// Says what is due. `say` gets the channel and the payload, and false from it means "not now".
     pub fn speak(&mut self, now: Timestamp, mut say: impl FnMut(u8, &[u8]) -> bool) {
-        while self.said < self.says.messages && self.next_burst <= now {
+        while self.wants_to_speak() && self.next_burst <= now {
             for _ in 0..self.says.burst {
                 if self.said == self.says.messages {
                     break;
@@ -112,7 +124,9 @@ impl Application {
                 say(1, &body);
                 self.said_unreliable += 1;
             }
-            self.next_burst = self.next_burst.max(now - self.says.every) + self.says.every;
+            if !self.says.echoes {
+                self.next_burst = self.next_burst.max(now - self.says.every) + self.says.every;
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod attacks;
 mod bulk;
+mod echo;
 mod every_protocol;
 mod gaffer;
 mod games;

@@ -117,6 +117,11 @@ impl Outbox {
         self.entries.len() < self.window.into() && self.bytes.len() < bytes_max
     }
 
+    /// What is under way or waits takes half of the room there is.
+    pub(super) fn is_half_full(&self, bytes_max: usize) -> bool {
+        2 * self.entries.len() > self.window.into() || 2 * self.bytes.len() > bytes_max
+    }
+
     /// Adds a message: as a block if it should be one and there are any, and one that is longer than
     /// `datagram` if the peer takes several.
     pub(super) fn push(&mut self, now: Timestamp, payload: &[u8], is_block: bool, datagram: u16) {

@@ -14,6 +14,7 @@ use crate::sender::params::Params;
 use crate::time::Timestamp;
 
 use super::bulk::Bulk;
+use super::demand::Demand;
 use super::loss_windows::LossWindows;
 use super::queueing::{Limits, Queue, Queueing};
 
@@ -24,6 +25,7 @@ pub(super) struct Adaptive {
     judged_at: Timestamp,
     queueing: Queueing,
     bulk: Bulk,
+    demand: Demand,
     /// Bad mode began while bulk was there to be cut: messages keep their rate.
     by_bulk: bool,
     /// The same with copies.
@@ -76,6 +78,7 @@ impl Adaptive {
             judged_at: now,
             queueing: Queueing::new(now),
             bulk: Bulk::new(now, params),
+            demand: Demand::new(now),
             by_bulk: false,
             by_copies: false,
             bad_since: now,
@@ -131,6 +134,18 @@ impl Adaptive {
         self.bulk.on_held_up();
     }
 
+    /// Whether more waits than a packet takes.
+    pub(super) fn on_waiting(&mut self, now: Timestamp, waits: bool) {
+        if !waits {
+            self.bulk.on_held_up();
+        }
+        self.demand.on_waiting(now, waits);
+    }
+
+    pub(super) fn on_sent(&mut self, bytes: usize) {
+        self.demand.on_sent(bytes);
+    }
+
     pub(super) fn on_acked(&mut self, now: Timestamp, bytes: usize) {
         self.bulk.on_acked(now, bytes, self.queueing.rtt());
     }
@@ -145,6 +160,11 @@ impl Adaptive {
     }
 
     pub(super) fn on_rtt(&mut self, now: Timestamp, rtt: Sample, copies: Copies, params: &Params) {
+        let floor = match self.is_slow() {
+            true => params.bulk_min,
+            false => self.demand.floor(params),
+        };
+        self.bulk.set_floor(floor);
         let queue = self.queue(now, rtt, params);
         self.shows_queue = queue.shows;
         let reading = self.read(now, queue, copies, params);
@@ -163,7 +183,7 @@ impl Adaptive {
         // Bulk fills a queue within a round trip: it must stand only for longer than what a processor
         // that was away held up comes in at once. Messages hardly fill one, so for them it must stand for
         // a while.
-        let is_bulk = self.bulk.is_limited() || self.by_bulk;
+        let is_bulk = self.is_bulk_felt(now);
         let packet = self.bulk.packet_time();
         let (limit, stands, samples, proven) = if is_bulk {
             let (stands, samples) = (Duration::from_millis(10), self.bulk.samples_to_stop());
@@ -181,6 +201,13 @@ impl Adaptive {
             base_window: params.base_window,
         };
         self.queueing.on_rtt(now, rtt.took, proven, &limits)
+    }
+
+    /// Bulk leaves, and has for so long that a delay of now may be its doing. What a hole in the peer's messages
+    /// kept back is gone before that.
+    fn is_bulk_felt(&self, now: Timestamp) -> bool {
+        let round_trip = Duration::from_secs_f64(self.queueing.rtt());
+        self.bulk.is_limited() && self.demand.has_waited(now, round_trip)
     }
 
     fn read(&mut self, now: Timestamp, queue: Queue, copies: Copies, params: &Params) -> Reading {
@@ -293,7 +320,7 @@ impl Adaptive {
         }
         self.switch.update(reading.dt, Mode::Bad);
         self.low_since = None;
-        let nothing_to_cut = !self.bulk.is_limited() || self.bulk.is_at_floor(params);
+        let nothing_to_cut = !self.bulk.is_limited() || self.bulk.is_at_floor();
         if (self.by_bulk || self.by_copies)
             && queue.over
             && nothing_to_cut

@@ -24,6 +24,8 @@ use super::short_queue::ShortQueue;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bulk {
     rate: f64,
+    /// It is no lower than this.
+    floor: f64,
     /// Bytes of the last packet of bulk: a message beyond a datagram makes a large one.
     packet: f64,
     /// Bulk is waiting for the rate; else acknowledgements say nothing about the path's.
@@ -69,6 +71,7 @@ impl Bulk {
     pub(super) fn new(now: Timestamp, params: &Params) -> Self {
         Self {
             rate: params.bulk_start,
+            floor: params.bulk_min,
             packet: 0.0,
             is_limited: false,
             limited_at: now,
@@ -93,8 +96,13 @@ impl Bulk {
         self.is_limited
     }
 
-    pub(super) fn is_at_floor(&self, params: &Params) -> bool {
-        self.rate <= params.bulk_min * 1.01
+    pub(super) fn is_at_floor(&self) -> bool {
+        self.rate <= self.floor * 1.01
+    }
+
+    pub(super) fn set_floor(&mut self, floor: f64) {
+        self.floor = floor;
+        self.rate = self.rate.max(floor);
     }
 
     /// So many bytes of bulk were sent, with more behind them.
@@ -132,7 +140,8 @@ impl Bulk {
         }
     }
 
-    /// Bulk waits for answers, and not for the rate: what is acknowledged then is not what the path carries.
+    /// Bulk waits for answers, or there is none, and it does not wait for the rate: what is acknowledged then is not
+    /// what the path carries.
     pub(super) fn on_held_up(&mut self) {
         self.delivered.on_held_up();
     }
@@ -344,7 +353,7 @@ impl Bulk {
         self.steps_above_ceiling = 0;
         self.steps_without_queue = 0;
         self.ceiling = path.end;
-        self.rate = self.rate.min(keep * path.end).max(params.bulk_min);
+        self.rate = self.rate.min(keep * path.end).max(self.floor);
     }
 
     /// More comes through than where the path was last found full, without a queue, for some round trips:
@@ -371,7 +380,7 @@ impl Bulk {
             0.5 * self.rate
         };
         self.ceiling = best.max(delivered);
-        self.rate = (params.bulk_cut * delivered).max(params.bulk_min);
+        self.rate = (params.bulk_cut * delivered).max(self.floor);
         self.in_slow_start = false;
     }
 
@@ -382,7 +391,7 @@ impl Bulk {
         } else {
             self.rate
         };
-        self.rate = (self.rate.min(delivered) * params.bulk_cut).max(params.bulk_min);
+        self.rate = (self.rate.min(delivered) * params.bulk_cut).max(self.floor);
     }
 
     /// The path is good again.
@@ -406,7 +415,7 @@ impl Bulk {
             return;
         }
         if lost && now.since(*cut_at) >= step {
-            self.rate = (self.rate * 0.5).max(params.bulk_min);
+            self.rate = (self.rate * 0.5).max(self.floor);
             *cut_at = now;
             self.grown_at = now;
         } else if !lost && now.since(self.grown_at) >= step {
@@ -420,7 +429,7 @@ impl Bulk {
     pub(super) fn limit_by_loss(&mut self, rtt: f64, loss: f64, params: &Params) {
         if self.is_limited {
             let tcp = 1.22 * DATAGRAM / (rtt.max(1e-3) * loss.sqrt());
-            let least = (params.bulk_cut * self.rate).max(params.bulk_min);
+            let least = (params.bulk_cut * self.rate).max(self.floor);
             self.rate = self.rate.min(tcp.max(least));
             self.in_slow_start = false;
         }

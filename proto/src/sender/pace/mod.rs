@@ -3,7 +3,7 @@
 //! ```text
 //!   article ──▶ crate::rate
 //!   default ──▶ adaptive ──▶ good or bad mode, by queueing (less jitter) and loss_windows
-//!                   └──▶ bulk ──▶ bytes a second, by delivered, losses and short_queue
+//!                   └──▶ bulk ──▶ bytes a second, by delivered, losses and short_queue; no less than demand
 //! ```
 //!
 //! What bulk loses in an outage (`outage`) counts neither in `loss_windows` nor in `losses`.
@@ -11,6 +11,7 @@
 mod adaptive;
 mod bulk;
 mod delivered;
+mod demand;
 mod jitter;
 mod loss_windows;
 mod losses;
@@ -166,6 +167,20 @@ impl Pace {
     pub(super) fn on_bulk_held_up(&mut self) {
         if let Rule::Adaptive(adaptive) = &mut self.rule {
             adaptive.on_bulk_held_up();
+        }
+    }
+
+    /// Whether more waits to leave than a packet takes, or would if there were room for it.
+    pub(super) fn on_waiting(&mut self, now: Timestamp, waits: bool) {
+        if let Rule::Adaptive(adaptive) = &mut self.rule {
+            adaptive.on_waiting(now, waits);
+        }
+    }
+
+    /// A packet left, with so many bytes that are no copies.
+    pub(super) fn on_sent(&mut self, bytes: usize) {
+        if let Rule::Adaptive(adaptive) = &mut self.rule {
+            adaptive.on_sent(bytes);
         }
     }
 

@@ -89,6 +89,17 @@ impl World {
             .collect()
     }
 
+    /// From when a client said something until it heard as many messages itself: of a server that echoes, how long
+    /// each took there and back.
+    pub fn round_trips(&self, client: usize) -> Vec<Duration> {
+        let application = &self.clients[client].application;
+        let heard = application.heard_at().iter();
+        heard
+            .zip(application.said_at())
+            .map(|(heard, said)| heard.since(*said))
+            .collect()
+    }
+
     /// What the network did, client to server and back.
     pub fn network(&self) -> (Done, Done) {
         (self.wires.up.done(), self.wires.down.done())

@@ -186,6 +186,7 @@ fn traffic(random: &mut Random, rules: &Rules) -> Traffic {
         every: Duration::from_millis(1 + random.below(60)),
         burst: 1 + random.below(10),
         unreliable: coin(random) && !matches!(rules, Rules::Rudp(_)),
+        echoes: false,
         reader_sleeps: coin(random).then(|| Duration::from_millis(100 + random.below(2_000))),
     }
 }

@@ -1,0 +1,173 @@
+//! What the messages of a session ask of its path by themselves, and were given: no reason to cut bulk makes it
+//! slower than that. A game whose backlogs meet a lower rate would never be rid of them.
+
+use std::time::Duration;
+
+use crate::sender::in_flight::DATAGRAM_BYTES;
+use crate::sender::params::Params;
+use crate::time::Timestamp;
+
+/// Bytes a second that left, from one moment at which nothing waited to a later one: the path had room for all.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Demand {
+    counted_since: Timestamp,
+    bytes: f64,
+    waiting: Waiting,
+    /// Smoothed; zero before it is known.
+    rate: f64,
+}
+
+/// Whether more waits than a packet takes.
+#[derive(Clone, Copy, Debug)]
+enum Waiting {
+    Since(Timestamp),
+    /// It did from `since` until `drained`.
+    Not {
+        since: Timestamp,
+        drained: Timestamp,
+    },
+}
+
+impl Demand {
+    pub(super) fn new(now: Timestamp) -> Self {
+        Self {
+            counted_since: now,
+            bytes: 0.0,
+            waiting: Waiting::Not {
+                since: now,
+                drained: now,
+            },
+            rate: 0.0,
+        }
+    }
+
+    /// The least rate for bulk, in bytes a second: more than messages ask for, so that a backlog of theirs gets
+    /// shorter, but no more than packets of messages may take in any case.
+    pub(super) fn floor(&self, params: &Params) -> f64 {
+        let most = params.good_rate * f64::from(DATAGRAM_BYTES);
+        let least = (MARGIN * self.rate).min(most).max(params.bulk_min);
+        least.min(params.bulk_max)
+    }
+
+    /// So many bytes left, of whatever kind.
+    pub(super) fn on_sent(&mut self, bytes: usize) {
+        self.bytes += bytes as f64;
+    }
+
+    /// Whether more waits than a packet takes.
+    pub(super) fn on_waiting(&mut self, now: Timestamp, waits: bool) {
+        match self.waiting {
+            Waiting::Since(since) if !waits => {
+                let drained = now;
+                self.waiting = Waiting::Not { since, drained };
+            }
+            Waiting::Since(_) => {}
+            Waiting::Not { since, drained } if now.since(drained) <= GAP_MAX => {
+                if waits {
+                    self.waiting = Waiting::Since(since);
+                }
+            }
+            Waiting::Not { since, drained } => {
+                self.on_pause(now, drained.since(since));
+                self.waiting = match waits {
+                    true => Waiting::Since(now),
+                    false => Waiting::Not {
+                        since: drained,
+                        drained,
+                    },
+                };
+            }
+        }
+    }
+
+    /// Something has waited all the time for longer than `span`.
+    pub(super) fn has_waited(&self, now: Timestamp, span: Duration) -> bool {
+        matches!(self.waiting, Waiting::Since(since) if now.since(since) > span)
+    }
+
+    /// Nothing waits, after something did for so long.
+    fn on_pause(&mut self, now: Timestamp, waited: Duration) {
+        let is_bulk = waited > BACKLOG_MAX;
+        let span = now.since(self.counted_since);
+        if !is_bulk && span < SPAN {
+            return;
+        }
+        // Bulk takes what it is given, which says nothing.
+        if !is_bulk {
+            let rate = self.bytes / span.as_secs_f64();
+            let gain = if self.rate == 0.0 { 1.0 } else { GAIN };
+            self.rate += gain * (rate - self.rate);
+        }
+        (self.counted_since, self.bytes) = (now, 0.0);
+    }
+}
+
+/// So many times what messages ask for.
+const MARGIN: f64 = 1.5;
+
+/// Time over which bytes are counted, at least.
+const SPAN: Duration = Duration::from_secs(1);
+
+/// Of what the last span says, this share counts.
+const GAIN: f64 = 0.25;
+
+/// What waits for longer is bulk: what a hole in the peer's messages kept back, and what came meanwhile, are gone
+/// by then.
+const BACKLOG_MAX: Duration = Duration::from_secs(2);
+
+/// A program that is read from as soon as there is room again makes no longer pause than this.
+const GAP_MAX: Duration = Duration::from_millis(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Timestamp {
+        Timestamp::from_millis(millis)
+    }
+
+    /// Each tenth of a second 4000 bytes leave, of which there is more than a packet for `waits` ms.
+    fn bursts(demand: &mut Demand, millis: std::ops::Range<u64>, waits: u64) {
+        for begin in millis.step_by(100) {
+            demand.on_waiting(at(begin), true);
+            demand.on_sent(4_000);
+            demand.on_waiting(at(begin + waits), false);
+        }
+    }
+
+    #[test]
+    fn what_messages_ask_for_is_the_least() {
+        let params = Params::default();
+        let mut demand = Demand::new(at(0));
+        assert_eq!(demand.floor(&params), params.bulk_min);
+        bursts(&mut demand, 0..5_000, 60);
+        let floor = demand.floor(&params);
+        assert!((59_000.0..66_000.0).contains(&floor), "{floor}");
+    }
+
+    #[test]
+    fn it_is_no_more_than_their_packets_may_take() {
+        let params = Params::default();
+        let mut demand = Demand::new(at(0));
+        for _ in 0..100 {
+            demand.on_sent(60_000);
+        }
+        demand.on_waiting(at(2_000), false);
+        assert_eq!(
+            demand.floor(&params),
+            params.good_rate * f64::from(DATAGRAM_BYTES)
+        );
+    }
+
+    /// A program that is read whenever there is room: now and then there is nothing for a moment.
+    #[test]
+    fn bulk_asks_for_nothing() {
+        let params = Params::default();
+        let mut demand = Demand::new(at(0));
+        bursts(&mut demand, 0..20_000, 98);
+        assert_eq!(demand.floor(&params), params.bulk_min);
+        assert!(!demand.has_waited(at(20_000), Duration::ZERO));
+        demand.on_waiting(at(20_001), true);
+        assert!(demand.has_waited(at(20_001), Duration::from_secs(19)));
+    }
+}
