@@ -63,3 +63,34 @@ fn copies_leave_a_thin_line_open() {
         }
     }
 }
+
+/// A line with room for a sixth more than what is said. Each end hears the other's queue as well as its own, and takes
+/// it for somebody else's: what its copies add to it is its own all the same.
+#[test]
+fn copies_do_not_hide_in_the_queue_of_another() {
+    let says = Traffic {
+        messages: u64::MAX,
+        sizes: 256..=256,
+        every: Duration::from_secs(1) / 60,
+        ..Traffic::default()
+    };
+    let link = Conditions {
+        delay: Duration::from_millis(25),
+        jitter: Duration::from_millis(5),
+        loss: 0.03,
+        rate: 180_000,
+        // Almost three seconds.
+        queue: 64_000,
+        ..Conditions::default()
+    };
+    for seed in 0..16 {
+        let rules = Rules::Yojimbo(Arc::new(yojimbo::Params::default()));
+        let mut game = Game::new(rules, seed);
+        let mut scenario = Scenario::new(&mut game, 1, link, &says, &says);
+        scenario.run_for(SPAN);
+        let mut took = scenario.latencies_up(0);
+        took.sort();
+        let slow = took[took.len() * 99 / 100];
+        assert!(slow < Duration::from_millis(700), "seed {seed}: {slow:?}");
+    }
+}

@@ -43,6 +43,10 @@ pub(super) struct Adaptive {
     is_competing: bool,
     /// A queue before this is still somebody else's.
     not_ours_until: Timestamp,
+    /// How long it was while we held back, in seconds: so much of it is theirs.
+    theirs: f64,
+    /// Since when it is longer than that, and how long it was then: we add to it.
+    added: Option<(Timestamp, f64)>,
     /// The last sample met one, of whosoever.
     shows_queue: bool,
     lost_lately: bool,
@@ -88,6 +92,8 @@ impl Adaptive {
             peak: 0.0,
             is_competing: false,
             not_ours_until: Timestamp::ZERO,
+            theirs: 0.0,
+            added: None,
             shows_queue: false,
             lost_lately: false,
             losses: LossWindows::new(now),
@@ -105,12 +111,13 @@ impl Adaptive {
 
     /// Copies are not what a queue needs, unless it is somebody else's.
     pub(super) fn allows_copies(&self) -> bool {
-        self.mode() == Mode::Good || self.is_competing
+        self.mode() == Mode::Good || self.is_competing && self.added.is_none()
     }
 
     /// A queue begins that neither bulk nor others explain.
     pub(super) fn shows_queue(&self) -> bool {
-        self.shows_queue && !self.bulk.is_limited() && !self.is_competing
+        let is_theirs = self.is_competing && self.added.is_none();
+        self.shows_queue && !self.bulk.is_limited() && !is_theirs
     }
 
     pub(super) fn on_idle(&mut self, now: Timestamp) {
@@ -338,19 +345,20 @@ impl Adaptive {
             self.bulk.cut_again(params);
             self.cut_at = now;
         }
-        self.look_for_others(now, step, params);
+        self.look_for_others(now, step, queue, params);
     }
 
     /// We slowed down, and the queue never was nearly empty: the congestion is not ours.
-    fn look_for_others(&mut self, now: Timestamp, step: Duration, params: &Params) {
+    fn look_for_others(&mut self, now: Timestamp, step: Duration, queue: Queue, params: &Params) {
         let enough = (0.5 * self.peak).max(params.bulk_min * 1.01);
         if self.bulk.is_limited() && self.bulk.rate() > enough {
             self.floor_since = None;
             return;
         }
         let since = *self.floor_since.get_or_insert(now);
-        if now.since(since) >= (8 * step).max(Duration::from_secs(2)) {
+        if now.since(since) >= held_back_for(step) {
             self.is_competing = true;
+            (self.theirs, self.added) = (queue.delay, None);
             let again = if self.bulk.is_limited() { 10 } else { 60 };
             self.not_ours_until = now + Duration::from_secs(again);
             self.low_since = None;
@@ -371,15 +379,40 @@ impl Adaptive {
             self.return_to_good(now, params);
             return;
         }
+        self.look_for_ours(now, step, queue);
         let lost = self.lost_lately;
         self.bulk.compete(now, step, lost, &mut self.cut_at, params);
     }
 
+    /// Of somebody else's queue, what came to it since we no longer hold back may be ours: our own copies fill it
+    /// as well as anybody. They are held back until it is gone, or stays without them.
+    fn look_for_ours(&mut self, now: Timestamp, step: Duration, queue: Queue) {
+        if queue.delay <= self.theirs + 2.0 * queue.low {
+            self.added = None;
+            return;
+        }
+        let (since, before) = *self.added.get_or_insert((now, queue.delay));
+        if now.since(since) < held_back_for(step) {
+            return;
+        }
+        if queue.delay < before {
+            self.added = Some((now, queue.delay));
+        } else {
+            (self.theirs, self.added) = (queue.delay, None);
+        }
+    }
+
     fn return_to_good(&mut self, now: Timestamp, params: &Params) {
+        self.added = None;
         self.switch.enter_good();
         self.losses.on_good();
         self.bulk.resume(now, params);
     }
+}
+
+/// A queue that outlasts this, although we send less, is somebody else's. `step`: how long the path takes to answer.
+fn held_back_for(step: Duration) -> Duration {
+    (8 * step).max(Duration::from_secs(2))
 }
 
 /// In seconds; no trial waits longer.
