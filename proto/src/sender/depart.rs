@@ -130,7 +130,15 @@ impl Sender {
             // would be lost.
             let at_once = (rate * 0.002).clamp(BURST_MAX, FAST_BURST_MAX);
             let limit = self.params.bulk_burst.max((rate * 0.004).min(at_once));
-            self.bulk_tokens.fill(now, rate, limit);
+            // In a pause more gathers, and is left to what ends it.
+            let window = if self.pace.is_bulk_limited() {
+                self.bulk_tokens.tokens()
+            } else if self.pace.has_met_end() {
+                (rate * self.params.queue_max.as_secs_f64()).min(self.params.bulk_window)
+            } else {
+                self.params.bulk_window
+            };
+            self.bulk_tokens.fill(now, rate, limit.max(window));
         }
     }
 

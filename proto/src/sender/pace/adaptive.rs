@@ -109,6 +109,16 @@ impl Adaptive {
         self.bulk.rate()
     }
 
+    /// Bulk left, and the rate is what holds it back.
+    pub(super) fn is_bulk_limited(&self) -> bool {
+        self.bulk.is_limited()
+    }
+
+    /// Bulk was once more than the path carries.
+    pub(super) fn has_met_end(&self) -> bool {
+        self.bulk.has_met_end()
+    }
+
     /// Copies are not what a queue needs, unless it is somebody else's.
     pub(super) fn allows_copies(&self) -> bool {
         self.mode() == Mode::Good || self.is_competing && self.added.is_none()

@@ -91,6 +91,11 @@ impl Bulk {
         self.rate
     }
 
+    /// There was a sign of the path's end.
+    pub(super) fn has_met_end(&self) -> bool {
+        self.ceiling > 0.0 || !self.in_slow_start
+    }
+
     /// Bulk left, and the rate is what holds it back.
     pub(super) fn is_limited(&self) -> bool {
         self.is_limited

@@ -108,6 +108,22 @@ impl Pace {
         }
     }
 
+    /// Bulk left, and the rate is what holds it back.
+    pub(super) fn is_bulk_limited(&self) -> bool {
+        match &self.rule {
+            Rule::Article(_) | Rule::Untried => false,
+            Rule::Adaptive(adaptive) => adaptive.is_bulk_limited(),
+        }
+    }
+
+    /// Bulk was once more than the path carries: its rate is about the path's.
+    pub(super) fn has_met_end(&self) -> bool {
+        match &self.rule {
+            Rule::Article(_) | Rule::Untried => false,
+            Rule::Adaptive(adaptive) => adaptive.has_met_end(),
+        }
+    }
+
     /// Whether copies are harmless now: they are not what a queue needs.
     pub(super) fn allows_copies(&self) -> bool {
         match &self.rule {

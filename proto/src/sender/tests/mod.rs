@@ -637,6 +637,43 @@ fn no_size_is_slow_on_a_fast_path() {
     }
 }
 
+/// What a game says at once now and then, such as where everybody is, waits for no rate as long as nobody has
+/// met the path's end; and for one that makes no queue to be felt from then on.
+#[test]
+fn what_is_said_after_a_pause_leaves_at_once() {
+    // 2 Mbit/s, with a queue of a second.
+    let path = Conditions {
+        delay: Duration::from_millis(25),
+        rate: 2_000_000,
+        queue: 250_000,
+        ..Conditions::default()
+    };
+    let leaves_at_once = |pair: &mut Pair| {
+        let before = pair.packets[0];
+        for _ in 0..11 {
+            pair.peers[0].sender.push(pair.now, 0, &[7; 1_000]).unwrap();
+        }
+        pair.run_for(1);
+        pair.packets[0] - before
+    };
+    let mut pair = Pair::new(Params::default(), path, 1);
+    pair.run_for(500);
+    assert_eq!(leaves_at_once(&mut pair), 11);
+    pair.run_for(3_000);
+    assert_eq!(leaves_at_once(&mut pair), 11);
+    for _ in 0..5_000 {
+        while pair.peers[0].sender.has_room() {
+            pair.peers[0].sender.push(pair.now, 0, &[7; 1_000]).unwrap();
+        }
+        pair.run_for(1);
+    }
+    pair.run_for(20_000);
+    assert!(pair.peers[0].sender.is_drained());
+    let packets = leaves_at_once(&mut pair);
+    // 5 kB are 20 ms.
+    assert!((3..=6).contains(&packets), "{packets}");
+}
+
 /// The article's sender repeats what is not acknowledged after 0.1 s, each time: also while nothing at all is
 /// heard, and while packets that are due again already wait for the second after which they count as lost.
 #[test]
