@@ -2,6 +2,7 @@
 
 mod attacks;
 mod bulk;
+mod demand;
 mod echo;
 mod every_protocol;
 mod gaffer;

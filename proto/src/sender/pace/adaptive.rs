@@ -179,7 +179,7 @@ impl Adaptive {
     pub(super) fn on_rtt(&mut self, now: Timestamp, rtt: Sample, copies: Copies, params: &Params) {
         let floor = match self.is_slow() {
             true => params.bulk_min,
-            false => self.demand.floor(params),
+            false => self.demand.floor(now, params),
         };
         self.bulk.set_floor(floor);
         let queue = self.queue(now, rtt, params);

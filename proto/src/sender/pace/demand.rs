@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use crate::sender::in_flight::DATAGRAM_BYTES;
 use crate::sender::params::Params;
 use crate::time::Timestamp;
 
@@ -42,11 +41,14 @@ impl Demand {
     }
 
     /// The least rate for bulk, in bytes a second: more than messages ask for, so that a backlog of theirs gets
-    /// shorter, but no more than packets of messages may take in any case.
-    pub(super) fn floor(&self, params: &Params) -> f64 {
-        let most = params.good_rate * f64::from(DATAGRAM_BYTES);
-        let least = (MARGIN * self.rate).min(most).max(params.bulk_min);
-        least.min(params.bulk_max)
+    /// shorter. One that does not is bulk, or more than the path carries now.
+    pub(super) fn floor(&self, now: Timestamp, params: &Params) -> f64 {
+        if self.has_waited(now, BACKLOG_MAX) {
+            return params.bulk_min;
+        }
+        (MARGIN * self.rate)
+            .max(params.bulk_min)
+            .min(params.bulk_max)
     }
 
     /// So many bytes left, of whatever kind.
@@ -113,7 +115,7 @@ const GAIN: f64 = 0.25;
 
 /// What waits for longer is bulk: what a hole in the peer's messages kept back, and what came meanwhile, are gone
 /// by then.
-const BACKLOG_MAX: Duration = Duration::from_secs(2);
+const BACKLOG_MAX: Duration = Duration::from_secs(1);
 
 /// A program that is read from as soon as there is room again makes no longer pause than this.
 const GAP_MAX: Duration = Duration::from_millis(5);
@@ -139,24 +141,21 @@ mod tests {
     fn what_messages_ask_for_is_the_least() {
         let params = Params::default();
         let mut demand = Demand::new(at(0));
-        assert_eq!(demand.floor(&params), params.bulk_min);
+        assert_eq!(demand.floor(at(0), &params), params.bulk_min);
         bursts(&mut demand, 0..5_000, 60);
-        let floor = demand.floor(&params);
+        let floor = demand.floor(at(5_000), &params);
         assert!((59_000.0..66_000.0).contains(&floor), "{floor}");
     }
 
+    /// A path that carries less than before.
     #[test]
-    fn it_is_no_more_than_their_packets_may_take() {
+    fn a_backlog_that_stays_is_bulk() {
         let params = Params::default();
         let mut demand = Demand::new(at(0));
-        for _ in 0..100 {
-            demand.on_sent(60_000);
-        }
-        demand.on_waiting(at(2_000), false);
-        assert_eq!(
-            demand.floor(&params),
-            params.good_rate * f64::from(DATAGRAM_BYTES)
-        );
+        bursts(&mut demand, 0..5_000, 60);
+        demand.on_waiting(at(5_000), true);
+        assert!(demand.floor(at(6_000), &params) > params.bulk_min);
+        assert_eq!(demand.floor(at(10_000), &params), params.bulk_min);
     }
 
     /// A program that is read whenever there is room: now and then there is nothing for a moment.
@@ -165,7 +164,7 @@ mod tests {
         let params = Params::default();
         let mut demand = Demand::new(at(0));
         bursts(&mut demand, 0..20_000, 98);
-        assert_eq!(demand.floor(&params), params.bulk_min);
+        assert_eq!(demand.floor(at(20_000), &params), params.bulk_min);
         assert!(!demand.has_waited(at(20_000), Duration::ZERO));
         demand.on_waiting(at(20_001), true);
         assert!(demand.has_waited(at(20_001), Duration::from_secs(19)));

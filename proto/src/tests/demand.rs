@@ -1,0 +1,86 @@
+//! Games that say much: more than a path that nobody has measured is trusted with, and as much as one that
+//! loses packets still carries.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::games::{Game, Rules};
+use super::scenario::Scenario;
+use crate::sim::{Conditions, Done, Traffic};
+use crate::yojimbo;
+
+/// 8000 bytes, 30 times a second: 2 Mbit/s.
+fn says() -> Traffic {
+    Traffic {
+        messages: u64::MAX,
+        sizes: 8_000..=8_000,
+        every: Duration::from_secs(1) / 30,
+        ..Traffic::default()
+    }
+}
+
+fn path(loss: f64) -> Conditions {
+    Conditions {
+        delay: Duration::from_millis(25),
+        jitter: Duration::from_millis(5),
+        loss,
+        mtu: 1_500,
+        ..Conditions::default()
+    }
+}
+
+fn game(seed: u64) -> Game {
+    let params = yojimbo::Params::default().with_path_mtu(1_500, true);
+    Game::new(Rules::Yojimbo(Arc::new(params)), seed)
+}
+
+/// What gets lost anyway is no reason to send less than what is said.
+#[test]
+fn losses_hold_up_no_game() {
+    for loss in [0.05, 0.1, 0.2] {
+        for seed in 0..4 {
+            let (mut game, says) = (game(seed), says());
+            let mut scenario = Scenario::new(&mut game, 1, path(loss), &says, &says);
+            scenario.run_for(Duration::from_secs(20));
+            let done = scenario.network().0;
+            assert!(done.lost as f64 > 0.8 * loss * done.offered as f64);
+            let (said, heard) = scenario.outcome(0).up;
+            let mut took = scenario.latencies_up(0);
+            took.sort_unstable();
+            let p99 = took[took.len() * 99 / 100];
+            assert!(
+                heard + 20 > said && p99 < Duration::from_millis(600),
+                "seed {seed}, {loss}: {heard} of {said} heard, {p99:?}"
+            );
+        }
+    }
+}
+
+/// Nor does what was said before make anybody flood a path that carries only half of it now.
+#[test]
+fn a_path_that_narrows_is_not_flooded() {
+    for queue in [5_000, 20_000, 60_000] {
+        for seed in 0..4 {
+            let (mut game, says) = (game(seed), says());
+            let mut scenario = Scenario::new(&mut game, 1, path(0.0), &says, &says);
+            scenario.run_for(Duration::from_secs(10));
+            let narrow = Conditions {
+                rate: 1_000_000,
+                queue,
+                ..path(0.0)
+            };
+            scenario.set_weather(narrow, narrow);
+            scenario.run_for(Duration::from_secs(5));
+            let before = scenario.network().0;
+            scenario.run_for(Duration::from_secs(20));
+            let lost = share_overflowed(before, scenario.network().0);
+            assert!(before.overflowed > 0, "it is narrow");
+            assert!(lost < 0.15, "seed {seed}, queue {queue}: {lost:.3}");
+        }
+    }
+}
+
+fn share_overflowed(before: Done, after: Done) -> f64 {
+    let overflowed = after.overflowed - before.overflowed;
+    overflowed as f64 / (after.offered - before.offered) as f64
+}
