@@ -299,6 +299,23 @@ fn it_changes_while_it_runs() {
 }
 
 #[test]
+fn a_line_that_is_no_text_is_a_mistake_like_any_other() {
+    let path = std::env::temp_dir().join(format!("tidegate-lag-{}-text.sock", std::process::id()));
+    let nobody = SocketAddr::from(([127, 0, 0, 1], 9));
+    let mut lag = Running::start(nobody, &["--control", path.to_str().unwrap()]);
+    lag.stdin.write_all(b"loss=5%\xff\n").unwrap();
+    assert_eq!(lag.next()["ok"], false);
+    assert_eq!(lag.say("loss=6%")["answer"], "loss=6%");
+
+    let mut socket = UnixStream::connect(&path).unwrap();
+    socket.write_all(b"\xff\nloss=7%\n").unwrap();
+    let mut answers = BufReader::new(socket).lines().map(Result::unwrap);
+    assert!(answers.next().unwrap().contains("error"));
+    assert!(answers.next().unwrap().contains("loss=7%"));
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
 fn clients_are_bounded() {
     let server = socket();
     let mut lag = Running::start(server.local_addr().unwrap(), &["--clients", "3"]);

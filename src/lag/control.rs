@@ -72,15 +72,12 @@ impl Control {
     pub fn follow_stdin(self) -> io::Result<()> {
         let follow = move || {
             let stdin = io::stdin();
-            let mut line = String::new();
             loop {
                 wait_for_foreground();
-                line.clear();
-                match read_line(&mut stdin.lock(), &mut line) {
-                    // An end says nothing about the network: it goes on.
-                    Ok(0) | Err(_) => return,
-                    Ok(_) => {}
-                }
+                // An end, or an error, says nothing about the network: it goes on.
+                let Ok(Some(line)) = read_line(&mut stdin.lock()) else {
+                    return;
+                };
                 // Standard output that is gone ends the program elsewhere.
                 writeln!(io::stdout(), "{}", self.obey(&line)).ok();
             }
@@ -112,19 +109,20 @@ impl Control {
         stream.set_read_timeout(Some(SILENCE_MAX))?;
         stream.set_write_timeout(Some(SILENCE_MAX))?;
         let mut reader = BufReader::new(stream.try_clone()?);
-        let mut line = String::new();
-        while read_line(&mut reader, &mut line)? > 0 {
+        while let Some(line) = read_line(&mut reader)? {
             writeln!(stream, "{}", self.obey(&line))?;
-            line.clear();
         }
         Ok(())
     }
 }
 
 /// The next line, or as much of it as any could need: whoever sends no line ends must not fill the
-/// memory.
-fn read_line(reader: &mut impl BufRead, line: &mut String) -> io::Result<usize> {
-    reader.take(LINE_MAX).read_line(line)
+/// memory. What is no text is a mistake like any other, and the answer says so.
+fn read_line(reader: &mut impl BufRead) -> io::Result<Option<String>> {
+    let mut line = Vec::new();
+    reader.take(LINE_MAX).read_until(b'\n', &mut line)?;
+    let text = || String::from_utf8_lossy(&line).into_owned();
+    Ok((!line.is_empty()).then(text))
 }
 
 /// A program in the background that reads from its terminal is stopped by it, and a stopped link
@@ -163,19 +161,11 @@ mod tests {
     #[test]
     fn a_line_without_an_end_is_cut() {
         let mut endless = BufReader::new(io::repeat(b'x'));
-        let mut line = String::new();
-        assert_eq!(read_line(&mut endless, &mut line).unwrap(), 4096);
+        assert_eq!(read_line(&mut endless).unwrap().unwrap().len(), 4096);
         let mut short = BufReader::new(&b"loss=5%\nstats"[..]);
-        line.clear();
-        assert_eq!(read_line(&mut short, &mut line).unwrap(), 8);
-        line.clear();
-        assert_eq!(read_line(&mut short, &mut line).unwrap(), 5);
-        assert_eq!(
-            (
-                line.as_str(),
-                read_line(&mut short, &mut String::new()).unwrap()
-            ),
-            ("stats", 0)
-        );
+        let mut next = || read_line(&mut short).unwrap();
+        assert_eq!(next().as_deref(), Some("loss=5%\n"));
+        assert_eq!(next().as_deref(), Some("stats"));
+        assert_eq!(next(), None);
     }
 }
