@@ -42,13 +42,10 @@ impl Control {
         }
     }
 
-    /// Does what a line says.
+    /// Does what a line says, all but to end.
     pub fn obey(&self, line: &str) -> String {
         let answer = match line.trim() {
-            "quit" => {
-                (self.quit)();
-                Ok("bye".to_owned())
-            }
+            QUIT => Ok("bye".to_owned()),
             "rebind" => self.lag.rebind().map(|()| "rebound".to_owned()),
             "" | "stats" => self.lag.report().map(|report| match self.json {
                 true => report.json().to_string(),
@@ -68,6 +65,13 @@ impl Control {
         }
     }
 
+    /// Ends the program if the line says so; after its answer, which would be lost with the program.
+    fn end_if_told(&self, line: &str) {
+        if line.trim() == QUIT {
+            (self.quit)();
+        }
+    }
+
     /// Takes lines from standard input until its end, in a thread of its own.
     pub fn follow_stdin(self) -> io::Result<()> {
         let follow = move || {
@@ -80,6 +84,7 @@ impl Control {
                 };
                 // Standard output that is gone ends the program elsewhere.
                 writeln!(io::stdout(), "{}", self.obey(&line)).ok();
+                self.end_if_told(&line);
             }
         };
         std::thread::Builder::new()
@@ -110,7 +115,9 @@ impl Control {
         stream.set_write_timeout(Some(SILENCE_MAX))?;
         let mut reader = BufReader::new(stream.try_clone()?);
         while let Some(line) = read_line(&mut reader)? {
-            writeln!(stream, "{}", self.obey(&line))?;
+            let answered = writeln!(stream, "{}", self.obey(&line));
+            self.end_if_told(&line);
+            answered?;
         }
         Ok(())
     }
@@ -147,6 +154,9 @@ fn in_foreground() -> bool {
         _ => false,
     }
 }
+
+/// The line that ends the program.
+const QUIT: &str = "quit";
 
 /// Bytes of a line: all the words of both directions take a tenth of it.
 const LINE_MAX: u64 = 4096;
