@@ -1,6 +1,6 @@
 //! `[backend.NAME]`.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Duration;
 
 use super::super::file;
@@ -99,7 +99,9 @@ impl Checker<'_> {
             return Some(Target::Tcp { host, port });
         }
         match text.strip_prefix("unix:") {
-            Some(file) if file.starts_with('/') => Some(Target::Unix(PathBuf::from(file))),
+            Some(file) if file.starts_with('/') => {
+                Some(Target::Unix(self.socket_file(path, Path::new(file))))
+            }
             Some(_) | None => {
                 self.mistake(
                     path,

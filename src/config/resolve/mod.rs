@@ -155,7 +155,10 @@ impl Checker<'_> {
                 Some(directory) => Some(directory.join("control.sock")),
                 None => self.surroundings.session_socket.clone(),
             },
-            other => self.directory(other),
+            other => {
+                let named = self.directory(other);
+                named.map(|file| self.socket_file("admin.control_socket", &file))
+            }
         };
         let mode = u32::from_str_radix(&typed.control_mode, 8).ok();
         let control_mode = mode.filter(|mode| *mode <= 0o777).unwrap_or_else(|| {

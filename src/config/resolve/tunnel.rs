@@ -1,6 +1,6 @@
 //! `[tunnel.NAME]`.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Duration;
 
 use super::super::file;
@@ -82,7 +82,7 @@ impl Checker<'_> {
             if let Some(address) = text.strip_prefix("tcp://") {
                 addresses.extend(self.bindable(&path, address).map(LocalAddress::Tcp));
             } else if let Some(file) = text.strip_prefix("unix:").filter(|f| f.starts_with('/')) {
-                addresses.push(LocalAddress::Unix(PathBuf::from(file)));
+                addresses.push(LocalAddress::Unix(self.socket_file(&path, Path::new(file))));
             } else {
                 self.mistake(
                     &path,

@@ -2,6 +2,8 @@
 
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
+use std::os::unix::net;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tidegate_proto::yojimbo::netcode::Key;
@@ -19,6 +21,19 @@ impl Checker<'_> {
             help,
             place: self.origins.place(path),
         });
+    }
+
+    /// Where a Unix socket is or will be. The kernel's addresses have room for 107 bytes, whoever makes the file.
+    pub(super) fn socket_file(&mut self, path: &str, file: &Path) -> PathBuf {
+        if net::SocketAddr::from_pathname(file).is_err() {
+            let bytes = file.as_os_str().len();
+            self.mistake(
+                path,
+                format!("{path}: a socket cannot have this path of {bytes} bytes"),
+                "paths of sockets have at most 107 bytes, and none of them is zero; name a shorter one".to_owned(),
+            );
+        }
+        file.to_owned()
     }
 
     pub(super) fn count(&mut self, path: &str, typed: i64, accepted: RangeInclusive<i64>) -> u64 {
