@@ -41,6 +41,14 @@ pub fn listen_blocking(path: &Path, mode: u32) -> Result<(UnixListener, SocketFi
     Ok((listener, SocketFile { path, inode }))
 }
 
+/// Whether a socket could be made beside `path`, which stays as it is.
+pub fn try_beside(path: &Path) -> Result<(), String> {
+    let trial = path.with_file_name(format!(".probe-{}", std::process::id()));
+    UnixListener::bind(&trial)
+        .and_then(|_| std::fs::remove_file(&trial))
+        .map_err(|error| format!("{error}{}", help(&error)))
+}
+
 impl Drop for SocketFile {
     fn drop(&mut self) {
         // Somebody else's by now, if it is another file.
@@ -100,6 +108,12 @@ fn help(error: &io::Error) -> &'static str {
         }
         io::ErrorKind::PermissionDenied => {
             "\n help: the user that runs this may not write to its directory"
+        }
+        io::ErrorKind::StorageFull => {
+            "\n help: the disk has no room, or no inodes (`df`, `df -i`); make some, or name another path"
+        }
+        io::ErrorKind::ReadOnlyFilesystem => {
+            "\n help: its directory cannot be written to; name another path"
         }
         _ => "",
     }

@@ -201,6 +201,41 @@ fn what_would_hurt_later_is_a_warning() {
     assert_eq!(std::fs::read_dir(&state).unwrap().count(), 0, "it is tidy");
 }
 
+/// On a disk that is full, or cannot be written to, much can be made that is then of no use.
+#[test]
+fn places_are_tried_and_not_only_looked_at() {
+    let site = Site::new("full");
+    let state = site.directory.0.join("state");
+    std::fs::create_dir(&state).unwrap();
+    let text = std::fs::read_to_string(&site.config).unwrap();
+    let control = site.directory.0.join("control.sock");
+    let runtime = format!(
+        "[runtime]\nstate_directory = \"{}\"\n[admin]\n",
+        state.display()
+    );
+    let text = text
+        .replace("[admin]\n", &runtime)
+        .replace(control.to_str().unwrap(), "/proc/control.sock");
+    site.directory.write("tidegate.toml", &text);
+    // No file may have a byte in it.
+    let script = "trap '' XFSZ; ulimit -f 0; exec \"$0\" check --probe --config \"$1\"";
+    let mut command = Command::new("sh");
+    command.args(["-c", script, env!("CARGO_BIN_EXE_tidegate")]);
+    let output = command.arg(&site.config).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    for line in [
+        format!(
+            "WARNING runtime: state directory {}: no file can be written there",
+            state.display()
+        ),
+        "FAILED  admin: control socket /proc/control.sock: ".to_owned(),
+    ] {
+        assert!(text.contains(&line), "{line}\n{text}");
+    }
+    assert_eq!(output.status.code(), Some(69), "{text}");
+    assert_eq!(std::fs::read_dir(&state).unwrap().count(), 0, "it is tidy");
+}
+
 /// Alive is not ready: a drain is not a reason to restart.
 #[test]
 fn health_tells_alive_from_ready() {

@@ -5,7 +5,8 @@
 //! with PROXY protocol, the header for checks) and closes.
 
 use std::fmt::Display;
-use std::io;
+use std::fs::File;
+use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -23,6 +24,7 @@ use crate::exit::{Exit, Transport};
 use crate::names;
 use crate::running_listener::socket_options;
 use crate::sizing::{memory, open_files};
+use crate::socket_file;
 use crate::token_history;
 use crate::udp::{Options, UdpSocket};
 
@@ -173,15 +175,14 @@ fn short(limit: &str, shortage: &dyn Display) -> Finding {
 fn state_directory(config: &Config) -> Option<Finding> {
     let path = config.runtime.state_directory.as_deref()?;
     let trial = path.join(format!(".probe-{}", std::process::id()));
-    let made = std::fs::File::create_new(&trial);
-    let verdict = match made.and_then(|_| std::fs::remove_file(&trial)) {
+    let verdict = match write_and_remove(&trial) {
         Ok(()) if token_history::is_on_disk(path) => Verdict::Warning(format!(
             "it is on a disk\n help: {}",
             token_history::ON_DISK
         )),
         Ok(()) => Verdict::Good(String::new()),
         Err(error) => Verdict::Warning(format!(
-            "no file can be made there: {error}. Used tokens are not remembered, and after each restart all \
+            "no file can be written there: {error}. Used tokens are not remembered, and after each restart all \
              tokens from before it are refused for max_token_lifetime\n help: make the directory and let the \
              user who runs tidegate write there"
         )),
@@ -191,6 +192,13 @@ fn state_directory(config: &Config) -> Option<Finding> {
         tried: format!("state directory {}", path.display()),
         verdict,
     })
+}
+
+/// On a disk that is full a file can still be made, as long as nothing is in it.
+fn write_and_remove(trial: &Path) -> io::Result<()> {
+    let written = File::create_new(trial)?.write_all(b"probe");
+    std::fs::remove_file(trial)?;
+    written
 }
 
 fn bind_udp(
@@ -257,9 +265,12 @@ fn place_for_socket(path: &Path) -> Result<String, String> {
             path.display()
         )),
         Ok(_) if std::os::unix::net::UnixStream::connect(path).is_ok() => Ok(HELD.to_owned()),
-        Ok(_) => Ok("left over by a dead process; it is taken over".to_owned()),
+        Ok(_) => socket_file::try_beside(path)
+            .map(|()| "left over by a dead process; it is taken over".to_owned()),
         Err(_) => match path.parent() {
-            Some(parent) if parent.is_dir() => Ok(String::new()),
+            Some(parent) if parent.is_dir() => {
+                socket_file::try_beside(path).map(|()| String::new())
+            }
             Some(parent) => Err(format!(
                 "there is no directory {}\n help: make it, or let systemd do so with \
                  RuntimeDirectory=",
