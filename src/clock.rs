@@ -1,5 +1,7 @@
 //! The only place that reads a clock.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tidegate_proto::{Now, Timestamp};
@@ -48,11 +50,36 @@ pub struct Clock {
     start: std::time::Instant,
     /// The calendar's lead over the other clock in whole seconds, at the last reading.
     lead_secs: u64,
-    step_secs: Option<i64>,
+    /// The last reading.
+    read: Timestamp,
+    step: Option<Step>,
+    steps: Sightings,
+    pauses: Sightings,
+}
+
+/// The calendar was set, at some time between two readings.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    secs: i64,
+    after: Timestamp,
+    seen: Timestamp,
+}
+
+/// What every clone of a clock sees for itself and people are told once: until when it has been told.
+#[derive(Clone, Debug, Default)]
+struct Sightings(Arc<AtomicU64>);
+
+impl Sightings {
+    /// Whether nobody has told what happened between two readings. Whoever saw the same has a reading in
+    /// between: all saw it happen, so their times overlap.
+    fn is_first(&self, after: Timestamp, seen: Timestamp) -> bool {
+        let told = self.0.fetch_max(seen.as_nanos(), Ordering::Relaxed);
+        told <= after.as_nanos()
+    }
 }
 
 impl Clock {
-    /// A clock that starts now. Clones share its zero.
+    /// A clock that starts now. Clones share its zero, and what of it has been told.
     #[expect(
         clippy::disallowed_methods,
         reason = "this is the place that reads clocks"
@@ -61,7 +88,10 @@ impl Clock {
         Self {
             start: std::time::Instant::now(),
             lead_secs: wall_secs(),
-            step_secs: None,
+            read: Timestamp::ZERO,
+            step: None,
+            steps: Sightings::default(),
+            pauses: Sightings::default(),
         }
     }
 
@@ -75,18 +105,31 @@ impl Clock {
         now
     }
 
-    /// By how many seconds the calendar was set, forward or back; once for each time.
+    /// By how many seconds the calendar was set, forward or back; once for each time, to one of the clones.
     pub fn take_step(&mut self) -> Option<i64> {
-        self.step_secs.take()
+        let step = self.step.take()?;
+        self.steps
+            .is_first(step.after, step.seen)
+            .then_some(step.secs)
+    }
+
+    /// Whether none of the clones was told of this pause, which the caller saw between two readings.
+    pub fn is_new_pause(&self, after: Timestamp, seen: Timestamp) -> bool {
+        self.pauses.is_first(after, seen)
     }
 
     fn compare(&mut self, now: Now) {
+        let after = std::mem::replace(&mut self.read, now.mono);
         let mono_secs = now.mono.as_nanos() / 1_000_000_000;
         let lead = now.unix_secs.saturating_sub(mono_secs);
-        let step = lead.cast_signed() - self.lead_secs.cast_signed();
+        let secs = lead.cast_signed() - self.lead_secs.cast_signed();
         self.lead_secs = lead;
-        if step.abs() >= STEP_SECS {
-            self.step_secs = Some(step);
+        if secs.abs() >= STEP_SECS {
+            self.step = Some(Step {
+                secs,
+                after,
+                seen: now.mono,
+            });
         }
     }
 }
@@ -116,5 +159,33 @@ mod tests {
         assert_eq!(told(2_000_000, 7_219), (Some(7_200), None));
         assert_eq!(told(2_000_001, 7_219), (None, None));
         assert_eq!(told(2_000_002, 19), (Some(-7_200), None));
+    }
+    /// Two workers, each with its own readings: one says what both see, and the next event is news again.
+    #[test]
+    fn what_all_clones_see_is_told_by_one() {
+        let mut first = Clock::start();
+        let mut second = first.clone();
+        let start = first.lead_secs;
+        let see = |clock: &mut Clock, millis: u64, ahead: i64| {
+            clock.compare(Now {
+                mono: Timestamp::from_millis(millis),
+                unix_secs: (start + millis / 1000).saturating_add_signed(ahead),
+            });
+            clock.take_step()
+        };
+        assert_eq!(see(&mut first, 1_000, 0), None);
+        assert_eq!(see(&mut second, 1_100, 0), None);
+        assert_eq!(see(&mut second, 1_200, 3_600), Some(3_600));
+        assert_eq!(see(&mut first, 1_250, 3_600), None, "the same event");
+        assert_eq!(see(&mut first, 1_500, 0), Some(-3_600));
+        assert_eq!(
+            see(&mut second, 1_450, 0),
+            None,
+            "told before, seen earlier"
+        );
+        let at = Timestamp::from_millis;
+        assert!(first.is_new_pause(at(2_000), at(32_000)));
+        assert!(!second.is_new_pause(at(2_100), at(32_001)));
+        assert!(second.is_new_pause(at(32_001), at(40_000)));
     }
 }

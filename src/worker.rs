@@ -196,7 +196,7 @@ impl Worker {
             }
             let before = now;
             now = self.clock.now();
-            self.find_pause(now.mono.since(before.mono));
+            self.find_pause(before.mono, now.mono);
             if let Some(secs) = self.clock.take_step() {
                 tell_step(secs);
             }
@@ -257,10 +257,14 @@ impl Worker {
 
     /// No wait is longer than a quarter of a second: if more time has passed between two turns, this
     /// process stood still, and its peers spoke meanwhile.
-    fn find_pause(&mut self, since_last_turn: Duration) {
-        if since_last_turn >= PAUSE {
-            self.behind = TURNS_BEHIND;
-            tell_pause(since_last_turn);
+    fn find_pause(&mut self, last_turn: Timestamp, this_turn: Timestamp) {
+        let paused = this_turn.since(last_turn);
+        if paused < PAUSE {
+            return;
+        }
+        self.behind = TURNS_BEHIND;
+        if self.clock.is_new_pause(last_turn, this_turn) {
+            tell_pause(paused);
         }
     }
 
@@ -377,7 +381,6 @@ impl Worker {
     }
 }
 
-/// Each worker sees it, and the log says it once.
 fn tell_pause(paused: Duration) {
     tracing::warn!(
         event = "process_paused",
@@ -387,7 +390,6 @@ fn tell_pause(paused: Duration) {
     );
 }
 
-/// Each worker sees it, and the log says it once.
 fn tell_step(secs: i64) {
     tracing::warn!(
         event = "clock_set",

@@ -215,6 +215,34 @@ fn a_pause_longer_than_the_timeout_costs_no_peer_that_went_on_speaking() {
     assert!(line["for_s"].as_f64().unwrap() > 3.0, "{line}");
 }
 
+/// Every worker sees it, and it is one event.
+#[test]
+fn a_pause_is_told_once_whoever_sees_it() {
+    let directory = Directory::new("paused-twice");
+    let file = directory.write(
+        "server.toml",
+        "version = 1\n[runtime]\nworkers = 2\n[log]\nrepeat_window = \"0s\"\n\
+         [admin]\nlisten = \"\"\ncontrol_socket = \"\"\n\
+         [listener.game]\nprotocol = \"gaffer\"\nbind = [\"127.0.0.1:0\"]\nbackend = \"game\"\n\
+         [backend.game]\ntargets = [\"tcp://127.0.0.1:1\"]\nframing = \"raw\"\nhealth = { kind = \"off\" }\n",
+    );
+    let mut server = Running::start(&["serve", "--config", file.to_str().unwrap()]);
+    server.logged("listening");
+    let pid = server.child.id().to_string();
+    let signal = |name| {
+        let sent = Command::new("kill").args(["-s", name, &pid]).status();
+        assert!(sent.unwrap().success());
+    };
+    signal("STOP");
+    std::thread::sleep(Duration::from_millis(2_500));
+    signal("CONT");
+    server.logged("process_paused");
+    signal("TERM");
+    assert_eq!(server.end(), 0);
+    server.logged("stopped");
+    assert_eq!(server.all_logged("process_paused").len(), 1);
+}
+
 /// Where streams have taken what they may, those who look and ask still get in, and the game server is
 /// not blamed.
 #[test]
