@@ -243,6 +243,32 @@ fn a_pause_is_told_once_whoever_sees_it() {
     assert_eq!(server.all_logged("process_paused").len(), 1);
 }
 
+/// As on a full disk: it is the kernel's way to end who writes more than `ulimit -f` allows.
+#[test]
+fn a_limit_of_file_sizes_costs_a_recording_and_no_session() {
+    let (listener, target) = backend();
+    let limited = ["sh", "-c", "ulimit -f 8; exec \"$0\" \"$@\""];
+    let scene = Scene::start("limited", &limited, &target, UNWATCHED);
+    let file = |name: &str| scene.directory.0.join(name);
+    let recording = file("game.pcapng").display().to_string();
+    let order = ["capture", "start", &recording, "--content"];
+    let started = ctl(&file("control.sock"), &order);
+    assert!(started.status.success(), "{started:?}");
+    let mut player = scene.player();
+    let mut stream = accept(&listener);
+    let mut say = || {
+        player.write_all(&[7; 16 << 10]).unwrap();
+        stream.read_exact(&mut [0; 16 << 10]).unwrap();
+    };
+    say();
+    let line = scene.server.logged("capture_failed");
+    assert!(
+        line["error"].as_str().unwrap().contains("too large"),
+        "{line}"
+    );
+    say();
+}
+
 /// Where streams have taken what they may, those who look and ask still get in, and the game server is
 /// not blamed.
 #[test]
