@@ -66,7 +66,7 @@ impl Inbox {
         let held = self.held();
         let allowed = self.allowance.inbox;
         self.refusing = if self.refusing {
-            held >= self.accept_below.min(allowed.div_ceil(ALLOWANCE_LOW))
+            held >= self.accept_below.min(low_mark(allowed))
         } else {
             held > self.refuse_above || held >= allowed
         };
@@ -139,9 +139,15 @@ impl Inbox {
     }
 }
 
-/// An inbox that met its allowance takes again when most of that is free, so that a peer is not
-/// refused and taken packet by packet.
-const ALLOWANCE_LOW: usize = 4;
+/// Where a queue takes again that was full with so many bytes: when three quarters of it are gone, so that a
+/// peer is not refused and taken packet by packet; and of a long one when dozens of packets are, because a peer
+/// that is refused for seconds gives up, however fast the queue moves.
+pub fn low_mark(full: usize) -> usize {
+    full - (full - full.div_ceil(4)).min(GAP)
+}
+
+/// Some thirty packets. A reader of a few kilobytes a second takes them before anybody loses patience.
+const GAP: usize = 32 * 1024;
 
 #[cfg(test)]
 mod tests {
@@ -192,6 +198,13 @@ mod tests {
         );
         inbox.pop();
         assert!(inbox.is_taking());
+    }
+
+    #[test]
+    fn a_long_queue_takes_again_as_soon_as_a_short_one() {
+        assert_eq!([0, 1, 400, 401].map(low_mark), [0, 1, 100, 101]);
+        assert_eq!(low_mark(4 << 20), (4 << 20) - GAP);
+        assert_eq!(low_mark(usize::MAX), usize::MAX - GAP);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use tidegate_proto::yojimbo::netcode::{self, TimeoutPolicy};
-use tidegate_proto::{gaffer, rudp, sender, yojimbo};
+use tidegate_proto::{gaffer, inbox, rudp, sender, yojimbo};
 
 use crate::config::{self, GafferMode, OnMissing, PublicAddresses, Rate, RateProfile};
 
@@ -47,7 +47,7 @@ pub(super) fn yojimbo_params(
 ) -> yojimbo::Params {
     let params = yojimbo::Params::new(own.profile.clone(), sender_params(rate, queues));
     let mut params = params.with_path_mtu(own.path_mtu_max, side == Side::Tunnel);
-    params.inbox_marks = (queues.inbox, queues.inbox / ACCEPT_BELOW);
+    params.inbox_marks = (queues.inbox, inbox::low_mark(queues.inbox));
     params
 }
 
@@ -86,7 +86,7 @@ pub(super) fn gaffer_params(
         idle_timeout,
         sender: sender_params(rate, queues),
         inbox_refuse_above: queues.inbox,
-        inbox_accept_below: queues.inbox / ACCEPT_BELOW,
+        inbox_accept_below: inbox::low_mark(queues.inbox),
         ..gaffer::Params::default()
     }
 }
@@ -113,7 +113,7 @@ pub(super) fn rudp_params(
         probe: own.probe,
         send_queue_bytes_max: queues.outbox,
         inbox_refuse_above: queues.inbox,
-        inbox_accept_below: queues.inbox / ACCEPT_BELOW,
+        inbox_accept_below: inbox::low_mark(queues.inbox),
         ..base
     }
 }
@@ -174,7 +174,3 @@ fn sender_params(rate: &Rate, queues: Queues) -> sender::Params {
         ..params
     }
 }
-
-/// A queue that was full is taken from again when three quarters of it are gone: the distance keeps
-/// a peer from being refused and taken packet by packet.
-const ACCEPT_BELOW: usize = 4;
