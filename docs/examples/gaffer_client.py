@@ -5,7 +5,8 @@
 
 Connects, sends each TEXT as a reliable message, prints what the server sends, and says goodbye
 when as many messages came back as went out (or --expect, or after --seconds). Ten seconds without a
-packet mean that the server is gone.
+packet mean that the server is gone. Its protocol id must be the listener's: `tidegate init gaffer` has the
+articles' 0x11223344, and `tidegate serve --listen gaffer://...`, without a file, 0x74696465.
 """
 
 import argparse
@@ -145,6 +146,8 @@ def main():
         if now - (client.heard or start) > TIMEOUT:
             print("the server is gone", file=sys.stderr)
             return 1
+    if client.heard is None:
+        print(f"nothing came: is the listener there, and its protocol_id {client.protocol_id:#x}?", file=sys.stderr)
     for _ in range(3):
         client.packet(bytes([GOODBYE]))
     return 0 if came >= expected and not client.messages else 1
