@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::json;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
 
 use super::print;
@@ -16,6 +15,7 @@ use crate::control_plane;
 use crate::exit::{Exit, Misused, Unavailable};
 use crate::lag::control::Control;
 use crate::lag::{Impairments, Lag, Report, Setup, WORDS};
+use crate::shutdown::StopSignals;
 use crate::tokens;
 
 #[derive(Args, Debug)]
@@ -101,8 +101,7 @@ pub(super) fn run(args: LagArgs) -> anyhow::Result<Exit> {
 
 /// Until interrupted, told to quit, or over.
 async fn watch(args: &LagArgs, lag: &Lag, quit: &Notify) -> anyhow::Result<()> {
-    let mut interrupted = signal(SignalKind::interrupt())?;
-    let mut terminated = signal(SignalKind::terminate())?;
+    let mut stops = StopSignals::catch()?;
     let over = tokio::time::sleep(args.duration.unwrap_or(FOREVER));
     tokio::pin!(over);
     let mut next = tokio::time::interval(args.every.unwrap_or(FOREVER).max(EVERY_MIN));
@@ -110,8 +109,7 @@ async fn watch(args: &LagArgs, lag: &Lag, quit: &Notify) -> anyhow::Result<()> {
     let mut before = Report::default();
     loop {
         tokio::select! {
-            _ = interrupted.recv() => return Ok(()),
-            _ = terminated.recv() => return Ok(()),
+            _ = stops.next() => return Ok(()),
             () = quit.notified() => return Ok(()),
             () = &mut over => return Ok(()),
             _ = next.tick() => {

@@ -1,5 +1,6 @@
 //! `tidegate load`.
 
+use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,7 +8,6 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 use serde_json::json;
-use tokio::signal::unix::{SignalKind, signal};
 
 use super::{input, print};
 use crate::clock;
@@ -15,6 +15,7 @@ use crate::config::{self, ConnectFlags, Tunnel, parse_duration};
 use crate::control_plane;
 use crate::exit::{Exit, Misused, Transport, Unavailable};
 use crate::load::{Load, Pacing, Running, echo, report};
+use crate::shutdown::StopSignals;
 
 #[derive(Args, Debug)]
 pub(super) struct LoadArgs {
@@ -108,7 +109,10 @@ pub(super) fn run(args: LoadArgs) -> anyhow::Result<Exit> {
     }
     if args.remote.is_none() && args.config.is_none() {
         return match args.echo {
-            Some(_) => control_plane::run(interrupted())?.map(|()| Exit::Done),
+            Some(_) => {
+                control_plane::run(interrupted())??;
+                Ok(Exit::Done)
+            }
             None => Err(Misused(
                 "nothing to do: give --remote URL, --config FILE or --echo ADDRESS".to_owned(),
             )
@@ -119,13 +123,9 @@ pub(super) fn run(args: LoadArgs) -> anyhow::Result<Exit> {
     control_plane::run(drive(&args, load))?
 }
 
-async fn interrupted() -> anyhow::Result<()> {
-    let mut interrupted = signal(SignalKind::interrupt())?;
-    let mut terminated = signal(SignalKind::terminate())?;
-    tokio::select! {
-        _ = interrupted.recv() => Ok(()),
-        _ = terminated.recv() => Ok(()),
-    }
+async fn interrupted() -> io::Result<()> {
+    StopSignals::catch()?.next().await;
+    Ok(())
 }
 
 fn plan(args: &LoadArgs) -> anyhow::Result<Load> {
