@@ -14,7 +14,7 @@ use crate::clock;
 use crate::config::{self, ConnectFlags, Tunnel, parse_duration};
 use crate::control_plane;
 use crate::exit::{Exit, Misused, Transport, Unavailable};
-use crate::load::{Load, Pacing, Running, echo, report};
+use crate::load::{Load, Pace, Running, echo, report};
 use crate::shutdown::StopSignals;
 
 #[derive(Args, Debug)]
@@ -150,8 +150,11 @@ fn plan(args: &LoadArgs) -> anyhow::Result<Load> {
             .unwrap_or_else(|| Duration::from_secs_f64(clients as f64 / JOINS_PER_SECOND)),
         patience: args.connect_timeout,
         pace: match args.window {
-            Some(window) => Pacing::Window(window as usize),
-            None => Pacing::Rate(args.rate),
+            Some(window) => Pace::Window(window as usize),
+            None => Pace::Every(
+                // So long that the next one never comes.
+                Duration::try_from_secs_f64(1.0 / args.rate).unwrap_or(Duration::MAX),
+            ),
         },
         size: args.size,
         unreliable: args.unreliable / 100.0,

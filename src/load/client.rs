@@ -12,9 +12,10 @@ use std::time::Duration;
 use mio::{Registry, Token};
 use tidegate_proto::{CloseReason, Event, Now, SendError, Session, Timestamp};
 
+use super::Pace;
 use super::content::Kind;
 use super::echo_check::EchoCheck;
-use super::plan::{Pace, Plan, Timetable};
+use super::plan::{Plan, Timetable};
 use super::tally::micros;
 use super::workspace::Workspace;
 use crate::udp::{Options, Received, UdpError, UdpSocket};
@@ -66,8 +67,8 @@ impl Client {
 
     /// The measurement is fixed: clients speak in turn, not all in the same millisecond.
     pub(super) fn begin(&mut self, table: Timetable, plan: &Plan) {
-        let place = f64::from(self.echoes.number) / plan.clients.max(1) as f64;
-        let phase = match plan.habits.pace {
+        let place = f64::from(self.echoes.number) / plan.load.clients.max(1) as f64;
+        let phase = match plan.load.pace {
             Pace::Every(interval) => interval.mul_f64(place),
             Pace::Window(_) => Duration::ZERO,
         };
@@ -131,7 +132,8 @@ impl Client {
             session.handle_timeout(now);
         }
         self.follow(now, plan, workspace);
-        if matches!(self.stage, Stage::Dialing) && now.mono >= self.first_dial + plan.patience {
+        if matches!(self.stage, Stage::Dialing) && now.mono >= self.first_dial + plan.load.patience
+        {
             self.leave(now, workspace, CloseReason::ConnectTimeout);
             self.put_out(now, CloseReason::ConnectTimeout, plan, workspace);
         }
@@ -155,9 +157,9 @@ impl Client {
         let session = session.map(|deadline| deadline.at);
         let own = match self.stage {
             Stage::Waiting(at) => Some(at),
-            Stage::Dialing => Some(self.first_dial + plan.patience),
+            Stage::Dialing => Some(self.first_dial + plan.load.patience),
             Stage::In if self.blocked => Some(now + BLOCKED_LOOK),
-            Stage::In => match (self.table, plan.habits.pace) {
+            Stage::In => match (self.table, plan.load.pace) {
                 (Some(table), Pace::Every(_)) => Some(self.next_due).filter(|at| *at < table.end),
                 (Some(table), Pace::Window(_)) if now < table.begin => Some(table.begin),
                 (_, Pace::Every(_) | Pace::Window(_)) => None,
@@ -180,7 +182,7 @@ impl Client {
         }
         // What got lost on the unreliable channel will not come.
         let waits = self.echoes.unreliable.open() > 0 && now < table.end + STRAGGLERS;
-        let under_way = match (&self.connection, plan.habits.echoed) {
+        let under_way = match (&self.connection, plan.load.echoed) {
             (Some(connection), false) => connection.session.stats().outbox_messages > 0,
             (_, _) => self.echoes.reliable.open() > 0,
         };
@@ -204,7 +206,7 @@ impl Client {
         tally.reliable.missing += self.echoes.reliable.open() as u64;
         tally.unreliable.missing += self.echoes.unreliable.open() as u64;
         tally.wrong += u64::from(!self.echoes.stream.is_empty());
-        tally.due += match (self.table, plan.habits.pace) {
+        tally.due += match (self.table, plan.load.pace) {
             (Some(table), Pace::Every(interval)) if self.next_due < Timestamp::MAX => {
                 let end = table.end.min(now.mono);
                 let left = end.since(self.next_due).as_nanos();
@@ -268,7 +270,7 @@ impl Client {
             Stage::Dialing
                 if reason == CloseReason::Denied
                     && plan.tokens.can_redial()
-                    && now.mono + REDIAL_AFTER < self.first_dial + plan.patience =>
+                    && now.mono + REDIAL_AFTER < self.first_dial + plan.load.patience =>
             {
                 tally.redials += 1;
                 self.stage = Stage::Waiting(now.mono + REDIAL_AFTER);
@@ -307,7 +309,7 @@ impl Client {
         let (Stage::In, Some(table)) = (&self.stage, self.table) else {
             return;
         };
-        match plan.habits.pace {
+        match plan.load.pace {
             Pace::Every(interval) => {
                 while self.next_due <= now.mono && self.next_due < table.end {
                     if !self.say(now, self.next_due, plan, workspace) {
@@ -338,13 +340,12 @@ impl Client {
         let Some(Connection { session, .. }) = &mut self.connection else {
             return false;
         };
-        let habits = &plan.habits;
         let number = self.echoes.number;
         // The share is kept to a message at every moment, not only on average.
-        let share = |asked: u64| (asked as f64 * habits.unreliable) as u64;
+        let share = |asked: u64| (asked as f64 * plan.load.unreliable) as u64;
         let wanted = share(self.asked + 1) > share(self.asked);
         let (kind, outstanding, channel) =
-            match (wanted, habits.channels.reliable, habits.channels.unreliable) {
+            match (wanted, plan.channels.reliable, plan.channels.unreliable) {
                 (false, Some(channel), _) => (Kind::Reliable, &mut self.echoes.reliable, channel),
                 (_, _, Some(channel)) => (Kind::Unreliable, &mut self.echoes.unreliable, channel),
                 (_, _, None) => return false,
@@ -352,8 +353,7 @@ impl Client {
         if kind == Kind::Reliable && !session.has_room() {
             return false;
         }
-        habits
-            .shape
+        plan.shape
             .write(number, kind, outstanding.next(), &mut workspace.scratch);
         match session.send(now, channel, &workspace.scratch) {
             Ok(()) => {}
@@ -370,7 +370,7 @@ impl Client {
             Kind::Unreliable => &mut workspace.tally.unreliable,
         };
         messages.sent += 1;
-        if !habits.echoed {
+        if !plan.load.echoed {
             outstanding.give_up_beyond(0);
         } else if kind == Kind::Unreliable {
             messages.missing += outstanding.give_up_beyond(UNRELIABLE_REMEMBERED);
@@ -384,11 +384,11 @@ impl Client {
             return;
         };
         while let Some(message) = session.poll_message() {
-            if plan.habits.echoed {
+            if plan.load.echoed {
                 self.echoes.on_message(
                     now,
                     message,
-                    plan.habits.shape,
+                    plan.shape,
                     &mut workspace.tally,
                     &mut workspace.scratch,
                 );

@@ -40,8 +40,6 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use tidegate_proto::Timestamp;
-
 pub use running::{Cost, Phase, Running};
 pub use tally::Tally;
 
@@ -55,7 +53,7 @@ use crate::tokens;
 use channels::Channels;
 use connect_tokens::ConnectTokens;
 use content::{HEADER_BYTES, Shape};
-use plan::{Habits, Pace, Plan};
+use plan::Plan;
 use progress::Progress;
 use worker::Worker;
 
@@ -72,8 +70,8 @@ pub struct Load {
     pub ramp: Duration,
     /// Each has so long to get in; one that is denied tries again meanwhile.
     pub patience: Duration,
-    /// Messages a second of each, or messages that each has under way.
-    pub pace: Pacing,
+    /// When each sends.
+    pub pace: Pace,
     /// Bytes of a message: from, to.
     pub size: (usize, usize),
     /// Share of the messages that is sent unreliably.
@@ -89,10 +87,10 @@ pub struct Load {
 }
 
 /// When a client sends.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Pacing {
-    /// Messages a second, whatever the server does.
-    Rate(f64),
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// So long after the one before, whatever the server does.
+    Every(Duration),
     /// The next one when one came back; so many under way.
     Window(usize),
 }
@@ -105,60 +103,18 @@ impl Load {
         self.check_files()?;
         let remote = self.look_up().await?;
         let mut clock = Clock::start();
-        let tokens = ConnectTokens::of(&self, remote).await?;
-        let began = clock.now().mono;
-        let plan = self.plan(channels, shape, remote, tokens, began);
-        let progress = Arc::new(Progress::new());
-        let workers = self.spawn_workers(&Arc::new(plan), &progress, &clock)?;
-        Ok(Running::new(self, remote, began, clock, progress, workers))
-    }
-
-    fn plan(
-        &self,
-        channels: Channels,
-        shape: Shape,
-        remote: SocketAddr,
-        tokens: ConnectTokens,
-        began: Timestamp,
-    ) -> Plan {
-        Plan {
+        let plan = Arc::new(Plan {
+            channels,
+            shape,
             remote,
-            habits: Habits {
-                channels,
-                shape,
-                unreliable: self.unreliable,
-                pace: match self.pace {
-                    Pacing::Rate(rate) => Pace::Every(Duration::from_secs_f64(1.0 / rate)),
-                    Pacing::Window(count) => Pace::Window(count),
-                },
-                echoed: self.echoed,
-            },
             dialer: Dialer::new(&self.tunnel),
-            tokens,
-            patience: self.patience,
-            ramp: self.ramp,
-            clients: self.clients,
-            duration: self.duration,
-            settle: self.settle,
-            began,
-        }
-    }
-
-    fn spawn_workers(
-        &self,
-        plan: &Arc<Plan>,
-        progress: &Arc<Progress>,
-        clock: &Clock,
-    ) -> std::io::Result<Vec<JoinHandle<anyhow::Result<Tally>>>> {
-        let threads = self.threads.clamp(1, self.clients.max(1));
-        let spawn = |first: usize| {
-            let members = (first..self.clients).step_by(threads).collect();
-            let (plan, progress, clock) = (plan.clone(), progress.clone(), clock.clone());
-            std::thread::Builder::new()
-                .name(format!("load {first}"))
-                .spawn(move || Worker::new(plan, progress, clock, members)?.run())
-        };
-        (0..threads).map(spawn).collect()
+            tokens: ConnectTokens::of(&self, remote).await?,
+            began: clock.now().mono,
+            load: self,
+        });
+        let progress = Arc::new(Progress::new());
+        let workers = spawn_workers(&plan, &progress, &clock)?;
+        Ok(Running::new(plan, clock, progress, workers))
     }
 
     fn shape(&self, channels: Channels) -> anyhow::Result<Shape> {
@@ -212,6 +168,25 @@ impl Load {
             .copied()
             .with_context(|| format!("{host} has no address"))
     }
+}
+
+fn spawn_workers(
+    plan: &Arc<Plan>,
+    progress: &Arc<Progress>,
+    clock: &Clock,
+) -> std::io::Result<Vec<JoinHandle<anyhow::Result<Tally>>>> {
+    let Load {
+        clients, threads, ..
+    } = plan.load;
+    let threads = threads.clamp(1, clients.max(1));
+    let spawn = |first: usize| {
+        let members = (first..clients).step_by(threads).collect();
+        let (plan, progress, clock) = (plan.clone(), progress.clone(), clock.clone());
+        std::thread::Builder::new()
+            .name(format!("load {first}"))
+            .spawn(move || Worker::new(plan, progress, clock, members)?.run())
+    };
+    (0..threads).map(spawn).collect()
 }
 
 /// Descriptors of the process that are no client's.

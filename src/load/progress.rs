@@ -1,7 +1,7 @@
 //! How far the workers are, for the thread that waits for them; and what that tells them.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hdrhistogram::Histogram;
 
@@ -10,7 +10,7 @@ use super::tally::{self, Tally};
 /// What workers have counted so far, and when they are to begin and to stop.
 pub(super) struct Progress {
     /// When the measurement begins, in nanoseconds; 0 until that is known.
-    pub(super) go: Arc<AtomicU64>,
+    pub(super) go: AtomicU64,
     stop: AtomicBool,
     seen: Mutex<Seen>,
 }
@@ -25,7 +25,7 @@ struct Seen {
 impl Progress {
     pub(super) fn new() -> Self {
         Self {
-            go: Arc::default(),
+            go: AtomicU64::new(0),
             stop: AtomicBool::new(false),
             seen: Mutex::new(Seen {
                 tallies: Vec::new(),
@@ -36,7 +36,7 @@ impl Progress {
 
     /// Everything so far.
     pub(super) fn glance(&self) -> Tally {
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = self.seen();
         let mut total = Tally::default();
         for (_, tally) in &seen.tallies {
             total.absorb(tally);
@@ -47,7 +47,7 @@ impl Progress {
     /// Everything so far, but round trips only since the last look.
     pub(super) fn look(&self) -> Tally {
         let mut total = self.glance();
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen();
         total.round_trip = seen.fresh.clone();
         seen.fresh.reset();
         total
@@ -63,7 +63,7 @@ impl Progress {
 
     /// What this worker has counted so far.
     pub(super) fn publish(&self, worker: usize, tally: &Tally) {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen();
         let Seen { tallies, fresh } = &mut *seen;
         // All histograms have the same bounds, and they only grow.
         fresh.add(&tally.round_trip).ok();
@@ -74,5 +74,9 @@ impl Progress {
             }
             None => tallies.push((worker, tally.clone())),
         }
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

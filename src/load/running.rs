@@ -2,13 +2,13 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tidegate_proto::Timestamp;
 
-use super::Load;
+use super::plan::Plan;
 use super::progress::Progress;
 use super::tally::Tally;
 use crate::clock::Clock;
@@ -16,61 +16,52 @@ use crate::metrics::Usage;
 
 /// Clients under way; dropping it ends them.
 pub struct Running {
+    plan: Arc<Plan>,
     clock: Clock,
     progress: Arc<Progress>,
     workers: Vec<JoinHandle<anyhow::Result<Tally>>>,
-    load: Load,
-    remote: SocketAddr,
-    /// Since when the measurement runs; 0 before.
-    went: Arc<AtomicU64>,
-    began: Timestamp,
-    /// What was used up to then.
+    /// What was used until the measurement began.
     usage: Usage,
     usage_at: Timestamp,
     cost: Cost,
 }
 
 impl Running {
-    /// These workers have begun with this load.
+    /// These workers have begun with this plan.
     pub(super) fn new(
-        load: Load,
-        remote: SocketAddr,
-        began: Timestamp,
+        plan: Arc<Plan>,
         clock: Clock,
         progress: Arc<Progress>,
         workers: Vec<JoinHandle<anyhow::Result<Tally>>>,
     ) -> Self {
         Self {
+            usage: Usage::read(),
+            usage_at: plan.began,
+            plan,
             clock,
-            went: progress.go.clone(),
             progress,
             workers,
-            load,
-            remote,
-            began,
-            usage: Usage::read(),
-            usage_at: began,
             cost: Cost::default(),
         }
     }
 
     /// Where the clients dial.
     pub fn remote(&self) -> SocketAddr {
-        self.remote
+        self.plan.remote
     }
 
     /// Since the start.
     pub fn elapsed(&mut self) -> Duration {
-        self.clock.now().mono.since(self.began)
+        self.clock.now().mono.since(self.plan.began)
     }
 
     /// What was counted, with the round trips since the last look; and how far it is.
     pub fn look(&mut self) -> (Tally, Phase) {
         let now = self.clock.now().mono;
         let tally = self.progress.look();
-        let phase = match self.went.load(Ordering::Relaxed) {
+        let phase = match self.progress.go.load(Ordering::Relaxed) {
             0 => Phase::Ramp,
-            at if now < Timestamp::from_nanos(at) + self.load.duration => Phase::Measure,
+            at if now < Timestamp::from_nanos(at) + self.plan.load.duration => Phase::Measure,
             _ => Phase::Settle,
         };
         if phase == Phase::Measure && now > self.usage_at + HEADS_UP {
@@ -86,12 +77,12 @@ impl Running {
 
     /// Starts the measurement once every client is in, or out for good.
     pub fn keep_going(&mut self) {
-        if self.went.load(Ordering::Relaxed) == 0 {
+        if self.progress.go.load(Ordering::Relaxed) == 0 {
             let tally = self.progress.glance();
-            if tally.connected + tally.failed() >= self.load.clients as u64 {
+            if tally.connected + tally.failed() >= self.plan.load.clients as u64 {
                 // Workers hear of it before it begins.
                 let begin = self.clock.now().mono + HEADS_UP;
-                self.went.store(begin.as_nanos(), Ordering::Relaxed);
+                self.progress.go.store(begin.as_nanos(), Ordering::Relaxed);
                 (self.usage, self.usage_at) = (Usage::read(), begin);
             }
         }

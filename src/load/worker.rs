@@ -43,8 +43,8 @@ impl Worker {
         let mut alarms = Alarms::default();
         let mut clients = Vec::with_capacity(members.len());
         for (slot, number) in members.iter().enumerate() {
-            let place = *number as f64 / plan.clients.max(1) as f64;
-            let dials = plan.began + plan.ramp.mul_f64(place);
+            let place = *number as f64 / plan.load.clients.max(1) as f64;
+            let dials = plan.began + plan.load.ramp.mul_f64(place);
             let mut client = Client::new(*number as u32, dials);
             alarms.schedule(slot, dials, &mut client.wakes);
             clients.push(client);
@@ -109,7 +109,7 @@ impl Worker {
         let begin = Timestamp::from_nanos(go);
         let table = Timetable {
             begin,
-            end: begin + self.plan.duration,
+            end: begin + self.plan.load.duration,
         };
         self.table = Some(table);
         for slot in 0..self.clients.len() {
@@ -168,7 +168,7 @@ impl Worker {
             return false;
         };
         let mut clients = self.clients.iter();
-        now >= table.end + self.plan.settle
+        now >= table.end + self.plan.load.settle
             || now >= table.end && clients.all(|client| client.is_settled(now, &self.plan))
     }
 }
