@@ -45,17 +45,20 @@ impl Shape {
 
     /// Bytes of a message.
     pub(super) fn size(&self, client: u32, kind: Kind, number: u32) -> usize {
+        self.draw_size(&mut self.pattern(client, tag(kind, number)))
+    }
+
+    /// The first draw of a message's pattern.
+    fn draw_size(&self, pattern: &mut Random) -> usize {
         let spread = (self.most - self.least + 1) as u64;
-        let draw = self.pattern(client, tag(kind, number)).next();
-        self.least + (draw % spread) as usize
+        self.least + (pattern.next() % spread) as usize
     }
 
     /// Makes a message.
     pub(super) fn write(&self, client: u32, kind: Kind, number: u32, out: &mut Vec<u8>) {
         let tag = tag(kind, number);
         let mut pattern = self.pattern(client, tag);
-        let spread = (self.most - self.least + 1) as u64;
-        let size = self.least + (pattern.next() % spread) as usize;
+        let size = self.draw_size(&mut pattern);
         out.clear();
         out.extend_from_slice(&(size as u32).to_be_bytes());
         out.extend_from_slice(&client.to_be_bytes());
