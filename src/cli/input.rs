@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-use super::{ConnectArgs, RunArgs, ServeArgs, keygen};
+use super::{ConnectArgs, RunArgs, ServeArgs, TokenArgs, keygen};
 use crate::config::{
     self, ConnectFlags, Input, Loaded, Mistake, Override, Place, Refusal, ServeFlags,
 };
@@ -229,13 +229,23 @@ pub(super) fn connect_flags(args: &ConnectArgs) -> anyhow::Result<Vec<Override>>
     let (Some(listen), Some(remote)) = (&args.listen, &args.remote) else {
         return need_file(&args.run.config, "--listen URL --remote URL");
     };
+    tunnel_flags(listen, remote, args.framing.as_deref(), &args.tokens)
+}
+
+/// The one tunnel of a process without a configuration.
+pub(super) fn tunnel_flags(
+    listen: &str,
+    remote: &str,
+    framing: Option<&str>,
+    tokens: &TokenArgs,
+) -> anyhow::Result<Vec<Override>> {
     let flags = ConnectFlags {
-        listen: listen.clone(),
-        remote: remote.clone(),
-        framing: args.framing.clone(),
-        key: args.key.as_deref().map(absolute).transpose()?,
-        token_file: args.token_file.as_deref().map(absolute).transpose()?,
-        token_command: args.token_command.clone(),
+        listen: listen.to_owned(),
+        remote: remote.to_owned(),
+        framing: framing.map(str::to_owned),
+        key: tokens.key.as_deref().map(absolute).transpose()?,
+        token_file: tokens.token_file.as_deref().map(absolute).transpose()?,
+        token_command: tokens.token_command.clone(),
     };
     flags
         .overrides()
@@ -250,7 +260,7 @@ fn need_file(config: &Option<PathBuf>, or: &str) -> anyhow::Result<Vec<Override>
 }
 
 /// Paths of flags are seen from where they are typed, not from a credentials directory.
-pub(super) fn absolute(path: &Path) -> anyhow::Result<String> {
+fn absolute(path: &Path) -> anyhow::Result<String> {
     let path = std::path::absolute(path).with_context(|| path.display().to_string())?;
     let text = path.to_str().map(str::to_owned);
     text.ok_or_else(|| Misused(format!("{} is not UTF-8", path.display())).into())

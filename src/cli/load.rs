@@ -9,9 +9,9 @@ use anyhow::Context;
 use clap::Args;
 use serde_json::json;
 
-use super::{input, print};
+use super::{TokenArgs, input, print};
 use crate::clock;
-use crate::config::{self, ConnectFlags, Tunnel, parse_duration};
+use crate::config::{self, Tunnel, parse_duration};
 use crate::control_plane;
 use crate::exit::{Exit, Misused, Transport, Unavailable};
 use crate::load::{Load, Pace, Running, echo, report};
@@ -22,15 +22,8 @@ pub(super) struct LoadArgs {
     /// The server, such as yojimbo://game.example.net:40000
     #[arg(long, value_name = "URL", conflicts_with = "config")]
     remote: Option<String>,
-    /// The server's key: tokens are made here
-    #[arg(long, value_name = "FILE", requires = "remote", group = "tokens")]
-    key: Option<PathBuf>,
-    /// A file with a connect token: lets one client in
-    #[arg(long, value_name = "FILE", requires = "remote", group = "tokens")]
-    token_file: Option<PathBuf>,
-    /// A shell command that prints a fresh token for each client
-    #[arg(long, value_name = "COMMAND", requires = "remote", group = "tokens")]
-    token_command: Option<String>,
+    #[command(flatten)]
+    tokens: TokenArgs,
     /// What tokens made here name, where clients do not dial the server itself (`tidegate lag`, say)
     #[arg(long, value_name = "ADDRESS")]
     token_address: Option<SocketAddr>,
@@ -169,22 +162,9 @@ fn plan(args: &LoadArgs) -> anyhow::Result<Load> {
 fn tunnel(args: &LoadArgs) -> anyhow::Result<Tunnel> {
     let loaded = match &args.remote {
         Some(remote) => {
-            let flags = ConnectFlags {
-                // Nothing is bound there.
-                listen: "tcp://127.0.0.1:0".to_owned(),
-                remote: remote.clone(),
-                framing: None,
-                key: args.key.as_deref().map(input::absolute).transpose()?,
-                token_file: args
-                    .token_file
-                    .as_deref()
-                    .map(input::absolute)
-                    .transpose()?,
-                token_command: args.token_command.clone(),
-            };
-            let overrides = flags
-                .overrides()
-                .map_err(|error| Misused(error.to_string()))?;
+            // Nothing is bound there.
+            let nowhere = "tcp://127.0.0.1:0";
+            let overrides = input::tunnel_flags(nowhere, remote, None, &args.tokens)?;
             input::load(None, overrides)?
         }
         None => input::load(args.config.as_deref(), Vec::new())?,

@@ -216,6 +216,13 @@ struct ConnectArgs {
     /// The framing that the far end uses for its backend [default: raw]
     #[arg(long, requires = "remote")]
     framing: Option<String>,
+    #[command(flatten)]
+    tokens: TokenArgs,
+}
+
+/// Where the tokens come from that let sessions in at `--remote`.
+#[derive(Args, Debug)]
+struct TokenArgs {
     /// The server's key: tokens are made here
     #[arg(long, value_name = "FILE", requires = "remote", group = "tokens")]
     key: Option<PathBuf>,
