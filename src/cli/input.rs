@@ -173,10 +173,9 @@ pub(super) fn session_directory() -> Option<PathBuf> {
 }
 
 pub(super) fn serve_flags(args: &ServeArgs) -> anyhow::Result<Vec<Override>> {
-    let (Some(backend), config) = (&args.backend, &args.run.config) else {
+    let Some(backend) = &args.backend else {
         return need_file(&args.run.config, "--backend URL");
     };
-    debug_assert!(config.is_none(), "clap knows that they conflict");
     let listen = args
         .listen
         .clone()
