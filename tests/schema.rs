@@ -58,6 +58,12 @@ fn problems(root: &Value, schema: &Value, value: &Value, at: &str) -> Vec<String
                     found.extend(problems(root, rule, item, &format!("{at}[{index}]")));
                 }
             }
+            "oneOf" => {
+                let fits = |choice: &&Value| problems(root, choice, value, at).is_empty();
+                if rule.as_array().unwrap().iter().filter(fits).count() != 1 {
+                    found.push(format!("{at}: {value} is none of {rule}"));
+                }
+            }
             "required" => {
                 let missing = rule.as_array().unwrap().iter();
                 let missing = missing.filter(|key| value.get(key.as_str().unwrap()).is_none());

@@ -4,6 +4,9 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::framing::FrameCodec;
 use crate::proxy_protocol::ProxyHeader;
 
@@ -79,7 +82,8 @@ impl std::fmt::Display for Target {
 }
 
 /// Which target a new session gets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Balance {
     /// The one with the fewest sessions.
     LeastPeers,
@@ -92,7 +96,8 @@ pub enum Balance {
 }
 
 /// What a full queue does to unreliable messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum UnreliablePolicy {
     /// Makes room for the newest.
     DropOldest,

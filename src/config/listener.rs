@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ipnet::IpNet;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use tidegate_proto::AckPolicy;
 
 use super::{Backend, Protocol, Rate};
@@ -51,7 +53,8 @@ pub enum PublicAddresses {
 }
 
 /// Whether a session follows its peer when a NAT gives it another address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum FollowAddress {
     /// No.
     Off,

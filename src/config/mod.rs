@@ -19,6 +19,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 mod backend;
 mod file;
 mod flags;
@@ -112,7 +115,8 @@ pub struct Log {
 }
 
 /// How a log line looks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum LogFormat {
     /// Text on a terminal, JSON elsewhere.
     Auto,

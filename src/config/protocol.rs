@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use tidegate_proto::Channel;
 use tidegate_proto::yojimbo::channels::{ChannelProfile, Delivery, Profile};
 use tidegate_proto::yojimbo::netcode::Key;
@@ -86,7 +88,8 @@ pub struct Gaffer {
 }
 
 /// What the payload of a gaffer packet is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum GafferMode {
     /// One message, at most once, as in the article.
     Raw,
@@ -112,7 +115,8 @@ pub struct Rudp {
 }
 
 /// What to do about a message the peer has forgotten.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum OnMissing {
     /// The stream is broken: close.
     Close,

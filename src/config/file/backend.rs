@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::super::units::{Size, Span};
+use super::super::{Balance, UnreliablePolicy};
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -25,7 +26,7 @@ pub(crate) struct Backend {
     pub(crate) framing: Option<Framing>,
     pub(crate) length_includes_header: bool,
     pub(crate) max_message: Size,
-    pub(crate) unreliable: Unreliable,
+    pub(crate) unreliable: UnreliablePolicy,
     pub(crate) channel_byte: bool,
     pub(crate) proxy_protocol: ProxyVersion,
     pub(crate) proxy_transport: ProxyTransport,
@@ -54,7 +55,7 @@ impl Default for Backend {
             // The longest message that any of the protocols carries.
             max_message: Size::of("256KiB"),
             // The newest state of a game is worth more than the oldest.
-            unreliable: Unreliable::DropOldest,
+            unreliable: UnreliablePolicy::DropOldest,
             channel_byte: false,
             // A backend that does not expect the header takes it for a message.
             proxy_protocol: ProxyVersion::Off,
@@ -87,23 +88,6 @@ impl Default for Backend {
             health: Health::default(),
         }
     }
-}
-
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Balance {
-    LeastPeers,
-    RoundRobin,
-    First,
-    HashClientId,
-}
-
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Unreliable {
-    DropOldest,
-    DropNewest,
-    Refuse,
 }
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::super::FollowAddress;
 use super::super::units::{Size, Span};
 use super::{Gaffer, Netcode, Protocol, Rate, Rudp, Yojimbo};
 
@@ -55,13 +56,6 @@ impl Default for Listener {
 pub(crate) enum Ack {
     Queued,
     Strict,
-}
-
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum FollowAddress {
-    Off,
-    Port,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]

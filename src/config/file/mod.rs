@@ -1,6 +1,7 @@
 //! What can be typed: every key, and its default with the reason for it.
 //!
-//! Only `resolve/` looks at these types. Whole numbers are `i64` so that a negative one gets an
+//! Only `resolve/` looks at these types. A word of a fixed set is what it stands for already: those sets are
+//! where they are used from. Whole numbers are `i64` so that a negative one gets an
 //! answer with the accepted range; quantities stay text until then for the same reason. An
 //! `Option` here is a key whose default depends on others, or that has none.
 
@@ -10,6 +11,7 @@ use schemars::JsonSchema;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::LogFormat;
 use super::units::{Size, Span};
 
 mod backend;
@@ -19,13 +21,12 @@ mod rate;
 mod tunnel;
 
 pub(crate) use backend::{
-    Backend, Balance, Framing, Health, HealthKind, ProxyTlv, ProxyTransport, ProxyVersion,
-    Unreliable,
+    Backend, Framing, Health, HealthKind, ProxyTlv, ProxyTransport, ProxyVersion,
 };
-pub(crate) use listener::{Ack, Bucket, FollowAddress, Limits, Listener, Strikes};
+pub(crate) use listener::{Ack, Bucket, Limits, Listener, Strikes};
 pub(crate) use protocol::{
-    ChannelKind, Gaffer, GafferMode, MessageBody, Netcode, OnMissing, Protocol, Rudp, Yojimbo,
-    YojimboChannel, YojimboMessage,
+    ChannelKind, Gaffer, MessageBody, Netcode, Protocol, Rudp, Yojimbo, YojimboChannel,
+    YojimboMessage,
 };
 pub(crate) use rate::{Penalty, Rate, RateProfile};
 pub(crate) use tunnel::{Tunnel, TunnelNetcode};
@@ -129,14 +130,6 @@ impl Default for Log {
             repeat_window: Span::of("10s"),
         }
     }
-}
-
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum LogFormat {
-    Auto,
-    Text,
-    Json,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::super::file;
 use super::super::units::Size;
-use super::super::{Backend, Balance, Health, Target, UnreliablePolicy};
+use super::super::{Backend, Health, Target};
 use super::{Checker, DAY, KIB, MIB, MILLISECOND, SECOND};
 use crate::framing::{FrameCodec, Framing};
 use crate::proxy_protocol::{ProxyHeader, ProxyTlvs, ProxyTransport, ProxyVersion};
@@ -19,12 +19,7 @@ impl Checker<'_> {
         Backend {
             name: name.to_owned(),
             targets: self.targets(&at, &typed.targets),
-            balance: match typed.balance {
-                file::Balance::LeastPeers => Balance::LeastPeers,
-                file::Balance::RoundRobin => Balance::RoundRobin,
-                file::Balance::First => Balance::First,
-                file::Balance::HashClientId => Balance::HashClientId,
-            },
+            balance: typed.balance,
             codec: self.codec(
                 &at,
                 typed.framing,
@@ -32,11 +27,7 @@ impl Checker<'_> {
                 typed.channel_byte,
                 &typed.max_message,
             ),
-            unreliable: match typed.unreliable {
-                file::Unreliable::DropOldest => UnreliablePolicy::DropOldest,
-                file::Unreliable::DropNewest => UnreliablePolicy::DropNewest,
-                file::Unreliable::Refuse => UnreliablePolicy::Refuse,
-            },
+            unreliable: typed.unreliable,
             proxy: proxy_header(typed),
             connect_timeout: self.span(
                 &key("connect_timeout"),

@@ -9,7 +9,7 @@ use ipnet::IpNet;
 use tidegate_proto::AckPolicy;
 
 use super::super::file;
-use super::super::{Backend, Bucket, FollowAddress, Limits, Listener, PublicAddresses, Strikes};
+use super::super::{Backend, Bucket, Limits, Listener, PublicAddresses, Strikes};
 use super::{Checker, GIB, KIB, MILLISECOND, SECOND};
 
 impl Checker<'_> {
@@ -57,10 +57,7 @@ impl Checker<'_> {
                 file::Ack::Queued => AckPolicy::Queued,
                 file::Ack::Strict => AckPolicy::Written,
             },
-            follow_address_change: match typed.follow_address_change {
-                file::FollowAddress::Off => FollowAddress::Off,
-                file::FollowAddress::Port => FollowAddress::Port,
-            },
+            follow_address_change: typed.follow_address_change,
             limits,
             rate,
             protocol: protocol?,

@@ -13,7 +13,7 @@ use super::file::{self, File};
 use super::mistake::Mistake;
 use super::origins::Origins;
 use super::secret::KeyFiles;
-use super::{Admin, Config, Drain, Log, LogFormat, Runtime};
+use super::{Admin, Config, Drain, Log, Runtime};
 use crate::given_file::Occasion;
 use crate::protocol::SOCKETS_MAX;
 
@@ -206,11 +206,7 @@ impl Checker<'_> {
             );
         }
         Log {
-            format: match typed.format {
-                file::LogFormat::Auto => LogFormat::Auto,
-                file::LogFormat::Text => LogFormat::Text,
-                file::LogFormat::Json => LogFormat::Json,
-            },
+            format: typed.format,
             level: typed.level.clone(),
             repeat_window: self.span(
                 "log.repeat_window",

@@ -8,7 +8,7 @@ use tidegate_proto::yojimbo::channels::{
 use tidegate_proto::yojimbo::reliable;
 
 use super::super::file;
-use super::super::{Gaffer, GafferMode, Netcode, OnMissing, Protocol, Rudp, Yojimbo};
+use super::super::{Gaffer, Netcode, Protocol, Rudp, Yojimbo};
 use super::{Checker, DAY, KIB, MIB, MILLISECOND, SECOND};
 use crate::framing::Framing;
 use crate::protocol::piece_bytes;
@@ -281,10 +281,7 @@ impl Checker<'_> {
         );
         Gaffer {
             protocol_id: id as u32,
-            mode: match typed.mode {
-                file::GafferMode::Raw => GafferMode::Raw,
-                file::GafferMode::Reliable => GafferMode::Reliable,
-            },
+            mode: typed.mode,
             max_message: self.size(
                 &format!("{at}.max_message"),
                 &typed.max_message,
@@ -306,10 +303,7 @@ impl Checker<'_> {
                 &typed.expired_time,
                 SECOND..=600 * SECOND,
             ),
-            on_missing: match typed.on_missing {
-                file::OnMissing::Close => OnMissing::Close,
-                file::OnMissing::Skip => OnMissing::Skip,
-            },
+            on_missing: typed.on_missing,
             probe: typed.probe,
         }
     }
