@@ -11,7 +11,7 @@ use tidegate_proto::{Now, endpoint};
 use tidegate_proto::{gaffer, rudp, yojimbo};
 
 use super::params::{Queues, gaffer_params, handshake_params, listener_params, rudp_params, slots};
-use super::reloadable_acceptor::{ProtocolAcceptor, ReloadableAcceptor, Saved, Update};
+use super::reloadable_acceptor::{ProtocolAcceptor, ReloadableAcceptor, Rules, Saved, Update};
 use crate::capture::Tap;
 use crate::config::{self, FollowAddress, Protocol};
 use crate::running_listener::Common;
@@ -170,7 +170,7 @@ impl Acceptors {
         bound: &[SocketAddr],
     ) -> anyhow::Result<()> {
         let queues = Queues::of_listener(listener);
-        match (&mut self.shared, &listener.protocol) {
+        let rules = match (&mut self.shared, &listener.protocol) {
             (
                 Shared::Yojimbo {
                     params,
@@ -183,30 +183,28 @@ impl Acceptors {
                 roster.set_slots(slots(listener));
                 *params = Arc::new(listener_params(listener, own, queues));
                 *handshake = handshake_params(listener, &own.netcode, bound);
-                // A socket that is closed lets nobody in.
-                self.updates.retain(|sender| {
-                    let update = Update::Yojimbo(params.clone(), Box::new(handshake.clone()));
-                    sender.send(update).is_ok()
-                });
+                Rules::Yojimbo(params.clone(), Box::new(handshake.clone()))
             }
             (Shared::Gaffer { params, .. }, Protocol::Gaffer(own)) => {
                 let idle = listener.idle_timeout;
                 *params = Arc::new(gaffer_params(own, &listener.rate, idle, queues));
-                self.updates
-                    .retain(|sender| sender.send(Update::Gaffer(params.clone())).is_ok());
+                Rules::Gaffer(params.clone())
             }
             (Shared::Rudp { params, .. }, Protocol::Rudp(own)) => {
                 *params = rudp_params(own, listener.idle_timeout, queues);
-                self.updates
-                    .retain(|sender| sender.send(Update::Rudp(*params)).is_ok());
+                Rules::Rudp(*params)
             }
             _ => anyhow::bail!("a listener's protocol does not change"),
-        }
+        };
         self.peers_max = listener.max_peers;
         self.recorded = listener.recorded.clone();
-        for sender in &self.updates {
-            sender.send(Update::Recorded(self.recorded.clone())).ok();
-        }
+        let update = Update {
+            rules,
+            recorded: self.recorded.clone(),
+        };
+        // A socket that is closed lets nobody in.
+        self.updates
+            .retain(|sender| sender.send(update.clone()).is_ok());
         Ok(())
     }
 }

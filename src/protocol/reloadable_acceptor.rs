@@ -28,13 +28,19 @@ pub(super) struct ReloadableAcceptor {
     pub(super) bound: Arc<[SocketAddr]>,
 }
 
-/// What a reload changed.
-pub(super) enum Update {
+/// What a reload brought.
+#[derive(Clone)]
+pub(super) struct Update {
+    pub(super) rules: Rules,
+    /// The same, as a recording has them.
+    pub(super) recorded: Arc<str>,
+}
+
+#[derive(Clone)]
+pub(super) enum Rules {
     Yojimbo(Arc<yojimbo::Params>, Box<netcode::Params>),
     Gaffer(Arc<gaffer::Params>),
     Rudp(rudp::Params),
-    /// As a recording has them.
-    Recorded(Arc<str>),
 }
 
 pub(super) enum ProtocolAcceptor {
@@ -47,20 +53,20 @@ impl ReloadableAcceptor {
     /// The protocol's acceptor, with all updates that have come.
     fn updated(&mut self) -> &mut dyn Acceptor {
         while let Ok(update) = self.updates.try_recv() {
-            match (&mut self.acceptor, update) {
-                (ProtocolAcceptor::Yojimbo(acceptor), Update::Yojimbo(params, handshake)) => {
+            self.recorded = update.recorded;
+            match (&mut self.acceptor, update.rules) {
+                (ProtocolAcceptor::Yojimbo(acceptor), Rules::Yojimbo(params, handshake)) => {
                     acceptor.set_params(params);
                     acceptor.handshake().set_params(*handshake);
                 }
-                (ProtocolAcceptor::Gaffer(acceptor), Update::Gaffer(params)) => {
+                (ProtocolAcceptor::Gaffer(acceptor), Rules::Gaffer(params)) => {
                     acceptor.set_params(params)
                 }
-                (ProtocolAcceptor::Rudp(acceptor), Update::Rudp(params)) => {
+                (ProtocolAcceptor::Rudp(acceptor), Rules::Rudp(params)) => {
                     acceptor.set_params(params)
                 }
-                (_, Update::Recorded(rules)) => self.recorded = rules,
                 // A listener's protocol does not change.
-                (_, Update::Yojimbo(..) | Update::Gaffer(_) | Update::Rudp(_)) => {}
+                (_, Rules::Yojimbo(..) | Rules::Gaffer(_) | Rules::Rudp(_)) => {}
             }
         }
         match &mut self.acceptor {
@@ -204,7 +210,11 @@ mod tests {
             judge(&mut acceptor, &mut proof).0,
             Verdict::Accept(_)
         ));
-        reload.send(Update::Gaffer(rules())).unwrap();
+        let update = Update {
+            rules: Rules::Gaffer(rules()),
+            recorded: "".into(),
+        };
+        reload.send(update).unwrap();
         let mut late = packet(2, hello.sequence);
         assert!(matches!(
             judge(&mut acceptor, &mut late).0,
