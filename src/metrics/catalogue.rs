@@ -6,7 +6,7 @@ use super::Family;
 use super::Kind::{Counter, Gauge, Histogram as Distribution};
 use super::series::{
     each_direction, each_distribution, each_listener, each_listener_by, each_target,
-    each_target_by, each_worker, flag,
+    each_target_by, each_worker,
 };
 use crate::board::{LOG_LEVELS, State};
 use crate::counters::{ClosedBy, ConnectFailure, Direction, DropReason, Histogram, buckets};
@@ -30,7 +30,7 @@ pub const FAMILIES: &[Family] = &[
         read: |source, out| {
             let now = source.snapshot.process.state;
             for state in State::ALL {
-                out.add(&[state.label()], flag(state == now));
+                out.add(&[state.label()], f64::from(state == now));
             }
         },
     },
@@ -39,7 +39,7 @@ pub const FAMILIES: &[Family] = &[
         kind: Gauge,
         labels: &[],
         help: "0 after a refused reload: the old configuration is still in force.",
-        read: |source, out| out.add(&[], flag(source.snapshot.process.last_reload_ok)),
+        read: |source, out| out.add(&[], f64::from(source.snapshot.process.last_reload_ok)),
     },
     Family {
         name: "tidegate_config_last_reload_timestamp_seconds",
@@ -527,7 +527,7 @@ pub const FAMILIES: &[Family] = &[
             // Nobody asks any more whether one is there that a reload removed.
             for backend in &source.snapshot.backends {
                 for target in backend.in_use() {
-                    out.add(&[&backend.name, &target.name], flag(target.state.up));
+                    out.add(&[&backend.name, &target.name], f64::from(target.state.up));
                 }
             }
         },

@@ -71,10 +71,6 @@ impl Series<'_> {
     }
 }
 
-pub(super) fn flag(set: bool) -> f64 {
-    if set { 1.0 } else { 0.0 }
-}
-
 pub(super) fn each_listener(
     source: &Source<'_>,
     out: &mut Series<'_>,
