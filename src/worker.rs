@@ -20,7 +20,7 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use mio::{Events, Poll, Token, Waker};
+use mio::{Events, Poll, Registry, Token, Waker};
 use tidegate_proto::{Now, Timestamp};
 
 use crate::backend::Scratch;
@@ -137,15 +137,33 @@ struct Worker {
     listeners: Vec<Listener>,
     /// Indices are not used again: the poll may still speak of a listener that is gone.
     next_index: usize,
-    received: Received,
-    outgoing: Outgoing,
-    scratch: Scratch,
-    reply: Vec<u8>,
+    buffers: Buffers,
     published: Timestamp,
     /// For so many turns after a pause, what waits in the sockets comes before what is overdue.
     behind: u32,
     /// Set once it is to end: when that happens even with peers left.
     ends: Option<Timestamp>,
+}
+
+/// What listeners borrow for a turn.
+struct Buffers {
+    received: Received,
+    outgoing: Outgoing,
+    scratch: Scratch,
+    reply: Vec<u8>,
+}
+
+impl Buffers {
+    fn turn<'a>(&'a mut self, now: Now, registry: &'a Registry) -> Turn<'a> {
+        Turn {
+            now,
+            registry,
+            received: &mut self.received,
+            outgoing: &mut self.outgoing,
+            scratch: &mut self.scratch,
+            reply: &mut self.reply,
+        }
+    }
 }
 
 impl Worker {
@@ -173,12 +191,14 @@ impl Worker {
             events: Events::with_capacity(EVENTS_PER_TURN),
             clock,
             commands,
-            scratch: Scratch::new(max_frame.unwrap_or(0)),
             next_index: listeners.len(),
             listeners,
-            received: Received::default(),
-            outgoing: Outgoing::default(),
-            reply: Vec::new(),
+            buffers: Buffers {
+                received: Received::default(),
+                outgoing: Outgoing::default(),
+                scratch: Scratch::new(max_frame.unwrap_or(0)),
+                reply: Vec::new(),
+            },
             ends: None,
         })
     }
@@ -227,14 +247,7 @@ impl Worker {
         if woken {
             self.take_commands(now);
         }
-        let mut turn = Turn {
-            now,
-            registry: self.poll.registry(),
-            received: &mut self.received,
-            outgoing: &mut self.outgoing,
-            scratch: &mut self.scratch,
-            reply: &mut self.reply,
-        };
+        let mut turn = self.buffers.turn(now, self.poll.registry());
         for listener in &mut self.listeners {
             listener.receive(&mut turn);
             if self.behind == 0 || !listener.has_datagrams() {
@@ -283,7 +296,7 @@ impl Worker {
                 visit(now, &mut self.listeners);
                 // New rules may allow longer frames.
                 let frames = self.listeners.iter().map(Listener::max_frame);
-                self.scratch.fit(frames.max().unwrap_or(0));
+                self.buffers.scratch.fit(frames.max().unwrap_or(0));
             }
             Command::Add(parts) => self.add(now, *parts),
             Command::Dial(index, dial) => self.dial(now, index, *dial),
@@ -315,7 +328,7 @@ impl Worker {
             return;
         }
         self.next_index += 1;
-        self.scratch.fit(listener.max_frame());
+        self.buffers.scratch.fit(listener.max_frame());
         self.listeners.push(listener);
     }
 
@@ -345,14 +358,7 @@ impl Worker {
         if self.ends.is_some() {
             return;
         }
-        let mut turn = Turn {
-            now,
-            registry: self.poll.registry(),
-            received: &mut self.received,
-            outgoing: &mut self.outgoing,
-            scratch: &mut self.scratch,
-            reply: &mut self.reply,
-        };
+        let mut turn = self.buffers.turn(now, self.poll.registry());
         if let Err(error) = listener.dial(&mut turn, dial) {
             tracing::warn!(event = "dial_failed", tunnel = listener.name(), %error);
         }
