@@ -7,11 +7,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use anyhow::{Context, anyhow, bail};
 use tidegate_proto::Timestamp;
 
-use crate::capture::pcapng::{self, FileError, Packets};
+use crate::capture::pcapng::{self, Packets};
 use crate::capture::record::{Record, What};
-use crate::config::{self, Refusal};
+use crate::config;
 
 mod repeated;
 
@@ -59,59 +60,25 @@ impl std::fmt::Display for Difference {
     }
 }
 
-/// Why there is nothing to compare.
-#[derive(Debug)]
-pub enum Trouble {
-    /// The file is no recording.
-    File(FileError),
-    /// A packet is no record, or one that cannot be here.
-    Record {
-        /// Which packet.
-        packet: u64,
-        /// What about it.
-        what: &'static str,
-    },
-    /// The rules of a session are not understood (any more).
-    Rules(Refusal),
-    /// There are datagrams only: it was recorded without content.
-    NoContent,
-}
-
-impl std::fmt::Display for Trouble {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::File(error) => error.fmt(f),
-            Self::Record { packet, what } => write!(f, "packet {packet}: {what}"),
-            Self::Rules(refusal) => write!(f, "the recorded rules: {refusal}"),
-            Self::NoContent => f.write_str(
-                "there are no session records in it, only datagrams: record with content to replay",
-            ),
-        }
-    }
-}
-
-impl std::error::Error for Trouble {}
-
-/// Repeats everything in the file until it ends, or until the first difference.
-pub fn replay(file: &[u8]) -> Result<Report, Trouble> {
-    let mut packets = Packets::new(file).map_err(Trouble::File)?;
+/// Repeats everything in the file until it ends, or until the first difference. An error is why there is nothing to
+/// compare.
+pub fn replay(file: &[u8]) -> anyhow::Result<Report> {
+    let mut packets = Packets::new(file)?;
     let mut replay = Replay::default();
-    while let Some(packet) = packets.read().map_err(Trouble::File)? {
+    while let Some(packet) = packets.read()? {
         if packet.interface != pcapng::RECORDS {
             continue;
         }
         let number = packet.number;
-        let record = Record::parse(packet.bytes).ok_or(Trouble::Record {
-            packet: number,
-            what: "not a session record",
-        })?;
+        let record = Record::parse(packet.bytes)
+            .with_context(|| format!("packet {number}: not a session record"))?;
         replay.take(number, record)?;
         if replay.report.difference.is_some() {
             break;
         }
     }
     if replay.report.sessions == 0 {
-        return Err(Trouble::NoContent);
+        bail!("there are no session records in it, only datagrams: record with content to replay");
     }
     Ok(replay.report)
 }
@@ -125,15 +92,17 @@ struct Replay {
 }
 
 impl Replay {
-    fn take(&mut self, packet: u64, record: Record<'_>) -> Result<(), Trouble> {
-        let trouble = |what| Trouble::Record { packet, what };
+    fn take(&mut self, packet: u64, record: Record<'_>) -> anyhow::Result<()> {
+        let trouble = |what: &str| anyhow!("packet {packet}: {what}");
         let first = *self.first.get_or_insert(record.at);
         self.report.span = self.report.span.max(record.at.since(first));
         if let What::Begin { origin, rules } = record.what {
             if self.sessions.len() >= SESSIONS_MAX {
                 return Err(trouble("too many sessions at a time"));
             }
-            let listener = config::load_recorded(rules).map_err(Trouble::Rules)?;
+            let listener = config::load_recorded(rules)
+                // Not a cause: those rules are no configuration of this process.
+                .map_err(|refusal| anyhow!("the recorded rules: {refusal}"))?;
             let repeated = Repeated::new(&listener, origin, record.at);
             if self.sessions.insert(record.session, repeated).is_some() {
                 return Err(trouble("a session that has already begun"));
@@ -142,7 +111,7 @@ impl Replay {
             return Ok(());
         }
         let session = self.sessions.get_mut(&record.session);
-        let session = session.ok_or(trouble("a session that has not begun"))?;
+        let session = session.ok_or_else(|| trouble("a session that has not begun"))?;
         session.move_to(record.at).map_err(trouble)?;
         self.report.calls += 1;
         self.report.difference = match session.repeat(record.at, record.what) {
