@@ -380,15 +380,8 @@ impl Handshake {
             pending.client_id,
             &pending.user_data,
         );
-        packet::emit(
-            reply,
-            &pending.server_to_client,
-            self.params.protocol_id,
-            Kind::Challenge,
-            self.global_sequence,
-            &proof_bytes(sequence, &token),
-        );
-        self.global_sequence += 1;
+        let key = pending.server_to_client.clone();
+        self.answer(&key, Kind::Challenge, &proof_bytes(sequence, &token), reply);
     }
 
     fn handle_response(
@@ -458,14 +451,13 @@ impl Handshake {
     }
 
     fn deny(&mut self, key: &Key, reply: &mut Vec<u8>) {
-        packet::emit(
-            reply,
-            key,
-            self.params.protocol_id,
-            Kind::Denied,
-            self.global_sequence,
-            &[],
-        );
+        self.answer(key, Kind::Denied, &[], reply);
+    }
+
+    /// Seals each answer under a sequence that no other has.
+    fn answer(&mut self, key: &Key, kind: Kind, plain: &[u8], reply: &mut Vec<u8>) {
+        let protocol_id = self.params.protocol_id;
+        packet::emit(reply, key, protocol_id, kind, self.global_sequence, plain);
         self.global_sequence += 1;
     }
 }
