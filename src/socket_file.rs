@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::Mode;
 use rustix::process::umask;
+
 /// The file of a socket, removed with this.
 pub struct SocketFile {
     path: PathBuf,

@@ -26,7 +26,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
 use anyhow::bail;
@@ -113,7 +113,7 @@ impl Tap {
     /// Begins a recording of sessions that begin from now on. `now` says how the owner's clock and
     /// the calendar belong together.
     pub fn start(&self, order: Order, now: Now) -> anyhow::Result<()> {
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut running = self.running();
         if running
             .as_ref()
             .is_some_and(|running| !running.shared.over.load(Relaxed))
@@ -155,7 +155,7 @@ impl Tap {
     /// Ends the recording, once everything told so far is in the file; `None` when there was none.
     pub fn stop(&self) -> Option<Taken> {
         let running = {
-            let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut running = self.running();
             self.is_on.store(false, Relaxed);
             running.take()?
         };
@@ -178,7 +178,7 @@ impl Tap {
         if !self.is_on.load(Relaxed) {
             return false;
         }
-        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let running = self.running();
         running
             .as_ref()
             .is_some_and(|running| running.wants(listener, peer))
@@ -186,7 +186,7 @@ impl Tap {
 
     /// The session, recorded from here if it is to be.
     pub(crate) fn join(&self, session: Box<dyn Session>, joining: Joining<'_>) -> Box<dyn Session> {
-        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let running = self.running();
         let Some(running) = running
             .as_ref()
             .filter(|running| running.wants(joining.listener, joining.peer))
@@ -206,6 +206,10 @@ impl Tap {
             now, rules, first, ..
         } = joining;
         Box::new(Recorded::new(session, track, now, rules, first))
+    }
+
+    fn running(&self) -> MutexGuard<'_, Option<Running>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

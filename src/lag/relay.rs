@@ -35,7 +35,7 @@ pub(super) struct Relay {
     to_server: Outgoing,
     to_clients: Outgoing,
     clients: Clients,
-    /// Clients whose sockets have something to read, and whether they are in here.
+    /// Clients whose sockets may have something to read.
     readable: VecDeque<usize>,
     next_rebind: Option<Timestamp>,
     next_sweep: Timestamp,
