@@ -217,6 +217,13 @@ fn tokens_are_minted_and_explained() {
     config(server);
     let (out, _) = place.expect(0, &["token", "inspect", "token", "-c", "tidegate.toml"]);
     assert!(out.contains("user data        3 bytes"), "{out}");
+    // It lives for 30 s, and tokens of that listener for 45: a start hides what was used 15 s before it was made.
+    let made = out.lines().find_map(|line| line.strip_prefix("made"));
+    let made = made.and_then(|rest| rest.split_whitespace().next());
+    let start = made.unwrap().parse::<u64>().unwrap() - 15;
+    let unless = format!("unless it was started after {start} (");
+    assert!(out.contains(&unless), "{out}");
+    place.expect(2, &["token", "inspect", "token", "--started", "1000"]);
     config("203.0.113.7:40009");
     let asked = ["token", "inspect", "token", "-c", "tidegate.toml", "--json"];
     let (out, _) = place.expect(1, &asked);

@@ -42,7 +42,8 @@ pub(super) struct MintArgs {
     /// Which game, and which version of it
     #[arg(long, value_name = "ID", default_value = DEFAULT_PROTOCOL_ID, value_parser = parse_id)]
     protocol_id: u64,
-    /// From now until nobody may connect with it; the server's max_token_lifetime
+    /// From now until nobody may connect with it: the server's max_token_lifetime. With less, a server that keeps no
+    /// token history refuses it for the difference after each start
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_whole_seconds)]
     lifetime: Duration,
     /// Silence after which a session ends
@@ -64,13 +65,13 @@ pub(super) struct InspectArgs {
     /// The token: 2048 bytes, or base64
     file: PathBuf,
     /// Compare with a listener of this configuration
-    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["key", "server", "protocol_id"])]
+    #[arg(short, long, value_name = "FILE", group = "compared", conflicts_with_all = ["key", "server", "protocol_id"])]
     config: Option<PathBuf>,
     /// Which listener [default: the only one]
     #[arg(long, value_name = "NAME", requires = "config")]
     listener: Option<String>,
     /// Compare with this key
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", group = "compared")]
     key: Option<PathBuf>,
     /// Compare with a server that is known by this address
     #[arg(long, value_name = "ADDRESS", requires = "key")]
@@ -79,7 +80,7 @@ pub(super) struct InspectArgs {
     #[arg(long, value_name = "ID", default_value = DEFAULT_PROTOCOL_ID, value_parser = parse_id)]
     protocol_id: u64,
     /// When the server was started, in seconds since 1970: tokens from before are refused
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", requires = "compared")]
     started: Option<u64>,
     /// One JSON object per line
     #[arg(long)]
@@ -188,12 +189,8 @@ fn inspect(args: &InspectArgs) -> anyhow::Result<Exit> {
     } else {
         let text = as_text(&token, keys, doubts.as_deref(), now)?;
         let is_good = doubts.as_ref().is_some_and(Vec::is_empty);
-        let verdict = match args.started {
-            _ if !is_good => "",
-            Some(_) => GOOD,
-            None => GOOD_UNLESS_RESTARTED,
-        };
-        text + verdict
+        let good_for = server.as_ref().filter(|_| is_good);
+        text + &good_for.map_or_else(String::new, |server| as_verdict(&token, server, now))
     };
     print(&report)?;
     match doubts {
@@ -301,12 +298,18 @@ fn as_text(
     Ok(out)
 }
 
-const GOOD: &str = "a server with this key would take it, once\n";
-
-const GOOD_UNLESS_RESTARTED: &str = "\
-a server with this key would take it, once
- unless it was started after the token was made, and keeps no token history: --started looks at that
-";
+/// Of a token without doubts: the latest start after which a server takes it is its expiry less the longest lifetime.
+fn as_verdict(token: &ConnectToken, server: &Server, now: u64) -> String {
+    let mut verdict = "a server with this key would take it, once\n".to_owned();
+    if server.started.is_none() {
+        let start = token.expire.saturating_sub(server.max_token_lifetime);
+        verdict += &format!(
+            " unless it was started after {start} ({} s ago), and keeps no token history: --started looks at that\n",
+            now.saturating_sub(start)
+        );
+    }
+    verdict
+}
 
 fn as_json(token: &ConnectToken, keys: &[Key], doubts: Option<&[Doubt]>, now: u64) -> String {
     let private = token.open_private(keys).ok().map(|(index, private)| {
