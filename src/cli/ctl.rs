@@ -83,7 +83,7 @@ enum CtlCommand {
         /// A network, an address or a client id
         whom: String,
         /// How long, such as 1h [default: until the restart]
-        #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
+        #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
         span: Option<Duration>,
     },
     /// Lift a ban
@@ -101,7 +101,7 @@ enum CtlCommand {
     /// Take no new peers; those who are here stay
     Drain {
         /// Tell them to go after this time
-        #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+        #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
         grace: Option<Duration>,
     },
     /// Take new peers again
@@ -113,7 +113,7 @@ enum CtlCommand {
         /// A level, or directives such as info,tidegate::listener=debug [default: show the one in force]
         level: Option<String>,
         /// How long, such as 10m, and then what was logged before [default: until it is changed again]
-        #[arg(long = "for", value_name = "TIME", value_parser = parse_duration, requires = "level")]
+        #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration, requires = "level")]
         span: Option<Duration>,
     },
     /// Record sessions into a file that tshark opens

@@ -112,10 +112,10 @@ struct RunArgs {
     /// Configuration file; - is standard input [env: TIDEGATE_CONFIG]
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Level, or directives such as info,tidegate::listener=debug [env: TIDEGATE_LOG_LEVEL]
+    /// Level, or directives such as info,tidegate::listener=debug [default: info] [env: TIDEGATE_LOG_LEVEL]
     #[arg(long, value_name = "LEVEL")]
     log_level: Option<String>,
-    /// auto, text or json [env: TIDEGATE_LOG_FORMAT]
+    /// auto (text on a terminal, json elsewhere), text or json [default: auto] [env: TIDEGATE_LOG_FORMAT]
     #[arg(long, value_name = "FORMAT")]
     log_format: Option<String>,
     /// Say more; twice for everything
@@ -124,7 +124,8 @@ struct RunArgs {
     /// Say warnings and errors only
     #[arg(short, conflicts_with = "log_level")]
     quiet: bool,
-    /// Where /metrics, /livez, /readyz and /status answer; "" is nowhere [env: TIDEGATE_ADMIN]
+    /// Where the page, /metrics, /livez, /readyz and /status answer; "" is nowhere [default: 127.0.0.1:9477; of
+    /// `connect` without a file nowhere] [env: TIDEGATE_ADMIN]
     #[arg(long, value_name = "ADDRESS")]
     admin: Option<String>,
     /// Where `tidegate ctl` and `top` get in; "" is nowhere [default: they find it]
@@ -143,6 +144,10 @@ impl RunArgs {
 }
 
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Without a file:  tidegate serve --listen yojimbo://0.0.0.0:40000 --backend tcp://127.0.0.1:7000
+With one:        tidegate init yojimbo > tidegate.toml
+                 tidegate serve --config tidegate.toml")]
 struct ServeArgs {
     #[command(flatten)]
     run: RunArgs,
@@ -194,6 +199,11 @@ impl ServeArgs {
 }
 
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Without a file:  tidegate connect --listen tcp://127.0.0.1:7000 \\
+                     --remote yojimbo://HOST:40000 --key netcode.key
+With one:        tidegate init tunnel > tunnel.toml
+                 tidegate connect --config tunnel.toml")]
 struct ConnectArgs {
     #[command(flatten)]
     run: RunArgs,

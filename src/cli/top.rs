@@ -20,7 +20,8 @@ pub(super) struct TopArgs {
     /// Worst first
     #[arg(long, value_enum, default_value = "rtt")]
     sort: Sort,
-    /// Print all of them once and end, as where nobody watches: into a pipe or a file
+    /// Print all of them once and end. So it does by itself into a pipe or a file, but for --json, which goes on: an
+    /// object a second
     #[arg(long)]
     once: bool,
 }
