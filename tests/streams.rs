@@ -14,7 +14,7 @@ use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::time::Duration;
 
-use socket2::{Domain, SockAddr, SockRef, Socket, Type};
+use socket2::{Domain, SockAddr, Socket, Type};
 use support::toy::Client;
 use support::{
     PATIENCE, Relay, Setup, accept, closed_port, read_frame, tcp_backend, tcp_target, toy_parts,
@@ -277,7 +277,7 @@ fn a_killed_backend_ends_the_session() {
     let (mut relay, mut client, mut stream) = seated(Setup::default());
     write_frame(&mut stream, b"before");
     client.run_until("a message", |client| client.received.len() == 1);
-    SockRef::from(&stream)
+    socket2::SockRef::from(&stream)
         .set_linger(Some(Duration::ZERO))
         .unwrap();
     drop(stream);
@@ -317,66 +317,6 @@ fn what_was_accepted_reaches_a_slow_backend_after_the_goodbye() {
         accepted.messages_forwarded[Direction::ToBackend as usize],
         count
     );
-}
-
-/// The kernel tells of room only when much of its buffer is free, and a slow reader takes longer than `stall` to make
-/// that much. While it reads, neither its player is given up nor what was accepted of one who left.
-#[test]
-fn a_backend_that_reads_slowly_is_not_given_up() {
-    let scenes = [false, true].map(|leaves| {
-        let tcp = std::thread::spawn(move || {
-            let (backend, target) = tcp_backend();
-            let little = SockRef::from(&backend).set_recv_buffer_size(8 << 10);
-            little.unwrap();
-            read_slowly(target, move || accept(&backend), leaves);
-        });
-        let unix = std::thread::spawn(move || {
-            let name = format!("tidegate-slow-{leaves}-{}", std::process::id());
-            let path = std::env::temp_dir().join(name);
-            let backend = UnixListener::bind(&path).unwrap();
-            let target = Target::Unix(path.clone());
-            read_slowly(target, move || backend.accept().unwrap().0, leaves);
-            std::fs::remove_file(path).unwrap();
-        });
-        [tcp, unix]
-    });
-    for scene in scenes.into_iter().flatten() {
-        scene.join().unwrap();
-    }
-}
-
-fn read_slowly<S: Read>(target: Target, accept: impl FnOnce() -> S + Send + 'static, leaves: bool) {
-    let stall = Duration::from_secs(3);
-    let setup = Setup {
-        stall,
-        ..Setup::default()
-    };
-    let mut relay = Relay::start(&[target], setup);
-    let reader = std::thread::spawn(move || {
-        let mut stream = accept();
-        let mut read = vec![0; 128 << 10];
-        for piece in read.chunks_mut(16 << 10) {
-            std::thread::sleep(stall / 5);
-            stream.read_exact(piece).unwrap();
-        }
-        read.len() + stream.read_to_end(&mut read).unwrap()
-    });
-    let mut client = Client::connected(relay.address);
-    for _ in 0..400 {
-        client.send(&[7; 900]);
-    }
-    if leaves {
-        client.run_until("some accepted", |client| client.acked > 100);
-    } else {
-        client.run_until("all or the end", |client| {
-            client.unacked() == 0 || client.goodbye.is_some()
-        });
-        assert_eq!(client.goodbye, None);
-    }
-    client.say_goodbye();
-    let read = reader.join().unwrap() as u64;
-    let counters = relay.wait_for("the end", |counters| counters.peers == 0);
-    assert_eq!(read, counters.sessions.messages_received * 902);
 }
 
 /// A backend that never reads costs a bounded queue, then its session, and nobody else's.

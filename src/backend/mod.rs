@@ -9,7 +9,6 @@ mod place;
 mod pool;
 mod socket;
 mod stream;
-mod unsent;
 
 pub use pool::{Pick, Pool, TargetState, Turned};
 pub use socket::{Address, Socket, SocketOptions};

@@ -30,14 +30,15 @@ impl std::fmt::Display for Address {
     }
 }
 
-/// How stream sockets are set up. How long a backend may take nothing is not for the kernel to say: TCP_USER_TIMEOUT
-/// also runs while the other end reads, whenever its window is smaller than what was written at once.
+/// How stream sockets are set up.
 #[derive(Clone, Copy, Debug)]
 pub struct SocketOptions {
     /// Send small frames at once.
     pub nodelay: bool,
     /// Probes on a silent connection.
     pub keepalive: Option<Duration>,
+    /// How long the kernel keeps trying to deliver what we wrote.
+    pub user_timeout: Duration,
 }
 
 /// Bytes of send buffer asked for: what the kernel holds for a backend that does not read is out of
@@ -46,10 +47,6 @@ const SEND_BUFFER: usize = 64 * 1024;
 
 /// For one that has shown that it reads: it and we take fewer turns.
 const SEND_BUFFER_WIDE: usize = 256 * 1024;
-
-/// Of a Unix socket the kernel says that something was read once a whole write was; in 64 KiB at a time a slow
-/// reader would pass for one that reads nothing.
-const UNIX_PIECE: usize = 16 * 1024;
 
 /// One stream socket.
 #[derive(Debug)]
@@ -97,6 +94,7 @@ impl Socket {
                 let socket = SockRef::from(stream);
                 socket.set_send_buffer_size(SEND_BUFFER)?;
                 socket.set_tcp_nodelay(options.nodelay)?;
+                socket.set_tcp_user_timeout(Some(options.user_timeout))?;
                 if let Some(interval) = options.keepalive {
                     let probes = TcpKeepalive::new()
                         .with_time(interval)
@@ -114,14 +112,6 @@ impl Socket {
         match self {
             Self::Tcp(stream) => SockRef::from(stream).set_send_buffer_size(SEND_BUFFER_WIDE),
             Self::Unix(stream) => SockRef::from(stream).set_send_buffer_size(SEND_BUFFER_WIDE),
-        }
-    }
-
-    /// What one write should hand over of these bytes.
-    pub fn piece<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
-        match self {
-            Self::Tcp(_) => bytes,
-            Self::Unix(_) => &bytes[..bytes.len().min(UNIX_PIECE)],
         }
     }
 
@@ -229,6 +219,7 @@ mod tests {
         let options = SocketOptions {
             nodelay: true,
             keepalive: None,
+            user_timeout: Duration::from_secs(1),
         };
         let socket = Socket::adopt_tcp(socket.into(), options).unwrap();
         let refused = socket.connected().unwrap_err();
@@ -243,6 +234,7 @@ mod tests {
         let options = SocketOptions {
             nodelay: true,
             keepalive: None,
+            user_timeout: Duration::from_secs(1),
         };
         let sockets = [
             Socket::adopt_tcp(tcp, options).unwrap(),

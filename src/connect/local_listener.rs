@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpSocket, UnixListener};
 
+use super::STREAM_STALL;
 use crate::backend::{Socket, SocketOptions};
 use crate::config::LocalAddress;
 use crate::exit::{Transport, Unavailable};
@@ -36,6 +37,7 @@ impl LocalListener {
         let options = SocketOptions {
             nodelay: true,
             keepalive: Some(Duration::from_secs(30)),
+            user_timeout: STREAM_STALL,
         };
         match self {
             Self::Tcp(listener) => {

@@ -35,7 +35,7 @@ impl Listener {
         let mut flushing: Vec<_> = self
             .peers
             .iter()
-            .filter_map(|peer| Some((peer.stream.flushes_since()?, peer.id)))
+            .filter_map(|peer| Some((peer.stream.flushes_until()?, peer.id)))
             .collect();
         flushing.sort_unstable();
         for (_, id) in flushing {

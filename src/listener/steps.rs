@@ -111,7 +111,7 @@ impl Listener {
         peer.closed = Some(reason);
         let lasted = turn.now.mono.since(peer.since);
         self.counters.on_close(reason, lasted);
-        peer.stream.on_session_over(turn.now.mono);
+        peer.stream.on_session_over(turn.now.mono, &peer.rules);
         self.on_ended(id);
         self.schedule(id);
     }

@@ -40,6 +40,7 @@ fn destination(listener: &Listener, pool: &Arc<Pool>) -> Destination {
         socket: SocketOptions {
             nodelay: backend.tcp_nodelay,
             keepalive: backend.tcp_keepalive,
+            user_timeout: backend.stall,
         },
     }
 }

@@ -1,6 +1,6 @@
 //! Many datagrams per system call: recvmmsg and sendmmsg with their control messages.
 //!
-//! Nearly all unsafe code of the program, behind a few safe functions. It exists because the ready-made
+//! The only unsafe code of the program, behind two safe functions. It exists because the ready-made
 //! wrappers send one peer's datagrams per call, set "don't fragment", and turn segmentation off for
 //! everybody when one destination is refused. What stays unsafe is what the kernel needs: headers
 //! full of pointers, which live for one call and point into arrays that outlive it.

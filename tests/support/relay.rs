@@ -153,6 +153,7 @@ pub fn toy_parts(
             socket: SocketOptions {
                 nodelay: true,
                 keepalive: None,
+                user_timeout: Duration::from_secs(10),
             },
         }),
         rules: Rules {

@@ -72,7 +72,7 @@ pub struct Stream {
 enum Failure {
     /// The backend, or something on the way to it, broke it off.
     Reset,
-    /// The kernel lost patience: the other host answers no probe.
+    /// The kernel lost patience (TCP_USER_TIMEOUT): what we wrote was not taken for `stall`.
     TimedOut,
 }
 
@@ -103,7 +103,7 @@ enum State {
     Connecting,
     Open,
     Flushing {
-        since: Timestamp,
+        until: Timestamp,
     },
     Draining {
         until: Timestamp,
@@ -285,7 +285,7 @@ impl Stream {
     }
 
     /// The session is over: what it accepted is still written, then the stream closes in order.
-    pub fn on_session_over(&mut self, now: Timestamp) {
+    pub fn on_session_over(&mut self, now: Timestamp, rules: &Rules) {
         self.ended_by = match (self.is_broken(), self.ended) {
             (true, _) => ClosedBy::Error,
             (false, true) => ClosedBy::Backend,
@@ -293,7 +293,10 @@ impl Stream {
         };
         self.state = match self.state {
             State::Idle | State::Connecting | State::Closed => State::Closed,
-            State::Open => State::Flushing { since: now },
+            // A backend that is stuck already gets no second patience.
+            State::Open => State::Flushing {
+                until: self.to_backend.stuck_since.unwrap_or(now) + rules.stall,
+            },
             closing @ (State::Flushing { .. } | State::Draining { .. }) => closing,
         };
         if self.state == State::Closed {
@@ -305,9 +308,8 @@ impl Stream {
     pub fn poll_timeout(&self, rules: &Rules) -> Option<Timestamp> {
         match self.state {
             State::Idle | State::Connecting | State::Closed => None,
-            State::Open => Some(self.to_backend.watch?.since + rules.stall),
-            State::Flushing { since } => Some(self.took_last(since) + rules.stall),
-            State::Draining { until } => Some(until),
+            State::Open => self.to_backend.stuck_since.map(|since| since + rules.stall),
+            State::Flushing { until } | State::Draining { until } => Some(until),
         }
     }
 
@@ -317,10 +319,6 @@ impl Stream {
             .poll_timeout(side.rules)
             .is_none_or(|at| at > side.now.mono)
         {
-            return;
-        }
-        let is_owed = matches!(self.state, State::Open | State::Flushing { .. });
-        if is_owed && self.still_takes(side.now.mono) {
             return;
         }
         match self.state {
@@ -398,23 +396,16 @@ impl Stream {
         self.to_peer.misread.as_deref()
     }
 
-    /// Since when it flushes what a session that is over accepted with nothing of it taken; `None` when it
-    /// does not.
-    pub fn flushes_since(&self) -> Option<Timestamp> {
+    /// Until when it may flush what a session that is over accepted; `None` when it does not.
+    pub fn flushes_until(&self) -> Option<Timestamp> {
         match self.state {
-            State::Flushing { since } => Some(self.took_last(since)),
+            State::Flushing { until } => Some(until),
             State::Idle
             | State::Connecting
             | State::Open
             | State::Draining { .. }
             | State::Closed => None,
         }
-    }
-
-    /// When the backend of a session that was over at `since` last took something. One that is stuck already
-    /// gets no second patience.
-    fn took_last(&self, since: Timestamp) -> Timestamp {
-        self.to_backend.watch.map_or(since, |watch| watch.since)
     }
 
     /// Closes, and counts what the backend did not take.

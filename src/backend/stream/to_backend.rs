@@ -5,7 +5,6 @@ use std::io::{self, Write};
 
 use tidegate_proto::{CloseReason, Message, Timestamp};
 
-use super::super::{Socket, unsent};
 use super::{Failure, Rules, Side, State, Stream};
 use crate::config::UnreliablePolicy;
 use crate::counters::{Direction, DropReason};
@@ -24,8 +23,8 @@ pub(super) struct ToBackend {
     late: VecDeque<Vec<u8>>,
     /// Messages were taken from the session since it was last told that all is written.
     unconfirmed: bool,
-    /// Something is on its way to the backend, or was when that was last looked at.
-    pub(super) watch: Option<Watch>,
+    /// Since when the socket has taken nothing of `out`.
+    pub(super) stuck_since: Option<Timestamp>,
     /// Bytes that the socket took in all.
     taken_by_socket: u64,
 }
@@ -52,15 +51,6 @@ impl ToBackend {
         (self.out, self.written) = (Vec::new(), 0);
         self.late.clear();
     }
-}
-
-/// Whether a backend takes what it is sent.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Watch {
-    /// When it was last seen to.
-    pub(super) since: Timestamp,
-    /// Bytes that it had taken in all by then, as far as the kernel says.
-    taken: Option<i64>,
 }
 
 /// Messages that were encoded and not written, and the bytes of their payloads.
@@ -172,7 +162,7 @@ impl Stream {
             && self.readiness.writable
             && self.failure.is_none()
         {
-            let left = socket.piece(&frames[self.to_backend.written..]);
+            let left = &frames[self.to_backend.written..];
             match socket.write(left) {
                 Ok(count) => {
                     // A short write means that the buffer is full: the kernel will say when not.
@@ -193,50 +183,11 @@ impl Stream {
             }
         }
         self.widen((self.to_backend.written - before) as u64);
-        let left = self.to_backend.written < frames.len();
-        self.watch(side.now.mono, self.to_backend.written > before, left);
-    }
-
-    /// Over TCP all is watched until the other kernel has it. What a Unix socket holds is where the backend
-    /// finds it: only when it takes no more is that a question.
-    fn watch(&mut self, now: Timestamp, wrote: bool, left: bool) {
-        let watched = self.to_backend.watch.is_some();
-        let over_tcp = matches!(self.socket, Some(Socket::Tcp(_)));
-        if (left && wrote) || (!watched && (left || wrote && over_tcp)) {
-            let (since, taken) = (now, self.taken());
-            self.to_backend.watch = Some(Watch { since, taken });
-        } else if !left && !over_tcp {
-            self.to_backend.watch = None;
+        if self.to_backend.written == frames.len() {
+            self.to_backend.stuck_since = None;
+        } else if self.to_backend.written > before || self.to_backend.stuck_since.is_none() {
+            self.to_backend.stuck_since = Some(side.now.mono);
         }
-    }
-
-    /// Asks the kernel, which tells of room by itself only once much of its buffer is free: for that a backend
-    /// that reads slowly may take longer than `stall`. False is no sign of life since the last look.
-    pub(super) fn still_takes(&mut self, now: Timestamp) -> bool {
-        let Some(before) = self.to_backend.watch else {
-            return false;
-        };
-        if self.queued() == 0 && self.held_by_kernel() == Some(0) {
-            self.to_backend.watch = None;
-            return true;
-        }
-        let taken = self.taken();
-        let took = taken > before.taken;
-        if took {
-            self.to_backend.watch = Some(Watch { since: now, taken });
-        }
-        took
-    }
-
-    fn taken(&self) -> Option<i64> {
-        let held = self.held_by_kernel()?;
-        Some(self.to_backend.taken_by_socket.cast_signed() - i64::from(held))
-    }
-
-    fn held_by_kernel(&self) -> Option<u32> {
-        let held = unsent::bytes(self.socket.as_ref()?);
-        held.inspect_err(|error| tracing::debug!(%error, "the kernel does not say what it holds"))
-            .ok()
     }
 
     /// The kernel holds little for a backend, which may not read, until that has read for a while.
@@ -280,7 +231,7 @@ impl Stream {
                 queue.messages(),
             );
             (queue.waiting, queue.written) = (Waiting::default(), 0);
-            queue.watch = None;
+            queue.stuck_since = None;
             queue.late.clear();
             frames.clear();
         }
