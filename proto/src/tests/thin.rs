@@ -94,3 +94,31 @@ fn copies_do_not_hide_in_the_queue_of_another() {
         assert!(slow < Duration::from_millis(700), "seed {seed}: {slow:?}");
     }
 }
+
+/// A server that echoes sends more at once after each loss on the way up: a queue that begins then is as good a reason
+/// to hold copies back. From here on, some of the library's clients come to fill their uplinks with any server.
+#[test]
+fn copies_hold_back_where_answers_come_in_heaps() {
+    let says = Traffic {
+        messages: u64::MAX,
+        sizes: 40..=300,
+        every: Duration::from_secs(1) / 60,
+        unreliable: true,
+        ..Traffic::default()
+    };
+    let answers = Traffic {
+        echoes: true,
+        ..says.clone()
+    };
+    let shares: Vec<_> = (0..24)
+        .map(|seed| {
+            let mut game = stock_clients(seed);
+            let mut scenario = Scenario::new(&mut game, 1, line(25, 0.05), &says, &answers);
+            scenario.run_for(SPAN);
+            let outcome = scenario.outcome(0);
+            outcome.down.1 as f64 / outcome.up.0 as f64
+        })
+        .collect();
+    let mean = shares.iter().sum::<f64>() / shares.len() as f64;
+    assert!(mean > 0.85, "{mean:.3}: {shares:.2?}");
+}

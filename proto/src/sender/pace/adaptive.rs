@@ -127,7 +127,7 @@ impl Adaptive {
     /// A queue begins that neither bulk nor others explain.
     pub(super) fn shows_queue(&self) -> bool {
         let is_theirs = self.is_competing && self.added.is_none();
-        self.shows_queue && !self.bulk.is_limited() && !is_theirs
+        self.shows_queue && !is_theirs
     }
 
     pub(super) fn on_idle(&mut self, now: Timestamp) {
@@ -183,7 +183,7 @@ impl Adaptive {
         };
         self.bulk.set_floor(floor);
         let queue = self.queue(now, rtt, params);
-        self.shows_queue = queue.shows;
+        self.shows_queue = queue.shows && !self.is_bulk_felt(now);
         let reading = self.read(now, queue, copies, params);
         self.conclude_trial(reading, params);
         if self.is_competing {
