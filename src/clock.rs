@@ -73,8 +73,11 @@ impl Sightings {
     /// Whether nobody has told what happened between two readings. Whoever saw the same has a reading in
     /// between: all saw it happen, so their times overlap.
     fn is_first(&self, after: Timestamp, seen: Timestamp) -> bool {
-        let told = self.0.fetch_max(seen.as_nanos(), Ordering::Relaxed);
-        told <= after.as_nanos()
+        // What is not told moves nothing, or workers that starve in turn would hush each other for as long as they do.
+        let tell = |told| (told <= after.as_nanos()).then_some(seen.as_nanos());
+        self.0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, tell)
+            .is_ok()
     }
 }
 
@@ -187,5 +190,10 @@ mod tests {
         assert!(first.is_new_pause(at(2_000), at(32_000)));
         assert!(!second.is_new_pause(at(2_100), at(32_001)));
         assert!(second.is_new_pause(at(32_001), at(40_000)));
+        assert!(!first.is_new_pause(at(39_000), at(41_500)));
+        assert!(
+            second.is_new_pause(at(40_000), at(42_500)),
+            "in turn, and all the time"
+        );
     }
 }
