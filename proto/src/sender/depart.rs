@@ -10,6 +10,8 @@ use super::*;
 struct Due {
     messages: bool,
     bulk: bool,
+    /// Bulk waits, whether it may leave or not, or would if there were room for it.
+    bulk_waits: bool,
 }
 
 /// What a packet brings.
@@ -36,7 +38,7 @@ impl Sender {
         let has_token = self.tokens.tokens() >= 1.0;
         let asks = has_token && self.probe_at().is_some_and(|at| at <= now);
         let unanswered = due.bulk && self.is_bulk_unanswered();
-        self.pace.on_waiting(now, self.has_bulk_waiting());
+        self.pace.on_waiting(now, due.bulk_waits);
         if unanswered || due.bulk && self.is_bulk_beyond_reach() {
             self.pace.on_bulk_held_up();
         }
@@ -343,27 +345,17 @@ impl Sender {
         1.0 + (self.params.burst - 1.0) / 2.0
     }
 
-    /// Bulk waits, or would if there were room for it.
-    fn has_bulk_waiting(&self) -> bool {
-        let bytes_max = self.params.outbox_bytes_max;
-        self.lanes.iter().any(|queue| match queue {
-            LaneQueue::Reliable(outbox) => {
-                outbox.is_bulk(&self.framing) || outbox.is_half_full(bytes_max)
-            }
-            LaneQueue::Unreliable(_) => false,
-        })
-    }
-
     fn due(&self) -> Due {
         let mut due = Due::default();
         for queue in &self.lanes {
             match queue {
-                LaneQueue::Reliable(outbox) if outbox.is_due() => {
+                LaneQueue::Reliable(outbox) => {
                     let is_bulk = outbox.is_bulk(&self.framing);
-                    due.bulk |= is_bulk;
-                    due.messages |= !is_bulk;
+                    let is_due = outbox.is_due();
+                    due.bulk |= is_due && is_bulk;
+                    due.messages |= is_due && !is_bulk;
+                    due.bulk_waits |= is_bulk || outbox.is_half_full(self.params.outbox_bytes_max);
                 }
-                LaneQueue::Reliable(_) => {}
                 LaneQueue::Unreliable(queue) => due.messages |= !queue.is_empty(),
             }
         }

@@ -47,7 +47,7 @@ pub(super) struct Adaptive {
     theirs: f64,
     /// Since when it is longer than that, and how long it was then: we add to it.
     added: Option<(Timestamp, f64)>,
-    /// The last sample met one, of whosoever.
+    /// The last sample met one that bulk does not explain.
     shows_queue: bool,
     lost_lately: bool,
     losses: LossWindows,
