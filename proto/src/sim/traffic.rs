@@ -108,7 +108,7 @@ impl Application {
     pub fn speak(&mut self, now: Timestamp, mut say: impl FnMut(u8, &[u8]) -> bool) {
         while self.wants_to_speak() && self.next_burst <= now {
             for _ in 0..self.says.burst {
-                if self.said == self.says.messages {
+                if !self.wants_to_speak() {
                     break;
                 }
                 if !say(0, &payload(self.origin, self.said, &self.says.sizes)) {

@@ -22,6 +22,17 @@ fn line(millis: u64, loss: f64) -> Conditions {
     }
 }
 
+/// What a game says, either way: half of such a line.
+fn says() -> Traffic {
+    Traffic {
+        messages: u64::MAX,
+        sizes: 40..=300,
+        every: Duration::from_secs(1) / 60,
+        unreliable: true,
+        ..Traffic::default()
+    }
+}
+
 fn stock_clients(seed: u64) -> Game {
     let rules = Rules::Yojimbo(Arc::new(yojimbo::Params::default()));
     Game::new(rules, seed).with_library_clients()
@@ -31,31 +42,29 @@ fn stock_clients(seed: u64) -> Game {
 fn share_heard(mut game: Game, link: Conditions, traffic: &Traffic) -> f64 {
     let mut scenario = Scenario::new(&mut game, 1, link, traffic, traffic);
     scenario.run_for(SPAN);
-    let (up, _) = scenario.network();
-    let lost = up.lost as f64 / (up.offered - up.overflowed) as f64;
-    assert!(lost > 0.6 * link.loss, "{lost:.3} lost");
+    assert_lossy(&scenario, link);
     let outcome = scenario.outcome(0);
     let share = |(said, heard): (u64, u64)| heard as f64 / said.max(1) as f64;
     share(outcome.up).min(share(outcome.down))
+}
+
+fn assert_lossy(scenario: &Scenario, link: Conditions) {
+    let (up, _) = scenario.network();
+    let lost = up.lost as f64 / (up.offered - up.overflowed) as f64;
+    assert!(lost > 0.6 * link.loss, "{lost:.3} lost");
 }
 
 /// Half of the line is taken without a single copy. From a round trip of about 0.1 s on, the library sends
 /// everything twice, which still fits.
 #[test]
 fn copies_leave_a_thin_line_open() {
-    let traffic = Traffic {
-        messages: u64::MAX,
-        sizes: 40..=300,
-        every: Duration::from_secs(1) / 60,
-        unreliable: true,
-        ..Traffic::default()
-    };
+    let says = says();
     for (millis, loss) in [(25, 0.02), (35, 0.02), (45, 0.02), (40, 0.05)] {
         let link = line(millis, loss);
         for seed in 0..4 {
             let library = stock_clients(seed).with_library_server();
-            let library = share_heard(library, link, &traffic);
-            let ours = share_heard(stock_clients(seed), link, &traffic);
+            let library = share_heard(library, link, &says);
+            let ours = share_heard(stock_clients(seed), link, &says);
             assert!(
                 ours > 0.98,
                 "seed {seed}, {link:?}: {ours:.3}, with the library's server {library:.3}"
@@ -88,6 +97,7 @@ fn copies_do_not_hide_in_the_queue_of_another() {
         let mut game = Game::new(rules, seed);
         let mut scenario = Scenario::new(&mut game, 1, link, &says, &says);
         scenario.run_for(SPAN);
+        assert_lossy(&scenario, link);
         let mut took = scenario.latencies_up(0);
         took.sort();
         let slow = took[took.len() * 99 / 100];
@@ -99,13 +109,7 @@ fn copies_do_not_hide_in_the_queue_of_another() {
 /// to hold copies back. From here on, some of the library's clients come to fill their uplinks with any server.
 #[test]
 fn copies_hold_back_where_answers_come_in_heaps() {
-    let says = Traffic {
-        messages: u64::MAX,
-        sizes: 40..=300,
-        every: Duration::from_secs(1) / 60,
-        unreliable: true,
-        ..Traffic::default()
-    };
+    let says = says();
     let answers = Traffic {
         echoes: true,
         ..says.clone()
@@ -113,8 +117,10 @@ fn copies_hold_back_where_answers_come_in_heaps() {
     let shares: Vec<_> = (0..24)
         .map(|seed| {
             let mut game = stock_clients(seed);
-            let mut scenario = Scenario::new(&mut game, 1, line(25, 0.05), &says, &answers);
+            let link = line(25, 0.05);
+            let mut scenario = Scenario::new(&mut game, 1, link, &says, &answers);
             scenario.run_for(SPAN);
+            assert_lossy(&scenario, link);
             let outcome = scenario.outcome(0);
             outcome.down.1 as f64 / outcome.up.0 as f64
         })
