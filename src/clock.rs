@@ -163,6 +163,7 @@ mod tests {
         assert_eq!(told(2_000_001, 7_219), (None, None));
         assert_eq!(told(2_000_002, 19), (Some(-7_200), None));
     }
+
     /// Two workers, each with its own readings: one says what both see, and the next event is news again.
     #[test]
     fn what_all_clones_see_is_told_by_one() {

@@ -197,8 +197,8 @@ fn state_directory(config: &Config) -> Option<Finding> {
 /// On a disk that is full a file can still be made, as long as nothing is in it.
 fn write_and_remove(trial: &Path) -> io::Result<()> {
     let written = File::create_new(trial)?.write_all(b"probe");
-    std::fs::remove_file(trial)?;
-    written
+    let removed = std::fs::remove_file(trial);
+    written.and(removed)
 }
 
 fn bind_udp(
