@@ -12,6 +12,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use socket2::{Domain, SockAddr, Socket, Type};
@@ -588,6 +589,10 @@ fn a_drain_delivers_and_ends() {
         assert_eq!(read_frame(&mut stream).unwrap(), number.to_be_bytes());
     }
     relay.tell(Command::Drain { linger: PATIENCE });
+    // Commands are taken in turn: who knocks after this one knocks during the drain.
+    let (tell, told) = channel();
+    relay.tell(Command::Visit(Box::new(move |_, _| tell.send(()).unwrap())));
+    told.recv_timeout(PATIENCE).unwrap();
     let mut late = Client::new(relay.address);
     client.acknowledges = true;
     client.run_until("goodbye", |client| client.goodbye.is_some());
