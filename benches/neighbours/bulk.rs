@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::stand::backend::{Backend, Habit};
 use crate::stand::writer::Writer;
-use crate::stand::{nanos, table};
+use crate::stand::{nanos, table, word};
 use crate::tunnel::{Field, Tunnel};
 use crate::{chosen, median, runs, span};
 
@@ -68,8 +68,10 @@ struct Cell {
 
 pub(crate) fn run(field: &Field) {
     let tunnels = chosen(&TUNNELS);
+    let path = word("path").unwrap_or_default();
     let mut rows: Vec<(&Path, Tunnel, Vec<Cell>)> = PATHS
         .iter()
+        .filter(|one| one.name.contains(&path))
         .flat_map(|path| {
             tunnels
                 .iter()

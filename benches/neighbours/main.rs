@@ -6,7 +6,7 @@
 //! What each run gave goes to standard error.
 //!
 //! `--delay`, `--cpu`, `--bulk` for one question; `--runs 3`; `--seconds 2.5` that each cell is measured;
-//! `--only NAME` of a row
+//! `--only NAME` of a row; `--path WORDS` of a row's path in the table of `--bulk`
 
 #![allow(
     clippy::unwrap_used,
@@ -22,7 +22,7 @@ mod cost;
 mod delay;
 mod tunnel;
 
-use stand::{flag, option, table};
+use stand::{flag, option, table, word};
 use tunnel::{Field, Tunnel};
 
 fn main() {
@@ -45,7 +45,7 @@ fn main() {
 
 /// Those of them that the command line asks for.
 fn chosen(tunnels: &[Tunnel]) -> Vec<Tunnel> {
-    let only = std::env::args().skip_while(|flag| flag != "--only").nth(1);
+    let only = word("only");
     let mut chosen = tunnels.to_vec();
     chosen.retain(|tunnel| only.as_deref().is_none_or(|only| only == tunnel.name()));
     chosen

@@ -33,12 +33,15 @@ pub fn nanos() -> u64 {
 
 /// The number behind `--NAME` on the command line.
 pub fn option(name: &str, default: f64) -> f64 {
-    let mut arguments = std::env::args();
+    word(name).map_or(default, |number| number.parse().unwrap())
+}
+
+/// What stands behind `--NAME` on the command line.
+pub fn word(name: &str) -> Option<String> {
     let flag = format!("--{name}");
-    match arguments.by_ref().find(|argument| *argument == flag) {
-        Some(_) => arguments.next().unwrap().parse().unwrap(),
-        None => default,
-    }
+    std::env::args()
+        .skip_while(|argument| *argument != flag)
+        .nth(1)
 }
 
 /// Whether `--NAME` is on the command line.
