@@ -379,6 +379,7 @@ fn rate_defaults_are_the_senders() {
         assert_eq!(rate.redundancy, params.redundancy > 0.0, "{profile}");
         match rate.profile {
             RateProfile::Adaptive(own) => {
+                assert_eq!(f64::from(own.good_rate_max), params.good_rate_max);
                 assert_eq!(own.queue_max, params.queue_max);
                 assert_eq!(own.queue_max_messages, params.queue_max_messages);
                 assert_eq!(own.base_window, params.base_window);

@@ -33,6 +33,8 @@ pub enum RateProfile {
 /// When a path is bad by its own measure, and what bulk may take. Bytes are a second's.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Adaptive {
+    /// Packets a second in good mode at most, for a game that ticks faster than `good_rate`.
+    pub good_rate_max: u32,
     /// Rise over the base that is a queue while bulk is sent.
     pub queue_max: Duration,
     /// And while only messages are.

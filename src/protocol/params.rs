@@ -142,6 +142,7 @@ fn sender_params(rate: &Rate, queues: Queues) -> sender::Params {
     let base = match rate.profile {
         RateProfile::Adaptive(own) => sender::Params {
             queue_max: own.queue_max,
+            good_rate_max: f64::from(own.good_rate_max),
             queue_max_messages: own.queue_max_messages,
             base_window: own.base_window,
             loss_max: own.loss_max,

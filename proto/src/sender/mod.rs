@@ -222,6 +222,10 @@ impl Sender {
             }
         }
         self.counters.message_bytes_sent += payload.len() as u64;
+        if self.pace.is_next_tick(now) {
+            self.refill_debts(now);
+            self.pace.on_tick(now, &self.params);
+        }
         Ok(())
     }
 

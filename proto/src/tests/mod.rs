@@ -18,4 +18,5 @@ mod seeds;
 mod stalls;
 mod stock;
 mod thin;
+mod ticks;
 mod yojimbo;

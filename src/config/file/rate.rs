@@ -10,6 +10,7 @@ use super::super::units::{Size, Span};
 pub(crate) struct Rate {
     pub(crate) profile: RateProfile,
     pub(crate) good_rate: Option<i64>,
+    pub(crate) good_rate_max: Option<i64>,
     pub(crate) bad_rate: Option<i64>,
     pub(crate) burst: Option<i64>,
     pub(crate) penalty: Penalty,
@@ -27,6 +28,7 @@ impl Default for Rate {
         Self {
             profile: RateProfile::Adaptive,
             good_rate: None,
+            good_rate_max: None,
             bad_rate: None,
             burst: None,
             penalty: Penalty::default(),

@@ -9,6 +9,9 @@ use super::super::units::Span;
 use super::super::{Adaptive, Article, Rate, RateProfile};
 use super::{Checker, KIB, MILLISECOND, SECOND};
 
+/// Two in five more than the ticks of a game of 128 Hz.
+const GOOD_RATE_MAX: i64 = 180;
+
 const HOUR: Duration = Duration::from_secs(3600);
 
 impl Checker<'_> {
@@ -23,6 +26,8 @@ impl Checker<'_> {
             file::RateProfile::Adaptive => (90, 20, 8, true),
             file::RateProfile::Article => (30, 10, 1, false),
         };
+        // Who sets a rate means that one.
+        let fastest = typed.good_rate.unwrap_or(GOOD_RATE_MAX);
         let good_rate = *typed.good_rate.get_or_insert(good);
         let bad_rate = *typed.bad_rate.get_or_insert(bad);
         let burst = *typed.burst.get_or_insert(burst);
@@ -38,7 +43,9 @@ impl Checker<'_> {
             );
         }
         let profile = match typed.profile {
-            file::RateProfile::Adaptive => RateProfile::Adaptive(self.adaptive(&at, typed)),
+            file::RateProfile::Adaptive => {
+                RateProfile::Adaptive(self.adaptive(&at, typed, good_rate, fastest))
+            }
             file::RateProfile::Article => RateProfile::Article(self.article(&at, typed)),
         };
         Rate {
@@ -69,10 +76,27 @@ impl Checker<'_> {
         penalty
     }
 
-    fn adaptive(&mut self, at: &str, typed: &mut file::Rate) -> Adaptive {
+    fn adaptive(
+        &mut self,
+        at: &str,
+        typed: &mut file::Rate,
+        good_rate: i64,
+        fastest: i64,
+    ) -> Adaptive {
         self.only_for_article(at, "rtt_max", typed.rtt_max.is_some());
         self.only_for_article(at, "resend_after", typed.resend_after.is_some());
         let key = |key: &str| format!("{at}.{key}");
+        let good_rate_max = *typed.good_rate_max.get_or_insert(fastest);
+        if good_rate_max < good_rate {
+            self.mistake(
+                &key("good_rate_max"),
+                format!(
+                    "{} = {good_rate_max} is less than good_rate = {good_rate}",
+                    key("good_rate_max")
+                ),
+                "it is for games that need more packets than good_rate".to_owned(),
+            );
+        }
         let queue_max = typed.queue_max.get_or_insert_default();
         let bulk = typed.bulk.get_or_insert_default();
         let base_window = typed.base_window.get_or_insert(Span::of("30s"));
@@ -105,6 +129,7 @@ impl Checker<'_> {
         }
         let waits = MILLISECOND..=10 * SECOND;
         Adaptive {
+            good_rate_max: self.count(&key("good_rate_max"), good_rate_max, 1..=1000) as u32,
             queue_max: self.span(&key("queue_max.bulk"), &queue_max.bulk, waits.clone()),
             queue_max_messages: self.span(&key("queue_max.messages"), &queue_max.messages, waits),
             base_window: self.span(&key("base_window"), base_window, SECOND..=HOUR),
@@ -116,6 +141,7 @@ impl Checker<'_> {
     }
 
     fn article(&mut self, at: &str, typed: &mut file::Rate) -> Article {
+        self.only_for_adaptive(at, "good_rate_max", typed.good_rate_max.is_some());
         self.only_for_adaptive(at, "queue_max", typed.queue_max.is_some());
         self.only_for_adaptive(at, "base_window", typed.base_window.is_some());
         self.only_for_adaptive(at, "loss_max", typed.loss_max.is_some());
@@ -140,7 +166,7 @@ impl Checker<'_> {
     }
 
     fn only_for_adaptive(&mut self, at: &str, key: &str, typed: bool) {
-        let help = "article goes by rtt_max alone, and has no rate for bulk";
+        let help = "article has one rate for each mode, goes by rtt_max alone, and has no rate for bulk";
         self.no_effect(at, key, typed, "article", help);
     }
 

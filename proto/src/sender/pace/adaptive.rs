@@ -17,6 +17,7 @@ use super::bulk::Bulk;
 use super::demand::Demand;
 use super::loss_windows::LossWindows;
 use super::queueing::{Limits, Queue, Queueing};
+use super::ticks::Ticks;
 
 /// What is known of one path, and the rates that follow.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +27,7 @@ pub(super) struct Adaptive {
     queueing: Queueing,
     bulk: Bulk,
     demand: Demand,
+    ticks: Ticks,
     /// Bad mode began while bulk was there to be cut: messages keep their rate.
     by_bulk: bool,
     /// The same with copies.
@@ -83,6 +85,7 @@ impl Adaptive {
             queueing: Queueing::new(now),
             bulk: Bulk::new(now, params),
             demand: Demand::new(now),
+            ticks: Ticks::new(now, params),
             by_bulk: false,
             by_copies: false,
             bad_since: now,
@@ -171,7 +174,27 @@ impl Adaptive {
         self.bulk.on_sent(now, bytes);
     }
 
-    pub(super) fn is_slow(&self) -> bool {
+    /// Packets a second. Where a queue shows, no game gets more than the usual: packets have headers.
+    pub(super) fn packet_rate(&self, params: &Params) -> f64 {
+        if self.is_slow() {
+            params.bad_rate
+        } else if self.shows_queue() {
+            params.good_rate
+        } else {
+            self.ticks.rate()
+        }
+    }
+
+    /// Whether a message of now begins another tick of the game. A backlog is read as there is room for it.
+    pub(super) fn is_next_tick(&self, now: Timestamp) -> bool {
+        self.ticks.is_next(now) && !self.demand.has_waited(now, Duration::ZERO)
+    }
+
+    pub(super) fn on_tick(&mut self, now: Timestamp, params: &Params) {
+        self.ticks.on_tick(now, params);
+    }
+
+    fn is_slow(&self) -> bool {
         // While bulk or copies are there to be cut, messages keep their rate.
         self.switch.mode() == Mode::Bad && !self.is_competing && !self.by_bulk && !self.by_copies
     }

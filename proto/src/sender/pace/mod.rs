@@ -3,6 +3,7 @@
 //! ```text
 //!   article ──▶ crate::rate
 //!   default ──▶ adaptive ──▶ good or bad mode, by queueing (less jitter) and loss_windows
+//!                   ├──▶ ticks ──▶ packets a second in good mode
 //!                   └──▶ bulk ──▶ bytes a second, by delivered, losses and short_queue; no less than demand
 //! ```
 //!
@@ -18,6 +19,7 @@ mod losses;
 mod outage;
 mod queueing;
 mod short_queue;
+mod ticks;
 
 use std::time::Duration;
 
@@ -86,17 +88,27 @@ impl Pace {
 
     /// Packets a second.
     pub(super) fn packet_rate(&self, params: &Params) -> f64 {
-        let slow = match &self.rule {
-            Rule::Article(article) => article.switch().mode() == Mode::Bad,
-            Rule::Untried => false,
-            Rule::Adaptive(adaptive) => adaptive.is_slow(),
-        };
-        let rate = if slow {
-            params.bad_rate
-        } else {
-            params.good_rate
+        let rate = match &self.rule {
+            Rule::Article(article) if article.switch().mode() == Mode::Bad => params.bad_rate,
+            Rule::Article(_) | Rule::Untried => params.good_rate,
+            Rule::Adaptive(adaptive) => adaptive.packet_rate(params),
         };
         rate.max(0.1)
+    }
+
+    /// Whether a message of now begins another tick of the game: [`Pace::on_tick`] is to be told.
+    pub(super) fn is_next_tick(&self, now: Timestamp) -> bool {
+        match &self.rule {
+            Rule::Article(_) | Rule::Untried => false,
+            Rule::Adaptive(adaptive) => adaptive.is_next_tick(now),
+        }
+    }
+
+    /// Changes the packet rate.
+    pub(super) fn on_tick(&mut self, now: Timestamp, params: &Params) {
+        if let Rule::Adaptive(adaptive) = &mut self.rule {
+            adaptive.on_tick(now, params);
+        }
     }
 
     /// Bytes a second for bulk; `None` when bulk goes by the packet rate.
