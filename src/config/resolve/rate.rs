@@ -166,7 +166,8 @@ impl Checker<'_> {
     }
 
     fn only_for_adaptive(&mut self, at: &str, key: &str, typed: bool) {
-        let help = "article has one rate for each mode, goes by rtt_max alone, and has no rate for bulk";
+        let help =
+            "article has one rate for each mode, goes by rtt_max alone, and has no rate for bulk";
         self.no_effect(at, key, typed, "article", help);
     }
 
