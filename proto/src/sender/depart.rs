@@ -122,7 +122,7 @@ impl Sender {
     }
 
     fn refill(&mut self, now: Timestamp) {
-        self.pace.update(now);
+        self.pace.update(now, &self.params);
         let rate = self.pace.packet_rate(&self.params);
         self.tokens.fill(now, rate, self.params.burst);
         if let Some(rate) = self.bulk_rate() {
@@ -135,10 +135,8 @@ impl Sender {
             // In a pause more gathers, and is left to what ends it.
             let window = if self.pace.is_bulk_limited() {
                 self.bulk_tokens.tokens()
-            } else if self.pace.has_met_end() {
-                (rate * self.params.queue_max.as_secs_f64()).min(self.params.bulk_window)
             } else {
-                self.params.bulk_window
+                self.pace.bulk_window(&self.params)
             };
             self.bulk_tokens.fill(now, rate, limit.max(window));
         }

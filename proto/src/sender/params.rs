@@ -94,6 +94,8 @@ pub struct Params {
     /// at once now and then, such as where everybody is, waits for no rate that nobody measured. Once the path's
     /// end was met, no more of it than makes a queue of [`queue_max`](Self::queue_max).
     pub bulk_window: f64,
+    /// The same at most, where more went through before: what most queues hold.
+    pub bulk_window_max: f64,
     /// What is kept of the delivered rate when the path turns bad.
     pub bulk_cut: f64,
     /// What is kept of it on return to good.
@@ -162,6 +164,7 @@ impl Default for Params {
             bulk_max: 4_294_967_296.0,
             bulk_burst: 3_000.0,
             bulk_window: 12_000.0,
+            bulk_window_max: 64_000.0,
             bulk_cut: 0.7,
             bulk_return: 0.85,
             bulk_step: 2_000.0,

@@ -146,7 +146,7 @@ impl Sender {
         };
         self.counters.packets_lost += 1;
         let follows = self.in_flight.follows_a_loss(number);
-        self.pace.on_lost(&sent, follows);
+        self.pace.on_lost(&sent, follows, &self.params);
         if sent.large {
             self.datagrams.on_large_lost(now, number);
         }

@@ -19,4 +19,5 @@ mod stalls;
 mod stock;
 mod thin;
 mod ticks;
+mod volleys;
 mod yojimbo;

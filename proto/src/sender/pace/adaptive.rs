@@ -117,9 +117,9 @@ impl Adaptive {
         self.bulk.is_limited()
     }
 
-    /// Bulk was once more than the path carries.
-    pub(super) fn has_met_end(&self) -> bool {
-        self.bulk.has_met_end()
+    /// Bytes of bulk that may leave at once after a pause.
+    pub(super) fn bulk_window(&self, params: &Params) -> f64 {
+        self.bulk.window(params)
     }
 
     /// Copies are not what a queue needs, unless it is somebody else's.
@@ -133,8 +133,8 @@ impl Adaptive {
         self.shows_queue && !is_theirs
     }
 
-    pub(super) fn on_idle(&mut self, now: Timestamp) {
-        self.bulk.on_idle(now, self.queueing.rtt());
+    pub(super) fn on_idle(&mut self, now: Timestamp, params: &Params) {
+        self.bulk.on_idle(now, self.queueing.rtt(), params);
     }
 
     pub(super) fn on_outcome(&mut self, outcome: Outcome) {
@@ -145,9 +145,9 @@ impl Adaptive {
         }
     }
 
-    pub(super) fn on_lost(&mut self, sent: &Sent, follows: bool) {
+    pub(super) fn on_lost(&mut self, sent: &Sent, follows: bool, params: &Params) {
         self.lost_lately = true;
-        self.bulk.on_lost(sent, follows);
+        self.bulk.on_lost(sent, follows, params);
     }
 
     pub(super) fn on_bulk_held_up(&mut self) {
@@ -207,6 +207,7 @@ impl Adaptive {
         self.bulk.set_floor(floor);
         let queue = self.queue(now, rtt, params);
         self.shows_queue = queue.shows && !self.is_bulk_felt(now);
+        self.bulk.note_queue(queue, params);
         let reading = self.read(now, queue, copies, params);
         self.conclude_trial(reading, params);
         if self.is_competing {

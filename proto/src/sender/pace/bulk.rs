@@ -19,6 +19,7 @@ use super::delivered::Delivered;
 use super::losses::{Losses, Witness};
 use super::queueing::Queue;
 use super::short_queue::ShortQueue;
+use super::volley::Volley;
 
 /// Bytes a second for bulk.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +47,7 @@ pub(super) struct Bulk {
     losses: Losses,
     short_queue: ShortQueue,
     delivered: Delivered,
+    volley: Volley,
 }
 
 /// What is seen of a path, rates in bytes a second.
@@ -84,6 +86,7 @@ impl Bulk {
             losses: Losses::default(),
             short_queue: ShortQueue::default(),
             delivered: Delivered::default(),
+            volley: Volley::new(now, params),
         }
     }
 
@@ -91,9 +94,15 @@ impl Bulk {
         self.rate
     }
 
-    /// There was a sign of the path's end.
-    pub(super) fn has_met_end(&self) -> bool {
-        self.ceiling > 0.0 || !self.in_slow_start
+    /// Bytes that may leave at once after a pause. Once there was a sign of the path's end, no more of it than
+    /// makes a queue of [`Params::queue_max`].
+    pub(super) fn window(&self, params: &Params) -> f64 {
+        let window = self.volley.window();
+        let has_met_end = self.ceiling > 0.0 || !self.in_slow_start;
+        match has_met_end {
+            true => window.min(self.rate * params.queue_max.as_secs_f64()),
+            false => window,
+        }
     }
 
     /// Bulk left, and the rate is what holds it back.
@@ -113,6 +122,7 @@ impl Bulk {
     /// So many bytes of bulk were sent, with more behind them.
     pub(super) fn on_sent(&mut self, now: Timestamp, bytes: usize) {
         self.packet = bytes as f64;
+        self.volley.on_sent(now, bytes);
         self.limited_at = now;
         if !self.is_limited {
             self.is_limited = true;
@@ -121,11 +131,19 @@ impl Bulk {
     }
 
     /// Without bulk for longer than the rate explains, it is not what limits.
-    pub(super) fn on_idle(&mut self, now: Timestamp, rtt: f64) {
+    pub(super) fn on_idle(&mut self, now: Timestamp, rtt: f64, params: &Params) {
         let idle = now.since(self.limited_at).as_secs_f64();
         if self.is_limited && idle > 2.0 * rtt + 0.1 + self.packet / self.rate.max(1.0) {
             self.is_limited = false;
             self.delivered.pause();
+            self.volley.end(now, params);
+        }
+    }
+
+    /// The last acknowledgement met this.
+    pub(super) fn note_queue(&mut self, queue: Queue, params: &Params) {
+        if queue.latest > (2.0 * queue.jitter).max(params.queue_max.as_secs_f64()) {
+            self.volley.on_queue();
         }
     }
 
@@ -139,8 +157,8 @@ impl Bulk {
     }
 
     /// A packet was found lost; `follows`, when the one before it was as well.
-    pub(super) fn on_lost(&mut self, sent: &Sent, follows: bool) {
-        if self.is_limited {
+    pub(super) fn on_lost(&mut self, sent: &Sent, follows: bool, params: &Params) {
+        if self.is_limited && !self.volley.on_lost(sent, follows, params) {
             self.losses.on_lost(sent.at, follows, sent.split);
         }
     }
@@ -518,9 +536,17 @@ mod tests {
         let mut bulk = Bulk::new(start, &Params::default());
         // 7057 bytes at 64 KiB a second take 108 ms.
         bulk.on_sent(start, 7_057);
-        bulk.on_idle(start + Duration::from_millis(150), 0.001);
+        bulk.on_idle(
+            start + Duration::from_millis(150),
+            0.001,
+            &Params::default(),
+        );
         assert!(bulk.is_limited(), "the next is not yet due, or just is");
-        bulk.on_idle(start + Duration::from_millis(250), 0.001);
+        bulk.on_idle(
+            start + Duration::from_millis(250),
+            0.001,
+            &Params::default(),
+        );
         assert!(!bulk.is_limited());
     }
 }

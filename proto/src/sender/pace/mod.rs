@@ -20,6 +20,7 @@ mod outage;
 mod queueing;
 mod short_queue;
 mod ticks;
+mod volley;
 
 use std::time::Duration;
 
@@ -128,11 +129,11 @@ impl Pace {
         }
     }
 
-    /// Bulk was once more than the path carries: its rate is about the path's.
-    pub(super) fn has_met_end(&self) -> bool {
+    /// Bytes of bulk that may leave at once after a pause.
+    pub(super) fn bulk_window(&self, params: &Params) -> f64 {
         match &self.rule {
-            Rule::Article(_) | Rule::Untried => false,
-            Rule::Adaptive(adaptive) => adaptive.has_met_end(),
+            Rule::Article(_) | Rule::Untried => params.bulk_window,
+            Rule::Adaptive(adaptive) => adaptive.bulk_window(params),
         }
     }
 
@@ -154,7 +155,7 @@ impl Pace {
     }
 
     /// Time passed.
-    pub(super) fn update(&mut self, now: Timestamp) {
+    pub(super) fn update(&mut self, now: Timestamp, params: &Params) {
         // A pause of the process is no experience with the path.
         let dt = now.since(self.updated_at).min(Duration::from_secs(1));
         self.updated_at = self.updated_at.max(now);
@@ -162,7 +163,7 @@ impl Pace {
         match &mut self.rule {
             Rule::Article(article) => article.update(dt),
             Rule::Untried => {}
-            Rule::Adaptive(adaptive) => adaptive.on_idle(now),
+            Rule::Adaptive(adaptive) => adaptive.on_idle(now, params),
         }
         self.count_change(before);
     }
@@ -185,9 +186,9 @@ impl Pace {
     }
 
     /// A packet was found lost; `follows`, when the one before it was as well.
-    pub(super) fn on_lost(&mut self, sent: &Sent, follows: bool) {
+    pub(super) fn on_lost(&mut self, sent: &Sent, follows: bool, params: &Params) {
         if let Rule::Adaptive(adaptive) = &mut self.rule {
-            adaptive.on_lost(sent, follows);
+            adaptive.on_lost(sent, follows, params);
         }
     }
 

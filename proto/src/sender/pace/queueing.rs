@@ -44,6 +44,8 @@ pub(super) struct Queueing {
 pub(super) struct Queue {
     /// Queueing delay in seconds.
     pub(super) delay: f64,
+    /// The same by the last packet alone, which may be chance.
+    pub(super) latest: f64,
     /// So much of it may be chance, in seconds.
     pub(super) noise: f64,
     /// Ordinary deviation of one round trip, in seconds.
@@ -121,7 +123,8 @@ impl Queueing {
         }
         self.fast += 0.25 * (rtt - self.fast);
         self.note_base(now, rtt, limits.base_window);
-        let delay = self.of_this_moment(now, proven) - self.base().max(self.own(now));
+        let own = self.base().max(self.own(now));
+        let delay = self.of_this_moment(now, proven) - own;
         let limit = (limits.queue).max(4.0 * self.variation).max(1.5 * packet);
         let over = delay > limit;
         let pause = now.since(std::mem::replace(&mut self.heard_at, now));
@@ -141,6 +144,7 @@ impl Queueing {
         let long = |since| now.since(since) >= limits.stands;
         Queue {
             delay,
+            latest: proven - own,
             noise: 3.0 * self.wander,
             jitter: self.variation,
             is_new,

@@ -88,6 +88,7 @@ mod tests {
     fn quiet(delay: f64) -> Queue {
         Queue {
             delay,
+            latest: delay,
             noise: 0.0,
             jitter: 0.0,
             low: 0.01,

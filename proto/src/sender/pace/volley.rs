@@ -1,0 +1,171 @@
+//! How much of what a game says at once after a pause leaves at once. What went through before without losses and
+//! without a queue may: a path is trusted as a TCP trusts it that was idle (RFC 7661, section 4).
+
+use std::time::Duration;
+
+use crate::sender::in_flight::Sent;
+use crate::sender::params::Params;
+use crate::time::Timestamp;
+
+/// Bulk from one pause to the next, and what that says of the path.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Volley {
+    /// Bytes that may leave at once.
+    window: f64,
+    /// Bytes of this volley, and when it began.
+    sent: f64,
+    began: Timestamp,
+    /// Of what left at once, bytes that were lost behind others: a queue that overflows drops neighbours.
+    overflow: f64,
+    /// Something of what left at once was lost.
+    is_hurt: bool,
+    /// Volleys in a row that were.
+    hurt: u8,
+    /// It met a queue, or made one.
+    met_queue: bool,
+    /// The window stays until then.
+    stays_until: Timestamp,
+}
+
+impl Volley {
+    pub(super) fn new(now: Timestamp, params: &Params) -> Self {
+        Self {
+            window: params.bulk_window,
+            sent: 0.0,
+            began: now,
+            overflow: 0.0,
+            is_hurt: false,
+            hurt: 0,
+            met_queue: false,
+            stays_until: now,
+        }
+    }
+
+    /// Bytes that may leave at once after a pause.
+    pub(super) fn window(&self) -> f64 {
+        self.window
+    }
+
+    pub(super) fn on_sent(&mut self, now: Timestamp, bytes: usize) {
+        if self.sent == 0.0 {
+            self.began = now;
+        }
+        self.sent += bytes as f64;
+    }
+
+    /// Whether it may have been lost because so much left at once, which says nothing of the path's rate. `follows`,
+    /// when the one before it was lost as well.
+    pub(super) fn on_lost(&mut self, sent: &Sent, follows: bool, params: &Params) -> bool {
+        let is_at_once = sent.at.since(self.began) <= AT_ONCE;
+        self.is_hurt |= is_at_once;
+        if is_at_once && follows {
+            self.overflow += f64::from(sent.wire_bytes);
+        }
+        is_at_once && self.window > params.bulk_window
+    }
+
+    pub(super) fn on_queue(&mut self) {
+        self.met_queue = true;
+    }
+
+    /// A pause: all that was sent has its fate.
+    pub(super) fn end(&mut self, now: Timestamp, params: &Params) {
+        self.hurt = if self.is_hurt { self.hurt + 1 } else { 0 };
+        if self.overflow > OVERFLOW_MIN * self.window || self.hurt >= HURT_MAX {
+            self.window = (0.5 * self.window).max(params.bulk_window);
+            self.stays_until = now + STAYS;
+            self.hurt = 0;
+        } else if !self.met_queue && self.sent > self.window && now >= self.stays_until {
+            let most = self.sent.min(params.bulk_window_max);
+            self.window = (2.0 * self.window).min(most);
+        }
+        (self.sent, self.overflow) = (0.0, 0.0);
+        (self.is_hurt, self.met_queue) = (false, false);
+    }
+}
+
+/// A share of what left at once that is not lost in a row by chance: it was more than a queue holds.
+const OVERFLOW_MIN: f64 = 0.0625;
+
+/// So many volleys in a row are not hurt by chance either: a queue is a packet too short for them.
+const HURT_MAX: u8 = 4;
+
+/// A volley leaves within this, or the rate held it back.
+const AT_ONCE: Duration = Duration::from_millis(2);
+
+/// What was too much once is not tried again for so long: paths change, but each try may cost a volley.
+const STAYS: Duration = Duration::from_secs(600);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BIG: usize = 100_000;
+
+    fn at(secs: u64) -> Timestamp {
+        Timestamp::from_millis(1_000 * secs)
+    }
+
+    /// A volley a second, of so many bytes, of which such a share overflows: the windows after each.
+    fn windows(
+        volley: &mut Volley,
+        secs: std::ops::Range<u64>,
+        bytes: usize,
+        overflow: f64,
+    ) -> Vec<f64> {
+        let params = Params::default();
+        let after = |second| {
+            volley.on_sent(at(second), bytes);
+            volley.overflow = overflow * bytes as f64;
+            volley.end(at(second), &params);
+            volley.window()
+        };
+        secs.map(after).collect()
+    }
+
+    #[test]
+    fn the_window_grows_to_what_goes_through() {
+        let mut volley = Volley::new(at(0), &Params::default());
+        let grown = windows(&mut volley, 1..4, 30_000, 0.0);
+        assert_eq!(grown, [24_000.0, 30_000.0, 30_000.0]);
+        let grown = windows(&mut volley, 4..7, BIG, 0.005);
+        assert_eq!(grown, [60_000.0, 64_000.0, 64_000.0]);
+    }
+
+    #[test]
+    fn what_a_volley_does_not_fill_is_not_found() {
+        let mut volley = Volley::new(at(0), &Params::default());
+        assert_eq!(windows(&mut volley, 1..3, 12_000, 0.0), [12_000.0; 2]);
+    }
+
+    #[test]
+    fn a_queue_is_no_reason_to_go_on_nor_to_go_back() {
+        let mut volley = Volley::new(at(0), &Params::default());
+        windows(&mut volley, 1..2, BIG, 0.0);
+        volley.on_queue();
+        assert_eq!(windows(&mut volley, 2..3, BIG, 0.0), [24_000.0]);
+        assert_eq!(windows(&mut volley, 3..4, BIG, 0.0), [48_000.0]);
+    }
+
+    /// One packet of each, the last: a queue is too short by that.
+    #[test]
+    fn a_little_too_much_is_found_as_well() {
+        let mut volley = Volley::new(at(0), &Params::default());
+        windows(&mut volley, 1..2, BIG, 0.0);
+        let hurt = |second| {
+            volley.is_hurt = true;
+            windows(&mut volley, second..second + 1, 20_000, 0.0)[0]
+        };
+        let after: Vec<_> = (2..6).map(hurt).collect();
+        assert_eq!(after, [24_000.0, 24_000.0, 24_000.0, 12_000.0]);
+    }
+
+    #[test]
+    fn too_much_is_not_tried_again_soon() {
+        let mut volley = Volley::new(at(0), &Params::default());
+        windows(&mut volley, 1..3, BIG, 0.0);
+        assert_eq!(windows(&mut volley, 3..4, BIG, 0.3), [24_000.0]);
+        assert_eq!(windows(&mut volley, 4..602, BIG, 0.0), [24_000.0; 598]);
+        assert_eq!(windows(&mut volley, 604..605, BIG, 0.0), [48_000.0]);
+    }
+}

@@ -1,0 +1,88 @@
+//! What a game says at once now and then: where everybody is, a map.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::games::{Game, Rules};
+use super::scenario::{Scenario, path};
+use crate::sender::Params;
+use crate::sim::{Conditions, Traffic};
+use crate::yojimbo;
+
+/// How long thirty messages of `size` bytes took there and back, one a second, and the datagrams that a full queue dropped.
+fn round_trips(size: usize, params: &Params, path: Conditions) -> (Vec<Duration>, u64) {
+    let says = Traffic {
+        messages: u64::MAX,
+        sizes: size..=size,
+        every: Duration::from_secs(1),
+        ..Traffic::default()
+    };
+    let answers = Traffic {
+        echoes: true,
+        ..says.clone()
+    };
+    let rules = yojimbo::Params {
+        sender: Arc::new(params.clone()),
+        ..yojimbo::Params::default()
+    };
+    let mut game = Game::new(Rules::Yojimbo(Arc::new(rules)), 1);
+    let mut scenario = Scenario::new(&mut game, 1, path, &says, &answers);
+    scenario.run_for(Duration::from_secs(30));
+    let (up, down) = scenario.network();
+    (scenario.round_trips(0), up.overflowed + down.overflowed)
+}
+
+/// A path of 50 ms.
+fn line(mbits: u64, queue_kib: usize) -> Conditions {
+    Conditions {
+        rate: mbits * 1_000_000,
+        queue: queue_kib << 10,
+        ..path(25, 0.0)
+    }
+}
+
+/// The rate of bulk never learned from volleys, which are over before it can: of 30,000 bytes, 18,000 waited for a
+/// rate that nobody had measured, each time, and took 135 ms.
+#[test]
+fn what_went_through_before_leaves_at_once() {
+    for (size, mbits, most) in [
+        (14_000, 100, 54),
+        (30_000, 100, 58),
+        (60_000, 100, 64),
+        (30_000, 20, 80),
+    ] {
+        let (took, _) = round_trips(size, &Params::default(), line(mbits, 64));
+        let most = Duration::from_millis(most);
+        assert!(
+            took[6..].iter().all(|took| *took <= most),
+            "{size} at {mbits}: {took:?}"
+        );
+    }
+}
+
+/// A queue of 16 KiB does not hold what may leave at once. That is found out once, and costs once.
+#[test]
+fn a_short_queue_overflows_once() {
+    let cautious = Params {
+        bulk_window_max: Params::default().bulk_window,
+        ..Params::default()
+    };
+    for mbits in [20, 100] {
+        let short = line(mbits, 16);
+        let (before, usual) = round_trips(60_000, &cautious, short);
+        let (took, dropped) = round_trips(60_000, &Params::default(), short);
+        assert!(
+            (usual + 1..usual + 60).contains(&dropped),
+            "{mbits} Mbit/s: {dropped} dropped, else {usual}"
+        );
+        let longest = |took: &[Duration]| took.iter().max().copied().unwrap_or_default();
+        assert!(
+            longest(&took[8..]) <= longest(&before[8..]),
+            "{took:?}, else {before:?}"
+        );
+        assert!(
+            longest(&took[1..]) <= 2 * longest(&before[1..]),
+            "{took:?}, else {before:?}"
+        );
+    }
+}
