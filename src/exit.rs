@@ -16,6 +16,7 @@ use std::process::ExitCode;
 use std::{fmt, io};
 
 use crate::config::Refusal;
+use crate::sizing::file_size;
 use crate::sizing::open_files::{self, are_used_up};
 
 /// One of the codes above.
@@ -68,7 +69,12 @@ impl Exit {
 /// What to do about an error that is the kernel's own, where it says so nowhere else.
 pub fn help(error: &anyhow::Error) -> Option<String> {
     let mut causes = error.chain().filter_map(|cause| cause.downcast_ref());
-    causes.find_map(open_files::help)
+    causes.find_map(help_with)
+}
+
+/// The same for one error of the kernel.
+pub fn help_with(error: &io::Error) -> Option<String> {
+    open_files::help(error).or_else(|| file_size::help(error))
 }
 
 impl From<Exit> for ExitCode {

@@ -43,9 +43,6 @@ pub enum Stop {
 impl StopSignals {
     /// From now on they are kept until somebody asks.
     pub fn catch() -> io::Result<Self> {
-        // Where files may not grow beyond a limit (`ulimit -f`), the kernel ends whoever writes more, unless this
-        // is caught, for good: then it is an error of that write, as on a full disk.
-        drop(signal(SignalKind::from_raw(libc::SIGXFSZ))?);
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,

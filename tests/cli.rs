@@ -488,6 +488,41 @@ fn files_that_cannot_be_made_are_unavailable() {
     );
 }
 
+/// A limit of file sizes is the kernel's way to end who writes more, before a word is said and with half a file left.
+#[test]
+fn a_file_that_may_not_grow_is_told_of_and_not_left_behind() {
+    let place = Place::new("file-size");
+    place.expect(0, &["keygen", "--out", "key"]);
+    let mint = "token mint --key key --client-id 7 --server 127.0.0.1:40000 --out token";
+    for (code, cannot, command) in [
+        (69, "cannot make new.key: ", "keygen --out new.key"),
+        (1, "writing token: ", mint),
+        (1, "cannot write to standard output: ", "init yojimbo >file"),
+    ] {
+        let output = Command::new("sh")
+            .args(["-c", &format!("ulimit -f 0; \"$0\" {command}")])
+            .arg(env!("CARGO_BIN_EXE_tidegate"))
+            .current_dir(&place.0)
+            .output()
+            .expect("there is a shell");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        assert!(
+            said.contains(&format!("error: {cannot}File too large")),
+            "{said}"
+        );
+        assert!(said.contains("LimitFSIZE="), "{said}");
+    }
+    let made = fs::read_dir(&place.0).expect("it is there").flatten();
+    let mut made: Vec<_> = made.map(|entry| entry.file_name()).collect();
+    made.sort();
+    assert_eq!(
+        made,
+        ["file", "key"],
+        "the shell's, and the key from before"
+    );
+}
+
 /// Without it, `journalctl -p err` does not show why a unit did not start. A shell below a unit has the variable
 /// too, and nobody takes the mark away there.
 #[test]

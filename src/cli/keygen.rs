@@ -8,7 +8,7 @@ use zeroize::Zeroizing;
 
 use super::print;
 use crate::config::{fingerprint, generate_key, write_new_secret};
-use crate::exit::{Exit, Unavailable};
+use crate::exit::{self, Exit, Unavailable};
 use crate::logging;
 use tidegate_proto::yojimbo::netcode::Key;
 
@@ -31,7 +31,11 @@ pub(super) fn run(out: Option<&Path>) -> anyhow::Result<Exit> {
              the old one and list it under previous_key_files",
             path.display()
         ),
-        Err(error) => Err(Unavailable(format!("cannot make {}: {error}", path.display())).into()),
+        Err(error) => {
+            let help = exit::help_with(&error);
+            let help = help.map_or_else(String::new, |help| format!("\n help: {help}"));
+            Err(Unavailable(format!("cannot make {}: {error}{help}", path.display())).into())
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use crate::admin::probe;
 use crate::capture::{Order, pcapng};
 use crate::config::parse_size;
 use crate::exit::{self, Exit};
-use crate::sizing::open_files;
+use crate::sizing::{file_size, open_files};
 use crate::{config, connect, logging, serve};
 
 mod check;
@@ -291,6 +291,8 @@ impl InitKind {
 
 /// The whole program: reads the command line, runs, and says how it went.
 pub fn main() -> ExitCode {
+    // First of all, since whatever is written may be cut off.
+    file_size::outlive();
     // Usage errors end here, with clap's own words and code 2.
     let cli = Cli::parse();
     logging::end_with_bugs(|| ());
@@ -390,7 +392,9 @@ fn health(admin: SocketAddr, ready: bool) -> anyhow::Result<Exit> {
 fn print(text: &str) -> anyhow::Result<Exit> {
     use std::io::Write;
     match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(error).context("cannot write to standard output")
+        }
         Ok(()) | Err(_) => Ok(Exit::Done),
     }
 }
