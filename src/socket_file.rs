@@ -42,10 +42,9 @@ pub fn listen_blocking(path: &Path, mode: u32) -> Result<(UnixListener, SocketFi
     Ok((listener, SocketFile { path, inode }))
 }
 
-/// Whether a socket could be made beside `path`, which stays as it is.
-pub fn try_beside(path: &Path) -> Result<(), String> {
-    let trial = path.with_file_name(format!(".probe-{}", std::process::id()));
-    match UnixListener::bind(&trial).and_then(|_| std::fs::remove_file(&trial)) {
+/// Whether a socket could be made there; it is gone again.
+pub fn try_at(trial: &Path) -> Result<(), String> {
+    match UnixListener::bind(trial).and_then(|_| std::fs::remove_file(trial)) {
         // Its name is longer than the one that will be needed, and finds no room in an address.
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
         tried => tried.map_err(|error| format!("{error}{}", help(&error))),

@@ -236,6 +236,29 @@ fn places_are_tried_and_not_only_looked_at() {
     assert_eq!(std::fs::read_dir(&state).unwrap().count(), 0, "it is tidy");
 }
 
+/// One that was killed half-way in a container, where the next one has its number, does not stand in the way.
+#[test]
+fn what_a_killed_probe_left_is_no_obstacle() {
+    let site = Site::new("left");
+    let state = site.directory.0.join("state");
+    std::fs::create_dir(&state).unwrap();
+    let text = std::fs::read_to_string(&site.config).unwrap();
+    let runtime = format!(
+        "[runtime]\nstate_directory = \"{}\"\n[admin]\n",
+        state.display()
+    );
+    let text = text.replace("[admin]\n", &runtime);
+    site.directory.write("tidegate.toml", &text);
+    let script = "cd \"$1\" && touch .probe-$$ state/.probe-$$ && exec \"$0\" check --probe --config tidegate.toml";
+    let mut command = Command::new("sh");
+    command.args(["-c", script, env!("CARGO_BIN_EXE_tidegate")]);
+    let output = command.arg(&site.directory.0).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(!text.contains("no file can be written there"), "{text}");
+    assert_eq!(std::fs::read_dir(&state).unwrap().count(), 1, "it is tidy");
+}
+
 /// Alive is not ready: a drain is not a reason to restart.
 #[test]
 fn health_tells_alive_from_ready() {

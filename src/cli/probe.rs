@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::FileTypeExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -26,6 +26,7 @@ use crate::running_listener::socket_options;
 use crate::sizing::{memory, open_files};
 use crate::socket_file;
 use crate::token_history;
+use crate::tokens;
 use crate::udp::{Options, UdpSocket};
 
 /// One thing that was tried.
@@ -174,8 +175,7 @@ fn short(limit: &str, shortage: &dyn Display) -> Finding {
 /// Where used tokens are kept: a start does without, and refuses every token from before it.
 fn state_directory(config: &Config) -> Option<Finding> {
     let path = config.runtime.state_directory.as_deref()?;
-    let trial = path.join(format!(".probe-{}", std::process::id()));
-    let verdict = match write_and_remove(&trial) {
+    let verdict = match write_and_remove(path) {
         Ok(()) if token_history::is_on_disk(path) => Verdict::Warning(format!(
             "it is on a disk\n help: {}",
             token_history::ON_DISK
@@ -195,10 +195,19 @@ fn state_directory(config: &Config) -> Option<Finding> {
 }
 
 /// On a disk that is full a file can still be made, as long as nothing is in it.
-fn write_and_remove(trial: &Path) -> io::Result<()> {
-    let written = File::create_new(trial)?.write_all(b"probe");
+fn write_and_remove(directory: &Path) -> io::Result<()> {
+    let trial = trial(directory)?;
+    let written = File::create_new(&trial)?.write_all(b"probe");
     let removed = std::fs::remove_file(trial);
     written.and(removed)
+}
+
+/// A name there that no other probe has or had: in a container each has the same number, and one that was killed left
+/// its file behind.
+fn trial(directory: &Path) -> io::Result<PathBuf> {
+    let number: [u8; 4] = tokens::random().map_err(io::Error::other)?;
+    let number = u32::from_ne_bytes(number);
+    Ok(directory.join(format!(".probe-{number:08x}")))
 }
 
 fn bind_udp(
@@ -265,12 +274,11 @@ fn place_for_socket(path: &Path) -> Result<String, String> {
             path.display()
         )),
         Ok(_) if std::os::unix::net::UnixStream::connect(path).is_ok() => Ok(HELD.to_owned()),
-        Ok(_) => socket_file::try_beside(path)
-            .map(|()| "left over by a dead process; it is taken over".to_owned()),
+        Ok(_) => {
+            try_beside(path).map(|()| "left over by a dead process; it is taken over".to_owned())
+        }
         Err(_) => match path.parent() {
-            Some(parent) if parent.is_dir() => {
-                socket_file::try_beside(path).map(|()| String::new())
-            }
+            Some(parent) if parent.is_dir() => try_beside(path).map(|()| String::new()),
             Some(parent) => Err(format!(
                 "there is no directory {}\n help: make it, or let systemd do so with \
                  RuntimeDirectory=",
@@ -279,6 +287,12 @@ fn place_for_socket(path: &Path) -> Result<String, String> {
             None => Err("no path for a file".to_owned()),
         },
     }
+}
+
+fn try_beside(path: &Path) -> Result<(), String> {
+    let directory = path.parent().unwrap_or(Path::new(""));
+    let trial = trial(directory).map_err(|error| error.to_string())?;
+    socket_file::try_at(&trial)
 }
 
 async fn connect_all(backend: &Backend) -> Vec<Finding> {
