@@ -76,7 +76,7 @@ async fn serve(
     };
     let gate = gate.with_tap(server.common.tap.clone());
     let gate = Arc::new(gate.with_reloader(reloader));
-    let _control = control::open(&config.admin, signals, gate)?;
+    control::open(&config.admin, signals, gate)?;
     server.run(stops).await
 }
 

@@ -6,9 +6,11 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::Mode;
 use rustix::process::umask;
+use tokio::time::timeout;
 
 /// The file of a socket, removed with this.
 pub struct SocketFile {
@@ -16,30 +18,97 @@ pub struct SocketFile {
     inode: u64,
 }
 
-/// Listens at `path` for tasks; see [`listen_blocking`].
-pub fn listen(path: &Path, mode: u32) -> Result<(tokio::net::UnixListener, SocketFile), String> {
-    let (listener, file) = listen_blocking(path, mode)?;
-    let watch = || {
-        listener.set_nonblocking(true)?;
-        tokio::net::UnixListener::from_std(listener)
-    };
-    let listener = watch().map_err(|error: io::Error| error.to_string())?;
-    Ok((listener, file))
+/// A socket that a task accepts from. Its file may be removed under it, as what tidies up `/tmp` does, and then nobody
+/// finds it: while nobody comes, the file is looked after.
+pub struct KeptSocket {
+    listener: tokio::net::UnixListener,
+    file: SocketFile,
+    mode: u32,
+    /// The file is gone, could not be made again, and that was told.
+    is_lost: bool,
 }
+
+impl KeptSocket {
+    /// Listens at `path` for tasks; see [`listen_blocking`].
+    pub fn listen(path: &Path, mode: u32) -> Result<Self, String> {
+        let (listener, file) = listen_blocking(path, mode)?;
+        let listener = for_tasks(listener).map_err(|error| error.to_string())?;
+        Ok(Self {
+            listener,
+            file,
+            mode,
+            is_lost: false,
+        })
+    }
+
+    /// The next one who comes.
+    pub async fn accept(&mut self) -> io::Result<tokio::net::UnixStream> {
+        loop {
+            match timeout(LOOK_INTERVAL, self.listener.accept()).await {
+                Ok(accepted) => return accepted.map(|(stream, _)| stream),
+                Err(_) => self.look_after(),
+            }
+        }
+    }
+
+    /// Makes the file again where there is nothing. Whatever else is there is somebody else's.
+    fn look_after(&mut self) {
+        let path = &self.file.path;
+        let found = path.symlink_metadata();
+        if !found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+            return;
+        }
+        let again =
+            make(path, self.mode).and_then(|(listener, inode)| Ok((for_tasks(listener)?, inode)));
+        match again {
+            Ok((listener, inode)) => {
+                tracing::warn!(
+                    event = "socket_removed",
+                    address = %path.display(),
+                    help = "it was made again; whatever removed it may do so again: name a place that nothing tidies \
+                            up, such as one below /run",
+                );
+                (self.listener, self.file.inode) = (listener, inode);
+                self.is_lost = false;
+            }
+            Err(error) if !self.is_lost => {
+                tracing::warn!(
+                    event = "socket_lost",
+                    address = %path.display(),
+                    %error,
+                    "it was removed and cannot be made again yet"
+                );
+                self.is_lost = true;
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+fn for_tasks(listener: UnixListener) -> io::Result<tokio::net::UnixListener> {
+    listener.set_nonblocking(true)?;
+    tokio::net::UnixListener::from_std(listener)
+}
+
+/// How long nobody may find a socket whose file was removed.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Listens at `path`, with this file mode. Takes the place of a socket of ours that nobody answers, and of
 /// nothing else. An error says why, and what to do where the kernel's word for it does not.
 pub fn listen_blocking(path: &Path, mode: u32) -> Result<(UnixListener, SocketFile), String> {
     make_way(path)?;
-    let listen = || {
-        let listener = bind_private(path)?;
-        std::fs::set_permissions(path, Permissions::from_mode(mode))?;
-        let inode = path.symlink_metadata()?.ino();
-        Ok((listener, inode))
-    };
-    let (listener, inode) = listen().map_err(|error| format!("{error}{}", help(&error)))?;
+    let made = make(path, mode);
+    let (listener, inode) = made.map_err(|error| format!("{error}{}", help(&error)))?;
     let path = path.to_owned();
     Ok((listener, SocketFile { path, inode }))
+}
+
+/// Where there is nothing; with the number of the file.
+fn make(path: &Path, mode: u32) -> io::Result<(UnixListener, u64)> {
+    let listener = bind_private(path)?;
+    std::fs::set_permissions(path, Permissions::from_mode(mode))?;
+    let inode = path.symlink_metadata()?.ino();
+    Ok((listener, inode))
 }
 
 /// Whether a socket could be made there; it is gone again.
@@ -127,4 +196,58 @@ fn bind_private(path: &Path) -> io::Result<UnixListener> {
     let listener = UnixListener::bind(path);
     umask(before);
     listener
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A socket in a directory of its own.
+    fn kept(name: &str) -> (PathBuf, KeptSocket) {
+        let name = format!("tidegate-socket-{name}-{}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        std::fs::create_dir(&directory).unwrap();
+        let kept = KeptSocket::listen(&directory.join("a.sock"), 0o660).unwrap();
+        (directory, kept)
+    }
+
+    #[tokio::test]
+    async fn a_socket_that_was_removed_is_made_again_and_goes_with_its_owner() {
+        let (directory, mut kept) = kept("again");
+        let path = directory.join("a.sock");
+        std::fs::remove_file(&path).unwrap();
+        kept.look_after();
+        let client = UnixStream::connect(&path).unwrap();
+        kept.accept().await.unwrap();
+        assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o660);
+        drop((client, kept));
+        assert!(!path.exists());
+        std::fs::remove_dir(&directory).unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_somebody_else_made_there_is_left_alone() {
+        let (directory, mut kept) = kept("other");
+        let path = directory.join("a.sock");
+        std::fs::remove_file(&path).unwrap();
+        let _other = UnixListener::bind(&path).unwrap();
+        let before = path.metadata().unwrap().ino();
+        kept.look_after();
+        drop(kept);
+        assert_eq!(path.metadata().unwrap().ino(), before);
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_directory_that_comes_back_has_its_socket_again() {
+        let (directory, mut kept) = kept("directory");
+        std::fs::remove_dir_all(&directory).unwrap();
+        kept.look_after();
+        assert!(kept.is_lost);
+        std::fs::create_dir(&directory).unwrap();
+        kept.look_after();
+        assert!(UnixStream::connect(directory.join("a.sock")).is_ok());
+        assert!(!kept.is_lost);
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
 }

@@ -406,6 +406,18 @@ fn the_socket_is_its_owners_alone() {
     assert_eq!(std::fs::read_to_string(elsewhere).unwrap(), "data");
 }
 
+/// What tidies up `/tmp` removes sockets, however much they are in use.
+#[test]
+fn a_socket_that_was_removed_is_there_again() {
+    let scene = Scene::new("removed");
+    std::fs::remove_file(scene.control()).unwrap();
+    let line = scene.server.logged("socket_removed");
+    assert_eq!(line["address"], scene.control().to_str().unwrap());
+    let mode = scene.control().metadata().unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert_eq!(scene.ask(&["stats"])["ok"], true);
+}
+
 /// The Unix socket of a tunnel goes with its process, like the control socket; a killed one's is taken over.
 #[test]
 fn a_tunnels_socket_goes_with_the_process() {

@@ -5,22 +5,18 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use tokio::net::{TcpListener, TcpSocket, UnixListener};
+use tokio::net::{TcpListener, TcpSocket};
 
 use super::STREAM_STALL;
 use crate::backend::{Socket, SocketOptions};
 use crate::config::LocalAddress;
 use crate::exit::{Transport, Unavailable};
-use crate::socket_file::{self, SocketFile};
+use crate::socket_file::KeptSocket;
 
 /// A bound local address.
 pub(super) enum LocalListener {
     Tcp(TcpListener),
-    Unix {
-        listener: UnixListener,
-        /// Goes when this does.
-        _file: SocketFile,
-    },
+    Unix(KeptSocket),
 }
 
 impl LocalListener {
@@ -33,7 +29,7 @@ impl LocalListener {
     }
 
     /// The next local connection.
-    pub(super) async fn accept(&self) -> io::Result<Socket> {
+    pub(super) async fn accept(&mut self) -> io::Result<Socket> {
         let options = SocketOptions {
             nodelay: true,
             keepalive: Some(Duration::from_secs(30)),
@@ -44,10 +40,7 @@ impl LocalListener {
                 let (stream, _) = listener.accept().await?;
                 Socket::adopt_tcp(stream.into_std()?, options)
             }
-            Self::Unix { listener, .. } => {
-                let (stream, _) = listener.accept().await?;
-                Socket::adopt_unix(stream.into_std()?, options)
-            }
+            Self::Unix(socket) => Socket::adopt_unix(socket.accept().await?.into_std()?, options),
         }
     }
 }
@@ -70,13 +63,10 @@ fn bind_tcp(tunnel: &str, address: SocketAddr) -> anyhow::Result<LocalListener> 
 }
 
 fn bind_unix(tunnel: &str, path: &Path) -> anyhow::Result<LocalListener> {
-    let (listener, file) = socket_file::listen(path, 0o600)
+    let socket = KeptSocket::listen(path, 0o600)
         .map_err(|why| Unavailable(format!("cannot listen on {}: {why}", path.display())))?;
     tracing::info!(event = "listening", tunnel, address = %path.display());
-    Ok(LocalListener::Unix {
-        listener,
-        _file: file,
-    })
+    Ok(LocalListener::Unix(socket))
 }
 
 /// Connections that wait to be accepted, as far as `net.core.somaxconn` allows. Who finds no room there

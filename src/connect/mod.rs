@@ -85,7 +85,7 @@ async fn connect(config: Config, logging: Logging) -> anyhow::Result<()> {
         Arc::new(Backends::new(board.clone())),
         logging,
     );
-    let _control = control::open(&config.admin, signals, Arc::new(gate))?;
+    control::open(&config.admin, signals, Arc::new(gate))?;
     for (index, (tunnel, listeners)) in config.tunnels.iter().zip(listeners).enumerate() {
         let running = RunningTunnel {
             index,

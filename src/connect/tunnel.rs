@@ -42,7 +42,7 @@ impl RunningTunnel {
 
     /// Accepts for ever. Above the limit of streams a connection is closed at once: left in the
     /// kernel's queue it would look connected and hang.
-    async fn accept_all(self: Arc<Self>, listener: LocalListener, seats: Arc<Semaphore>) {
+    async fn accept_all(self: Arc<Self>, mut listener: LocalListener, seats: Arc<Semaphore>) {
         loop {
             match listener.accept().await {
                 Ok(stream) => match seats.clone().try_acquire_owned() {

@@ -16,13 +16,13 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::UnixStream;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::config::Admin;
 use crate::exit::Unavailable;
-use crate::socket_file::{self, SocketFile};
+use crate::socket_file::KeptSocket;
 
 mod gate;
 mod place;
@@ -33,58 +33,42 @@ pub use gate::{Gate, Signals};
 pub use place::{answering, in_session};
 pub use request::Request;
 
-/// A bound control socket.
-struct ControlSocket {
-    listener: UnixListener,
-    file: SocketFile,
-}
-
-/// Lets operators in: by signals and, if there is to be one, by the socket, whose file goes with what
-/// is returned. One that nobody asked for costs a warning where it cannot be had, and not the players.
-pub fn open(
-    admin: &Admin,
-    signals: Signals,
-    gate: Arc<Gate>,
-) -> anyhow::Result<Option<SocketFile>> {
+/// Lets operators in: by signals and, if there is to be one, by the socket, whose file goes with the control plane's
+/// tasks. One that nobody asked for costs a warning where it cannot be had, and not the players.
+pub fn open(admin: &Admin, signals: Signals, gate: Arc<Gate>) -> anyhow::Result<()> {
     gate.clone().obey(signals);
     let Some(path) = &admin.control_socket else {
-        return Ok(None);
+        return Ok(());
     };
-    match ControlSocket::bind(path, admin.control_mode) {
-        Ok(socket) => Ok(Some(socket.start(gate))),
+    match bind(path, admin.control_mode) {
+        Ok(socket) => {
+            tokio::spawn(serve(socket, gate));
+            Ok(())
+        }
         Err(error) if admin.control_named => Err(error.into()),
         Err(error) => {
             let help = "players notice nothing, `tidegate ctl` and `top` do not get in; \
                         --control or admin.control_socket names another place";
             tracing::warn!(event = "control_failed", path = %path.display(), %error, help);
-            Ok(None)
+            Ok(())
         }
     }
 }
 
-impl ControlSocket {
-    fn bind(path: &Path, mode: u32) -> Result<Self, Unavailable> {
-        let (listener, file) = socket_file::listen(path, mode)
-            .map_err(|why| Unavailable(format!("control socket {}: {why}", path.display())))?;
-        tracing::info!(event = "control", path = %path.display());
-        Ok(Self { listener, file })
-    }
-
-    /// Answers from now on, in a task of its own.
-    fn start(self, gate: Arc<Gate>) -> SocketFile {
-        let Self { listener, file } = self;
-        tokio::spawn(serve(listener, gate));
-        file
-    }
+fn bind(path: &Path, mode: u32) -> Result<KeptSocket, Unavailable> {
+    let socket = KeptSocket::listen(path, mode)
+        .map_err(|why| Unavailable(format!("control socket {}: {why}", path.display())))?;
+    tracing::info!(event = "control", path = %path.display());
+    Ok(socket)
 }
 
-async fn serve(listener: UnixListener, gate: Arc<Gate>) {
+async fn serve(mut socket: KeptSocket, gate: Arc<Gate>) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         // Beyond the limit, callers wait in the kernel's backlog.
         let place = Arc::clone(&places).acquire_owned().await;
-        match listener.accept().await {
-            Ok((stream, _)) => {
+        match socket.accept().await {
+            Ok(stream) => {
                 let gate = Arc::clone(&gate);
                 tokio::spawn(async move {
                     if let Err(error) = converse(stream, &gate).await {

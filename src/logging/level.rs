@@ -49,7 +49,7 @@ fn parts() -> Vec<&'static str> {
 }
 
 /// Every module that logs, in order. A directive for another would change nothing, and nobody would be told.
-pub(super) const TARGETS: [&str; 33] = [
+pub(super) const TARGETS: [&str; 34] = [
     "tidegate::admin",
     "tidegate::backend::health",
     "tidegate::backend::stream::to_backend",
@@ -79,6 +79,7 @@ pub(super) const TARGETS: [&str; 33] = [
     "tidegate::shutdown",
     "tidegate::sizing::memory",
     "tidegate::sizing::open_files",
+    "tidegate::socket_file",
     "tidegate::token_history",
     "tidegate::udp",
     "tidegate::udp::first_link",
