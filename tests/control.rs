@@ -8,6 +8,7 @@ mod support;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::time::Duration;
 
@@ -418,6 +419,16 @@ fn a_socket_that_was_removed_is_there_again() {
     assert_eq!(scene.ask(&["stats"])["ok"], true);
 }
 
+/// Scripts that hang, and `nc` that somebody forgot, lock nobody out for as long as they may be silent.
+#[test]
+fn silent_callers_make_room() {
+    let scene = Scene::new("silent-callers");
+    let connect = |_| UnixStream::connect(scene.control()).unwrap();
+    let silent: Vec<_> = (0..16).map(connect).collect();
+    assert_eq!(scene.ask(&["stats"])["ok"], true);
+    drop(silent);
+}
+
 /// The Unix socket of a tunnel goes with its process, like the control socket; a killed one's is taken over.
 #[test]
 fn a_tunnels_socket_goes_with_the_process() {
@@ -572,7 +583,7 @@ fn the_one_that_runs_is_found() {
 #[test]
 fn garbage_is_answered() {
     let scene = Scene::new("garbage");
-    let mut stream = std::os::unix::net::UnixStream::connect(scene.control()).unwrap();
+    let mut stream = UnixStream::connect(scene.control()).unwrap();
     stream
         .set_read_timeout(Some(Duration::from_secs(10)))
         .unwrap();

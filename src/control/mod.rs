@@ -17,8 +17,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
-use tokio::sync::Semaphore;
-use tokio::time::timeout;
+use tokio::sync::{Notify, Semaphore};
+use tokio::time::{sleep, timeout};
 
 use crate::config::Admin;
 use crate::exit::Unavailable;
@@ -64,33 +64,44 @@ fn bind(path: &Path, mode: u32) -> Result<KeptSocket, Unavailable> {
 
 async fn serve(mut socket: KeptSocket, gate: Arc<Gate>) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let crowd = Arc::new(Notify::new());
     loop {
-        // Beyond the limit, callers wait in the kernel's backlog.
-        let place = Arc::clone(&places).acquire_owned().await;
+        // Beyond the limit, callers wait in the kernel's backlog, until those who say nothing have gone.
+        let place = loop {
+            match timeout(STAY, Arc::clone(&places).acquire_owned()).await {
+                Ok(place) => break place,
+                Err(_) => crowd.notify_waiters(),
+            }
+        };
         match socket.accept().await {
             Ok(stream) => {
-                let gate = Arc::clone(&gate);
+                let (gate, crowd) = (Arc::clone(&gate), Arc::clone(&crowd));
                 tokio::spawn(async move {
-                    if let Err(error) = converse(stream, &gate).await {
+                    if let Err(error) = converse(stream, &gate, &crowd).await {
                         tracing::debug!(event = "control_connection", %error);
                     }
                     drop(place);
                 });
             }
             // Out of descriptors, most likely: trying again at once would only spin.
-            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+            Err(_) => sleep(Duration::from_millis(100)).await,
         }
     }
 }
 
-async fn converse(stream: UnixStream, gate: &Arc<Gate>) -> io::Result<()> {
+/// `crowd` is told when all places are taken.
+async fn converse(stream: UnixStream, gate: &Arc<Gate>, crowd: &Notify) -> io::Result<()> {
     let uid = stream.peer_cred()?.uid();
     let (reader, mut writer) = stream.into_split();
     let mut reader = BufReader::new(reader);
     loop {
         let mut line = String::new();
         let mut bounded = (&mut reader).take(LINE_MAX);
-        if timeout(IDLE, bounded.read_line(&mut line)).await?? == 0 {
+        let read = tokio::select! {
+            read = timeout(IDLE, bounded.read_line(&mut line)) => read??,
+            () = outstay(crowd) => 0,
+        };
+        if read == 0 {
             return Ok(());
         }
         let answer = match serde_json::from_str::<Request>(&line) {
@@ -103,6 +114,12 @@ async fn converse(stream: UnixStream, gate: &Arc<Gate>) -> io::Result<()> {
             return Ok(());
         }
     }
+}
+
+/// Returns when somebody needs the place of a caller who has had the time to ask.
+async fn outstay(crowd: &Notify) {
+    sleep(STAY).await;
+    crowd.notified().await;
 }
 
 async fn answer(gate: &Arc<Gate>, uid: u32, request: Request) -> Value {
@@ -129,6 +146,9 @@ const CONNECTIONS_MAX: usize = 16;
 
 /// Of a request. None is nearly as long.
 const LINE_MAX: u64 = 8 * 1024;
+
+/// What a caller has to ask for sure, however many wait.
+const STAY: Duration = Duration::from_secs(1);
 
 /// For the next request, or for taking an answer.
 const IDLE: Duration = Duration::from_secs(30);
