@@ -192,6 +192,49 @@ fn a_server_that_is_not_there_closes_the_local_connection() {
     connect.wait_for("session_end");
 }
 
+/// A server refuses a token in silence; what is wrong with it can be seen at this end.
+#[test]
+fn a_token_for_another_game_is_told_of() {
+    let place = Place::new("bridge-doubt");
+    let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let server = nobody.local_addr().unwrap().to_string();
+    let mut keygen = place.start(&["keygen", "--out", "key"]);
+    assert_eq!(keygen.exit_code(), Some(0));
+    let mint = [
+        "token",
+        "mint",
+        "--key",
+        "key",
+        "--client-id",
+        "7",
+        "--server",
+    ];
+    let for_another = [&server, "--protocol-id", "0x1122", "--out", "token"];
+    let mut mint = place.start(&[&mint[..], &for_another].concat());
+    assert_eq!(mint.exit_code(), Some(0));
+    let remote = format!("yojimbo://{server}");
+    let mut connect = place.start(&[
+        "connect",
+        "--listen",
+        "tcp://127.0.0.1:0",
+        "--remote",
+        &remote,
+        "--token-file",
+        "token",
+        "--admin",
+        "",
+    ]);
+    let _stream = TcpStream::connect(connect.address()).unwrap();
+    let line = connect.wait_for("\"event\":\"token_doubtful\"");
+    for part in [
+        "\"reason\":\"wrong_protocol\"",
+        "the token is for protocol id 0x0000000000001122, this end has 0x3174616765646974",
+        "\"help\":",
+    ] {
+        assert!(line.contains(part), "{part}: {line}");
+    }
+}
+
 /// SIGTERM: what was accepted arrives, both sides hear of it, the exit code is 0.
 #[test]
 fn a_drain_ends_in_order() {

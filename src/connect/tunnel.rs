@@ -15,7 +15,7 @@ use crate::config::{Protocol, Tunnel};
 use crate::listener::Dial;
 use crate::names;
 use crate::protocol::Dialer;
-use crate::tokens;
+use crate::tokens::{self, Doubt};
 use crate::udp::{Options, UdpSocket};
 use crate::worker::{Command, Remote};
 
@@ -84,16 +84,19 @@ impl RunningTunnel {
 
     async fn prepare(&self, stream: Socket, seat: OwnedSemaphorePermit) -> anyhow::Result<Dial> {
         let remote = self.look_up().await?;
+        let now = || self.clock.clone().now();
         let token = match (&self.tunnel.tokens, &self.tunnel.protocol) {
             (Some(source), Protocol::Yojimbo(own)) => {
                 let idle = self.tunnel.idle_timeout;
-                let token = tokens::obtain(source, own.netcode.protocol_id, remote, idle).await?;
+                let protocol_id = own.netcode.protocol_id;
+                let token = tokens::obtain(source, protocol_id, remote, idle).await?;
+                let doubts = tokens::doubts_from_afar(&token, protocol_id, now().unix_secs);
+                self.warn_of(doubts);
                 Some(token)
             }
             (_, Protocol::Yojimbo(_) | Protocol::Gaffer(_) | Protocol::Rudp(_)) => None,
         };
-        let now = self.clock.clone().now();
-        let Some(session) = self.dialer.dial(now, token)? else {
+        let Some(session) = self.dialer.dial(now(), token)? else {
             bail!("no connect token");
         };
         let udp = UdpSocket::connect(remote, self.options)
@@ -106,6 +109,21 @@ impl RunningTunnel {
             timeout: self.tunnel.connect_timeout,
             seat: Some(seat),
         })
+    }
+
+    /// A server refuses in silence. What of that can be seen from here is no proof, since the server's protocol id and
+    /// clock count, so the session begins all the same.
+    fn warn_of(&self, doubts: Vec<Doubt>) {
+        for Doubt { reject, why, help } in doubts {
+            tracing::warn!(
+                event = "token_doubtful",
+                tunnel = %self.tunnel.name,
+                reason = reject.label(),
+                why,
+                help,
+                "a server that sees it so does not answer"
+            );
+        }
     }
 
     /// Each time: the name may have moved since the last session.

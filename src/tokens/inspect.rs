@@ -37,26 +37,11 @@ pub struct Doubt {
 
 /// Every reason for which `server` would refuse `token` at `now`, in the order it looks.
 pub fn doubts(token: &ConnectToken, server: &Server, now: u64) -> Vec<Doubt> {
-    let mut doubts = Vec::new();
+    let other = other_protocol(token, "the server", server.protocol_id);
+    let expired = expired(token, server.clock_skew, now);
+    let mut doubts: Vec<_> = other.into_iter().chain(expired).collect();
     let mut doubt = |reject, why, help| doubts.push(Doubt { reject, why, help });
-    if token.protocol_id != server.protocol_id {
-        doubt(
-            Reject::WrongProtocol,
-            format!(
-                "the token is for protocol id {:#018x}, the server has {:#018x}",
-                token.protocol_id, server.protocol_id
-            ),
-            "give the token service the protocol_id of the server",
-        );
-    }
     let skew = server.clock_skew;
-    if token.expire.saturating_add(skew) <= now {
-        doubt(
-            Reject::TokenExpired,
-            format!("the token expired {} s ago", now - token.expire),
-            "mint a new one; if it is new, compare the clocks of both machines",
-        );
-    }
     let horizon = now.saturating_add(server.max_token_lifetime);
     if token.expire > horizon.saturating_add(skew) {
         let ahead = token.expire - now;
@@ -114,6 +99,31 @@ pub fn doubts(token: &ConnectToken, server: &Server, now: u64) -> Vec<Doubt> {
         }
     }
     doubts
+}
+
+/// The same as far as a client of this protocol id sees it, which has neither the server's keys nor its addresses.
+pub fn doubts_from_afar(token: &ConnectToken, protocol_id: u64, now: u64) -> Vec<Doubt> {
+    let other = other_protocol(token, "this end", protocol_id);
+    other.into_iter().chain(expired(token, 0, now)).collect()
+}
+
+fn other_protocol(token: &ConnectToken, whose: &str, protocol_id: u64) -> Option<Doubt> {
+    (token.protocol_id != protocol_id).then(|| Doubt {
+        reject: Reject::WrongProtocol,
+        why: format!(
+            "the token is for protocol id {:#018x}, {whose} has {protocol_id:#018x}",
+            token.protocol_id
+        ),
+        help: "give the token service the protocol_id of the server",
+    })
+}
+
+fn expired(token: &ConnectToken, skew: u64, now: u64) -> Option<Doubt> {
+    (token.expire.saturating_add(skew) <= now).then(|| Doubt {
+        reject: Reject::TokenExpired,
+        why: format!("the token expired {} s ago", now - token.expire),
+        help: "mint a new one; if it is new, compare the clocks of both machines",
+    })
 }
 
 fn list(addresses: &[SocketAddr]) -> String {

@@ -24,7 +24,7 @@ use crate::given_file::GivenFile;
 
 mod inspect;
 
-pub use inspect::{Doubt, Server, doubts};
+pub use inspect::{Doubt, Server, doubts, doubts_from_afar};
 
 /// What a new token says.
 #[derive(Clone, Debug)]

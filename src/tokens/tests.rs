@@ -111,6 +111,25 @@ fn each_reason_is_found() {
     assert_eq!(labels(&token, &other_game, made)[0], Reject::WrongProtocol);
 }
 
+/// A client has no key, and knows neither the server's clock nor its addresses.
+#[test]
+fn a_client_sees_what_is_wrong_for_everybody() {
+    let token = token(30);
+    let seen = |protocol_id, now| {
+        let doubts = doubts_from_afar(&token, protocol_id, now).into_iter();
+        doubts.map(|doubt| doubt.reject).collect::<Vec<_>>()
+    };
+    assert_eq!(seen(token.protocol_id, token.create), []);
+    assert_eq!(
+        seen(token.protocol_id, token.expire),
+        [Reject::TokenExpired]
+    );
+    assert_eq!(
+        seen(token.protocol_id + 1, token.create),
+        [Reject::WrongProtocol]
+    );
+}
+
 #[test]
 fn tokens_are_read_raw_and_as_text() {
     let token = token(30);
