@@ -98,11 +98,10 @@ fn process(found: &mut Findings, snapshot: &Snapshot, usage: &Usage) {
         let text = "books do not balance: a bug in tidegate, please report it with the log";
         found.add(Level::Warn, Some("TidegateInvariantViolated"), text.into());
     }
-    if usage.open_fds as f64 > ALMOST_FULL * usage.max_fds as f64 && usage.max_fds > 0 {
-        let text = format!(
-            "{} of {} descriptors are open",
-            usage.open_fds, usage.max_fds
-        );
+    if let (Some(open), Some(most)) = (usage.open_fds, usage.max_fds)
+        && open as f64 > ALMOST_FULL * most as f64
+    {
+        let text = format!("{open} of {most} descriptors are open");
         found.add(Level::Warn, Some("TidegateDescriptorsAlmostUsed"), text);
     }
 }

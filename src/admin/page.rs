@@ -202,6 +202,7 @@ fn machine(s: &Status) -> Vec<Figure> {
     let busy = now(s, "busy");
     let (queued, queued_limit) = (s.queued_bytes as f64, s.queued_bytes_limit as f64);
     let rejected: u64 = s.rejects.iter().map(|reason| reason.last_minute).sum();
+    let known = |number: Option<u64>| number.map_or_else(|| "-".into(), |it| it.to_string());
     vec![
         Figure::new("workers busy", share(busy), "of their time".into()).filled(
             busy,
@@ -216,8 +217,9 @@ fn machine(s: &Status) -> Vec<Figure> {
         .filled(queued, queued_limit, QUEUES_FULL),
         Figure::new(
             "memory",
-            bytes(s.memory_bytes as f64),
-            format!("{} of {} files", s.open_fds, s.max_fds),
+            s.memory_bytes
+                .map_or_else(|| "-".into(), |memory| bytes(memory as f64)),
+            format!("{} of {} files", known(s.open_fds), known(s.max_fds)),
         ),
         Figure::new(
             "rejected",

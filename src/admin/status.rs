@@ -33,9 +33,10 @@ pub(super) struct Status {
     pub(super) full: Vec<String>,
     pub(super) queued_bytes: u64,
     pub(super) queued_bytes_limit: u64,
-    pub(super) memory_bytes: u64,
-    pub(super) open_fds: u64,
-    pub(super) max_fds: u64,
+    /// `None` where the system does not say.
+    pub(super) memory_bytes: Option<u64>,
+    pub(super) open_fds: Option<u64>,
+    pub(super) max_fds: Option<u64>,
     /// Means of the last seconds.
     pub(super) now: BTreeMap<&'static str, f64>,
     pub(super) listeners: Vec<Listener>,

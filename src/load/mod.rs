@@ -147,12 +147,14 @@ impl Load {
     /// Better now than after half of them have begun.
     fn check_files(&self) -> anyhow::Result<()> {
         let usage = Usage::read();
-        let needed = usage.open_fds + self.clients as u64 + FILES_BESIDE;
-        if usage.max_fds > 0 && needed > usage.max_fds {
+        let needed = usage.open_fds.unwrap_or(0) + self.clients as u64 + FILES_BESIDE;
+        if let Some(allowed) = usage.max_fds
+            && needed > allowed
+        {
             return Err(Unavailable(format!(
-                "{} clients need a UDP socket each, and no more than {} open files are allowed: raise the \
+                "{} clients need a UDP socket each, and no more than {allowed} open files are allowed: raise the \
                  hard limit to {needed} (`ulimit -Hn`) before",
-                self.clients, usage.max_fds
+                self.clients
             ))
             .into());
         }

@@ -2,14 +2,15 @@
 
 use std::fs;
 
-/// The process's use of the machine. Zero where the system does not say.
+/// The process's use of the machine. Nothing where the system does not say, as in a container without /proc, or where no
+/// file can be opened: zero would be believed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
-    pub cpu_seconds: f64,
-    pub resident_bytes: u64,
-    pub open_fds: u64,
-    pub max_fds: u64,
-    pub threads: u64,
+    pub cpu_seconds: Option<f64>,
+    pub resident_bytes: Option<u64>,
+    pub open_fds: Option<u64>,
+    pub max_fds: Option<u64>,
+    pub threads: Option<u64>,
 }
 
 impl Usage {
@@ -18,9 +19,9 @@ impl Usage {
         let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
         let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
-        let open_fds = fs::read_dir("/proc/self/fd").map_or(0, Iterator::count) as u64;
+        let open_fds = fs::read_dir("/proc/self/fd").map(Iterator::count);
         Self {
-            open_fds,
+            open_fds: open_fds.ok().map(|count| count as u64),
             ..Self::parse(&stat, &status, &limits)
         }
     }
@@ -29,19 +30,15 @@ impl Usage {
         // The second field is the program's name in parentheses and may hold anything.
         let after_name = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
         let fields: Vec<&str> = after_name.split_whitespace().collect();
-        let number = |index: usize| -> u64 {
-            fields
-                .get(index)
-                .and_then(|field| field.parse().ok())
-                .unwrap_or(0)
-        };
+        let number = |index: usize| -> Option<u64> { fields.get(index)?.parse().ok() };
+        // proc(5) counts from 1 and from the process id: utime is 14, stime 15, threads 20.
+        let ticks = number(14 - 3).zip(number(15 - 3));
         Self {
-            // proc(5) counts from 1 and from the process id: utime is 14, stime 15, threads 20.
-            cpu_seconds: (number(14 - 3) + number(15 - 3)) as f64 / CLOCK_TICKS_PER_SEC,
+            cpu_seconds: ticks.map(|(user, system)| (user + system) as f64 / CLOCK_TICKS_PER_SEC),
             threads: number(20 - 3),
-            resident_bytes: labelled(status, "VmRSS:") * 1024,
+            resident_bytes: labelled(status, "VmRSS:").map(|kilobytes| kilobytes * 1024),
             max_fds: labelled(limits, "Max open files"),
-            open_fds: 0,
+            open_fds: None,
         }
     }
 }
@@ -49,13 +46,10 @@ impl Usage {
 /// USER_HZ is 100 on every Linux there is.
 const CLOCK_TICKS_PER_SEC: f64 = 100.0;
 
-/// The first number after a label at the start of a line; 0 when there is none.
-fn labelled(text: &str, label: &str) -> u64 {
-    text.lines()
-        .find_map(|line| line.strip_prefix(label))
-        .and_then(|rest| rest.split_whitespace().next())
-        .and_then(|number| number.parse().ok())
-        .unwrap_or(0)
+/// The first number after a label at the start of a line.
+fn labelled(text: &str, label: &str) -> Option<u64> {
+    let rest = text.lines().find_map(|line| line.strip_prefix(label))?;
+    rest.split_whitespace().next()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -72,18 +66,27 @@ mod tests {
         assert_eq!(
             usage,
             Usage {
-                cpu_seconds: 2.0,
-                resident_bytes: 2 << 20,
-                open_fds: 0,
-                max_fds: 1024,
-                threads: 7,
+                cpu_seconds: Some(2.0),
+                resident_bytes: Some(2 << 20),
+                open_fds: None,
+                max_fds: Some(1024),
+                threads: Some(7),
             }
         );
     }
 
     #[test]
+    fn what_the_system_does_not_say_is_not_made_up() {
+        assert_eq!(Usage::parse("", "", ""), Usage::default());
+        let no_limit = "Max open files  unlimited  unlimited  files\n";
+        assert_eq!(Usage::parse("", "", no_limit).max_fds, None);
+    }
+
+    #[test]
     fn this_process_uses_something() {
         let usage = Usage::read();
-        assert!(usage.resident_bytes > 0 && usage.open_fds > 0 && usage.threads > 0);
+        for some in [usage.resident_bytes, usage.open_fds, usage.threads] {
+            assert!(some > Some(0), "{usage:?}");
+        }
     }
 }

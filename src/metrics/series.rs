@@ -30,6 +30,13 @@ impl Series<'_> {
         write_metric_line(self.text, self.family.name, None, &labels, le, value, None);
     }
 
+    /// One value without labels, where there is one: no sample is a gap in a curve, and zero is not.
+    pub(super) fn add_known(&mut self, value: Option<f64>) {
+        if let Some(value) = value {
+            self.add(&[], value);
+        }
+    }
+
     /// One distribution: cumulative buckets, sum and count.
     pub(super) fn add_histogram(&mut self, labels: &[&str], histogram: &Histogram) {
         let labels = self.label_set(labels);

@@ -31,7 +31,26 @@ fn board(listeners: usize) -> (Board, Vec<Reporter>) {
 }
 
 fn text_of(board: &Board) -> String {
-    render(&board.snapshot(Now::default()), &Usage::default())
+    render(&board.snapshot(Now::default()), &UNUSED)
+}
+
+const UNUSED: Usage = Usage {
+    cpu_seconds: Some(0.0),
+    resident_bytes: Some(0),
+    open_fds: Some(0),
+    max_fds: Some(0),
+    threads: Some(0),
+};
+
+/// A dashboard that shows no memory in use is believed.
+#[test]
+fn what_the_system_does_not_say_is_absent() {
+    let (board, _) = board(1);
+    let text = render(&board.snapshot(Now::default()), &Usage::default());
+    let samples = samples(&text);
+    let mut process = samples.keys().filter(|name| name.starts_with("process_"));
+    assert_eq!(process.next(), Some(&"process_start_time_seconds"));
+    assert_eq!(process.next(), None);
 }
 
 /// Sample lines: name with labels, and value.
@@ -275,4 +294,6 @@ Nothing is per peer, per address or per client id: such figures are on the page 
 `/status`. A datagram that changed nothing is counted once: by `tidegate_handshakes_total` when it
 was a handshake, by `tidegate_udp_rejected_packets_total` when it was anything else. What each reason
 means, and what to do about it, is in [OPERATIONS.md](OPERATIONS.md).
+
+What `process_*` says comes from `/proc`. Where that cannot be read, only the start time has a sample.
 ";
