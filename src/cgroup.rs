@@ -1,32 +1,51 @@
-//! How much memory the control group leaves to the process: the limit at which the kernel kills it.
+//! How much memory the control group leaves to the process: the limit at which the kernel kills it, or holds it up.
 //!
-//! Format of the files: cgroups(7), the kernel's admin-guide/cgroup-v2 (`memory.max`) and
+//! Format of the files: cgroups(7), the kernel's admin-guide/cgroup-v2 (`memory.max`, `memory.high`) and
 //! admin-guide/cgroup-v1/memory (`memory.limit_in_bytes`).
 
 use std::path::{Component, Path};
 
-/// Bytes, the lowest limit of the group and of those around it. `None`: no limit, or none that can be
-/// read.
-pub fn memory_limit() -> Option<u64> {
+/// Where the kernel steps in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Limit {
+    /// Bytes.
+    pub bytes: u64,
+    /// What it does then.
+    pub beyond: Beyond,
+}
+
+/// What becomes of a process that takes more; the worse first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Beyond {
+    /// It is killed.
+    Killed,
+    /// Each allocation waits until memory has been taken back from somebody, for seconds where there is none
+    /// (`MemoryHigh=`).
+    HeldUp,
+}
+
+/// The lowest limit of the group and of those around it. `None`: no limit, or none that can be read.
+pub fn memory_limit() -> Option<Limit> {
     let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
     lowest(&groups, |file| std::fs::read_to_string(file).ok())
 }
 
 /// From the text of `/proc/self/cgroup`, one `HIERARCHY:CONTROLLERS:PATH` a line, and files by name.
-fn lowest(groups: &str, read: impl Fn(&Path) -> Option<String>) -> Option<u64> {
-    groups
-        .lines()
-        .filter_map(Hierarchy::of_line)
-        .flat_map(|(hierarchy, path)| {
-            let (mount, file) = hierarchy.files();
-            let limit = |group: &Path| {
-                let text = read(&Path::new(mount).join(group).join(file))?;
+fn lowest(groups: &str, read: impl Fn(&Path) -> Option<String>) -> Option<Limit> {
+    let mut lowest = None;
+    for (hierarchy, path) in groups.lines().filter_map(Hierarchy::of_line) {
+        let (mount, files) = hierarchy.files();
+        for group in path.ancestors() {
+            for &(file, beyond) in files {
+                let text = read(&Path::new(mount).join(group).join(file));
                 // v2 has `max` for none; v1 a number that no machine has.
-                text.trim().parse::<u64>().ok()
-            };
-            path.ancestors().filter_map(limit).collect::<Vec<_>>()
-        })
-        .min()
+                let bytes = text.and_then(|text| text.trim().parse().ok());
+                let limit = bytes.map(|bytes| Limit { bytes, beyond });
+                lowest = lowest.into_iter().chain(limit).min();
+            }
+        }
+    }
+    lowest
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -56,10 +75,15 @@ impl Hierarchy {
         Some((hierarchy, if is_inside { path } else { Path::new("") }))
     }
 
-    const fn files(self) -> (&'static str, &'static str) {
+    const fn files(self) -> (&'static str, &'static [(&'static str, Beyond)]) {
+        const V1: [(&str, Beyond); 1] = [("memory.limit_in_bytes", Beyond::Killed)];
+        const V2: [(&str, Beyond); 2] = [
+            ("memory.max", Beyond::Killed),
+            ("memory.high", Beyond::HeldUp),
+        ];
         match self {
-            Self::V1Memory => ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
-            Self::V2 => ("/sys/fs/cgroup", "memory.max"),
+            Self::V1Memory => ("/sys/fs/cgroup/memory", &V1),
+            Self::V2 => ("/sys/fs/cgroup", &V2),
         }
     }
 }
@@ -70,10 +94,31 @@ mod tests {
 
     /// What a machine with these files says.
     fn limit(groups: &str, files: &[(&str, &str)]) -> Option<u64> {
+        limit_of_a_kind(groups, files).map(|limit| limit.bytes)
+    }
+
+    fn limit_of_a_kind(groups: &str, files: &[(&str, &str)]) -> Option<Limit> {
         lowest(groups, |path| {
             let found = files.iter().find(|(name, _)| path == Path::new(name));
             found.map(|(_, text)| format!("{text}\n"))
         })
+    }
+
+    /// Nobody is killed at `MemoryHigh=`, and yet everybody waits.
+    #[test]
+    fn a_limit_that_only_holds_up_counts_as_well() {
+        let kind = |max, high| {
+            let files = [
+                ("/sys/fs/cgroup/memory.max", max),
+                ("/sys/fs/cgroup/memory.high", high),
+            ];
+            limit_of_a_kind("0::/\n", &files).map(|limit| (limit.bytes, limit.beyond))
+        };
+        assert_eq!(kind("max", "6000"), Some((6_000, Beyond::HeldUp)));
+        assert_eq!(kind("7000", "6000"), Some((6_000, Beyond::HeldUp)));
+        assert_eq!(kind("6000", "6000"), Some((6_000, Beyond::Killed)));
+        assert_eq!(kind("6000", "max"), Some((6_000, Beyond::Killed)));
+        assert_eq!(kind("max", "max"), None);
     }
 
     #[test]

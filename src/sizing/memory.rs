@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::cgroup;
+use crate::cgroup::{self, Beyond, Limit};
 use crate::config::{Config, Listener};
 
 use super::seats;
@@ -14,8 +14,8 @@ pub struct Shortage {
     at_most: u64,
     /// Of those, bytes of `runtime.queue_memory`.
     queues: u64,
-    /// Bytes at which the kernel kills it.
-    limit: u64,
+    /// Where the kernel steps in.
+    limit: Limit,
 }
 
 impl Shortage {
@@ -24,10 +24,10 @@ impl Shortage {
         Self::below(config, cgroup::memory_limit()?)
     }
 
-    fn below(config: &Config, limit: u64) -> Option<Self> {
+    fn below(config: &Config, limit: Limit) -> Option<Self> {
         let queues = config.runtime.queue_memory as u64;
         let at_most = apart_from_queues(config) + queues;
-        (at_most > limit).then_some(Self {
+        (at_most > limit.bytes).then_some(Self {
             at_most,
             queues,
             limit,
@@ -37,7 +37,7 @@ impl Shortage {
     pub(super) fn warn(self) {
         tracing::warn!(
             event = "memory_limit",
-            limit_bytes = self.limit,
+            limit_bytes = self.limit.bytes,
             at_most_bytes = self.at_most,
             "{self}"
         );
@@ -48,15 +48,23 @@ impl fmt::Display for Shortage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mib = |bytes: u64| bytes.div_ceil(MIB);
         let apart = self.at_most - self.queues;
+        let Limit { bytes, beyond } = self.limit;
+        let (limit, would) = match beyond {
+            Beyond::Killed => ("leaves", "end it and every session"),
+            Beyond::HeldUp => (
+                "holds up (memory.high) what takes",
+                "stop every session, again and again",
+            ),
+        };
         write!(
             f,
-            "the control group leaves {} MiB, and with runtime.queue_memory full it may come to {} MiB: \
-             the kernel would end it and every session. ",
-            self.limit / MIB,
+            "the control group {limit} {} MiB, and with runtime.queue_memory full it may come to {} MiB: \
+             the kernel would {would}. ",
+            bytes / MIB,
             mib(self.at_most),
         )?;
         // A quarter of the limit stays free, as "Sizing" has it.
-        match (self.limit / 5 * 4).checked_sub(apart) {
+        match (bytes / 5 * 4).checked_sub(apart) {
             Some(left) if left >= MIB => write!(
                 f,
                 "Give it {} MiB, or set runtime.queue_memory to {} MiB",
@@ -124,13 +132,20 @@ mod tests {
         config::load(&input).unwrap().config
     }
 
+    const fn killed_at(bytes: u64) -> Limit {
+        Limit {
+            bytes,
+            beyond: Beyond::Killed,
+        }
+    }
+
     /// 10 MiB, two workers, their tables and 1024 sessions are 23.25 MiB, the queues come on top.
     #[test]
     fn the_sum_of_the_operators_page_is_held_against_the_limit() {
         let config = config("256MiB", 1024);
         let sum = 279 * MIB + MIB / 4;
-        assert_eq!(Shortage::below(&config, sum), None);
-        let short = Shortage::below(&config, sum - 1).unwrap();
+        assert_eq!(Shortage::below(&config, killed_at(sum)), None);
+        let short = Shortage::below(&config, killed_at(sum - 1)).unwrap();
         assert_eq!(short.at_most, sum);
     }
 
@@ -149,26 +164,36 @@ mod tests {
             ban: Duration::from_secs(60),
         });
         assert_eq!(tables(&config), 8 * 256 * one);
-        assert!(Shortage::below(&config, 1 << 30).is_some());
+        assert!(Shortage::below(&config, killed_at(1 << 30)).is_some());
     }
 
     #[test]
     fn what_is_said_would_be_enough() {
-        let said = |limit| {
+        let said_of = |limit| {
             let short = Shortage::below(&config("256MiB", 1024), limit);
             short.unwrap().to_string()
         };
+        let said = |bytes| said_of(killed_at(bytes));
         let text = said(128 * MIB);
         assert!(text.contains("leaves 128 MiB"), "{text}");
         assert!(text.contains("may come to 280 MiB"), "{text}");
         assert!(text.contains("Give it 350 MiB"), "{text}");
         assert!(text.contains("runtime.queue_memory to 79 MiB"), "{text}");
         assert_eq!(
-            Shortage::below(&config("79MiB", 1024), 128 * MIB),
+            Shortage::below(&config("79MiB", 1024), killed_at(128 * MIB)),
             None,
             "the advice"
         );
         let text = said(24 * MIB);
         assert!(text.contains("lower max_peers"), "{text}");
+        let text = said_of(Limit {
+            bytes: 128 * MIB,
+            beyond: Beyond::HeldUp,
+        });
+        assert!(
+            text.contains("holds up (memory.high) what takes 128 MiB"),
+            "{text}"
+        );
+        assert!(text.contains("stop every session"), "{text}");
     }
 }
