@@ -1,6 +1,7 @@
 //! One value: a count, a span, an address, a name. What is wrong with it, and what to write instead.
 
-use std::net::SocketAddr;
+use std::fmt::Display;
+use std::net::{SocketAddr, SocketAddrV6};
 use std::ops::RangeInclusive;
 use std::os::unix::net;
 use std::path::{Path, PathBuf};
@@ -121,6 +122,14 @@ impl Checker<'_> {
     /// An address to listen on: port 0 means any free one, which only tests on this machine want.
     pub(super) fn bindable(&mut self, path: &str, text: &str) -> Option<SocketAddr> {
         match text.parse::<SocketAddr>() {
+            Ok(SocketAddr::V6(address)) if lacks_interface(&address) => {
+                self.mistake(
+                    path,
+                    format!("{path}: {text:?} is link-local, and does not say on which interface"),
+                    interface_help(&address.ip().to_string(), address.port()),
+                );
+                None
+            }
             Ok(address) if address.port() != 0 || address.ip().is_loopback() => Some(address),
             Ok(_) => {
                 self.mistake(
@@ -233,9 +242,24 @@ impl Checker<'_> {
 }
 
 /// What is wrong with this address, as far as its looks tell.
+/// Each interface has all of `fe80::/10`, so that the kernel refuses such an address by itself.
+fn lacks_interface(address: &SocketAddrV6) -> bool {
+    address.ip().is_unicast_link_local() && address.scope_id() == 0
+}
+
+fn interface_help(ip: &str, port: impl Display) -> String {
+    format!("write \"[{ip}%2]:{port}\", with the number of the interface for 2; `ip link` says it")
+}
+
 fn address_help(text: &str) -> String {
     let is_ip = |text: &str| text.parse::<std::net::IpAddr>().is_ok();
     let (host, port) = text.rsplit_once(':').unwrap_or((text, ""));
+    // Addresses take interfaces by number only.
+    if let Some((ip, _)) = host.strip_prefix('[').and_then(|host| host.split_once('%'))
+        && is_ip(ip)
+    {
+        return interface_help(ip, port);
+    }
     if port.parse::<u64>().is_ok_and(|port| port > 65_535) {
         return "a port is 65535 at most".to_owned();
     }
