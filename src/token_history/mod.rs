@@ -13,13 +13,16 @@
 //! written anew later from memory. One that does not return holds up its worker, so the place for the
 //! file is memory.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use tidegate_proto::yojimbo::netcode::{RosterParams, UsedToken};
 use tidegate_proto::{Now, Timestamp};
 
@@ -35,6 +38,9 @@ use file::{Contents, HEADER_BYTES, Header, RECORD_BYTES};
 pub struct StateDirectory {
     path: PathBuf,
     booted: u64,
+    /// The listeners whose files are this process's, for as long as it lives: a reload may bring one back whose
+    /// predecessor has not gone yet.
+    claims: Arc<Mutex<BTreeMap<String, File>>>,
 }
 
 impl StateDirectory {
@@ -43,7 +49,32 @@ impl StateDirectory {
         Self {
             path: path.to_owned(),
             booted: clock::boot_unix(),
+            claims: Arc::default(),
         }
+    }
+
+    /// Keeps other processes from a listener's file: each would write what it knows over what the other does, and the
+    /// next start would believe it. The lock ends with the process, its file stays.
+    fn claim(&self, listener: &str) -> io::Result<()> {
+        let mut claims = self.claims.lock().unwrap_or_else(PoisonError::into_inner);
+        if claims.contains_key(listener) {
+            return Ok(());
+        }
+        let lock = OpenOptions::new()
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+            .open(self.path.join(format!("{listener}.lock")))?;
+        // File systems that know no locks have one process at a time.
+        if flock(&lock, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+            return Err(io::Error::new(
+                TAKEN,
+                "another process that runs has a listener of this name here: give each a state_directory of its own",
+            ));
+        }
+        claims.insert(listener.to_owned(), lock);
+        Ok(())
     }
 
     /// Says at the start that a disk may stand still.
@@ -70,6 +101,7 @@ pub const ON_DISK: &str = "a disk that stands still stops every session while so
 
 /// The file of one listener.
 pub struct TokenHistory {
+    directory: StateDirectory,
     listener: String,
     path: PathBuf,
     header: Header,
@@ -81,6 +113,8 @@ pub struct TokenHistory {
     rewrite_at: usize,
     retry_at: Timestamp,
     has_failed: bool,
+    /// Another process has it, and may have used tokens of which we know nothing.
+    was_taken: bool,
     board: Arc<Board>,
 }
 
@@ -116,8 +150,10 @@ impl TokenHistory {
         board: Arc<Board>,
     ) -> (Self, Past) {
         let path = directory.path.join(format!("{listener}.tokens"));
-        let (mut past, verdict) = judge(read(&path), now, directory.booted);
+        let found = directory.claim(listener).and_then(|()| read(&path));
+        let (mut past, verdict) = judge(found, now, directory.booted);
         let mut history = Self {
+            directory: directory.clone(),
             listener: listener.to_owned(),
             header: Header {
                 since: past.since,
@@ -129,6 +165,7 @@ impl TokenHistory {
             rewrite_at: 0,
             retry_at: Timestamp::ZERO,
             has_failed: false,
+            was_taken: false,
             path,
             board,
         };
@@ -202,6 +239,11 @@ impl TokenHistory {
     /// The whole file, complete before it has its name.
     fn rewrite(&mut self, now: Now) -> io::Result<()> {
         self.forget_expired(now);
+        self.directory.claim(&self.listener)?;
+        if std::mem::take(&mut self.was_taken) {
+            // What the other one used until now is not among what follows.
+            self.header.since = now.unix_secs + 1;
+        }
         let mut bytes = Vec::with_capacity(HEADER_BYTES + RECORD_BYTES * self.records.len());
         self.header.emit(&mut bytes);
         for used in &self.records {
@@ -232,8 +274,11 @@ impl TokenHistory {
     fn give_up(&mut self, now: Now, error: &io::Error) {
         self.file = None;
         self.retry_at = now.mono + RETRY;
-        // Where even that is refused, nothing was written after the start either.
-        fs::remove_file(&self.path).ok();
+        self.was_taken |= error.kind() == TAKEN;
+        if !self.was_taken {
+            // Where even that is refused, nothing was written after the start either.
+            fs::remove_file(&self.path).ok();
+        }
         self.count_failure();
         if !self.has_failed {
             tracing::warn!(
@@ -264,6 +309,8 @@ fn check_pace(took: Duration) -> io::Result<()> {
     )))
 }
 
+/// The file is another process's.
+const TAKEN: io::ErrorKind = io::ErrorKind::ResourceBusy;
 /// A slow disk may hold up a worker this long, once in [`RETRY`]. A busy processor may take some of it,
 /// and any of it where tests are run.
 const SLOW: Duration = Duration::from_millis(if cfg!(test) { 10_000 } else { 250 });
@@ -282,6 +329,8 @@ enum Verdict {
     /// The machine was started since, or its clock was set; or it does not say when it was started.
     OtherBoot,
     TooMany,
+    /// Told of where it is to be written.
+    Taken,
     Unreadable(io::Error),
 }
 
@@ -292,6 +341,7 @@ impl Verdict {
             Self::Absent => "nothing",
             Self::OtherBoot => "another boot's",
             Self::TooMany => "more than fits",
+            Self::Taken => "another process's",
             Self::Unreadable(_) => "damage",
         }
     }
@@ -302,6 +352,7 @@ fn judge(found: io::Result<Contents>, now: Now, booted: u64) -> (Past, Verdict) 
     let contents = match found {
         Ok(contents) => contents,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return (unknown, Verdict::Absent),
+        Err(error) if error.kind() == TAKEN => return (unknown, Verdict::Taken),
         Err(error) => return (unknown, Verdict::Unreadable(error)),
     };
     let Header {

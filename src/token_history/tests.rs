@@ -19,6 +19,7 @@ impl Scene {
             directory: StateDirectory {
                 path,
                 booted: BOOTED,
+                claims: Arc::default(),
             },
             board: Arc::new(Board::new(at(0), Capacity::new(64, 0).into())),
         }
@@ -214,7 +215,7 @@ fn a_directory_that_is_not_there_is_no_obstacle() {
     let scene = Scene::new("nowhere");
     let nowhere = StateDirectory {
         path: scene.directory.path.join("missing"),
-        booted: BOOTED,
+        ..scene.directory.clone()
     };
     let (mut history, past) = TokenHistory::open(&nowhere, "game", at(2_000), scene.board.clone());
     history.record(at(2_001), token(1, 2_031));
@@ -231,6 +232,41 @@ fn somebody_else_s_file_is_noticed() {
     second.record(at(2_002), token(1, 2_032));
     first.record(at(2_002), token(2, 2_032));
     assert_eq!(scene.failures(), 1);
+}
+
+/// Each would write what it knows over what the other does, and a start would believe that.
+#[test]
+fn a_process_that_runs_shares_its_file_with_no_other() {
+    let scene = Scene::new("shared");
+    let (mut first, _) = scene.open(2_000);
+    first.record(at(2_001), token(1, 2_031));
+    // Locks of another process are another description of the same file.
+    let elsewhere = StateDirectory {
+        claims: Arc::default(),
+        ..scene.directory.clone()
+    };
+    let open = |now| TokenHistory::open(&elsewhere, "game", at(now), scene.board.clone());
+    let (mut second, past) = open(2_002);
+    assert_eq!((past.since, past.used.len()), (2_002, 0));
+    assert_eq!(scene.failures(), 1, "told once");
+    second.record(at(2_003), token(2, 2_033));
+    second.record(at(2_014), token(3, 2_044));
+    first.record(at(2_015), token(4, 2_045));
+    assert_eq!(
+        scene.failures(),
+        2,
+        "the second one tried again, and the first one lost nothing"
+    );
+    let (since, used) = (2_000, vec![token(1, 2_031), token(4, 2_045)]);
+    let contents = read(&scene.file()).unwrap();
+    assert_eq!((contents.header.since, contents.used), (since, used));
+
+    // It begins a file when the first one has ended, and vouches for nothing before.
+    drop(first);
+    scene.directory.claims.lock().unwrap().clear();
+    second.record(at(2_026), token(5, 2_056));
+    let (_, past) = open(2_030);
+    assert_eq!((past.since, past.used.len()), (2_027, 3));
 }
 
 /// A day of players, 40 a second, each with a token that lives 30 s.
