@@ -624,6 +624,7 @@ fn a_stop_during_a_start_ends_it_in_order() {
         let sent = Command::new("kill").args(["-s", signal, &pid]).status();
         assert!(sent.unwrap().success());
         assert_eq!(server.end(), 0, "{signal}");
+        server.logged("stopped");
         assert_eq!(server.all_logged("stopped").len(), 1, "{signal}");
     }
 }
