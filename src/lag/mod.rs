@@ -6,7 +6,7 @@
 //!          ◀────────────── deliver ◀── down: sim::Link ◀── receive ◀───────────────────
 //! ```
 //!
-//! The link is the one that the simulator and the demo use. Each client has a network of its own, as
+//! The link is the one that the simulator uses. Each client has a network of its own, as
 //! players have: its own bursts, its own bottleneck, and its own draws, which follow from the seed and
 //! the order in which clients came. So one client's fate does not depend on how busy the others are.
 //!
@@ -22,7 +22,7 @@ pub mod report;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -86,23 +86,25 @@ impl Lag {
 
     /// What it is like now.
     pub fn impairments(&self) -> Impairments {
-        *self
-            .impairments
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        *self.lock()
     }
 
     /// Changes what these words say and leaves the rest; on a mistake nothing changes.
     pub fn change(&self, words: &str) -> anyhow::Result<Impairments> {
-        let mut impairments = self
-            .impairments
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut impairments = self.lock();
         let mut next = *impairments;
         next.change(words.split_whitespace())?;
         self.order(Order::Impairments(Box::new(next)))?;
         *impairments = next;
         Ok(next)
+    }
+
+    /// Makes it like this.
+    pub fn set(&self, next: Impairments) -> anyhow::Result<()> {
+        let mut impairments = self.lock();
+        self.order(Order::Impairments(Box::new(next)))?;
+        *impairments = next;
+        Ok(())
     }
 
     /// Gives every client a new source port, as a NAT that forgot them would.
@@ -129,6 +131,12 @@ impl Lag {
             Some(Err(panic)) => std::panic::resume_unwind(panic),
             None => Ok(()),
         }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Impairments> {
+        self.impairments
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn order(&self, order: Order) -> anyhow::Result<()> {
