@@ -10,7 +10,7 @@ use std::io;
 use std::time::Duration;
 
 use mio::{Registry, Token};
-use tidegate_proto::{CloseReason, Event, Now, SendError, Session, Timestamp};
+use tidegate_proto::{CloseReason, Event, Now, SendError, Session, Stats, Timestamp};
 
 use super::Pace;
 use super::content::Kind;
@@ -143,7 +143,7 @@ impl Client {
             workspace.transmit(now, session.as_mut(), socket);
         }
         if matches!(self.stage, Stage::Out | Stage::Waiting(_)) {
-            self.hang_up(registry);
+            self.hang_up(workspace, registry);
         }
         Ok(())
     }
@@ -167,6 +167,12 @@ impl Client {
             Stage::Out => None,
         };
         [session, own].into_iter().flatten().min()
+    }
+
+    /// What its session counted, while it has one.
+    pub(super) fn stats(&self) -> Option<Stats> {
+        let connection = self.connection.as_ref()?;
+        Some(connection.session.stats())
     }
 
     /// Whether nothing more is expected of it.
@@ -199,9 +205,6 @@ impl Client {
                 .or_default() += 1;
         }
         self.leave(now, workspace, CloseReason::Shutdown);
-        if let Some(connection) = &self.connection {
-            workspace.tally.stats.absorb(&connection.session.stats());
-        }
         let tally = &mut workspace.tally;
         tally.reliable.missing += self.echoes.reliable.open() as u64;
         tally.unreliable.missing += self.echoes.unreliable.open() as u64;
@@ -282,9 +285,6 @@ impl Client {
             Stage::In => {
                 tally.connected -= 1;
                 *tally.ended.entry(reason).or_default() += 1;
-                if let Some(connection) = &self.connection {
-                    tally.stats.absorb(&connection.session.stats());
-                }
                 self.stage = Stage::Out;
             }
             Stage::Waiting(_) | Stage::Out => {}
@@ -298,8 +298,10 @@ impl Client {
         }
     }
 
-    fn hang_up(&mut self, registry: &Registry) {
+    fn hang_up(&mut self, workspace: &mut Workspace, registry: &Registry) {
         if let Some(mut connection) = self.connection.take() {
+            let stats = connection.session.stats();
+            workspace.tally.stats.absorb(&stats);
             // The socket closes anyway.
             connection.socket.deregister(registry).ok();
         }

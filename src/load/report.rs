@@ -36,7 +36,7 @@ pub fn line(
         millis(&now.round_trip, 0.5),
         millis(&now.round_trip, 0.99),
         millis(&now.round_trip, 1.0),
-        now.wrong + now.reliable.out_of_order + now.reliable.duplicated,
+        now.harmed(),
     )
 }
 

@@ -36,6 +36,8 @@ impl Messages {
 pub struct Tally {
     /// Clients that are in.
     pub connected: u64,
+    /// Clients whose sessions are in bad mode.
+    pub in_bad_mode: u64,
     /// Clients that got in at any time.
     pub ever_connected: u64,
     /// Clients that never got in, by reason.
@@ -60,7 +62,7 @@ pub struct Tally {
     pub datagrams_received: u64,
     /// Datagrams that the kernel dropped because this process was late.
     pub overrun: u64,
-    /// What sessions counted; filled in at the end.
+    /// What sessions counted.
     pub stats: Stats,
     /// Microseconds from the first dial to being in.
     pub handshake: Histogram<u64>,
@@ -74,6 +76,7 @@ impl Default for Tally {
     fn default() -> Self {
         Self {
             connected: 0,
+            in_bad_mode: 0,
             ever_connected: 0,
             refused: BTreeMap::new(),
             ended: BTreeMap::new(),
@@ -98,6 +101,7 @@ impl Tally {
     /// Adds another one's counts.
     pub fn absorb(&mut self, other: &Self) {
         self.connected += other.connected;
+        self.in_bad_mode += other.in_bad_mode;
         self.ever_connected += other.ever_connected;
         for (reason, count) in &other.refused {
             *self.refused.entry(*reason).or_default() += count;
@@ -131,15 +135,15 @@ impl Tally {
         self.due - self.reliable.sent - self.unreliable.sent
     }
 
+    /// What came back as it should not: damaged, in the wrong place, or once more.
+    pub fn harmed(&self) -> u64 {
+        let duplicated = self.reliable.duplicated + self.unreliable.duplicated;
+        self.wrong + self.reliable.out_of_order + duplicated
+    }
+
     /// Whether any message came back as it should not, or did not although it should.
     pub fn is_content_good(&self) -> bool {
-        let Messages {
-            missing,
-            out_of_order,
-            duplicated,
-            ..
-        } = self.reliable;
-        missing + out_of_order + duplicated + self.unreliable.duplicated + self.wrong == 0
+        self.reliable.missing + self.harmed() == 0
     }
 }
 

@@ -75,7 +75,7 @@ impl Worker {
             self.take_turns(now)?;
             if now.mono >= next_look {
                 next_look = now.mono + LOOK_EVERY;
-                self.progress.publish(self.index, &self.workspace.tally);
+                self.progress.publish(self.index, &self.tally());
                 if self.is_over(now.mono) {
                     break;
                 }
@@ -98,7 +98,17 @@ impl Worker {
         for client in &mut self.clients {
             client.finish(now, &self.plan, &mut self.workspace);
         }
-        Ok(self.workspace.tally)
+        Ok(self.tally())
+    }
+
+    /// Everything counted so far, by sessions under way too.
+    fn tally(&self) -> Tally {
+        let mut tally = self.workspace.tally.clone();
+        for stats in self.clients.iter().filter_map(Client::stats) {
+            tally.in_bad_mode += u64::from(stats.in_bad_mode);
+            tally.stats.absorb(&stats);
+        }
+        tally
     }
 
     fn begin_when_told(&mut self, now: Now) {
