@@ -65,18 +65,22 @@ impl Client {
         }
     }
 
-    /// The measurement is fixed: clients speak in turn, not all in the same millisecond.
+    /// The measurement is fixed. Who is not in yet begins when it is.
     pub(super) fn begin(&mut self, table: Timetable, plan: &Plan) {
+        self.table = Some(table);
+        if matches!(self.stage, Stage::In) {
+            self.line_up(table.begin, plan);
+        }
+    }
+
+    /// Clients speak in turn, not all in the same millisecond.
+    fn line_up(&mut self, begin: Timestamp, plan: &Plan) {
         let place = f64::from(self.echoes.number) / plan.load.clients.max(1) as f64;
         let phase = match plan.load.pace {
             Pace::Every(interval) => interval.mul_f64(place),
             Pace::Window(_) => Duration::ZERO,
         };
-        self.table = Some(table);
-        // Who is not in by then has no messages to send.
-        if matches!(self.stage, Stage::In) {
-            self.next_due = table.begin + phase;
-        }
+        self.next_due = begin + phase;
     }
 
     /// Takes what the socket has; true when there may be more.
@@ -260,6 +264,9 @@ impl Client {
                     workspace.tally.ever_connected += 1;
                     let took = now.mono.since(self.first_dial);
                     workspace.tally.handshake.saturating_record(micros(took));
+                    if let Some(table) = self.table {
+                        self.line_up(table.begin.max(now.mono), plan);
+                    }
                 }
                 Event::Closed(reason) => self.put_out(now, reason, plan, workspace),
             }

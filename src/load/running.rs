@@ -81,12 +81,17 @@ impl Running {
         if self.progress.go.load(Ordering::Relaxed) == 0 {
             let tally = self.progress.glance();
             if tally.connected + tally.failed() >= self.plan.load.clients as u64 {
-                // Workers hear of it before it begins.
-                let begin = self.clock.now().mono + HEADS_UP;
-                self.progress.go.store(begin.as_nanos(), Ordering::Relaxed);
-                (self.usage, self.usage_at) = (Usage::read(), begin);
+                self.begin();
             }
         }
+    }
+
+    /// Starts the measurement, whoever is in.
+    pub fn begin(&mut self) {
+        // Workers hear of it before it begins.
+        let begin = self.clock.now().mono + HEADS_UP;
+        self.progress.go.store(begin.as_nanos(), Ordering::Relaxed);
+        (self.usage, self.usage_at) = (Usage::read(), begin);
     }
 
     /// Whether all clients are done.
