@@ -1,7 +1,18 @@
 //! The demo does what the README says it does: real sessions over a network that was bad.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot start a program has failed"
+)]
+
+mod support;
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
+use support::{PATIENCE, end_of};
 use tidegate::demo::{Demo, Spoken};
 
 #[test]
@@ -29,4 +40,40 @@ fn play(protocol: Spoken) {
     assert_eq!(verdict.wrong, 0, "{verdict:?}");
     assert!(verdict.echoed > 1_000, "{verdict:?}");
     assert!(verdict.lost > 50, "too kind a network: {verdict:?}");
+}
+
+/// Whoever interrupts it gets the totals, and no session counts as lost because of that.
+#[test]
+fn an_interrupted_demo_sums_up() {
+    for signal in ["INT", "TERM"] {
+        let mut demo = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+            .args(["demo", "--players", "10", "--loss", "10"])
+            .args(["--admin", "127.0.0.1:0"])
+            .env_clear()
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stdout = BufReader::new(demo.stdout.take().unwrap());
+        let (sender, said) = channel();
+        std::thread::spawn(move || {
+            for line in stdout.lines().map_while(Result::ok) {
+                sender.send(line).ok();
+            }
+        });
+        while !said
+            .recv_timeout(PATIENCE)
+            .unwrap()
+            .trim_start()
+            .starts_with("3 s")
+        {}
+        let pid = demo.id().to_string();
+        let sent = Command::new("kill").args(["-s", signal, &pid]).status();
+        assert!(sent.unwrap().success());
+        let (code, complaint) = end_of(demo);
+        assert_eq!(code, Some(0), "{complaint}");
+        let totals = said.iter().last().unwrap();
+        assert!(totals.contains("each one once and in order"), "{totals}");
+        assert!(totals.ends_with("datagrams were lost."), "{totals}");
+    }
 }

@@ -1,37 +1,31 @@
 //! `tidegate demo`: the whole thing on one machine, with nothing to set up.
 //!
 //! ```text
-//!   players ──▶ a bad network each ──▶ UDP ──▶ tidegate serve ──▶ TCP ──▶ echo server
-//!    player.rs     weather.rs, sim::Link          the real one               load/echo.rs
+//!   load's clients ══ UDP ══▶ lag ══ UDP ══▶ serve ── TCP ──▶ load's echo server
 //! ```
 //!
-//! Sockets, handshakes, encryption and streams are real; only the badness of the network is made here.
+//! All of that is what `tidegate load`, `lag` and `serve` run too. Here is only what they are told (scene.rs), when
+//! a storm comes (weather.rs) and what is seen of it (screen.rs).
 
 use std::io::{IsTerminal, Write};
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::Context;
 use clap::ValueEnum;
-use tidegate_proto::yojimbo::netcode::{Key, UserData};
 
-use crate::config::{self, Config, Input};
+use crate::config::Config;
 use crate::control_plane;
-use crate::load;
-use crate::protocol::Dialer;
+use crate::lag::Lag;
+use crate::load::{self, Running};
 use crate::serve::Server;
 use crate::shutdown::StopSignals;
-use crate::tokens;
 
-mod player;
-mod players;
+mod scene;
 mod screen;
 mod weather;
 
-use player::Habits;
-use players::{Plan, Progress};
-use weather::Weather;
+use screen::Seen;
 
 /// What the demo's players speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -58,14 +52,6 @@ impl Spoken {
         match self {
             Self::Yojimbo | Self::Gaffer => true,
             Self::Rudp => false,
-        }
-    }
-
-    /// The longest message.
-    pub const fn size_max(self) -> usize {
-        match self {
-            Self::Yojimbo | Self::Gaffer => 7_000,
-            Self::Rudp => 1_468,
         }
     }
 }
@@ -99,7 +85,7 @@ pub struct Demo {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
     /// Players who were connected at the end.
-    pub connected: usize,
+    pub connected: u64,
     /// Messages that came back.
     pub echoed: u64,
     /// Messages that came back wrong, or out of order. There are none.
@@ -115,172 +101,87 @@ impl Demo {
     }
 
     async fn play(&self) -> anyhow::Result<Verdict> {
-        let stops = StopSignals::catch()?;
-        let backend =
-            load::echo::start(SocketAddr::from(([127, 0, 0, 1], 0))).context("the echo server")?;
-        let key = Key::new(tokens::random()?);
-        let mut config = self.config(backend, &key)?;
-        let server = match Server::open(&config).await {
-            // Most likely another tidegate has the usual port: any other will do.
-            Err(_) if self.admin.is_none() => {
-                config.admin.listen = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
-                Server::open(&config).await?
-            }
-            opened => opened?,
-        };
+        let mut stops = StopSignals::catch()?;
+        let backend = load::echo::start(ANY_PORT).context("the echo server")?;
+        let mut config = self.config(backend)?;
+        let tunnel = config.tunnels.pop().context("a demo without a tunnel")?;
+        let server = self.serve(config).await?;
         let address = *server
             .addresses()
             .first()
             .context("a listener without an address")?;
         let page = server.admin_address();
-        let plan = self.plan(address, key, &config)?;
-        let progress = Progress::new();
-        let players = {
-            let progress = progress.clone();
-            std::thread::Builder::new()
-                .name("players".into())
-                .spawn(move || players::play(&plan, &progress))?
-        };
-        self.say(&screen::opening(self, address, backend, page))?;
+        let lag = Lag::start(self.network(address)?)?;
+        let players = self.load(tunnel, address, lag.address());
+        let mut players = players.start().await?;
+        say(&screen::opening(self, address, backend, page))?;
+        let serving = server.run(StopSignals::catch()?);
+        tokio::pin!(serving);
         tokio::select! {
-            ended = server.run(stops) => ended?,
-            shown = self.show(&progress) => shown?,
+            // The server must not hear of a signal first: sessions that it ends would look like sessions lost.
+            biased;
+            _ = stops.next() => {}
+            ended = &mut serving => ended?,
+            shown = self.show(&mut players, &lag) => shown?,
         }
-        let last = progress.look();
-        progress.stop();
-        match players.join() {
-            Ok(result) => result?,
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
-        self.say(&screen::closing(&last))?;
+        let network = lag.report()?.both();
+        players.stop();
+        let (tally, _) = players.finish()?;
+        let seen = Seen { tally, network };
+        say(&screen::closing(&seen))?;
         Ok(Verdict {
-            connected: last.connected,
-            echoed: last.echoed,
-            wrong: last.wrong_echoes,
-            lost: last.lost,
+            connected: seen.tally.connected,
+            echoed: seen.tally.reliable.back,
+            wrong: seen.tally.harmed(),
+            lost: seen.network.lost,
         })
     }
 
-    async fn show(&self, progress: &Progress) -> anyhow::Result<()> {
-        let mut before = progress.look();
-        let mut second = 0;
-        while self
-            .duration
-            .is_none_or(|duration| Duration::from_secs(second) < duration)
-        {
+    /// A line a second, each under the weather of its second.
+    async fn show(&self, players: &mut Running, lag: &Lag) -> anyhow::Result<()> {
+        let (weather, has_modes) = (self.weather(), self.protocol.has_modes());
+        let mut before = Seen::default();
+        players.begin();
+        for second in 1.. {
+            let since = Duration::from_secs(second - 1);
+            let is_over = self.duration.is_some_and(|duration| since >= duration);
+            // A worker that failed says why when it is asked for its tally.
+            if is_over || players.is_over() {
+                break;
+            }
+            lag.set(weather.at(since))?;
             tokio::time::sleep(Duration::from_secs(1)).await;
-            second += 1;
-            let now = progress.look();
+            let now = Seen {
+                tally: players.look().0,
+                network: lag.report()?.both(),
+            };
             let is_watched = std::io::stdout().is_terminal();
             if second == 1 || is_watched && second % screen::HEADING_EVERY == 1 {
-                self.say(&screen::heading(self.protocol.has_modes()))?;
+                say(&screen::heading(has_modes))?;
             }
-            self.say(&screen::line(
-                second,
-                &before,
-                &now,
-                self.protocol.has_modes(),
-            ))?;
+            let storm = weather.is_storm(since);
+            say(&screen::line(second, &before, &now, storm, has_modes))?;
             before = now;
         }
         Ok(())
     }
 
-    fn say(&self, text: &str) -> anyhow::Result<()> {
-        let mut out = std::io::stdout().lock();
-        writeln!(out, "{text}")?;
-        Ok(out.flush()?)
-    }
-
-    fn plan(&self, server: SocketAddr, key: Key, config: &Config) -> anyhow::Result<Plan> {
-        let tunnel = config.tunnels.first().context("a demo without a tunnel")?;
-        let storms = (Duration::from_secs(20), Duration::from_secs(6));
-        Ok(Plan {
-            server,
-            players: self.players,
-            habits: Habits {
-                every: Duration::from_secs(1) / self.rate.max(1),
-                message_bytes: self.size,
-            },
-            weather: Weather {
-                calm: players::calm(self.delay, self.jitter, self.loss),
-                storms: self.storms.then_some(storms),
-            },
-            dialer: Dialer::new(tunnel),
-            token: (self.protocol == Spoken::Yojimbo).then(|| {
-                let recipe = tokens::Recipe {
-                    protocol_id: PROTOCOL_ID,
-                    client_id: 0,
-                    servers: vec![server],
-                    lifetime: Duration::from_secs(30),
-                    timeout: Duration::from_secs(10),
-                    user_data: UserData::empty(),
-                };
-                (recipe, key)
-            }),
-            seed: u64::from_le_bytes(tokens::random()?),
-        })
-    }
-
-    /// The configuration that an operator would write; its key lies in a private file for as long as
-    /// it takes to read it.
-    fn config(&self, backend: SocketAddr, key: &Key) -> anyhow::Result<Config> {
-        let name = format!(
-            "tidegate-demo-{:016x}.key",
-            u64::from_le_bytes(tokens::random()?)
-        );
-        let path = std::env::temp_dir().join(name);
-        config::write_new_secret(&path, key.as_bytes())
-            .with_context(|| path.display().to_string())?;
-        let config = self.load_config(backend, &path);
-        std::fs::remove_file(&path).with_context(|| path.display().to_string())?;
-        config
-    }
-
-    fn load_config(&self, backend: SocketAddr, key_file: &Path) -> anyhow::Result<Config> {
-        let netcode = match self.protocol {
-            Spoken::Yojimbo => format!(
-                "netcode = {{ key_file = \"{}\", protocol_id = \"{PROTOCOL_ID:#x}\" }}",
-                key_file.display()
-            ),
-            Spoken::Gaffer | Spoken::Rudp => String::new(),
-        };
-        let text = format!(
-            r#"
-            version = 1
-            [listener.demo]
-            protocol = "{protocol}"
-            bind = ["127.0.0.1:0"]
-            backend = "echo"
-            max_peers = {players}
-            {netcode}
-            [listener.demo.limits]
-            ip_handshakes = {{ rate = 5000, burst = 10000 }}
-            [backend.echo]
-            targets = ["tcp://{backend}"]
-            framing = "u16be"
-            # How the players' sessions are set up; no local stream is taken.
-            [tunnel.players]
-            protocol = "{protocol}"
-            listen = ["tcp://127.0.0.1:0"]
-            remote = "127.0.0.1:1"
-            framing = "u16be"
-            {netcode}
-            "#,
-            protocol = self.protocol.label(),
-            // Room for some more, or the page would say that it is almost full.
-            players = self.players * 5 / 4 + 16,
-        );
-        let file = Some((PathBuf::from("the demo's own configuration"), text));
-        let mut config = config::load(&Input {
-            file,
-            ..Input::default()
-        })?
-        .config;
-        config.admin.listen = self.admin.or(config.admin.listen);
-        Ok(config)
+    async fn serve(&self, mut config: Config) -> anyhow::Result<Server> {
+        match Server::open(&config).await {
+            // Most likely another tidegate has the usual port: any other will do.
+            Err(_) if self.admin.is_none() => {
+                config.admin.listen = Some(ANY_PORT);
+                Server::open(&config).await
+            }
+            opened => opened,
+        }
     }
 }
 
-/// The default profile's protocol id: "tidegat1" on the wire.
-const PROTOCOL_ID: u64 = u64::from_le_bytes(*b"tidegat1");
+fn say(text: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{text}")?;
+    Ok(out.flush()?)
+}
+
+const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);

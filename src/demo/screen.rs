@@ -2,8 +2,19 @@
 
 use std::net::SocketAddr;
 
+use tidegate_proto::sim::Done;
+
 use super::Demo;
-use super::players::Seen;
+use crate::load::Tally;
+
+/// What was counted until a moment.
+#[derive(Default)]
+pub(super) struct Seen {
+    /// By the players.
+    pub(super) tally: Tally,
+    /// By their networks, both ways.
+    pub(super) network: Done,
+}
 
 /// The heading is repeated so often that it is always on the screen.
 pub(super) const HEADING_EVERY: u64 = 20;
@@ -49,56 +60,61 @@ pub(super) fn opening(
 }
 
 /// One second.
-pub(super) fn line(second: u64, before: &Seen, now: &Seen, has_modes: bool) -> String {
+pub(super) fn line(second: u64, before: &Seen, now: &Seen, storm: bool, has_modes: bool) -> String {
+    let (Seen { tally, network }, then) = (now, before);
     let players = if has_modes {
-        let good = now.connected - now.in_bad_mode.min(now.connected);
-        format!("{good:>5} {bad:>5}", bad = now.in_bad_mode)
+        let bad = tally.in_bad_mode;
+        let good = tally.connected.saturating_sub(bad);
+        format!("{good:>5} {bad:>5}")
     } else {
-        format!("{:>5}      ", now.connected)
+        format!("{:>5}      ", tally.connected)
     };
-    let trips = &now.round_trips;
+    let trips = &tally.round_trip;
     let millis = |micros: u64| micros as f64 / 1000.0;
-    let datagrams = now.datagrams - before.datagrams;
-    let lost = now.lost - before.lost;
-    let share = if datagrams == 0 {
-        0.0
-    } else {
-        100.0 * lost as f64 / datagrams as f64
-    };
+    let datagrams = network.offered - then.network.offered;
+    let lost = network.lost - then.network.lost;
     format!(
         "{time:>7}  {players}  {said:>6} {echoed:>7}  {p50:>4.0}  {p99:>5.0}  {worst:>5.0}    {datagrams:>8}  \
          {share:>4.1}%  {again:>5} ({repeated}){storm}",
         time = format!("{second} s"),
-        said = now.said - before.said,
-        echoed = now.echoed - before.echoed,
+        said = tally.reliable.sent - then.tally.reliable.sent,
+        echoed = tally.reliable.back - then.tally.reliable.back,
         p50 = millis(trips.value_at_quantile(0.5)),
         p99 = millis(trips.value_at_quantile(0.99)),
         worst = millis(trips.max()),
-        again = now.resent.saturating_sub(before.resent),
-        repeated = now.repeated.saturating_sub(before.repeated),
-        storm = if now.storm { "  storm" } else { "" },
+        share = 100.0 * lost as f64 / datagrams.max(1) as f64,
+        again = tally.stats.messages_resent - then.tally.stats.messages_resent,
+        repeated = tally.stats.messages_repeated - then.tally.stats.messages_repeated,
+        storm = if storm { "  storm" } else { "" },
     )
 }
 
 pub(super) fn closing(seen: &Seen) -> String {
-    let order = match seen.wrong_echoes {
+    let Seen { tally, network } = seen;
+    let order = match tally.harmed() {
         0 => "each one once and in order".to_owned(),
         wrong => format!("{wrong} of them wrong: this is a bug, please report it"),
-    };
-    let ended = match (seen.closed, seen.last_close) {
-        (0, _) | (_, None) => String::new(),
-        (count, Some(reason)) => format!(
-            " {count} sessions ended early, the last one as {}.",
-            reason.label()
-        ),
     };
     format!(
         "\n{echoed} of {said} messages came back ({outstanding} under way), {order}, although {lost} of {datagrams} \
          datagrams were lost.{ended}",
-        echoed = seen.echoed,
-        said = seen.said,
-        outstanding = seen.outstanding,
-        lost = seen.lost,
-        datagrams = seen.datagrams,
+        echoed = tally.reliable.back,
+        said = tally.reliable.sent,
+        outstanding = tally.reliable.missing,
+        lost = network.lost,
+        datagrams = network.offered,
+        ended = ended_early(tally),
     )
+}
+
+/// By reason: what to look for.
+fn ended_early(tally: &Tally) -> String {
+    let reasons = tally.refused.iter().chain(&tally.ended);
+    let counts: Vec<_> = reasons
+        .map(|(reason, count)| format!("{count} as {}", reason.label()))
+        .collect();
+    match counts.as_slice() {
+        [] => String::new(),
+        counts => format!(" Sessions ended early: {}.", counts.join(", ")),
+    }
 }

@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
-use tidegate_proto::Timestamp;
 use tidegate_proto::sim::Conditions;
+
+use crate::lag::Impairments;
 
 /// Calm and storm in turns.
 #[derive(Clone, Copy, Debug)]
@@ -15,25 +16,31 @@ pub(super) struct Weather {
 }
 
 impl Weather {
-    /// Whether it storms.
-    pub(super) fn is_storm(&self, now: Timestamp) -> bool {
+    /// Whether it storms so long after the beginning.
+    pub(super) fn is_storm(&self, since: Duration) -> bool {
         let Some((calm, storm)) = self.storms else {
             return false;
         };
-        let at = now.as_nanos() % (calm + storm).as_nanos().max(1) as u64;
-        u128::from(at) >= calm.as_nanos()
+        let at = since.as_nanos() % (calm + storm).as_nanos().max(1);
+        at >= calm.as_nanos()
     }
 
-    /// What it is like now. A storm is a filled queue somewhere: latency rises, and more gets lost.
-    pub(super) fn at(&self, now: Timestamp) -> Conditions {
-        if !self.is_storm(now) {
-            return self.calm;
-        }
-        Conditions {
-            delay: self.calm.delay + Duration::from_millis(120),
-            jitter: self.calm.jitter + Duration::from_millis(20),
-            loss: self.calm.loss + 0.15,
-            ..self.calm
+    /// What it is like then. A storm is a filled queue somewhere: latency rises, and more gets lost.
+    pub(super) fn at(&self, since: Duration) -> Impairments {
+        let calm = self.calm;
+        let conditions = match self.is_storm(since) {
+            false => calm,
+            true => Conditions {
+                delay: calm.delay + Duration::from_millis(120),
+                jitter: calm.jitter + Duration::from_millis(20),
+                loss: calm.loss + 0.15,
+                ..calm
+            },
+        };
+        Impairments {
+            up: conditions,
+            down: conditions,
+            rebind: None,
         }
     }
 }
@@ -57,19 +64,16 @@ mod tests {
             (25, false),
             (45, true),
         ] {
-            assert_eq!(
-                weather.is_storm(Timestamp::ZERO + seconds(second)),
-                storm,
-                "second {second}"
-            );
+            assert_eq!(weather.is_storm(seconds(second)), storm, "second {second}");
         }
-        assert!(weather.at(Timestamp::ZERO + seconds(21)).loss > 0.1);
+        let Impairments { up, down, .. } = weather.at(seconds(21));
+        assert!(up.loss.min(down.loss) > 0.1);
         assert!(
             !Weather {
                 storms: None,
                 ..weather
             }
-            .is_storm(Timestamp::ZERO + seconds(21))
+            .is_storm(seconds(21))
         );
     }
 }

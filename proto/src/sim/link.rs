@@ -1,7 +1,7 @@
 //! One direction of a bad network: delay, jitter, loss, bursts, reordering, duplicates, bit flips, a
 //! rate with a bounded queue. Takes datagrams and times, gives datagrams and times; reads no clock.
 //!
-//! Simulations drive it in virtual time, `tidegate demo` and `tidegate lag` in real time.
+//! Simulations drive it in virtual time, `tidegate lag` in real time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
