@@ -8,8 +8,8 @@
 mod support;
 
 use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
-use std::sync::mpsc::channel;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use support::{PATIENCE, end_of};
@@ -46,27 +46,8 @@ fn play(protocol: Spoken) {
 #[test]
 fn an_interrupted_demo_sums_up() {
     for signal in ["INT", "TERM"] {
-        let mut demo = Command::new(env!("CARGO_BIN_EXE_tidegate"))
-            .args(["demo", "--players", "10", "--loss", "10"])
-            .args(["--admin", "127.0.0.1:0"])
-            .env_clear()
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let stdout = BufReader::new(demo.stdout.take().unwrap());
-        let (sender, said) = channel();
-        std::thread::spawn(move || {
-            for line in stdout.lines().map_while(Result::ok) {
-                sender.send(line).ok();
-            }
-        });
-        while !said
-            .recv_timeout(PATIENCE)
-            .unwrap()
-            .trim_start()
-            .starts_with("3 s")
-        {}
+        let (demo, said) = start(&["--players", "10", "--loss", "10"]);
+        while !next(&said).trim_start().starts_with("3 s") {}
         let pid = demo.id().to_string();
         let sent = Command::new("kill").args(["-s", signal, &pid]).status();
         assert!(sent.unwrap().success());
@@ -76,4 +57,40 @@ fn an_interrupted_demo_sums_up() {
         assert!(totals.contains("each one once and in order"), "{totals}");
         assert!(totals.ends_with("datagrams were lost."), "{totals}");
     }
+}
+
+/// `tidegate demo | head`: whoever has seen enough ends it, and that is no error.
+#[test]
+fn a_demo_whose_reader_went_away_ends() {
+    let (demo, said) = start(&["--players", "1"]);
+    next(&said);
+    drop(said);
+    let (code, complaint) = end_of(demo);
+    assert_eq!((code, complaint.as_str()), (Some(0), ""));
+}
+
+/// As it is built, with these arguments, and the lines of its standard output for as long as somebody takes them.
+fn start(arguments: &[&str]) -> (Child, Receiver<String>) {
+    let mut demo = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(["demo", "--admin", "127.0.0.1:0"])
+        .args(arguments)
+        .env_clear()
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let stdout = BufReader::new(demo.stdout.take().unwrap());
+    let (sender, said) = channel();
+    std::thread::spawn(move || {
+        for line in stdout.lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    (demo, said)
+}
+
+fn next(said: &Receiver<String>) -> String {
+    said.recv_timeout(PATIENCE).unwrap()
 }

@@ -1,5 +1,6 @@
 //! `tidegate demo`.
 
+use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -59,6 +60,14 @@ pub(super) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
         duration: args.duration,
         admin: args.admin,
     };
-    demo.run()?;
-    Ok(Exit::Done)
+    match demo.run() {
+        Err(error) if !has_lost_its_reader(&error) => Err(error),
+        Ok(_) | Err(_) => Ok(Exit::Done),
+    }
+}
+
+/// Who has seen enough, `tidegate demo | head` say, is told nothing more.
+fn has_lost_its_reader(error: &anyhow::Error) -> bool {
+    let io = error.downcast_ref::<io::Error>();
+    io.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
