@@ -13,7 +13,7 @@ use std::io::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -41,6 +41,23 @@ impl Bench {
         let mut serve = self.place.serve(protocol, framing, backend, &[]);
         let address = serve.address();
         (serve, address)
+    }
+
+    fn run(&self, arguments: &str) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_tidegate"))
+            .args(arguments.split_whitespace())
+            .current_dir(&self.directory)
+            .env_clear()
+            .stdin(Stdio::null())
+            .output()
+            .unwrap()
+    }
+
+    /// What people read at the end of a load.
+    fn summary(&self, arguments: &str) -> String {
+        let said = String::from_utf8(self.run(&format!("load {arguments}")).stdout).unwrap();
+        let (_, summary) = said.split_once("\nclients ").expect(&said);
+        format!("clients {summary}")
     }
 
     /// A file with a key, each of its bytes written as these two digits.
@@ -103,14 +120,7 @@ impl Bench {
 
     /// With these arguments, as they would be typed: the exit code, the result, and what it complained about.
     fn load(&self, arguments: &str) -> (i32, Value, String) {
-        let output = Command::new(env!("CARGO_BIN_EXE_tidegate"))
-            .args(["load", "--json"])
-            .args(arguments.split_whitespace())
-            .current_dir(&self.directory)
-            .env_clear()
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
+        let output = self.run(&format!("load --json {arguments}"));
         let said = String::from_utf8(output.stdout).unwrap();
         let result = said
             .lines()
@@ -314,9 +324,18 @@ fn clients_that_do_not_get_in_say_why() {
     let bench = Bench::new("outside");
     let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let three = |dial: &str| bench.load(&format!("{dial} --clients 3 {BRIEFLY}"));
-    let (code, result, _) = three(&dial("rudp", nobody.local_addr().unwrap()));
+    let nowhere = dial("rudp", nobody.local_addr().unwrap());
+    let (code, result, _) = three(&nowhere);
     assert_eq!(code, 69, "{result}");
     assert_eq!(count(&result, "/refused/connect_timeout"), 3, "{result}");
+    let summary = bench.summary(&format!("{nowhere} --clients 1 {BRIEFLY}"));
+    assert!(
+        summary.contains("clients      0 of 1 connected\n"),
+        "{summary}"
+    );
+    for of_those_within in ["handshakes took", "does the backend echo?", "round trip "] {
+        assert!(!summary.contains(of_those_within), "{summary}");
+    }
 
     let (_closed, closed) = closed_port();
     let (_serve, server) = bench.serve("yojimbo", "u16be", closed);

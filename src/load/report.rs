@@ -109,13 +109,15 @@ impl Summary<'_> {
 
     fn tell_clients(&self, lines: &mut Lines) {
         let tally = self.tally;
+        let handshakes = match tally.ever_connected {
+            0 => String::new(),
+            _ => format!("; handshakes took {}", spread(&tally.handshake)),
+        };
         lines.say(
             "clients",
             format!(
-                "{} of {} connected; handshakes took {}",
-                tally.ever_connected,
-                self.clients,
-                spread(&tally.handshake)
+                "{} of {} connected{handshakes}",
+                tally.ever_connected, self.clients
             ),
         );
         for (count, reason, words) in self.failures() {
@@ -154,6 +156,9 @@ impl Summary<'_> {
 
     fn tell_content(&self, lines: &mut Lines) {
         let tally = self.tally;
+        if tally.ever_connected == 0 {
+            return;
+        }
         if self.echoed {
             let content = match (tally.wrong, self.says_something()) {
                 (0, true) => "every byte that came back is right".to_owned(),
