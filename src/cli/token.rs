@@ -260,7 +260,10 @@ fn as_text(
     doubts: Option<&[Doubt]>,
     now: u64,
 ) -> Result<String, std::fmt::Error> {
-    let at = |time: u64| format!("{time} ({} s from now)", time as i64 - now as i64);
+    let at = |time: u64| match time.checked_sub(now) {
+        None | Some(0) => format!("{time} ({} s ago)", now - time),
+        Some(left) => format!("{time} ({left} s from now)"),
+    };
     let mut lines = vec![
         ("protocol id", format!("{:#018x}", token.protocol_id)),
         ("made", at(token.create)),
