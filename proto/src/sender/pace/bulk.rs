@@ -158,7 +158,11 @@ impl Bulk {
 
     /// A packet was found lost; `follows`, when the one before it was as well.
     pub(super) fn on_lost(&mut self, sent: &Sent, follows: bool, params: &Params) {
-        if self.is_limited && !self.volley.on_lost(sent, follows, params) {
+        if self.is_limited
+            && !self
+                .volley
+                .on_lost(sent.at, sent.wire_bytes, follows, params)
+        {
             self.losses.on_lost(sent.at, follows, sent.split);
         }
     }

@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use crate::sender::in_flight::Sent;
 use crate::sender::params::Params;
 use crate::time::Timestamp;
 
@@ -12,7 +11,7 @@ use crate::time::Timestamp;
 pub(super) struct Volley {
     /// Bytes that may leave at once.
     window: f64,
-    /// Bytes of this volley, and when it began.
+    /// Bytes of this volley.
     sent: f64,
     began: Timestamp,
     /// Of what left at once, bytes that were lost behind others: a queue that overflows drops neighbours.
@@ -48,18 +47,24 @@ impl Volley {
 
     pub(super) fn on_sent(&mut self, now: Timestamp, bytes: usize) {
         if self.sent == 0.0 {
-            self.began = now;
+            (self.began, self.met_queue) = (now, false);
         }
         self.sent += bytes as f64;
     }
 
-    /// Whether it may have been lost because so much left at once, which says nothing of the path's rate. `follows`,
-    /// when the one before it was lost as well.
-    pub(super) fn on_lost(&mut self, sent: &Sent, follows: bool, params: &Params) -> bool {
-        let is_at_once = sent.at.since(self.began) <= AT_ONCE;
+    /// A packet that was sent then was lost; `follows`, when the one before it was as well. Whether that may be because
+    /// so much left at once, and says nothing of the path's rate.
+    pub(super) fn on_lost(
+        &mut self,
+        sent: Timestamp,
+        bytes: u16,
+        follows: bool,
+        params: &Params,
+    ) -> bool {
+        let is_at_once = sent >= self.began && sent.since(self.began) <= AT_ONCE;
         self.is_hurt |= is_at_once;
         if is_at_once && follows {
-            self.overflow += f64::from(sent.wire_bytes);
+            self.overflow += f64::from(bytes);
         }
         is_at_once && self.window > params.bulk_window
     }
@@ -143,18 +148,45 @@ mod tests {
         let mut volley = Volley::new(at(0), &Params::default());
         windows(&mut volley, 1..2, BIG, 0.0);
         volley.on_queue();
-        assert_eq!(windows(&mut volley, 2..3, BIG, 0.0), [24_000.0]);
+        windows(&mut volley, 2..3, BIG, 0.0);
+        assert_eq!(volley.window(), 48_000.0, "it was gone before");
+        volley.on_sent(at(3), 1);
+        volley.on_queue();
         assert_eq!(windows(&mut volley, 3..4, BIG, 0.0), [48_000.0]);
+        assert_eq!(windows(&mut volley, 4..5, BIG, 0.0), [64_000.0]);
+    }
+
+    /// What was sent before a volley, or later at its rate, is not lost because of what left at once.
+    #[test]
+    fn only_what_left_at_once_overflows() {
+        let params = Params::default();
+        let mut volley = Volley::new(at(0), &params);
+        volley.on_sent(at(1), BIG);
+        assert!(
+            !volley.on_lost(at(1), 1_200, true, &params),
+            "it is no more than usual"
+        );
+        volley.end(at(1), &params);
+        windows(&mut volley, 602..603, BIG, 0.0);
+        volley.on_sent(at(603), BIG);
+        let later = at(603) + Duration::from_millis(30);
+        assert!(!volley.on_lost(at(602), 60_000, true, &params));
+        assert!(!volley.on_lost(later, 60_000, true, &params));
+        assert!(volley.on_lost(at(603), 1_200, true, &params));
+        assert_eq!(volley.overflow, 1_200.0);
     }
 
     /// One packet of each, the last: a queue is too short by that.
     #[test]
     fn a_little_too_much_is_found_as_well() {
-        let mut volley = Volley::new(at(0), &Params::default());
+        let params = Params::default();
+        let mut volley = Volley::new(at(0), &params);
         windows(&mut volley, 1..2, BIG, 0.0);
         let hurt = |second| {
-            volley.is_hurt = true;
-            windows(&mut volley, second..second + 1, 20_000, 0.0)[0]
+            volley.on_sent(at(second), 20_000);
+            volley.on_lost(at(second), 1_200, false, &params);
+            volley.end(at(second), &params);
+            volley.window()
         };
         let after: Vec<_> = (2..6).map(hurt).collect();
         assert_eq!(after, [24_000.0, 24_000.0, 24_000.0, 12_000.0]);
