@@ -59,16 +59,16 @@ impl KeptSocket {
             return;
         }
         let again =
-            make(path, self.mode).and_then(|(listener, inode)| Ok((for_tasks(listener)?, inode)));
+            make(path, self.mode).and_then(|(listener, file)| Ok((for_tasks(listener)?, file)));
         match again {
-            Ok((listener, inode)) => {
+            Ok((listener, file)) => {
                 tracing::warn!(
                     event = "socket_removed",
                     address = %path.display(),
                     help = "it was made again; whatever removed it may do so again: name a place that nothing tidies \
                             up, such as one below /run",
                 );
-                (self.listener, self.file.inode) = (listener, inode);
+                (self.listener, self.file) = (listener, file);
                 self.is_lost = false;
             }
             Err(error) if !self.is_lost => {
@@ -97,18 +97,18 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// nothing else. An error says why, and what to do where the kernel's word for it does not.
 pub fn listen_blocking(path: &Path, mode: u32) -> Result<(UnixListener, SocketFile), String> {
     make_way(path)?;
-    let made = make(path, mode);
-    let (listener, inode) = made.map_err(|error| format!("{error}{}", help(&error)))?;
-    let path = path.to_owned();
-    Ok((listener, SocketFile { path, inode }))
+    make(path, mode).map_err(|error| format!("{error}{}", help(&error)))
 }
 
-/// Where there is nothing; with the number of the file.
-fn make(path: &Path, mode: u32) -> io::Result<(UnixListener, u64)> {
+/// Where there is nothing, and nothing stays where that fails.
+fn make(path: &Path, mode: u32) -> io::Result<(UnixListener, SocketFile)> {
     let listener = bind_private(path)?;
+    let file = SocketFile {
+        inode: path.symlink_metadata()?.ino(),
+        path: path.to_owned(),
+    };
     std::fs::set_permissions(path, Permissions::from_mode(mode))?;
-    let inode = path.symlink_metadata()?.ino();
-    Ok((listener, inode))
+    Ok((listener, file))
 }
 
 /// Whether a socket could be made there; it is gone again.
@@ -190,7 +190,8 @@ fn help(error: &io::Error) -> &'static str {
     }
 }
 
-/// Never open to others, not even between making the file and setting its mode.
+/// Never open to others, not even between making the file and setting its mode. What other threads make at this
+/// moment is not open to others either: the mask is the process's.
 fn bind_private(path: &Path) -> io::Result<UnixListener> {
     let before = umask(Mode::from_raw_mode(0o177));
     let listener = UnixListener::bind(path);
