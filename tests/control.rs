@@ -425,6 +425,11 @@ fn silent_callers_make_room() {
     let scene = Scene::new("silent-callers");
     let connect = |_| UnixStream::connect(scene.control()).unwrap();
     let silent: Vec<_> = (0..16).map(connect).collect();
+    // While nobody waits, nobody has to go.
+    let patience = Some(Duration::from_millis(2_500));
+    silent[0].set_read_timeout(patience).unwrap();
+    let heard = (&silent[0]).read(&mut [0]);
+    assert!(heard.is_err(), "{heard:?}");
     assert_eq!(scene.ask(&["stats"])["ok"], true);
     drop(silent);
 }

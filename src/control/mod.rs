@@ -66,30 +66,29 @@ async fn serve(mut socket: KeptSocket, gate: Arc<Gate>) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let crowd = Arc::new(Notify::new());
     loop {
-        // Beyond the limit, callers wait in the kernel's backlog, until those who say nothing have gone.
+        let Ok(stream) = socket.accept().await else {
+            // Out of descriptors, most likely: trying again at once would only spin.
+            sleep(Duration::from_millis(100)).await;
+            continue;
+        };
+        // Beyond the limit a caller waits, until those who say nothing have gone; others do in the kernel's backlog.
         let place = loop {
             match timeout(STAY, Arc::clone(&places).acquire_owned()).await {
                 Ok(place) => break place,
                 Err(_) => crowd.notify_waiters(),
             }
         };
-        match socket.accept().await {
-            Ok(stream) => {
-                let (gate, crowd) = (Arc::clone(&gate), Arc::clone(&crowd));
-                tokio::spawn(async move {
-                    if let Err(error) = converse(stream, &gate, &crowd).await {
-                        tracing::debug!(event = "control_connection", %error);
-                    }
-                    drop(place);
-                });
+        let (gate, crowd) = (Arc::clone(&gate), Arc::clone(&crowd));
+        tokio::spawn(async move {
+            if let Err(error) = converse(stream, &gate, &crowd).await {
+                tracing::debug!(event = "control_connection", %error);
             }
-            // Out of descriptors, most likely: trying again at once would only spin.
-            Err(_) => sleep(Duration::from_millis(100)).await,
-        }
+            drop(place);
+        });
     }
 }
 
-/// `crowd` is told when all places are taken.
+/// `crowd` is told when somebody waits for a place.
 async fn converse(stream: UnixStream, gate: &Arc<Gate>, crowd: &Notify) -> io::Result<()> {
     let uid = stream.peer_cred()?.uid();
     let (reader, mut writer) = stream.into_split();
@@ -98,6 +97,8 @@ async fn converse(stream: UnixStream, gate: &Arc<Gate>, crowd: &Notify) -> io::R
         let mut line = String::new();
         let mut bounded = (&mut reader).take(LINE_MAX);
         let read = tokio::select! {
+            // What was asked is answered.
+            biased;
             read = timeout(IDLE, bounded.read_line(&mut line)) => read??,
             () = outstay(crowd) => 0,
         };
