@@ -57,7 +57,8 @@ impl StateDirectory {
     /// next start would believe it. The lock ends with the process, its file stays.
     fn claim(&self, listener: &str) -> io::Result<()> {
         let mut claims = self.claims.lock().unwrap_or_else(PoisonError::into_inner);
-        if claims.contains_key(listener) {
+        let path = self.path.join(format!("{listener}.lock"));
+        if claims.get(listener).is_some_and(|held| is_at(held, &path)) {
             return Ok(());
         }
         let lock = OpenOptions::new()
@@ -65,7 +66,7 @@ impl StateDirectory {
             .create(true)
             .mode(0o600)
             .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
-            .open(self.path.join(format!("{listener}.lock")))?;
+            .open(path)?;
         // File systems that know no locks have one process at a time.
         if flock(&lock, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
             return Err(io::Error::new(
@@ -75,6 +76,11 @@ impl StateDirectory {
         }
         claims.insert(listener.to_owned(), lock);
         Ok(())
+    }
+
+    fn has_claimed(&self, listener: &str) -> bool {
+        let claims = self.claims.lock().unwrap_or_else(PoisonError::into_inner);
+        claims.contains_key(listener)
     }
 
     /// Says at the start that a disk may stand still.
@@ -275,7 +281,8 @@ impl TokenHistory {
         self.file = None;
         self.retry_at = now.mono + RETRY;
         self.was_taken |= error.kind() == TAKEN;
-        if !self.was_taken {
+        // A file that was not claimed may be another's.
+        if !self.was_taken && self.directory.has_claimed(&self.listener) {
             // Where even that is refused, nothing was written after the start either.
             fs::remove_file(&self.path).ok();
         }
@@ -307,6 +314,12 @@ fn check_pace(took: Duration) -> io::Result<()> {
     Err(io::Error::other(format!(
         "a write took {took} ms: use a directory in memory"
     )))
+}
+
+/// Whether this file is still the one of that name: whatever tidies up may have removed it.
+fn is_at(file: &File, path: &Path) -> bool {
+    let (held, there) = (file.metadata(), fs::symlink_metadata(path));
+    matches!((held, there), (Ok(held), Ok(there)) if held.ino() == there.ino())
 }
 
 /// The file is another process's.
