@@ -8,6 +8,7 @@
 //! ```
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -93,6 +94,7 @@ async fn connect(config: Config, logging: Logging) -> anyhow::Result<()> {
             tunnel: tunnel.clone(),
             workers: remotes.clone(),
             clock: clock.clone(),
+            doubted: AtomicBool::new(false),
             options: Options {
                 receive_buffer: config.runtime.udp_recv_buffer.min(SESSION_BUFFER),
                 send_buffer: 0,

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -28,6 +29,8 @@ pub(super) struct RunningTunnel {
     pub(super) workers: Vec<Remote>,
     pub(super) clock: Clock,
     pub(super) options: Options,
+    /// The last token was doubtful, and that was told.
+    pub(super) doubted: AtomicBool,
 }
 
 impl RunningTunnel {
@@ -112,8 +115,11 @@ impl RunningTunnel {
     }
 
     /// A server refuses in silence. What of that can be seen from here is no proof, since the server's protocol id and
-    /// clock count, so the session begins all the same.
+    /// clock count, so the session begins all the same. Told once, until a token is good: programs try again and again.
     fn warn_of(&self, doubts: Vec<Doubt>) {
+        if self.doubted.swap(!doubts.is_empty(), Ordering::Relaxed) {
+            return;
+        }
         for Doubt { reject, why, help } in doubts {
             tracing::warn!(
                 event = "token_doubtful",

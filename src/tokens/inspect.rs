@@ -114,7 +114,7 @@ fn other_protocol(token: &ConnectToken, whose: &str, protocol_id: u64) -> Option
             "the token is for protocol id {:#018x}, {whose} has {protocol_id:#018x}",
             token.protocol_id
         ),
-        help: "give the token service the protocol_id of the server",
+        help: "give the token service the protocol_id of the server, or this end, whichever is wrong",
     })
 }
 
