@@ -1,4 +1,4 @@
-//! A bad network in virtual time: what the scenarios, benches and `tidegate demo` run on.
+//! A bad network in virtual time: what the scenarios and benches run on, and, by the real clock, `tidegate lag`.
 
 pub mod intruder;
 mod invariants;

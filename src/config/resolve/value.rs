@@ -241,7 +241,6 @@ impl Checker<'_> {
     }
 }
 
-/// What is wrong with this address, as far as its looks tell.
 /// Each interface has all of `fe80::/10`, so that the kernel refuses such an address by itself.
 fn lacks_interface(address: &SocketAddrV6) -> bool {
     address.ip().is_unicast_link_local() && address.scope_id() == 0
@@ -251,6 +250,7 @@ fn interface_help(ip: &str, port: impl Display) -> String {
     format!("write \"[{ip}%2]:{port}\", with the number of the interface for 2; `ip link` says it")
 }
 
+/// What is wrong with this address, as far as its looks tell.
 fn address_help(text: &str) -> String {
     let is_ip = |text: &str| text.parse::<std::net::IpAddr>().is_ok();
     let (host, port) = text.rsplit_once(':').unwrap_or((text, ""));
