@@ -28,12 +28,8 @@ fn clients(seed: u64) -> Game {
 
 /// How long messages took there and back.
 fn round_trips(mut game: Game, says: &Traffic) -> Vec<Duration> {
-    let answers = Traffic {
-        echoes: true,
-        ..says.clone()
-    };
     let (up, down) = paths();
-    let mut scenario = Scenario::new(&mut game, 1, up, says, &answers);
+    let mut scenario = Scenario::echoed(&mut game, up, says);
     scenario.set_weather(up, down);
     scenario.run_for(Duration::from_secs(25));
     let done = scenario.network().0;

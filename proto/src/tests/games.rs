@@ -12,7 +12,7 @@ use crate::yojimbo::netcode::{
     self, ConnectToken, Handshake, Key, Mint, PrivateToken, Roster, RosterParams,
     global_sequence_start,
 };
-use crate::{gaffer, rudp, yojimbo};
+use crate::{gaffer, rudp, sender, yojimbo};
 
 /// Calendar time at which every world begins.
 pub(super) const START: u64 = 1_700_000_000;
@@ -26,6 +26,16 @@ pub(super) enum Rules {
     Yojimbo(Arc<yojimbo::Params>),
     Gaffer(Arc<gaffer::Params>),
     Rudp(rudp::Params),
+}
+
+impl Rules {
+    /// Yojimbo's own, with this sender.
+    pub(super) fn yojimbo(sender: &sender::Params) -> Self {
+        Self::Yojimbo(Arc::new(yojimbo::Params {
+            sender: Arc::new(sender.clone()),
+            ..yojimbo::Params::default()
+        }))
+    }
 }
 
 /// Makes servers and clients that fit each other; each with keys, tokens and seeds of its own.

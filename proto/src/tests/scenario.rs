@@ -31,6 +31,15 @@ impl Scenario {
         }
     }
 
+    /// One client that says this, to a server that answers with the same at once.
+    pub(super) fn echoed(game: &mut Game, weather: Conditions, says: &Traffic) -> Self {
+        let answers = Traffic {
+            echoes: true,
+            ..says.clone()
+        };
+        Self::new(game, 1, weather, says, &answers)
+    }
+
     pub(super) fn run_for(&mut self, span: Duration) {
         let (up, down) = (&self.up, &self.down);
         self.world.run_for(span, |_| (up.clone(), down.clone()));

@@ -110,15 +110,11 @@ fn copies_do_not_hide_in_the_queue_of_another() {
 #[test]
 fn copies_hold_back_where_answers_come_in_heaps() {
     let says = says();
-    let answers = Traffic {
-        echoes: true,
-        ..says.clone()
-    };
     let shares: Vec<_> = (0..24)
         .map(|seed| {
             let mut game = stock_clients(seed);
             let link = line(25, 0.05);
-            let mut scenario = Scenario::new(&mut game, 1, link, &says, &answers);
+            let mut scenario = Scenario::echoed(&mut game, link, &says);
             scenario.run_for(SPAN);
             assert_lossy(&scenario, link);
             let outcome = scenario.outcome(0);

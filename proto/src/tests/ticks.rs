@@ -1,13 +1,11 @@
 //! Games that tick fast: what they say does not wait for a packet.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::games::{Game, Rules};
 use super::scenario::{Scenario, path};
 use crate::sender::Params;
 use crate::sim::{Conditions, Traffic};
-use crate::yojimbo;
 
 /// How long messages took there and back, sorted.
 fn round_trips(ticks: u32, params: &Params, path: Conditions, seed: u64) -> Vec<Duration> {
@@ -17,17 +15,8 @@ fn round_trips(ticks: u32, params: &Params, path: Conditions, seed: u64) -> Vec<
         every: Duration::from_secs(1) / ticks,
         ..Traffic::default()
     };
-    let answers = Traffic {
-        echoes: true,
-        ..says.clone()
-    };
-    let rules = yojimbo::Params {
-        sender: Arc::new(params.clone()),
-        ..yojimbo::Params::default()
-    };
-    let rules = Rules::Yojimbo(Arc::new(rules));
-    let mut game = Game::new(rules, seed);
-    let mut scenario = Scenario::new(&mut game, 1, path, &says, &answers);
+    let mut game = Game::new(Rules::yojimbo(params), seed);
+    let mut scenario = Scenario::echoed(&mut game, path, &says);
     scenario.run_for(Duration::from_secs(20));
     let mut took = scenario.round_trips(0);
     took.sort_unstable();

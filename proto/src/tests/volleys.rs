@@ -1,13 +1,11 @@
 //! What a game says at once now and then: where everybody is, a map.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::games::{Game, Rules};
 use super::scenario::{Scenario, path};
 use crate::sender::Params;
 use crate::sim::{Conditions, Traffic};
-use crate::yojimbo;
 
 /// How long thirty messages of `size` bytes took there and back, one a second, and the datagrams that a full queue dropped.
 fn round_trips(size: usize, params: &Params, path: Conditions) -> (Vec<Duration>, u64) {
@@ -17,16 +15,8 @@ fn round_trips(size: usize, params: &Params, path: Conditions) -> (Vec<Duration>
         every: Duration::from_secs(1),
         ..Traffic::default()
     };
-    let answers = Traffic {
-        echoes: true,
-        ..says.clone()
-    };
-    let rules = yojimbo::Params {
-        sender: Arc::new(params.clone()),
-        ..yojimbo::Params::default()
-    };
-    let mut game = Game::new(Rules::Yojimbo(Arc::new(rules)), 1);
-    let mut scenario = Scenario::new(&mut game, 1, path, &says, &answers);
+    let mut game = Game::new(Rules::yojimbo(params), 1);
+    let mut scenario = Scenario::echoed(&mut game, path, &says);
     scenario.run_for(Duration::from_secs(30));
     let (up, down) = scenario.network();
     (scenario.round_trips(0), up.overflowed + down.overflowed)
