@@ -61,6 +61,7 @@ pub(super) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
         admin: args.admin,
     };
     match demo.run() {
+        Ok(verdict) if verdict.wrong > 0 => Ok(Exit::Failure),
         Err(error) if !has_lost_its_reader(&error) => Err(error),
         Ok(_) | Err(_) => Ok(Exit::Done),
     }
