@@ -10,16 +10,13 @@
 
 use std::time::Duration;
 
-use crate::sender::ack_timer::LARGE_PACKET_BYTES;
-use crate::sender::in_flight::{DATAGRAM_BYTES, Sent};
+use crate::sender::in_flight::Sent;
 use crate::sender::params::Params;
 use crate::time::Timestamp;
 
-use super::delivered::Delivered;
-use super::losses::{Losses, Witness};
 use super::queueing::Queue;
-use super::short_queue::ShortQueue;
 use super::volley::Volley;
+use super::watch::{DATAGRAM, Going, Path, Watch};
 
 /// Bytes a second for bulk.
 #[derive(Clone, Copy, Debug)]
@@ -27,8 +24,6 @@ pub(super) struct Bulk {
     rate: f64,
     /// It is no lower than this.
     floor: f64,
-    /// Bytes of the last packet of bulk: a message beyond a datagram makes a large one.
-    packet: f64,
     /// Bulk is waiting for the rate; else acknowledgements say nothing about the path's.
     is_limited: bool,
     limited_at: Timestamp,
@@ -42,31 +37,8 @@ pub(super) struct Bulk {
     ceiling: f64,
     /// Steps of growth above that without a sign of a queue.
     steps_above_ceiling: u32,
-    /// Acknowledgements in a row that were late, as behind a queue.
-    late: u8,
-    losses: Losses,
-    short_queue: ShortQueue,
-    delivered: Delivered,
+    watch: Watch,
     volley: Volley,
-}
-
-/// What is seen of a path, rates in bytes a second.
-#[derive(Clone, Copy, Debug)]
-struct Path {
-    /// The present delay is more than chance mostly is.
-    is_late: bool,
-    /// It has been for so long that it is a queue.
-    is_queue: bool,
-    /// It carries no more.
-    is_end: bool,
-    /// It may carry no more.
-    is_met: bool,
-    /// What it carried at best, lately.
-    carried: f64,
-    /// What it carried, if it carries no more.
-    end: f64,
-    /// What came through last.
-    passed: f64,
 }
 
 impl Bulk {
@@ -74,7 +46,6 @@ impl Bulk {
         Self {
             rate: params.bulk_start,
             floor: params.bulk_min,
-            packet: 0.0,
             is_limited: false,
             limited_at: now,
             in_slow_start: true,
@@ -82,10 +53,7 @@ impl Bulk {
             steps_without_queue: 0,
             ceiling: 0.0,
             steps_above_ceiling: 0,
-            late: 0,
-            losses: Losses::default(),
-            short_queue: ShortQueue::default(),
-            delivered: Delivered::default(),
+            watch: Watch::default(),
             volley: Volley::new(now, params),
         }
     }
@@ -121,21 +89,21 @@ impl Bulk {
 
     /// So many bytes of bulk were sent, with more behind them.
     pub(super) fn on_sent(&mut self, now: Timestamp, bytes: usize) {
-        self.packet = bytes as f64;
+        self.watch.on_sent(bytes);
         self.volley.on_sent(now, bytes);
         self.limited_at = now;
         if !self.is_limited {
             self.is_limited = true;
-            self.delivered.pause();
+            self.watch.pause();
         }
     }
 
     /// Without bulk for longer than the rate explains, it is not what limits.
     pub(super) fn on_idle(&mut self, now: Timestamp, rtt: f64, params: &Params) {
         let idle = now.since(self.limited_at).as_secs_f64();
-        if self.is_limited && idle > 2.0 * rtt + 0.1 + self.packet / self.rate.max(1.0) {
+        if self.is_limited && idle > 2.0 * rtt + 0.1 + self.watch.packet_time(self.rate) {
             self.is_limited = false;
-            self.delivered.pause();
+            self.watch.pause();
             self.volley.end(now, params);
         }
     }
@@ -152,8 +120,7 @@ impl Bulk {
         if !self.is_limited {
             return;
         }
-        self.losses.on_acked();
-        self.delivered.on_acked(now, bytes, rtt);
+        self.watch.on_acked(now, bytes, rtt);
     }
 
     /// A packet was found lost; `follows`, when the one before it was as well.
@@ -163,14 +130,14 @@ impl Bulk {
                 .volley
                 .on_lost(sent.at, sent.wire_bytes, follows, params)
         {
-            self.losses.on_lost(sent.at, follows, sent.split);
+            self.watch.on_lost(sent, follows);
         }
     }
 
     /// Bulk waits for answers, or there is none, and it does not wait for the rate: what is acknowledged then is not
     /// what the path carries.
     pub(super) fn on_held_up(&mut self) {
-        self.delivered.on_held_up();
+        self.watch.on_held_up();
     }
 
     /// How long one packet takes the path, as far as it is known, in seconds, while the rate limits.
@@ -178,13 +145,13 @@ impl Bulk {
         if !self.is_limited {
             return 0.0;
         }
-        let best = self.delivered.best();
+        let best = self.watch.delivered().best();
         let carries = if best > 0.0 {
             best.min(self.rate)
         } else {
             self.rate
         };
-        (self.packet / carries.max(1.0)).min(PACKET_TIME_MAX)
+        self.watch.packet_time(carries).min(PACKET_TIME_MAX)
     }
 
     /// The path is good: looks for more, once per `step` (a round trip). True when a queue was met, and the rate
@@ -199,11 +166,16 @@ impl Bulk {
         if !self.is_limited {
             return false;
         }
-        let path = self.look(now, step, queue, params);
+        let going = Going {
+            rate: self.rate,
+            in_slow_start: self.in_slow_start,
+            has_ceiling: self.ceiling > 0.0,
+        };
+        let path = self.watch.look(now, step, queue, going, params);
         if path.is_end {
             self.on_path_full(&path, params);
             self.grown_at = now + step;
-            self.losses.rest_until(now + 2 * step);
+            self.watch.rest_until(now + 2 * step);
         } else {
             self.search(now, step, &path, queue, params);
         }
@@ -227,7 +199,7 @@ impl Bulk {
             return;
         }
         self.grown_at = now;
-        let best = self.delivered.best();
+        let best = self.watch.delivered().best();
         if self.in_slow_start {
             self.slow_start(best, params);
         } else {
@@ -248,51 +220,8 @@ impl Bulk {
 
     /// What looked like the path's end was not: looks for it further on.
     pub(super) fn search_on(&mut self) {
-        (self.in_slow_start, self.late) = (true, 0);
-    }
-
-    /// What the last acknowledgement says of the path.
-    fn look(&mut self, now: Timestamp, step: Duration, queue: Queue, params: &Params) -> Path {
-        let best = self.delivered.best();
-        let is_late = self.note_delay(queue, params);
-        let is_queue = self.late >= self.samples_of_a_queue();
-        // What the path loses anyway was carried to where it got lost.
-        let share = f64::from(1.0 - self.losses.usual());
-        let carried = best / share;
-        let fills = self.short_queue.fills(now, step, self.rate, queue);
-        let is_full = self.short_queue.is_half_full(self.rate, queue);
-        let witness = self.witness(step, queue, is_full);
-        let overflows = self.losses.have_risen(now, step, witness);
-        if overflows {
-            self.short_queue.on_overflow(now + 4 * step, carried);
-        }
-        Path {
-            is_late,
-            is_queue,
-            is_end: best > 0.0 && (overflows || fills || self.in_slow_start && is_queue),
-            is_met: is_queue || overflows || is_full,
-            carried,
-            // A path that is merely full delivers evenly; others delivered most a moment ago.
-            end: if self.in_slow_start || overflows {
-                carried
-            } else {
-                self.delivered.usual() / share
-            },
-            passed: self.delivered.last() / share,
-        }
-    }
-
-    /// What is lost now may be many's doing where the queue is never empty. And who has few datagrams under way
-    /// is one of many, for all that is known: a TCP would go no faster with such losses.
-    fn witness(&self, step: Duration, queue: Queue, is_full: bool) -> Witness {
-        let under_way = self.rate * step.as_secs_f64();
-        if is_full {
-            Witness::Overflow
-        } else if queue.fill > FILL_OF_CROWD || under_way < SHARE_OF_CROWD {
-            Witness::Crowd
-        } else {
-            Witness::Path
-        }
+        self.in_slow_start = true;
+        self.watch.forget_late();
     }
 
     /// Until the path was found full. It goes on while the path delivers what it is sent: half of it, a
@@ -306,7 +235,7 @@ impl Bulk {
         };
         // Before anything of that is known, once at most.
         let unknown = best == 0.0 && self.rate <= params.bulk_start;
-        if unknown || self.delivered.last() > enough * self.rate {
+        if unknown || self.watch.delivered().last() > enough * self.rate {
             self.rate *= times;
         }
     }
@@ -327,42 +256,11 @@ impl Bulk {
         self.resume_slow_start(path.is_met || path.passed < DELIVERED_ABOVE_CEILING * self.ceiling);
     }
 
-    /// Whether the present delay is more than chance mostly is.
-    fn note_delay(&mut self, queue: Queue, params: &Params) -> bool {
-        let most = params.queue_max.as_secs_f64();
-        let noise = if self.is_large() { 0.0 } else { queue.noise };
-        let least = if self.is_large() || self.ceiling > 0.0 {
-            most / 3.0
-        } else {
-            // Of a path of which nothing is known, jitter is not known either.
-            most / 2.0
-        };
-        let is_late = queue.delay > (2.0 * queue.jitter).max(noise).max(least);
-        self.late = match is_late {
-            true => self.late.saturating_add(queue.is_new.into()),
-            false => 0,
-        };
-        is_late
-    }
-
-    /// Large packets are acknowledged at once, and a queue that has room for few of them may not be seen
-    /// twice.
-    fn is_large(&self) -> bool {
-        self.packet > LARGE_PACKET_BYTES as f64
-    }
-
-    /// Late acknowledgements in a row that are a queue: of packets of several datagrams fewer, as a queue has
-    /// room for fewer of them.
-    fn samples_of_a_queue(&self) -> u8 {
-        let packets = f64::from(QUEUE_SAMPLES) * DATAGRAM / self.packet.max(1.0);
-        (packets as u8).clamp(1, QUEUE_SAMPLES)
-    }
-
-    /// And as many to stop for one. Where an end was met the path is known, and no more is asked than that the
+    /// Late acknowledgements in a row to stop for: as many as are a queue. Where an end was met the path is known, and no more is asked than that the
     /// queue stands for its time.
     pub(super) fn samples_to_stop(&self) -> u8 {
         if self.in_slow_start {
-            self.samples_of_a_queue()
+            self.watch.samples_of_a_queue()
         } else {
             0
         }
@@ -374,7 +272,7 @@ impl Bulk {
         let keep = if path.is_queue {
             params.bulk_return
         } else {
-            KEPT_WITHOUT_QUEUE - self.losses.distrust()
+            KEPT_WITHOUT_QUEUE - self.watch.distrust()
         };
         self.in_slow_start = false;
         self.steps_above_ceiling = 0;
@@ -400,7 +298,7 @@ impl Bulk {
         if !self.is_limited {
             return;
         }
-        let best = self.delivered.best();
+        let best = self.watch.delivered().best();
         let delivered = if best > 0.0 {
             best.min(self.rate)
         } else {
@@ -413,8 +311,8 @@ impl Bulk {
 
     /// It is still bad although we cut.
     pub(super) fn cut_again(&mut self, params: &Params) {
-        let delivered = if self.delivered.last() > 0.0 {
-            self.delivered.last()
+        let delivered = if self.watch.delivered().last() > 0.0 {
+            self.watch.delivered().last()
         } else {
             self.rate
         };
@@ -464,28 +362,17 @@ impl Bulk {
 
     /// So much is lost here whatever is sent.
     pub(super) fn is_usual_loss(&self, share: f64) -> bool {
-        self.losses.is_usual(share as f32)
+        self.watch.is_usual_loss(share)
     }
 
     /// Delivered most lately.
     pub(super) fn peak(&self) -> f64 {
-        self.delivered.lately()
+        self.watch.delivered().lately()
     }
 }
 
-/// Late acknowledgements in a row that are a queue: at a low rate the time over which round trips are compared
-/// has one or two of them, of which the smallest says little. HyStart++ takes as many (RFC 9406, section 4.3: N_RTT_SAMPLE).
-const QUEUE_SAMPLES: u8 = 8;
-
 /// What is kept of the delivered rate where no queue has to drain.
 const KEPT_WITHOUT_QUEUE: f64 = 0.95;
-
-/// A queue that is mostly this full has others in it. One that only we fill, and keep short, is a twentieth to an
-/// eighth full.
-const FILL_OF_CROWD: f64 = 0.25;
-
-/// Bytes under way, of one of many: three times what a TCP has where a tenth is lost (RFC 5348, section 3.1).
-const SHARE_OF_CROWD: f64 = 12.0 * DATAGRAM;
 
 /// At this many times the ceiling, a path that is full would show a queue within a few round trips.
 const ABOVE_CEILING: f64 = 1.1;
@@ -520,9 +407,6 @@ const SPEEDUP_MAX: f64 = 8.0;
 /// A rate of this many times the ceiling, without a queue, shows that the path was not full there, or is not
 /// any more.
 const CEILING_DISPROVED: f64 = 4.0;
-
-/// Bytes of a full datagram, roughly.
-const DATAGRAM: f64 = DATAGRAM_BYTES as f64;
 
 /// In seconds: a queue of more than this is one, however slow the path.
 const PACKET_TIME_MAX: f64 = 0.1;

@@ -4,7 +4,8 @@
 //!   article ──▶ crate::rate
 //!   default ──▶ adaptive ──▶ good or bad mode, by queueing (less jitter) and loss_windows
 //!                   ├──▶ ticks ──▶ packets a second in good mode
-//!                   └──▶ bulk ──▶ bytes a second, by delivered, losses and short_queue; no less than demand
+//!                   └──▶ bulk ──▶ bytes a second, by watch (delivered, losses, short_queue) and volley; no less than
+//!                              demand
 //! ```
 //!
 //! What bulk loses in an outage (`outage`) counts neither in `loss_windows` nor in `losses`.
@@ -21,6 +22,7 @@ mod queueing;
 mod short_queue;
 mod ticks;
 mod volley;
+mod watch;
 
 use std::time::Duration;
 

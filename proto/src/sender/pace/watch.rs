@@ -1,0 +1,206 @@
+//! What bulk sees of its path, by what is acknowledged and what gets lost: whether that is full, and what it carries.
+
+use std::time::Duration;
+
+use crate::sender::ack_timer::LARGE_PACKET_BYTES;
+use crate::sender::in_flight::{DATAGRAM_BYTES, Sent};
+use crate::sender::params::Params;
+use crate::time::Timestamp;
+
+use super::delivered::Delivered;
+use super::losses::{Losses, Witness};
+use super::queueing::Queue;
+use super::short_queue::ShortQueue;
+
+/// Looks at the path while bulk waits for its rate.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Watch {
+    /// Bytes of the last packet of bulk: a message beyond a datagram makes a large one.
+    packet: f64,
+    /// Acknowledgements in a row that were late, as behind a queue.
+    late: u8,
+    losses: Losses,
+    short_queue: ShortQueue,
+    delivered: Delivered,
+}
+
+/// How bulk goes while the path is looked at.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Going {
+    /// Bytes a second.
+    pub(super) rate: f64,
+    pub(super) in_slow_start: bool,
+    /// The path was found full before.
+    pub(super) has_ceiling: bool,
+}
+
+/// What is seen of a path, rates in bytes a second.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Path {
+    /// The present delay is more than chance mostly is.
+    pub(super) is_late: bool,
+    /// It has been for so long that it is a queue.
+    pub(super) is_queue: bool,
+    /// It carries no more.
+    pub(super) is_end: bool,
+    /// It may carry no more.
+    pub(super) is_met: bool,
+    /// What it carried at best, lately.
+    pub(super) carried: f64,
+    /// What it carried, if it carries no more.
+    pub(super) end: f64,
+    /// What came through last.
+    pub(super) passed: f64,
+}
+
+impl Watch {
+    pub(super) fn on_sent(&mut self, bytes: usize) {
+        self.packet = bytes as f64;
+    }
+
+    /// Bulk does not wait for its rate, or only begins to.
+    pub(super) fn pause(&mut self) {
+        self.delivered.pause();
+    }
+
+    pub(super) fn on_acked(&mut self, now: Timestamp, bytes: usize, rtt: f64) {
+        self.losses.on_acked();
+        self.delivered.on_acked(now, bytes, rtt);
+    }
+
+    /// `follows`, when the packet before it was lost as well.
+    pub(super) fn on_lost(&mut self, sent: &Sent, follows: bool) {
+        self.losses.on_lost(sent.at, follows, sent.split);
+    }
+
+    /// What is acknowledged now is not what the path carries.
+    pub(super) fn on_held_up(&mut self) {
+        self.delivered.on_held_up();
+    }
+
+    /// What is found lost until then was sent at a rate that is known to be too high.
+    pub(super) fn rest_until(&mut self, at: Timestamp) {
+        self.losses.rest_until(at);
+    }
+
+    /// What was late was not behind a queue.
+    pub(super) fn forget_late(&mut self) {
+        self.late = 0;
+    }
+
+    /// What the last acknowledgement says of the path.
+    pub(super) fn look(
+        &mut self,
+        now: Timestamp,
+        step: Duration,
+        queue: Queue,
+        going: Going,
+        params: &Params,
+    ) -> Path {
+        let best = self.delivered.best();
+        let is_late = self.note_delay(queue, going.has_ceiling, params);
+        let is_queue = self.late >= self.samples_of_a_queue();
+        // What the path loses anyway was carried to where it got lost.
+        let share = f64::from(1.0 - self.losses.usual());
+        let carried = best / share;
+        let fills = self.short_queue.fills(now, step, going.rate, queue);
+        let is_full = self.short_queue.is_half_full(going.rate, queue);
+        let witness = witness(going.rate, step, queue, is_full);
+        let overflows = self.losses.have_risen(now, step, witness);
+        if overflows {
+            self.short_queue.on_overflow(now + 4 * step, carried);
+        }
+        Path {
+            is_late,
+            is_queue,
+            is_end: best > 0.0 && (overflows || fills || going.in_slow_start && is_queue),
+            is_met: is_queue || overflows || is_full,
+            carried,
+            // A path that is merely full delivers evenly; others delivered most a moment ago.
+            end: if going.in_slow_start || overflows {
+                carried
+            } else {
+                self.delivered.usual() / share
+            },
+            passed: self.delivered.last() / share,
+        }
+    }
+
+    /// Whether the present delay is more than chance mostly is.
+    fn note_delay(&mut self, queue: Queue, has_ceiling: bool, params: &Params) -> bool {
+        let most = params.queue_max.as_secs_f64();
+        let noise = if self.is_large() { 0.0 } else { queue.noise };
+        let least = if self.is_large() || has_ceiling {
+            most / 3.0
+        } else {
+            // Of a path of which nothing is known, jitter is not known either.
+            most / 2.0
+        };
+        let is_late = queue.delay > (2.0 * queue.jitter).max(noise).max(least);
+        self.late = match is_late {
+            true => self.late.saturating_add(queue.is_new.into()),
+            false => 0,
+        };
+        is_late
+    }
+
+    /// Large packets are acknowledged at once, and a queue that has room for few of them may not be seen
+    /// twice.
+    fn is_large(&self) -> bool {
+        self.packet > LARGE_PACKET_BYTES as f64
+    }
+
+    /// Late acknowledgements in a row that are a queue: of packets of several datagrams fewer, as a queue has
+    /// room for fewer of them.
+    pub(super) fn samples_of_a_queue(&self) -> u8 {
+        let packets = f64::from(QUEUE_SAMPLES) * DATAGRAM / self.packet.max(1.0);
+        (packets as u8).clamp(1, QUEUE_SAMPLES)
+    }
+
+    /// Seconds that one packet takes at this rate.
+    pub(super) fn packet_time(&self, rate: f64) -> f64 {
+        self.packet / rate.max(1.0)
+    }
+
+    /// What came through lately.
+    pub(super) fn delivered(&self) -> &Delivered {
+        &self.delivered
+    }
+
+    /// Of the carried rate, how much less is kept than after a single rise of losses.
+    pub(super) fn distrust(&self) -> f64 {
+        self.losses.distrust()
+    }
+
+    /// So much is lost here whatever is sent.
+    pub(super) fn is_usual_loss(&self, share: f64) -> bool {
+        self.losses.is_usual(share as f32)
+    }
+}
+
+/// What is lost now may be many's doing where the queue is never empty. And who has few datagrams under way
+/// is one of many, for all that is known: a TCP would go no faster with such losses.
+fn witness(rate: f64, step: Duration, queue: Queue, is_full: bool) -> Witness {
+    let under_way = rate * step.as_secs_f64();
+    if is_full {
+        Witness::Overflow
+    } else if queue.fill > FILL_OF_CROWD || under_way < SHARE_OF_CROWD {
+        Witness::Crowd
+    } else {
+        Witness::Path
+    }
+}
+
+/// Late acknowledgements in a row that are a queue: at a low rate the time over which round trips are compared
+/// has one or two of them, of which the smallest says little. HyStart++ takes as many (RFC 9406, section 4.3: N_RTT_SAMPLE).
+const QUEUE_SAMPLES: u8 = 8;
+
+/// A queue that is mostly this full has others in it. One that only we fill, and keep short, is a twentieth to an
+/// eighth full.
+const FILL_OF_CROWD: f64 = 0.25;
+
+/// Bytes under way, of one of many: three times what a TCP has where a tenth is lost (RFC 5348, section 3.1).
+const SHARE_OF_CROWD: f64 = 12.0 * DATAGRAM;
+
+/// Bytes of a full datagram, roughly.
+pub(super) const DATAGRAM: f64 = DATAGRAM_BYTES as f64;
