@@ -18,6 +18,8 @@ pub struct Inbox {
     /// Payloads, one after the other; `bytes[..taken]` was polled already.
     bytes: Vec<u8>,
     taken: usize,
+    /// Bytes of the last filling that had to grow: what the next one gets at once.
+    last: usize,
     messages: VecDeque<Waiting>,
     refuse_above: usize,
     accept_below: usize,
@@ -38,6 +40,7 @@ impl Inbox {
         Self {
             bytes: Vec::new(),
             taken: 0,
+            last: 0,
             messages: VecDeque::new(),
             refuse_above,
             accept_below: accept_below.min(refuse_above),
@@ -75,6 +78,7 @@ impl Inbox {
 
     /// Adds a message at the end.
     pub fn push(&mut self, channel: Channel, reliable: bool, payload: &[u8]) {
+        self.make_room(payload.len());
         self.bytes.extend_from_slice(payload);
         self.messages.push_back(Waiting {
             length: payload.len() as u32,
@@ -89,12 +93,6 @@ impl Inbox {
             self.release();
             return None;
         };
-        // Polled bytes are cut off only once they are the larger part, so each byte moves at most
-        // once on average.
-        if self.taken > 4096 && self.taken * 2 > self.bytes.len() {
-            self.bytes.drain(..self.taken);
-            self.taken = 0;
-        }
         let start = self.taken;
         self.taken += waiting.length as usize;
         let payload = &self.bytes[start..self.taken];
@@ -125,14 +123,29 @@ impl Inbox {
         self.payload_bytes() + self.messages.len() * MESSAGE_OVERHEAD
     }
 
+    /// A fast peer fills the inbox again and again: no byte of it moves while it gets as far as the last
+    /// time. Polled bytes are cut off where more would have to grow, once they are the larger part, so
+    /// each byte moves at most once on average.
+    fn make_room(&mut self, more: usize) {
+        if self.bytes.capacity() == 0 {
+            self.bytes.reserve(self.last.max(more));
+        } else if self.bytes.len() + more > self.bytes.capacity()
+            && self.taken * 2 > self.bytes.len()
+        {
+            self.bytes.drain(..self.taken);
+            self.taken = 0;
+        }
+    }
+
     /// An empty inbox starts over; one that had to grow gives the memory back, so that a session
     /// costs what it uses and not what it once used.
     fn release(&mut self) {
-        self.bytes.clear();
-        self.taken = 0;
         if self.bytes.capacity() > 8192 {
+            self.last = self.bytes.len();
             self.bytes = Vec::new();
         }
+        self.bytes.clear();
+        self.taken = 0;
         if self.messages.capacity() > 64 {
             self.messages = VecDeque::new();
         }
@@ -181,6 +194,41 @@ mod tests {
             inbox.bytes.capacity() <= 8192,
             "memory goes back when the inbox is empty"
         );
+    }
+
+    #[test]
+    fn a_fast_peer_finds_as_much_room_as_the_last_time() {
+        let mut inbox = Inbox::new(1 << 20, 1 << 10);
+        let mut fill = |count: usize| {
+            let mut grown = Vec::new();
+            for _ in 0..count {
+                inbox.push(0, true, &[7; 1000]);
+                grown.push(inbox.bytes.capacity());
+            }
+            while inbox.pop().is_some() {}
+            assert!(inbox.bytes.capacity() <= 8192, "memory goes back");
+            grown.dedup();
+            grown
+        };
+        assert!(fill(60).len() > 1, "nobody knew how much would come");
+        assert_eq!(fill(60), [60_000]);
+        assert_eq!(fill(1), [60_000], "it was so much the last time");
+        assert!(fill(1)[0] < 8192, "and little then");
+    }
+
+    /// A queue that never empties does not grow by what went through it.
+    #[test]
+    fn a_slow_owner_costs_what_waits() {
+        let mut inbox = Inbox::new(1 << 20, 1 << 10);
+        for round in 0..1000u32 {
+            inbox.push(0, true, &[round.to_le_bytes(); 250].concat());
+            if round >= 10 {
+                let expected = [(round - 10).to_le_bytes(); 250].concat();
+                assert_eq!(inbox.pop().unwrap().payload, expected);
+            }
+        }
+        assert_eq!(inbox.payload_bytes(), 10_000);
+        assert!(inbox.bytes.capacity() <= 40_000);
     }
 
     #[test]
