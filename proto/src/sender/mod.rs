@@ -150,7 +150,7 @@ impl Sender {
             datagrams: Datagrams::new(&params),
             pace: Pace::new(now, &params),
             tokens: Bucket::new(now, params.burst),
-            bulk_tokens: Bucket::new(now, params.bulk_burst),
+            bulk_tokens: Bucket::new(now, params.bulk_window),
             bulk_packet: 0,
             last_sent: now,
             next_number: 0,

@@ -90,9 +90,9 @@ pub struct Params {
     pub bulk_max: f64,
     /// Bytes of bulk that may leave at once.
     pub bulk_burst: f64,
-    /// The same after a pause: ten full datagrams, as a TCP connection begins with (RFC 6928). What a game says
-    /// at once now and then, such as where everybody is, waits for no rate that nobody measured. Once the path's
-    /// end was met, no more of it than makes a queue of [`queue_max`](Self::queue_max).
+    /// The same at first and after a pause: ten full datagrams, as a TCP connection begins with (RFC 6928). What a
+    /// game says at once now and then, such as where everybody is, waits for no rate that nobody measured. Once the
+    /// path's end was met, no more of it than makes a queue of [`queue_max`](Self::queue_max).
     pub bulk_window: f64,
     /// The same at most, where more went through before: what most queues hold.
     pub bulk_window_max: f64,

@@ -31,7 +31,8 @@ impl Sender {
         if sent.has_items() {
             self.progress_at = now;
         }
-        self.pace.on_acked(now, usize::from(sent.wire_bytes));
+        self.pace
+            .on_acked(now, sent.at, usize::from(sent.wire_bytes));
         if sent.large {
             self.datagrams.on_large_acked(number);
         }

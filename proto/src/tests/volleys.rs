@@ -50,6 +50,22 @@ fn what_went_through_before_leaves_at_once() {
     }
 }
 
+/// What is said first waited for a rate that was half a megabit until a round trip of it was acknowledged: 30,000
+/// bytes took 384 ms. Now what leaves at once says what the path carries at least.
+#[test]
+fn the_first_shows_what_the_path_carries() {
+    for (size, mbits, most) in [
+        (14_000, 100, 120),
+        (30_000, 100, 220),
+        (100_000, 100, 440),
+        (30_000, 20, 230),
+    ] {
+        let (took, _) = round_trips(size, &Params::default(), line(mbits, 64));
+        let most = Duration::from_millis(most);
+        assert!(took[0] <= most, "{size} at {mbits}: {:?}", took[0]);
+    }
+}
+
 /// A queue of 16 KiB does not hold what may leave at once. That is found out once, and costs once.
 #[test]
 fn a_short_queue_overflows_once() {

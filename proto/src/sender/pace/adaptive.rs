@@ -166,8 +166,9 @@ impl Adaptive {
         self.demand.on_sent(bytes);
     }
 
-    pub(super) fn on_acked(&mut self, now: Timestamp, bytes: usize) {
-        self.bulk.on_acked(now, bytes, self.queueing.rtt());
+    pub(super) fn on_acked(&mut self, now: Timestamp, sent_at: Timestamp, bytes: usize) {
+        let rtt = self.queueing.rtt();
+        self.bulk.on_acked(now, sent_at, bytes, rtt);
     }
 
     pub(super) fn on_bulk_sent(&mut self, now: Timestamp, bytes: usize) {

@@ -110,16 +110,17 @@ impl Bulk {
 
     /// The last acknowledgement met this.
     pub(super) fn note_queue(&mut self, queue: Queue, params: &Params) {
-        if queue.latest > (2.0 * queue.jitter).max(params.queue_max.as_secs_f64()) {
+        if queue.latest > felt(queue, params) {
             self.volley.on_queue();
         }
     }
 
-    /// A packet was acknowledged.
-    pub(super) fn on_acked(&mut self, now: Timestamp, bytes: usize, rtt: f64) {
+    /// A packet that was sent then was acknowledged.
+    pub(super) fn on_acked(&mut self, now: Timestamp, sent_at: Timestamp, bytes: usize, rtt: f64) {
         if !self.is_limited {
             return;
         }
+        self.volley.on_acked(sent_at, bytes);
         self.watch.on_acked(now, bytes, rtt);
     }
 
@@ -177,6 +178,10 @@ impl Bulk {
             self.grown_at = now + step;
             self.watch.rest_until(now + 2 * step);
         } else {
+            if self.in_slow_start {
+                let carried = self.volley.carried(step, felt(queue, params));
+                self.rate = self.rate.max(carried);
+            }
             self.search(now, step, &path, queue, params);
         }
         path.is_end && path.is_queue
@@ -369,6 +374,11 @@ impl Bulk {
     pub(super) fn peak(&self) -> f64 {
         self.watch.delivered().lately()
     }
+}
+
+/// In seconds: a queue of less than this goes for chance.
+fn felt(queue: Queue, params: &Params) -> f64 {
+    (2.0 * queue.jitter).max(params.queue_max.as_secs_f64())
 }
 
 /// What is kept of the delivered rate where no queue has to drain.

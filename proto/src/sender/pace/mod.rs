@@ -215,9 +215,9 @@ impl Pace {
         }
     }
 
-    pub(super) fn on_acked(&mut self, now: Timestamp, bytes: usize) {
+    pub(super) fn on_acked(&mut self, now: Timestamp, sent_at: Timestamp, bytes: usize) {
         if let Rule::Adaptive(adaptive) = &mut self.rule {
-            adaptive.on_acked(now, bytes);
+            adaptive.on_acked(now, sent_at, bytes);
         }
     }
 

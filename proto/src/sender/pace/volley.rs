@@ -14,6 +14,8 @@ pub(super) struct Volley {
     /// Bytes of this volley.
     sent: f64,
     began: Timestamp,
+    /// Of what left at once, bytes that came through.
+    through: f64,
     /// Of what left at once, bytes that were lost behind others: a queue that overflows drops neighbours.
     overflow: f64,
     /// Something of what left at once was lost.
@@ -32,6 +34,7 @@ impl Volley {
             window: params.bulk_window,
             sent: 0.0,
             began: now,
+            through: 0.0,
             overflow: 0.0,
             is_hurt: false,
             hurt: 0,
@@ -52,6 +55,27 @@ impl Volley {
         self.sent += bytes as f64;
     }
 
+    /// A packet that was sent then was acknowledged.
+    pub(super) fn on_acked(&mut self, sent_at: Timestamp, bytes: usize) {
+        if self.is_at_once(sent_at) {
+            self.through += bytes as f64;
+        }
+    }
+
+    /// Bytes a second that the path carries at least, if what left at once came through without a queue that is
+    /// `felt` (in seconds); zero when it says nothing. No more than [`PER_ROUND_TRIP`] times as much follows in a
+    /// round trip (`step`), whatever that says of a path with a long one.
+    pub(super) fn carried(&self, step: Duration, felt: f64) -> f64 {
+        if self.met_queue || self.overflow > 0.0 {
+            return 0.0;
+        }
+        self.through / felt.max(step.as_secs_f64() / PER_ROUND_TRIP)
+    }
+
+    fn is_at_once(&self, sent_at: Timestamp) -> bool {
+        sent_at >= self.began && sent_at.since(self.began) <= AT_ONCE
+    }
+
     /// A packet that was sent then was lost; `follows`, when the one before it was as well. Whether that may be because
     /// so much left at once, and says nothing of the path's rate.
     pub(super) fn on_lost(
@@ -61,7 +85,7 @@ impl Volley {
         follows: bool,
         params: &Params,
     ) -> bool {
-        let is_at_once = sent >= self.began && sent.since(self.began) <= AT_ONCE;
+        let is_at_once = self.is_at_once(sent);
         self.is_hurt |= is_at_once;
         if is_at_once && follows {
             self.overflow += f64::from(bytes);
@@ -84,7 +108,7 @@ impl Volley {
             let most = self.sent.min(params.bulk_window_max);
             self.window = (2.0 * self.window).min(most);
         }
-        (self.sent, self.overflow) = (0.0, 0.0);
+        (self.sent, self.through, self.overflow) = (0.0, 0.0, 0.0);
         (self.is_hurt, self.met_queue) = (false, false);
     }
 }
@@ -94,6 +118,9 @@ const OVERFLOW_MIN: f64 = 0.0625;
 
 /// So many volleys in a row are not hurt by chance either: a queue is a packet too short for them.
 const HURT_MAX: u8 = 4;
+
+/// A TCP has twice as much under way in its second round trip, and paces that at twice the rate it needs.
+const PER_ROUND_TRIP: f64 = 4.0;
 
 /// A volley leaves within this, or the rate held it back.
 const AT_ONCE: Duration = Duration::from_millis(2);
@@ -154,6 +181,37 @@ mod tests {
         volley.on_queue();
         assert_eq!(windows(&mut volley, 3..4, BIG, 0.0), [48_000.0]);
         assert_eq!(windows(&mut volley, 4..5, BIG, 0.0), [64_000.0]);
+    }
+
+    #[test]
+    fn what_comes_through_is_what_the_path_carries() {
+        let params = Params::default();
+        let [short, long] = [20, 200].map(Duration::from_millis);
+        let mut volley = Volley::new(at(0), &params);
+        let say = |volley: &mut Volley, second| {
+            volley.end(at(second), &params);
+            volley.on_sent(at(second), BIG);
+            volley.on_acked(at(second), 6_000);
+            volley.on_acked(at(second) + AT_ONCE, 6_000);
+            volley.on_acked(at(second) + 5 * AT_ONCE, 6_000);
+            volley.on_acked(at(second - 1), 6_000);
+        };
+        say(&mut volley, 1);
+        assert_eq!(volley.carried(short, 0.02), 600_000.0, "12,000 in 20 ms");
+        assert_eq!(
+            volley.carried(short, 0.04),
+            300_000.0,
+            "a jitter of so much"
+        );
+        assert_eq!(volley.carried(long, 0.02), 240_000.0, "four times as much");
+        volley.on_lost(at(1), 1_200, false, &params);
+        assert_eq!(volley.carried(short, 0.02), 600_000.0, "chance");
+        volley.on_lost(at(1), 1_200, true, &params);
+        assert_eq!(volley.carried(short, 0.02), 0.0, "a short queue");
+        say(&mut volley, 2);
+        assert_eq!(volley.carried(short, 0.02), 600_000.0);
+        volley.on_queue();
+        assert_eq!(volley.carried(short, 0.02), 0.0);
     }
 
     /// What was sent before a volley, or later at its rate, is not lost because of what left at once.

@@ -610,24 +610,30 @@ fn an_end_that_was_none_is_soon_forgotten() {
         rate: 400_000_000,
         ..Conditions::default()
     };
-    let mut pair = Pair::new(Params::default(), path(1), 1);
-    let begin = pair.now;
-    let mut carried = Vec::new();
-    for millis in 1..=1_500 {
-        if let Some(delay) = [(130, 16), (190, 1)]
-            .into_iter()
-            .find(|(at, _)| *at == millis)
-        {
-            pair.links[0].set_conditions(path(delay.1));
-        }
-        while pair.peers[0].sender.has_room() {
-            pair.peers[0].sender.push(pair.now, 0, &[7; 1_000]).unwrap();
-        }
-        pair.run_until(begin + Duration::from_millis(millis));
-        carried.push(pair.got[1].len());
-    }
-    let (met, late) = (carried[200], carried[1_499] - carried[999]);
-    assert!(met < 1_000, "the end was met early: {met} kB until then");
+    let carried = |away: &[(u64, u64)]| {
+        let mut pair = Pair::new(Params::default(), path(1), 1);
+        let begin = pair.now;
+        let after = |millis| {
+            if let Some((_, delay)) = away.iter().find(|(at, _)| *at == millis) {
+                pair.links[0].set_conditions(path(*delay));
+            }
+            while pair.peers[0].sender.has_room() {
+                pair.peers[0].sender.push(pair.now, 0, &[7; 1_000]).unwrap();
+            }
+            pair.run_until(begin + Duration::from_millis(millis));
+            pair.got[1].len()
+        };
+        (0..1_500).map(after).collect::<Vec<_>>()
+    };
+    let free = carried(&[]);
+    let met = carried(&[(60, 16), (120, 1)]);
+    assert!(
+        4 * met[130] < 3 * free[130],
+        "the end was met early: {} kB of {} until then",
+        met[130],
+        free[130]
+    );
+    let late = met[1_499] - met[999];
     assert!(
         late > 8_000,
         "{late} kB in the last half second, of 25,000 there are"
