@@ -56,6 +56,28 @@ fn losses_hold_up_no_game() {
     }
 }
 
+/// A session that begins there was cut for its losses before it ever got rid of its backlog, and then never learned
+/// what it needs: of these, half had messages that were fifteen seconds late.
+#[test]
+fn who_begins_among_losses_gets_what_is_said() {
+    let says = Traffic {
+        every: Duration::from_secs(1) / 60,
+        ..says()
+    };
+    let is_late = |seed: &u64| {
+        let mut game = game(*seed);
+        let mut scenario = Scenario::new(&mut game, 1, path(0.2), &says, &says);
+        scenario.run_for(Duration::from_secs(10));
+        let done = scenario.network().0;
+        assert!(done.lost as f64 > 0.15 * done.offered as f64);
+        let mut took = scenario.latencies_up(0);
+        took.sort_unstable();
+        took[took.len() * 99 / 100] > Duration::from_secs(2)
+    };
+    let late: Vec<_> = (0..16).filter(is_late).collect();
+    assert!(late.len() <= 4, "seeds {late:?}");
+}
+
 /// Nor does what was said before make anybody flood a path that carries only half of it now.
 #[test]
 fn a_path_that_narrows_is_not_flooded() {

@@ -166,6 +166,10 @@ impl Adaptive {
         self.demand.on_sent(bytes);
     }
 
+    pub(super) fn on_said(&mut self, now: Timestamp, bytes: usize, is_full: bool) {
+        self.demand.on_said(now, bytes, is_full);
+    }
+
     pub(super) fn on_acked(&mut self, now: Timestamp, sent_at: Timestamp, bytes: usize) {
         let rtt = self.queueing.rtt();
         self.bulk.on_acked(now, sent_at, bytes, rtt);
@@ -209,6 +213,9 @@ impl Adaptive {
         let queue = self.queue(now, rtt, params);
         self.shows_queue = queue.shows && !self.is_bulk_felt(now);
         self.bulk.note_queue(queue, params);
+        if queue.delay > queue.felt(params) {
+            self.demand.on_queue();
+        }
         let reading = self.read(now, queue, copies, params);
         self.conclude_trial(reading, params);
         if self.is_competing {

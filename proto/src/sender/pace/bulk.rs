@@ -110,7 +110,7 @@ impl Bulk {
 
     /// The last acknowledgement met this.
     pub(super) fn note_queue(&mut self, queue: Queue, params: &Params) {
-        if queue.latest > felt(queue, params) {
+        if queue.latest > queue.felt(params) {
             self.volley.on_queue();
         }
     }
@@ -179,7 +179,7 @@ impl Bulk {
             self.watch.rest_until(now + 2 * step);
         } else {
             if self.in_slow_start {
-                let carried = self.volley.carried(step, felt(queue, params));
+                let carried = self.volley.carried(step, queue.felt(params));
                 self.rate = self.rate.max(carried);
             }
             self.search(now, step, &path, queue, params);
@@ -374,11 +374,6 @@ impl Bulk {
     pub(super) fn peak(&self) -> f64 {
         self.watch.delivered().lately()
     }
-}
-
-/// In seconds: a queue of less than this goes for chance.
-fn felt(queue: Queue, params: &Params) -> f64 {
-    (2.0 * queue.jitter).max(params.queue_max.as_secs_f64())
 }
 
 /// What is kept of the delivered rate where no queue has to drain.

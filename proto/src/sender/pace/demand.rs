@@ -6,7 +6,10 @@ use std::time::Duration;
 use crate::sender::params::Params;
 use crate::time::Timestamp;
 
-/// Bytes a second that left, from one moment at which nothing waited to a later one: the path had room for all.
+use super::asked::Asked;
+
+/// Bytes a second that left, from one moment at which nothing waited to a later one: the path had room for all. And
+/// those that were said, as long as no queue is met.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Demand {
     counted_since: Timestamp,
@@ -14,6 +17,9 @@ pub(super) struct Demand {
     waiting: Waiting,
     /// Smoothed; zero before it is known.
     rate: f64,
+    asked: Asked,
+    /// A queue was felt since nothing waited: what is said may be more than the path carries.
+    met_queue: bool,
 }
 
 /// Whether more waits than a packet takes.
@@ -37,18 +43,35 @@ impl Demand {
                 drained: now,
             },
             rate: 0.0,
+            asked: Asked::new(now),
+            met_queue: false,
         }
     }
 
     /// The least rate for bulk, in bytes a second: more than messages ask for, so that a backlog of theirs gets
     /// shorter. One that does not is bulk, or more than the path carries now.
     pub(super) fn floor(&self, now: Timestamp, params: &Params) -> f64 {
-        if self.has_waited(now, BACKLOG_MAX) {
-            return params.bulk_min;
-        }
-        (MARGIN * self.rate)
+        let left = match self.has_waited(now, BACKLOG_MAX) {
+            true => 0.0,
+            false => self.rate,
+        };
+        let said = match self.met_queue || self.has_waited(now, SAID_BACKLOG_MAX) {
+            true => 0.0,
+            false => self.asked.rate(),
+        };
+        (MARGIN * left.max(said))
             .max(params.bulk_min)
             .min(params.bulk_max)
+    }
+
+    /// A queue is felt.
+    pub(super) fn on_queue(&mut self) {
+        self.met_queue = true;
+    }
+
+    /// As [`Asked::on_said`].
+    pub(super) fn on_said(&mut self, now: Timestamp, bytes: usize, is_full: bool) {
+        self.asked.on_said(now, bytes, is_full);
     }
 
     /// So many bytes left, of whatever kind.
@@ -89,6 +112,7 @@ impl Demand {
 
     /// Nothing waits, after something did for so long.
     fn on_pause(&mut self, now: Timestamp, waited: Duration) {
+        self.met_queue = false;
         let is_bulk = waited > BACKLOG_MAX;
         let span = now.since(self.counted_since);
         if !is_bulk && span < SPAN {
@@ -116,6 +140,9 @@ const GAIN: f64 = 0.25;
 /// What waits for longer is bulk: what a hole in the peer's messages kept back, and what came meanwhile, are gone
 /// by then.
 const BACKLOG_MAX: Duration = Duration::from_secs(1);
+
+/// The same of what was said and did not leave in time, where no queue is met.
+const SAID_BACKLOG_MAX: Duration = Duration::from_secs(3);
 
 /// A program that is read from as soon as there is room again makes no longer pause than this.
 const GAP_MAX: Duration = Duration::from_millis(5);

@@ -5,12 +5,13 @@
 //!   default ──▶ adaptive ──▶ good or bad mode, by queueing (less jitter) and loss_windows
 //!                   ├──▶ ticks ──▶ packets a second in good mode
 //!                   └──▶ bulk ──▶ bytes a second, by watch (delivered, losses, short_queue) and volley; no less than
-//!                              demand
+//!                              demand (asked)
 //! ```
 //!
 //! What bulk loses in an outage (`outage`) counts neither in `loss_windows` nor in `losses`.
 
 mod adaptive;
+mod asked;
 mod bulk;
 mod delivered;
 mod demand;
@@ -212,6 +213,12 @@ impl Pace {
     pub(super) fn on_sent(&mut self, bytes: usize) {
         if let Rule::Adaptive(adaptive) = &mut self.rule {
             adaptive.on_sent(bytes);
+        }
+    }
+
+    pub(super) fn on_said(&mut self, now: Timestamp, bytes: usize, is_full: bool) {
+        if let Rule::Adaptive(adaptive) = &mut self.rule {
+            adaptive.on_said(now, bytes, is_full);
         }
     }
 

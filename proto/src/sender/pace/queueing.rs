@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use crate::sender::params::Params;
 use crate::time::Timestamp;
 
 use super::jitter::Jitter;
@@ -64,6 +65,13 @@ pub(super) struct Queue {
     pub(super) over: bool,
     /// It has done so for a while.
     pub(super) stands: bool,
+}
+
+impl Queue {
+    /// In seconds: a delay of less goes for chance.
+    pub(super) fn felt(&self, params: &Params) -> f64 {
+        (2.0 * self.jitter).max(params.queue_max.as_secs_f64())
+    }
 }
 
 /// What counts as a queue.

@@ -1,0 +1,89 @@
+//! What the messages of a session ask of its path, by what is said: a session that never gets rid of its backlog learns
+//! nothing from what leaves.
+
+use std::time::Duration;
+
+use crate::time::Timestamp;
+
+/// Bytes a second that are said, evenly: a map says much once, which is no rate.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    counted_since: Timestamp,
+    bytes: f64,
+    /// Over the last spans, newest last.
+    rates: [f64; 4],
+}
+
+impl Asked {
+    pub(super) fn new(now: Timestamp) -> Self {
+        Self {
+            counted_since: now,
+            bytes: 0.0,
+            rates: [0.0; 4],
+        }
+    }
+
+    /// A message of so many bytes waits to be sent. `is_full`: nothing more has room, so who says it waits for that, and
+    /// would say more.
+    pub(super) fn on_said(&mut self, now: Timestamp, bytes: usize, is_full: bool) {
+        let span = now.since(self.counted_since);
+        if is_full || span > PAUSE_MIN {
+            *self = Self::new(now);
+        } else if span >= SPAN {
+            self.rates.rotate_left(1);
+            self.rates[3] = self.bytes / span.as_secs_f64();
+            (self.counted_since, self.bytes) = (now, 0.0);
+        }
+        self.bytes += bytes as f64;
+    }
+
+    /// The least of the last four spans; zero before that.
+    pub(super) fn rate(&self) -> f64 {
+        self.rates.into_iter().fold(f64::INFINITY, f64::min)
+    }
+}
+
+/// Time over which bytes are counted, at least.
+const SPAN: Duration = Duration::from_millis(250);
+
+/// What is said after this has nothing to do with what was said before.
+const PAUSE_MIN: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn say(asked: &mut Asked, millis: std::ops::Range<u64>, every: usize, bytes: usize) {
+        for at in millis.step_by(every) {
+            asked.on_said(Timestamp::from_millis(at), bytes, false);
+        }
+    }
+
+    #[test]
+    fn what_is_said_evenly_is_a_rate() {
+        let mut asked = Asked::new(Timestamp::ZERO);
+        say(&mut asked, 0..1_000, 25, 500);
+        assert_eq!(asked.rate(), 0.0, "nothing is known for a second");
+        say(&mut asked, 1_000..1_100, 25, 500);
+        assert_eq!(asked.rate(), 20_000.0);
+        say(&mut asked, 3_000..3_900, 25, 500);
+        assert_eq!(asked.rate(), 0.0, "it was quiet for too long");
+    }
+
+    #[test]
+    fn a_map_is_none() {
+        let mut asked = Asked::new(Timestamp::ZERO);
+        say(&mut asked, 0..1_000, 25, 500);
+        say(&mut asked, 1_000..1_010, 1, 50_000);
+        say(&mut asked, 1_025..3_000, 25, 500);
+        assert_eq!(asked.rate(), 20_000.0);
+    }
+
+    #[test]
+    fn who_waits_for_room_asks_for_nothing() {
+        let mut asked = Asked::new(Timestamp::ZERO);
+        say(&mut asked, 0..2_000, 25, 500);
+        asked.on_said(Timestamp::from_millis(2_000), 500, true);
+        assert_eq!(asked.rate(), 0.0);
+    }
+}
