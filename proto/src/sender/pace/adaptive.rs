@@ -213,9 +213,8 @@ impl Adaptive {
         let queue = self.queue(now, rtt, params);
         self.shows_queue = queue.shows && !self.is_bulk_felt(now);
         self.bulk.note_queue(queue, params);
-        if queue.delay > queue.felt(params) {
-            self.demand.on_queue();
-        }
+        self.demand
+            .on_delay(queue.delay > queue.felt(params), queue.is_new);
         let reading = self.read(now, queue, copies, params);
         self.conclude_trial(reading, params);
         if self.is_competing {

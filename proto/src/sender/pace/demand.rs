@@ -18,6 +18,8 @@ pub(super) struct Demand {
     /// Smoothed; zero before it is known.
     rate: f64,
     asked: Asked,
+    /// Late acknowledgements in a row.
+    late: u8,
     /// A queue was felt since nothing waited: what is said may be more than the path carries.
     met_queue: bool,
 }
@@ -44,6 +46,7 @@ impl Demand {
             },
             rate: 0.0,
             asked: Asked::new(now),
+            late: 0,
             met_queue: false,
         }
     }
@@ -64,9 +67,14 @@ impl Demand {
             .min(params.bulk_max)
     }
 
-    /// A queue is felt.
-    pub(super) fn on_queue(&mut self) {
-        self.met_queue = true;
+    /// An acknowledgement came late, as behind a queue that is felt, or did not. `is_new`: it says more than the one
+    /// before.
+    pub(super) fn on_delay(&mut self, is_late: bool, is_new: bool) {
+        self.late = match is_late {
+            true => self.late.saturating_add(is_new.into()),
+            false => 0,
+        };
+        self.met_queue |= self.late >= QUEUE_SAMPLES;
     }
 
     /// As [`Asked::on_said`].
@@ -144,6 +152,9 @@ const BACKLOG_MAX: Duration = Duration::from_secs(1);
 /// The same of what was said and did not leave in time, where no queue is met.
 const SAID_BACKLOG_MAX: Duration = Duration::from_secs(3);
 
+/// Late acknowledgements in a row that are a queue, and no chance.
+const QUEUE_SAMPLES: u8 = 4;
+
 /// A program that is read from as soon as there is room again makes no longer pause than this.
 const GAP_MAX: Duration = Duration::from_millis(5);
 
@@ -153,6 +164,31 @@ mod tests {
 
     fn at(millis: u64) -> Timestamp {
         Timestamp::from_millis(millis)
+    }
+
+    /// Among losses, where nothing was ever without a backlog.
+    #[test]
+    fn what_is_said_is_the_least_until_a_queue_is_felt() {
+        let params = Params::default();
+        let mut demand = Demand::new(at(0));
+        demand.on_waiting(at(0), true);
+        for millis in (0..2_000).step_by(25) {
+            demand.on_said(at(millis), 500, false);
+        }
+        let floor = |demand: &Demand, millis| demand.floor(at(millis), &params);
+        assert_eq!(floor(&demand, 2_000), 30_000.0);
+        for is_late in [true, true, true, false, true, true, true] {
+            demand.on_delay(is_late, true);
+        }
+        assert_eq!(floor(&demand, 2_000), 30_000.0, "late by chance");
+        assert_eq!(floor(&demand, 3_001), params.bulk_min, "it takes too long");
+        demand.on_delay(true, false);
+        assert_eq!(floor(&demand, 2_000), 30_000.0, "the same again");
+        demand.on_delay(true, true);
+        assert_eq!(floor(&demand, 2_000), params.bulk_min);
+        demand.on_waiting(at(2_100), false);
+        demand.on_waiting(at(2_200), true);
+        assert_eq!(floor(&demand, 2_200), 30_000.0);
     }
 
     /// Each tenth of a second 4000 bytes leave, of which there is more than a packet for `waits` ms.
