@@ -18,7 +18,7 @@ pub struct Inbox {
     /// Payloads, one after the other; `bytes[..taken]` was polled already.
     bytes: Vec<u8>,
     taken: usize,
-    /// Bytes of the last filling that had to grow: what the next one gets at once.
+    /// Bytes of the last filling whose buffer was more than a small one: what the next one gets at once.
     last: usize,
     messages: VecDeque<Waiting>,
     refuse_above: usize,
@@ -128,7 +128,7 @@ impl Inbox {
     /// each byte moves at most once on average.
     fn make_room(&mut self, more: usize) {
         if self.bytes.capacity() == 0 {
-            self.bytes.reserve(self.last.max(more));
+            self.bytes.reserve_exact(self.last.max(more));
         } else if self.bytes.len() + more > self.bytes.capacity()
             && self.taken * 2 > self.bytes.len()
         {

@@ -222,8 +222,11 @@ impl Sender {
             }
         }
         self.counters.message_bytes_sent += payload.len() as u64;
-        let is_full = !self.fits(&self.lanes[lane]);
-        self.pace.on_said(now, payload.len(), is_full);
+        // The others are never bulk, and may be dropped.
+        if let LaneQueue::Reliable(_) = self.lanes[lane] {
+            let is_full = !self.fits(&self.lanes[lane]);
+            self.pace.on_said(now, payload.len(), is_full);
+        }
         if self.pace.is_next_tick(now) {
             self.refill_debts(now);
             self.pace.on_tick(now, &self.params);

@@ -101,7 +101,7 @@ pub struct Params {
     /// What is kept of it on return to good.
     pub bulk_return: f64,
     /// Bytes a second gained per round trip: the same for fast and slow flows, which makes them
-    /// fair to each other; 2000 keeps the queue of sixteen flows under 50 ms. Up to 8 times that,
+    /// fair to each other; 2000 keeps the queue of sixteen flows that find each other under 50 ms. Up to 8 times that,
     /// the longer no queue shows.
     pub bulk_step: f64,
     /// Share of the rate gained beside it, so that a wide path is found within seconds; small,

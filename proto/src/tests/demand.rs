@@ -57,7 +57,7 @@ fn losses_hold_up_no_game() {
 }
 
 /// A session that begins there was cut for its losses before it ever got rid of its backlog, and then never learned
-/// what it needs: of these, half had messages that were fifteen seconds late.
+/// what it needs: half of these had messages that were many seconds late.
 #[test]
 fn who_begins_among_losses_gets_what_is_said() {
     let says = Traffic {

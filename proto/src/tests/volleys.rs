@@ -50,8 +50,8 @@ fn what_went_through_before_leaves_at_once() {
     }
 }
 
-/// What is said first waited for a rate that was half a megabit until a round trip of it was acknowledged: 30,000
-/// bytes took 384 ms. Now what leaves at once says what the path carries at least.
+/// What is said first waited for a rate that was half a megabit until 50 ms of it were acknowledged: 30,000 bytes took
+/// 384 ms. Now what leaves at once says what the path carries at least.
 #[test]
 fn the_first_shows_what_the_path_carries() {
     for (size, mbits, most) in [

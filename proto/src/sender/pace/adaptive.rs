@@ -166,6 +166,7 @@ impl Adaptive {
         self.demand.on_sent(bytes);
     }
 
+    /// As [`Demand::on_said`].
     pub(super) fn on_said(&mut self, now: Timestamp, bytes: usize, is_full: bool) {
         self.demand.on_said(now, bytes, is_full);
     }

@@ -46,8 +46,8 @@ impl Asked {
 /// Time over which bytes are counted, at least.
 const SPAN: Duration = Duration::from_millis(250);
 
-/// What is said after this has nothing to do with what was said before.
-const PAUSE_MIN: Duration = Duration::from_secs(1);
+/// A span that took longer has a pause in it: what was said before says nothing of now.
+const PAUSE_MIN: Duration = Duration::from_millis(1_500);
 
 #[cfg(test)]
 mod tests {

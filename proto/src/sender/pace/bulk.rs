@@ -178,9 +178,10 @@ impl Bulk {
             self.grown_at = now + step;
             self.watch.rest_until(now + 2 * step);
         } else {
-            if self.in_slow_start {
+            // Until the path's end was met, what left at once says more than a rate that nobody measured.
+            if self.in_slow_start && self.ceiling == 0.0 {
                 let carried = self.volley.carried(step, queue.felt(params));
-                self.rate = self.rate.max(carried);
+                self.rate = self.rate.max(carried.min(params.bulk_max));
             }
             self.search(now, step, &path, queue, params);
         }

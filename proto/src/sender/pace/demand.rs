@@ -74,7 +74,7 @@ impl Demand {
             true => self.late.saturating_add(is_new.into()),
             false => 0,
         };
-        self.met_queue |= self.late >= QUEUE_SAMPLES;
+        self.met_queue |= self.late >= LATE_MAX;
     }
 
     /// As [`Asked::on_said`].
@@ -152,8 +152,9 @@ const BACKLOG_MAX: Duration = Duration::from_secs(1);
 /// The same of what was said and did not leave in time, where no queue is met.
 const SAID_BACKLOG_MAX: Duration = Duration::from_secs(3);
 
-/// Late acknowledgements in a row that are a queue, and no chance.
-const QUEUE_SAMPLES: u8 = 4;
+/// Late acknowledgements in a row that may be a queue. Bulk that looks for the path's end waits for twice as many, as it
+/// pays for what it takes for one by mistake.
+const LATE_MAX: u8 = 4;
 
 /// A program that is read from as soon as there is room again makes no longer pause than this.
 const GAP_MAX: Duration = Duration::from_millis(5);

@@ -216,6 +216,7 @@ impl Pace {
         }
     }
 
+    /// A message was queued. `is_full`: there is no room for another.
     pub(super) fn on_said(&mut self, now: Timestamp, bytes: usize, is_full: bool) {
         if let Rule::Adaptive(adaptive) = &mut self.rule {
             adaptive.on_said(now, bytes, is_full);

@@ -1,4 +1,4 @@
-//! How much of what a game says at once after a pause leaves at once. What went through before without losses and
+//! How much of what a game says at once, at first and after a pause, leaves at once. What went through before without losses and
 //! without a queue may: a path is trusted as a TCP trusts it that was idle (RFC 7661, section 4).
 
 use std::time::Duration;
@@ -63,8 +63,8 @@ impl Volley {
     }
 
     /// Bytes a second that the path carries at least, if what left at once came through without a queue that is
-    /// `felt` (in seconds); zero when it says nothing. No more than [`PER_ROUND_TRIP`] times as much follows in a
-    /// round trip (`step`), whatever that says of a path with a long one.
+    /// `felt` (in seconds); zero when it says nothing. However long the round trip (`step`), no
+    /// more than [`PER_ROUND_TRIP`] times as much follows in one.
     pub(super) fn carried(&self, step: Duration, felt: f64) -> f64 {
         if self.met_queue || self.overflow > 0.0 {
             return 0.0;

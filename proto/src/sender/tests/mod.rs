@@ -640,6 +640,29 @@ fn an_end_that_was_none_is_soon_forgotten() {
     );
 }
 
+/// An operator's `bulk.max` holds from the first volley on, whatever that says of the path.
+#[test]
+fn bulk_is_no_faster_than_its_most() {
+    let params = Params {
+        bulk_max: 100_000.0,
+        ..Params::default()
+    };
+    let path = Conditions {
+        delay: Duration::from_millis(25),
+        ..Conditions::default()
+    };
+    let mut pair = Pair::new(params, path, 1);
+    for _ in 0..2_000 {
+        while pair.peers[0].sender.has_room() {
+            pair.peers[0].sender.push(pair.now, 0, &[7; 1_000]).unwrap();
+        }
+        pair.run_for(1);
+    }
+    let heard = 1_000 * pair.got[1].len();
+    assert!(heard > 150_000, "{heard} bytes in two seconds");
+    assert!(heard <= 12_000 + 200_000, "{heard} bytes in two seconds");
+}
+
 /// Large packets count as what they are in the bound of acknowledgements, and blocks do not wait for an
 /// acknowledgement that nobody hurries to send.
 #[test]
