@@ -10,11 +10,13 @@ mod support;
 
 use std::io::{ErrorKind, Read};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
 use mio::{Events, Poll, Token, Waker};
 use support::{Setup, tcp_backend, toy_parts, wait_until};
+use tidegate::admission;
 use tidegate::backend::Scratch;
 use tidegate::capacity::Capacity;
 use tidegate::clock::Clock;
@@ -176,6 +178,46 @@ fn nonsense_does_not_stand_in_the_way_of_a_stranger() {
     table.play();
     table.welcome();
     assert_eq!(table.streams().len(), 1, "in the very first turn");
+}
+
+/// What is said behind an answer of the same turn waits behind it. What nothing is in front of does not wait.
+#[test]
+fn who_speaks_behind_its_answer_is_heard() {
+    let once = admission::Rate {
+        per_sec: NonZeroU32::MIN,
+        burst: NonZeroU32::MIN,
+    };
+    let setup = Setup {
+        admission: Some(admission::Params {
+            per_prefix: once,
+            listener: once,
+            table_size: 1024,
+            strikes: None,
+            rules: admission::Rules::default(),
+        }),
+        ..Setup::default()
+    };
+    let mut table = Table::of(&setup);
+    let _nobody = table.stranger(b"M\0\0\0\0nonsense");
+    table.play();
+    assert!(!table.listener.has_work(), "it was refused at once");
+
+    let socket = table.stranger(b"H");
+    socket.send(b"M\0\0\0\0hello").unwrap();
+    socket.send(b"M\0\0\0\x01again").unwrap();
+    table.play();
+    let mut streams = Vec::new();
+    wait_until("its stream", Duration::from_secs(20), || {
+        table.welcome();
+        table.play();
+        streams.extend(table.streams());
+        let mut frames = [0; 32];
+        let stream = streams.last_mut()?;
+        stream.set_nonblocking(true).unwrap();
+        let length = stream.read(&mut frames).ok()?;
+        assert_eq!(&frames[..length], b"\0\x05hello\0\x05again");
+        Some(())
+    });
 }
 
 /// They come in one turn, and the process has two seats: its limit holds within the turn too.

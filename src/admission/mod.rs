@@ -100,6 +100,8 @@ impl Admission {
         let lane = match glance {
             Glance::Unproven | Glance::Awaited => Lane::Handshakes,
             Glance::Stray => Lane::Strays,
+            // What is in front of it paid, and few may follow.
+            Glance::Early => return Ok(()),
         };
         let place = self.places.place(prefix(ip), lane);
         if self.prefixes.check_key(&place).is_err() {
@@ -108,7 +110,7 @@ impl Admission {
         let whole = match glance {
             Glance::Unproven => self.listener.check(),
             Glance::Stray => self.strays.check(),
-            Glance::Awaited => Ok(()),
+            Glance::Awaited | Glance::Early => Ok(()),
         };
         whole.map_err(|_| Reject::ListenerLimited)
     }

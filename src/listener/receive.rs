@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use tidegate_proto::{Handled, Now, PeerId, Reject, Timestamp};
+use tidegate_proto::{Glance, Handled, Now, PeerId, Reject, Timestamp};
 
 use super::{Listener, Turn};
 use crate::udp::{Outgoing, Route, UdpError};
@@ -170,12 +170,23 @@ impl Listener {
             let Some((route, datagram)) = strangers.next() else {
                 break;
             };
+            // Said behind an answer: its sender is a stranger no more.
+            if let Some(id) = self.endpoint.find(route.from) {
+                if let Err(reject) = self.charge(turn.now, id, datagram.len()) {
+                    self.counters.on_reject(reject);
+                    continue;
+                }
+                if self.memory.is_short() {
+                    self.weigh(id);
+                }
+            }
             let handled = self
                 .endpoint
                 .handle_datagram(turn.now, route.from, datagram, turn.reply);
             match handled {
                 Handled::Rejected(why) => self.ask_siblings(turn.now, route, why, datagram),
-                _ => answers -= 1,
+                Handled::Peer(_) | Handled::PeerRejected(..) => {}
+                Handled::Accepted(_) | Handled::Moved(_) | Handled::Replied => answers -= 1,
             }
             if !turn.reply.is_empty() {
                 turn.outgoing.bytes().extend_from_slice(turn.reply);
@@ -204,13 +215,21 @@ impl Listener {
             };
             admission.check(now.mono, from)?;
             let glance = self.endpoint.glance(now, from, datagram)?;
+            if glance == Glance::Early && !self.strangers.takes_more_of(from) {
+                return Err(Reject::Unexpected);
+            }
             return admission.charge(now.mono, from, glance);
         };
+        self.charge(now, id, datagram.len())
+    }
+
+    /// Takes a peer's datagram of so many bytes from its quota.
+    fn charge(&mut self, now: Now, id: PeerId, length: usize) -> Result<(), Reject> {
         let Some(quota) = self.peers.get_mut(id).and_then(|peer| peer.quota.as_mut()) else {
             return Ok(());
         };
         let strict = self.limits.as_ref().is_none_or(|limits| limits.strict);
-        match quota.take_datagram(now.mono, datagram.len()) {
+        match quota.take_datagram(now.mono, length) {
             Err(_) if !strict && !self.crowd.is_crowded() => Ok(()),
             judged => judged,
         }

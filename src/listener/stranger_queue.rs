@@ -4,6 +4,7 @@
 //! First come, first served, so that the datagrams of one stranger stay in order.
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 
 use crate::udp::Route;
 
@@ -37,6 +38,14 @@ impl StrangerQueue {
         true
     }
 
+    /// Whether something from there waits, and not much, and what comes behind it leaves room for others.
+    pub(super) fn takes_more_of(&self, from: SocketAddr) -> bool {
+        let waiting = self.bytes.len() - self.taken;
+        let has_room = self.entries.len() < DATAGRAMS_MAX / 2 && waiting < BYTES_MAX / 2;
+        let theirs = || self.entries.iter().filter(|(route, _)| route.from == from);
+        has_room && (1..EACH_MAX).contains(&theirs().count())
+    }
+
     /// The one that has waited longest.
     pub(super) fn next(&mut self) -> Option<(Route, &mut [u8])> {
         let (route, length) = self.entries.pop_front()?;
@@ -49,6 +58,9 @@ impl StrangerQueue {
 /// Enough for the requests of a thousand clients that come at once, 1,078 bytes each.
 const DATAGRAMS_MAX: usize = 1024;
 const BYTES_MAX: usize = 1280 * 1024;
+
+/// An answer, and twice what a session begins with.
+const EACH_MAX: usize = 24;
 
 #[cfg(test)]
 mod tests {
@@ -83,6 +95,34 @@ mod tests {
         }
         assert_eq!(came, left);
         assert!(queue.is_empty());
+    }
+
+    /// One that speaks behind its answer, in front of many that have not been heard yet.
+    #[test]
+    fn who_waits_may_say_a_little_more_while_half_is_free() {
+        let mut queue = StrangerQueue::default();
+        assert!(!queue.takes_more_of(from(1).from), "nothing of it waits");
+        queue.take_in(from(1), &[0; 326]);
+        assert!(!queue.takes_more_of(from(2).from));
+        for port in 1..100 {
+            queue.take_in(from(port), &[0; 326]);
+            while queue.takes_more_of(from(port).from) {
+                assert!(queue.take_in(from(port), &[0; 1_200]));
+            }
+        }
+        let of = |queue: &StrangerQueue, port| {
+            let theirs = queue
+                .entries
+                .iter()
+                .filter(|(route, _)| *route == from(port));
+            theirs.count()
+        };
+        assert_eq!(
+            [1, 2, 99].map(|port| of(&queue, port)),
+            [EACH_MAX, EACH_MAX, 1]
+        );
+        while queue.next().is_some_and(|(route, _)| route != from(2)) {}
+        assert!(!queue.takes_more_of(from(1).from), "it had its turn");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate::admission::{self, Admission};
 use tidegate::backend::{Pool, Rules, SocketOptions};
 use tidegate::board::{Board, ListenerInfo, Reporter};
 use tidegate::capacity::Capacity;
@@ -37,6 +38,7 @@ pub struct Setup {
     pub unreliable: UnreliablePolicy,
     pub max_message: usize,
     pub limits: Option<PeerLimits>,
+    pub admission: Option<admission::Params>,
     pub capacity: Arc<Capacity>,
 }
 
@@ -52,6 +54,7 @@ impl Default for Setup {
             unreliable: UnreliablePolicy::DropOldest,
             max_message: 60_000,
             limits: None,
+            admission: None,
             capacity: Arc::new(Capacity::new(64, 1 << 28)),
         }
     }
@@ -163,7 +166,7 @@ pub fn toy_parts(
             stall: setup.stall,
             linger: setup.linger,
         },
-        admission: None,
+        admission: setup.admission.as_ref().map(Admission::new),
         limits: setup.limits,
         capacity: setup.capacity.clone(),
         reporter,

@@ -48,6 +48,9 @@ pub enum Glance {
     Unproven,
     /// Well-formed, and from a source that has shown a genuine token: its handshake is under way.
     Awaited,
+    /// No part of a handshake, from a source whose own is under way: good behind what ends that, and for nothing
+    /// before.
+    Early,
     /// No part of a handshake: of a session that ended, or of a peer whose address changed.
     Stray,
 }

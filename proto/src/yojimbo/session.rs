@@ -127,8 +127,9 @@ impl Session {
     }
 
     fn handle_payload(&mut self, now: Now, reliable: &[u8]) -> Result<(), Reject> {
-        // Once the owner is done nothing more is taken, and so nothing more is acknowledged.
-        let is_taking = matches!(self.phase, Phase::Open);
+        // Once the owner is done nothing more is taken, and so nothing more is acknowledged. What comes while it
+        // opens the backend waits in the inbox.
+        let is_taking = matches!(self.phase, Phase::Open | Phase::Waiting);
         let outgoing = &mut self.outgoing;
         let heard = self
             .incoming

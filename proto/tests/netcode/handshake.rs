@@ -155,9 +155,9 @@ fn seating_waits_for_the_backend() {
     }
 }
 
-/// What a client sends before it is admitted goes nowhere, and is good once it is admitted.
+/// What a client says behind its answer is taken, and nothing else before it is admitted; that is good afterwards.
 #[test]
-fn payloads_wait_for_admission() {
+fn who_answered_may_speak_before_it_is_told() {
     let mut server = Server::new();
     let (token, from) = (mint(7, 1, EPOCH), address(HOME));
     let mut client = Client::new(at(0), token.clone());
@@ -173,23 +173,31 @@ fn payloads_wait_for_admission() {
     let Ok(Outcome::Seated(mut seated)) = outcome else {
         panic!("{outcome:?}");
     };
-    let mut early = Vec::new();
-    packet::emit(
-        &mut early,
-        &token.client_to_server,
-        PROTOCOL,
-        Kind::Payload,
-        9,
-        b"early",
+    let says = |kind, sequence, what: &[u8]| {
+        let mut said = Vec::new();
+        let key = &token.client_to_server;
+        packet::emit(&mut said, key, PROTOCOL, kind, sequence, what);
+        said
+    };
+    let mut early = says(Kind::Payload, 9, b"early");
+    let opened = seated.link.open(at(105), &mut early);
+    let (sequence, bytes) = (9, b"early".as_slice());
+    assert_eq!(opened, Ok(Received::Payload { sequence, bytes }));
+    assert!(
+        !seated.link.is_confirmed(),
+        "it was not told yet that it is in"
     );
-    let mut copy = early.clone();
+    let mut keep_alive = says(Kind::KeepAlive, 10, &[0; 8]);
+    let mut copy = keep_alive.clone();
     let refused = seated.link.open(at(110), &mut copy);
     assert_eq!(refused, Err(Reject::Unexpected));
     seated.link.admit(at(120), None, &mut Vec::new());
+    assert!(!seated.link.is_confirmed());
     assert!(
-        seated.link.open(at(130), &mut early).is_ok(),
+        seated.link.open(at(130), &mut keep_alive).is_ok(),
         "its sequence was not used up"
     );
+    assert!(seated.link.is_confirmed());
 }
 
 /// Responses count only with a challenge that was given to this very handshake.
@@ -337,6 +345,8 @@ fn a_glance_tells_whose_handshake_is_under_way() {
         (at(3), elsewhere, &other_game),
         (at(3), elsewhere, &short),
         (at(3), address(HOME), &vec![1; 40]),
+        (at(3), address(HOME), &vec![0x15; 40]),
+        (at(3), address(HOME), &vec![0x14; 40]),
         (at(3), elsewhere, &vec![1; 40]),
         (at(200), address(HOME), &response),
         (at(40_000), elsewhere, &late),
@@ -353,6 +363,8 @@ fn a_glance_tells_whose_handshake_is_under_way() {
             Err(Reject::WrongProtocol),
             Err(Reject::Malformed),
             Err(Reject::Malformed),
+            Ok(Glance::Early),
+            Err(Reject::Unexpected),
             Ok(Glance::Stray),
             Ok(Glance::Awaited),
             Err(Reject::TokenExpired),

@@ -214,8 +214,11 @@ impl Handshake {
             }
             // Perhaps a peer's whose address changed; who that is, only its key can tell.
             Some(_) if pending.is_none() => Ok(Glance::Stray),
-            Some(_) if Prefix::parse(datagram)?.kind != Kind::Response => Err(Reject::Unexpected),
-            Some(_) => Ok(Glance::Awaited),
+            Some(_) => match Prefix::parse(datagram)?.kind {
+                Kind::Response => Ok(Glance::Awaited),
+                Kind::Payload => Ok(Glance::Early),
+                _ => Err(Reject::Unexpected),
+            },
         }
     }
 

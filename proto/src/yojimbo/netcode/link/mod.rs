@@ -7,8 +7,9 @@
 //! ```text
 //!            server                                client
 //!   waiting ──admit()──▶ admitted              (admitted from the start)
-//!      │ takes: disconnect  │ takes: all
-//!      ▼                    ▼
+//!      │ takes: payload,     │ takes: all
+//!      │ disconnect          │
+//!      ▼                     ▼
 //!   is_timed_out      is_timed_out, also when never confirmed
 //! ```
 
@@ -176,10 +177,10 @@ impl Link {
     pub fn open<'a>(&mut self, now: Now, datagram: &'a mut [u8]) -> Result<Received<'a>, Reject> {
         let is_waiting = self.is_waiting();
         if is_waiting {
-            // Nothing may flow before there is somewhere for it to flow to. Left unread, such a
-            // packet also keeps its sequence.
+            // A client may speak behind its answer. The rest it says only once it was told that it is in.
+            // Left unread, such a packet also keeps its sequence.
             let kind = Prefix::parse(datagram)?.kind;
-            if matches!(kind, Kind::Payload | Kind::GcmPayload | Kind::KeepAlive) {
+            if matches!(kind, Kind::GcmPayload | Kind::KeepAlive) {
                 return Err(Reject::Unexpected);
             }
         }
@@ -203,7 +204,7 @@ impl Link {
             }
         };
         self.hear(now);
-        self.is_confirmed = true;
+        self.is_confirmed = !is_waiting;
         Ok(received)
     }
 
@@ -251,6 +252,11 @@ impl Link {
         packet::open(role, key, id, &mut self.beyond.again(), None, copy).is_ok()
     }
 
+    /// True if this datagram says that it is a payload, which its first byte does in the clear.
+    pub(in crate::yojimbo) fn reads_as_payload(datagram: &[u8]) -> bool {
+        Prefix::parse(datagram).is_ok_and(|prefix| prefix.kind == Kind::Payload)
+    }
+
     /// True if this datagram says that it is a goodbye, which its first byte does in the clear.
     pub fn reads_as_goodbye(datagram: &[u8]) -> bool {
         Prefix::parse(datagram).is_ok_and(|prefix| prefix.kind == Kind::Disconnect)
@@ -262,7 +268,7 @@ impl Link {
         self.state = State::Admitted {
             confirm_until: confirm_within.map_or(Timestamp::MAX, |span| now.mono + span),
         };
-        // The peer could not speak while it waited, so its silence starts to count now.
+        // The peer need not have spoken while it waited, so its silence starts to count now.
         self.last_receive = now.mono;
         self.keep_alive(now, out);
     }
