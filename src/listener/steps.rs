@@ -128,10 +128,11 @@ impl Listener {
         let Some(peer) = self.peers.get_mut(id) else {
             return false;
         };
-        let connected = peer.connected;
+        // Some sessions that we dialled may speak before the far end says that they are in.
+        let may_speak = peer.connected || self.endpoint.has_room(id);
         peer.paused_until = None;
         let pumped = self
-            .with_stream(turn, id, |stream, side| stream.pump(side, connected))
+            .with_stream(turn, id, |stream, side| stream.pump(side, may_speak))
             .unwrap_or_default();
         if pumped.held_back {
             self.pause(id, turn.now.mono + MEMORY_PAUSE);

@@ -446,7 +446,7 @@ impl Interface for Session {
     }
 
     fn has_room(&self) -> bool {
-        self.sender.has_room()
+        !self.lifecycle.is_dialing() && self.sender.has_room()
     }
 
     fn poll_timeout(&self) -> Option<Deadline> {

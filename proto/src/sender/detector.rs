@@ -134,6 +134,11 @@ impl Detector {
         number < self.counted
     }
 
+    /// Nothing is to be found out about the packets before this one.
+    pub(super) fn begin_at(&mut self, number: u64) {
+        (self.settled, self.counted) = (number, number);
+    }
+
     /// Begins a look. Take its findings until there are none.
     pub(super) fn look(
         &mut self,

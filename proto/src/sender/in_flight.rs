@@ -24,6 +24,9 @@ pub(super) enum Fate {
     Unknown,
     Acked,
     Lost,
+    /// It left before the peer is known to have been there. What it carried goes again, and whether it arrived
+    /// says nothing of the path.
+    Early,
     /// The number was never used, or by a packet of an idle peer that is not worth remembering.
     Skipped,
 }
@@ -239,6 +242,14 @@ impl InFlight {
         }
         self.unsettled -= u16::from(before.is_unsettled());
         Some(before)
+    }
+
+    /// Packet `number` left before the peer is known to have been there.
+    pub(super) fn disregard(&mut self, number: u64) {
+        self.settle(number, Fate::Early);
+        if let Some(sent) = self.get_mut(number) {
+            sent.fresh = false;
+        }
     }
 
     /// The packet before `number` was lost as well.

@@ -31,8 +31,10 @@ impl Sender {
         if sent.has_items() {
             self.progress_at = now;
         }
-        self.pace
-            .on_acked(now, sent.at, usize::from(sent.wire_bytes));
+        if sent.fate != Fate::Early {
+            self.pace
+                .on_acked(now, sent.at, usize::from(sent.wire_bytes));
+        }
         if sent.large {
             self.datagrams.on_large_acked(number);
         }
@@ -57,6 +59,21 @@ impl Sender {
             }
         }
         self.probes.on_progress(now);
+    }
+
+    /// The peer is there from now on, and perhaps was not before: what left until now goes again at once, and as
+    /// it says nothing of the path, that is as yet untried.
+    pub fn start_over(&mut self, now: Timestamp) {
+        for number in self.in_flight.base()..self.in_flight.end() {
+            self.in_flight.disregard(number);
+            self.give_back_items(number);
+        }
+        self.detector.begin_at(self.next_number);
+        self.probes = Probes::new(now);
+        self.datagrams = Datagrams::new(&self.params);
+        self.pace = Pace::new(now, &self.params);
+        self.tokens = Bucket::new(now, self.params.burst);
+        self.bulk_tokens = Bucket::new(now, self.params.bulk_window);
     }
 
     /// The peer says it received all of these, which no header reaches any more: numbers from

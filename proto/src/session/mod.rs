@@ -99,7 +99,8 @@ pub trait Session: Send {
     fn confirm_written(&mut self, _now: Now) {}
 
     /// Whether [`Session::send`] on the reliable channel would take another message of any legal
-    /// size now. While it is false, the owner stops reading from the backend.
+    /// size now. While it is false, the owner stops reading from the backend. True before
+    /// [`Event::Connected`] where what is said then leaves at once, and never before the peer can take it.
     fn has_room(&self) -> bool;
 
     /// The longest message that fills one datagram now: what a stream without messages of its own is

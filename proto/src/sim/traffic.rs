@@ -18,6 +18,8 @@ pub struct Traffic {
     pub messages: u64,
     /// Their sizes, drawn evenly.
     pub sizes: RangeInclusive<usize>,
+    /// Says nothing before that.
+    pub begins: Duration,
     /// Pause between bursts.
     pub every: Duration,
     /// Messages said at once.
@@ -35,6 +37,7 @@ impl Default for Traffic {
         Self {
             messages: 200,
             sizes: 0..=200,
+            begins: Duration::ZERO,
             every: Duration::from_millis(16),
             burst: 1,
             unreliable: false,
@@ -76,6 +79,7 @@ impl Application {
     /// Says `says` under the name `origin`; expects `hears` under the name `hears_origin`.
     pub fn new(says: Traffic, origin: u64, hears: &Traffic, hears_origin: u64) -> Self {
         Self {
+            next_burst: Timestamp::ZERO + says.begins,
             says,
             origin,
             hears_origin,
@@ -84,7 +88,6 @@ impl Application {
             said_unreliable: 0,
             heard: 0,
             heard_unreliable: HashSet::new(),
-            next_burst: Timestamp::ZERO,
             said_at: Vec::new(),
             heard_at: Vec::new(),
         }

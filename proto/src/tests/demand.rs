@@ -60,7 +60,9 @@ fn losses_hold_up_no_game() {
 /// what it needs: half of these had messages that were many seconds late.
 #[test]
 fn who_begins_among_losses_gets_what_is_said() {
+    // Nothing of it waits for the handshake.
     let says = Traffic {
+        begins: Duration::from_millis(500),
         every: Duration::from_secs(1) / 60,
         ..says()
     };

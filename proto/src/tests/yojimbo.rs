@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::games::{self, Game, Rules, START, client_address, server_address};
-use super::scenario::{Scenario, bad_weather, path};
+use super::scenario::{Scenario, bad_weather, dead, path};
 use crate::endpoint::Handled;
 use crate::session::{AckPolicy, CloseReason, Event};
 use crate::sim::{Conditions, Traffic};
@@ -205,6 +205,116 @@ fn strict_acknowledgements_wait_for_the_write() {
     let mut scenario = Scenario::new(&mut game, 1, bad_weather(), &traffic, &traffic);
     scenario.deliver_all_within(Duration::from_secs(60));
     assert!(scenario.network().0.lost > 10);
+}
+
+/// What is said first leaves behind the answer to the challenge, and waits for the backend to be opened.
+#[test]
+fn who_speaks_first_is_answered_after_two_round_trips() {
+    let once = Traffic {
+        messages: 1,
+        sizes: 64..=64,
+        ..Traffic::default()
+    };
+    for library_server in [false, true] {
+        let mut game = game(Params::default(), 5);
+        if library_server {
+            game = game.with_library_server();
+        }
+        let mut scenario = Scenario::echoed(&mut game, path(25, 0.0), &once);
+        // The library looks at its socket sixty times a second.
+        let span = Duration::from_millis(if library_server { 130 } else { 105 });
+        scenario.run_for(span);
+        let answered = (scenario.outcome(0).up, scenario.outcome(0).down);
+        assert_eq!(answered, ((1, 1), (1, 1)), "{library_server}");
+    }
+}
+
+/// Where the answer got lost, so did what was said behind it. It goes again, and that is no sign of the path.
+#[test]
+fn what_is_said_behind_an_answer_that_got_lost_goes_again() {
+    for ends in [60, 100, 250] {
+        let often = Traffic {
+            messages: 100,
+            sizes: 400..=800,
+            ..Traffic::default()
+        };
+        let mut scenario = scenario(9, path(25, 0.0), &often, &often);
+        let there = path(25, 0.0);
+        scenario.run_for(Duration::from_millis(40));
+        scenario.set_weather(dead(), there);
+        scenario.run_for(Duration::from_millis(ends));
+        let lost = scenario.network().0.lost;
+        assert!(lost > 3, "{lost} were lost");
+        scenario.set_weather(there, there);
+        scenario.deliver_all_within(Duration::from_secs(5));
+        let stats = scenario.client_stats(0);
+        assert_eq!((stats.packets_lost, stats.loss), (0, 0.0), "{ends} ms");
+    }
+}
+
+/// Over a long path the answer goes again before it can have been heard. What was said behind it does not.
+#[test]
+fn what_is_said_early_over_a_long_path_goes_once() {
+    for millis in [40, 75, 150, 400] {
+        let says = Traffic {
+            messages: 60,
+            sizes: 100..=200,
+            ..Traffic::default()
+        };
+        let mut scenario = scenario(4, path(millis, 0.0), &says, &says);
+        scenario.deliver_all_within(Duration::from_secs(10));
+        let stats = scenario.client_stats(0);
+        let went = (stats.messages_acked, stats.messages_resent);
+        assert_eq!(went, (60, 0), "{millis} ms");
+    }
+}
+
+/// To a client that was heard no keep-alive goes in front of payloads. Where the first one got lost, a server that speaks
+/// all the time says no other, so its payloads tell the client that it is in.
+#[test]
+fn a_client_whose_keep_alive_got_lost_is_in_all_the_same() {
+    let says = Traffic {
+        messages: 120,
+        unreliable: true,
+        ..Traffic::default()
+    };
+    for library_server in [false, true] {
+        for seed in 0..100 {
+            let mut game = game(Params::default(), seed);
+            if library_server {
+                game = game.with_library_server();
+            }
+            let mut scenario = Scenario::new(&mut game, 1, path(25, 0.1), &says, &says);
+            scenario.deliver_all_within(Duration::from_secs(20));
+            assert!(scenario.network().1.lost > 0);
+        }
+    }
+}
+
+/// A program that says something and is gone before its session is let in.
+#[test]
+fn last_words_that_are_the_first_arrive() {
+    let once = Traffic {
+        messages: 1,
+        sizes: 3_000..=3_000,
+        ..Traffic::default()
+    };
+    let mut early = 0;
+    for seed in 0..20 {
+        let mut scenario = scenario(seed, path(25, 0.2), &once, &Traffic::silent());
+        scenario.run_for(Duration::from_millis(60));
+        let outcome = scenario.outcome(0);
+        if outcome.connected || outcome.up.0 == 0 {
+            continue;
+        }
+        early += 1;
+        scenario.leave();
+        scenario.deliver_all_within(Duration::from_secs(5));
+        scenario.run_for(Duration::from_secs(1));
+        let ends = [CloseReason::BackendClosed, CloseReason::PeerDisconnect];
+        assert_eq!(scenario.ends(), ends.map(Some), "seed {seed}");
+    }
+    assert!(early > 10, "{early} were early");
 }
 
 #[test]

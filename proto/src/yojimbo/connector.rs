@@ -1,7 +1,8 @@
-//! A peer that we dial: netcode's client until the server seats it, a session from then on.
+//! A peer that we dial: netcode's client until the server challenges it, a session from then on. Where another server may
+//! be tried after this one, it is a client until it is seated: what was said to one server is not for the next.
 //!
 //! ```text
-//!   Dialing ──seated──▶ Talking (all calls go to the session)
+//!   Dialing ──challenged by the last server, or seated──▶ Talking (all calls go to the session)
 //!      └── denied, never answered, given up ──▶ Over
 //! ```
 
@@ -89,6 +90,7 @@ impl Connector {
             return;
         };
         let failure = match client.state() {
+            ClientState::Responding if client.is_at_last_server() => return self.talk(now),
             ClientState::Requesting | ClientState::Responding => return,
             ClientState::Connected => return self.talk(now),
             ClientState::Denied => CloseReason::Denied,
@@ -106,8 +108,12 @@ impl Connector {
             return;
         };
         self.server = client.server();
-        if let Some(link) = client.into_link() {
-            let session = Session::connected(now, self.params.clone(), link, self.seed);
+        let (params, seed) = (self.params.clone(), self.seed);
+        let session = match client.state() {
+            ClientState::Responding => Some(Session::joining(now, params, *client, seed)),
+            _ => (client.into_link()).map(|link| Session::connected(now, params, link, seed)),
+        };
+        if let Some(session) = session {
             self.stage = Stage::Talking(Box::new(session));
         }
     }

@@ -5,7 +5,7 @@
 //!   packets      reliable/     numbers, acks, fragments               │ ▼
 //!   datagrams    netcode/      tokens, challenge, encryption        Link
 //!
-//!   server:  Acceptor ── handshake won ──▶ Session      client:  Connector ── seated ──▶ Session
+//!   server:  Acceptor ── handshake won ──▶ Session      client:  Connector ── challenged ──▶ Session
 //! ```
 //!
 //! The three layers are three structs called in order by [`Session`], not three traits: there is one

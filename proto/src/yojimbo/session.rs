@@ -16,7 +16,9 @@ use std::time::Duration;
 
 use super::incoming::{Heard, Incoming, Trouble};
 use super::netcode::wire::Sizes;
-use super::netcode::{DISCONNECT_REPEATS, Link, Received, Seat, Seated};
+use super::netcode::{
+    Client, ClientHandshake, ClientState, DISCONNECT_REPEATS, Link, Received, Seat, Seated,
+};
 use super::outgoing::Outgoing;
 use super::params::Params;
 use crate::sender;
@@ -28,10 +30,12 @@ use crate::stats::Stats;
 use crate::time::{Deadline, Now, Timestamp, Wake};
 
 /// A session over a netcode link: a server's from the moment its client is authenticated, a client's
-/// from the moment it is connected.
+/// from the moment it is connected, or already from its answer to the challenge.
 pub struct Session {
     params: Arc<Params>,
     link: Link,
+    /// A client's until its server says that it is in: what it says leaves behind its answer, and nothing is taken.
+    joining: Option<Box<ClientHandshake>>,
     phase: Phase,
     incoming: Incoming,
     outgoing: Outgoing,
@@ -108,11 +112,21 @@ impl Session {
         }
     }
 
+    /// A client's session that answers its server's challenge: what it says meanwhile saves a round trip.
+    pub fn joining(now: Now, params: Arc<Params>, client: Client, seed: u64) -> Self {
+        let (handshake, link) = client.into_parts();
+        Self {
+            joining: Some(Box::new(handshake)),
+            ..Self::new(now, params, link, Phase::Open, seed)
+        }
+    }
+
     fn new(now: Now, params: Arc<Params>, mut link: Link, phase: Phase, seed: u64) -> Self {
         let link_origin = link.origin();
         link.go_beyond(params.beyond());
         Self {
             link,
+            joining: None,
             phase,
             incoming: Incoming::new(now, &params),
             outgoing: Outgoing::new(now, &params, seed),
@@ -155,6 +169,47 @@ impl Session {
         }
     }
 
+    /// Its answer may have got lost, and with it what was said behind it. Until that is known, nothing more is said.
+    fn is_held_up(&self) -> bool {
+        let joining = self.joining.as_ref();
+        joining.is_some_and(|handshake| handshake.is_overdue())
+    }
+
+    /// The server says that a client is in, or shows it.
+    fn on_let_in(&mut self, now: Now) {
+        let Some(handshake) = self.joining.take() else {
+            return;
+        };
+        if handshake.is_second_heard(now) {
+            self.outgoing.sender.start_over(now.mono);
+        }
+        self.stall = StallTimer::new(now.mono);
+        if let Phase::Finishing { since, .. } = &mut self.phase {
+            *since = now.mono;
+        }
+        self.events.push_back(Event::Connected);
+    }
+
+    /// What the handshake's state means.
+    fn follow_handshake(&mut self, now: Now) {
+        let Some(handshake) = &self.joining else {
+            return;
+        };
+        let failure = match handshake.state() {
+            ClientState::Requesting | ClientState::Responding => return,
+            ClientState::Connected => {
+                return self.on_let_in(now);
+            }
+            ClientState::Denied => CloseReason::Denied,
+            ClientState::TokenExpired => CloseReason::TokenExpired,
+            ClientState::RequestTimedOut | ClientState::ResponseTimedOut => {
+                CloseReason::ConnectTimeout
+            }
+        };
+        self.joining = None;
+        self.end_with(failure, false);
+    }
+
     /// What a peer that is heard does not do: acknowledge, or send what others wait for.
     fn judge_peer(&mut self, now: Now) {
         self.stall
@@ -170,7 +225,7 @@ impl Session {
 
     /// What time alone decides: silence, and how long a session lingers.
     fn overdue(&self, now: Now) -> Option<CloseReason> {
-        if self.link.is_timed_out(now) {
+        if self.joining.is_none() && self.link.is_timed_out(now) {
             return Some(CloseReason::PeerTimeout);
         }
         match self.phase {
@@ -182,12 +237,15 @@ impl Session {
         }
     }
 
-    /// When a finishing session stops waiting: `linger` after it began or after the peer last
+    /// When a finishing session stops waiting: `linger` after it began, or was let in, or after the peer last
     /// acknowledged something, so that much data over a slow path still arrives.
     fn lingers_until(&self) -> Option<Timestamp> {
         let Phase::Finishing { since, linger, .. } = self.phase else {
             return None;
         };
+        if self.joining.is_some() {
+            return None;
+        }
         let heard = self.outgoing.sender.waits_since().unwrap_or(since);
         Some(since.max(heard) + linger)
     }
@@ -202,6 +260,11 @@ impl Session {
             reason,
             CloseReason::PeerDisconnect | CloseReason::PeerTimeout
         );
+        self.end_with(reason, is_there);
+    }
+
+    /// `is_there`: somebody would hear a denial, or goodbyes.
+    fn end_with(&mut self, reason: CloseReason, is_there: bool) {
         let denial = self.link.is_waiting() && is_there;
         let goodbyes = if is_there && !denial {
             DISCONNECT_REPEATS
@@ -255,10 +318,20 @@ impl crate::session::Session for Session {
         if matches!(self.phase, Phase::Closed { .. }) {
             return Err(Reject::UnknownPeer);
         }
+        if let Some(handshake) = &mut self.joining
+            && !Link::reads_as_payload(datagram)
+        {
+            let server = handshake.server();
+            let outcome = handshake.handle_datagram(now, &mut self.link, server, datagram);
+            self.follow_handshake(now);
+            return outcome;
+        }
         let is_large = Sizes::is_beyond_standard(datagram);
         let opened = self.link.open(now, datagram)?;
         let result = match opened {
             Received::Payload { bytes, .. } => {
+                // To who was heard no more keep-alives go in front of payloads, and the one that said so got lost.
+                self.on_let_in(now);
                 self.outgoing
                     .sender
                     .on_datagram_heard(now.mono, bytes.len(), is_large);
@@ -281,8 +354,17 @@ impl crate::session::Session for Session {
         if matches!(self.phase, Phase::Closed { .. }) {
             return;
         }
+        if let Some(handshake) = &mut self.joining {
+            handshake.handle_timeout(now, &mut self.link);
+            self.follow_handshake(now);
+        }
         if let Some(reason) = self.overdue(now) {
             self.end(reason);
+        }
+        if matches!(self.phase, Phase::Closed { .. }) {
+            return;
+        }
+        if self.is_held_up() {
             return;
         }
         self.incoming.handle_timeout(now);
@@ -307,8 +389,10 @@ impl crate::session::Session for Session {
     fn finish(&mut self, now: Now, reason: CloseReason, linger: Duration) {
         match self.phase {
             // What was taken is acknowledged before the goodbye, or the peer would count it as lost.
+            // What is said early is lost with a goodbye that comes early.
             Phase::Open
-                if self.outgoing.sender.hurry_ack(now.mono)
+                if self.joining.is_some()
+                    || self.outgoing.sender.hurry_ack(now.mono)
                     || !self.outgoing.sender.is_drained() =>
             {
                 self.phase = Phase::Finishing {
@@ -336,7 +420,8 @@ impl crate::session::Session for Session {
                 return true;
             }
             Phase::Finishing { reason, .. }
-                if self.outgoing.sender.is_drained()
+                if self.joining.is_none()
+                    && self.outgoing.sender.is_drained()
                     && !self.outgoing.sender.hurry_ack(now.mono) =>
             {
                 self.end(reason);
@@ -344,10 +429,15 @@ impl crate::session::Session for Session {
             }
             Phase::Open | Phase::Finishing { .. } => {}
         }
-        if self.transmit_payload(now, out) {
+        if let Some(handshake) = &mut self.joining
+            && handshake.poll_transmit(now, &mut self.link, out)
+        {
             return true;
         }
-        let due = self.link.is_keep_alive_due(now);
+        if !self.is_held_up() && self.transmit_payload(now, out) {
+            return true;
+        }
+        let due = self.joining.is_none() && self.link.is_keep_alive_due(now);
         if due {
             self.link.keep_alive(now, out);
         }
@@ -396,13 +486,19 @@ impl crate::session::Session for Session {
     }
 
     fn poll_timeout(&self) -> Option<Deadline> {
-        let link = self.link.poll_timeout();
+        let link = match &self.joining {
+            Some(handshake) => handshake.poll_timeout(),
+            None => self.link.poll_timeout(),
+        };
         let until = match self.phase {
             Phase::Closed { .. } => return None,
             Phase::Waiting => return link,
             Phase::Open => None,
             Phase::Finishing { .. } => Deadline::of(self.lingers_until(), Wake::Linger),
         };
+        if self.is_held_up() {
+            return Deadline::earliest([link, until]);
+        }
         Deadline::earliest([
             link,
             until,

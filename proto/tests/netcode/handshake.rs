@@ -1,9 +1,12 @@
 //! Who gets in, who does not, and what that costs.
 
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_proto::session::{Glance, Reject};
+use tidegate_proto::session::{CloseReason, Event, Glance, Reject, Session};
 use tidegate_proto::time::{Now, Timestamp};
+use tidegate_proto::yojimbo::Connector;
 use tidegate_proto::yojimbo::netcode::packet::{self, Beyond, Packet, Proof, Role};
 use tidegate_proto::yojimbo::netcode::wire::Kind;
 use tidegate_proto::yojimbo::netcode::{
@@ -687,4 +690,65 @@ fn the_next_server_is_tried_with_the_next_sequence() {
         .unwrap();
     let response = transmit(&mut client, at(5_101)).unwrap();
     assert_eq!(u64::from(response[1]), requests + 1, "requests count too");
+}
+
+/// A connector whose request is answered, with these servers in its token.
+fn challenged(server: &mut Server, servers: Vec<SocketAddr>) -> Connector {
+    let mut parts = mint_parts(1, 1, EPOCH);
+    parts.servers = servers;
+    let token = ConnectToken::mint(parts, &private_key()).unwrap();
+    let mut client = Connector::roaming(at(0), Arc::default(), token, 1);
+    assert!(!client.has_room(), "nobody has answered");
+    let request = transmit_all(&mut client, at(0)).remove(0);
+    let mut challenge = server.receive(at(1), address(HOME), &request).unwrap();
+    client.handle_datagram(at(2), &mut challenge).unwrap();
+    client
+}
+
+fn transmit_all(client: &mut Connector, now: Now) -> Vec<Vec<u8>> {
+    let next = || {
+        let mut datagram = Vec::new();
+        client.poll_transmit(now, &mut datagram).then_some(datagram)
+    };
+    std::iter::from_fn(next).collect()
+}
+
+/// What one server was told is not for the next: only the last one is told anything before it lets the client in.
+#[test]
+fn only_the_last_server_is_told_something_early() {
+    let elsewhere = address("203.0.113.1:1");
+    for (servers, speaks) in [
+        (vec![server_address()], true),
+        (vec![server_address(), elsewhere], false),
+    ] {
+        let mut client = challenged(&mut Server::new(), servers);
+        assert_eq!(client.has_room(), speaks);
+        assert_eq!(client.send(at(2), 0, b"hello").is_ok(), speaks);
+        let left = transmit_all(&mut client, at(2));
+        assert_eq!(left[0].len(), 326, "the response goes first");
+        assert_eq!(left.len(), 1 + usize::from(speaks));
+        assert_eq!(client.poll_event(), None, "it is not in");
+    }
+}
+
+/// A goodbye in front of the backend would be the end of what is said behind the answer, also of what nobody acknowledges.
+#[test]
+fn who_leaves_at_once_says_goodbye_when_it_is_in() {
+    let mut server = Server::new();
+    let mut client = challenged(&mut server, vec![server_address()]);
+    client.send(at(2), 1, b"last words").unwrap();
+    client.finish(at(2), CloseReason::BackendClosed, Duration::from_secs(5));
+    let left = transmit_all(&mut client, at(2));
+    assert_eq!(left.len(), 2, "a response and a payload");
+    let mut seated = server.receive(at(3), address(HOME), &left[0]).unwrap();
+    server.receive(at(3), address(HOME), &left[1]);
+    assert_eq!(server.delivered.len(), 1);
+    client.handle_datagram(at(4), &mut seated).unwrap();
+    assert_eq!(client.poll_event(), Some(Event::Connected));
+    for goodbye in transmit_all(&mut client, at(4)) {
+        server.receive(at(5), address(HOME), &goodbye);
+    }
+    assert!(server.peers.is_empty());
+    let closed = Event::Closed(CloseReason::BackendClosed);
+    assert_eq!(client.poll_event(), Some(closed));
 }

@@ -523,21 +523,25 @@ fn malformed_payloads_are_not_half_applied() {
 /// Bounds of both queues, and lanes that do not exist.
 #[test]
 fn the_send_queue_is_bounded() {
-    let mut session = Session::dial(START, &Params::default(), 1);
+    let dialled = Session::dial(START, &Params::default(), 1);
+    assert!(!dialled.has_room(), "nothing is said before it is in");
+    let mut pair = connected(&Params::default(), CALM, 1);
+    let now = pair.now;
+    let session = pair.ends[0].session_mut();
     let mut queued = 0;
     while session.has_room() {
-        session.send(START, 0, &[0; 100]).expect("room");
+        session.send(now, 0, &[0; 100]).expect("room");
         queued += 1;
     }
     assert_eq!(queued, 1024);
-    assert_eq!(session.send(START, 0, b"x"), Err(SendError::Full));
-    assert_eq!(session.send(START, 2, b"x"), Err(SendError::NoSuchChannel));
-    let too_large = session.send(START, 0, &[0; 16 * 1024 + 1]);
+    assert_eq!(session.send(now, 0, b"x"), Err(SendError::Full));
+    assert_eq!(session.send(now, 2, b"x"), Err(SendError::NoSuchChannel));
+    let too_large = session.send(now, 0, &[0; 16 * 1024 + 1]);
     assert!(matches!(
         too_large,
         Err(SendError::TooLarge { max: 16_384, .. })
     ));
-    let too_large = session.send(START, 1, &[0; 1025]);
+    let too_large = session.send(now, 1, &[0; 1025]);
     assert!(matches!(
         too_large,
         Err(SendError::TooLarge { max: 1024, .. })

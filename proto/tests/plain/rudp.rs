@@ -433,15 +433,19 @@ fn finish_delivers_then_says_goodbye() {
 /// The queue for the peer is bounded, and says so before it is full.
 #[test]
 fn the_send_queue_is_bounded() {
-    let mut session = Session::dial(START, Params::default());
+    let dialled = Session::dial(START, Params::default());
+    assert!(!dialled.has_room(), "nothing is said before it is in");
+    let mut pair = connected(Params::default(), CALM, 1);
+    let now = pair.now;
+    let session = pair.ends[0].session_mut();
     let mut queued = 0;
     while session.has_room() {
-        session.send(START, 0, &[0; 100]).unwrap();
+        session.send(now, 0, &[0; 100]).unwrap();
         queued += 1;
     }
     assert_eq!(queued, 1024);
-    assert_eq!(session.send(START, 0, b""), Err(SendError::Full));
-    let too_large = session.send(START, 0, &[0; 1469]);
+    assert_eq!(session.send(now, 0, b""), Err(SendError::Full));
+    let too_large = session.send(now, 0, &[0; 1469]);
     assert_eq!(
         too_large,
         Err(SendError::TooLarge {
@@ -449,7 +453,7 @@ fn the_send_queue_is_bounded() {
             max: 1468
         })
     );
-    assert_eq!(session.send(START, 1, b""), Err(SendError::NoSuchChannel));
+    assert_eq!(session.send(now, 1, b""), Err(SendError::NoSuchChannel));
 }
 
 /// A peer that restarted begins at id 0 again; its old session makes way.

@@ -338,13 +338,13 @@ impl Stream {
         }
     }
 
-    /// Moves what can be moved, both ways. `connected` says that the peer may be sent messages.
-    pub fn pump(&mut self, side: &mut Side<'_>, connected: bool) -> Pumped {
+    /// Moves what can be moved, both ways. `may_speak` says that the peer may be sent messages.
+    pub fn pump(&mut self, side: &mut Side<'_>, may_speak: bool) -> Pumped {
         match self.state {
             State::Idle | State::Connecting | State::Closed => Pumped::default(),
             State::Open => {
                 self.deliver(side);
-                if connected {
+                if may_speak {
                     self.read(side)
                 } else {
                     Pumped::default()

@@ -362,7 +362,7 @@ impl Interface for Session {
     }
 
     fn has_room(&self) -> bool {
-        self.outgoing.has_room()
+        !self.lifecycle.is_dialing() && self.outgoing.has_room()
     }
 
     fn poll_timeout(&self) -> Option<Deadline> {

@@ -201,7 +201,7 @@ impl Copier {
             before = match sent.fate {
                 Fate::Acked => 0.0,
                 Fate::Lost => 1.0,
-                Fate::Skipped => before,
+                Fate::Early | Fate::Skipped => before,
                 Fate::Unknown => {
                     let late = now.since(sent.at + patience);
                     let loss_chance = self.loss.after(before, 1);

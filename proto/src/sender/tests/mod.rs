@@ -1,6 +1,7 @@
 //! Two senders over a bad link in virtual time: whatever the link does, everything arrives, once, in
 //! order, and nobody floods.
 
+mod early;
 mod memory;
 mod truth;
 

@@ -24,6 +24,13 @@ pub(super) struct Client {
     pub(super) polled: u64,
 }
 
+impl Client {
+    /// Its session takes what it says: some do before they are connected.
+    pub(super) fn may_speak(&self) -> bool {
+        (self.connected || self.endpoint.has_room(self.peer)) && self.closed.is_none()
+    }
+}
+
 impl World {
     /// Adds a client whose endpoint has dialled `peer`, with what it says and what it is told. A
     /// client that comes back is a new one at the same address; the old one hears nothing more.
@@ -128,7 +135,7 @@ impl World {
                     }
                 }
             }
-            if client.connected && client.closed.is_none() {
+            if client.may_speak() {
                 let (endpoint, peer, now) = (&mut client.endpoint, client.peer, self.now);
                 client.application.speak(now.mono, |channel, payload| {
                     (channel != 0 || endpoint.has_room(peer))

@@ -166,12 +166,10 @@ impl World {
             .clients
             .iter()
             .map(|client| client.endpoint.poll_timeout());
-        let speakers = self.clients.iter().map(|client| {
-            client
-                .application
-                .next_at()
-                .filter(|_| client.connected && client.closed.is_none())
-        });
+        let speakers = self
+            .clients
+            .iter()
+            .map(|client| client.application.next_at().filter(|_| client.may_speak()));
         let seats = self.server_peers.values();
         let replies =
             seats.map(|seat| seat.application.next_at().filter(|_| seat.closed.is_none()));

@@ -183,6 +183,7 @@ fn traffic(random: &mut Random, rules: &Rules) -> Traffic {
     Traffic {
         messages: random.below(1 + 120_000 / (largest as u64 + 200)),
         sizes: 0..=largest,
+        begins: Duration::ZERO,
         every: Duration::from_millis(1 + random.below(60)),
         burst: 1 + random.below(10),
         unreliable: coin(random) && !matches!(rules, Rules::Rudp(_)),

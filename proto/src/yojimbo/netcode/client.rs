@@ -9,6 +9,9 @@
 //!        ▼                             ▼ and no server left
 //!   denied (-1), request timed out (-2), response timed out (-3), token expired (-6)
 //! ```
+//!
+//! [`Client`] has the link with it until that is connected. A session that begins with the answer to the challenge has
+//! the link itself, and lends it to a [`ClientHandshake`].
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -59,11 +62,17 @@ impl ClientState {
     }
 }
 
-/// A client that connects.
+/// A client that connects, and the link that it will have.
 #[derive(Debug)]
 pub struct Client {
-    token: Box<ConnectToken>,
+    handshake: ClientHandshake,
     link: Link,
+}
+
+/// A client's way in.
+#[derive(Debug)]
+pub struct ClientHandshake {
+    token: Box<ConnectToken>,
     state: ClientState,
     /// Index of the server being tried.
     server: usize,
@@ -75,6 +84,12 @@ pub struct Client {
     /// The current server denied; acted on at the next timeout, which is due at once.
     is_denied: bool,
     challenge: Option<Box<Challenge>>,
+    /// How long after the first request it came: a round trip, or more where that got lost.
+    round_trip: Duration,
+    /// When it was first answered.
+    answered: Option<Timestamp>,
+    /// It was answered once more after a round trip.
+    is_overdue: bool,
     /// Slot and slots, once connected.
     seat: (u32, u32),
 }
@@ -95,8 +110,7 @@ impl Client {
             send_key: token.client_to_server.clone(),
             timeout: timeout(&token),
         };
-        Self {
-            link: Link::dialing(now, params),
+        let handshake = ClientHandshake {
             token: Box::new(token),
             state: ClientState::Requesting,
             server: 0,
@@ -105,14 +119,91 @@ impl Client {
             last_send: None,
             is_denied: false,
             challenge: None,
+            round_trip: Duration::ZERO,
+            answered: None,
+            is_overdue: false,
             seat: (0, 0),
+        };
+        Self {
+            handshake,
+            link: Link::dialing(now, params),
         }
     }
 
+    /// As [`ClientHandshake::handle_datagram`].
+    pub fn handle_datagram(
+        &mut self,
+        now: Now,
+        from: SocketAddr,
+        datagram: &mut [u8],
+    ) -> Result<(), Reject> {
+        self.handshake
+            .handle_datagram(now, &mut self.link, from, datagram)
+    }
+
+    /// As [`ClientHandshake::poll_transmit`].
+    pub fn poll_transmit(&mut self, now: Now, out: &mut Vec<u8>) -> bool {
+        self.handshake.poll_transmit(now, &mut self.link, out)
+    }
+
+    /// As [`ClientHandshake::handle_timeout`].
+    pub fn handle_timeout(&mut self, now: Now) {
+        self.handshake.handle_timeout(now, &mut self.link);
+    }
+
+    /// As [`ClientHandshake::poll_timeout`].
+    pub fn poll_timeout(&self) -> Option<Deadline> {
+        self.handshake.poll_timeout()
+    }
+
+    /// Appends one goodbye, for a client that is not wanted any more; see
+    /// [`super::DISCONNECT_REPEATS`].
+    pub fn disconnect(&mut self, now: Now, out: &mut Vec<u8>) {
+        self.link.disconnect(now, out);
+    }
+
+    /// As [`ClientHandshake::state`].
+    pub fn state(&self) -> ClientState {
+        self.handshake.state
+    }
+
+    /// As [`ClientHandshake::server`].
+    pub fn server(&self) -> SocketAddr {
+        self.handshake.server()
+    }
+
+    /// Our slot, once connected.
+    pub fn client_index(&self) -> u32 {
+        self.handshake.seat.0
+    }
+
+    /// Slots of the server, once connected.
+    pub fn max_clients(&self) -> u32 {
+        self.handshake.seat.1
+    }
+
+    /// The connected pipe. Its timers go on from the keep-alive that connected us.
+    pub fn into_link(self) -> Option<Link> {
+        (self.state() == ClientState::Connected).then_some(self.link)
+    }
+
+    /// Whether no other server of its token is left to be tried: this one lets it in, or nobody does.
+    pub(in crate::yojimbo) fn is_at_last_server(&self) -> bool {
+        self.handshake.is_at_last_server()
+    }
+
+    /// The way in and the link apart.
+    pub(in crate::yojimbo) fn into_parts(self) -> (ClientHandshake, Link) {
+        (self.handshake, self.link)
+    }
+}
+
+impl ClientHandshake {
     /// Takes a datagram. Only the server being tried is listened to.
     pub fn handle_datagram(
         &mut self,
         now: Now,
+        link: &mut Link,
         from: SocketAddr,
         datagram: &mut [u8],
     ) -> Result<(), Reject> {
@@ -122,7 +213,7 @@ impl Client {
         if !self.state.is_connecting() {
             return Err(Reject::Unexpected);
         }
-        match (self.state, self.link.open_quietly(datagram)?) {
+        match (self.state, link.open_quietly(datagram)?) {
             (_, Packet::Denied) => self.is_denied = true,
             (ClientState::Requesting, Packet::Challenge(proof)) => {
                 self.challenge = Some(Box::new(Challenge {
@@ -130,6 +221,7 @@ impl Client {
                     token: *proof.token,
                 }));
                 self.state = ClientState::Responding;
+                self.round_trip = now.mono.since(self.since);
                 // At once, as the first request: ten a second is for repeats.
                 self.last_send = None;
             }
@@ -147,12 +239,12 @@ impl Client {
             (_, _) => return Err(Reject::Unexpected),
         }
         self.last_receive = now.mono;
-        self.link.hear(now);
+        link.hear(now);
         Ok(())
     }
 
     /// Appends the handshake packet that is due, if one is.
-    pub fn poll_transmit(&mut self, now: Now, out: &mut Vec<u8>) -> bool {
+    pub fn poll_transmit(&mut self, now: Now, link: &mut Link, out: &mut Vec<u8>) -> bool {
         if !self.state.is_connecting() || self.next_send().is_some_and(|at| now.mono < at) {
             return false;
         }
@@ -160,11 +252,13 @@ impl Client {
             None => {
                 // A request is not sealed, and still uses one of our sequences up.
                 self.token.emit_request(out);
-                self.link.skip_sequence(now);
+                link.skip_sequence(now);
             }
             Some(challenge) => {
                 let plain = proof_bytes(challenge.sequence, &challenge.token);
-                self.link.send(now, Kind::Response, &plain, out);
+                link.send(now, Kind::Response, &plain, out);
+                let first = *self.answered.get_or_insert(now.mono);
+                self.is_overdue = first < now.mono && now.mono >= first + self.round_trip;
             }
         }
         self.last_send = Some(now.mono);
@@ -172,21 +266,35 @@ impl Client {
     }
 
     /// Gives up on what ran out of time: the server, or the token.
-    pub fn handle_timeout(&mut self, now: Now) {
+    pub fn handle_timeout(&mut self, now: Now, link: &mut Link) {
         if !self.state.is_connecting() {
             return;
         }
         if self.expires_at().is_some_and(|at| now.mono >= at) {
             self.state = ClientState::TokenExpired;
         } else if self.is_denied {
-            self.try_next(now, ClientState::Denied);
+            self.try_next(now, link, ClientState::Denied);
         } else if self.gives_up_at().is_some_and(|at| now.mono >= at) {
             let failure = match self.challenge {
                 None => ClientState::RequestTimedOut,
                 Some(_) => ClientState::ResponseTimedOut,
             };
-            self.try_next(now, failure);
+            self.try_next(now, link, failure);
         }
+    }
+
+    /// Whether its first answer may have got lost, and with that what was said behind it: there was time for a
+    /// reply, and the answer went again.
+    pub(in crate::yojimbo) fn is_overdue(&self) -> bool {
+        self.is_overdue
+    }
+
+    /// Whether what comes now may be the reply to its second answer, and not to its first.
+    pub(in crate::yojimbo) fn is_second_heard(&self, now: Now) -> bool {
+        // Not each round trip takes as long as the one that was measured.
+        let least = self.round_trip - (self.round_trip / 4).min(SEND_INTERVAL / 4);
+        let second = self.answered.map(|first| first + SEND_INTERVAL);
+        second.is_some_and(|second| now.mono >= second + least)
     }
 
     /// When `handle_timeout` or `poll_transmit` has something to do; `None` once it is decided.
@@ -203,12 +311,6 @@ impl Client {
         Deadline::earliest(clocks.map(|at| Deadline::of(at, Wake::Handshake)))
     }
 
-    /// Appends one goodbye, for a client that is not wanted any more; see
-    /// [`super::DISCONNECT_REPEATS`].
-    pub fn disconnect(&mut self, now: Now, out: &mut Vec<u8>) {
-        self.link.disconnect(now, out);
-    }
-
     /// Where it is on its way.
     pub fn state(&self) -> ClientState {
         self.state
@@ -219,23 +321,12 @@ impl Client {
         self.token.servers[self.server]
     }
 
-    /// Our slot, once connected.
-    pub fn client_index(&self) -> u32 {
-        self.seat.0
+    fn is_at_last_server(&self) -> bool {
+        self.server + 1 >= self.token.servers.len()
     }
 
-    /// Slots of the server, once connected.
-    pub fn max_clients(&self) -> u32 {
-        self.seat.1
-    }
-
-    /// The connected pipe. Its timers go on from the keep-alive that connected us.
-    pub fn into_link(self) -> Option<Link> {
-        (self.state == ClientState::Connected).then_some(self.link)
-    }
-
-    fn try_next(&mut self, now: Now, failure: ClientState) {
-        if self.server + 1 >= self.token.servers.len() {
+    fn try_next(&mut self, now: Now, link: &mut Link, failure: ClientState) {
+        if self.is_at_last_server() {
             self.state = failure;
             return;
         }
@@ -245,8 +336,8 @@ impl Client {
         self.last_receive = now.mono;
         self.last_send = None;
         self.is_denied = false;
-        self.challenge = None;
-        self.link.redial(now);
+        (self.challenge, self.answered, self.is_overdue) = (None, None, false);
+        link.redial(now);
     }
 
     fn next_send(&self) -> Option<Timestamp> {

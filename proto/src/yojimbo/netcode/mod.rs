@@ -28,7 +28,7 @@ pub mod roster;
 pub mod token;
 pub mod wire;
 
-pub use client::{Client, ClientState};
+pub use client::{Client, ClientHandshake, ClientState};
 pub use crypto::Key;
 pub use handshake::{Handshake, Outcome, Params, Seated, TimeoutPolicy, global_sequence_start};
 pub use history::UsedToken;
