@@ -5,7 +5,7 @@
 //! of them in turn, each over the same link with the same seed; the tables show medians of the runs.
 //! What each run gave goes to standard error.
 //!
-//! `--delay`, `--cpu`, `--bulk` for one question; `--runs 3`; `--seconds 2.5` that each cell is measured;
+//! `--first`, `--delay`, `--cpu`, `--bulk` for one question; `--runs 3`; `--seconds 2.5` that each cell is measured;
 //! `--only NAME` of a row; `--path WORDS` of a row's path in the table of `--bulk`
 
 #![allow(
@@ -20,6 +20,7 @@ mod bulk;
 mod conversation;
 mod cost;
 mod delay;
+mod first;
 mod tunnel;
 
 use stand::{flag, option, table, word};
@@ -31,7 +32,10 @@ fn main() {
     }
     let field = Field::build();
     table::circumstances();
-    let all = !["delay", "cpu", "bulk"].into_iter().any(flag);
+    let all = !["first", "delay", "cpu", "bulk"].into_iter().any(flag);
+    if all || flag("first") {
+        first::run(&field);
+    }
     if all || flag("delay") {
         delay::run(&field);
     }
