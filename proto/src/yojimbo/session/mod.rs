@@ -10,15 +10,15 @@
 //!      └──────────────── close, silence, a broken rule ────────────────────────▲
 //! ```
 
+mod joining;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::incoming::{Heard, Incoming, Trouble};
 use super::netcode::wire::Sizes;
-use super::netcode::{
-    Client, ClientHandshake, ClientState, DISCONNECT_REPEATS, Link, Received, Seat, Seated,
-};
+use super::netcode::{ClientHandshake, DISCONNECT_REPEATS, Link, Received, Seat, Seated};
 use super::outgoing::Outgoing;
 use super::params::Params;
 use crate::sender;
@@ -112,15 +112,6 @@ impl Session {
         }
     }
 
-    /// A client's session that answers its server's challenge: what it says meanwhile saves a round trip.
-    pub fn joining(now: Now, params: Arc<Params>, client: Client, seed: u64) -> Self {
-        let (handshake, link) = client.into_parts();
-        Self {
-            joining: Some(Box::new(handshake)),
-            ..Self::new(now, params, link, Phase::Open, seed)
-        }
-    }
-
     fn new(now: Now, params: Arc<Params>, mut link: Link, phase: Phase, seed: u64) -> Self {
         let link_origin = link.origin();
         link.go_beyond(params.beyond());
@@ -167,47 +158,6 @@ impl Session {
                 Err(reject)
             }
         }
-    }
-
-    /// Its answer may have got lost, and with it what was said behind it. Until that is known, nothing more is said.
-    fn is_held_up(&self) -> bool {
-        let joining = self.joining.as_ref();
-        joining.is_some_and(|handshake| handshake.is_overdue())
-    }
-
-    /// The server says that a client is in, or shows it.
-    fn on_let_in(&mut self, now: Now) {
-        let Some(handshake) = self.joining.take() else {
-            return;
-        };
-        if handshake.is_second_heard(now) {
-            self.outgoing.sender.start_over(now.mono);
-        }
-        self.stall = StallTimer::new(now.mono);
-        if let Phase::Finishing { since, .. } = &mut self.phase {
-            *since = now.mono;
-        }
-        self.events.push_back(Event::Connected);
-    }
-
-    /// What the handshake's state means.
-    fn follow_handshake(&mut self, now: Now) {
-        let Some(handshake) = &self.joining else {
-            return;
-        };
-        let failure = match handshake.state() {
-            ClientState::Requesting | ClientState::Responding => return,
-            ClientState::Connected => {
-                return self.on_let_in(now);
-            }
-            ClientState::Denied => CloseReason::Denied,
-            ClientState::TokenExpired => CloseReason::TokenExpired,
-            ClientState::RequestTimedOut | ClientState::ResponseTimedOut => {
-                CloseReason::ConnectTimeout
-            }
-        };
-        self.joining = None;
-        self.end_with(failure, false);
     }
 
     /// What a peer that is heard does not do: acknowledge, or send what others wait for.
