@@ -60,6 +60,7 @@ targets!(
     rudp_datagram,
     rudp_session,
     sequence_window,
+    yojimbo_joining,
     yojimbo_session,
 );
 
