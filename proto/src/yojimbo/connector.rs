@@ -89,17 +89,16 @@ impl Connector {
         else {
             return;
         };
-        let failure = match client.state() {
-            ClientState::Responding if client.is_at_last_server() => return self.talk(now),
-            ClientState::Requesting | ClientState::Responding => return,
-            ClientState::Connected => return self.talk(now),
-            ClientState::Denied => CloseReason::Denied,
-            ClientState::TokenExpired => CloseReason::TokenExpired,
-            ClientState::RequestTimedOut | ClientState::ResponseTimedOut => {
-                CloseReason::ConnectTimeout
-            }
+        let may_talk = match client.state() {
+            ClientState::Connected => true,
+            ClientState::Responding => client.is_at_last_server(),
+            _ => false,
         };
-        self.give_up(failure, 0);
+        if may_talk {
+            self.talk(now);
+        } else if let Some(failure) = client.state().failure() {
+            self.give_up(failure, 0);
+        }
     }
 
     fn talk(&mut self, now: Now) {

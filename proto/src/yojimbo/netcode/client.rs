@@ -20,7 +20,7 @@ use super::link::{Link, LinkParams, SEND_INTERVAL};
 use super::packet::{Packet, Role, proof_bytes};
 use super::token::ConnectToken;
 use super::wire::{CHALLENGE_BYTES, Kind, is_same_address};
-use crate::session::Reject;
+use crate::session::{CloseReason, Reject};
 use crate::time::{Deadline, Now, Timestamp, Wake};
 
 /// Where a client is on its way.
@@ -56,6 +56,16 @@ impl ClientState {
         }
     }
 
+    /// Why it is not connected and never will be.
+    pub const fn failure(self) -> Option<CloseReason> {
+        match self {
+            Self::Requesting | Self::Responding | Self::Connected => None,
+            Self::Denied => Some(CloseReason::Denied),
+            Self::TokenExpired => Some(CloseReason::TokenExpired),
+            Self::RequestTimedOut | Self::ResponseTimedOut => Some(CloseReason::ConnectTimeout),
+        }
+    }
+
     /// Whether it still sends and waits.
     pub const fn is_connecting(self) -> bool {
         matches!(self, Self::Requesting | Self::Responding)
@@ -88,8 +98,6 @@ pub struct ClientHandshake {
     round_trip: Duration,
     /// When it was first answered.
     answered: Option<Timestamp>,
-    /// It was answered once more after a round trip.
-    is_overdue: bool,
     /// Slot and slots, once connected.
     seat: (u32, u32),
 }
@@ -121,7 +129,6 @@ impl Client {
             challenge: None,
             round_trip: Duration::ZERO,
             answered: None,
-            is_overdue: false,
             seat: (0, 0),
         };
         Self {
@@ -257,8 +264,7 @@ impl ClientHandshake {
             Some(challenge) => {
                 let plain = proof_bytes(challenge.sequence, &challenge.token);
                 link.send(now, Kind::Response, &plain, out);
-                let first = *self.answered.get_or_insert(now.mono);
-                self.is_overdue = first < now.mono && now.mono >= first + self.round_trip;
+                self.answered.get_or_insert(now.mono);
             }
         }
         self.last_send = Some(now.mono);
@@ -286,7 +292,10 @@ impl ClientHandshake {
     /// Whether its first answer may have got lost, and with that what was said behind it: there was time for a
     /// reply, and the answer went again.
     pub(in crate::yojimbo) fn is_overdue(&self) -> bool {
-        self.is_overdue
+        let (Some(first), Some(last)) = (self.answered, self.last_send) else {
+            return false;
+        };
+        last > first && last >= first + self.round_trip
     }
 
     /// Whether what comes now may be the reply to its second answer, and not to its first.
@@ -336,7 +345,7 @@ impl ClientHandshake {
         self.last_receive = now.mono;
         self.last_send = None;
         self.is_denied = false;
-        (self.challenge, self.answered, self.is_overdue) = (None, None, false);
+        (self.challenge, self.answered) = (None, None);
         link.redial(now);
     }
 

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::{Phase, Session};
-use crate::session::{CloseReason, Event};
+use crate::session::Event;
 use crate::stall::StallTimer;
 use crate::time::Now;
 use crate::yojimbo::netcode::{Client, ClientState};
@@ -27,17 +27,12 @@ impl Session {
         let Some(handshake) = &self.joining else {
             return;
         };
-        let failure = match handshake.state() {
-            ClientState::Requesting | ClientState::Responding => return,
-            ClientState::Connected => return self.on_let_in(now),
-            ClientState::Denied => CloseReason::Denied,
-            ClientState::TokenExpired => CloseReason::TokenExpired,
-            ClientState::RequestTimedOut | ClientState::ResponseTimedOut => {
-                CloseReason::ConnectTimeout
-            }
-        };
-        self.joining = None;
-        self.end_with(failure, false);
+        if handshake.state() == ClientState::Connected {
+            self.on_let_in(now);
+        } else if let Some(failure) = handshake.state().failure() {
+            self.joining = None;
+            self.end_with(failure, false);
+        }
     }
 
     /// The server says that a client is in, or shows it.

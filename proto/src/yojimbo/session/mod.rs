@@ -280,7 +280,7 @@ impl crate::session::Session for Session {
         let opened = self.link.open(now, datagram)?;
         let result = match opened {
             Received::Payload { bytes, .. } => {
-                // To who was heard no more keep-alives go in front of payloads, and the one that said so got lost.
+                // A server that has heard us puts no keep-alive before its payloads, and its first may have got lost.
                 self.on_let_in(now);
                 self.outgoing
                     .sender
