@@ -202,6 +202,31 @@ fn what_goes_wrong_at_the_start_has_a_name() {
     assert!(Dial::yojimbo(b"not a token").is_err());
 }
 
+/// A client that has something to say at once says it before it is let in, through 10 % loss both ways.
+#[test]
+fn first_words_do_not_wait() {
+    let place = Place::new("client-early");
+    let mut serve = serve(&place, "yojimbo", anywhere(), echo_server());
+    let lossy = Lossy::start(serve.address(), bad_network(), 13);
+    let mut early = 0;
+    for _ in 0..10 {
+        let dial = dial(&place, "yojimbo", lossy.address);
+        block_on(async {
+            let client = Client::dial(dial).unwrap();
+            client.send(b"who I am").await.unwrap();
+            early += u32::from(client.state() == State::Connecting);
+            client.connected().await.unwrap();
+            assert_eq!(client.recv().await.unwrap().payload, b"who I am");
+            assert_eq!(client.close().await, Ended::Here { unconfirmed: 0 });
+        });
+    }
+    assert!(
+        early > 0,
+        "the answer to the challenge takes 10 ms at least"
+    );
+    assert!(lossy.lost() > 10, "the network was too kind");
+}
+
 /// A token's servers are tried in order.
 #[test]
 fn a_server_that_is_silent_is_passed_over() {

@@ -63,7 +63,8 @@
 // You carry the datagrams.
 #define TIDEGATE_NO_SOCKET 2
 
-// The handshake is under way; nothing can be sent yet.
+// The handshake is under way. Sending says TIDEGATE_ERROR_FULL until a message may leave with it; what is sent
+// then arrives a round trip earlier than what waits for TIDEGATE_CONNECTED.
 #define TIDEGATE_CONNECTING 1
 
 // Messages go both ways.

@@ -9,7 +9,8 @@ pub const TIDEGATE_SOCKET: i32 = 1;
 /// You carry the datagrams.
 pub const TIDEGATE_NO_SOCKET: i32 = 2;
 
-/// The handshake is under way; nothing can be sent yet.
+/// The handshake is under way. Sending says TIDEGATE_ERROR_FULL until a message may leave with it; what is sent
+/// then arrives a round trip earlier than what waits for TIDEGATE_CONNECTED.
 pub const TIDEGATE_CONNECTING: i32 = 1;
 
 /// Messages go both ways.

@@ -60,9 +60,28 @@ impl Client {
     /// Dropping the future gives up. There is no other time limit than the protocol's: the token's
     /// timeout for each of its servers, or the idle timeout.
     pub async fn connect(dial: Dial) -> Result<Self, ConnectError> {
+        let client = Self::dial(dial).map_err(ConnectError::Socket)?;
+        let outcome = client.connected().await;
+        outcome.map(|()| client).map_err(ConnectError::Refused)
+    }
+
+    /// Begins to connect, for who has something to say at once: what is sent before it is connected arrives a
+    /// round trip earlier (see [`Machine::has_room`]). Must be called within a tokio runtime.
+    ///
+    /// ```no_run
+    /// # async fn play(token: &[u8]) -> Result<(), Box<dyn std::error::Error>> {
+    /// use tidegate_client::{Client, Dial};
+    ///
+    /// let client = Client::dial(Dial::yojimbo(token)?)?;
+    /// client.send(b"who I am").await?; // waits until it may leave
+    /// client.connected().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn dial(dial: Dial) -> io::Result<Self> {
         let clock = Clock::start();
-        let socket = open(dial.server()).map_err(ConnectError::Socket)?;
-        let seed = random_seed().map_err(ConnectError::Socket)?;
+        let socket = open(dial.server())?;
+        let seed = random_seed()?;
         let shared = Arc::new(Shared {
             machine: Mutex::new(Machine::new(clock.now(), dial, seed)),
             clock,
@@ -71,15 +90,17 @@ impl Client {
             heard: Notify::new(),
         });
         tokio::spawn(run(shared.clone(), socket));
-        let client = Self { shared };
-        let state = client.shared.wait_for(|machine| match machine.state() {
+        Ok(Self { shared })
+    }
+
+    /// Waits until the server lets us in, or says why it is over.
+    pub async fn connected(&self) -> Result<(), Ended> {
+        let decided = self.shared.wait_for(|machine| match machine.state() {
             State::Connecting => None,
-            decided => Some(decided),
+            State::Connected | State::Closing => Some(Ok(())),
+            State::Closed(ended) => Some(Err(ended)),
         });
-        match state.await {
-            State::Closed(ended) => Err(ConnectError::Refused(ended)),
-            State::Connecting | State::Connected | State::Closing => Ok(client),
-        }
+        decided.await
     }
 
     /// Sends a reliable message: once, in order, or the session ends. Waits for room.

@@ -39,7 +39,8 @@ pub struct Machine {
 /// Where a machine is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// The handshake is under way; messages cannot be sent yet.
+    /// The handshake is under way. Messages can be sent once they may leave with it: see
+    /// [`Machine::has_room`].
     Connecting,
     /// Messages go both ways.
     Connected,
@@ -86,7 +87,8 @@ impl Machine {
     }
 
     /// Queues a message on the protocol's reliable channel: it arrives once and in order, or the
-    /// session ends. [`SendError::Full`] says to try again later.
+    /// session ends. [`SendError::Full`] says to try again later, as it does while connecting until
+    /// [`Machine::has_room`].
     pub fn send(&mut self, now: Now, payload: &[u8]) -> Result<(), SendError> {
         let channel = self.reliable.ok_or(SendError::NoSuchChannel)?;
         self.send_on(now, channel, payload)
@@ -100,8 +102,11 @@ impl Machine {
 
     /// Queues a message on a channel of the profile.
     pub fn send_on(&mut self, now: Now, channel: Channel, payload: &[u8]) -> Result<(), SendError> {
-        if self.state != State::Connected {
-            return Err(SendError::Closed);
+        match self.state {
+            State::Connected => {}
+            State::Connecting if self.has_room() => {}
+            State::Connecting => return Err(SendError::Full),
+            State::Closing | State::Closed(_) => return Err(SendError::Closed),
         }
         let session = self.dialled.session_mut();
         let outcome = session.send(now, channel, payload);
@@ -109,9 +114,12 @@ impl Machine {
         outcome
     }
 
-    /// Whether the reliable channel takes another message of any legal size.
+    /// Whether the reliable channel takes another message of any legal size. In yojimbo true already while
+    /// connecting, from the challenge of the token's last server on: what is said then leaves behind the answer to it,
+    /// and is there a round trip earlier than what waits for [`State::Connected`].
     pub fn has_room(&self) -> bool {
-        self.state == State::Connected && self.dialled.session().has_room()
+        let may_speak = matches!(self.state, State::Connecting | State::Connected);
+        may_speak && self.dialled.session().has_room()
     }
 
     /// Delivers what was sent, then says goodbye; gives up after `linger` without any progress.
@@ -211,6 +219,11 @@ impl Machine {
 
 #[cfg(test)]
 mod tests {
+    use tidegate_proto::yojimbo::netcode::wire::Kind;
+    use tidegate_proto::yojimbo::netcode::{
+        ConnectToken, Key, Mint, PrivateToken, UserData, packet,
+    };
+
     use super::*;
 
     fn now(millis: u64) -> Now {
@@ -253,11 +266,73 @@ mod tests {
     fn what_a_protocol_cannot_do_is_refused() {
         let server = SocketAddr::from(([10, 0, 0, 7], 40002));
         let mut machine = Machine::new(now(0), Dial::rudp(server), 1);
-        assert_eq!(machine.send(now(0), b"early"), Err(SendError::Closed));
+        assert_eq!(machine.send(now(0), b"early"), Err(SendError::Full));
         machine.handle_datagram(now(1), server, &mut [0]).unwrap();
         assert_eq!(machine.send(now(1), b"in time"), Ok(()));
         let unreliable = machine.send_unreliable(now(1), b"x");
         assert_eq!(unreliable, Err(SendError::NoSuchChannel));
+    }
+
+    fn server_key() -> Key {
+        Key::new([2; 32])
+    }
+
+    fn dial_with_token(servers: Vec<SocketAddr>) -> Dial {
+        let mint = Mint {
+            protocol_id: 1,
+            create: 0,
+            expire: 30,
+            nonce: [1; 24],
+            servers: servers.clone(),
+            private: PrivateToken {
+                client_id: 1,
+                timeout_seconds: 5,
+                servers,
+                client_to_server: Key::new([1; 32]),
+                server_to_client: server_key(),
+                user_data: UserData::empty(),
+            },
+        };
+        let token = ConnectToken::mint(mint, &Key::new([7; 32])).unwrap();
+        Dial::yojimbo(&token.to_bytes()).unwrap()
+    }
+
+    /// A packet that the server sealed: of a challenge the client sends back what is in it, whatever that is.
+    fn sealed(kind: Kind, sequence: u64, plain: &[u8]) -> Vec<u8> {
+        let mut datagram = Vec::new();
+        packet::emit(&mut datagram, &server_key(), 1, kind, sequence, plain);
+        datagram
+    }
+
+    #[test]
+    fn what_is_said_behind_the_answer_to_the_challenge_leaves_with_it() {
+        let [server, other] = [7, 8].map(|last| SocketAddr::from(([10, 0, 0, last], 40000)));
+        let mut machine = Machine::new(now(0), dial_with_token(vec![server]), 1);
+        assert_eq!(transmitted(&mut machine, now(0)).len(), 1, "a request");
+        assert!(!machine.has_room());
+        assert_eq!(machine.send(now(0), b"hello"), Err(SendError::Full));
+
+        let mut challenge = sealed(Kind::Challenge, 0, &[0; 308]);
+        machine
+            .handle_datagram(now(50), server, &mut challenge.clone())
+            .unwrap();
+        assert!(machine.has_room());
+        assert_eq!(machine.send(now(50), b"hello"), Ok(()));
+        assert_eq!(machine.state(), State::Connecting);
+        assert_eq!(transmitted(&mut machine, now(50)).len(), 2, "and hello");
+        let mut seated = sealed(Kind::KeepAlive, 1, &[0; 8]);
+        machine
+            .handle_datagram(now(100), server, &mut seated)
+            .unwrap();
+        assert_eq!(machine.state(), State::Connected);
+
+        // What one server is told is not for the next.
+        let mut machine = Machine::new(now(0), dial_with_token(vec![server, other]), 1);
+        transmitted(&mut machine, now(0));
+        machine
+            .handle_datagram(now(50), server, &mut challenge)
+            .unwrap();
+        assert_eq!(machine.send(now(50), b"hello"), Err(SendError::Full));
     }
 
     #[test]

@@ -93,7 +93,7 @@ impl Polled {
         self.machine.poll_message()
     }
 
-    /// Whether the reliable channel takes another message of any legal size.
+    /// As [`Machine::has_room`], which is true before the client is connected.
     pub fn has_room(&self) -> bool {
         self.machine.has_room()
     }

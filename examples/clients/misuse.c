@@ -49,7 +49,7 @@ int main(void)
     expect("the other flavour", tidegate_client_update(client, 5), invalid);
     expect("the other flavour", tidegate_client_flush(client, 5), invalid);
     expect("the other flavour", tidegate_client_socket(client), invalid);
-    expect("too early", tidegate_client_send(client, 5, bytes, 1), TIDEGATE_ERROR_CLOSED);
+    expect("too early", tidegate_client_send(client, 5, bytes, 1), TIDEGATE_ERROR_FULL);
     expect("no bytes", tidegate_client_send(client, 5, NULL, 1), invalid);
     expect("nowhere to put it", tidegate_client_poll_message(client, NULL), invalid);
     expect("nowhere to put it", tidegate_client_poll_transmit(client, 5, NULL), invalid);
