@@ -752,3 +752,23 @@ fn who_leaves_at_once_says_goodbye_when_it_is_in() {
     let closed = Event::Closed(CloseReason::BackendClosed);
     assert_eq!(client.poll_event(), Some(closed));
 }
+
+/// A server that challenges and then says nothing: who wants to leave does not wait for it longer than asked.
+#[test]
+fn who_leaves_does_not_wait_for_ever_to_be_let_in() {
+    let mut client = challenged(&mut Server::new(), vec![server_address()]);
+    client.send(at(2), 0, b"last words").unwrap();
+    client.finish(at(2), CloseReason::Shutdown, Duration::from_secs(1));
+    transmit_all(&mut client, at(2));
+    for millis in (10..1_000).step_by(10) {
+        client.handle_timeout(at(millis));
+        transmit_all(&mut client, at(millis));
+        assert_eq!(client.poll_event(), None, "after {millis} ms");
+    }
+    let due = client.poll_timeout().unwrap().at;
+    assert!(due <= at(1_002).mono, "{due:?}");
+    client.handle_timeout(at(1_002));
+    let closed = Event::Closed(CloseReason::Shutdown);
+    assert_eq!(client.poll_event(), Some(closed));
+    assert!(!transmit_all(&mut client, at(1_002)).is_empty(), "goodbyes");
+}

@@ -193,9 +193,6 @@ impl Session {
         let Phase::Finishing { since, linger, .. } = self.phase else {
             return None;
         };
-        if self.joining.is_some() {
-            return None;
-        }
         let heard = self.outgoing.sender.waits_since().unwrap_or(since);
         Some(since.max(heard) + linger)
     }
