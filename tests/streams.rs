@@ -464,12 +464,18 @@ fn a_message_that_fits_no_frame_ends_the_session() {
         framing: Framing::Line,
         ..Setup::default()
     };
-    let (mut relay, mut client, _stream) = seated(setup);
+    let (mut relay, mut client, mut stream) = seated(setup);
     client.run_until("welcome", |client| client.welcome);
-    client.send(b"two\nlines");
+    // What is behind it, and may be here already, would be delivered with a gap before it.
+    for message in [&b"one line"[..], b"two\nlines", b"another line"] {
+        client.send(message);
+    }
     client.run_until("goodbye", |client| client.goodbye.is_some());
     assert_eq!(client.goodbye.as_deref(), Some("message_too_large"));
     closed(&mut relay, CloseReason::MessageTooLarge);
+    let mut delivered = String::new();
+    stream.read_to_string(&mut delivered).unwrap();
+    assert_eq!(delivered, "one line\n");
 }
 
 /// Raw streams are cut and joined as they come: only the bytes count.

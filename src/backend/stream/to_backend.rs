@@ -27,6 +27,8 @@ pub(super) struct ToBackend {
     pub(super) stuck_since: Option<Timestamp>,
     /// Bytes that the socket took in all.
     taken_by_socket: u64,
+    /// A reliable message fitted no frame: what is behind it is no part of a prefix.
+    has_gap: bool,
 }
 
 impl ToBackend {
@@ -128,6 +130,7 @@ impl Stream {
                 tracing::debug!(%error, "message does not fit a frame");
                 side.counters
                     .on_drop(Direction::ToBackend, DropReason::TooLarge, 1);
+                self.to_backend.has_gap |= message.reliable;
                 side.endpoint
                     .close(side.now, side.id, CloseReason::MessageTooLarge);
             }
@@ -140,7 +143,7 @@ impl Stream {
             // Without frames it would be read as part of what the reliable channel says.
             return Fate::Drop(DropReason::TooLarge);
         }
-        if self.is_broken() {
+        if self.is_broken() || self.to_backend.has_gap {
             return Fate::Drop(DropReason::SessionClosed);
         }
         if message.reliable || !backlogged {
