@@ -7,6 +7,7 @@
 
 mod support;
 
+use std::net::UdpSocket;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::time::Duration;
@@ -14,12 +15,12 @@ use std::time::Duration;
 use support::lossy::{Lossy, bad_network};
 use support::program::Place;
 use support::token::mint;
-use support::{echo_server, scene, skipped};
+use support::{echo_server, scene, skipped, wait_until};
 use tidegate::capture::pcapng::{DATAGRAMS, Packet, Packets, RECORDS};
 use tidegate::capture::record::{Record, What};
 use tidegate::config::read_key_file;
 use tidegate::replay::{Report, replay};
-use tidegate_client::{Client, Dial, GAFFER_PROTOCOL_ID};
+use tidegate_client::{Client, Clock, Dial, GAFFER_PROTOCOL_ID, Polled, State};
 use tidegate_proto::yojimbo::netcode::ConnectToken;
 
 /// A session through a bad network: numbered messages, echoed.
@@ -155,6 +156,32 @@ fn repeats(protocol: &str) {
     let half = &recording.bytes[..recording.bytes.len() / 2];
     let Report { difference, .. } = replay(half).unwrap();
     assert_eq!(difference, None);
+}
+
+/// A player whose address changes with its goodbye is heard, as it is while nothing records.
+#[test]
+fn a_goodbye_from_a_new_address_is_heard() {
+    let place = Place::new("capture-moved");
+    let more = ["--capture", "session.pcapng"];
+    let mut serve = place.serve("yojimbo", "u16be", echo_server(), &more);
+    let server = serve.address();
+    let token = mint(&place, 7, &[server], Duration::from_secs(20));
+    let clock = Clock::start();
+    let dial = Dial::yojimbo(&token.to_bytes()).unwrap();
+    let mut player = Polled::connect(clock.now(), dial).unwrap();
+    wait_until("a seat", Duration::from_secs(20), || {
+        (player.update(clock.now()) == State::Connected).then_some(())
+    });
+    let elsewhere = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let machine = player.machine_mut();
+    machine.close(clock.now());
+    let mut goodbye = Vec::new();
+    while machine.poll_transmit(clock.now(), &mut goodbye).is_some() {
+        elsewhere.send_to(&goodbye, server).unwrap();
+        goodbye.clear();
+    }
+    let end = serve.wait_for("\"event\":\"session_end\"");
+    assert!(end.contains("\"reason\":\"peer_disconnect\""), "{end}");
 }
 
 #[test]

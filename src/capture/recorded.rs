@@ -59,6 +59,10 @@ impl Recorded {
     }
 }
 
+#[deny(
+    clippy::missing_trait_methods,
+    reason = "what is not passed on would have the answer of a session that cannot do it"
+)]
 impl Session for Recorded {
     fn handle_datagram(&mut self, now: Now, datagram: &mut [u8]) -> Result<(), Reject> {
         if !self.track.is_live() {
@@ -208,6 +212,10 @@ impl Session for Recorded {
 
     fn vouches_for(&self, datagram: &[u8]) -> bool {
         self.session.vouches_for(datagram)
+    }
+
+    fn reads_as_goodbye(&self, datagram: &[u8]) -> bool {
+        self.session.reads_as_goodbye(datagram)
     }
 
     fn identity(&self) -> Identity<'_> {
