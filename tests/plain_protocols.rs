@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use support::lossy::{self, Lossy};
 use support::program::{Place, Program};
 use support::{PATIENCE, accept, echo_server, read_frame, wait_until, write_frame};
+use tidegate_client::{Clock, Dial, GAFFER_PROTOCOL_ID, Polled, State};
 use tidegate_proto::sim::{Conditions, Random};
 
 /// Loses, reorders and repeats.
@@ -241,6 +242,45 @@ fn a_gaffer_stranger_must_answer_before_a_backend_hears_of_it() {
     write_frame(&mut stream, b"from the server");
     wait_until("the server's message", PATIENCE, || {
         (client.receive()? == b"from the server").then_some(())
+    });
+}
+
+/// `max_peers` is for the listener, over all of its sockets: each has an endpoint of its own.
+#[test]
+fn a_listener_is_full_over_all_of_its_sockets() {
+    let place = Place::new("plain-seats");
+    let backend = echo_server();
+    let more = "max_peers = 1";
+    let file = file("game", "gaffer", more, backend)
+        .replace("[\"127.0.0.1:0\"]", "[\"127.0.0.1:0\", \"127.0.0.2:0\"]");
+    let mut serve = Serve::start(&place, &file);
+    let mut line = || -> serde_json::Value {
+        let line = serve.program.wait_for("\"event\":\"listening\"");
+        serde_json::from_str(&line).unwrap()
+    };
+    let servers = [line(), line()].map(|line| {
+        let address = line["address"].as_str().unwrap();
+        address.parse::<SocketAddr>().unwrap()
+    });
+    let clock = Clock::start();
+    let dial = |server| {
+        let dial = Dial::gaffer(server, GAFFER_PROTOCOL_ID);
+        Polled::connect(clock.now(), dial).unwrap()
+    };
+    let mut first = dial(servers[0]);
+    wait_until("a seat", PATIENCE, || {
+        (first.update(clock.now()) == State::Connected).then_some(())
+    });
+    let mut second = dial(servers[1]);
+    wait_until("a refusal", PATIENCE, || {
+        first.update(clock.now());
+        assert_ne!(second.update(clock.now()), State::Connected);
+        let refused = serve.metric("tidegate_handshakes_total{listener=\"game\",result=\"full\"}");
+        (refused > 0).then_some(())
+    });
+    first.close(clock.now());
+    wait_until("the seat", PATIENCE, || {
+        (second.update(clock.now()) == State::Connected).then_some(())
     });
 }
 

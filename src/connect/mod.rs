@@ -24,7 +24,7 @@ use crate::config::{Config, Tunnel, UnreliablePolicy};
 use crate::control::{self, Gate, Signals};
 use crate::control_plane;
 use crate::core_dumps;
-use crate::listener::{Parts, Siblings};
+use crate::listener::{Parts, Seats, Siblings};
 use crate::logging::Logging;
 use crate::protocol::{self, Dialer};
 use crate::running_listener::Shares;
@@ -144,6 +144,7 @@ fn parts(
                 capacity: Arc::clone(capacity),
                 reporter: Some(reporter),
                 siblings: Siblings::default(),
+                seats: Seats::default(),
                 seed: u64::from_le_bytes(tokens::random()?),
             })
         })

@@ -44,10 +44,11 @@ impl Listener {
     /// Newcomers are taken from now on, or they are not: before a turn, and after each who came.
     pub(super) fn open_or_shut(&mut self) {
         self.full.limit = self.capacity.limit_met();
-        let refusing = if self.draining {
-            Some(Reject::Draining)
-        } else {
-            self.full.limit.map(|_| Reject::Full)
+        let is_full = self.full.limit.is_some() || self.seats.taken() >= self.endpoint.peers_max();
+        let refusing = match (self.draining, is_full) {
+            (true, _) => Some(Reject::Draining),
+            (false, true) => Some(Reject::Full),
+            (false, false) => None,
         };
         self.endpoint.set_refusing(refusing);
     }

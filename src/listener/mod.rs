@@ -25,6 +25,7 @@ mod quota;
 mod receive;
 mod refused;
 mod retire;
+mod seats;
 mod shed;
 mod siblings;
 mod steps;
@@ -58,6 +59,7 @@ use quota::Quota;
 use refused::Refused;
 pub use retire::HeldAddress;
 use retire::Retirement;
+pub use seats::Seats;
 pub use siblings::Siblings;
 use stranger_queue::StrangerQueue;
 pub use token::{Wakes, meaning, token};
@@ -109,6 +111,8 @@ pub struct Parts {
     pub reporter: Option<Reporter>,
     /// The other workers behind the same port.
     pub siblings: Siblings,
+    /// Shared by all sockets of the listener.
+    pub seats: Seats,
     /// Starts the random session ids.
     pub seed: u64,
 }
@@ -160,6 +164,7 @@ pub struct Listener {
 
     // What peers may take from each other.
     crowd: Crowd,
+    seats: Seats,
     capacity: Arc<Capacity>,
     memory: Memory,
     /// Received in this turn.
@@ -215,6 +220,7 @@ impl Listener {
             limits: parts.limits,
             session_ids: Random::new(parts.seed),
             crowd: Crowd::default(),
+            seats: parts.seats,
             memory: Memory::new(parts.capacity.clone()),
             capacity: parts.capacity,
             received_bytes: 0,
@@ -400,6 +406,7 @@ impl Listener {
         self.on_came(id);
         self.capacity.on_arrival();
         let mut peer = Peer::new(id, self.session_ids.next(), remote, now, self.rules.clone());
+        peer.listener_seat = Some(self.seats.take());
         peer.quota = self.limits.as_ref().map(|limits| Quota::new(limits, now));
         peer
     }

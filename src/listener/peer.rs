@@ -10,6 +10,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::attempt::Attempt;
 use super::memory::Scale;
 use super::quota::Quota;
+use super::seats::Seat;
 use crate::backend::{Rules, Stream};
 use crate::udp::{Route, UdpSocket};
 
@@ -49,6 +50,8 @@ pub(super) struct Peer {
     pub(super) scheduled: Timestamp,
     /// What it holds in memory.
     pub(super) scale: Scale,
+    /// Its place among its listener's peers, until it closed.
+    pub(super) listener_seat: Option<Seat>,
     /// Its place among its tunnel's streams.
     pub(super) seat: Option<OwnedSemaphorePermit>,
 }
@@ -81,6 +84,7 @@ impl Peer {
             since: now,
             scheduled: Timestamp::MAX,
             scale: Scale::default(),
+            listener_seat: None,
             seat: None,
         }
     }

@@ -109,6 +109,7 @@ impl Listener {
             return;
         };
         peer.closed = Some(reason);
+        peer.listener_seat = None;
         let lasted = turn.now.mono.since(peer.since);
         self.counters.on_close(reason, lasted);
         peer.stream.on_session_over(turn.now.mono, &peer.rules);

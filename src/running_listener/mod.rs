@@ -21,7 +21,7 @@ use crate::capacity::Capacity;
 use crate::capture::Tap;
 use crate::clock::Clock;
 use crate::config::{Listener, Runtime};
-use crate::listener::{Parts, Policy, Siblings};
+use crate::listener::{Parts, Policy, Seats, Siblings};
 use crate::protocol::Acceptors;
 use crate::token_history::StateDirectory;
 use crate::tokens::random;
@@ -46,6 +46,7 @@ pub struct RunningListener {
     pool: Arc<Pool>,
     acceptors: Acceptors,
     addresses: Vec<BoundAddress>,
+    seats: Seats,
 }
 
 /// What each worker gets.
@@ -67,6 +68,7 @@ impl RunningListener {
             pool: pool.clone(),
             acceptors: Acceptors::new(common, listener, &bound)?,
             addresses,
+            seats: Seats::default(),
         };
         let shares = running.parts_for(common, listener, sockets)?;
         Ok((running, shares))
@@ -187,6 +189,7 @@ impl RunningListener {
             capacity: Arc::clone(&common.capacity),
             reporter: None,
             siblings: Siblings::default(),
+            seats: self.seats.clone(),
             seed: u64::from_le_bytes(random()?),
         })
     }

@@ -171,6 +171,7 @@ pub fn toy_parts(
         capacity: setup.capacity.clone(),
         reporter,
         siblings: tidegate::listener::Siblings::default(),
+        seats: tidegate::listener::Seats::default(),
         seed: 1,
     }
 }

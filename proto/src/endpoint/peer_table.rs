@@ -66,6 +66,8 @@ pub(super) struct PeerTable {
     /// Touched at arrivals and departures only; finds the peers behind one address after a rebinding.
     by_ip: BTreeSet<(IpAddr, u16, u32)>,
     live: usize,
+    /// Of these, the ones that did not close.
+    open: usize,
 }
 
 /// An address as a key that is hashed in one piece: every datagram looks one up.
@@ -97,6 +99,11 @@ impl PeerTable {
         self.live
     }
 
+    /// Peers that take up room: one that closed only empties itself, and a slow stream must keep nobody out.
+    pub(super) fn open(&self) -> usize {
+        self.open
+    }
+
     pub(super) fn insert(
         &mut self,
         now: Timestamp,
@@ -121,6 +128,7 @@ impl PeerTable {
         });
         let generation = entry.generation;
         self.live += 1;
+        self.open += 1;
         self.index(address, slot);
         PeerId { slot, generation }
     }
@@ -132,6 +140,7 @@ impl PeerTable {
         slot.generation = slot.generation.wrapping_add(1);
         self.free.push(id.slot);
         self.live -= 1;
+        self.open -= usize::from(!peer.closed);
         self.unindex(peer.address, id.slot);
         Some(peer)
     }
@@ -172,8 +181,9 @@ impl PeerTable {
     /// Frees the address of a peer that closed, so that its owner can come back at once.
     pub(super) fn release_address(&mut self, id: PeerId) {
         if let Some(peer) = self.get_mut(id) {
-            peer.closed = true;
+            let was_closed = std::mem::replace(&mut peer.closed, true);
             let address = peer.address;
+            self.open -= usize::from(!was_closed);
             self.unindex(address, id.slot);
         }
     }

@@ -100,7 +100,7 @@ impl Endpoint {
             }
             Verdict::Deny(reject) => Handled::Rejected(reject),
             Verdict::Reply => Handled::Replied,
-            Verdict::Accept(_) if self.peers.len() >= self.params.peers_max => {
+            Verdict::Accept(_) if self.peers.open() >= self.params.peers_max => {
                 Handled::Rejected(Reject::Full)
             }
             Verdict::Accept(session) => {

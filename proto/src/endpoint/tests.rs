@@ -199,6 +199,33 @@ fn no_answer_to_a_stranger_is_longer_than_its_question() {
     );
 }
 
+/// A peer that closed stays until its owner has let go of it, which a slow stream may put off for seconds. A newcomer
+/// whom the acceptor has seated would be thrown away meanwhile, and its token with it.
+#[test]
+fn a_closed_peer_keeps_nobody_out() {
+    let params = Params {
+        peers_max: 1,
+        ..Params::default()
+    };
+    let mut endpoint = endpoint(None, params);
+    let first = accept(&mut endpoint, 1);
+    assert_eq!(
+        hear(&mut endpoint, 2, "hello", 1),
+        Handled::Rejected(Reject::Full)
+    );
+    endpoint.close(at(2), first, CloseReason::Kicked);
+    let second = accept(&mut endpoint, 2);
+    endpoint.remove(first);
+    drain(&mut endpoint, at(3));
+    assert_eq!(
+        hear(&mut endpoint, 3, "hello", 4),
+        Handled::Rejected(Reject::Full)
+    );
+    endpoint.remove(second);
+    drain(&mut endpoint, at(5));
+    accept(&mut endpoint, 3);
+}
+
 #[test]
 fn a_closed_peer_frees_its_address_at_once_and_its_name_for_ever() {
     let mut endpoint = endpoint(None, Params::default());
