@@ -149,6 +149,33 @@ impl Peer {
         );
     }
 
+    /// A server that we dialled did not let us in. It refuses most things in silence, so all that may be is named.
+    pub(super) fn log_not_let_in(&self, tunnel: &str) {
+        let Some(reason) = self.closed else {
+            return;
+        };
+        let help = match reason {
+            CloseReason::ConnectTimeout => {
+                "nobody is there, a firewall drops, or the server is silent on purpose: another key, protocol id or \
+                 public address (`tidegate token inspect` tells), or it began less than max_token_lifetime ago"
+            }
+            CloseReason::Denied => {
+                "the server is full, it is draining, or its backend cannot be reached: its log has which"
+            }
+            CloseReason::TokenExpired => {
+                "the token ran out before the server answered: get a fresh one each time"
+            }
+            _ => return,
+        };
+        tracing::warn!(
+            event = "not_let_in",
+            tunnel,
+            peer = %self.remote,
+            reason = reason.label(),
+            help,
+        );
+    }
+
     /// One line with everything: it stands in for metrics per peer.
     pub(super) fn log_end(
         &self,

@@ -256,6 +256,7 @@ impl Listener {
             self.capacity.on_departure();
             let target = target.as_deref();
             peer.log_end(&self.name, target, client_id, turn.now.mono, &stats);
+            peer.log_not_let_in(&self.name);
             // Elsewhere anybody can write nonsense in a peer's name.
             if client_id.is_some() && peer.closed == Some(CloseReason::ProtocolViolation) {
                 peer.log_misfit(&self.name, &stats);

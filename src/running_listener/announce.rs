@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 
 use ipnet::IpNet;
 
-use crate::config::{Listener, Protocol, PublicAddresses};
+use crate::config::{Listener, Protocol, PublicAddresses, Runtime};
+use crate::udp::UdpSocket;
 
 /// A line for each address that is served from now on.
 pub(super) fn addresses(listener: &Listener, bound: &[SocketAddr]) {
@@ -33,9 +34,37 @@ pub(super) fn addresses(listener: &Listener, bound: &[SocketAddr]) {
     }
 }
 
-/// Where anybody can read and forge what players say.
+/// The kernel caps what a socket may ask for, and says nothing: what is lost by it is lost in a busy moment.
+pub(super) fn short_buffers<'a>(
+    listener: &Listener,
+    runtime: &Runtime,
+    sockets: impl Iterator<Item = &'a UdpSocket>,
+) {
+    let granted = sockets.filter_map(|socket| socket.granted().ok());
+    let least = granted.map(|(receive, _)| receive).min();
+    if let Some(least) = least.filter(|least| *least < runtime.udp_recv_buffer) {
+        tracing::warn!(
+            event = "udp_buffer_short",
+            listener = %listener.name,
+            granted_kib = least >> 10,
+            udp_recv_buffer_kib = runtime.udp_recv_buffer >> 10,
+            help = "raise net.core.rmem_max, or datagrams are lost whenever a worker is late for a moment",
+        );
+    }
+}
+
+/// Where anybody can get in, or read and forge what players say.
 pub(super) fn insecurity(listener: &Listener) {
-    if !matches!(listener.protocol, Protocol::Yojimbo(_)) {
+    if let Protocol::Yojimbo(own) = &listener.protocol {
+        if own.netcode.insecure {
+            tracing::warn!(
+                event = "insecure_listener",
+                listener = %listener.name,
+                protocol = listener.protocol.label(),
+                "the all-zero key is accepted (insecure = true): anybody can make tokens",
+            );
+        }
+    } else {
         tracing::warn!(
             event = "insecure_listener",
             listener = %listener.name,

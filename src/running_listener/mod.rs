@@ -89,6 +89,7 @@ impl RunningListener {
             parts.reporter = Some(reporter);
         }
         announce::addresses(listener, &self.bound());
+        announce::short_buffers(listener, &common.runtime, sockets_of(shares));
         announce::insecurity(listener);
     }
 
@@ -134,6 +135,7 @@ impl RunningListener {
         }
         let added: Vec<_> = added.iter().map(|address| address.bound).collect();
         announce::addresses(listener, &added);
+        announce::short_buffers(listener, &common.runtime, sockets_of(shares));
     }
 
     /// Peers are let in by these rules from now on; what workers need to know of them.
@@ -193,6 +195,11 @@ impl RunningListener {
             seed: u64::from_le_bytes(random()?),
         })
     }
+}
+
+fn sockets_of(shares: &Shares) -> impl Iterator<Item = &UdpSocket> {
+    let parts = shares.iter().flatten();
+    parts.filter_map(|parts| parts.socket.as_ref())
 }
 
 /// Worker by worker within each address, as the board numbers them.

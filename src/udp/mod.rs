@@ -73,7 +73,7 @@ impl UdpSocket {
             socket.set_only_v6(options.only_v6)?;
         }
         socket.set_reuse_port(options.reuse_port)?;
-        // Less than asked is not an error: what was granted is reported at start.
+        // Less than asked is not an error: a start warns of it.
         if options.receive_buffer > 0 {
             socket.set_recv_buffer_size(options.receive_buffer)?;
         }
