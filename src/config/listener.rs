@@ -8,6 +8,7 @@ use ipnet::IpNet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tidegate_proto::AckPolicy;
+use tidegate_proto::yojimbo::netcode::Key;
 
 use super::{Backend, Protocol, Rate};
 
@@ -39,6 +40,41 @@ pub struct Listener {
     /// It and its backend as a configuration file of their own, every value in force and no key:
     /// what a recording of its sessions begins with.
     pub recorded: Arc<str>,
+}
+
+impl Listener {
+    /// Whether there are connect tokens that both take.
+    pub(super) fn shares_tokens(&self, other: &Self) -> bool {
+        let (Protocol::Yojimbo(ours), Protocol::Yojimbo(theirs)) =
+            (&self.protocol, &other.protocol)
+        else {
+            return false;
+        };
+        let (ours, theirs) = (&ours.netcode, &theirs.netcode);
+        let is_theirs = |key: &Key| theirs.keys.iter().any(|k| k.as_bytes() == key.as_bytes());
+        ours.protocol_id == theirs.protocol_id
+            && ours.keys.iter().any(is_theirs)
+            && self.may_be_named_as(other)
+    }
+
+    /// Whether a token can name both by one address.
+    fn may_be_named_as(&self, other: &Self) -> bool {
+        let (Some(ours), Some(theirs)) = (self.named(), other.named()) else {
+            return true;
+        };
+        // A port that the kernel chooses is nobody else's.
+        let mut chosen = ours.iter().filter(|address| address.port() != 0);
+        chosen.any(|address| theirs.contains(address))
+    }
+
+    /// How tokens may name it; `None` is any way.
+    fn named(&self) -> Option<&[SocketAddr]> {
+        match &self.public_addresses {
+            PublicAddresses::Bound => Some(&self.bind),
+            PublicAddresses::Listed(listed) => Some(listed),
+            PublicAddresses::Any => None,
+        }
+    }
 }
 
 /// The addresses a connect token may name for a server to take it.

@@ -70,6 +70,7 @@ pub(super) fn resolve(
         tunnels,
     };
     check.duplicates(&config);
+    check.tokens_of_two(&config);
     check.sockets(&config);
     if config.listeners.is_empty() && config.tunnels.is_empty() && check.mistakes.is_empty() {
         check.mistake(
@@ -172,6 +173,16 @@ impl Checker<'_> {
             );
             0
         });
+        if control_mode & 0o007 != 0 {
+            self.mistake(
+                "admin.control_mode",
+                format!(
+                    "admin.control_mode = {:?} lets every user of this machine drain, reload and record",
+                    typed.control_mode
+                ),
+                "leave the last digit 0, and put those who may into the socket's group".to_owned(),
+            );
+        }
         for name in &typed.allowed_hosts {
             if !crate::admin::is_host_name(name) {
                 self.mistake(
@@ -244,6 +255,24 @@ impl Checker<'_> {
                         "set runtime.workers to {} at most, or bind fewer addresses",
                         (usize::from(SOCKETS_MAX) / addresses).max(1)
                     ),
+                );
+            }
+        }
+    }
+
+    /// A token that two listeners take opens two sessions, since each remembers its own; both have that token's keys and
+    /// count from zero, so that two packets could be sealed under one nonce.
+    fn tokens_of_two(&mut self, config: &Config) {
+        for (index, listener) in config.listeners.iter().enumerate() {
+            let earlier = &config.listeners[..index];
+            if let Some(other) = earlier.iter().find(|other| other.shares_tokens(listener)) {
+                let (name, other) = (&listener.name, &other.name);
+                self.mistake(
+                    &format!("listener.{name}.public_addresses"),
+                    format!("listener.{name} takes the same connect tokens as listener.{other}"),
+                    "a token would open a session at each: give each listener a key, a protocol_id or public_addresses \
+                     of its own"
+                        .to_owned(),
                 );
             }
         }

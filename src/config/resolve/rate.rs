@@ -146,6 +146,13 @@ impl Checker<'_> {
         self.only_for_adaptive(at, "base_window", typed.base_window.is_some());
         self.only_for_adaptive(at, "loss_max", typed.loss_max.is_some());
         self.only_for_adaptive(at, "bulk", typed.bulk.is_some());
+        self.no_effect(
+            at,
+            "redundancy",
+            typed.redundancy == Some(true),
+            "article",
+            "article sends nothing again before resend_after",
+        );
         let rtt_max = typed.rtt_max.get_or_insert(Span::of("250ms"));
         let resend_after = typed.resend_after.get_or_insert(Span::of("100ms"));
         let waits = MILLISECOND..=10 * SECOND;
