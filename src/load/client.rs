@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Waiting ──dial──▶ Dialing ──Connected──▶ In ──end of the run, or put out──▶ Out
-//!      ▲                 │ denied, and patience left                             ▲
+//!      ▲                 │ not let in, patience left                            ▲
 //!      └─────a second────┴───────────── no answer, denied for good ──────────────┘
 //! ```
 
@@ -278,7 +278,7 @@ impl Client {
         let tally = &mut workspace.tally;
         match self.stage {
             Stage::Dialing
-                if reason == CloseReason::Denied
+                if matches!(reason, CloseReason::Denied | CloseReason::ConnectTimeout)
                     && plan.tokens.can_redial()
                     && now.mono + REDIAL_AFTER < self.first_dial + plan.load.patience =>
             {
