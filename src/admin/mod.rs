@@ -27,6 +27,7 @@ use hyper::header::{
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use socket2::{Domain, Socket, Type};
 use tokio::runtime::Runtime;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::JoinHandle;
@@ -115,8 +116,13 @@ impl Admin {
 }
 
 fn bind(listen: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
-    let listener = TcpListener::bind(listen)?;
-    listener.set_nonblocking(true)?;
+    let socket = Socket::new(Domain::for_address(listen), Type::STREAM, None)?;
+    // After a restart at once, although connections of the process before linger.
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&listen.into())?;
+    socket.listen(BACKLOG)?;
+    let listener = TcpListener::from(socket);
     let address = listener.local_addr()?;
     Ok((listener, address))
 }
@@ -131,8 +137,11 @@ fn runtime() -> io::Result<Runtime> {
 pub(crate) const THREAD: &str = "admin";
 
 /// Requests and connections at most; see also [`TIMEOUT`].
-const CONNECTIONS_MAX: usize = 16;
+const CONNECTIONS_MAX: usize = 64;
 const REQUEST_BYTES_MAX: usize = 8 * 1024;
+
+/// Connections that wait in the kernel. Where that is full, a probe is not heard before it asks again, a second later.
+const BACKLOG: i32 = 1024;
 
 /// What a connection has for sure, however many wait: many times what an answer takes.
 const STAY: Duration = Duration::from_millis(100);

@@ -168,13 +168,15 @@ impl Listener {
             // a server that is slow to accept is there all the same.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 let patience = now + destination.timeout;
-                if now >= *peer.attempt.queues_until.get_or_insert(patience) {
+                let until = *peer.attempt.queues_until.get_or_insert(patience);
+                if now >= until {
                     peer.attempt.queues_until = None;
                     return self.on_late_connect(turn, id);
                 }
                 destination.pool.on_closed(pick);
                 peer.attempt.picked = false;
-                peer.attempt.wakes = Some(now + QUEUE_PAUSE);
+                let waited = destination.timeout.saturating_sub(until.since(now));
+                peer.attempt.wakes = Some(now + queue_pause(waited));
                 self.schedule(id);
             }
             // Not the target's doing, and trying elsewhere takes a descriptor as well.
@@ -296,8 +298,11 @@ impl Listener {
     }
 }
 
-/// How long a target's full queue is given to move.
-const QUEUE_PAUSE: Duration = Duration::from_millis(5);
+/// How long a target's full queue is given to move: the longer it did not, the longer, since thousands may wait for it,
+/// and each try takes four system calls of a loop that others share.
+fn queue_pause(waited: Duration) -> Duration {
+    (waited / 2).clamp(Duration::from_millis(5), Duration::from_millis(100))
+}
 
 /// Doubles from the first to the longest, and spreads peers that failed together over half of it.
 fn pause(backoff: Backoff, failures: u32, session: u64) -> Duration {
