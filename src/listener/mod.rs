@@ -32,14 +32,13 @@ mod steps;
 mod stranger_queue;
 mod token;
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use mio::{Registry, Waker};
+use tidegate_proto::endpoint::Timers;
 use tidegate_proto::random::Random;
 use tidegate_proto::{CloseReason, Endpoint, Now, PeerId, Session, Timestamp};
 use tokio::sync::OwnedSemaphorePermit;
@@ -141,8 +140,8 @@ pub struct Listener {
     peers: Peers,
     /// Peers that something happened to this turn.
     pending: Vec<PeerId>,
-    /// Streams' and attempts' clocks; entries that are no longer true are skipped.
-    deadlines: BinaryHeap<Reverse<(Timestamp, PeerId)>>,
+    /// Streams' and attempts' clocks.
+    timers: Timers,
     /// How many peers' backends have more to say than their session takes.
     blocked: usize,
     /// Peers that are over, once their last datagrams have left.
@@ -208,7 +207,7 @@ impl Listener {
             endpoint: parts.endpoint,
             peers: Peers::default(),
             pending: Vec::new(),
-            deadlines: BinaryHeap::new(),
+            timers: Timers::default(),
             blocked: 0,
             leaving: Vec::new(),
             admission: parts.admission,
@@ -361,7 +360,7 @@ impl Listener {
     /// When the next clock rings.
     pub fn poll_timeout(&self) -> Option<Timestamp> {
         let sessions = self.endpoint.poll_timeout();
-        let streams = self.deadlines.peek().map(|Reverse((at, _))| *at);
+        let streams = self.timers.next();
         let census = self.gathers_at();
         sessions.into_iter().chain(streams).chain(census).min()
     }
@@ -428,11 +427,8 @@ impl Listener {
         let stream = peer.stream.poll_timeout(&peer.rules);
         let clocks = stream.into_iter().chain(peer.attempt.poll_timeout());
         let wakes = clocks.chain(peer.paused_until).min();
-        if let Some(at) = wakes
-            && at < peer.scheduled
-        {
-            peer.scheduled = at;
-            self.deadlines.push(Reverse((at, id)));
+        if let Some(at) = wakes {
+            self.timers.schedule(id, at, &mut peer.scheduled);
         }
     }
 }

@@ -3,8 +3,8 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use tidegate_proto::endpoint::Scheduled;
 use tidegate_proto::{CloseReason, Identity, PeerId, Stats, Timestamp};
-
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::attempt::Attempt;
@@ -46,8 +46,8 @@ pub(super) struct Peer {
     pub(super) connected: bool,
     pub(super) closed: Option<CloseReason>,
     pub(super) since: Timestamp,
-    /// Its live entry among the deadlines; `Timestamp::MAX` when it has none.
-    pub(super) scheduled: Timestamp,
+    /// When its stream or its connect is woken.
+    pub(super) scheduled: Scheduled,
     /// What it holds in memory.
     pub(super) scale: Scale,
     /// Its place among its listener's peers, until it closed.
@@ -82,7 +82,7 @@ impl Peer {
             connected: false,
             closed: None,
             since: now,
-            scheduled: Timestamp::MAX,
+            scheduled: Scheduled::default(),
             scale: Scale::default(),
             listener_seat: None,
             seat: None,
@@ -94,7 +94,7 @@ impl Peer {
         self.id = id;
         (self.remote, self.ours) = (route.from, route.to);
         (self.queued, self.blocked) = (false, false);
-        self.scheduled = Timestamp::MAX;
+        self.scheduled = Scheduled::default();
     }
 
     pub(super) fn log_start(&self, listener: &str, target: Option<&str>, identity: Identity<'_>) {

@@ -1,6 +1,5 @@
 //! The steps of a turn after reception: clocks, events and streams, what leaves.
 
-use std::cmp::Reverse;
 use std::time::Duration;
 
 use tidegate_proto::{CloseReason, Event, PeerId, Timestamp};
@@ -21,13 +20,10 @@ impl Listener {
             self.counters.tick_lag.record_duration(late);
             self.endpoint.handle_timeout(turn.now);
         }
-        while let Some(&Reverse((at, id))) = self.deadlines.peek()
-            && at <= turn.now.mono
-        {
-            self.deadlines.pop();
-            match self.peers.get_mut(id) {
-                Some(peer) if peer.scheduled == at => peer.scheduled = Timestamp::MAX,
-                Some(_) | None => continue,
+        while let Some((at, id)) = self.timers.pop_due(turn.now.mono) {
+            let peer = self.peers.get_mut(id);
+            if !peer.is_some_and(|peer| peer.scheduled.take(at)) {
+                continue;
             }
             self.handle_attempt_timeout(turn, id);
             self.with_stream(turn, id, |stream, side| stream.handle_timeout(side));

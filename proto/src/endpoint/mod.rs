@@ -36,11 +36,11 @@ use crate::time::Now;
 pub use follow::Follow;
 pub use peer_table::PeerId;
 pub use routing::Handled;
+pub use timers::{Scheduled, Timers};
 
 use follow::Search;
 use peer_table::PeerTable;
 use survey::Survey;
-use timers::Timers;
 
 /// What an endpoint may do.
 #[derive(Clone, Copy, Debug)]

@@ -6,6 +6,7 @@ use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
+use super::timers::Scheduled;
 use crate::session::Session;
 use crate::stats::Stats;
 use crate::time::Timestamp;
@@ -28,8 +29,8 @@ impl PeerId {
 pub(super) struct Peer {
     pub(super) session: Box<dyn Session>,
     pub(super) address: SocketAddr,
-    /// Its live entry in the timers; `Timestamp::MAX` when it has none.
-    pub(super) scheduled: Timestamp,
+    /// When its session is woken.
+    pub(super) scheduled: Scheduled,
     /// Whether it waits in the queue of peers that may have output.
     pub(super) queued: bool,
     /// When a datagram last counted; how long it has been silent decides on rebinding.
@@ -118,7 +119,7 @@ impl PeerTable {
         entry.peer = Some(Peer {
             session,
             address,
-            scheduled: Timestamp::MAX,
+            scheduled: Scheduled::default(),
             queued: false,
             heard: now,
             closed: false,

@@ -289,6 +289,29 @@ fn peers_wake_when_they_asked_to() {
 }
 
 #[test]
+fn an_entry_of_the_timers_is_stale_when_an_earlier_one_took_its_place() {
+    let id = accept(&mut endpoint(None, Params::default()), 1);
+    let (mut timers, mut scheduled) = (Timers::default(), Scheduled::default());
+    let at = Timestamp::from_millis;
+    for millis in [500, 300, 400] {
+        timers.schedule(id, at(millis), &mut scheduled);
+    }
+    assert_eq!(timers.pop_due(at(299)), None);
+    assert_eq!(timers.pop_due(at(900)), Some((at(300), id)));
+    assert!(scheduled.take(at(300)));
+    assert!(!scheduled.take(at(300)), "it was taken");
+    assert_eq!(timers.next(), Some(at(500)), "400 is later than 300");
+    assert_eq!(timers.pop_due(at(900)), Some((at(500), id)));
+    assert!(!scheduled.take(at(500)));
+    assert_eq!(timers.pop_due(at(900)), None);
+    timers.schedule(id, at(800), &mut scheduled);
+    assert!(
+        scheduled.take(at(800)),
+        "what was taken does not stand in the way"
+    );
+}
+
+#[test]
 fn a_session_follows_its_peer_only_with_a_proof_and_after_silence() {
     let mut endpoint = endpoint(None, Params::default());
     let peer = accept(&mut endpoint, 1);

@@ -1,4 +1,4 @@
-//! When which peer wants to be woken.
+//! When which peer wants to be woken: by its session, in an endpoint, or by what its owner keeps beside it.
 //!
 //! A heap with at most one live entry per peer. Deadlines mostly move later (each datagram puts the
 //! idle timeout off), so an entry that fires early costs one look at the peer, while a push for
@@ -11,32 +11,54 @@ use std::collections::BinaryHeap;
 use super::peer_table::PeerId;
 use crate::time::Timestamp;
 
-/// The deadlines of all peers of one endpoint.
+/// The deadlines of all peers of one owner.
 #[derive(Debug, Default)]
-pub(super) struct Timers {
+pub struct Timers {
     heap: BinaryHeap<Reverse<(Timestamp, PeerId)>>,
 }
 
+/// When a peer is woken next, if at all: which of its entries in [`Timers`] is the live one. Kept with the peer.
+#[derive(Debug)]
+pub struct Scheduled(Timestamp);
+
 impl Timers {
-    /// Wakes `peer` at `at`. `scheduled` is the peer's live entry, kept by the peer's slot: nothing
-    /// is done when that is early enough.
-    pub(super) fn schedule(&mut self, peer: PeerId, at: Timestamp, scheduled: &mut Timestamp) {
-        if at < *scheduled {
-            *scheduled = at;
+    /// Wakes `peer` at `at`, or before: nothing is done when what is `scheduled` for it is early enough.
+    pub fn schedule(&mut self, peer: PeerId, at: Timestamp, scheduled: &mut Scheduled) {
+        if at < scheduled.0 {
+            scheduled.0 = at;
             self.heap.push(Reverse((at, peer)));
         }
     }
 
     /// The earliest entry, which may be stale.
-    pub(super) fn next(&self) -> Option<Timestamp> {
+    pub fn next(&self) -> Option<Timestamp> {
         self.heap.peek().map(|Reverse((at, _))| *at)
     }
 
-    /// Takes the next entry that is due. The caller skips it if it is not the peer's live one.
-    pub(super) fn pop_due(&mut self, now: Timestamp) -> Option<(Timestamp, PeerId)> {
+    /// Takes the next entry that is due. It may be stale: the caller asks [`Scheduled::take`], and skips peers that are
+    /// gone.
+    pub fn pop_due(&mut self, now: Timestamp) -> Option<(Timestamp, PeerId)> {
         if self.next()? > now {
             return None;
         }
         self.heap.pop().map(|Reverse(entry)| entry)
+    }
+}
+
+impl Default for Scheduled {
+    /// Not at all.
+    fn default() -> Self {
+        Self(Timestamp::MAX)
+    }
+}
+
+impl Scheduled {
+    /// Whether the entry for `at` is the live one. If so, nothing is scheduled any more.
+    pub fn take(&mut self, at: Timestamp) -> bool {
+        let is_live = at == self.0;
+        if is_live {
+            *self = Self::default();
+        }
+        is_live
     }
 }

@@ -22,10 +22,9 @@ impl Endpoint {
             let Some(peer) = self.peers.get_mut(id) else {
                 continue;
             };
-            if peer.scheduled != at {
+            if !peer.scheduled.take(at) {
                 continue;
             }
-            peer.scheduled = Timestamp::MAX;
             if peer
                 .session
                 .poll_timeout()
