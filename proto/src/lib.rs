@@ -9,6 +9,7 @@ pub mod gaffer;
 pub mod inbox;
 pub mod ip;
 mod lifecycle;
+pub mod per_second;
 pub mod random;
 pub mod rate;
 mod reassembly;

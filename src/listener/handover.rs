@@ -11,6 +11,7 @@
 //! Nothing is sent to anybody for it, so forged datagrams amplify nothing. While a session is on its
 //! way, datagrams for it are lost as on any network.
 
+use tidegate_proto::per_second::PerSecond;
 use tidegate_proto::{CloseReason, Handled, Now, PeerId, Reject};
 
 use super::siblings::{Found, Letter};
@@ -20,8 +21,7 @@ use crate::udp::Route;
 /// Questions asked, and sessions that came and went that way.
 #[derive(Debug, Default)]
 pub(super) struct Handovers {
-    second: u64,
-    asked: u32,
+    asked: PerSecond,
     /// Siblings wrote more than was read in a turn.
     has_letters: bool,
     pub(super) arrived: u64,
@@ -156,12 +156,8 @@ impl Handovers {
 
     /// Each question goes to all `others`, and they ask as well.
     fn may_ask(&mut self, now: Now, others: u32) -> bool {
-        let second = now.mono.as_nanos() / 1_000_000_000;
-        if second != self.second {
-            (self.second, self.asked) = (second, 0);
-        }
-        self.asked = self.asked.saturating_add(1);
-        self.asked <= (QUESTIONS_PER_SEC / others.max(1)).max(1)
+        let max = (QUESTIONS_PER_SEC / others.max(1)).max(1);
+        self.asked.take(now.mono, max)
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::PeerId;
 use super::peer_table::PeerTable;
+use crate::per_second::PerSecond;
 use crate::time::Now;
 
 /// How far a session follows its peer when a NAT gives it another address.
@@ -24,9 +25,10 @@ pub enum Follow {
 /// Where to look for a peer that moved, and how much looking is left.
 pub(super) struct Search {
     follow: Follow,
-    tries: Tries,
+    tries_per_sec: u32,
+    tries: PerSecond,
     /// Goodbyes have tries of their own, so that forged ones keep nobody from being followed.
-    goodbye_tries: Tries,
+    goodbye_tries: PerSecond,
     /// Port from which on the next search goes: where the last one ended, so that each peer behind
     /// one address is tried, however many there are.
     from_port: u16,
@@ -36,8 +38,9 @@ impl Search {
     pub(super) fn new(follow: Follow, tries_per_sec: u32) -> Self {
         Self {
             follow,
-            tries: Tries::new(tries_per_sec),
-            goodbye_tries: Tries::new(tries_per_sec),
+            tries_per_sec,
+            tries: PerSecond::default(),
+            goodbye_tries: PerSecond::default(),
             from_port: 0,
         }
     }
@@ -70,7 +73,7 @@ impl Search {
                 true => &mut self.goodbye_tries,
                 false => &mut self.tries,
             };
-            if !tries.take(now) {
+            if !tries.take(now.mono, self.tries_per_sec) {
                 return None;
             }
             if peer.session.vouches_for(datagram) {
@@ -79,33 +82,6 @@ impl Search {
             self.from_port = peer.address.port().wrapping_add(1);
         }
         None
-    }
-}
-
-/// The per-second budget of address proofs.
-struct Tries {
-    per_sec: u32,
-    left: u32,
-    second: u64,
-}
-
-impl Tries {
-    fn new(per_sec: u32) -> Self {
-        Self {
-            per_sec,
-            left: per_sec,
-            second: 0,
-        }
-    }
-
-    fn take(&mut self, now: Now) -> bool {
-        let second = now.mono.as_nanos() / 1_000_000_000;
-        if second != self.second {
-            (self.second, self.left) = (second, self.per_sec);
-        }
-        let granted = self.left > 0;
-        self.left = self.left.saturating_sub(1);
-        granted
     }
 }
 

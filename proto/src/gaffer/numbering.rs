@@ -3,14 +3,13 @@
 //! Rule: docs/wire/gaffer.md, sections 3 and 6. Now and then a sequence is skipped: a
 //! peer that acknowledges one of those makes its acknowledgements up.
 
-use std::time::Duration;
-
 use crate::gaffer::acks::JUMP_MAX;
 use crate::gaffer::wire::{Header, is_more_recent};
+use crate::per_second::PerSecond;
 use crate::random::Random;
 use crate::time::Timestamp;
 
-/// Acknowledgements of packets never sent, within a second, that end a session.
+/// More acknowledgements of packets never sent, within a second, end a session.
 const FALSE_ACKS_MAX: u32 = 100;
 
 /// Counts packets in 64 bits; what stands on the wire is the count from some first sequence on.
@@ -21,9 +20,7 @@ pub(super) struct Numbering {
     /// Number of the next packet.
     next_number: u64,
     skipped: SkippedSequences,
-    /// False acknowledgements, and since when they are counted.
-    false_acks: u32,
-    counted_since: Timestamp,
+    false_acks: PerSecond,
 }
 
 /// A packet's place: as the wire has it, and as the session counts it.
@@ -60,8 +57,7 @@ impl Numbering {
             first_sequence,
             next_number: 0,
             skipped,
-            false_acks: 0,
-            counted_since: Timestamp::ZERO,
+            false_acks: PerSecond::default(),
         }
     }
 
@@ -96,14 +92,9 @@ impl Numbering {
         if header.ack != next && !is_more_recent(header.ack, next) {
             return Ok(());
         }
-        if now.since(self.counted_since) > Duration::from_secs(1) {
-            (self.counted_since, self.false_acks) = (now, 0);
-        }
-        self.false_acks += 1;
-        Err(if self.false_acks > FALSE_ACKS_MAX {
-            FalseAck::Invented
-        } else {
-            FalseAck::Stray
+        Err(match self.false_acks.take(now, FALSE_ACKS_MAX) {
+            true => FalseAck::Stray,
+            false => FalseAck::Invented,
         })
     }
 
