@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use tidegate_proto::{CloseReason, PeerId, Timestamp};
 
-use super::{Listener, Turn, Wakes, token};
+use super::wakes::{Wakes, poll_token};
+use super::{Listener, Turn};
 use crate::backend::{Pick, Pool, Socket, SocketOptions, health};
 use crate::config::Backoff;
 use crate::counters::ConnectFailure;
@@ -155,7 +156,7 @@ impl Listener {
         let Some(address) = address else {
             return self.on_connect_failed(turn, id, ConnectFailure::Dns, &health::no_address());
         };
-        let token = token(self.index, Wakes::Stream(id.slot()));
+        let token = poll_token(self.index, Wakes::Stream(id.slot()));
         let connect = Socket::connect(&address, destination.socket)
             .and_then(|mut socket| socket.register(turn.registry, token).map(|()| socket));
         match connect {

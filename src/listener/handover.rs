@@ -15,7 +15,8 @@ use tidegate_proto::per_second::PerSecond;
 use tidegate_proto::{CloseReason, Handled, Now, PeerId, Reject};
 
 use super::siblings::{Found, Letter};
-use super::{Listener, Turn, Wakes, token};
+use super::wakes::{Wakes, poll_token};
+use super::{Listener, Turn};
 use crate::udp::Route;
 
 /// Questions asked, and sessions that came and went that way.
@@ -121,7 +122,7 @@ impl Listener {
         let is_taken = self.endpoint.find(route.from).is_some();
         let id = self.endpoint.adopt(now, route.from, session, before);
         peer.settle_in(id, route);
-        let token = token(self.index, Wakes::Stream(id.slot()));
+        let token = poll_token(self.index, Wakes::Stream(id.slot()));
         let registered = peer.stream.register(turn.registry, token);
         if let Some(target) = peer.attempt.target() {
             self.counters.target(target).connections += 1;

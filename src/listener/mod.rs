@@ -30,7 +30,7 @@ mod shed;
 mod siblings;
 mod steps;
 mod stranger_queue;
-mod token;
+mod wakes;
 
 use std::io;
 use std::net::SocketAddr;
@@ -61,7 +61,8 @@ use retire::Retirement;
 pub use seats::Seats;
 pub use siblings::Siblings;
 use stranger_queue::StrangerQueue;
-pub use token::{Wakes, meaning, token};
+use wakes::poll_token;
+pub use wakes::{Wakes, meaning};
 
 use crate::admission::Admission;
 use crate::backend::{Rules, Scratch, Side, Socket, Stream};
@@ -247,7 +248,7 @@ impl Listener {
     /// Asks the poll for news of the shared socket, and siblings to use this waker.
     pub fn register(&mut self, registry: &Registry, waker: &Arc<Waker>) -> io::Result<()> {
         self.siblings.set_waker(waker);
-        let token = token(self.index, Wakes::Socket);
+        let token = poll_token(self.index, Wakes::Socket);
         match &mut self.socket {
             Some(socket) => {
                 let (receive, send) = socket.granted()?;
@@ -294,8 +295,13 @@ impl Listener {
         let id = self.endpoint.dial(turn.now, udp.local_addr(), session);
         let slot = id.slot();
         let registered = udp
-            .register(turn.registry, token(self.index, Wakes::PeerSocket(slot)))
-            .and_then(|()| stream.register(turn.registry, token(self.index, Wakes::Stream(slot))));
+            .register(
+                turn.registry,
+                poll_token(self.index, Wakes::PeerSocket(slot)),
+            )
+            .and_then(|()| {
+                stream.register(turn.registry, poll_token(self.index, Wakes::Stream(slot)))
+            });
         if let Err(error) = registered {
             self.endpoint.remove(id);
             return Err(error);

@@ -19,7 +19,7 @@ const LISTENER_SHIFT: u32 = 34;
 const SLOT_MASK: usize = (1 << KIND_SHIFT) - 1;
 
 /// The number for one socket of the listener with this index in its worker.
-pub fn token(listener: usize, what: Wakes) -> Token {
+pub(super) fn poll_token(listener: usize, what: Wakes) -> Token {
     let (kind, slot) = match what {
         Wakes::Socket => (0, 0),
         Wakes::PeerSocket(slot) => (1, slot),
@@ -28,7 +28,7 @@ pub fn token(listener: usize, what: Wakes) -> Token {
     Token(listener << LISTENER_SHIFT | kind << KIND_SHIFT | slot)
 }
 
-/// The inverse of [`token`]; `None` for numbers it does not make.
+/// The inverse of `poll_token`; `None` for numbers it does not make.
 pub fn meaning(token: Token) -> Option<(usize, Wakes)> {
     let slot = token.0 & SLOT_MASK;
     let what = match token.0 >> KIND_SHIFT & 3 {
@@ -53,7 +53,7 @@ mod tests {
                 Wakes::Stream(0),
                 Wakes::Stream(u32::MAX as usize),
             ] {
-                assert_eq!(meaning(token(listener, what)), Some((listener, what)));
+                assert_eq!(meaning(poll_token(listener, what)), Some((listener, what)));
             }
         }
         assert_eq!(
