@@ -5,10 +5,10 @@
 //!   loop {  1. wait, for events or the next clock, with nothing changed meanwhile
 //!           2. read the clocks, once
 //!           3. commands
-//!           4. datagrams  ─┐  listener/receive.rs and
-//!           5. timeouts    │  listener/steps.rs, for each listener,
-//!           6. streams     │  each step bounded
-//!           7. datagrams   │
+//!           4. datagrams  ─┐  listener/receive.rs,
+//!           5. timeouts    │  listener/steps.rs and
+//!           6. streams     │  listener/strangers.rs, for each listener,
+//!           7. datagrams   │  each step bounded
 //!           8. strangers  ─┘
 //!           9. publish, four times a second
 //!   }

@@ -30,6 +30,7 @@ mod shed;
 mod siblings;
 mod steps;
 mod stranger_queue;
+mod strangers;
 mod wakes;
 
 use std::io;

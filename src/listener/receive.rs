@@ -1,8 +1,8 @@
-//! What arrives: datagrams to their peers, strangers' to a queue, and from there to the acceptor.
+//! What arrives: batches of datagrams, to their peers at once, and strangers' to a queue (`strangers.rs`).
 
 use std::net::SocketAddr;
 
-use tidegate_proto::{Glance, Handled, Now, PeerId, Reject, Timestamp};
+use tidegate_proto::{Handled, Now, PeerId, Reject};
 
 use super::{Listener, Turn};
 use crate::udp::{Outgoing, Route, UdpError};
@@ -139,7 +139,7 @@ impl Listener {
     }
 
     /// What a datagram changed, and the packets that cannot wait for the end of the turn.
-    fn after_datagram(
+    pub(super) fn after_datagram(
         &mut self,
         now: Now,
         outgoing: &mut Outgoing,
@@ -154,52 +154,6 @@ impl Listener {
         }
     }
 
-    /// Strangers, after everybody who plays has had their share of the turn. A handshake costs as much
-    /// as a dozen packets, and a stream to the backend as much again: only so many in a turn, so that a
-    /// storm of joins is not felt by those who are in.
-    pub fn welcome(&mut self, turn: &mut Turn<'_>) {
-        if self.strangers.is_empty() {
-            return;
-        }
-        let mut strangers = std::mem::take(&mut self.strangers);
-        let mut answers = ANSWERS_PER_TURN;
-        for _ in 0..STRANGERS_PER_TURN {
-            if answers == 0 {
-                break;
-            }
-            let Some((route, datagram)) = strangers.next() else {
-                break;
-            };
-            // Said behind an answer: its sender is a stranger no more.
-            if let Some(id) = self.endpoint.find(route.from) {
-                if let Err(reject) = self.charge(turn.now, id, datagram.len()) {
-                    self.counters.on_reject(reject);
-                    continue;
-                }
-                if self.memory.is_short() {
-                    self.weigh(id);
-                }
-            }
-            let handled = self
-                .endpoint
-                .handle_datagram(turn.now, route.from, datagram, turn.reply);
-            match handled {
-                Handled::Rejected(why) => self.ask_siblings(turn.now, route, why, datagram),
-                Handled::Peer(_) | Handled::PeerRejected(..) => {}
-                Handled::Accepted(_) | Handled::Moved(_) | Handled::Replied => answers -= 1,
-            }
-            if !turn.reply.is_empty() {
-                turn.outgoing.bytes().extend_from_slice(turn.reply);
-                turn.outgoing.push(route.from, route.to);
-            }
-            self.after_datagram(turn.now, turn.outgoing, route, handled);
-        }
-        self.strangers = strangers;
-        // Those who were let in ask for a backend at once, and what was answered leaves.
-        self.pump(turn);
-        self.transmit(turn);
-    }
-
     /// Whether a datagram goes on to the endpoint: peers have quotas, strangers need to be admitted.
     fn judge(
         &mut self,
@@ -209,22 +163,14 @@ impl Listener {
         datagram: &[u8],
     ) -> Result<(), Reject> {
         self.crowd.on_datagram(known.map(PeerId::slot));
-        let Some(id) = known else {
-            let Some(admission) = &mut self.admission else {
-                return Ok(());
-            };
-            admission.check(now.mono, from)?;
-            let glance = self.endpoint.glance(now, from, datagram)?;
-            if glance == Glance::Early && !self.strangers.takes_more_of(from) {
-                return Err(Reject::Unexpected);
-            }
-            return admission.charge(now.mono, from, glance);
-        };
-        self.charge(now, id, datagram.len())
+        match known {
+            Some(id) => self.charge(now, id, datagram.len()),
+            None => self.judge_stranger(now, from, datagram),
+        }
     }
 
     /// Takes a peer's datagram of so many bytes from its quota.
-    fn charge(&mut self, now: Now, id: PeerId, length: usize) -> Result<(), Reject> {
+    pub(super) fn charge(&mut self, now: Now, id: PeerId, length: usize) -> Result<(), Reject> {
         let Some(quota) = self.peers.get_mut(id).and_then(|peer| peer.quota.as_mut()) else {
             return Ok(());
         };
@@ -263,55 +209,6 @@ impl Listener {
             Handled::Replied => {}
         }
     }
-
-    /// Counts it here and where the kernel may send the next peer of this address.
-    fn strike(&mut self, now: Timestamp, from: SocketAddr) {
-        let Some(admission) = &mut self.admission else {
-            return;
-        };
-        if !admission.counts_strikes() {
-            return;
-        }
-        self.siblings.tell_of_strike(from);
-        if let Some(ban) = admission.on_strike(now, from) {
-            tracing::warn!(
-                event = "source_banned",
-                reason = "strikes",
-                listener = %self.name,
-                peer = %from,
-                range = %ban.range,
-                for_s = ban.span.as_secs(),
-                help = "peers from here broke the protocol as often as limits.strikes allows: newcomers from \
-                        this range are refused for so long, and those who play stay; `tidegate ctl unban RANGE` \
-                        lets them in. Mostly a client with another layout",
-            );
-        }
-    }
-
-    /// Silence for strangers, in the log too. This one had a token that was sealed with our key, so the
-    /// mistake is on our side, and nobody would find it on the player's.
-    fn explain(&self, reject: Reject, from: SocketAddr) {
-        if reject == Reject::TokenAddress {
-            tracing::warn!(
-                event = "token_refused",
-                reason = reject.label(),
-                listener = %self.name,
-                peer = %from,
-                help = "a connect token made with our key names another address: public_addresses, which the \
-                        line `listening` has, must list what players dial; `tidegate token inspect` shows what \
-                        a token names",
-            );
-        }
-    }
-
-    fn insert(&mut self, now: Timestamp, id: PeerId, route: Route) {
-        let mut peer = self.new_peer(id, route.from, now);
-        peer.ours = route.to;
-        self.peers.insert(peer);
-        self.touch(id);
-        // The next one of this turn may be one too many.
-        self.open_or_shut();
-    }
 }
 
 fn touched(handled: Handled) -> Option<PeerId> {
@@ -333,9 +230,3 @@ const INBOX_BYTES_SOON: usize = 48 * 1024;
 /// What comes in a turn before each peer is weighed with its datagrams, and not when it has its turn: a
 /// few hundred packets of players.
 const UNWEIGHED_MAX: usize = 64 * 1024;
-
-/// Handshake packets answered in a turn, each some 20 microseconds, and as much again for a stream.
-const ANSWERS_PER_TURN: usize = 8;
-
-/// Strangers' datagrams looked at in a turn. Most are refused for their first bytes.
-const STRANGERS_PER_TURN: usize = 256;

@@ -1,0 +1,130 @@
+//! What becomes of strangers: who may wait, who is let in and when, and whose address is kept out.
+
+use std::net::SocketAddr;
+
+use tidegate_proto::{Glance, Handled, Now, PeerId, Reject, Timestamp};
+
+use super::{Listener, Turn};
+use crate::udp::Route;
+
+impl Listener {
+    /// Whether a stranger's datagram is worth a place among those that wait.
+    pub(super) fn judge_stranger(
+        &mut self,
+        now: Now,
+        from: SocketAddr,
+        datagram: &[u8],
+    ) -> Result<(), Reject> {
+        let Some(admission) = &mut self.admission else {
+            return Ok(());
+        };
+        admission.check(now.mono, from)?;
+        let glance = self.endpoint.glance(now, from, datagram)?;
+        if glance == Glance::Early && !self.strangers.takes_more_of(from) {
+            return Err(Reject::Unexpected);
+        }
+        admission.charge(now.mono, from, glance)
+    }
+
+    /// Strangers, after everybody who plays has had their share of the turn. A handshake costs as much
+    /// as a dozen packets, and a stream to the backend as much again: only so many in a turn, so that a
+    /// storm of joins is not felt by those who are in.
+    pub fn welcome(&mut self, turn: &mut Turn<'_>) {
+        if self.strangers.is_empty() {
+            return;
+        }
+        let mut strangers = std::mem::take(&mut self.strangers);
+        let mut answers = ANSWERS_PER_TURN;
+        for _ in 0..STRANGERS_PER_TURN {
+            if answers == 0 {
+                break;
+            }
+            let Some((route, datagram)) = strangers.next() else {
+                break;
+            };
+            // Said behind an answer: its sender is a stranger no more.
+            if let Some(id) = self.endpoint.find(route.from) {
+                if let Err(reject) = self.charge(turn.now, id, datagram.len()) {
+                    self.counters.on_reject(reject);
+                    continue;
+                }
+                if self.memory.is_short() {
+                    self.weigh(id);
+                }
+            }
+            let handled = self
+                .endpoint
+                .handle_datagram(turn.now, route.from, datagram, turn.reply);
+            match handled {
+                Handled::Rejected(why) => self.ask_siblings(turn.now, route, why, datagram),
+                Handled::Peer(_) | Handled::PeerRejected(..) => {}
+                Handled::Accepted(_) | Handled::Moved(_) | Handled::Replied => answers -= 1,
+            }
+            if !turn.reply.is_empty() {
+                turn.outgoing.bytes().extend_from_slice(turn.reply);
+                turn.outgoing.push(route.from, route.to);
+            }
+            self.after_datagram(turn.now, turn.outgoing, route, handled);
+        }
+        self.strangers = strangers;
+        // Those who were let in ask for a backend at once, and what was answered leaves.
+        self.pump(turn);
+        self.transmit(turn);
+    }
+
+    /// A stranger is a peer now.
+    pub(super) fn insert(&mut self, now: Timestamp, id: PeerId, route: Route) {
+        let mut peer = self.new_peer(id, route.from, now);
+        peer.ours = route.to;
+        self.peers.insert(peer);
+        self.touch(id);
+        // The next one of this turn may be one too many.
+        self.open_or_shut();
+    }
+
+    /// A peer from there broke the protocol: counts it here and where the kernel may send the next one.
+    pub(super) fn strike(&mut self, now: Timestamp, from: SocketAddr) {
+        let Some(admission) = &mut self.admission else {
+            return;
+        };
+        if !admission.counts_strikes() {
+            return;
+        }
+        self.siblings.tell_of_strike(from);
+        if let Some(ban) = admission.on_strike(now, from) {
+            tracing::warn!(
+                event = "source_banned",
+                reason = "strikes",
+                listener = %self.name,
+                peer = %from,
+                range = %ban.range,
+                for_s = ban.span.as_secs(),
+                help = "peers from here broke the protocol as often as limits.strikes allows: newcomers from \
+                        this range are refused for so long, and those who play stay; `tidegate ctl unban RANGE` \
+                        lets them in. Mostly a client with another layout",
+            );
+        }
+    }
+
+    /// Silence for strangers, in the log too. This one had a token that was sealed with our key, so the
+    /// mistake is on our side, and nobody would find it on the player's.
+    pub(super) fn explain(&self, reject: Reject, from: SocketAddr) {
+        if reject == Reject::TokenAddress {
+            tracing::warn!(
+                event = "token_refused",
+                reason = reject.label(),
+                listener = %self.name,
+                peer = %from,
+                help = "a connect token made with our key names another address: public_addresses, which the \
+                        line `listening` has, must list what players dial; `tidegate token inspect` shows what \
+                        a token names",
+            );
+        }
+    }
+}
+
+/// Handshake packets answered in a turn, each some 20 microseconds, and as much again for a stream.
+const ANSWERS_PER_TURN: usize = 8;
+
+/// Strangers' datagrams looked at in a turn. Most are refused for their first bytes.
+const STRANGERS_PER_TURN: usize = 256;
