@@ -1,7 +1,6 @@
-//! Acknowledgements of the 2008 article: which packets came, which of ours arrived, round trip and
-//! loss.
+//! Acknowledgements of the 2008 article: which packets came, and which of ours arrived.
 //!
-//! Rule: docs/wire/gaffer.md, section 3.
+//! Rule: docs/wire/gaffer.md, section 3. Its round trip is in `rate.rs`.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -117,13 +116,10 @@ impl Received {
 }
 
 /// Own packets on their way.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Sent {
     /// Oldest first, without those acknowledged or given up.
     pending: VecDeque<Pending>,
-    /// Seconds, smoothed, beginning at 0.
-    rtt: f64,
-    lost: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -143,16 +139,14 @@ impl Sent {
         });
     }
 
-    /// A header arrived: calls `on_acked` with the number of each packet it acknowledges first.
-    pub fn on_header(&mut self, now: Timestamp, header: &Header, mut on_acked: impl FnMut(u64)) {
-        let rtt = &mut self.rtt;
+    /// A header arrived: calls `on_acked` with the number of each packet it acknowledges first, oldest first.
+    pub fn on_header(&mut self, header: &Header, mut on_acked: impl FnMut(u64)) {
         self.pending.retain(|packet| {
-            if !header.acknowledges(packet.sequence) {
-                return true;
+            let is_acked = header.acknowledges(packet.sequence);
+            if is_acked {
+                on_acked(packet.number);
             }
-            *rtt += (now.since(packet.sent_at).as_secs_f64() - *rtt) * 0.1;
-            on_acked(packet.number);
-            false
+            !is_acked
         });
     }
 
@@ -162,18 +156,6 @@ impl Sent {
             && now.since(oldest.sent_at) > LOST_AFTER
         {
             self.pending.pop_front();
-            self.lost += 1;
         }
-    }
-
-    /// Round trip, smoothed by a tenth of each sample from 0 up. The article's; a peer that was silent
-    /// makes it long, so a session shows the sender's.
-    pub fn rtt(&self) -> Duration {
-        Duration::from_secs_f64(self.rtt)
-    }
-
-    /// Packets given up.
-    pub fn lost(&self) -> u64 {
-        self.lost
     }
 }

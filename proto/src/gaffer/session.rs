@@ -245,7 +245,7 @@ impl Session {
     fn on_acks(&mut self, now: Timestamp, header: &Header) {
         self.sent.expire(now);
         let (sender, progress) = (&mut self.sender, &mut self.last_progress);
-        self.sent.on_header(now, header, |number| {
+        self.sent.on_header(header, |number| {
             sender.on_acked(now, number);
             *progress = now;
         });
