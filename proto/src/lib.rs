@@ -22,6 +22,7 @@ pub mod session;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;
 mod siphash;
+mod skipped;
 mod stall;
 pub mod stats;
 pub mod time;

@@ -7,6 +7,7 @@ use crate::gaffer::acks::JUMP_MAX;
 use crate::gaffer::wire::{Header, is_more_recent};
 use crate::per_second::PerSecond;
 use crate::random::Random;
+use crate::skipped::SkippedNumbers;
 use crate::time::Timestamp;
 
 /// More acknowledgements of packets never sent, within a second, end a session.
@@ -19,7 +20,7 @@ pub(super) struct Numbering {
     first_sequence: u32,
     /// Number of the next packet.
     next_number: u64,
-    skipped: SkippedSequences,
+    skipped: SkippedNumbers,
     false_acks: PerSecond,
 }
 
@@ -42,21 +43,16 @@ pub(super) enum FalseAck {
 impl Numbering {
     /// From a first sequence that only `seed` tells.
     pub(super) fn drawn(seed: u64) -> Self {
-        let mut skipped = SkippedSequences::new(seed);
-        let first = (skipped.random.next() % 0x7fff_ffff) as u32 + 1;
-        Self::with_skipped(first, skipped)
+        let first = Random::new(seed).below(0x7fff_ffff) as u32 + 1;
+        Self::starting_at(first, seed)
     }
 
     /// From this first sequence on; `seed` decides which are skipped.
     pub(super) fn starting_at(first_sequence: u32, seed: u64) -> Self {
-        Self::with_skipped(first_sequence, SkippedSequences::new(seed))
-    }
-
-    fn with_skipped(first_sequence: u32, skipped: SkippedSequences) -> Self {
         Self {
             first_sequence,
             next_number: 0,
-            skipped,
+            skipped: SkippedNumbers::new(seed),
             false_acks: PerSecond::default(),
         }
     }
@@ -67,16 +63,12 @@ impl Numbering {
 
     /// The place of the next packet.
     pub(super) fn take(&mut self) -> Place {
-        if self.skipped.is_due() {
-            self.skipped.set(self.next_sequence());
-            self.next_number += 1;
+        let number = self.next_number + u64::from(self.skipped.is_next(self.next_number));
+        self.next_number = number + 1;
+        Place {
+            sequence: self.sequence(number),
+            number,
         }
-        let place = Place {
-            sequence: self.next_sequence(),
-            number: self.next_number,
-        };
-        self.next_number += 1;
-        place
     }
 
     /// Acknowledgements must be of packets we sent. Before the peer heard anything of us it
@@ -85,7 +77,7 @@ impl Numbering {
         if (header.ack, header.ack_bits) == (0, 0) {
             return Ok(());
         }
-        if self.skipped.are_acked_by(header) {
+        if self.is_skipped_acked_by(header) {
             return Err(FalseAck::Invented);
         }
         let next = self.next_sequence();
@@ -105,48 +97,67 @@ impl Numbering {
         (1..=JUMP_MAX).contains(&behind) && u64::from(behind) <= self.next_number
     }
 
-    fn next_sequence(&self) -> u32 {
-        self.first_sequence.wrapping_add(self.next_number as u32)
-    }
-}
-
-/// Which sequences are skipped: one in every 50 to 500.
-#[derive(Debug)]
-struct SkippedSequences {
-    random: Random,
-    packets_left: u32,
-    recent: [Option<u32>; 4],
-}
-
-impl SkippedSequences {
-    fn new(seed: u64) -> Self {
-        let mut skipped = Self {
-            random: Random::new(seed),
-            packets_left: 0,
-            recent: [None; 4],
+    /// Whether it acknowledges a packet that was skipped, however long ago.
+    fn is_skipped_acked_by(&self, header: &Header) -> bool {
+        let ahead = header.ack.wrapping_sub(self.next_sequence()) as i32;
+        let Some(newest) = self.next_number.checked_add_signed(ahead.into()) else {
+            return false;
         };
-        skipped.rest();
-        skipped
+        // Of what is still to come, none was skipped yet.
+        let numbers = newest.saturating_sub(32)..self.next_number.min(newest + 1);
+        let mut skipped = self.skipped.among(numbers);
+        skipped.any(|number| header.acknowledges(self.sequence(number)))
     }
 
-    /// The next one is 50 to 500 packets away.
-    fn rest(&mut self) {
-        self.packets_left = 50 + (self.random.next() % 451) as u32;
+    fn next_sequence(&self) -> u32 {
+        self.sequence(self.next_number)
     }
 
-    fn is_due(&mut self) -> bool {
-        self.packets_left -= 1;
-        self.packets_left == 0
+    fn sequence(&self, number: u64) -> u32 {
+        self.first_sequence.wrapping_add(number as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the peer says of the packets around `sequence`: all of them arrived, or only it.
+    fn acks(sequence: u32, ack_bits: u32) -> Header {
+        Header {
+            protocol_id: 0,
+            sequence: 1,
+            ack: sequence,
+            ack_bits,
+        }
     }
 
-    fn set(&mut self, sequence: u32) {
-        self.recent.rotate_right(1);
-        self.recent[0] = Some(sequence);
-        self.rest();
-    }
-
-    fn are_acked_by(&self, header: &Header) -> bool {
-        let mut set = self.recent.iter().flatten();
-        set.any(|sequence| header.acknowledges(*sequence))
+    /// Sequences wrap soon after the first.
+    #[test]
+    fn what_was_left_out_is_never_acknowledged() {
+        let first = u32::MAX - 10;
+        let mut numbering = Numbering::starting_at(first, 5);
+        let sent: Vec<u32> = (0..50_000).map(|_| numbering.take().sequence).collect();
+        let left_out: Vec<u32> = sent
+            .windows(2)
+            .filter(|pair| pair[1] != pair[0].wrapping_add(1))
+            .map(|pair| pair[1].wrapping_sub(1))
+            .collect();
+        assert_eq!(left_out.len(), 50_000 / 191);
+        let mut judge = |header| numbering.judge(Timestamp::ZERO, &header);
+        for sequence in left_out {
+            assert_eq!(judge(acks(sequence, 0)), Err(FalseAck::Invented));
+            assert_eq!(judge(acks(sequence.wrapping_sub(1), u32::MAX)), Ok(()));
+            let (behind, all_but_it) = (sequence.wrapping_add(32), !(1 << 31));
+            assert_eq!(judge(acks(behind, all_but_it)), Ok(()));
+            assert_eq!(judge(acks(behind, 1 << 31)), Err(FalseAck::Invented));
+        }
+        let next = sent[sent.len() - 1].wrapping_add(1);
+        assert_eq!(judge(acks(next, u32::MAX)), Err(FalseAck::Stray));
+        assert_eq!(
+            judge(acks(first.wrapping_sub(1), u32::MAX)),
+            Ok(()),
+            "of a life before this"
+        );
     }
 }

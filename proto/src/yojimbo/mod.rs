@@ -23,7 +23,6 @@ mod outgoing;
 mod params;
 pub mod reliable;
 mod session;
-mod skipped;
 mod unwritten;
 
 pub use acceptor::Acceptor;

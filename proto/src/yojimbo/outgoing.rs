@@ -13,10 +13,10 @@ use super::channels::{Carriage, FragmentPlace, Layout, PacketWriter, Profile};
 use super::long_ack::{LongAck, Record};
 use super::params::{Params, WIRE_OVERHEAD};
 use super::reliable::{Header, acked};
-use super::skipped::SkippedNumbers;
 use crate::sender::{Form, Planned, Sender};
 use crate::sequence;
 use crate::session::{Channel, SendError};
+use crate::skipped::SkippedNumbers;
 use crate::time::Now;
 
 /// What leaves one session as the payload of netcode packets.
@@ -125,7 +125,8 @@ impl Outgoing {
             let runs = runs.map(|run| run.start.max(remembered)..run.end);
             runs.filter(|run| !run.is_empty())
         };
-        let is_false = |run: Range<u64>| run.end > self.next || self.skipped.is_any_in(&run);
+        let is_false =
+            |run: Range<u64>| run.end > self.next || self.skipped.among(run).next().is_some();
         if received().any(is_false) || !self.sender.on_long_ack(now.mono, received()) {
             return Err(FalseAck);
         }

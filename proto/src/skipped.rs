@@ -1,7 +1,7 @@
 //! Packet numbers that are skipped. To the peer they look lost, and a peer that acknowledges one
 //! acknowledges what it never received (RFC 9000, section 21.4, has the same defence).
 //!
-//! Rule: docs/wire/reliable.md, section 2.
+//! Rule: docs/wire/reliable.md, section 2; docs/wire/gaffer.md, section 6.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use crate::siphash::Key;
 /// One number in every 192; which one, only the owner of the key can tell. Nothing is remembered: an
 /// acknowledgement may speak of thousands of packets, and each of them is checked.
 #[derive(Debug)]
-pub(super) struct SkippedNumbers {
+pub(crate) struct SkippedNumbers {
     key: Key,
     /// The skipped number of the newest group, which is asked for most.
     newest: u64,
@@ -18,7 +18,7 @@ pub(super) struct SkippedNumbers {
 
 impl SkippedNumbers {
     /// `seed` is a secret of the session.
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         let key = Key::from_seed(seed);
         Self {
             key,
@@ -27,7 +27,7 @@ impl SkippedNumbers {
     }
 
     /// Whether `number`, which comes next, is one of them.
-    pub(super) fn is_next(&mut self, number: u64) -> bool {
+    pub(crate) fn is_next(&mut self, number: u64) -> bool {
         if number / GROUP > self.newest / GROUP {
             self.newest = of_group(self.key, number / GROUP);
         }
@@ -35,16 +35,16 @@ impl SkippedNumbers {
     }
 
     /// Whether `number` is one of them.
-    pub(super) fn contains(&self, number: u64) -> bool {
+    pub(crate) fn contains(&self, number: u64) -> bool {
         number == self.of_group(number / GROUP)
     }
 
-    /// Whether one of them is among these.
-    pub(super) fn is_any_in(&self, numbers: &Range<u64>) -> bool {
+    /// Those of them that are among these.
+    pub(crate) fn among(&self, numbers: Range<u64>) -> impl Iterator<Item = u64> {
         let groups = numbers.start / GROUP..numbers.end.div_ceil(GROUP);
         groups
             .map(|group| self.of_group(group))
-            .any(|number| numbers.contains(&number))
+            .filter(move |number| numbers.contains(number))
     }
 
     fn of_group(&self, group: u64) -> u64 {
@@ -91,10 +91,11 @@ mod tests {
         let one = (0..)
             .find(|n| skipped.contains(*n))
             .expect("there are many");
-        assert!(skipped.is_any_in(&(one..one + 1)));
-        assert!(skipped.is_any_in(&(0..100_000)));
-        assert!(!skipped.is_any_in(&(one + 1..one + 1)), "nothing");
-        assert!(!skipped.is_any_in(&(one + 1..GROUP)));
-        assert!(!skipped.is_any_in(&(0..one)));
+        let among = |numbers| skipped.among(numbers).collect::<Vec<_>>();
+        assert_eq!(among(one..one + 1), [one]);
+        assert_eq!(among(0..100 * GROUP).len(), 100);
+        assert_eq!(among(one + 1..one + 1), [], "nothing");
+        assert_eq!(among(one + 1..GROUP), []);
+        assert_eq!(among(0..one), []);
     }
 }
