@@ -58,7 +58,25 @@ impl Unread {
             Self::NoFile(_) => Some("name a file, or a pipe"),
             Self::PipeAgain => Some("a restart reads it again; or put it into a file"),
             Self::PipeUnfinished(_) => Some("does what writes to it run, and close it at the end?"),
-            Self::Io(_) => None,
+            Self::Io(error) => match error.kind() {
+                io::ErrorKind::PermissionDenied => Some(
+                    "this process may not read it: a unit may run as another user, and so may a container",
+                ),
+                io::ErrorKind::NotFound => Some("is the path right, seen from where this runs?"),
+                _ => None,
+            },
+        }
+    }
+
+    /// Another try would find the same.
+    pub fn is_lasting(&self) -> bool {
+        match self {
+            Self::NoFile(_) => true,
+            Self::Io(error) => matches!(
+                error.kind(),
+                io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound
+            ),
+            Self::PipeAgain | Self::PipeUnfinished(_) => false,
         }
     }
 }

@@ -129,8 +129,11 @@ fn check_says_good_or_what_is_wrong() {
         );
     }
     place.expect(78, &["serve", "-c", "bad.toml"]);
-    let (_, err) = place.expect(69, &["check", "-c", "missing.toml"]);
-    assert!(err.contains("cannot read missing.toml"), "{err}");
+    let (_, err) = place.expect(78, &["check", "-c", "missing.toml"]);
+    assert!(
+        err.contains("cannot read missing.toml") && err.contains("help: is the path right"),
+        "{err}"
+    );
     place.expect(2, &["check"]);
     place.expect(2, &["serve"]);
     place.expect(

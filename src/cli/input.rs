@@ -110,8 +110,8 @@ fn read(path: &Path, occasion: Occasion) -> anyhow::Result<String> {
             )
             .into());
         }
-        // Another try would find the same: a restart of the unit would not help.
-        Err(unread @ Unread::NoFile(_)) => {
+        // A restart of the unit would not help.
+        Err(unread) if unread.is_lasting() => {
             let what = format!("cannot read {shown}: {unread}");
             return Err(no_configuration(what, unread.help().unwrap_or_default()));
         }

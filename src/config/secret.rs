@@ -69,14 +69,12 @@ impl KeyFileError {
             Self::Unreadable(path, Unread::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
                 format!("make a key with: tidegate keygen --out {}", path.display())
             }
-            Self::Unreadable(_, unread) => match unread.help() {
-                Some(help) => help.to_owned(),
-                None => {
-                    "the file must be readable by the user that runs tidegate; under systemd it is a credential, \
-                     which is read when the unit starts: restart, if it was made later"
-                        .to_owned()
-                }
-            },
+            Self::Unreadable(_, Unread::Io(_)) => {
+                "the file must be readable by the user that runs tidegate; under systemd it is a credential, \
+                 which is read when the unit starts: restart, if it was made later"
+                    .to_owned()
+            }
+            Self::Unreadable(_, unread) => unread.help().unwrap_or_default().to_owned(),
             Self::Open(path, _) => format!("type: chmod 600 {}", path.display()),
             Self::NoKey(..) => "a key is 32 bytes: raw, as 64 hex digits, or in base64".to_owned(),
         }
