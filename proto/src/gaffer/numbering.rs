@@ -138,12 +138,12 @@ mod tests {
         let first = u32::MAX - 10;
         let mut numbering = Numbering::starting_at(first, 5);
         let sent: Vec<u32> = (0..50_000).map(|_| numbering.take().sequence).collect();
-        let left_out: Vec<u32> = sent
+        let left_out: Vec<u32> = sent[..49_900]
             .windows(2)
             .filter(|pair| pair[1] != pair[0].wrapping_add(1))
             .map(|pair| pair[1].wrapping_sub(1))
             .collect();
-        assert_eq!(left_out.len(), 50_000 / 191);
+        assert_eq!(left_out.len(), 49_900 / 191, "one in 192");
         let mut judge = |header| numbering.judge(Timestamp::ZERO, &header);
         for sequence in left_out {
             assert_eq!(judge(acks(sequence, 0)), Err(FalseAck::Invented));
@@ -153,7 +153,7 @@ mod tests {
             assert_eq!(judge(acks(behind, 1 << 31)), Err(FalseAck::Invented));
         }
         let next = sent[sent.len() - 1].wrapping_add(1);
-        assert_eq!(judge(acks(next, u32::MAX)), Err(FalseAck::Stray));
+        assert_eq!(judge(acks(next, 0)), Err(FalseAck::Stray));
         assert_eq!(
             judge(acks(first.wrapping_sub(1), u32::MAX)),
             Ok(()),
