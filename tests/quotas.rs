@@ -10,7 +10,7 @@ mod support;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use support::toy::Client;
-use support::{Relay, Setup, accept, tcp_backend};
+use support::{Relay, Setup, accept, read_frame, tcp_backend};
 use tidegate::config::Bucket;
 use tidegate::listener::PeerLimits;
 use tidegate_proto::Reject;
@@ -62,6 +62,31 @@ fn a_peer_may_have_what_nobody_waits_for() {
 fn a_strict_share_is_all_there_is() {
     let refused = refused_of_a_thousand(true);
     assert!(refused > 0, "{refused} refused");
+}
+
+/// A stranger that names a peer's address sends what the peer's session refuses, and is not paid for by the peer.
+#[test]
+fn what_anybody_may_have_sent_is_no_peers_to_pay() {
+    let (backend, target) = tcp_backend();
+    let setup = Setup {
+        limits: limits(true),
+        ..Setup::default()
+    };
+    let mut relay = Relay::start(&[target], setup);
+    let mut client = Client::connected(relay.address);
+    let mut stream = accept(&backend);
+    let malformed = Reject::Malformed as usize;
+    for round in 1..=20 {
+        for _ in 0..50 {
+            client.socket.send(b"?").unwrap();
+        }
+        relay.wait_for("the nonsense", |counters| {
+            counters.rejects[malformed] >= 50 * round
+        });
+    }
+    client.send(b"and still heard");
+    assert_eq!(read_frame(&mut stream).unwrap(), b"and still heard");
+    assert_eq!(relay.counters().rejects[Reject::PeerLimited as usize], 0);
 }
 
 /// Two send as fast as they can: once more comes than one turn reads, each gets its share and no more.

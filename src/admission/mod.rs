@@ -98,7 +98,8 @@ impl Admission {
         let ip = from.ip().to_canonical();
         self.clock.set(now);
         let lane = match glance {
-            Glance::Unproven | Glance::Awaited => Lane::Handshakes,
+            Glance::Unproven => Lane::Handshakes,
+            Glance::Awaited => Lane::Proven,
             Glance::Stray => Lane::Strays,
             // What is in front of it paid, and few may follow.
             Glance::Early => return Ok(()),

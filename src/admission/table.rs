@@ -40,6 +40,8 @@ pub(super) struct Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Lane {
     Handshakes,
+    /// Of sources that have shown a genuine token.
+    Proven,
     Strays,
 }
 

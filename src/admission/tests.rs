@@ -145,6 +145,17 @@ fn the_listener_has_a_limit_of_its_own() {
     );
 }
 
+/// Forged requests that name a host spend what it has for requests, and not what those need who have shown a token.
+#[test]
+fn forged_requests_keep_no_answer_to_a_challenge_out() {
+    let mut admission = Admission::new(&params());
+    let from = source("192.0.2.7:5");
+    let charge = |admission: &mut Admission, glance| admission.charge(at(0), from, glance);
+    let limited = (0..1_000).any(|_| charge(&mut admission, Glance::Unproven).is_err());
+    assert!(limited, "the flood was too small");
+    assert_eq!(charge(&mut admission, Glance::Awaited), Ok(()));
+}
+
 /// Twenty players behind one router were in when the server was killed. Their clients go on sending to
 /// it until they time out, some thousand packets a second, and one of them does not want to wait.
 #[test]

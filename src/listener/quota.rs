@@ -50,6 +50,13 @@ impl Quota {
         Ok(())
     }
 
+    /// A datagram was paid for by a peer that may not have sent it.
+    pub(super) fn give_back(&mut self, bytes: usize) {
+        self.packets.give_back(1);
+        self.bytes
+            .give_back(u32::try_from(bytes).unwrap_or(u32::MAX));
+    }
+
     /// Messages that may be taken now.
     pub(super) fn messages(&mut self, now: Timestamp) -> u32 {
         self.messages.refill(now);
@@ -96,6 +103,11 @@ impl Tokens {
 
     fn take(&mut self, count: u32) {
         self.nanos = self.nanos.saturating_sub(u64::from(count) * TOKEN);
+    }
+
+    fn give_back(&mut self, count: u32) {
+        let full = u64::from(self.bucket.burst) * TOKEN;
+        self.nanos = (self.nanos + u64::from(count) * TOKEN).min(full);
     }
 }
 

@@ -111,6 +111,9 @@ impl Listener {
                 match known {
                     Some(id) => {
                         let handled = self.endpoint.handle_datagram_of(turn.now, id, datagram);
+                        if let Handled::PeerRejected(_, reject) = handled {
+                            self.refund(id, reject, datagram.len());
+                        }
                         self.after_datagram(turn.now, turn.outgoing, route, handled);
                     }
                     None if self.strangers.take_in(route, datagram) => {}
@@ -178,6 +181,17 @@ impl Listener {
         match quota.take_datagram(now.mono, length) {
             Err(_) if !strict && !self.crowd.is_crowded() => Ok(()),
             judged => judged,
+        }
+    }
+
+    /// Who names a peer's address spends its quota, and could silence it so. While there is time for all, a peer pays for
+    /// nothing that anybody may have made; in a crowd, others would pay for that.
+    fn refund(&mut self, id: PeerId, reject: Reject, length: usize) {
+        if reject.proves_no_sender()
+            && !self.crowd.is_crowded()
+            && let Some(quota) = self.peers.get_mut(id).and_then(|peer| peer.quota.as_mut())
+        {
+            quota.give_back(length);
         }
     }
 

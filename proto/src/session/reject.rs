@@ -109,6 +109,19 @@ impl Reject {
         Self::Unproven,
     ];
 
+    /// Whether whoever named a peer's address may have made, or repeated, a datagram that went no further for this.
+    pub const fn proves_no_sender(self) -> bool {
+        matches!(
+            self,
+            Self::Malformed
+                | Self::WrongProtocol
+                | Self::UnknownPeer
+                | Self::Unexpected
+                | Self::DecryptFailed
+                | Self::Replayed
+        )
+    }
+
     /// The metric label and log field.
     pub const fn label(self) -> &'static str {
         match self {
