@@ -2,6 +2,20 @@
 //!
 //! Bad is a queue that we may be filling (the round trip rises over the path's own), or loss that is
 //! heavy and new. When slowing down changes neither, it was not us: the mode returns to good.
+//!
+//! ```text
+//!              a queue stands, or loss is heavy and new
+//!      Good ─────────────────────────────────────────────▶ Bad: bulk is cut, then copies, then messages
+//!      │  ▲ ◀──────────────────────────────────────────────┤
+//!      │  │    the queue is gone, or was the path's own;   │ all that is cut, and the queue stays
+//!      │  │    the loss was not our doing                  ▼
+//!      │  └────────────────────────────────────────────── Competing: messages as in Good, bulk as a TCP
+//!      │       the queue is gone                           ▲
+//!      └───────────────────────────────────────────────────┘
+//!              a queue stands, soon after one of somebody else's
+//! ```
+//!
+//! To everybody else, competing is bad mode: it is counted and shown as that.
 
 use std::time::Duration;
 
@@ -13,7 +27,9 @@ use crate::sender::in_flight::Sent;
 use crate::sender::params::Params;
 use crate::time::Timestamp;
 
+use super::bad::Bad;
 use super::bulk::Bulk;
+use super::competing::{Competing, Rival};
 use super::demand::Demand;
 use super::loss_windows::LossWindows;
 use super::queueing::{Limits, Queue, Queueing};
@@ -22,38 +38,31 @@ use super::ticks::Ticks;
 /// What is known of one path, and the rates that follow.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Adaptive {
+    state: State,
+    /// Has the penalties. Its mode is the state's.
     switch: Switch,
+    /// Who filled the queue when we last competed.
+    rival: Option<Rival>,
     judged_at: Timestamp,
     queueing: Queueing,
     bulk: Bulk,
     demand: Demand,
     ticks: Ticks,
-    /// Bad mode began while bulk was there to be cut: messages keep their rate.
-    by_bulk: bool,
-    /// The same with copies.
-    by_copies: bool,
-    bad_since: Timestamp,
-    /// When bulk was last slowed down.
-    cut_at: Timestamp,
-    /// In bad mode, since when the queue is nearly empty.
-    low_since: Option<Timestamp>,
-    /// Since when there is nothing left to cut, and the queue was not nearly empty once.
-    floor_since: Option<Timestamp>,
-    /// What was delivered when bad mode began, in bytes a second.
-    peak: f64,
-    /// Somebody else fills the queue: messages go at the good rate, bulk goes by loss, as a TCP would.
-    is_competing: bool,
-    /// A queue before this is still somebody else's.
-    not_ours_until: Timestamp,
-    /// How long it was while we held back, in seconds: so much of it is theirs.
-    theirs: f64,
-    /// Since when it is longer than that, and how long it was then: we add to it.
-    added: Option<(Timestamp, f64)>,
     /// The last sample met one that bulk does not explain.
     shows_queue: bool,
     lost_lately: bool,
     losses: LossWindows,
     trial: Option<Trial>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    /// Nothing is wrong.
+    Good,
+    /// We hold back.
+    Bad(Bad),
+    /// We do not, since it does not help.
+    Competing(Competing),
 }
 
 /// Bulk goes slower, to see whether the delay gets shorter.
@@ -80,23 +89,14 @@ struct Reading {
 impl Adaptive {
     pub(super) fn new(now: Timestamp, params: &Params) -> Self {
         Self {
+            state: State::Good,
             switch: Switch::trusting(params.penalty),
+            rival: None,
             judged_at: now,
             queueing: Queueing::new(now),
             bulk: Bulk::new(now, params),
             demand: Demand::new(now),
             ticks: Ticks::new(now, params),
-            by_bulk: false,
-            by_copies: false,
-            bad_since: now,
-            cut_at: now,
-            low_since: None,
-            floor_since: None,
-            peak: 0.0,
-            is_competing: false,
-            not_ours_until: Timestamp::ZERO,
-            theirs: 0.0,
-            added: None,
             shows_queue: false,
             lost_lately: false,
             losses: LossWindows::new(now),
@@ -105,7 +105,10 @@ impl Adaptive {
     }
 
     pub(super) fn mode(&self) -> Mode {
-        self.switch.mode()
+        match self.state {
+            State::Good => Mode::Good,
+            State::Bad(_) | State::Competing(_) => Mode::Bad,
+        }
     }
 
     pub(super) fn bulk_rate(&self) -> f64 {
@@ -124,13 +127,17 @@ impl Adaptive {
 
     /// Copies are not what a queue needs, unless it is somebody else's.
     pub(super) fn allows_copies(&self) -> bool {
-        self.mode() == Mode::Good || self.is_competing && self.added.is_none()
+        self.mode() == Mode::Good || self.is_queue_theirs()
     }
 
     /// A queue begins that neither bulk nor others explain.
     pub(super) fn shows_queue(&self) -> bool {
-        let is_theirs = self.is_competing && self.added.is_none();
-        self.shows_queue && !is_theirs
+        self.shows_queue && !self.is_queue_theirs()
+    }
+
+    /// All of it.
+    fn is_queue_theirs(&self) -> bool {
+        matches!(self.state, State::Competing(competing) if !competing.adds())
     }
 
     pub(super) fn on_idle(&mut self, now: Timestamp, params: &Params) {
@@ -200,9 +207,9 @@ impl Adaptive {
         self.ticks.on_tick(now, params);
     }
 
+    /// Messages are slowed down.
     fn is_slow(&self) -> bool {
-        // While bulk or copies are there to be cut, messages keep their rate.
-        self.switch.mode() == Mode::Bad && !self.is_competing && !self.by_bulk && !self.by_copies
+        matches!(self.state, State::Bad(bad) if !bad.spares_messages())
     }
 
     pub(super) fn on_rtt(&mut self, now: Timestamp, rtt: Sample, copies: Copies, params: &Params) {
@@ -218,13 +225,12 @@ impl Adaptive {
             .on_delay(queue.delay > queue.felt(params), queue.is_new);
         let reading = self.read(now, queue, copies, params);
         self.conclude_trial(reading, params);
-        if self.is_competing {
-            self.while_competing(reading, params);
-        } else if self.mode() == Mode::Good {
-            self.while_good(reading, params);
-        } else {
-            self.while_bad(reading, params);
-        }
+        self.state = match self.state {
+            State::Good => self.while_good(reading, params),
+            State::Bad(bad) => self.while_bad(bad, reading, params),
+            State::Competing(competing) => self.while_competing(competing, reading, params),
+        };
+        debug_assert_eq!(self.switch.mode(), self.mode());
         self.lost_lately = false;
     }
 
@@ -281,38 +287,42 @@ impl Adaptive {
         }
     }
 
-    fn while_good(&mut self, reading: Reading, params: &Params) {
+    fn while_good(&mut self, reading: Reading, params: &Params) -> State {
         let Reading {
             now, step, queue, ..
         } = reading;
-        if !queue.stands && !reading.heavy_loss {
-            self.switch.update(reading.dt, Mode::Good);
-            if self.bulk.grow(now, step, queue, params) {
-                self.try_slower(now, step, queue.delay, params.bulk_return);
-            }
-            return;
+        if queue.stands || reading.heavy_loss {
+            return self.turn_bad(reading, params);
         }
-        self.by_bulk = self.bulk.is_limited();
-        self.by_copies = reading.copies == Copies::Many;
-        if self.by_bulk || self.by_copies {
+        self.switch.update(reading.dt, Mode::Good);
+        if self.bulk.grow(now, step, queue, params) {
+            self.try_slower(now, step, queue.delay, params.bulk_return);
+        }
+        State::Good
+    }
+
+    fn turn_bad(&mut self, reading: Reading, params: &Params) -> State {
+        let Reading {
+            now, step, queue, ..
+        } = reading;
+        let spares_messages = self.bulk.is_limited() || reading.copies == Copies::Many;
+        if spares_messages {
             self.switch.enter_bad();
         } else {
             self.switch.update(reading.dt, Mode::Bad);
         }
-        self.bad_since = now;
-        self.low_since = None;
-        self.floor_since = None;
-        self.peak = self.bulk.peak();
         self.losses.on_bad(!queue.stands);
-        if queue.stands && now < self.not_ours_until {
-            self.is_competing = true;
-            return;
+        if queue.stands
+            && let Some(rival) = self.rival.filter(|rival| rival.is_there(now))
+        {
+            return State::Competing(Competing::with(rival));
         }
-        self.bulk.cut(params);
-        self.cut_at = now;
+        let peak = self.bulk.peak();
+        self.bulk.cut(now, params);
         if queue.stands {
             self.try_slower(now, step, queue.delay, params.bulk_cut);
         }
+        State::Bad(Bad::new(now, spares_messages, peak))
     }
 
     /// Bulk goes on with the share `keep` of its rate: by then a queue is shorter.
@@ -333,7 +343,8 @@ impl Adaptive {
             return;
         };
         let has_drained = queue.delay < DRAINED * trial.delay;
-        if has_drained || !self.bulk.is_limited() || self.is_competing {
+        let is_competing = matches!(self.state, State::Competing(_));
+        if has_drained || !self.bulk.is_limited() || is_competing {
             return;
         }
         let packet = self.bulk.packet_time();
@@ -342,119 +353,72 @@ impl Adaptive {
             .is_own(now, queue.delay, packet, params.base_window)
         {
             if self.mode() == Mode::Bad && !reading.heavy_loss {
-                self.return_to_good(now, params);
+                self.state = self.return_to_good(now, params);
             }
             self.bulk.search_on();
         }
     }
 
-    fn while_bad(&mut self, reading: Reading, params: &Params) {
+    fn while_bad(&mut self, mut bad: Bad, reading: Reading, params: &Params) -> State {
         let Reading {
             now, step, queue, ..
         } = reading;
         if self.losses.tolerate_as_not_ours() {
-            self.return_to_good(now, params);
-            return;
+            return self.return_to_good(now, params);
         }
         if queue.delay < queue.low && !reading.heavy_loss {
-            self.floor_since = None;
             self.switch.update(reading.dt, Mode::Good);
-            let since = *self.low_since.get_or_insert(now);
-            // Bulk finds its rate again at once; messages wait out the penalty.
-            let found = (self.by_bulk || self.by_copies) && now.since(since) >= step;
-            if found || self.switch.mode() == Mode::Good {
-                self.return_to_good(now, params);
+            if bad.on_low(now, step) || self.switch.mode() == Mode::Good {
+                return self.return_to_good(now, params);
             }
-            return;
+            return State::Bad(bad);
         }
         self.switch.update(reading.dt, Mode::Bad);
-        self.low_since = None;
-        let nothing_to_cut = !self.bulk.is_limited() || self.bulk.is_at_floor();
-        if (self.by_bulk || self.by_copies)
-            && queue.over
-            && nothing_to_cut
-            && now.since(self.bad_since) > 4 * step + Duration::from_millis(500)
-        {
-            // Bulk and copies are gone or at their least, and the queue still stands: messages
-            // slow down too.
-            self.by_bulk = false;
-            self.by_copies = false;
+        bad.on_not_low();
+        if queue.over {
+            if !self.bulk.is_limited() || self.bulk.is_at_floor() {
+                bad.on_nothing_to_cut(now, step);
+            }
+            self.bulk.cut_again(now, step, params);
         }
-        if queue.over
-            && self.bulk.is_limited()
-            && now.since(self.cut_at) >= 2 * step + Duration::from_millis(100)
-        {
-            self.bulk.cut_again(params);
-            self.cut_at = now;
+        if bad.is_not_ours(now, step, &self.bulk, params) {
+            return self.compete(now, queue);
         }
-        self.look_for_others(now, step, queue, params);
+        State::Bad(bad)
     }
 
-    /// We slowed down, and the queue never was nearly empty: the congestion is not ours.
-    fn look_for_others(&mut self, now: Timestamp, step: Duration, queue: Queue, params: &Params) {
-        let enough = (0.5 * self.peak).max(params.bulk_min * 1.01);
-        if self.bulk.is_limited() && self.bulk.rate() > enough {
-            self.floor_since = None;
-            return;
-        }
-        let since = *self.floor_since.get_or_insert(now);
-        if now.since(since) >= held_back_for(step) {
-            self.is_competing = true;
-            (self.theirs, self.added) = (queue.delay, None);
-            let again = if self.bulk.is_limited() { 10 } else { 60 };
-            self.not_ours_until = now + Duration::from_secs(again);
-            self.low_since = None;
-            self.cut_at = now;
-        }
+    /// We slowed down, and a queue stays that is not ours.
+    fn compete(&mut self, now: Timestamp, queue: Queue) -> State {
+        let again = if self.bulk.is_limited() { 10 } else { 60 };
+        let rival = Rival::new(queue.delay, now + Duration::from_secs(again));
+        self.bulk.begin_to_compete(now);
+        State::Competing(Competing::with(rival))
     }
 
-    fn while_competing(&mut self, reading: Reading, params: &Params) {
+    fn while_competing(
+        &mut self,
+        mut competing: Competing,
+        reading: Reading,
+        params: &Params,
+    ) -> State {
         let Reading {
             now, step, queue, ..
         } = reading;
-        if queue.delay >= queue.low {
-            self.low_since = None;
-        } else if now.since(*self.low_since.get_or_insert(now))
-            > 2 * step + Duration::from_millis(200)
-        {
-            self.is_competing = false;
-            self.return_to_good(now, params);
-            return;
+        if competing.is_over(now, step, queue) {
+            self.rival = Some(competing.rival());
+            return self.return_to_good(now, params);
         }
-        self.look_for_ours(now, step, queue);
-        let lost = self.lost_lately;
-        self.bulk.compete(now, step, lost, &mut self.cut_at, params);
+        competing.look_for_ours(now, step, queue);
+        self.bulk.compete(now, step, self.lost_lately, params);
+        State::Competing(competing)
     }
 
-    /// Of somebody else's queue, what came to it since we no longer hold back may be ours: our own copies fill it
-    /// as well as anybody. They are held back until it is gone, or stays without them.
-    fn look_for_ours(&mut self, now: Timestamp, step: Duration, queue: Queue) {
-        if queue.delay <= self.theirs + 2.0 * queue.low {
-            self.added = None;
-            return;
-        }
-        let (since, before) = *self.added.get_or_insert((now, queue.delay));
-        if now.since(since) < held_back_for(step) {
-            return;
-        }
-        if queue.delay < before {
-            self.added = Some((now, queue.delay));
-        } else {
-            (self.theirs, self.added) = (queue.delay, None);
-        }
-    }
-
-    fn return_to_good(&mut self, now: Timestamp, params: &Params) {
-        self.added = None;
+    fn return_to_good(&mut self, now: Timestamp, params: &Params) -> State {
         self.switch.enter_good();
         self.losses.on_good();
         self.bulk.resume(now, params);
+        State::Good
     }
-}
-
-/// A queue that outlasts this, although we send less, is somebody else's. `step`: how long the path takes to answer.
-fn held_back_for(step: Duration) -> Duration {
-    (8 * step).max(Duration::from_secs(2))
 }
 
 /// In seconds; no trial waits longer.

@@ -30,6 +30,8 @@ pub(super) struct Bulk {
     /// Growing by a factor per round trip, until the first sign of a queue.
     in_slow_start: bool,
     grown_at: Timestamp,
+    /// When it was last slowed down because the path is bad, or somebody else's.
+    cut_at: Timestamp,
     /// Steps of growth without any queue: the more, the larger they get.
     steps_without_queue: u32,
     /// What was delivered when the path was last found full: where slow start is over, as at a TCP's
@@ -50,6 +52,7 @@ impl Bulk {
             limited_at: now,
             in_slow_start: true,
             grown_at: now,
+            cut_at: now,
             steps_without_queue: 0,
             ceiling: 0.0,
             steps_above_ceiling: 0,
@@ -299,7 +302,8 @@ impl Bulk {
     }
 
     /// The path turned bad.
-    pub(super) fn cut(&mut self, params: &Params) {
+    pub(super) fn cut(&mut self, now: Timestamp, params: &Params) {
+        self.cut_at = now;
         self.steps_without_queue = 0;
         if !self.is_limited {
             return;
@@ -315,8 +319,12 @@ impl Bulk {
         self.in_slow_start = false;
     }
 
-    /// It is still bad although we cut.
-    pub(super) fn cut_again(&mut self, params: &Params) {
+    /// It is still bad although we cut: cuts once more when it had the time (a `step` is a round trip) to help.
+    pub(super) fn cut_again(&mut self, now: Timestamp, step: Duration, params: &Params) {
+        if !self.is_limited || now.since(self.cut_at) < 2 * step + Duration::from_millis(100) {
+            return;
+        }
+        self.cut_at = now;
         let delivered = if self.watch.delivered().last() > 0.0 {
             self.watch.delivered().last()
         } else {
@@ -333,21 +341,20 @@ impl Bulk {
         }
     }
 
-    /// Somebody else fills the queue: goes on by loss, like a TCP beside it.
-    pub(super) fn compete(
-        &mut self,
-        now: Timestamp,
-        step: Duration,
-        lost: bool,
-        cut_at: &mut Timestamp,
-        params: &Params,
-    ) {
+    /// Somebody else fills the queue, and we go on beside them: as slow as we are, what gets lost in the next round
+    /// trip is no reason to go slower still.
+    pub(super) fn begin_to_compete(&mut self, now: Timestamp) {
+        self.cut_at = now;
+    }
+
+    /// Goes by loss, like a TCP beside it.
+    pub(super) fn compete(&mut self, now: Timestamp, step: Duration, lost: bool, params: &Params) {
         if !self.is_limited {
             return;
         }
-        if lost && now.since(*cut_at) >= step {
+        if lost && now.since(self.cut_at) >= step {
             self.rate = (self.rate * 0.5).max(self.floor);
-            *cut_at = now;
+            self.cut_at = now;
             self.grown_at = now;
         } else if !lost && now.since(self.grown_at) >= step {
             self.rate = (self.rate + 1250.0 / step.as_secs_f64()).min(params.bulk_max);

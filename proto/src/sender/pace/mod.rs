@@ -12,7 +12,9 @@
 
 mod adaptive;
 mod asked;
+mod bad;
 mod bulk;
+mod competing;
 mod delivered;
 mod demand;
 mod jitter;

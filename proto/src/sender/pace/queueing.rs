@@ -72,6 +72,23 @@ impl Queue {
     pub(super) fn felt(&self, params: &Params) -> f64 {
         (2.0 * self.jitter).max(params.queue_max.as_secs_f64())
     }
+
+    /// A delay of so many seconds, in which nothing is chance.
+    #[cfg(test)]
+    pub(super) fn quiet(delay: f64) -> Self {
+        Self {
+            delay,
+            latest: delay,
+            noise: 0.0,
+            jitter: 0.0,
+            is_new: true,
+            fill: 0.0,
+            low: 0.01,
+            shows: false,
+            over: false,
+            stands: false,
+        }
+    }
 }
 
 /// What counts as a queue.

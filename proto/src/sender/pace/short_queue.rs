@@ -84,29 +84,13 @@ mod tests {
 
     const STEP: Duration = Duration::from_millis(50);
 
-    /// A delay in which nothing is chance.
-    fn quiet(delay: f64) -> Queue {
-        Queue {
-            delay,
-            latest: delay,
-            noise: 0.0,
-            jitter: 0.0,
-            low: 0.01,
-            shows: false,
-            over: false,
-            is_new: true,
-            fill: 0.0,
-            stands: false,
-        }
-    }
-
     #[test]
     fn a_short_queue_is_met_before_it_runs_over_again() {
         let mut short_queue = ShortQueue::default();
         let mut now = Timestamp::from_millis(1_000);
         let mut at = |short_queue: &mut ShortQueue, rate: f64, queue_ms: f64| {
             now += STEP;
-            short_queue.fills(now, STEP, rate, quiet(queue_ms * 1e-3))
+            short_queue.fills(now, STEP, rate, Queue::quiet(queue_ms * 1e-3))
         };
         assert!(!at(&mut short_queue, 100.0, 5.0), "nothing ran over so far");
         short_queue.on_overflow(Timestamp::ZERO, 100.0);
@@ -126,12 +110,12 @@ mod tests {
     #[test]
     fn what_going_slower_does_not_shorten_is_left_alone() {
         let mut short_queue = ShortQueue::default();
-        short_queue.fills(Timestamp::ZERO, STEP, 100.0, quiet(0.005));
+        short_queue.fills(Timestamp::ZERO, STEP, 100.0, Queue::quiet(0.005));
         short_queue.on_overflow(Timestamp::ZERO, 100.0);
         let mut met = 0;
         for round in 0..200 {
             let now = Timestamp::from_millis(50 * round);
-            met += u32::from(short_queue.fills(now, STEP, 100.0, quiet(0.006)));
+            met += u32::from(short_queue.fills(now, STEP, 100.0, Queue::quiet(0.006)));
         }
         assert_eq!(met, u32::from(TRIES));
     }
