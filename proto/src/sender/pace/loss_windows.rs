@@ -7,16 +7,14 @@ use crate::rate::Mode;
 use crate::sender::detector::Outcome;
 use crate::time::Timestamp;
 
-use super::outage::Run;
+use super::loss_tally::LossTally;
 
 /// Shares of datagrams lost, window by window.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LossWindows {
-    packets: u32,
-    lost: u32,
-    /// That these packets were.
-    datagrams: u32,
-    run: Run,
+    tally: LossTally,
+    /// Of these packets, datagrams beyond one each.
+    more_datagrams: u32,
     began: Timestamp,
     last: f64,
     before: f64,
@@ -32,10 +30,8 @@ pub(super) struct LossWindows {
 impl LossWindows {
     pub(super) fn new(now: Timestamp) -> Self {
         Self {
-            packets: 0,
-            lost: 0,
-            datagrams: 0,
-            run: Run::default(),
+            tally: LossTally::default(),
+            more_datagrams: 0,
             began: now,
             last: 0.0,
             before: 0.0,
@@ -48,9 +44,8 @@ impl LossWindows {
 
     /// The final fate of a packet, in the order in which they were sent.
     pub(super) fn on_outcome(&mut self, lost: bool, datagrams: u32) {
-        self.packets += 1;
-        self.lost += u32::from(lost);
-        self.datagrams += datagrams;
+        self.tally.count(lost);
+        self.more_datagrams += datagrams - 1;
     }
 
     /// The same of bulk, which sends so much that one outage is a window, or two.
@@ -58,16 +53,11 @@ impl LossWindows {
         let Outcome {
             lost, datagrams, ..
         } = outcome;
-        if !lost || datagrams > 1 {
-            self.run.end();
-            self.on_outcome(lost, datagrams);
-        } else if self.run.goes_on(outcome.sent_at) {
-            self.on_outcome(true, 1);
+        if lost && datagrams == 1 {
+            self.tally.on_lost(outcome.sent_at);
         } else {
-            let none = self.run.take_back();
-            self.packets -= none;
-            self.lost -= none;
-            self.datagrams -= none;
+            self.tally.end_run();
+            self.on_outcome(lost, datagrams);
         }
     }
 
@@ -78,12 +68,13 @@ impl LossWindows {
             Mode::Bad => 40,
         };
         let span = now.since(self.began);
-        if self.packets < least || span < Duration::from_secs_f64(rtt.max(0.1)) {
+        let packets = self.tally.packets();
+        if packets < least || span < Duration::from_secs_f64(rtt.max(0.1)) {
             return false;
         }
         self.before = self.last;
-        let arrived = 1.0 - f64::from(self.lost) / f64::from(self.packets);
-        let datagrams = f64::from(self.datagrams) / f64::from(self.packets);
+        let arrived = 1.0 - f64::from(self.tally.lost()) / f64::from(packets);
+        let datagrams = f64::from(packets + self.more_datagrams) / f64::from(packets);
         self.last = 1.0 - arrived.powf(1.0 / datagrams);
         self.smoothed += 0.3 * (self.last - self.smoothed);
         self.heavy = match self.last > loss_max {
@@ -94,9 +85,9 @@ impl LossWindows {
         if let Some((_, windows)) = &mut self.trial {
             *windows += 1;
         }
-        (self.packets, self.lost, self.datagrams) = (0, 0, 0);
+        self.tally.restart();
+        self.more_datagrams = 0;
         self.began = now;
-        self.run.take_back();
         true
     }
 

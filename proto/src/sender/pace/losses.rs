@@ -1,18 +1,19 @@
 //! Whether more gets lost than usual: where a path's end shows although no queue is felt.
+//!
+//! Bulk cannot wait for what is final: it hears each loss when it is found, and that some of these arrive late after
+//! all is part of what is usual.
 
 use std::time::Duration;
 
 use crate::time::Timestamp;
 
-use super::outage::Run;
+use super::loss_tally::LossTally;
 
 /// What is lost of what is sent, now and usually.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Losses {
     since: Timestamp,
-    packets: u32,
-    lost: u32,
-    run: Run,
+    tally: LossTally,
     /// Smoothed: what the path loses whatever is sent.
     usual: f32,
     /// Of so many packets.
@@ -40,7 +41,8 @@ pub(super) enum Witness {
 
 impl Losses {
     pub(super) fn on_acked(&mut self) {
-        self.packets += 1;
+        // It ends no row: acknowledgements come in any order, and whether losses follow each other they say themselves.
+        self.tally.count(false);
     }
 
     /// A packet sent then was lost; `follows`, when the one sent before it was, too; `split`, when it was
@@ -49,21 +51,14 @@ impl Losses {
         self.rows += u32::from(!follows);
         self.is_split = split;
         if !follows || split {
-            self.run.end();
+            self.tally.end_run();
         }
-        if self.run.goes_on(sent_at) {
-            self.packets += 1;
-            self.lost += 1;
-        } else {
-            let none = self.run.take_back();
-            self.packets -= none;
-            self.lost -= none;
-        }
+        self.tally.on_lost(sent_at);
     }
 
     fn restart(&mut self) {
-        (self.packets, self.lost, self.rows) = (0, 0, 0);
-        self.run.take_back();
+        self.rows = 0;
+        self.tally.restart();
     }
 
     /// What is usual, as far as it may be the path's own.
@@ -92,13 +87,14 @@ impl Losses {
             self.restart();
         }
         // Half of everything is no chance.
-        let most_of_some = self.packets >= LOSSES_OF / 4 && 2 * self.lost > self.packets;
-        if !most_of_some && self.packets < LOSSES_OF || now.since(self.since) < step {
+        let (packets, lost) = (self.tally.packets(), self.tally.lost());
+        let most_of_some = packets >= LOSSES_OF / 4 && 2 * lost > packets;
+        if !most_of_some && packets < LOSSES_OF || now.since(self.since) < step {
             return false;
         }
-        let count = self.packets as f32;
-        let share = self.lost as f32 / count;
-        let row = self.lost as f32 / self.rows.max(1) as f32;
+        let count = packets as f32;
+        let share = lost as f32 / count;
+        let row = lost as f32 / self.rows.max(1) as f32;
         self.since = now;
         self.restart();
         if self.known == 0.0 {

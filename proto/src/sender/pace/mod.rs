@@ -8,7 +8,18 @@
 //!                              demand (asked)
 //! ```
 //!
-//! What bulk loses in an outage (`outage`) counts neither in `loss_windows` nor in `losses`.
+//! Losses come in two streams, because two questions are asked of them:
+//!
+//! ```text
+//!   the detector ─┬─ found lost, at once ─▶ Pace::on_lost ────▶ losses, volley: does bulk send too much just now?
+//!                 │                                             adaptive, while competing: as a TCP hears it
+//!                 └─ final, in order ─────▶ Pace::on_outcome ─▶ loss_windows: is so much lost that the path is bad?
+//! ```
+//!
+//! What is found lost may be late, and then is heard again as acknowledged. Bulk does not wait for that: meanwhile it would
+//! send another round trip's worth into a queue that runs over, and a mistake costs it a part of its rate. Bad mode slows
+//! messages down as well, so it waits until no acknowledgement can come any more. What bulk loses in an outage (`outage`)
+//! counts in neither (`loss_tally`).
 
 mod adaptive;
 mod asked;
@@ -18,6 +29,7 @@ mod competing;
 mod delivered;
 mod demand;
 mod jitter;
+mod loss_tally;
 mod loss_windows;
 mod losses;
 mod outage;
