@@ -26,6 +26,7 @@ mod skipped;
 mod stall;
 pub mod stats;
 pub mod time;
+mod windowed;
 pub mod yojimbo;
 
 #[cfg(test)]

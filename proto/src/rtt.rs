@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::time::Timestamp;
+use crate::windowed::{Smallest, Windowed};
 
 /// From a packet's leaving to its acknowledgement. The peer may have held that back: until it had
 /// something to say, until its next frame.
@@ -24,8 +25,8 @@ pub struct Rtt {
     path: u32,
     smoothed: u32,
     variation: u32,
-    /// Minima of the present and the two slices of time before it.
-    minima: [u32; 3],
+    /// The smallest of [`MINIMUM_WINDOW`].
+    minimum: Windowed<u32, Smallest>,
     /// In milliseconds, which wrap.
     slice_began: u32,
 }
@@ -38,7 +39,7 @@ impl Rtt {
             path: 0,
             smoothed: 0,
             variation: 0,
-            minima: [u32::MAX; 3],
+            minimum: Windowed::new(),
             slice_began: millis(now),
         }
     }
@@ -56,7 +57,7 @@ impl Rtt {
         // The path's share lies between the two. Where the peer may have held the acknowledgement back
         // for long that says nothing new, and what was known stays: no less than the shortest lately, nor
         // more than that and what peers usually hold back.
-        let shortest = self.minima.iter().min().copied().unwrap_or(sample);
+        let shortest = self.minimum.get().unwrap_or(sample);
         let known = if self.path == 0 { sample } else { self.path };
         let known = known.clamp(shortest, shortest + HELD_USUALLY);
         self.latest = known.clamp(least, sample);
@@ -87,9 +88,9 @@ impl Rtt {
     fn note_minimum(&mut self, now: Timestamp, sample: u32) {
         if millis(now).wrapping_sub(self.slice_began) > MINIMUM_WINDOW / 3 {
             self.slice_began = millis(now);
-            self.minima = [self.minima[1], self.minima[2], u32::MAX];
+            self.minimum.turn();
         }
-        self.minima[2] = self.minima[2].min(sample);
+        self.minimum.note(sample);
     }
 
     /// Whether there was a sample.
@@ -128,12 +129,7 @@ impl Rtt {
 
     /// Smallest of the last 20 to 30 s; zero before the first sample.
     pub fn min(&self) -> Duration {
-        let min = self.minima.iter().min().copied().unwrap_or(u32::MAX);
-        if min == u32::MAX {
-            Duration::ZERO
-        } else {
-            micros(min)
-        }
+        self.minimum.get().map_or(Duration::ZERO, micros)
     }
 }
 

@@ -1,5 +1,7 @@
 //! How much the path delays one packet more than the next.
 
+use crate::windowed::{Largest, Windowed};
+
 /// Seconds by which round trips after each other lie apart while bulk leaves, and the most of that lately.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Jitter {
@@ -7,8 +9,8 @@ pub(super) struct Jitter {
     step: f64,
     mean: f64,
     samples: u8,
-    /// Largest means in the present and the two slices of time before it.
-    maxima: [f64; 3],
+    /// The largest mean of the base's window.
+    most: Windowed<f64, Largest>,
 }
 
 impl Jitter {
@@ -26,19 +28,19 @@ impl Jitter {
         self.samples = (self.samples + 1).min(SAMPLES);
         self.mean += (smaller - self.mean) / f64::from(self.samples);
         if self.samples == SAMPLES {
-            self.maxima[2] = self.maxima[2].max(self.mean);
+            self.most.note(self.mean);
         }
     }
 
-    /// A slice of time is over.
+    /// A slice of the base's window is over.
     pub(super) fn turn(&mut self) {
-        self.maxima = [self.maxima[1], self.maxima[2], 0.0];
+        self.most.turn();
     }
 
     /// How far apart the least and the most delay may be, in seconds, both directions together. Zero where it may be
     /// a queue that moves by a packet or two, of `packet` seconds each.
     pub(super) fn range(&self, packet: f64) -> f64 {
-        let most = self.maxima.iter().copied().fold(0.0, f64::max);
+        let most = self.most.get().unwrap_or(0.0);
         if most > PACKETS * packet {
             RANGE * most
         } else {

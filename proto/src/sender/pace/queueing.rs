@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::sender::params::Params;
 use crate::time::Timestamp;
+use crate::windowed::{Largest, Smallest, Windowed};
 
 use super::jitter::Jitter;
 
@@ -22,11 +23,11 @@ pub(super) struct Queueing {
     moment_began: Timestamp,
     /// How much the minimum of a moment ordinarily differs from that of the one before.
     wander: f64,
-    /// Minima of the present and the two slices of time before it.
-    minima: [f64; 3],
-    /// The largest of the minima of moments, in the same slices; their mean of late; and where that lies, from
+    /// The smallest round trip of the base's window.
+    minimum: Windowed<f64, Smallest>,
+    /// The largest of the minima of moments, in the same window; their mean of late; and where that lies, from
     /// 0 for the base to 1 for the largest.
-    maxima: [f64; 3],
+    maximum: Windowed<f64, Largest>,
     mean: f64,
     fill: f64,
     slice_began: Timestamp,
@@ -114,8 +115,8 @@ impl Queueing {
             moments: [f64::INFINITY; 2],
             moment_began: now,
             wander: 0.0,
-            minima: [f64::INFINITY; 3],
-            maxima: [0.0; 3],
+            minimum: Windowed::new(),
+            maximum: Windowed::new(),
             mean: 0.0,
             fill: 0.0,
             slice_began: now,
@@ -237,11 +238,11 @@ impl Queueing {
     fn note_base(&mut self, now: Timestamp, rtt: f64, window: Duration) {
         if now.since(self.slice_began) > window / 3 {
             self.slice_began = now;
-            self.minima = [self.minima[1], self.minima[2], f64::INFINITY];
-            self.maxima = [self.maxima[1], self.maxima[2], 0.0];
+            self.minimum.turn();
+            self.maximum.turn();
             self.jitter.turn();
         }
-        self.minima[2] = self.minima[2].min(rtt);
+        self.minimum.note(rtt);
     }
 
     /// A moment is over, in which that was the smallest round trip.
@@ -251,9 +252,9 @@ impl Queueing {
         }
         let gain = if self.mean == 0.0 { 1.0 } else { 0.2 };
         self.mean += gain * (rtt - self.mean);
-        self.maxima[2] = self.maxima[2].max(rtt);
+        self.maximum.note(rtt);
         let base = self.base();
-        let longest = self.maxima.iter().copied().fold(0.0, f64::max) - base;
+        let longest = self.maximum.get().unwrap_or(0.0) - base;
         self.fill = if longest > FELT {
             ((self.mean - base) / longest).clamp(0.0, 1.0)
         } else {
@@ -261,9 +262,9 @@ impl Queueing {
         };
     }
 
-    /// The smallest round trip of the base's window.
+    /// The round trip that is taken for the path's own.
     fn base(&self) -> f64 {
-        self.minima.iter().copied().fold(f64::INFINITY, f64::min)
+        self.minimum.get().unwrap_or(f64::INFINITY)
     }
 }
 
