@@ -1,4 +1,5 @@
-//! Every number behind "when to send what", with its reason, under the name an operator uses.
+//! The numbers behind "when to send what" that a listener may set, with their reasons; what an operator may change has
+//! the operator's name. A number that nobody sets is a constant beside its only user.
 
 use std::time::Duration;
 

@@ -235,18 +235,14 @@ impl Adaptive {
     }
 
     fn queue(&mut self, now: Timestamp, rtt: Sample, params: &Params) -> Queue {
-        // Bulk fills a queue within a round trip: it must stand only for longer than what a processor
-        // that was away held up comes in at once. Messages hardly fill one, so for them it must stand for
-        // a while.
         let is_bulk = self.is_bulk_felt(now);
         let packet = self.bulk.packet_time();
         let (limit, stands, samples, proven) = if is_bulk {
-            let (stands, samples) = (Duration::from_millis(10), self.bulk.samples_to_stop());
+            let samples = self.bulk.samples_to_stop();
             let proven = proven_by_bulk(rtt, packet);
-            (params.queue_max, stands, samples, proven)
+            (params.queue_max, STANDS_BESIDE_BULK, samples, proven)
         } else {
-            let stands = Duration::from_millis(300);
-            (params.queue_max_messages, stands, 0, rtt.least)
+            (params.queue_max_messages, STANDS, 0, rtt.least)
         };
         let limits = Limits {
             queue: limit.as_secs_f64(),
@@ -275,12 +271,12 @@ impl Adaptive {
         }
         let heavy_loss = self.losses.is_heavy(params.loss_max)
             && (copies == Copies::Withdrawn || self.mode() == Mode::Bad);
-        let since = now.since(self.judged_at).min(Duration::from_secs(1));
+        let since = now.since(self.judged_at).min(GAP_MAX);
         self.judged_at = now;
         Reading {
             now,
             dt: since.as_secs_f64(),
-            step: Duration::from_secs_f64(rtt).max(Duration::from_millis(20)),
+            step: Duration::from_secs_f64(rtt).max(STEP_MIN),
             queue,
             heavy_loss,
             copies,
@@ -328,8 +324,7 @@ impl Adaptive {
     /// Bulk goes on with the share `keep` of its rate: by then a queue is shorter.
     fn try_slower(&mut self, now: Timestamp, step: Duration, delay: f64, keep: f64) {
         if self.bulk.is_limited() {
-            // Half as long again as it takes.
-            let drained = (1.5 * delay / (1.0 - keep)).clamp(0.0, DRAINED_AFTER_MAX);
+            let drained = (DRAIN_MARGIN * delay / (1.0 - keep)).clamp(0.0, DRAINED_AFTER_MAX);
             let until = now + 2 * step + Duration::from_secs_f64(drained);
             self.bulk.hold_until(until);
             self.trial = Some(Trial { until, delay });
@@ -389,8 +384,12 @@ impl Adaptive {
 
     /// We slowed down, and a queue stays that is not ours.
     fn compete(&mut self, now: Timestamp, queue: Queue) -> State {
-        let again = if self.bulk.is_limited() { 10 } else { 60 };
-        let rival = Rival::new(queue.delay, now + Duration::from_secs(again));
+        let stays = if self.bulk.is_limited() {
+            RIVAL_STAYS_TO_BULK
+        } else {
+            RIVAL_STAYS
+        };
+        let rival = Rival::new(queue.delay, now + stays);
         self.bulk.begin_to_compete(now);
         State::Competing(Competing::with(rival))
     }
@@ -420,6 +419,27 @@ impl Adaptive {
         State::Good
     }
 }
+
+/// Messages hardly fill a queue, so beside them alone it must stand for a while.
+const STANDS: Duration = Duration::from_millis(300);
+
+/// Bulk fills one within a round trip: it must stand only for longer than what a processor that was away held up comes
+/// in at once.
+const STANDS_BESIDE_BULK: Duration = Duration::from_millis(10);
+
+/// A longer time between two samples counts as this much experience with the path: nobody looked at the rest.
+const GAP_MAX: Duration = Duration::from_secs(1);
+
+/// A path answers no sooner than this, however short it is: peers hold acknowledgements back for so long.
+const STEP_MIN: Duration = Duration::from_millis(20);
+
+/// Somebody who filled the queue is expected back for so long. Bulk cannot find the rate of a path while it competes, so
+/// it asks again soon; messages alone lose little by believing it.
+const RIVAL_STAYS: Duration = Duration::from_secs(60);
+const RIVAL_STAYS_TO_BULK: Duration = Duration::from_secs(10);
+
+/// A queue is given half as long again as it takes to drain.
+const DRAIN_MARGIN: f64 = 1.5;
 
 /// In seconds; no trial waits longer.
 const DRAINED_AFTER_MAX: f64 = 2.0;

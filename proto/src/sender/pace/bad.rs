@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::sender::params::Params;
 use crate::time::Timestamp;
 
-use super::bulk::Bulk;
+use super::bulk::{AT_FLOOR, Bulk};
 use super::competing::held_back_for;
 
 /// What came of holding back so far.
@@ -55,7 +55,7 @@ impl Bad {
 
     /// The queue is over its limit with nothing left to cut beside messages: after a while they slow down too.
     pub(super) fn on_nothing_to_cut(&mut self, now: Timestamp, step: Duration) {
-        if now.since(self.since) > 4 * step + Duration::from_millis(500) {
+        if now.since(self.since) > 4 * step + SPARED {
             self.spares_messages = false;
         }
     }
@@ -69,7 +69,7 @@ impl Bad {
         bulk: &Bulk,
         params: &Params,
     ) -> bool {
-        let enough = (0.5 * self.peak).max(params.bulk_min * 1.01);
+        let enough = (HELD_BACK * self.peak).max(params.bulk_min * AT_FLOOR);
         if bulk.is_limited() && bulk.rate() > enough {
             self.floor_since = None;
             return false;
@@ -78,6 +78,12 @@ impl Bad {
         now.since(since) >= held_back_for(step)
     }
 }
+
+/// Beside four round trips, the time that a queue has to drain without bulk and copies, before messages slow down.
+const SPARED: Duration = Duration::from_millis(500);
+
+/// Bulk that sends no more than this share of what was delivered of it holds back: a queue of ours would get shorter.
+const HELD_BACK: f64 = 0.5;
 
 #[cfg(test)]
 mod tests {

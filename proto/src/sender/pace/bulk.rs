@@ -82,7 +82,7 @@ impl Bulk {
     }
 
     pub(super) fn is_at_floor(&self) -> bool {
-        self.rate <= self.floor * 1.01
+        self.rate <= self.floor * AT_FLOOR
     }
 
     pub(super) fn set_floor(&mut self, floor: f64) {
@@ -104,7 +104,7 @@ impl Bulk {
     /// Without bulk for longer than the rate explains, it is not what limits.
     pub(super) fn on_idle(&mut self, now: Timestamp, rtt: f64, params: &Params) {
         let idle = now.since(self.limited_at).as_secs_f64();
-        if self.is_limited && idle > 2.0 * rtt + 0.1 + self.watch.packet_time(self.rate) {
+        if self.is_limited && idle > 2.0 * rtt + IDLE_MIN + self.watch.packet_time(self.rate) {
             self.is_limited = false;
             self.watch.pause();
             self.volley.end(now, params);
@@ -256,7 +256,7 @@ impl Bulk {
         } else {
             0
         };
-        let speedup = (1.0 + f64::from(self.steps_without_queue) / 10.0).min(SPEEDUP_MAX);
+        let speedup = (1.0 + f64::from(self.steps_without_queue) / SPEEDUP_STEPS).min(SPEEDUP_MAX);
         let step = (STEP_SHARE * self.rate).clamp(STEP_MIN, params.bulk_step);
         // A rate that is not used, because the window is, is not found to be too low.
         if self.rate < RATE_USED * path.carried {
@@ -312,7 +312,7 @@ impl Bulk {
         let delivered = if best > 0.0 {
             best.min(self.rate)
         } else {
-            0.5 * self.rate
+            UNMEASURED * self.rate
         };
         self.ceiling = best.max(delivered);
         self.rate = (params.bulk_cut * delivered).max(self.floor);
@@ -321,7 +321,7 @@ impl Bulk {
 
     /// It is still bad although we cut: cuts once more when it had the time (a `step` is a round trip) to help.
     pub(super) fn cut_again(&mut self, now: Timestamp, step: Duration, params: &Params) {
-        if !self.is_limited || now.since(self.cut_at) < 2 * step + Duration::from_millis(100) {
+        if !self.is_limited || now.since(self.cut_at) < 2 * step + CUT_EVERY {
             return;
         }
         self.cut_at = now;
@@ -353,11 +353,11 @@ impl Bulk {
             return;
         }
         if lost && now.since(self.cut_at) >= step {
-            self.rate = (self.rate * 0.5).max(self.floor);
+            self.rate = (self.rate * TCP_DECREASE).max(self.floor);
             self.cut_at = now;
             self.grown_at = now;
         } else if !lost && now.since(self.grown_at) >= step {
-            self.rate = (self.rate + 1250.0 / step.as_secs_f64()).min(params.bulk_max);
+            self.rate = (self.rate + TCP_INCREASE / step.as_secs_f64()).min(params.bulk_max);
             self.grown_at = now;
         }
     }
@@ -366,7 +366,7 @@ impl Bulk {
     /// there by steps too.
     pub(super) fn limit_by_loss(&mut self, rtt: f64, loss: f64, params: &Params) {
         if self.is_limited {
-            let tcp = 1.22 * DATAGRAM / (rtt.max(1e-3) * loss.sqrt());
+            let tcp = TCP_BY_LOSS * DATAGRAM / (rtt.max(RTT_MIN) * loss.sqrt());
             let least = (params.bulk_cut * self.rate).max(self.floor);
             self.rate = self.rate.min(tcp.max(least));
             self.in_slow_start = false;
@@ -414,7 +414,8 @@ const RATE_TO_DELIVERED_MAX: f64 = 3.0;
 const STEP_SHARE: f64 = 0.06;
 const STEP_MIN: f64 = 400.0;
 
-/// Steps grow to this many times their size, after seventy without a queue.
+/// Steps grow by their size each ten without a queue, up to this many times that.
+const SPEEDUP_STEPS: f64 = 10.0;
 const SPEEDUP_MAX: f64 = 8.0;
 
 /// A rate of this many times the ceiling, without a queue, shows that the path was not full there, or is not
@@ -426,6 +427,30 @@ const PACKET_TIME_MAX: f64 = 0.1;
 
 /// Above this many times what was carried, the rate is not what limits.
 const RATE_USED: f64 = 1.2;
+
+/// Up to this many times the floor, nothing is left to cut.
+pub(super) const AT_FLOOR: f64 = 1.01;
+
+/// Beside two round trips, the least time from one cut to the next: acknowledgements may be late, and a queue takes
+/// time to drain.
+const CUT_EVERY: Duration = Duration::from_millis(100);
+
+/// In seconds: beside two round trips, bulk that is late by less than this is still going on.
+const IDLE_MIN: f64 = 0.1;
+
+/// Of a rate of which nothing was measured, the share that a bad path is thought to carry.
+const UNMEASURED: f64 = 0.5;
+
+/// As a TCP goes by loss: half is kept, and a segment more, in bytes, is sent each round trip (RFC 5681, section 3.1).
+const TCP_DECREASE: f64 = 0.5;
+const TCP_INCREASE: f64 = 1250.0;
+
+/// What a TCP has under way where a share of `p` is lost: so many segments divided by the root of `p`. That is the root of
+/// 3/2, the simple form of the equation in RFC 5348, section 3.1.
+const TCP_BY_LOSS: f64 = 1.22;
+
+/// In seconds: a round trip that is shorter counts as this long, since TCPs on such paths are not limited by loss.
+const RTT_MIN: f64 = 1e-3;
 
 #[cfg(test)]
 mod tests {

@@ -61,13 +61,13 @@ impl Competing {
             return false;
         }
         let since = *self.low_since.get_or_insert(now);
-        now.since(since) > 2 * step + Duration::from_millis(200)
+        now.since(since) > 2 * step + GONE
     }
 
     /// Of somebody else's queue, what came to it since we no longer hold back may be ours: our own copies fill it
     /// as well as anybody. They are held back until it is gone, or stays without them.
     pub(super) fn look_for_ours(&mut self, now: Timestamp, step: Duration, queue: Queue) {
-        if queue.delay <= self.rival.queue + 2.0 * queue.low {
+        if queue.delay <= self.rival.queue + ADDED_LOWS * queue.low {
             self.added = None;
             return;
         }
@@ -86,8 +86,20 @@ impl Competing {
 
 /// A queue that outlasts this, although we send less, is somebody else's. `step`: how long the path takes to answer.
 pub(super) fn held_back_for(step: Duration) -> Duration {
-    (8 * step).max(Duration::from_secs(2))
+    (HELD_BACK_STEPS * step).max(HELD_BACK_MIN)
 }
+
+/// A queue that we fill is gone a round trip or two after we slow down. This is several times that, because bulk goes
+/// down by steps, and a mistake leaves a queue of ours to stand.
+const HELD_BACK_STEPS: u32 = 8;
+const HELD_BACK_MIN: Duration = Duration::from_secs(2);
+
+/// Beside two round trips, a queue must be nearly empty for so long until who filled it is gone: a TCP that lost
+/// something makes room for a moment.
+const GONE: Duration = Duration::from_millis(200);
+
+/// So many times what counts as nearly empty may come to their queue: it is never quite the same.
+const ADDED_LOWS: f64 = 2.0;
 
 #[cfg(test)]
 mod tests {

@@ -64,24 +64,24 @@ impl LossWindows {
     /// Ends the present window if there is enough in it; whether it was so.
     pub(super) fn close(&mut self, now: Timestamp, mode: Mode, rtt: f64, loss_max: f64) -> bool {
         let least = match mode {
-            Mode::Good => 100,
-            Mode::Bad => 40,
+            Mode::Good => WINDOW,
+            Mode::Bad => WINDOW_IN_BAD,
         };
         let span = now.since(self.began);
         let packets = self.tally.packets();
-        if packets < least || span < Duration::from_secs_f64(rtt.max(0.1)) {
+        if packets < least || span < Duration::from_secs_f64(rtt.max(SPAN_MIN)) {
             return false;
         }
         self.before = self.last;
         let arrived = 1.0 - f64::from(self.tally.lost()) / f64::from(packets);
         let datagrams = f64::from(packets + self.more_datagrams) / f64::from(packets);
         self.last = 1.0 - arrived.powf(1.0 / datagrams);
-        self.smoothed += 0.3 * (self.last - self.smoothed);
+        self.smoothed += GAIN * (self.last - self.smoothed);
         self.heavy = match self.last > loss_max {
             true => self.heavy.saturating_add(1),
             false => 0,
         };
-        self.tolerated *= 0.995;
+        self.tolerated *= TOLERATED_FADES;
         if let Some((_, windows)) = &mut self.trial {
             *windows += 1;
         }
@@ -93,14 +93,14 @@ impl LossWindows {
 
     /// The smoothed share, if it has been above the limit for longer than an overflow of ours lasts.
     pub(super) fn lasting(&self, loss_max: f64) -> Option<f64> {
-        (self.smoothed > loss_max && self.heavy >= 4).then_some(self.smoothed)
+        (self.smoothed > loss_max && self.heavy >= LASTS).then_some(self.smoothed)
     }
 
     /// Two windows in a row above the limit, and clearly above what is tolerated: one outage is not
     /// congestion.
     pub(super) fn is_heavy(&self, loss_max: f64) -> bool {
         let steady = self.last.min(self.before);
-        steady > loss_max && steady > 1.5 * self.tolerated + 0.05
+        steady > loss_max && steady > TIMES_TOLERATED * self.tolerated + ABOVE_TOLERATED
     }
 
     /// Bad mode begins; with a `trial`, for loss alone.
@@ -113,7 +113,7 @@ impl LossWindows {
     pub(super) fn tolerate_as_not_ours(&mut self) -> bool {
         let not_ours = self
             .trial
-            .is_some_and(|(before, windows)| windows >= 2 && self.last > 0.6 * before);
+            .is_some_and(|(before, windows)| windows >= TRIAL && self.last > UNCHANGED * before);
         if not_ours {
             self.tolerated = self.last;
         }
@@ -125,6 +125,32 @@ impl LossWindows {
         self.trial = None;
     }
 }
+
+/// Packets of a window: a share of a hundred is known to a few percent. In bad mode there are fewer to count, and the
+/// answer is waited for.
+const WINDOW: u32 = 100;
+const WINDOW_IN_BAD: u32 = 40;
+
+/// In seconds, unless the round trip is longer: what left together is lost together.
+const SPAN_MIN: f64 = 0.1;
+
+/// Of what the last window says, this share counts.
+const GAIN: f64 = 0.3;
+
+/// Windows in a row above the limit that are more than an overflow of ours, which is answered after one or two.
+const LASTS: u32 = 4;
+
+/// Clearly more than what is tolerated: so many times that, and this share.
+const TIMES_TOLERATED: f64 = 1.5;
+const ABOVE_TOLERATED: f64 = 0.05;
+
+/// What is tolerated fades to half in 140 windows: paths get better.
+const TOLERATED_FADES: f64 = 0.995;
+
+/// Windows at the low rate after which loss that did not fall below this share of what it was is not our doing: the
+/// first may still be of what left before, and one is chance.
+const TRIAL: u32 = 2;
+const UNCHANGED: f64 = 0.6;
 
 #[cfg(test)]
 mod tests {
