@@ -115,9 +115,9 @@ impl Adaptive {
         self.bulk.rate()
     }
 
-    /// Bulk left, and the rate is what holds it back.
-    pub(super) fn is_bulk_limited(&self) -> bool {
-        self.bulk.is_limited()
+    /// As [`Bulk::is_active`].
+    pub(super) fn is_bulk_active(&self) -> bool {
+        self.bulk.is_active()
     }
 
     /// Bytes of bulk that may leave at once after a pause.
@@ -145,7 +145,7 @@ impl Adaptive {
     }
 
     pub(super) fn on_outcome(&mut self, outcome: Outcome) {
-        if self.bulk.is_limited() {
+        if self.bulk.is_active() {
             self.losses.on_bulk_outcome(outcome);
         } else {
             self.losses.on_outcome(outcome.lost, outcome.datagrams);
@@ -258,7 +258,7 @@ impl Adaptive {
     /// kept back is gone before that.
     fn is_bulk_felt(&self, now: Timestamp) -> bool {
         let round_trip = Duration::from_secs_f64(self.queueing.rtt());
-        self.bulk.is_limited() && self.demand.has_waited(now, round_trip)
+        self.bulk.is_active() && self.demand.has_waited(now, round_trip)
     }
 
     fn read(&mut self, now: Timestamp, queue: Queue, copies: Copies, params: &Params) -> Reading {
@@ -301,7 +301,7 @@ impl Adaptive {
         let Reading {
             now, step, queue, ..
         } = reading;
-        let spares_messages = self.bulk.is_limited() || reading.copies == Copies::Many;
+        let spares_messages = self.bulk.is_active() || reading.copies == Copies::Many;
         if spares_messages {
             self.switch.enter_bad();
         } else {
@@ -323,7 +323,7 @@ impl Adaptive {
 
     /// Bulk goes on with the share `keep` of its rate: by then a queue is shorter.
     fn try_slower(&mut self, now: Timestamp, step: Duration, delay: f64, keep: f64) {
-        if self.bulk.is_limited() {
+        if self.bulk.is_active() {
             let drained = (DRAIN_MARGIN * delay / (1.0 - keep)).clamp(0.0, DRAINED_AFTER_MAX);
             let until = now + 2 * step + Duration::from_secs_f64(drained);
             self.bulk.hold_until(until);
@@ -339,7 +339,7 @@ impl Adaptive {
         };
         let has_drained = queue.delay < DRAINED * trial.delay;
         let is_competing = matches!(self.state, State::Competing(_));
-        if has_drained || !self.bulk.is_limited() || is_competing {
+        if has_drained || !self.bulk.is_active() || is_competing {
             return;
         }
         let packet = self.bulk.packet_time();
@@ -371,7 +371,7 @@ impl Adaptive {
         self.switch.update(reading.dt, Mode::Bad);
         bad.on_not_low();
         if queue.over {
-            if !self.bulk.is_limited() || self.bulk.is_at_floor() {
+            if !self.bulk.is_active() || self.bulk.is_at_floor() {
                 bad.on_nothing_to_cut(now, step);
             }
             self.bulk.cut_again(now, step, params);
@@ -384,7 +384,7 @@ impl Adaptive {
 
     /// We slowed down, and a queue stays that is not ours.
     fn compete(&mut self, now: Timestamp, queue: Queue) -> State {
-        let stays = if self.bulk.is_limited() {
+        let stays = if self.bulk.is_active() {
             RIVAL_STAYS_TO_BULK
         } else {
             RIVAL_STAYS

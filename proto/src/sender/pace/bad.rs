@@ -70,7 +70,7 @@ impl Bad {
         params: &Params,
     ) -> bool {
         let enough = (HELD_BACK * self.peak).max(params.bulk_min * AT_FLOOR);
-        if bulk.is_limited() && bulk.rate() > enough {
+        if bulk.is_active() && bulk.rate() > enough {
             self.floor_since = None;
             return false;
         }

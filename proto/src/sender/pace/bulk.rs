@@ -24,9 +24,10 @@ pub(super) struct Bulk {
     rate: f64,
     /// It is no lower than this.
     floor: f64,
-    /// Bulk is waiting for the rate; else acknowledgements say nothing about the path's.
-    is_limited: bool,
-    limited_at: Timestamp,
+    /// Bulk is being sent, or was until a moment ago; else acknowledgements say nothing about the path's rate. Not
+    /// always is it the rate that holds it back: [`Bulk::on_held_up`].
+    is_active: bool,
+    sent_at: Timestamp,
     /// Growing by a factor per round trip, until the first sign of a queue.
     in_slow_start: bool,
     grown_at: Timestamp,
@@ -34,11 +35,11 @@ pub(super) struct Bulk {
     cut_at: Timestamp,
     /// Steps of growth without any queue: the more, the larger they get.
     steps_without_queue: u32,
-    /// What was delivered when the path was last found full: where slow start is over, as at a TCP's
-    /// ssthresh. Zero before that.
-    ceiling: f64,
+    /// What was delivered when the path's end was last met. Not a limit: it is what a TCP's ssthresh is to its
+    /// window, near which slow start goes carefully, and above which the rate goes on by steps. Zero before that.
+    end: f64,
     /// Steps of growth above that without a sign of a queue.
-    steps_above_ceiling: u32,
+    steps_above_end: u32,
     watch: Watch,
     volley: Volley,
 }
@@ -48,14 +49,14 @@ impl Bulk {
         Self {
             rate: params.bulk_start,
             floor: params.bulk_min,
-            is_limited: false,
-            limited_at: now,
+            is_active: false,
+            sent_at: now,
             in_slow_start: true,
             grown_at: now,
             cut_at: now,
             steps_without_queue: 0,
-            ceiling: 0.0,
-            steps_above_ceiling: 0,
+            end: 0.0,
+            steps_above_end: 0,
             watch: Watch::default(),
             volley: Volley::new(now, params),
         }
@@ -69,16 +70,16 @@ impl Bulk {
     /// makes a queue of [`Params::queue_max`].
     pub(super) fn window(&self, params: &Params) -> f64 {
         let window = self.volley.window();
-        let has_met_end = self.ceiling > 0.0 || !self.in_slow_start;
+        let has_met_end = self.end > 0.0 || !self.in_slow_start;
         match has_met_end {
             true => window.min(self.rate * params.queue_max.as_secs_f64()),
             false => window,
         }
     }
 
-    /// Bulk left, and the rate is what holds it back.
-    pub(super) fn is_limited(&self) -> bool {
-        self.is_limited
+    /// Bulk is being sent: it left, and no pause has begun since.
+    pub(super) fn is_active(&self) -> bool {
+        self.is_active
     }
 
     pub(super) fn is_at_floor(&self) -> bool {
@@ -94,18 +95,18 @@ impl Bulk {
     pub(super) fn on_sent(&mut self, now: Timestamp, bytes: usize) {
         self.watch.on_sent(bytes);
         self.volley.on_sent(now, bytes);
-        self.limited_at = now;
-        if !self.is_limited {
-            self.is_limited = true;
+        self.sent_at = now;
+        if !self.is_active {
+            self.is_active = true;
             self.watch.pause();
         }
     }
 
-    /// Without bulk for longer than the rate explains, it is not what limits.
+    /// Without bulk for longer than the rate explains, there is a pause.
     pub(super) fn on_idle(&mut self, now: Timestamp, rtt: f64, params: &Params) {
-        let idle = now.since(self.limited_at).as_secs_f64();
-        if self.is_limited && idle > 2.0 * rtt + IDLE_MIN + self.watch.packet_time(self.rate) {
-            self.is_limited = false;
+        let idle = now.since(self.sent_at).as_secs_f64();
+        if self.is_active && idle > 2.0 * rtt + IDLE_MIN + self.watch.packet_time(self.rate) {
+            self.is_active = false;
             self.watch.pause();
             self.volley.end(now, params);
         }
@@ -120,7 +121,7 @@ impl Bulk {
 
     /// A packet that was sent then was acknowledged.
     pub(super) fn on_acked(&mut self, now: Timestamp, sent_at: Timestamp, bytes: usize, rtt: f64) {
-        if !self.is_limited {
+        if !self.is_active {
             return;
         }
         self.volley.on_acked(sent_at, bytes);
@@ -129,7 +130,7 @@ impl Bulk {
 
     /// A packet was found lost; `follows`, when the one before it was as well.
     pub(super) fn on_lost(&mut self, sent: &Sent, follows: bool, params: &Params) {
-        if self.is_limited
+        if self.is_active
             && !self
                 .volley
                 .on_lost(sent.at, sent.wire_bytes, follows, params)
@@ -144,9 +145,9 @@ impl Bulk {
         self.watch.on_held_up();
     }
 
-    /// How long one packet takes the path, as far as it is known, in seconds, while the rate limits.
+    /// How long one packet takes the path, as far as it is known, in seconds, while bulk is sent.
     pub(super) fn packet_time(&self) -> f64 {
-        if !self.is_limited {
+        if !self.is_active {
             return 0.0;
         }
         let best = self.watch.delivered().best();
@@ -167,13 +168,13 @@ impl Bulk {
         queue: Queue,
         params: &Params,
     ) -> bool {
-        if !self.is_limited {
+        if !self.is_active {
             return false;
         }
         let going = Going {
             rate: self.rate,
             in_slow_start: self.in_slow_start,
-            has_ceiling: self.ceiling > 0.0,
+            knows_end: self.end > 0.0,
         };
         let path = self.watch.look(now, step, queue, going, params);
         if path.is_end {
@@ -182,7 +183,7 @@ impl Bulk {
             self.watch.rest_until(now + 2 * step);
         } else {
             // Until the path's end was met, what left at once says more than a rate that nobody measured.
-            if self.in_slow_start && self.ceiling == 0.0 {
+            if self.in_slow_start && self.end == 0.0 {
                 let carried = self.volley.carried(step, queue.felt(params));
                 self.rate = self.rate.max(carried.min(params.bulk_max));
             }
@@ -236,7 +237,7 @@ impl Bulk {
     /// Until the path was found full. It goes on while the path delivers what it is sent: half of it, a
     /// round trip later, while doubling. Near where it was full before, by less.
     fn slow_start(&mut self, best: f64, params: &Params) {
-        let is_near_end = self.rate < CEILING_DISPROVED * self.ceiling;
+        let is_near_end = self.rate < END_DISPROVED * self.end;
         let (times, enough) = if is_near_end {
             (REGROWTH, REGROW_DELIVERED_MIN)
         } else {
@@ -262,11 +263,11 @@ impl Bulk {
         if self.rate < RATE_USED * path.carried {
             self.rate += speedup * (step + params.bulk_growth * self.rate);
         }
-        self.resume_slow_start(path.is_met || path.passed < DELIVERED_ABOVE_CEILING * self.ceiling);
+        self.resume_slow_start(path.is_met || path.passed < DELIVERED_ABOVE_END * self.end);
     }
 
-    /// Late acknowledgements in a row to stop for: as many as are a queue. Where an end was met the path is known, and no more is asked than that the
-    /// queue stands for its time.
+    /// Late acknowledgements in a row to stop for: as many as are a queue. Where an end was met the path is known, and
+    /// no more is asked than that the queue stands for its time.
     pub(super) fn samples_to_stop(&self) -> u8 {
         if self.in_slow_start {
             self.watch.samples_of_a_queue()
@@ -284,28 +285,28 @@ impl Bulk {
             KEPT_WITHOUT_QUEUE - self.watch.distrust()
         };
         self.in_slow_start = false;
-        self.steps_above_ceiling = 0;
+        self.steps_above_end = 0;
         self.steps_without_queue = 0;
-        self.ceiling = path.end;
+        self.end = path.end;
         self.rate = self.rate.min(keep * path.end).max(self.floor);
     }
 
     /// More comes through than where the path was last found full, without a queue, for some round trips:
     /// it was not full then, or it is another path.
     fn resume_slow_start(&mut self, is_met: bool) {
-        if is_met || self.rate < ABOVE_CEILING * self.ceiling {
-            self.steps_above_ceiling = 0;
+        if is_met || self.rate < ABOVE_END * self.end {
+            self.steps_above_end = 0;
             return;
         }
-        self.steps_above_ceiling += 1;
-        self.in_slow_start = self.steps_above_ceiling >= STEPS_ABOVE_CEILING;
+        self.steps_above_end += 1;
+        self.in_slow_start = self.steps_above_end >= STEPS_ABOVE_END;
     }
 
     /// The path turned bad.
     pub(super) fn cut(&mut self, now: Timestamp, params: &Params) {
         self.cut_at = now;
         self.steps_without_queue = 0;
-        if !self.is_limited {
+        if !self.is_active {
             return;
         }
         let best = self.watch.delivered().best();
@@ -314,14 +315,14 @@ impl Bulk {
         } else {
             UNMEASURED * self.rate
         };
-        self.ceiling = best.max(delivered);
+        self.end = best.max(delivered);
         self.rate = (params.bulk_cut * delivered).max(self.floor);
         self.in_slow_start = false;
     }
 
     /// It is still bad although we cut: cuts once more when it had the time (a `step` is a round trip) to help.
     pub(super) fn cut_again(&mut self, now: Timestamp, step: Duration, params: &Params) {
-        if !self.is_limited || now.since(self.cut_at) < 2 * step + CUT_EVERY {
+        if !self.is_active || now.since(self.cut_at) < 2 * step + CUT_EVERY {
             return;
         }
         self.cut_at = now;
@@ -336,8 +337,8 @@ impl Bulk {
     /// The path is good again.
     pub(super) fn resume(&mut self, now: Timestamp, params: &Params) {
         self.grown_at = now;
-        if self.is_limited && self.ceiling > 0.0 {
-            self.rate = self.rate.max(params.bulk_return * self.ceiling);
+        if self.is_active && self.end > 0.0 {
+            self.rate = self.rate.max(params.bulk_return * self.end);
         }
     }
 
@@ -349,7 +350,7 @@ impl Bulk {
 
     /// Goes by loss, like a TCP beside it.
     pub(super) fn compete(&mut self, now: Timestamp, step: Duration, lost: bool, params: &Params) {
-        if !self.is_limited {
+        if !self.is_active {
             return;
         }
         if lost && now.since(self.cut_at) >= step {
@@ -365,7 +366,7 @@ impl Bulk {
     /// Whatever the cause: under heavy loss of datagrams bulk takes no more than a TCP would, which goes
     /// there by steps too.
     pub(super) fn limit_by_loss(&mut self, rtt: f64, loss: f64, params: &Params) {
-        if self.is_limited {
+        if self.is_active {
             let tcp = TCP_BY_LOSS * DATAGRAM / (rtt.max(RTT_MIN) * loss.sqrt());
             let least = (params.bulk_cut * self.rate).max(self.floor);
             self.rate = self.rate.min(tcp.max(least));
@@ -387,17 +388,17 @@ impl Bulk {
 /// What is kept of the delivered rate where no queue has to drain.
 const KEPT_WITHOUT_QUEUE: f64 = 0.95;
 
-/// At this many times the ceiling, a path that is full would show a queue within a few round trips.
-const ABOVE_CEILING: f64 = 1.1;
+/// At this many times what was carried at its end, a path that is full would show a queue within a few round trips.
+const ABOVE_END: f64 = 1.1;
 
-/// And this many times the ceiling must have come through: a rate that the window keeps from being used
+/// And this many times as much must have come through: a rate that the window keeps from being used
 /// shows nothing.
-const DELIVERED_ABOVE_CEILING: f64 = 1.04;
+const DELIVERED_ABOVE_END: f64 = 1.04;
 
 /// Round trips without one before slow start resumes.
-const STEPS_ABOVE_CEILING: u32 = 3;
+const STEPS_ABOVE_END: u32 = 3;
 
-/// The factor of a slow start that resumed near the ceiling: at twice what the path takes, every packet that
+/// The factor of a slow start that resumed near the end: at twice what the path takes, every packet that
 /// is made of several datagrams is lost.
 const REGROWTH: f64 = 1.125;
 
@@ -418,9 +419,9 @@ const STEP_MIN: f64 = 400.0;
 const SPEEDUP_STEPS: f64 = 10.0;
 const SPEEDUP_MAX: f64 = 8.0;
 
-/// A rate of this many times the ceiling, without a queue, shows that the path was not full there, or is not
-/// any more.
-const CEILING_DISPROVED: f64 = 4.0;
+/// A rate of this many times what was carried at the end, without a queue, shows that the path was not full there, or
+/// is not any more.
+const END_DISPROVED: f64 = 4.0;
 
 /// In seconds: a queue of more than this is one, however slow the path.
 const PACKET_TIME_MAX: f64 = 0.1;
@@ -467,12 +468,12 @@ mod tests {
             0.001,
             &Params::default(),
         );
-        assert!(bulk.is_limited(), "the next is not yet due, or just is");
+        assert!(bulk.is_active(), "the next is not yet due, or just is");
         bulk.on_idle(
             start + Duration::from_millis(250),
             0.001,
             &Params::default(),
         );
-        assert!(!bulk.is_limited());
+        assert!(!bulk.is_active());
     }
 }

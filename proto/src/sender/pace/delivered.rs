@@ -7,7 +7,7 @@ use crate::time::Timestamp;
 /// Bytes a second over spans of a round trip or 50 ms.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Delivered {
-    /// When the present span begins; none while bulk does not wait for its rate.
+    /// When the present span begins; none in a pause of bulk.
     from: Option<Timestamp>,
     bytes: f64,
     /// Not the rate alone held bulk back in this span.
@@ -17,7 +17,7 @@ pub(super) struct Delivered {
 }
 
 impl Delivered {
-    /// Bulk does not wait for its rate, or only begins to.
+    /// Bulk makes a pause, or ends one.
     pub(super) fn pause(&mut self) {
         self.from = None;
     }
@@ -27,7 +27,7 @@ impl Delivered {
         self.held_up = true;
     }
 
-    /// A packet was acknowledged while bulk waited for its rate; `rtt` in seconds.
+    /// A packet was acknowledged while bulk was sent; `rtt` in seconds.
     pub(super) fn on_acked(&mut self, now: Timestamp, bytes: usize, rtt: f64) {
         // The first round trip of a bulk phase still brings acks from before it.
         let begin = now + Duration::from_secs_f64(rtt);

@@ -1,14 +1,56 @@
 //! How fast: packets a second and bytes of bulk, by the rule in force.
 //!
+//! The article's rule is `crate::rate`, and all of this is the default's. The sender tells [`Pace`] what it hears and does,
+//! and asks for rates; nothing here sends, and nothing here has a timer.
+//!
 //! ```text
-//!   article ──▶ crate::rate
-//!   default ──▶ adaptive ──▶ good or bad mode, by queueing (less jitter) and loss_windows
-//!                   ├──▶ ticks ──▶ packets a second in good mode
-//!                   └──▶ bulk ──▶ bytes a second, by watch (delivered, losses, short_queue) and volley; no less than
-//!                              demand (asked)
+//!   told                      judged                                     asked
+//!
+//!   on_rtt ─────────────────▶ queueing (jitter) ──┐
+//!   on_outcome ─────────────▶ loss_windows ───────┴▶ adaptive ──────────▶ mode, allows_copies, shows_queue
+//!                                                    (bad, competing)
+//!                                                      │ what is to be cut
+//!   on_tick ────────────────▶ ticks ───────────────────┼────────────────▶ packet_rate
+//!   on_said, on_sent ───────▶ demand (asked) ──────┐   ▼
+//!   on_acked, on_lost ──────▶ watch, volley ───────┴▶ bulk ─────────────▶ bulk_rate, bulk_window
+//!                             (watch: delivered, losses, short_queue)
 //! ```
 //!
-//! Losses come in two streams, because two questions are asked of them:
+//! | question | file |
+//! |---|---|
+//! | is the path good, and what follows | `adaptive`; what holding back brought: `bad`; beside somebody else: `competing` |
+//! | how long do our packets wait in a queue | `queueing`; how much of that jitter explains: `jitter` |
+//! | is so much lost that the path is bad | `loss_windows` |
+//! | how fast does bulk go | `bulk`; does it meet the path's end: `watch` |
+//! | what came through lately | `delivered` |
+//! | is more lost than usual | `losses` |
+//! | is there a queue too short to be felt | `short_queue` |
+//! | how much may leave at once | `volley` |
+//! | what is bulk never slower than | `demand`, by what left; by what was said: `asked` |
+//! | how many packets does a fast game get | `ticks` |
+//! | what is no loss, but an outage | `outage`, counted by `loss_tally` |
+//!
+//! # Round trips
+//!
+//! There is more than one, because they answer different questions. A [`Sample`] has two times: all that it took, and what
+//! of that is proven to be the path's (the peer may have held the acknowledgement back for the rest).
+//!
+//! | estimate | fed by | for |
+//! |---|---|---|
+//! | `Rtt::smoothed`, `variation` | all, of packets whose acknowledgement was not late on purpose | when an answer is overdue: losses, probes, copies |
+//! | `Rtt::path`, `latest` | the path's share of these | what is shown |
+//! | `Rtt::min` | all, as a bound those late on purpose too; 20 to 30 s | how long a probe waits, how much an outbox holds |
+//! | `Queueing::rtt`, gain 1/4 | all, of packets whose acknowledgement is in order | how soon the path answers a change: steps, spans, trials |
+//! | base of `Queueing` | the same, the smallest of [`Params::base_window`] | what of a round trip is no queue |
+//! | moments of `Queueing` | what is proven (with bulk: mostly all), the smallest of one or two moments | what is one: over the base |
+//! | variation of `Queueing` | all, while no queue is over the limit | how large a queue must be to count |
+//! | wander of `Queueing` | moments, one after the other | what of a short delay is noise |
+//! | `Jitter` | what is proven, of bulk | whether a delay that stays is the path's own |
+//! | the article's | all | the article's rule |
+//!
+//! # Losses
+//!
+//! They come in two streams, because two questions are asked of them:
 //!
 //! ```text
 //!   the detector ─┬─ found lost, at once ─▶ Pace::on_lost ────▶ losses, volley: does bulk send too much just now?
@@ -138,11 +180,11 @@ impl Pace {
         }
     }
 
-    /// Bulk left, and the rate is what holds it back.
+    /// Bulk is being sent, as fast as its rate or its answers let it; else, in a pause, [`Pace::bulk_window`] gathers.
     pub(super) fn is_bulk_limited(&self) -> bool {
         match &self.rule {
             Rule::Article(_) | Rule::Untried => false,
-            Rule::Adaptive(adaptive) => adaptive.is_bulk_limited(),
+            Rule::Adaptive(adaptive) => adaptive.is_bulk_active(),
         }
     }
 

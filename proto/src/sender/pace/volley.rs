@@ -1,5 +1,5 @@
-//! How much of what a game says at once, at first and after a pause, leaves at once. What went through before without losses and
-//! without a queue may: a path is trusted as a TCP trusts it that was idle (RFC 7661, section 4).
+//! How much of what a game says at once, at first and after a pause, leaves at once. What went through before without
+//! losses and without a queue may: a path is trusted as a TCP trusts it that was idle (RFC 7661, section 4).
 
 use std::time::Duration;
 

@@ -12,7 +12,7 @@ use super::losses::{Losses, Witness};
 use super::queueing::Queue;
 use super::short_queue::ShortQueue;
 
-/// Looks at the path while bulk waits for its rate.
+/// Looks at the path while bulk is sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Watch {
     /// Bytes of the last packet of bulk: a message beyond a datagram makes a large one.
@@ -30,8 +30,8 @@ pub(super) struct Going {
     /// Bytes a second.
     pub(super) rate: f64,
     pub(super) in_slow_start: bool,
-    /// The path was found full before.
-    pub(super) has_ceiling: bool,
+    /// The path's end was met before.
+    pub(super) knows_end: bool,
 }
 
 /// What is seen of a path, rates in bytes a second.
@@ -58,7 +58,7 @@ impl Watch {
         self.packet = bytes as f64;
     }
 
-    /// Bulk does not wait for its rate, or only begins to.
+    /// Bulk makes a pause, or ends one.
     pub(super) fn pause(&mut self) {
         self.delivered.pause();
     }
@@ -98,7 +98,7 @@ impl Watch {
         params: &Params,
     ) -> Path {
         let best = self.delivered.best();
-        let is_late = self.note_delay(queue, going.has_ceiling, params);
+        let is_late = self.note_delay(queue, going.knows_end, params);
         let is_queue = self.late >= self.samples_of_a_queue();
         // What the path loses anyway was carried to where it got lost.
         let share = f64::from(1.0 - self.losses.usual());
@@ -127,10 +127,10 @@ impl Watch {
     }
 
     /// Whether the present delay is more than chance mostly is.
-    fn note_delay(&mut self, queue: Queue, has_ceiling: bool, params: &Params) -> bool {
+    fn note_delay(&mut self, queue: Queue, knows_end: bool, params: &Params) -> bool {
         let most = params.queue_max.as_secs_f64();
         let noise = if self.is_large() { 0.0 } else { queue.noise };
-        let least = if self.is_large() || has_ceiling {
+        let least = if self.is_large() || knows_end {
             most / 3.0
         } else {
             // Of a path of which nothing is known, jitter is not known either.
