@@ -311,6 +311,8 @@ impl Adaptive {
         if queue.stands
             && let Some(rival) = self.rival.filter(|rival| rival.is_there(now))
         {
+            // How much of the queue is theirs was found while we held back, within the last minute. How long it is now
+            // says nothing of that: we did not hold back, and some of it may be ours.
             return State::Competing(Competing::with(rival));
         }
         let peak = self.bulk.peak();
