@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::task::JoinSet;
 
-use crate::backend::Pool;
 use crate::backend::health::{self, FirstLook};
+use crate::backend::{Pool, Shut};
 use crate::board::Board;
 use crate::config::Backend;
 
@@ -64,12 +64,14 @@ impl Backends {
         unused
     }
 
-    /// Takes a target out of use, wherever it is one, or back in; false when it is none.
-    pub fn set_draining(&self, target: &str, draining: bool) -> bool {
+    /// Takes a target out of use, wherever it is one, or back in. The names of the backends that have it, each
+    /// with why newcomers find no target there any more, if so.
+    pub fn set_draining(&self, target: &str, draining: bool) -> Vec<(String, Option<Shut>)> {
         let in_use = self.lock();
-        let found = in_use.values();
-        let found = found.filter(|backend| backend.pool.set_draining(target, draining));
-        found.count() > 0
+        let found = in_use.iter();
+        let found = found.filter(|(_, backend)| backend.pool.set_draining(target, draining));
+        let found = found.map(|(name, backend)| (name.clone(), backend.pool.shut()));
+        found.collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, InUse>> {

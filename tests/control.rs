@@ -361,14 +361,26 @@ fn an_answer_that_never_comes_is_told_from_one_that_was_cut_off() {
 fn a_target_can_be_taken_out() {
     let scene = Scene::new("target");
     let target = format!("tcp://{}", scene.backend.local_addr().unwrap());
-    assert_eq!(scene.ask(&["backend", "drain", &target])["ok"], true);
+    let answer = scene.ask(&["backend", "drain", &target]);
+    assert_eq!(answer["ok"], true);
+    let warning = answer["warnings"][0].as_str().unwrap();
+    assert!(warning.contains("all are drained by hand"), "{answer}");
+    let line = scene.server.logged("no_target_left");
+    assert_eq!(
+        (&line["level"], &line["backend"], &line["target"]),
+        (&"warn".into(), &"game".into(), &target.as_str().into())
+    );
     assert_eq!(scene.ask(&["backends"])["targets"][0]["draining"], true);
     let mut refused = TcpStream::connect(scene.entrance).unwrap();
     refused
         .set_read_timeout(Some(Duration::from_secs(20)))
         .unwrap();
     assert!(is_over(&mut refused));
-    assert_eq!(scene.ask(&["backend", "enable", &target])["ok"], true);
+    let answer = scene.ask(&["backend", "enable", &target]);
+    assert_eq!(
+        (&answer["ok"], answer.get("warnings")),
+        (&true.into(), None)
+    );
     scene.join();
     assert_eq!(
         scene.ask(&["backend", "drain", "tcp://nobody:1"])["ok"],

@@ -128,8 +128,11 @@ fn drain(snapshot: &Snapshot) -> String {
 fn backends(found: &mut Findings, snapshot: &Snapshot) {
     for backend in &snapshot.backends {
         let name = &backend.name;
-        if backend.is_down() {
-            let text = format!("no target of backend {name} is up: nobody can play");
+        if let Some(why) = backend.shut() {
+            let text = format!(
+                "no target of backend {name} {}: nobody can join",
+                why.text()
+            );
             found.add(Level::Bad, Some("TidegateNoBackend"), text);
             continue;
         }
@@ -259,11 +262,23 @@ mod tests {
 
     /// The same, with these targets of its backend down.
     fn with_down(down: &[usize], act: impl FnOnce(&Board, &mut WorkerCounters)) -> Vec<Finding> {
+        with(down, &[], act)
+    }
+
+    /// And these drained by hand.
+    fn with(
+        down: &[usize],
+        drained: &[&str],
+        act: impl FnOnce(&Board, &mut WorkerCounters),
+    ) -> Vec<Finding> {
         let mut clock = Clock::start();
         let start = clock.now();
         let board = Arc::new(Board::new(start, Capacity::new(100, 1000).into()));
         let pool = Pool::with_two_targets();
         down.iter().for_each(|target| pool.take_down(*target));
+        for target in drained {
+            assert!(pool.set_draining(target, true));
+        }
         board.add_backend("game", pool.into());
         let about = ListenerInfo {
             name: "udp".into(),
@@ -405,5 +420,18 @@ mod tests {
         let found = with_down(&[1], |_, _| {});
         assert_eq!(alerts(&found), ["TidegateBackendDown"]);
         assert!(found[0].text.contains("game.sock"), "{found:?}");
+    }
+    /// Nobody gets to a target that is drained, although it is up.
+    #[test]
+    fn the_last_target_that_is_not_drained_counts() {
+        let (tcp, unix) = ("tcp://127.0.0.1:7000", "unix:/run/game.sock");
+        let found = with(&[], &[tcp], |_, _| {});
+        assert_eq!((found.len(), found[0].level), (1, Level::Info));
+        for (down, drained) in [(&[1][..], &[tcp][..]), (&[], &[tcp, unix])] {
+            let found = with(down, drained, |_, _| {});
+            assert_eq!(alerts(&found), ["TidegateNoBackend"]);
+            assert_eq!(found[0].level, Level::Bad);
+            assert!(found[0].text.contains("drained by hand"), "{found:?}");
+        }
     }
 }

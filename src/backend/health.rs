@@ -1,5 +1,6 @@
 //! Whether targets are there, asked by the control plane: names looked up again, connects tried.
 
+use std::fmt::Display;
 use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::FileTypeExt;
@@ -13,7 +14,7 @@ use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use super::socket::refuse_itself;
-use super::{Address, Pool, Turned};
+use super::{Address, Pool, Shut, Turned};
 use crate::config::{Backend, Health, Target};
 use crate::names;
 
@@ -170,11 +171,28 @@ pub fn say(turned: &Turned, error: Option<&io::Error>) {
         (true, false) => tracing::info!(event = "address_up", %backend, %target, address),
         (false, true) => {
             tracing::warn!(event = "target_down", %backend, %target, address, error, help);
+            if turned.shut == Some(Shut::DownOrDrained) {
+                warn_of_shut(backend, target, Shut::DownOrDrained);
+            }
         }
         (false, false) => {
             tracing::info!(event = "address_down", %backend, %target, address, error, help);
         }
     }
+}
+
+/// That this was the last target which took newcomers, where somebody drained one: it looks as if others were
+/// left.
+pub fn warn_of_shut(backend: &str, target: impl Display, why: Shut) {
+    tracing::warn!(
+        event = "no_target_left",
+        backend,
+        %target,
+        help = "newcomers are denied until a target is up and not drained: `tidegate ctl backends` lists them, and \
+                `tidegate ctl backend enable TARGET` takes one back in",
+        "no target {}",
+        why.text()
+    );
 }
 
 /// What to do about a target that cannot be reached.

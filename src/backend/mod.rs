@@ -10,6 +10,6 @@ mod pool;
 mod socket;
 mod stream;
 
-pub use pool::{Pick, Pool, TargetState, Turned};
+pub use pool::{Pick, Pool, Shut, TargetState, Turned};
 pub use socket::{Address, Socket, SocketOptions};
 pub use stream::{Rules, Scratch, Side, Stream};

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tidegate_proto::Now;
 
 use super::{ListenerInfo, PeerRow, Process, State};
-use crate::backend::TargetState;
+use crate::backend::{Shut, TargetState};
 use crate::capacity::Limit;
 use crate::counters::{Histogram, TargetCounters, WorkerCounters};
 
@@ -53,11 +53,16 @@ impl Snapshot {
         if self.process.state != State::Serving {
             reasons.push(format!("state is {}", self.process.state.label()));
         }
-        // Where nobody checks, players find out that it is back: they have to come for that.
-        let asked = |backend: &&BackendSnapshot| backend.checked && !backend.leaving;
-        for backend in self.backends.iter().filter(asked) {
-            if backend.is_down() {
-                reasons.push(format!("no target of backend {} is up", backend.name));
+        for backend in self.backends.iter().filter(|backend| !backend.leaving) {
+            // Where nobody checks, players find out that it is back: they have to come for that.
+            if let Some(why) = backend.shut()
+                && (backend.checked || why == Shut::Drained)
+            {
+                reasons.push(format!(
+                    "no target of backend {} {}",
+                    backend.name,
+                    why.text()
+                ));
             }
         }
         reasons
@@ -133,14 +138,13 @@ pub struct BackendSnapshot {
 }
 
 impl BackendSnapshot {
-    /// Whether none of its targets is up.
-    pub fn is_down(&self) -> bool {
-        let mut targets = self.in_use().peekable();
-        targets.peek().is_some() && !targets.any(|target| target.state.up)
+    /// Why newcomers find no target here, if so.
+    pub fn shut(&self) -> Option<Shut> {
+        Shut::of(self.in_use().map(|target| target.state))
     }
 
     /// Its targets, but for those that a reload removed.
-    pub fn in_use(&self) -> impl Iterator<Item = &TargetSnapshot> {
+    pub fn in_use(&self) -> impl Iterator<Item = &TargetSnapshot> + Clone {
         self.targets.iter().filter(|target| !target.state.leaving)
     }
 }

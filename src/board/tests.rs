@@ -128,6 +128,29 @@ fn ready_needs_the_state_and_a_target() {
     assert!(board.snapshot(at(0)).not_ready().is_empty());
 }
 
+/// What is drained by hand takes nobody, whether or not it is up, and whoever checks it.
+#[test]
+fn a_drained_target_makes_nobody_ready() {
+    let (tcp, unix) = ("tcp://127.0.0.1:7000", "unix:/run/game.sock");
+    let (board, _, pool) = board_of(Pool::with_two_targets());
+    board.update_process(|process| process.state = State::Serving);
+    let not_ready = || board.snapshot(at(0)).not_ready();
+    pool.set_draining(tcp, true);
+    assert!(not_ready().is_empty(), "the other one takes them");
+    pool.take_down(1);
+    assert_eq!(
+        not_ready(),
+        ["no target of backend game takes newcomers: each is down or drained by hand"]
+    );
+    pool.set_draining(unix, true);
+    let drained = ["no target of backend game takes newcomers: all are drained by hand"];
+    assert_eq!(not_ready(), drained);
+    pool.set_checked(false);
+    assert_eq!(not_ready(), drained);
+    pool.set_draining(unix, false);
+    assert!(not_ready().is_empty());
+}
+
 #[test]
 fn the_worst_peers_are_few_and_worst_first() {
     let (board, reporters) = board();

@@ -14,6 +14,7 @@ use tokio::time::sleep;
 
 use super::Request;
 use super::whom::{peers_called, range_or_client};
+use crate::backend::health;
 use crate::backends::Backends;
 use crate::board::{Board, State};
 use crate::capture::{Order, Tap};
@@ -327,10 +328,25 @@ impl Gate {
     }
 
     fn set_target_draining(&self, target: &str, draining: bool) -> anyhow::Result<Value> {
-        if !self.backends.set_draining(target, draining) {
+        let backends = self.backends.set_draining(target, draining);
+        if backends.is_empty() {
             bail!("no target {target}; `tidegate ctl backends` lists them");
         }
-        Ok(json!({}))
+        // Whoever takes one out after the other does not see that this was the last.
+        let mut warnings = Vec::new();
+        for (backend, why) in backends {
+            if let Some(why) = why.filter(|_| draining) {
+                health::warn_of_shut(&backend, target, why);
+                warnings.push(format!(
+                    "no target of backend {backend} {}; newcomers are denied",
+                    why.text()
+                ));
+            }
+        }
+        if warnings.is_empty() {
+            return Ok(json!({}));
+        }
+        Ok(json!({ "warnings": warnings }))
     }
 
     async fn drain_by_signal(self: &Arc<Self>) -> anyhow::Result<Value> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 
-use super::{Pick, TargetState};
+use super::{Pick, Shut, TargetState};
 use crate::backend::Address;
 use crate::backend::place::Place;
 use crate::config::{Balance, Target};
@@ -127,6 +127,12 @@ impl Members {
             }
         });
         states.collect()
+    }
+
+    /// Why newcomers find no target here, if so.
+    pub(super) fn shut(&self) -> Option<Shut> {
+        let states = self.states();
+        Shut::of(self.in_use.iter().map(|&index| states[index]))
     }
 
     /// What a target's name stands for now; says whether that turned it.

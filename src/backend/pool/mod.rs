@@ -50,6 +50,8 @@ pub struct Turned {
     pub up: bool,
     /// The target with it: it was the last that did, or is the first.
     pub whole: bool,
+    /// Why newcomers find no target of the backend now, if so.
+    pub shut: Option<Shut>,
 }
 
 /// What is known about a target.
@@ -65,6 +67,43 @@ pub struct TargetState {
     pub addresses_up: usize,
     pub checks_ok: u64,
     pub checks_failed: u64,
+}
+
+/// Why newcomers find no target of a backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shut {
+    /// None is up.
+    Down,
+    /// All are drained by hand, whether or not they are up.
+    Drained,
+    /// None that is up takes newcomers: it is drained by hand, and the others are down.
+    DownOrDrained,
+}
+
+impl Shut {
+    /// Of these targets, if it is; a backend without targets is not.
+    pub fn of(targets: impl Iterator<Item = TargetState> + Clone) -> Option<Self> {
+        let mut all = targets.clone().peekable();
+        all.peek()?;
+        if all.any(|target| target.up && !target.draining) {
+            return None;
+        }
+        let (mut ups, mut drains) = (targets.clone(), targets);
+        Some(match (ups.any(|it| it.up), drains.all(|it| it.draining)) {
+            (_, true) => Self::Drained,
+            (true, false) => Self::DownOrDrained,
+            (false, false) => Self::Down,
+        })
+    }
+
+    /// The end of "no target of backend game ...".
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Down => "is up",
+            Self::Drained => "takes newcomers: all are drained by hand",
+            Self::DownOrDrained => "takes newcomers: each is down or drained by hand",
+        }
+    }
 }
 
 impl Pool {
@@ -150,6 +189,11 @@ impl Pool {
         self.lock().states()
     }
 
+    /// Why newcomers find no target here, if so.
+    pub fn shut(&self) -> Option<Shut> {
+        self.lock().shut()
+    }
+
     /// What a target's name stands for now, those that a connect should prefer first. A new one of a
     /// target that is down has to be found up first.
     pub fn set_addresses(&self, index: usize, found: &[SocketAddr]) -> Option<Turned> {
@@ -162,6 +206,7 @@ impl Pool {
             address: None,
             up: member.is_up(members.checked),
             whole: true,
+            shut: members.shut(),
         })
     }
 
@@ -250,14 +295,15 @@ impl Pool {
         let was_well = place.is_well(checked);
         change(place);
         let (up, address) = (place.is_well(checked), place.address.clone());
-        let member = &mut members.targets[pick.target];
-        member.forget_those_who_left();
+        members.targets[pick.target].forget_those_who_left();
+        let member = &members.targets[pick.target];
         (up != was_well).then(|| Turned {
             backend: self.name.clone(),
             target: member.target.clone(),
             address,
             up,
             whole: member.is_up(checked) != was_up,
+            shut: members.shut(),
         })
     }
 
