@@ -21,6 +21,7 @@ SERVER, DASHBOARD, ACT = sys.argv[1:]
 SILENT_WHEN_WELL = {
     "TidegateAbsent": "there are targets, so nothing is absent",
     "TidegateNobodyGetsIn": "it compares with the hour before, and this scene takes a minute",
+    "TidegateRestartedWithPlayers": "it compares with two minutes before, likewise",
     "Alerts": "no alert fires",
 }
 
