@@ -55,11 +55,11 @@ pub(crate) const ROWS: &[Row] = &[
             },
             Panel {
                 title: "Slots used",
-                about: "Peers over slots. Beyond 90 % newcomers are about to be refused.",
+                about: "Peers over slots: of the whole process or of the fullest listener, whichever is met first. Beyond 90 % newcomers are about to be refused.",
                 unit: "percentunit",
                 look: Figure(Some((0.8, 0.9))),
                 queries: &[(
-                    "sum(tidegate_peers{$l}) / sum(tidegate_peers_limit{$l})",
+                    "max(sum(tidegate_peers{$i}) / sum(tidegate_process_peers_limit{$i}) or sum by (listener) (tidegate_peers{$l}) / sum by (listener) (tidegate_peers_limit{$l}))",
                     "used",
                 )],
             },
