@@ -20,16 +20,13 @@ pub(super) struct Open {
 impl Sender {
     /// Plans a packet that was lost once more, if it is the first thing due and may go again as it was.
     pub(super) fn plan_again(&mut self, open: Open) -> bool {
-        let lanes = 0..self.lanes.len() as Channel;
-        let Some((lane, last)) = lanes
-            .filter_map(|lane| Some((lane, self.last_carrier(lane, open)?)))
-            .find(|(lane, last)| self.may_go_again(*lane, *last))
-        else {
+        let mut lanes = self.lanes.numbers();
+        let Some((last, is_bulk)) = lanes.find_map(|lane| self.find_again(lane, open)) else {
             return false;
         };
         self.plan.clear();
         self.plan.datagram = self.framing.datagram;
-        self.plan.is_bulk = self.is_bulk_lane(lane);
+        self.plan.is_bulk = is_bulk;
         self.plan.again = Some(self.in_flight.first_of(last));
         let items = self.in_flight.items(last);
         let messages = items.map(|Item { lane, id, .. }| Planned { lane, id });
@@ -37,17 +34,23 @@ impl Sender {
         true
     }
 
-    /// The packet that last carried what is due first in this lane, if that left before and may leave now.
-    fn last_carrier(&self, lane: Channel, open: Open) -> Option<u64> {
-        let LaneQueue::Reliable(outbox) = &self.lanes[usize::from(lane)] else {
+    /// The packet that may go again for what is due first in this lane; and whether it is bulk.
+    fn find_again(&self, lane: Channel, open: Open) -> Option<(u64, bool)> {
+        let outbox = self.lanes.outbox(lane)?;
+        let is_bulk = outbox.is_bulk(&self.framing);
+        let is_open = if is_bulk { open.bulk } else { open.messages };
+        if !is_open {
             return None;
-        };
-        let is_open = match self.is_bulk_lane(lane) {
-            true => open.bulk,
-            false => open.messages,
-        };
+        }
+        let last = self.last_carrier(outbox, open)?;
+        self.may_go_again(lane, outbox, last)
+            .then_some((last, is_bulk))
+    }
+
+    /// The packet that last carried what is due first here, if that left before.
+    fn last_carrier(&self, outbox: &Outbox, open: Open) -> Option<u64> {
         let index = if open.is_probe { 0 } else { outbox.first_due() };
-        if !is_open || index >= outbox.started() {
+        if index >= outbox.started() {
             return None;
         }
         let last = outbox.entry(index)?.last_packet()?;
@@ -57,10 +60,7 @@ impl Sender {
 
     /// All that packet `last` carried is of this lane and was not acknowledged, nor sent since; and the peer
     /// still puts it together and will acknowledge it.
-    fn may_go_again(&self, lane: Channel, last: u64) -> bool {
-        let LaneQueue::Reliable(outbox) = &self.lanes[usize::from(lane)] else {
-            return false;
-        };
+    fn may_go_again(&self, lane: Channel, outbox: &Outbox, last: u64) -> bool {
         let first = self.in_flight.first_of(last);
         let numbers = self.next_number + self.ahead_of_acks() - first;
         let of_several = |sent: &Sent| sent.split && sent.whole && sent.repeats < REPEATS_MAX;
@@ -73,13 +73,6 @@ impl Sender {
                     !entry.is_block() && !entry.acked && entry.last_packet() == Some(last)
                 })
             })
-    }
-
-    fn is_bulk_lane(&self, lane: Channel) -> bool {
-        match &self.lanes[usize::from(lane)] {
-            LaneQueue::Reliable(outbox) => outbox.is_bulk(&self.framing),
-            LaneQueue::Unreliable(_) => false,
-        }
     }
 
     /// Packets that may follow before the peer acknowledges what leaves now: what leaves between two packets of

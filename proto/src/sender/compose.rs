@@ -4,27 +4,10 @@
 use std::ops::Range;
 
 use super::copies::CopySelector;
+use super::lanes::Turn;
 use super::outbox::{Entry, Outbox};
 use super::unreliable::UnreliableQueue;
 use super::*;
-
-impl LaneQueue {
-    fn turn(&self, framing: &Framing) -> Turn {
-        match self {
-            Self::Unreliable(_) => Turn::Unreliable,
-            Self::Reliable(outbox) if outbox.is_bulk(framing) => Turn::Bulk,
-            Self::Reliable(_) => Turn::Messages,
-        }
-    }
-}
-
-/// Which lanes come first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Turn {
-    Unreliable,
-    Messages,
-    Bulk,
-}
 
 /// Why a packet is composed, beside what is due in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,13 +41,13 @@ impl Sender {
         };
         let old = (probe == Probe::Timeout).then(|| now - self.rtt.smoothed());
         // Whoever found no room last time comes first this time.
-        let first = self.crowded_out.take().map(usize::from);
+        let first = self.lanes.take_crowded_out();
         if let Some(lane) = first {
             self.take_lane(lane, old, bulk_open, &mut room);
         }
         for turn in [Turn::Unreliable, Turn::Messages, Turn::Bulk] {
-            for lane in 0..self.lanes.len() {
-                if self.lanes[lane].turn(&framing) == turn && Some(lane) != first {
+            for lane in self.lanes.numbers() {
+                if self.lanes.turn(lane, &framing) == turn && Some(lane) != first {
                     self.take_lane(lane, old, bulk_open, &mut room);
                 }
             }
@@ -78,36 +61,42 @@ impl Sender {
         self.sort_plan();
     }
 
-    fn take_lane(&mut self, lane: usize, old: Option<Timestamp>, bulk_open: bool, room: &mut Room) {
-        let (plan, number) = (&mut self.plan, lane as Channel);
+    fn take_lane(
+        &mut self,
+        lane: Channel,
+        old: Option<Timestamp>,
+        bulk_open: bool,
+        room: &mut Room,
+    ) {
+        let plan = &mut self.plan;
         let before = plan.messages.len();
-        let turn = self.lanes[lane].turn(&self.framing);
-        let all = match &mut self.lanes[lane] {
-            LaneQueue::Unreliable(queue) => room.take_unreliable(plan, number, queue),
+        let turn = self.lanes.turn(lane, &self.framing);
+        let all = match self.lanes.queue_mut(lane) {
+            LaneQueue::Unreliable(queue) => room.take_unreliable(plan, lane, queue),
             LaneQueue::Reliable(_) if turn == Turn::Bulk && !bulk_open => true,
             LaneQueue::Reliable(outbox) if outbox.is_block_next(old.is_some()) => {
-                room.take_fragment(plan, number, outbox, old.is_some());
+                room.take_fragment(plan, lane, outbox, old.is_some());
                 plan.is_bulk |= plan.fragment.is_some();
                 true
             }
             LaneQueue::Reliable(outbox) => match old {
                 None => {
                     let due = outbox.first_due()..outbox.len();
-                    room.take_due(plan, number, outbox, due, |_| false)
+                    room.take_due(plan, lane, outbox, due, |_| false)
                 }
-                Some(old) => self.take_old(number, old, room),
+                Some(old) => self.take_old(lane, old, room),
             },
         };
         let took = self.plan.messages.len() > before;
         self.plan.is_bulk |= turn == Turn::Bulk && took;
         if !all && !took {
-            self.crowded_out.get_or_insert(number);
+            self.lanes.on_crowded_out(lane);
         }
     }
 
     /// What a probe repeats of a reliable lane: what last left by `old`, with what is due anyway.
     fn take_old(&mut self, lane: Channel, old: Timestamp, room: &mut Room) -> bool {
-        let LaneQueue::Reliable(outbox) = &mut self.lanes[usize::from(lane)] else {
+        let Some(outbox) = self.lanes.outbox_mut(lane) else {
             return true;
         };
         let goes_on = self.probes.go_on();
@@ -145,17 +134,11 @@ impl Sender {
             .selector(now, &self.in_flight, &self.rtt, &self.params);
         // Without an answer to a probe nobody knows which message is missing: take turns.
         let in_turns = self.probes.are_unanswered();
-        for (lane, queue) in self.lanes.iter_mut().enumerate() {
-            if let LaneQueue::Reliable(outbox) = queue
+        for lane in self.lanes.numbers() {
+            if let Some(outbox) = self.lanes.outbox_mut(lane)
                 && !outbox.is_bulk(&room.framing)
             {
-                room.take_copies(
-                    &mut self.plan,
-                    lane as Channel,
-                    outbox,
-                    &mut selector,
-                    in_turns,
-                );
+                room.take_copies(&mut self.plan, lane, outbox, &mut selector, in_turns);
             }
         }
     }
@@ -163,14 +146,8 @@ impl Sender {
     /// The wire wants lanes and ids ascending.
     fn sort_plan(&mut self) {
         if self.plan.messages.len() > 1 {
-            let lanes = &self.lanes;
-            self.plan.messages.sort_unstable_by_key(|planned| {
-                let base = match &lanes[usize::from(planned.lane)] {
-                    LaneQueue::Reliable(outbox) => outbox.base(),
-                    LaneQueue::Unreliable(queue) => queue.base(),
-                };
-                (planned.lane, planned.id.wrapping_sub(base))
-            });
+            let messages = &mut self.plan.messages;
+            messages.sort_unstable_by_key(|planned| (planned.lane, self.lanes.place(*planned)));
         }
     }
 }

@@ -2,17 +2,9 @@
 
 use super::again::Open;
 use super::compose::Probe;
+use super::lanes::Due;
 use super::recovery::REMEMBERED_MAX;
 use super::*;
-
-/// What must go: never sent, or lost.
-#[derive(Clone, Copy, Debug, Default)]
-struct Due {
-    messages: bool,
-    bulk: bool,
-    /// Bulk waits, whether it may leave or not, or would if there were room for it.
-    bulk_waits: bool,
-}
 
 /// What a packet brings.
 #[derive(Clone, Copy, Debug, Default)]
@@ -106,10 +98,8 @@ impl Sender {
 
     fn give_back(&mut self) {
         self.in_flight.give_back();
-        for queue in &mut self.lanes {
-            if let LaneQueue::Reliable(outbox) = queue {
-                outbox.give_back();
-            }
+        for outbox in self.lanes.outboxes_mut() {
+            outbox.give_back();
         }
     }
 
@@ -222,7 +212,7 @@ impl Sender {
     /// hand a packet of fragments up once more when it is sent again (docs/wire/reliable.md, section 5).
     fn waits_whole(&self) -> bool {
         let mut messages = self.plan.messages.iter();
-        messages.all(|it| matches!(self.lanes[usize::from(it.lane)], LaneQueue::Reliable(_)))
+        messages.all(|planned| self.lanes.is_reliable(planned.lane))
     }
 
     /// Remembers the planned packet until its fate is known; whether it carries messages. What an idle
@@ -233,12 +223,9 @@ impl Sender {
         if self.plan.is_padding() || !is_told {
             return false;
         }
-        let lanes = &self.lanes;
-        let messages =
-            self.plan.messages.iter().filter(|planned| {
-                matches!(lanes[usize::from(planned.lane)], LaneQueue::Reliable(_))
-            });
-        let items = messages.map(|planned| Item {
+        let messages = self.plan.messages.iter();
+        let reliable = messages.filter(|planned| self.lanes.is_reliable(planned.lane));
+        let items = reliable.map(|planned| Item {
             lane: planned.lane,
             fragment: 0,
             id: planned.id,
@@ -265,7 +252,7 @@ impl Sender {
     fn commit_messages(&mut self, number: u64) -> News {
         let mut news = News::default();
         for planned in &self.plan.messages {
-            match &mut self.lanes[usize::from(planned.lane)] {
+            match self.lanes.queue_mut(planned.lane) {
                 LaneQueue::Reliable(outbox) => {
                     let Some(entry) = outbox.get(planned.id) else {
                         continue;
@@ -298,7 +285,7 @@ impl Sender {
         let Some(fragment) = self.plan.fragment else {
             return false;
         };
-        let LaneQueue::Reliable(outbox) = &mut self.lanes[usize::from(fragment.lane)] else {
+        let Some(outbox) = self.lanes.outbox_mut(fragment.lane) else {
             return false;
         };
         let is_first = outbox.get(fragment.id).is_some_and(|it| it.sends == 0);
@@ -344,20 +331,7 @@ impl Sender {
     }
 
     fn due(&self) -> Due {
-        let mut due = Due::default();
-        for queue in &self.lanes {
-            match queue {
-                LaneQueue::Reliable(outbox) => {
-                    let is_bulk = outbox.is_bulk(&self.framing);
-                    let is_due = outbox.is_due();
-                    due.bulk |= is_due && is_bulk;
-                    due.messages |= is_due && !is_bulk;
-                    due.bulk_waits |= is_bulk || outbox.is_half_full(self.params.outbox_bytes_max);
-                }
-                LaneQueue::Unreliable(queue) => due.messages |= !queue.is_empty(),
-            }
-        }
-        due
+        self.lanes.due(&self.framing, self.params.outbox_bytes_max)
     }
 }
 

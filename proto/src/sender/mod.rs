@@ -18,7 +18,8 @@
 //!
 //! | about | ask |
 //! |---|---|
-//! | what waits to go | `outbox/` (reliable lanes), `unreliable`; `high_water` gives back their memory |
+//! | what waits to go | `lanes`: an `outbox/` for each that is reliable, or `unreliable` |
+//! | which memory goes back | `high_water` |
 //! | how fast it may go | `pace/` says the rates, `bucket` keeps to them |
 //! | what is worth sending twice | `copies/` |
 //! | how long a datagram may be | `datagrams/` |
@@ -38,6 +39,7 @@ mod detector;
 mod heard;
 mod high_water;
 mod in_flight;
+mod lanes;
 mod outbox;
 mod pace;
 mod params;
@@ -49,7 +51,6 @@ mod unreliable;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::inbox::MESSAGE_OVERHEAD;
 use crate::rate::Mode;
 use crate::rtt::{Rtt, Sample};
 use crate::session::{Channel, SendError};
@@ -68,10 +69,10 @@ use detector::{Detector, Finding};
 use heard::Heard;
 use high_water::GIVE_BACK_EVERY;
 use in_flight::{Departure, Fate, InFlight, Item};
+use lanes::{LaneQueue, Lanes};
 use outbox::Outbox;
 use pace::Pace;
 use probes::Probes;
-use unreliable::UnreliableQueue;
 
 /// The outgoing half of one session.
 #[derive(Debug)]
@@ -80,9 +81,7 @@ pub struct Sender {
     framing: Framing,
 
     // What is to go, and what the next packet takes of it.
-    lanes: Vec<LaneQueue>,
-    /// A lane with something due that found no room in the last packet.
-    crowded_out: Option<Channel>,
+    lanes: Lanes,
     plan: Plan,
     copier: Copier,
     datagrams: Datagrams,
@@ -114,12 +113,6 @@ pub struct Sender {
     counters: Counters,
 }
 
-#[derive(Debug)]
-enum LaneQueue {
-    Reliable(Outbox),
-    Unreliable(UnreliableQueue),
-}
-
 #[derive(Clone, Copy, Debug, Default)]
 struct Counters {
     packets_sent: u64,
@@ -137,14 +130,9 @@ struct Counters {
 impl Sender {
     /// Nothing queued, nothing sent. At most 64 lanes.
     pub fn new(now: Timestamp, params: Arc<Params>, framing: Framing, lanes: &[Lane]) -> Self {
-        let queue = |lane: &Lane| match *lane {
-            Lane::Reliable { blocks, window } => LaneQueue::Reliable(Outbox::new(window, blocks)),
-            Lane::Unreliable => LaneQueue::Unreliable(UnreliableQueue::default()),
-        };
         Self {
             framing,
-            lanes: lanes.iter().take(64).map(queue).collect(),
-            crowded_out: None,
+            lanes: Lanes::new(lanes),
             plan: Plan::default(),
             copier: Copier::new(now, &params),
             datagrams: Datagrams::new(&params),
@@ -189,43 +177,33 @@ impl Sender {
         payload: &[u8],
         form: Form,
     ) -> Result<(), SendError> {
-        let (params, inline) = (&self.params, self.framing.message_max());
-        let (datagram, lane) = (self.datagram(), usize::from(lane));
-        let has_room = match self.lanes.get(lane) {
-            Some(queue) => self.fits(queue),
-            None => return Err(SendError::NoSuchChannel),
-        };
-        let queue = &mut self.lanes[lane];
-        let is_block = form == Form::Block || payload.len() > inline;
-        let max = match queue {
-            _ if !is_block => inline,
-            LaneQueue::Reliable(outbox) => {
-                outbox.block_max().unwrap_or(inline.min(params.inline_max))
-            }
-            LaneQueue::Unreliable(_) => inline.min(params.inline_max),
-        };
-        if payload.len() > max {
-            let size = payload.len();
+        if !self.lanes.has(lane) {
+            return Err(SendError::NoSuchChannel);
+        }
+        let size = payload.len();
+        let is_block = form == Form::Block || size > self.framing.message_max();
+        let max = self.longest(lane, is_block);
+        if size > max {
             return Err(SendError::TooLarge { size, max });
         }
-        match queue {
-            LaneQueue::Reliable(outbox) => {
-                if !has_room {
-                    return Err(SendError::Full);
-                }
-                outbox.push(now, payload, is_block, datagram);
-            }
+        if self.is_full(lane) {
+            return Err(SendError::Full);
+        }
+        let datagram = self.datagram();
+        match self.lanes.queue_mut(lane) {
+            LaneQueue::Reliable(outbox) => outbox.push(now, payload, is_block, datagram),
             LaneQueue::Unreliable(queue) => {
+                let params = &self.params;
                 let (messages, bytes) =
                     (params.unreliable_messages_max, params.unreliable_bytes_max);
                 self.counters.unreliable_dropped += queue.push(payload, messages, bytes);
             }
         }
-        self.counters.message_bytes_sent += payload.len() as u64;
+        self.counters.message_bytes_sent += size as u64;
         // The others are never bulk, and may be dropped.
-        if let LaneQueue::Reliable(_) = self.lanes[lane] {
-            let is_full = !self.fits(&self.lanes[lane]);
-            self.pace.on_said(now, payload.len(), is_full);
+        if self.lanes.is_reliable(lane) {
+            let is_full = self.is_full(lane);
+            self.pace.on_said(now, size, is_full);
         }
         if self.pace.is_next_tick(now) {
             self.refill_debts(now);
@@ -234,20 +212,31 @@ impl Sender {
         Ok(())
     }
 
-    /// Whether every reliable lane would take another message of any legal size.
-    pub fn has_room(&self) -> bool {
-        self.lanes.iter().all(|queue| self.fits(queue))
+    /// Bytes of the longest message of this lane, as a block or in one packet.
+    fn longest(&self, lane: Channel, is_block: bool) -> usize {
+        let inline = self.framing.message_max();
+        if !is_block {
+            return inline;
+        }
+        let block = self.lanes.outbox(lane).and_then(Outbox::block_max);
+        block.unwrap_or(inline.min(self.params.inline_max))
     }
 
-    /// Whether this lane would take another message: an unreliable one lets go of an older one for it.
-    fn fits(&self, queue: &LaneQueue) -> bool {
-        match queue {
-            // Most often it is far from full, and then nobody need ask how long the path is.
-            LaneQueue::Reliable(outbox) => {
-                outbox.has_room(self.params.outbox_bytes_max) || outbox.has_room(self.outbox_max())
-            }
-            LaneQueue::Unreliable(_) => true,
-        }
+    /// Whether every reliable lane would take another message of any legal size.
+    pub fn has_room(&self) -> bool {
+        self.lanes.outboxes().all(|outbox| self.fits(outbox))
+    }
+
+    /// Whether this lane takes no other message. An unreliable one lets go of an older one for it.
+    fn is_full(&self, lane: Channel) -> bool {
+        let outbox = self.lanes.outbox(lane);
+        outbox.is_some_and(|outbox| !self.fits(outbox))
+    }
+
+    /// Whether there is room for another message.
+    fn fits(&self, outbox: &Outbox) -> bool {
+        // Most often it is far from full, and then nobody need ask how long the path is.
+        outbox.has_room(self.params.outbox_bytes_max) || outbox.has_room(self.outbox_max())
     }
 
     /// Bytes that may wait on a lane. A path that is long and fast has more under way than most queues are
@@ -262,27 +251,15 @@ impl Sender {
         ((UNDER_WAY * under_way) as usize).clamp(most, OUTBOX_FAR * most)
     }
 
-    /// Bytes of all messages, each charged with [`MESSAGE_OVERHEAD`].
+    /// Bytes of all messages, each charged with what one costs beside them.
     pub fn held(&self) -> usize {
-        let held = self.lanes.iter().map(|queue| {
-            let (bytes, messages) = match queue {
-                LaneQueue::Reliable(outbox) => (outbox.held_bytes(), outbox.len()),
-                LaneQueue::Unreliable(queue) => queue.held(),
-            };
-            bytes + messages * MESSAGE_OVERHEAD
-        });
-        held.sum()
+        self.lanes.held()
     }
 
     /// Nothing will be sent any more: lets go of all messages. How many were not acknowledged is
     /// still known.
     pub fn release(&mut self) {
-        for queue in &mut self.lanes {
-            match queue {
-                LaneQueue::Reliable(outbox) => outbox.release_all(),
-                LaneQueue::Unreliable(queue) => *queue = UnreliableQueue::default(),
-            }
-        }
+        self.lanes.release_all();
     }
 
     /// What the packet that `poll_packet` announced carries.
@@ -292,21 +269,12 @@ impl Sender {
 
     /// Bytes of a planned message, in two pieces where the queue's ring wraps.
     pub fn payload(&self, message: Planned) -> (&[u8], &[u8]) {
-        let payload = match self.lanes.get(usize::from(message.lane)) {
-            Some(LaneQueue::Reliable(outbox)) => outbox.payload(message.id),
-            Some(LaneQueue::Unreliable(queue)) => queue.payload(message.id),
-            None => None,
-        };
-        payload.unwrap_or_default()
+        self.lanes.payload(message).unwrap_or_default()
     }
 
     /// Bytes of a planned fragment.
     pub fn fragment_payload(&self, fragment: Fragment) -> (&[u8], &[u8]) {
-        let payload = match self.lanes.get(usize::from(fragment.lane)) {
-            Some(LaneQueue::Reliable(outbox)) => outbox.fragment(fragment.id, fragment.index),
-            Some(LaneQueue::Unreliable(_)) | None => None,
-        };
-        payload.unwrap_or_default()
+        self.lanes.fragment(fragment).unwrap_or_default()
     }
 
     /// A packet of the peer is being handled; `in_order`: none is missing right before it, so its
@@ -343,10 +311,7 @@ impl Sender {
 
     /// Everything pushed was acknowledged, or sent if unreliable.
     pub fn is_drained(&self) -> bool {
-        self.lanes.iter().all(|queue| match queue {
-            LaneQueue::Reliable(outbox) => outbox.is_empty(),
-            LaneQueue::Unreliable(queue) => queue.is_empty(),
-        })
+        self.lanes.are_empty()
     }
 
     /// Since when reliable messages wait without any of them being acknowledged; `None` when none
@@ -359,11 +324,8 @@ impl Sender {
 
     /// Since when the oldest message without acknowledgement waits.
     pub fn oldest_unacked_since(&self) -> Option<Timestamp> {
-        let oldest = self.lanes.iter().filter_map(|queue| match queue {
-            LaneQueue::Reliable(outbox) => outbox.oldest_pushed_at(),
-            LaneQueue::Unreliable(_) => None,
-        });
-        oldest.min()
+        let outboxes = self.lanes.outboxes();
+        outboxes.filter_map(Outbox::oldest_pushed_at).min()
     }
 
     /// Writes what the sender knows into a session's statistics.
@@ -398,11 +360,9 @@ impl Sender {
         stats.datagram_bytes = self.datagram() + self.framing.datagram_overhead;
         stats.second_cipher = self.datagrams.is_second_cipher_taken();
         let (mut messages, mut bytes) = (0, 0);
-        for queue in &self.lanes {
-            if let LaneQueue::Reliable(outbox) = queue {
-                messages += outbox.unacked();
-                bytes += outbox.held_bytes();
-            }
+        for outbox in self.lanes.outboxes() {
+            messages += outbox.unacked();
+            bytes += outbox.held_bytes();
         }
         stats.outbox_messages = messages as u32;
         stats.outbox_bytes = bytes as u32;

@@ -53,7 +53,7 @@ impl Sender {
             }
         }
         for item in self.in_flight.items(number) {
-            if let Some(LaneQueue::Reliable(outbox)) = self.lanes.get_mut(usize::from(item.lane)) {
+            if let Some(outbox) = self.lanes.outbox_mut(item.lane) {
                 let is_news = outbox.on_acked(item.id, item.fragment);
                 self.counters.messages_acked += u64::from(is_news);
             }
@@ -112,10 +112,8 @@ impl Sender {
     /// A peer that takes larger datagrams than the wire has is a tidegate, and takes more at once as well.
     fn widen(&mut self) {
         let datagram = self.datagram();
-        for queue in &mut self.lanes {
-            if let LaneQueue::Reliable(outbox) = queue {
-                outbox.widen(self.params.wide_window, datagram);
-            }
+        for outbox in self.lanes.outboxes_mut() {
+            outbox.widen(self.params.wide_window, datagram);
         }
     }
 
@@ -130,10 +128,8 @@ impl Sender {
     /// All acknowledgements of one received packet were reported: finds what was lost.
     pub fn on_ack_end(&mut self, now: Timestamp) {
         self.detect_loss(now);
-        for queue in &mut self.lanes {
-            if let LaneQueue::Reliable(outbox) = queue {
-                outbox.release();
-            }
+        for outbox in self.lanes.outboxes_mut() {
+            outbox.release();
         }
         self.forget(now);
     }
@@ -176,7 +172,7 @@ impl Sender {
     /// What a packet carried is under way in one packet less.
     fn give_back_items(&mut self, number: u64) {
         for item in self.in_flight.items(number) {
-            if let Some(LaneQueue::Reliable(outbox)) = self.lanes.get_mut(usize::from(item.lane)) {
+            if let Some(outbox) = self.lanes.outbox_mut(item.lane) {
                 outbox.on_lost(item.id, item.fragment);
             }
         }

@@ -162,28 +162,20 @@ impl Sender {
 
     fn has_backlog(&self) -> bool {
         let enough = BACKLOG * usize::from(self.framing.datagram);
-        self.lanes.iter().any(|queue| match queue {
-            LaneQueue::Reliable(outbox) => outbox.fresh_bytes() > enough,
-            LaneQueue::Unreliable(_) => false,
-        })
+        let mut outboxes = self.lanes.outboxes();
+        outboxes.any(|outbox| outbox.fresh_bytes() > enough)
     }
 
     /// Messages wait for a block that goes alone.
     fn is_held_up(&self) -> bool {
-        self.lanes.iter().any(|queue| match queue {
-            LaneQueue::Reliable(outbox) => outbox.is_held_up(),
-            LaneQueue::Unreliable(_) => false,
-        })
+        self.lanes.outboxes().any(Outbox::is_held_up)
     }
 
     /// Much waits, and what is next fits no datagram.
     fn sends_in_parts(&self) -> bool {
         let datagram = self.framing.datagram;
-        let is_long = self.lanes.iter().any(|queue| match queue {
-            LaneQueue::Reliable(outbox) => outbox.is_next_longer(datagram),
-            LaneQueue::Unreliable(_) => false,
-        });
-        is_long && self.has_backlog()
+        let mut outboxes = self.lanes.outboxes();
+        outboxes.any(|outbox| outbox.is_next_longer(datagram)) && self.has_backlog()
     }
 
     /// The planned packet left under `number`: was it a probe, or one large datagram?

@@ -4,10 +4,8 @@ use super::*;
 
 /// What the first lane has room for.
 fn kept_bytes(sender: &Sender) -> usize {
-    let LaneQueue::Reliable(outbox) = &sender.lanes[0] else {
-        panic!("lane 0 is reliable");
-    };
-    outbox.capacity_bytes()
+    let outbox = sender.lanes.outbox(0);
+    outbox.expect("lane 0 is reliable").capacity_bytes()
 }
 
 #[test]
@@ -55,7 +53,7 @@ fn an_idle_sender_is_small() {
     let now = Timestamp::ZERO;
     let framing = crate::sim::peer::FRAMING;
     let sender = Sender::new(now, Arc::new(Params::default()), framing, &LANES);
-    let lanes = sender.lanes.capacity() * size_of::<LaneQueue>();
+    let lanes = sender.lanes.size_bytes();
     let total = size_of::<Sender>() + lanes;
     assert!(total <= 896, "{total} bytes, {lanes} of them for lanes");
 }

@@ -545,9 +545,8 @@ fn a_probe_asks_for_nothing_behind_a_block_that_is_missing() {
     };
     let mut pair = Pair::new(params, lossy(1.0), 44);
     let Peer { sender, .. } = &mut pair.peers[0];
-    if let LaneQueue::Reliable(outbox) = &mut sender.lanes[0] {
-        outbox.widen(8192, 1_100);
-    }
+    let outbox = sender.lanes.outbox_mut(0);
+    outbox.expect("lane 0 is reliable").widen(8192, 1_100);
     sender.push(pair.now, 0, &[0; 100]).unwrap();
     sender
         .push_as(pair.now, 0, &[1; 3_000], Form::Block)
