@@ -33,9 +33,10 @@ pub const AWAITED_MESSAGES: usize = 32;
 pub const LARGE_PACKET_BYTES: usize = 4096;
 
 /// The debt of acknowledgements.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct AckTimer {
-    due: Option<Timestamp>,
+    /// [`Timestamp::MAX`] when none is owed, which takes half of what an option would, in each idle peer.
+    due: Timestamp,
     /// Packets with messages since something was last sent.
     eliciting: u16,
     /// Packets of any kind since something was last sent.
@@ -45,6 +46,16 @@ pub(super) struct AckTimer {
 }
 
 impl AckTimer {
+    /// None is owed.
+    pub(super) fn new() -> Self {
+        Self {
+            due: Timestamp::MAX,
+            eliciting: 0,
+            any: 0,
+            heard: 0,
+        }
+    }
+
     pub(super) fn on_received(
         &mut self,
         now: Timestamp,
@@ -75,26 +86,28 @@ impl AckTimer {
             wait = Some(Duration::ZERO);
         }
         if let Some(wait) = wait {
-            let at = now + wait;
-            self.due = Some(self.due.map_or(at, |due| due.min(at)));
+            self.due = self.due.min(now + wait);
         }
     }
 
     /// What is owed is due now; false if nothing is.
     pub(super) fn hurry(&mut self, now: Timestamp) -> bool {
-        self.due = self.due.map(|due| due.min(now));
-        self.due.is_some()
+        let is_owed = self.due < Timestamp::MAX;
+        if is_owed {
+            self.due = self.due.min(now);
+        }
+        is_owed
     }
 
     pub(super) fn on_sent(&mut self) {
         *self = Self {
             heard: self.heard,
-            ..Self::default()
+            ..Self::new()
         };
     }
 
     pub(super) fn due(&self) -> Option<Timestamp> {
-        self.due
+        (self.due < Timestamp::MAX).then_some(self.due)
     }
 
     /// The peer goes on sending and has not heard from us since.
@@ -103,7 +116,7 @@ impl AckTimer {
     }
 
     pub(super) fn is_due(&self, now: Timestamp) -> bool {
-        self.due.is_some_and(|due| due <= now)
+        self.due <= now
     }
 
     /// So many packets came without one going back that the ack bits may soon be outrun.

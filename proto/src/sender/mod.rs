@@ -147,7 +147,7 @@ impl Sender {
             probes: Probes::new(now),
             progress_at: now,
             heard: Heard::new(now),
-            acks: AckTimer::default(),
+            acks: AckTimer::new(),
             rtt: Rtt::new(now),
             give_back_at: now,
             counters: Counters::default(),
