@@ -46,6 +46,7 @@ mod params;
 mod plan;
 mod probes;
 mod recovery;
+mod room;
 mod unreliable;
 
 use std::sync::Arc;
