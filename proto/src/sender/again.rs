@@ -62,7 +62,8 @@ impl Sender {
     /// still puts it together and will acknowledge it.
     fn may_go_again(&self, lane: Channel, outbox: &Outbox, last: u64) -> bool {
         let first = self.in_flight.first_of(last);
-        let numbers = self.next_number + self.ahead_of_acks() - first;
+        let ahead = self.pacer.ahead_of_acks(&self.heard, &self.params);
+        let numbers = self.next_number + ahead - first;
         let of_several = |sent: &Sent| sent.split && sent.whole && sent.repeats < REPEATS_MAX;
         numbers <= self.framing.again_within.into()
             && self.in_flight.get(last).is_some_and(of_several)
@@ -73,14 +74,6 @@ impl Sender {
                     !entry.is_block() && !entry.acked && entry.last_packet() == Some(last)
                 })
             })
-    }
-
-    /// Packets that may follow before the peer acknowledges what leaves now: what leaves between two packets of
-    /// the peer, of which one may be lost.
-    fn ahead_of_acks(&self) -> u64 {
-        let packet = self.bulk_packet.max(self.framing.datagram);
-        let rate = self.bulk_rate().unwrap_or(0.0) / f64::from(packet);
-        (2.0 * rate * self.heard.rhythm().as_secs_f64()).ceil() as u64
     }
 
     /// The packet went under the number of an earlier one: its own was never on the wire.

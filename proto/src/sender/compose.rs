@@ -113,7 +113,7 @@ impl Sender {
         }
         let open = self.in_flight.open_mut(self.detector.settled());
         self.copier.judge(now, &self.rtt, self.heard.every(), open);
-        let (copier, pace) = (&self.copier, &self.pace);
+        let (copier, pace) = (&self.copier, &self.pacer.pace);
         if !copier.are_allowed() || copier.are_paused(now) || !pace.allows_copies() {
             return;
         }

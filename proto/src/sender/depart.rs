@@ -24,19 +24,20 @@ impl Sender {
             self.give_back_at = now + GIVE_BACK_EVERY;
             self.give_back();
         }
-        self.refill(now);
+        self.pacer.refill(now, &self.heard, &self.params);
         let due = self.due();
         let owes = self.acks.is_due(now) || self.keep_alive_at().is_some_and(|at| at <= now);
-        let has_token = self.tokens.tokens() >= 1.0;
+        let has_token = self.pacer.has_token();
         let asks = has_token && self.probe_at().is_some_and(|at| at <= now);
         let unanswered = due.bulk && self.is_bulk_unanswered();
-        self.pace.on_waiting(now, due.bulk_waits);
-        if unanswered || due.bulk && self.is_bulk_beyond_reach() {
-            self.pace.on_bulk_held_up();
+        self.pacer.pace.on_waiting(now, due.bulk_waits);
+        let pacer = &self.pacer;
+        if unanswered || due.bulk && pacer.is_bulk_beyond_reach(&self.heard, &self.params) {
+            self.pacer.pace.on_bulk_held_up();
         }
         // A probe goes although the path is full of what nobody answers: it asks why. And at any rate of bulk,
         // or what is new would take its turn, again and again (RFC 9002, section 7.5).
-        let bulk_open = asks || self.has_bulk_token() && !unanswered;
+        let bulk_open = asks || !unanswered && self.pacer.has_bulk_token(&self.params);
         let has_bulk = due.bulk && bulk_open;
         if (has_bulk || owes) && !asks && self.plan_probe_of_bulk(now) {
             return true;
@@ -71,29 +72,20 @@ impl Sender {
             return false;
         }
         if !self.goes_by_bulk_rate() {
-            self.tokens.spend(1.0);
+            self.pacer.spend_packet();
         }
         true
-    }
-
-    /// Bulk may leave, as far as its rate is concerned.
-    fn has_bulk_token(&self) -> bool {
-        let tokens = match self.bulk_rate() {
-            Some(_) => &self.bulk_tokens,
-            None => &self.tokens,
-        };
-        tokens.tokens() >= 1.0
     }
 
     /// Copies leave for their own sake, and leave what is new its tokens.
     fn is_early_probe_due(&self, now: Timestamp) -> bool {
         let at = self.copier.early_probe_at();
-        at.is_some_and(|at| at <= now) && self.tokens.tokens() >= self.early_tokens()
+        at.is_some_and(|at| at <= now) && self.pacer.has_early_token(&self.params)
     }
 
     /// What is planned is paid for in bytes of bulk, and not as a packet.
     fn goes_by_bulk_rate(&self) -> bool {
-        self.plan.is_bulk && self.bulk_rate().is_some()
+        self.plan.is_bulk && self.pacer.has_bulk_rate(&self.params)
     }
 
     fn give_back(&mut self) {
@@ -103,63 +95,22 @@ impl Sender {
         }
     }
 
-    /// What waits for a token gets those of the time until now at the rates so far: to be called before anything
-    /// changes these, or the time before a change would count at the rate after it.
+    /// To be called before anything changes the rates.
     pub(super) fn refill_debts(&mut self, now: Timestamp) {
-        if self.tokens.tokens() < 1.0 || self.bulk_tokens.tokens() < 1.0 {
-            self.refill(now);
-        }
-    }
-
-    fn refill(&mut self, now: Timestamp) {
-        self.pace.update(now, &self.params);
-        let rate = self.pace.packet_rate(&self.params);
-        self.tokens.fill(now, rate, self.params.burst);
-        if let Some(rate) = self.bulk_rate() {
-            // What four milliseconds bring: a timer is not more exact than that. No more than thirty
-            // packets, though, or what two milliseconds bring: what is faster than that has
-            // acknowledgements to wake for, but what was not spent while others had the processor
-            // would be lost.
-            let at_once = (rate * 0.002).clamp(BURST_MAX, FAST_BURST_MAX);
-            let limit = self.params.bulk_burst.max((rate * 0.004).min(at_once));
-            // In a pause more gathers, and is left to what ends it.
-            let window = if self.pace.is_bulk_limited() {
-                self.bulk_tokens.tokens()
-            } else {
-                self.pace.bulk_window(&self.params)
-            };
-            self.bulk_tokens.fill(now, rate, limit.max(window));
-        }
-    }
-
-    /// Bytes a second for bulk: what the path is thought to carry, as far as acknowledgements reach.
-    pub(super) fn bulk_rate(&self) -> Option<f64> {
-        Some(self.pace.bulk_rate(&self.params)?.min(self.reach()))
-    }
-
-    /// However fast the path, no more packets may pass between two of the peer than it acknowledges. In bytes
-    /// a second.
-    fn reach(&self) -> f64 {
-        let heard = self.heard.rhythm().max(HEARD_MIN).as_secs_f64();
-        let packet = self.bulk_packet.max(self.framing.datagram);
-        self.heard.reach() * f64::from(packet) / heard
-    }
-
-    /// The reach of acknowledgements holds bulk back, and not the path's rate.
-    fn is_bulk_beyond_reach(&self) -> bool {
-        let rate = self.pace.bulk_rate(&self.params);
-        rate.is_some_and(|rate| rate > self.reach())
+        self.pacer.refill_debts(now, &self.heard, &self.params);
     }
 
     /// More is under way than two round trips carry. Where nothing comes back there is no sign of a
     /// queue either, and going on would keep it full; probes ask instead.
     fn is_bulk_unanswered(&self) -> bool {
-        let Some(rate) = self.bulk_rate() else {
-            return false;
-        };
-        let packet = self.bulk_packet.max(self.framing.datagram);
-        let most = rate * self.answer_time().as_secs_f64() / f64::from(packet);
-        f64::from(self.in_flight.unsettled()) > (most + UNANSWERED_MIN).min(UNDER_WAY_MAX)
+        let answer_time = self.answer_time();
+        let most = self
+            .pacer
+            .bulk_packets(answer_time, &self.heard, &self.params);
+        most.is_some_and(|most| {
+            let under_way = f64::from(self.in_flight.unsettled());
+            under_way > (most + UNANSWERED_MIN).min(UNDER_WAY_MAX)
+        })
     }
 
     /// By then any peer has answered, where there is one.
@@ -199,7 +150,7 @@ impl Sender {
             }
             self.copier.arm_early_probe(now, &self.params);
         }
-        self.pace.on_sent(plain_bytes);
+        self.pacer.pace.on_sent(plain_bytes);
         self.spend_bulk(now, wire_bytes);
         self.acks.on_sent();
         self.last_sent = now;
@@ -240,11 +191,10 @@ impl Sender {
 
     fn spend_bulk(&mut self, now: Timestamp, wire_bytes: usize) {
         if self.plan.is_padding() {
-            self.bulk_tokens.spend(wire_bytes as f64);
+            self.pacer.on_padding_sent(wire_bytes);
         } else if self.goes_by_bulk_rate() {
-            self.bulk_packet = wire_bytes.min(usize::from(u16::MAX)) as u16;
-            self.bulk_tokens.spend(wire_bytes as f64);
-            self.pace.on_bulk_sent(now, wire_bytes, &self.params);
+            let (params, framing) = (&self.params, &self.framing);
+            self.pacer.on_bulk_sent(now, wire_bytes, params, framing);
         }
     }
 
@@ -297,19 +247,15 @@ impl Sender {
 
     /// When to come back.
     pub fn poll_timeout(&self) -> Option<Deadline> {
-        let rate = self.pace.packet_rate(&self.params);
-        let slot = self.tokens.when(1.0, rate);
+        let (pacer, params) = (&self.pacer, &self.params);
+        let slot = pacer.slot(params);
         let probe = self.probe_at().map(|at| at.max(slot));
-        let early_probe = self
-            .copier
-            .early_probe_at()
-            .map(|at| at.max(self.tokens.when(self.early_tokens(), rate)));
+        let early_probe = self.copier.early_probe_at();
+        let early_probe = early_probe.map(|at| at.max(pacer.early_slot(params)));
         let due = self.due();
         let messages = due.messages.then_some(slot);
-        let bulk = (due.bulk && !self.is_bulk_unanswered()).then(|| {
-            self.bulk_rate()
-                .map_or(slot, |rate| self.bulk_tokens.when(1.0, rate))
-        });
+        let bulk_goes = due.bulk && !self.is_bulk_unanswered();
+        let bulk = bulk_goes.then(|| pacer.bulk_slot(slot, &self.heard, params));
         Deadline::earliest([
             Deadline::of(self.keep_alive_at(), Wake::KeepAlive),
             Deadline::of(self.acks.due(), Wake::Ack),
@@ -326,23 +272,10 @@ impl Sender {
         wanted.then(|| self.last_sent + self.params.keep_alive_interval)
     }
 
-    fn early_tokens(&self) -> f64 {
-        1.0 + (self.params.burst - 1.0) / 2.0
-    }
-
     fn due(&self) -> Due {
         self.lanes.due(&self.framing, self.params.outbox_bytes_max)
     }
 }
-
-/// Bytes that leave at once at most, up to 16 MB a second.
-const BURST_MAX: f64 = 32_768.0;
-
-/// And however fast the path is.
-const FAST_BURST_MAX: f64 = 262_144.0;
-
-/// No time between two packets of the peer is known better: those of one turn have one time.
-const HEARD_MIN: Duration = Duration::from_micros(10);
 
 /// Packets of bulk that need no answer: what peers hold back, and what leaves at once.
 const UNANSWERED_MIN: f64 = 16.0;

@@ -20,7 +20,7 @@
 //! |---|---|
 //! | what waits to go | `lanes`: an `outbox/` for each that is reliable, or `unreliable` |
 //! | which memory goes back | `high_water` |
-//! | how fast it may go | `pace/` says the rates, `bucket` keeps to them |
+//! | how fast it may go | `pace/` says the rates, `pacer` keeps to them with a `bucket` each |
 //! | what is worth sending twice | `copies/` |
 //! | how long a datagram may be | `datagrams/` |
 //! | what went, and is it lost | `in_flight`, `detector`; `probes` when nothing is heard |
@@ -42,6 +42,7 @@ mod in_flight;
 mod lanes;
 mod outbox;
 mod pace;
+mod pacer;
 mod params;
 mod plan;
 mod probes;
@@ -63,7 +64,6 @@ pub use params::{Blocks, Form, Framing, Lane, OUTBOX_FAR, Params, Profile};
 pub use plan::{Fragment, Plan, Planned};
 
 use ack_timer::AckTimer;
-use bucket::Bucket;
 use copies::Copier;
 use datagrams::Datagrams;
 use detector::{Detector, Finding};
@@ -72,7 +72,7 @@ use high_water::GIVE_BACK_EVERY;
 use in_flight::{Departure, Fate, InFlight, Item};
 use lanes::{LaneQueue, Lanes};
 use outbox::Outbox;
-use pace::Pace;
+use pacer::Pacer;
 use probes::Probes;
 
 /// The outgoing half of one session.
@@ -88,11 +88,7 @@ pub struct Sender {
     datagrams: Datagrams,
 
     // When it may go.
-    pace: Pace,
-    tokens: Bucket,
-    bulk_tokens: Bucket,
-    /// Bytes of the last packet of bulk: a message beyond a datagram makes a large one.
-    bulk_packet: u16,
+    pacer: Pacer,
     last_sent: Timestamp,
 
     // What went, and what became of it.
@@ -137,10 +133,7 @@ impl Sender {
             plan: Plan::default(),
             copier: Copier::new(now, &params),
             datagrams: Datagrams::new(&params),
-            pace: Pace::new(now, &params),
-            tokens: Bucket::new(now, params.burst),
-            bulk_tokens: Bucket::new(now, params.bulk_window),
-            bulk_packet: 0,
+            pacer: Pacer::new(now, &params, &framing),
             last_sent: now,
             next_number: 0,
             in_flight: InFlight::default(),
@@ -204,11 +197,11 @@ impl Sender {
         // The others are never bulk, and may be dropped.
         if self.lanes.is_reliable(lane) {
             let is_full = self.is_full(lane);
-            self.pace.on_said(now, size, is_full);
+            self.pacer.pace.on_said(now, size, is_full);
         }
-        if self.pace.is_next_tick(now) {
+        if self.pacer.pace.is_next_tick(now) {
             self.refill_debts(now);
-            self.pace.on_tick(now, &self.params);
+            self.pacer.pace.on_tick(now, &self.params);
         }
         Ok(())
     }
@@ -247,7 +240,7 @@ impl Sender {
         if !self.datagrams.is_peer_ours() {
             return most;
         }
-        let rate = self.pace.bulk_rate(&self.params).unwrap_or(0.0);
+        let rate = self.pacer.pace.bulk_rate(&self.params).unwrap_or(0.0);
         let under_way = rate * self.rtt.min().as_secs_f64();
         ((UNDER_WAY * under_way) as usize).clamp(most, OUTBOX_FAR * most)
     }
@@ -342,10 +335,11 @@ impl Sender {
         stats.messages_acked = counted.messages_acked;
         stats.message_bytes_sent = counted.message_bytes_sent;
         stats.unreliable_dropped = counted.unreliable_dropped;
-        let [good, bad] = self.pace.changes();
+        let pace = &self.pacer.pace;
+        let [good, bad] = pace.changes();
         stats.mode_to_good = u64::from(good);
         stats.mode_to_bad = u64::from(bad);
-        stats.in_bad_mode = self.pace.mode() == Mode::Bad;
+        stats.in_bad_mode = pace.mode() == Mode::Bad;
         stats.loss = self.copier.loss().share();
         stats.rtt_latest = self.rtt.latest();
         let known = |span| {
@@ -355,7 +349,7 @@ impl Sender {
                 Duration::ZERO
             }
         };
-        stats.rtt = known(self.pace.article_rtt().unwrap_or(self.rtt.path()));
+        stats.rtt = known(pace.article_rtt().unwrap_or(self.rtt.path()));
         stats.rtt_min = self.rtt.min();
         stats.rtt_variation = known(self.rtt.variation());
         stats.datagram_bytes = self.datagram() + self.framing.datagram_overhead;

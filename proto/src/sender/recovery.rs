@@ -32,7 +32,8 @@ impl Sender {
             self.progress_at = now;
         }
         if sent.fate != Fate::Early {
-            self.pace
+            self.pacer
+                .pace
                 .on_acked(now, sent.at, usize::from(sent.wire_bytes));
         }
         if sent.large {
@@ -71,9 +72,7 @@ impl Sender {
         self.detector.begin_at(self.next_number);
         self.probes = Probes::new(now);
         self.datagrams = Datagrams::new(&self.params);
-        self.pace = Pace::new(now, &self.params);
-        self.tokens = Bucket::new(now, self.params.burst);
-        self.bulk_tokens = Bucket::new(now, self.params.bulk_window);
+        self.pacer.start_over(now, &self.params);
     }
 
     /// The peer says it received all of these, which no header reaches any more: numbers from
@@ -119,8 +118,8 @@ impl Sender {
 
     fn judge_path(&mut self, now: Timestamp, sample: Sample) {
         let copies = self.copier.share();
-        self.pace.on_rtt(now, sample, copies, &self.params);
-        if self.pace.shows_queue() {
+        self.pacer.pace.on_rtt(now, sample, copies, &self.params);
+        if self.pacer.pace.shows_queue() {
             self.copier.on_queue(now, self.rtt.smoothed());
         }
     }
@@ -150,7 +149,7 @@ impl Sender {
         let detector = &mut self.detector;
         while let Some(outcome) = detector.next_outcome(now, &self.in_flight, &self.rtt) {
             self.copier.on_outcome(now, outcome);
-            self.pace.on_outcome(outcome);
+            self.pacer.pace.on_outcome(outcome);
         }
     }
 
@@ -160,7 +159,7 @@ impl Sender {
         };
         self.counters.packets_lost += 1;
         let follows = self.in_flight.follows_a_loss(number);
-        self.pace.on_lost(&sent, follows, &self.params);
+        self.pacer.pace.on_lost(&sent, follows, &self.params);
         if sent.large {
             self.datagrams.on_large_lost(now, number);
         }

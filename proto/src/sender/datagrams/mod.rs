@@ -110,7 +110,7 @@ impl Sender {
     /// Payload that leaves within [`DATAGRAM_TIME`]. A slow sender gains little by larger datagrams: each
     /// would be late as a whole, and lost as a whole.
     fn soon_gone(&self) -> u16 {
-        let rate = self.pace.bulk_rate(&self.params).unwrap_or(0.0);
+        let rate = self.pacer.pace.bulk_rate(&self.params).unwrap_or(0.0);
         (rate * DATAGRAM_TIME.as_secs_f64()) as u16
     }
 
@@ -123,7 +123,7 @@ impl Sender {
     /// much waits that they would help, or while so much comes from a peer that may not try them before
     /// it heard one. Or to find out if such a peer knows the second cipher.
     pub(super) fn plan_probe_of_bulk(&mut self, now: Timestamp) -> bool {
-        if !self.datagrams.are_taken || self.pace.bulk_rate(&self.params).is_none() {
+        if !self.datagrams.are_taken || !self.pacer.has_bulk_rate(&self.params) {
             return false;
         }
         let hears_bulk = self.params.mtu_asks_first && self.datagrams.full_heard >= FULL_HEARD;

@@ -1,0 +1,186 @@
+//! Whether there is enough for a packet to leave: tokens, which the rates in force bring back, and which each
+//! packet takes. Messages are paid for in packets and bulk in bytes, where it has a rate of its own.
+
+use std::time::Duration;
+
+use crate::time::Timestamp;
+
+use super::bucket::Bucket;
+use super::heard::Heard;
+use super::pace::Pace;
+use super::params::{Framing, Params};
+
+/// The tokens of one session, and the rates that they come back at.
+#[derive(Debug)]
+pub(super) struct Pacer {
+    /// Before anything here changes a rate, [`Pacer::refill_debts`] is to be called.
+    pub(super) pace: Pace,
+    packets: Bucket,
+    bulk: Bucket,
+    /// Bytes of a packet of bulk: of the last one, as a message beyond a datagram makes a large one, but no less
+    /// than a datagram.
+    packet_bytes: u16,
+}
+
+impl Pacer {
+    /// As much as may leave after a pause.
+    pub(super) fn new(now: Timestamp, params: &Params, framing: &Framing) -> Self {
+        Self {
+            pace: Pace::new(now, params),
+            packets: Bucket::new(now, params.burst),
+            bulk: Bucket::new(now, params.bulk_window),
+            packet_bytes: framing.datagram,
+        }
+    }
+
+    /// The path is as yet untried. How large bulk is, is known.
+    pub(super) fn start_over(&mut self, now: Timestamp, params: &Params) {
+        self.pace = Pace::new(now, params);
+        self.packets = Bucket::new(now, params.burst);
+        self.bulk = Bucket::new(now, params.bulk_window);
+    }
+
+    /// What waits for a token gets those of the time until now at the rates so far: to be called before anything
+    /// changes these, or the time before a change would count at the rate after it.
+    pub(super) fn refill_debts(&mut self, now: Timestamp, heard: &Heard, params: &Params) {
+        if self.packets.tokens() < 1.0 || self.bulk.tokens() < 1.0 {
+            self.refill(now, heard, params);
+        }
+    }
+
+    /// Time passed.
+    pub(super) fn refill(&mut self, now: Timestamp, heard: &Heard, params: &Params) {
+        self.pace.update(now, params);
+        let rate = self.pace.packet_rate(params);
+        self.packets.fill(now, rate, params.burst);
+        if let Some(rate) = self.bulk_rate(heard, params) {
+            // What four milliseconds bring: a timer is not more exact than that. No more than thirty
+            // packets, though, or what two milliseconds bring: what is faster than that has
+            // acknowledgements to wake for, but what was not spent while others had the processor
+            // would be lost.
+            let at_once = (rate * 0.002).clamp(BURST_MAX, FAST_BURST_MAX);
+            let limit = params.bulk_burst.max((rate * 0.004).min(at_once));
+            // In a pause more gathers, and is left to what ends it.
+            let window = if self.pace.is_bulk_limited() {
+                self.bulk.tokens()
+            } else {
+                self.pace.bulk_window(params)
+            };
+            self.bulk.fill(now, rate, limit.max(window));
+        }
+    }
+
+    /// Bytes a second for bulk: what the path is thought to carry, as far as acknowledgements reach. `None` when
+    /// it goes by the packet rate.
+    fn bulk_rate(&self, heard: &Heard, params: &Params) -> Option<f64> {
+        Some(self.pace.bulk_rate(params)?.min(self.reach(heard)))
+    }
+
+    /// Bulk does not go by the packet rate.
+    pub(super) fn has_bulk_rate(&self, params: &Params) -> bool {
+        self.pace.bulk_rate(params).is_some()
+    }
+
+    /// However fast the path, no more packets may pass between two of the peer than it acknowledges. In bytes
+    /// a second.
+    fn reach(&self, heard: &Heard) -> f64 {
+        let rhythm = heard.rhythm().max(HEARD_MIN).as_secs_f64();
+        heard.reach() * f64::from(self.packet_bytes) / rhythm
+    }
+
+    /// The reach of acknowledgements holds bulk back, and not the path's rate.
+    pub(super) fn is_bulk_beyond_reach(&self, heard: &Heard, params: &Params) -> bool {
+        let rate = self.pace.bulk_rate(params);
+        rate.is_some_and(|rate| rate > self.reach(heard))
+    }
+
+    /// Packets of bulk that leave in this time.
+    pub(super) fn bulk_packets(
+        &self,
+        span: Duration,
+        heard: &Heard,
+        params: &Params,
+    ) -> Option<f64> {
+        let rate = self.bulk_rate(heard, params)?;
+        Some(rate * span.as_secs_f64() / f64::from(self.packet_bytes))
+    }
+
+    /// Packets that may follow before the peer acknowledges what leaves now: what leaves between two packets of
+    /// the peer, of which one may be lost.
+    pub(super) fn ahead_of_acks(&self, heard: &Heard, params: &Params) -> u64 {
+        let rate = self.bulk_rate(heard, params).unwrap_or(0.0) / f64::from(self.packet_bytes);
+        (2.0 * rate * heard.rhythm().as_secs_f64()).ceil() as u64
+    }
+
+    /// A packet may leave.
+    pub(super) fn has_token(&self) -> bool {
+        self.packets.tokens() >= 1.0
+    }
+
+    /// One may leave for the sake of its copies, and leave what is new its tokens.
+    pub(super) fn has_early_token(&self, params: &Params) -> bool {
+        self.packets.tokens() >= early_tokens(params)
+    }
+
+    /// Bulk may leave, as far as its rate is concerned.
+    pub(super) fn has_bulk_token(&self, params: &Params) -> bool {
+        let bucket = match self.has_bulk_rate(params) {
+            true => &self.bulk,
+            false => &self.packets,
+        };
+        bucket.tokens() >= 1.0
+    }
+
+    /// When there is a token for a packet.
+    pub(super) fn slot(&self, params: &Params) -> Timestamp {
+        self.packets.when(1.0, self.pace.packet_rate(params))
+    }
+
+    /// The same for one that leaves for the sake of its copies.
+    pub(super) fn early_slot(&self, params: &Params) -> Timestamp {
+        let rate = self.pace.packet_rate(params);
+        self.packets.when(early_tokens(params), rate)
+    }
+
+    /// The same for bulk, which without a rate of its own takes the `slot` of packets.
+    pub(super) fn bulk_slot(&self, slot: Timestamp, heard: &Heard, params: &Params) -> Timestamp {
+        let rate = self.bulk_rate(heard, params);
+        rate.map_or(slot, |rate| self.bulk.when(1.0, rate))
+    }
+
+    /// A packet leaves by the packet rate.
+    pub(super) fn spend_packet(&mut self) {
+        self.packets.spend(1.0);
+    }
+
+    /// Padding left, which is paid for as bulk and is none.
+    pub(super) fn on_padding_sent(&mut self, wire_bytes: usize) {
+        self.bulk.spend(wire_bytes as f64);
+    }
+
+    /// A packet of bulk left by the bulk rate.
+    pub(super) fn on_bulk_sent(
+        &mut self,
+        now: Timestamp,
+        wire_bytes: usize,
+        params: &Params,
+        framing: &Framing,
+    ) {
+        self.packet_bytes = wire_bytes.clamp(framing.datagram.into(), u16::MAX.into()) as u16;
+        self.bulk.spend(wire_bytes as f64);
+        self.pace.on_bulk_sent(now, wire_bytes, params);
+    }
+}
+
+fn early_tokens(params: &Params) -> f64 {
+    1.0 + (params.burst - 1.0) / 2.0
+}
+
+/// Bytes that leave at once at most, up to 16 MB a second.
+const BURST_MAX: f64 = 32_768.0;
+
+/// And however fast the path is.
+const FAST_BURST_MAX: f64 = 262_144.0;
+
+/// No time between two packets of the peer is known better: those of one turn have one time.
+const HEARD_MIN: Duration = Duration::from_micros(10);
