@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use crate::gaffer::wire::{FRAGMENT_BYTES, Record, Records};
 use crate::inbox::{Inbox, MESSAGE_OVERHEAD};
 use crate::reassembly::Reassembly;
-use crate::sender::{AWAITED_MESSAGES, Received};
+use crate::sender::{AWAITED_MESSAGES, Worth};
 use crate::session::Reject;
 use crate::time::Timestamp;
 
@@ -51,12 +51,13 @@ pub(super) struct Brought {
 }
 
 impl Brought {
-    pub(super) fn what(&self) -> Received {
+    /// To the timing of its acknowledgement.
+    pub(super) fn worth(&self) -> Worth {
         match (self.has_content, self.has_news) {
-            (false, _) => Received::Nothing,
-            (true, false) => Received::Repeats,
-            (true, true) if self.is_awaited => Received::Awaited,
-            (true, true) => Received::News,
+            (false, _) => Worth::Nothing,
+            (true, false) => Worth::Repeats,
+            (true, true) if self.is_awaited => Worth::Awaited,
+            (true, true) => Worth::News,
         }
     }
 }

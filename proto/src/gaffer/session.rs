@@ -178,7 +178,7 @@ impl Session {
         self.stats.message_bytes_received += brought.bytes;
         self.stats.messages_duplicate += brought.duplicates;
         self.stats.fragments_received += brought.fragments;
-        self.sender.on_received(now, brought.what(), in_order);
+        self.sender.on_received(now, brought.worth(), in_order);
         if brought.is_goodbye {
             self.lifecycle.end(CloseReason::PeerDisconnect);
         }

@@ -7,9 +7,9 @@ use crate::time::Timestamp;
 
 use super::params::Params;
 
-/// What a received packet brought.
+/// What a received packet is worth to the timing of its acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Received {
+pub enum Worth {
     /// Acknowledgements only.
     Nothing,
     /// Messages, all of them known.
@@ -59,16 +59,16 @@ impl AckTimer {
     pub(super) fn on_received(
         &mut self,
         now: Timestamp,
-        what: Received,
+        worth: Worth,
         in_order: bool,
         params: &Params,
     ) {
         self.any = self.any.saturating_add(1);
-        let wait = match what {
-            Received::Nothing => None,
-            Received::Repeats => Some(params.ack_delay_repeat),
-            Received::News => Some(params.ack_delay),
-            Received::LargeNews | Received::Awaited => Some(Duration::ZERO),
+        let wait = match worth {
+            Worth::Nothing => None,
+            Worth::Repeats => Some(params.ack_delay_repeat),
+            Worth::News => Some(params.ack_delay),
+            Worth::LargeNews | Worth::Awaited => Some(Duration::ZERO),
         };
         let mut wait = wait.inspect(|_| self.eliciting = self.eliciting.saturating_add(1));
         if wait.is_some() {

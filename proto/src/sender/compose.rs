@@ -112,7 +112,8 @@ impl Sender {
             return;
         }
         let open = self.in_flight.open_mut(self.detector.settled());
-        self.copier.judge(now, &self.rtt, self.heard.every(), open);
+        self.copier
+            .judge(now, &self.rtt, self.arrivals.every(), open);
         let (copier, pace) = (&self.copier, &self.pacer.pace);
         if !copier.are_allowed() || copier.are_paused(now) || !pace.allows_copies() {
             return;

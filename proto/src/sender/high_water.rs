@@ -8,7 +8,7 @@ use std::time::Duration;
 /// A fast path empties its queues with each acknowledgement and fills them again at once. Memory that
 /// goes back as soon as it is free would be asked for again a moment later, each page of it cleared by
 /// the kernel: a fifth of all time for one fast connection. So what was not needed for
-/// [`GIVE_BACK_EVERY`] goes back.
+/// [`SHRINK_EVERY`] goes back.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct HighWater(u32);
 
@@ -21,7 +21,7 @@ impl HighWater {
     /// Gives back what `ring` had to grow to, if an eighth of that or less was in use since this was
     /// last called; `least` elements it may keep in any case. What stays has room to double, so that each
     /// element moves a few times at most.
-    pub(super) fn give_back<T>(&mut self, ring: &mut VecDeque<T>, least: usize) {
+    pub(super) fn shrink<T>(&mut self, ring: &mut VecDeque<T>, least: usize) {
         let most = (self.0 as usize).max(ring.len());
         self.0 = 0;
         if ring.capacity() > least && most <= ring.capacity() / 8 {
@@ -31,7 +31,7 @@ impl HighWater {
 }
 
 /// How often memory is looked at; less often while nothing is sent.
-pub(super) const GIVE_BACK_EVERY: Duration = Duration::from_millis(100);
+pub(super) const SHRINK_EVERY: Duration = Duration::from_millis(100);
 
 #[cfg(test)]
 mod tests {
@@ -50,9 +50,9 @@ mod tests {
         while ring.len() > grown / 8 {
             pop(&mut ring, &mut high_water);
         }
-        high_water.give_back(&mut ring, 64);
+        high_water.shrink(&mut ring, 64);
         assert_eq!(ring.capacity(), grown, "it was in use a moment ago");
-        high_water.give_back(&mut ring, 64);
+        high_water.shrink(&mut ring, 64);
         assert!(
             ring.capacity() < grown / 2,
             "{} of {grown}",
@@ -60,7 +60,7 @@ mod tests {
         );
         assert_eq!(ring.back(), Some(&999));
         ring.clear();
-        high_water.give_back(&mut ring, 64);
+        high_water.shrink(&mut ring, 64);
         assert_eq!(ring.capacity(), 0);
     }
 
@@ -74,7 +74,7 @@ mod tests {
             while !ring.is_empty() {
                 pop(&mut ring, &mut high_water);
             }
-            high_water.give_back(&mut ring, 64);
+            high_water.shrink(&mut ring, 64);
             assert_eq!(*kept.get_or_insert(ring.capacity()), ring.capacity());
         }
     }
@@ -83,7 +83,7 @@ mod tests {
     fn what_everybody_needs_stays() {
         let mut ring: VecDeque<u32> = (0..64).collect();
         ring.clear();
-        HighWater::default().give_back(&mut ring, 64);
+        HighWater::default().shrink(&mut ring, 64);
         assert!(ring.capacity() >= 64);
     }
 }

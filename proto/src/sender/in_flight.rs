@@ -57,8 +57,8 @@ pub(super) struct Sent {
     /// Where its items begin, counted (wrapping) from the first item ever filed.
     items_from: u32,
     pub(super) fate: Fate,
-    /// Brought what the peer lacked: its ack is not late on purpose, so it times the path.
-    pub(super) fresh: bool,
+    /// It brought what the peer lacked: its ack is not late on purpose, so it times the path.
+    pub(super) prompts: bool,
     /// Copies went with it and its neighbours.
     pub(super) with_copies: bool,
     /// It was several datagrams.
@@ -90,7 +90,7 @@ impl Sent {
             items: 0,
             items_from,
             fate: Fate::Skipped,
-            fresh: false,
+            prompts: false,
             with_copies: false,
             split: false,
             whole: false,
@@ -217,7 +217,7 @@ impl InFlight {
             wire_bytes: leaving.wire_bytes.min(usize::from(u16::MAX)) as u16,
             items: (self.items.len() - before) as u16,
             fate: Fate::Unknown,
-            fresh: leaving.prompts,
+            prompts: leaving.prompts,
             with_copies: leaving.with_copies,
             split: leaving.split,
             whole: leaving.whole,
@@ -248,7 +248,7 @@ impl InFlight {
     pub(super) fn disregard(&mut self, number: u64) {
         self.settle(number, Fate::Early);
         if let Some(sent) = self.get_mut(number) {
-            sent.fresh = false;
+            sent.prompts = false;
         }
     }
 
@@ -286,9 +286,9 @@ impl InFlight {
     }
 
     /// Lets go of memory that was not in use since this was last called.
-    pub(super) fn give_back(&mut self) {
-        self.packets_most.give_back(&mut self.packets, 64);
-        self.items_most.give_back(&mut self.items, 128);
+    pub(super) fn shrink(&mut self) {
+        self.packets_most.shrink(&mut self.packets, 64);
+        self.items_most.shrink(&mut self.items, 128);
     }
 
     pub(super) fn front(&self) -> Option<&Sent> {

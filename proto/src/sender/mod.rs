@@ -3,7 +3,7 @@
 //! ```text
 //!    push ──▶ outbox (per lane) ──▶ poll_packet ──▶ planned, payload ──▶ on_sent
 //!                  ▲                    ▲                                  │
-//!                  │ lost: again        │ token, ack owed, probe           ▼
+//!                  │ lost               │ token, ack owed, probe           ▼
 //!                  └─────────────── on_ack_end ◀── on_acked ◀──────── in flight
 //! ```
 //!
@@ -13,30 +13,29 @@
 //! what is [`planned`](Sender::planned) leaves and is reported with `on_sent`) and then reads
 //! `poll_timeout`. The reasons behind the policy are in docs/POLICY.md.
 //!
-//! [`Sender`] itself is this file and four that follow a packet: `depart` (may one leave), `compose` (with
-//! what), `again` (or one that was lost, as it was), `recovery` (what became of it). They ask the others:
+//! [`Sender`] itself is this file and four that follow a packet: `departure` (may one leave), `compose`
+//! (with what), `repeat` (or one that was lost, as it was), `recovery` (what became of it). They ask the others:
 //!
 //! | about | ask |
 //! |---|---|
 //! | what waits to go | `lanes`: an `outbox/` for each that is reliable, or `unreliable` |
-//! | which memory goes back | `high_water` |
+//! | which memory is given back | `high_water` |
 //! | how fast it may go | `pace/` says the rates, `pacer` keeps to them with a `bucket` each |
 //! | what is worth sending twice | `copies/` |
 //! | how long a datagram may be | `datagrams/` |
 //! | what went, and is it lost | `in_flight`, `detector`; `probes` when nothing is heard |
-//! | what the peer sends | `heard`, `ack_timer`; `cadence` is its mean interval |
+//! | what the peer sends | `arrivals`, `ack_timer`; `cadence` is its mean interval |
 //! | numbers, and words that sessions share | `params`, `plan` |
 
 mod ack_timer;
-mod again;
+mod arrivals;
 mod bucket;
 mod cadence;
 mod compose;
 mod copies;
 mod datagrams;
-mod depart;
+mod departure;
 mod detector;
-mod heard;
 mod high_water;
 mod in_flight;
 mod lanes;
@@ -47,6 +46,7 @@ mod params;
 mod plan;
 mod probes;
 mod recovery;
+mod repeat;
 mod room;
 mod unreliable;
 
@@ -59,16 +59,16 @@ use crate::session::{Channel, SendError};
 use crate::stats::Stats;
 use crate::time::{Deadline, Timestamp, Wake};
 
-pub use ack_timer::{AWAITED_MESSAGES, LARGE_PACKET_BYTES, Received};
+pub use ack_timer::{AWAITED_MESSAGES, LARGE_PACKET_BYTES, Worth};
 pub use params::{Blocks, Form, Framing, Lane, OUTBOX_FAR, Params, Profile};
 pub use plan::{Fragment, Plan, Planned};
 
 use ack_timer::AckTimer;
+use arrivals::Arrivals;
 use copies::Copier;
 use datagrams::Datagrams;
 use detector::{Detector, Finding};
-use heard::Heard;
-use high_water::GIVE_BACK_EVERY;
+use high_water::SHRINK_EVERY;
 use in_flight::{Departure, Fate, InFlight, Item};
 use lanes::{LaneQueue, Lanes};
 use outbox::Outbox;
@@ -101,12 +101,12 @@ pub struct Sender {
     progress_at: Timestamp,
 
     // The peer, and the path to it.
-    heard: Heard,
+    arrivals: Arrivals,
     acks: AckTimer,
     rtt: Rtt,
 
     /// When memory that is not used any more goes back.
-    give_back_at: Timestamp,
+    shrink_at: Timestamp,
     counters: Counters,
 }
 
@@ -140,10 +140,10 @@ impl Sender {
             detector: Detector::new(now),
             probes: Probes::new(now),
             progress_at: now,
-            heard: Heard::new(now),
+            arrivals: Arrivals::new(now),
             acks: AckTimer::new(),
             rtt: Rtt::new(now),
-            give_back_at: now,
+            shrink_at: now,
             counters: Counters::default(),
             params,
         }
@@ -276,13 +276,13 @@ impl Sender {
     /// Call this before [`Sender::on_acked`] for the same packet.
     pub fn on_heard(&mut self, now: Timestamp, in_order: bool, is_of_older: bool) {
         self.refill_debts(now);
-        self.heard.on_packet(now, in_order, is_of_older);
+        self.arrivals.on_packet(now, in_order, is_of_older);
     }
 
     /// A packet from the peer was accepted: what it brought, and whether it is the one right after
     /// the newest before it.
-    pub fn on_received(&mut self, now: Timestamp, what: Received, in_order: bool) {
-        self.acks.on_received(now, what, in_order, &self.params);
+    pub fn on_received(&mut self, now: Timestamp, worth: Worth, in_order: bool) {
+        self.acks.on_received(now, worth, in_order, &self.params);
     }
 
     /// So many packets came without one going back that the next should leave before more are read.

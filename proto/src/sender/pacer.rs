@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::time::Timestamp;
 
+use super::arrivals::Arrivals;
 use super::bucket::Bucket;
-use super::heard::Heard;
 use super::pace::Pace;
 use super::params::{Framing, Params};
 
@@ -42,18 +42,18 @@ impl Pacer {
 
     /// What waits for a token gets those of the time until now at the rates so far: to be called before anything
     /// changes these, or the time before a change would count at the rate after it.
-    pub(super) fn refill_debts(&mut self, now: Timestamp, heard: &Heard, params: &Params) {
+    pub(super) fn refill_debts(&mut self, now: Timestamp, arrivals: &Arrivals, params: &Params) {
         if self.packets.tokens() < 1.0 || self.bulk.tokens() < 1.0 {
-            self.refill(now, heard, params);
+            self.refill(now, arrivals, params);
         }
     }
 
     /// Time passed.
-    pub(super) fn refill(&mut self, now: Timestamp, heard: &Heard, params: &Params) {
+    pub(super) fn refill(&mut self, now: Timestamp, arrivals: &Arrivals, params: &Params) {
         self.pace.update(now, params);
         let rate = self.pace.packet_rate(params);
         self.packets.fill(now, rate, params.burst);
-        if let Some(rate) = self.bulk_rate(heard, params) {
+        if let Some(rate) = self.bulk_rate(arrivals, params) {
             // What four milliseconds bring: a timer is not more exact than that. No more than thirty
             // packets, though, or what two milliseconds bring: what is faster than that has
             // acknowledgements to wake for, but what was not spent while others had the processor
@@ -72,8 +72,8 @@ impl Pacer {
 
     /// Bytes a second for bulk: what the path is thought to carry, as far as acknowledgements reach. `None` when
     /// it goes by the packet rate.
-    fn bulk_rate(&self, heard: &Heard, params: &Params) -> Option<f64> {
-        Some(self.pace.bulk_rate(params)?.min(self.reach(heard)))
+    fn bulk_rate(&self, arrivals: &Arrivals, params: &Params) -> Option<f64> {
+        Some(self.pace.bulk_rate(params)?.min(self.reach(arrivals)))
     }
 
     /// Bulk does not go by the packet rate.
@@ -83,33 +83,33 @@ impl Pacer {
 
     /// However fast the path, no more packets may pass between two of the peer than it acknowledges. In bytes
     /// a second.
-    fn reach(&self, heard: &Heard) -> f64 {
-        let rhythm = heard.rhythm().max(HEARD_MIN).as_secs_f64();
-        heard.reach() * f64::from(self.packet_bytes) / rhythm
+    fn reach(&self, arrivals: &Arrivals) -> f64 {
+        let rhythm = arrivals.rhythm().max(HEARD_MIN).as_secs_f64();
+        arrivals.reach() * f64::from(self.packet_bytes) / rhythm
     }
 
     /// The reach of acknowledgements holds bulk back, and not the path's rate.
-    pub(super) fn is_bulk_beyond_reach(&self, heard: &Heard, params: &Params) -> bool {
+    pub(super) fn is_bulk_beyond_reach(&self, arrivals: &Arrivals, params: &Params) -> bool {
         let rate = self.pace.bulk_rate(params);
-        rate.is_some_and(|rate| rate > self.reach(heard))
+        rate.is_some_and(|rate| rate > self.reach(arrivals))
     }
 
     /// Packets of bulk that leave in this time.
     pub(super) fn bulk_packets(
         &self,
         span: Duration,
-        heard: &Heard,
+        arrivals: &Arrivals,
         params: &Params,
     ) -> Option<f64> {
-        let rate = self.bulk_rate(heard, params)?;
+        let rate = self.bulk_rate(arrivals, params)?;
         Some(rate * span.as_secs_f64() / f64::from(self.packet_bytes))
     }
 
     /// Packets that may follow before the peer acknowledges what leaves now: what leaves between two packets of
     /// the peer, of which one may be lost.
-    pub(super) fn ahead_of_acks(&self, heard: &Heard, params: &Params) -> u64 {
-        let rate = self.bulk_rate(heard, params).unwrap_or(0.0) / f64::from(self.packet_bytes);
-        (2.0 * rate * heard.rhythm().as_secs_f64()).ceil() as u64
+    pub(super) fn ahead_of_acks(&self, arrivals: &Arrivals, params: &Params) -> u64 {
+        let rate = self.bulk_rate(arrivals, params).unwrap_or(0.0) / f64::from(self.packet_bytes);
+        (2.0 * rate * arrivals.rhythm().as_secs_f64()).ceil() as u64
     }
 
     /// A packet may leave.
@@ -143,8 +143,13 @@ impl Pacer {
     }
 
     /// The same for bulk, which without a rate of its own takes the `slot` of packets.
-    pub(super) fn bulk_slot(&self, slot: Timestamp, heard: &Heard, params: &Params) -> Timestamp {
-        let rate = self.bulk_rate(heard, params);
+    pub(super) fn bulk_slot(
+        &self,
+        slot: Timestamp,
+        arrivals: &Arrivals,
+        params: &Params,
+    ) -> Timestamp {
+        let rate = self.bulk_rate(arrivals, params);
         rate.map_or(slot, |rate| self.bulk.when(1.0, rate))
     }
 

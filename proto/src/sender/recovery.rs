@@ -44,12 +44,12 @@ impl Sender {
             self.counters.packets_lost = self.counters.packets_lost.saturating_sub(1);
         }
         if self.detector.on_acked(number) {
-            let sample = self.heard.sample(now.since(sent.at));
+            let sample = self.arrivals.sample(now.since(sent.at));
             if sent.repeats > 0 && sample.took < self.rtt.min() {
                 self.on_late_first(now, first);
-            } else if !sent.fresh {
+            } else if !sent.prompts {
                 self.rtt.on_bound(now, sample.took);
-            } else if self.rtt.on_sample(now, sample) && self.heard.is_in_order() {
+            } else if self.rtt.on_sample(now, sample) && self.arrivals.is_in_order() {
                 self.judge_path(now, sample);
             }
         }
@@ -67,7 +67,7 @@ impl Sender {
     pub fn start_over(&mut self, now: Timestamp) {
         for number in self.in_flight.base()..self.in_flight.end() {
             self.in_flight.disregard(number);
-            self.give_back_items(number);
+            self.mark_lost(number);
         }
         self.detector.begin_at(self.next_number);
         self.probes = Probes::new(now);
@@ -83,7 +83,7 @@ impl Sender {
         now: Timestamp,
         mut received: impl Iterator<Item = Range<u64>>,
     ) -> bool {
-        self.heard.on_long_ack();
+        self.arrivals.on_long_ack();
         received.all(|run| {
             run.into_iter().all(|number| {
                 let sent = self.in_flight.get(number);
@@ -142,7 +142,7 @@ impl Sender {
                 Finding::Lost(number) => self.on_lost(now, number),
                 Finding::DueAgain(number) => {
                     self.in_flight.expire(number);
-                    self.give_back_items(number);
+                    self.mark_lost(number);
                 }
             }
         }
@@ -164,12 +164,12 @@ impl Sender {
             self.datagrams.on_large_lost(now, number);
         }
         if sent.has_items() && !sent.expired {
-            self.give_back_items(number);
+            self.mark_lost(number);
         }
     }
 
     /// What a packet carried is under way in one packet less.
-    fn give_back_items(&mut self, number: u64) {
+    fn mark_lost(&mut self, number: u64) {
         for item in self.in_flight.items(number) {
             if let Some(outbox) = self.lanes.outbox_mut(item.lane) {
                 outbox.on_lost(item.id, item.fragment);
@@ -184,7 +184,7 @@ impl Sender {
         }
         let oldest = self.in_flight.first_open(self.detector.acked());
         let oldest = oldest.map(|sent| sent.at);
-        Some(self.probes.due(&self.rtt, self.heard.last(), oldest))
+        Some(self.probes.due(&self.rtt, self.arrivals.last(), oldest))
     }
 
     /// Keeps what acknowledgements may still speak of, and nothing [`REMEMBERED_MAX`] numbers back. Numbers

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::ip::IPV4_UDP_HEADER_BYTES;
 use crate::sender::{
-    AWAITED_MESSAGES, Fragment, Framing, LARGE_PACKET_BYTES, Lane, Params, Received, Sender,
+    AWAITED_MESSAGES, Fragment, Framing, LARGE_PACKET_BYTES, Lane, Params, Sender, Worth,
 };
 use crate::session::Channel;
 use crate::time::Timestamp;
@@ -125,26 +125,26 @@ impl Peer {
             return;
         }
         let in_order = newest.map_or(0, |n| n + 1) == packet.number;
-        let mut what = Received::Nothing;
+        let mut what = Worth::Nothing;
         let delivered = self.delivered.len();
         for (lane, id, payload) in &packet.messages {
             let news = self.take_message(*lane, *id, payload);
             what = worth(what, news);
         }
         if self.delivered.len() > delivered + packet.messages.len() + AWAITED_MESSAGES {
-            what = Received::Awaited;
+            what = Worth::Awaited;
         }
         if let Some((fragment, payload)) = &packet.fragment {
             let delivered = self.delivered.len();
             let news = self.take_fragment(*fragment, payload);
             what = if self.delivered.len() > delivered {
-                Received::Awaited
+                Worth::Awaited
             } else {
                 worth(what, news)
             };
         }
-        if what == Received::News && packet.wire_bytes > LARGE_PACKET_BYTES {
-            what = Received::LargeNews;
+        if what == Worth::News && packet.wire_bytes > LARGE_PACKET_BYTES {
+            what = Worth::LargeNews;
         }
         self.sender.on_heard(now, in_order, false);
         self.sender.on_received(now, what, in_order);
@@ -253,9 +253,9 @@ impl Packet {
     }
 }
 
-fn worth(so_far: Received, news: bool) -> Received {
+fn worth(so_far: Worth, news: bool) -> Worth {
     match (so_far, news) {
-        (Received::News, _) | (_, true) => Received::News,
-        _ => Received::Repeats,
+        (Worth::News, _) | (_, true) => Worth::News,
+        _ => Worth::Repeats,
     }
 }

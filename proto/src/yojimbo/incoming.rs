@@ -17,7 +17,7 @@ use super::params::Params;
 use super::reliable::{self, Arrival, DatagramError};
 use super::unwritten::Unwritten;
 use crate::inbox::Inbox;
-use crate::sender::{AWAITED_MESSAGES, LARGE_PACKET_BYTES, Received};
+use crate::sender::{AWAITED_MESSAGES, LARGE_PACKET_BYTES, Worth};
 use crate::sequence;
 use crate::session::{AckPolicy, Held, Reject};
 use crate::stall::HeardClock;
@@ -50,7 +50,7 @@ pub(super) struct Incoming {
 /// What a good packet was, for the timing of its acknowledgement.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Heard {
-    pub(super) what: Received,
+    pub(super) worth: Worth,
     /// No packet is missing before it.
     pub(super) in_order: bool,
 }
@@ -138,7 +138,7 @@ impl Incoming {
         }
         let repeats = self.stats.messages_duplicate - known;
         let delivered = self.stats.messages_received - received;
-        let what = worth(&packet, payload.len(), repeats, delivered);
+        let worth = worth(&packet, payload.len(), repeats, delivered);
         let waits = match self.ack {
             AckPolicy::Queued => false,
             AckPolicy::Written => {
@@ -157,7 +157,7 @@ impl Incoming {
             accept(&mut self.reliable, &mut self.record, header.sequence);
         }
         let in_order = self.note_order(header.sequence);
-        Ok(Some(Heard { what, in_order }))
+        Ok(Some(Heard { worth, in_order }))
     }
 
     /// The layer below takes nothing from this datagram.
@@ -297,9 +297,9 @@ fn worth(
     payload_bytes: usize,
     repeats: u64,
     delivered: u64,
-) -> Received {
+) -> Worth {
     if packet.is_empty() {
-        return Received::Nothing;
+        return Worth::Nothing;
     }
     let carried = u64::from(packet.messages());
     // Nothing but a fragment, and yet something was delivered; or much more than was carried.
@@ -309,13 +309,13 @@ fn worth(
         0
     };
     if repeats > 0 && repeats >= carried {
-        Received::Repeats
+        Worth::Repeats
     } else if delivered > carried + awaited {
-        Received::Awaited
+        Worth::Awaited
     } else if payload_bytes > LARGE_PACKET_BYTES {
-        Received::LargeNews
+        Worth::LargeNews
     } else {
-        Received::News
+        Worth::News
     }
 }
 

@@ -92,7 +92,7 @@ impl Sender {
     pub fn on_datagram_heard(&mut self, now: Timestamp, payload: usize, is_large: bool) {
         let datagrams = &mut self.datagrams;
         datagrams.are_taken |= is_large;
-        if now.since(self.heard.last()) > BULK_PAUSE_MAX {
+        if now.since(self.arrivals.last()) > BULK_PAUSE_MAX {
             datagrams.full_heard = 0;
         }
         let is_full = payload > 7 * usize::from(self.framing.datagram) / 8;

@@ -217,9 +217,9 @@ impl Outbox {
     }
 
     /// Lets go of memory that was not in use since this was last called.
-    pub(super) fn give_back(&mut self) {
-        self.bytes_most.give_back(&mut self.bytes, 4096);
-        self.entries_most.give_back(&mut self.entries, 32);
+    pub(super) fn shrink(&mut self) {
+        self.bytes_most.shrink(&mut self.bytes, 4096);
+        self.entries_most.shrink(&mut self.entries, 32);
         self.under_way.take_if(|them| them.is_empty());
     }
 

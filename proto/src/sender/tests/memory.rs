@@ -65,7 +65,7 @@ fn a_packet_left_open_for_ever_costs_no_memory() {
     let mut peer = Peer::new(Timestamp::ZERO, Arc::new(Params::default()), &LANES);
     let send = |peer: &mut Peer, millis: u64| {
         let now = Timestamp::from_millis(millis);
-        peer.sender.on_received(now, Received::Awaited, true);
+        peer.sender.on_received(now, Worth::Awaited, true);
         assert!(peer.poll_transmit(now).is_some(), "an acknowledgement");
         now
     };

@@ -21,7 +21,7 @@ use super::netcode::wire::Sizes;
 use super::netcode::{ClientHandshake, DISCONNECT_REPEATS, Link, Received, Seat, Seated};
 use super::outgoing::Outgoing;
 use super::params::Params;
-use crate::sender;
+use crate::sender::Worth;
 use crate::session::{
     Allowance, Channel, CloseReason, Event, Held, Identity, Message, Origin, Reject, SendError, Way,
 };
@@ -141,15 +141,14 @@ impl Session {
             .handle(now, reliable, is_taking, |acks| outgoing.on_acks(now, acks));
         match heard {
             Ok(None) => Ok(()),
-            Ok(Some(Heard { what, in_order })) => {
-                outgoing.sender.on_received(now.mono, what, in_order);
+            Ok(Some(Heard { worth, in_order })) => {
+                outgoing.sender.on_received(now.mono, worth, in_order);
                 Ok(())
             }
             Err(Trouble::Reject(reject)) => {
                 if reject == Reject::Stale {
                     // It is not known to have arrived, or too old to be.
-                    let repeats = sender::Received::Repeats;
-                    outgoing.sender.on_received(now.mono, repeats, true);
+                    outgoing.sender.on_received(now.mono, Worth::Repeats, true);
                 }
                 Err(reject)
             }
@@ -424,7 +423,7 @@ impl crate::session::Session for Session {
             // The peer has waited for this: let the acknowledgement leave soon.
             self.outgoing
                 .sender
-                .on_received(now.mono, sender::Received::News, false);
+                .on_received(now.mono, Worth::News, false);
         }
     }
 

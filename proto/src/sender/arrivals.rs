@@ -9,7 +9,7 @@ use super::cadence::Cadence;
 
 /// The peer's packets, up to the one that is being handled.
 #[derive(Debug)]
-pub(super) struct Heard {
+pub(super) struct Arrivals {
     /// Mean time between them.
     cadence: Cadence,
     /// The same while they come, in microseconds: an outage takes nothing from the rhythm after it.
@@ -26,7 +26,7 @@ pub(super) struct Heard {
     is_long: bool,
 }
 
-impl Heard {
+impl Arrivals {
     pub(super) fn new(now: Timestamp) -> Self {
         Self {
             cadence: Cadence::new(now, Duration::from_micros(EVERY_US.into()), LONGEST),

@@ -62,7 +62,7 @@ impl Sender {
     /// still puts it together and will acknowledge it.
     fn may_go_again(&self, lane: Channel, outbox: &Outbox, last: u64) -> bool {
         let first = self.in_flight.first_of(last);
-        let ahead = self.pacer.ahead_of_acks(&self.heard, &self.params);
+        let ahead = self.pacer.ahead_of_acks(&self.arrivals, &self.params);
         let numbers = self.next_number + ahead - first;
         let of_several = |sent: &Sent| sent.split && sent.whole && sent.repeats < REPEATS_MAX;
         numbers <= self.framing.again_within.into()

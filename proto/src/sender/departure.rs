@@ -1,9 +1,9 @@
 //! When a packet may leave, and what its leaving changes.
 
-use super::again::Open;
 use super::compose::Probe;
 use super::lanes::Due;
 use super::recovery::REMEMBERED_MAX;
+use super::repeat::Open;
 use super::*;
 
 /// What a packet brings.
@@ -20,11 +20,11 @@ impl Sender {
     /// Whether a packet may and should leave now; if so, what is in it stands in
     /// [`Sender::planned`] and the tokens for it are spent. An empty plan is an acknowledgement.
     pub fn poll_packet(&mut self, now: Timestamp) -> bool {
-        if self.give_back_at <= now {
-            self.give_back_at = now + GIVE_BACK_EVERY;
-            self.give_back();
+        if self.shrink_at <= now {
+            self.shrink_at = now + SHRINK_EVERY;
+            self.shrink();
         }
-        self.pacer.refill(now, &self.heard, &self.params);
+        self.pacer.refill(now, &self.arrivals, &self.params);
         let due = self.due();
         let owes = self.acks.is_due(now) || self.keep_alive_at().is_some_and(|at| at <= now);
         let has_token = self.pacer.has_token();
@@ -32,7 +32,7 @@ impl Sender {
         let unanswered = due.bulk && self.is_bulk_unanswered();
         self.pacer.pace.on_waiting(now, due.bulk_waits);
         let pacer = &self.pacer;
-        if unanswered || due.bulk && pacer.is_bulk_beyond_reach(&self.heard, &self.params) {
+        if unanswered || due.bulk && pacer.is_bulk_beyond_reach(&self.arrivals, &self.params) {
             self.pacer.pace.on_bulk_held_up();
         }
         // A probe goes although the path is full of what nobody answers: it asks why. And at any rate of bulk,
@@ -88,16 +88,16 @@ impl Sender {
         self.plan.is_bulk && self.pacer.has_bulk_rate(&self.params)
     }
 
-    fn give_back(&mut self) {
-        self.in_flight.give_back();
+    fn shrink(&mut self) {
+        self.in_flight.shrink();
         for outbox in self.lanes.outboxes_mut() {
-            outbox.give_back();
+            outbox.shrink();
         }
     }
 
     /// To be called before anything changes the rates.
     pub(super) fn refill_debts(&mut self, now: Timestamp) {
-        self.pacer.refill_debts(now, &self.heard, &self.params);
+        self.pacer.refill_debts(now, &self.arrivals, &self.params);
     }
 
     /// More is under way than two round trips carry. Where nothing comes back there is no sign of a
@@ -106,7 +106,7 @@ impl Sender {
         let answer_time = self.answer_time();
         let most = self
             .pacer
-            .bulk_packets(answer_time, &self.heard, &self.params);
+            .bulk_packets(answer_time, &self.arrivals, &self.params);
         most.is_some_and(|most| {
             let under_way = f64::from(self.in_flight.unsettled());
             under_way > (most + UNANSWERED_MIN).min(UNDER_WAY_MAX)
@@ -255,7 +255,7 @@ impl Sender {
         let due = self.due();
         let messages = due.messages.then_some(slot);
         let bulk_goes = due.bulk && !self.is_bulk_unanswered();
-        let bulk = bulk_goes.then(|| pacer.bulk_slot(slot, &self.heard, params));
+        let bulk = bulk_goes.then(|| pacer.bulk_slot(slot, &self.arrivals, params));
         Deadline::earliest([
             Deadline::of(self.keep_alive_at(), Wake::KeepAlive),
             Deadline::of(self.acks.due(), Wake::Ack),
