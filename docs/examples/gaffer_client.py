@@ -148,7 +148,7 @@ def main():
             return 1
     if client.heard is None:
         print(f"nothing came: is the listener there, and its protocol_id {client.protocol_id:#x}?", file=sys.stderr)
-    for _ in range(3):
+    for _ in range(6):
         client.packet(bytes([GOODBYE]))
     return 0 if came >= expected and not client.messages else 1
 
