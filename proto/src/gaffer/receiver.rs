@@ -18,6 +18,10 @@ pub(super) const WINDOW: u16 = 1024;
 /// Bytes of those.
 const STORED_BYTES_MAX: usize = 256 * 1024;
 
+/// Of these, kept free for packets that bring the next message. Otherwise a store filled to the brim would
+/// refuse, for the messages beside it, the very message that empties it, and so for ever.
+const STORED_BYTES_RESERVE: usize = 32 * 1024;
+
 /// The two channels.
 pub(super) const RELIABLE: u8 = 0;
 pub(super) const UNRELIABLE: u8 = 1;
@@ -34,6 +38,17 @@ pub(super) struct Receiver {
     /// When what waits here last came closer to being delivered, on the clock that runs while the
     /// peer is heard.
     progress_at: Timestamp,
+}
+
+/// What a packet under judgement would do.
+#[derive(Debug, Default)]
+struct Trial {
+    /// Messages that come to be delivered, of the packet and of those that wait.
+    delivered: usize,
+    /// Bytes of the latter.
+    freed: usize,
+    /// Bytes of those that would have to wait. The same message twice in one packet counts twice.
+    added: usize,
 }
 
 /// What a packet brought.
@@ -100,27 +115,16 @@ impl Receiver {
     /// Whether every record of a packet can be taken now. Changes nothing that is delivered.
     pub(super) fn judge(&self, records: Records<'_>, inbox: &mut Inbox) -> Result<(), Reject> {
         let is_taking = inbox.is_taking();
-        let mut stored_max = inbox.ahead_max(STORED_BYTES_MAX);
-        let mut stored = self.stored_bytes;
+        let mut trial = Trial::default();
         for record in records {
             match record {
                 Record::KeepAlive | Record::Goodbye => continue,
                 Record::Unreliable(_) => {}
                 Record::Reliable { id, payload } => {
-                    let ahead = id.wrapping_sub(self.next);
                     if payload.len() > self.message_bytes_max {
                         return Err(Reject::ProtocolError);
                     }
-                    if (WINDOW..0x8000).contains(&ahead) {
-                        return Err(Reject::Refused);
-                    }
-                    if (1..WINDOW).contains(&ahead) {
-                        stored += payload.len() + MESSAGE_OVERHEAD;
-                    } else if ahead == 0 {
-                        // What the others wait for; some of them may be counted here as if they
-                        // still had to.
-                        stored_max = STORED_BYTES_MAX;
-                    }
+                    self.judge_message(&mut trial, id, payload.len())?;
                 }
                 Record::Fragment { id, last, .. } => self.judge_fragment(id, last)?,
             }
@@ -129,10 +133,49 @@ impl Receiver {
                 return Err(Reject::Refused);
             }
         }
-        if stored > stored_max && stored > self.stored_bytes {
+        self.judge_room(&trial, inbox)
+    }
+
+    /// Takes a message on trial. One that is here already, or that the packet itself delivers, costs nothing.
+    fn judge_message(&self, trial: &mut Trial, id: u16, length: usize) -> Result<(), Reject> {
+        let ahead = id.wrapping_sub(self.next);
+        if ahead >= 0x8000 {
+            return Ok(());
+        }
+        if ahead >= WINDOW {
+            return Err(Reject::Refused);
+        }
+        let ahead = usize::from(ahead);
+        if ahead < trial.delivered || self.stored(ahead).is_some() {
+            return Ok(());
+        }
+        if ahead > trial.delivered {
+            trial.added += length + MESSAGE_OVERHEAD;
+            return Ok(());
+        }
+        trial.delivered += 1;
+        while let Some(payload) = self.stored(trial.delivered) {
+            trial.freed += payload.len() + MESSAGE_OVERHEAD;
+            trial.delivered += 1;
+        }
+        Ok(())
+    }
+
+    /// Whether what the packet adds fits beside what it leaves.
+    fn judge_room(&self, trial: &Trial, inbox: &Inbox) -> Result<(), Reject> {
+        let max = match trial.delivered {
+            0 => inbox.ahead_max(STORED_BYTES_MAX - STORED_BYTES_RESERVE),
+            _ => STORED_BYTES_MAX,
+        };
+        if trial.added > 0 && self.stored_bytes + trial.added > max + trial.freed {
             return Err(Reject::Refused);
         }
         Ok(())
+    }
+
+    /// The message so far ahead of the next one, if it is here.
+    fn stored(&self, ahead: usize) -> Option<&[u8]> {
+        self.window.get(ahead)?.as_deref()
     }
 
     fn judge_fragment(&self, id: u16, last: u8) -> Result<(), Reject> {
@@ -273,5 +316,105 @@ impl Receiver {
             // The sender begins nothing else before it knows.
             brought.is_awaited = true;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gaffer::wire;
+
+    /// A receiver, and what it delivered.
+    struct Far {
+        receiver: Receiver,
+        inbox: Inbox,
+        delivered: usize,
+    }
+
+    impl Far {
+        fn new() -> Self {
+            Self {
+                receiver: Receiver::new(Timestamp::ZERO, 1024),
+                inbox: Inbox::new(4 << 20, 1 << 20),
+                delivered: 0,
+            }
+        }
+
+        /// One packet with these messages, all of one payload.
+        fn receive(&mut self, ids: &[u16], payload: &[u8]) -> Result<(), Reject> {
+            let mut packet = Vec::new();
+            for id in ids {
+                wire::emit_reliable(*id, (payload, &[]), &mut packet);
+            }
+            let records = wire::parse(&packet).expect("own bytes");
+            self.receiver.judge(records, &mut self.inbox)?;
+            self.receiver
+                .apply(Timestamp::ZERO, records, &mut self.inbox);
+            assert!(self.receiver.stored_bytes <= STORED_BYTES_MAX);
+            while self.inbox.pop().is_some() {
+                self.delivered += 1;
+            }
+            Ok(())
+        }
+
+        /// Of these messages, each in a packet of its own, the number that was taken.
+        fn fill(&mut self, ids: std::ops::Range<u16>, payload: &[u8]) -> usize {
+            ids.filter(|id| self.receive(&[*id], payload).is_ok())
+                .count()
+        }
+    }
+
+    /// As many fit as there is room for, without the reserve.
+    fn full(payload: &[u8]) -> usize {
+        (STORED_BYTES_MAX - STORED_BYTES_RESERVE) / (payload.len() + MESSAGE_OVERHEAD)
+    }
+
+    /// A store filled to the brim still takes what empties it, whatever comes with it.
+    #[test]
+    fn a_packet_that_closes_a_gap_has_room_of_its_own() {
+        let (mut far, payload) = (Far::new(), [7; 250]);
+        assert_eq!(far.fill(4..1024, &payload), full(&payload));
+        // The first of four missing messages frees nothing.
+        assert_eq!(far.receive(&[0, 1010, 1011, 1012], &payload), Ok(()));
+        assert_eq!(far.fill(1013..1024, &payload), 0, "full for all others");
+        let copies = [1, 4, 5, 1010];
+        assert_eq!(far.receive(&copies, &payload), Ok(()));
+        assert_eq!(far.receive(&copies[1..], &payload), Ok(()), "nothing new");
+        assert_eq!(far.receive(&[3], &payload), Err(Reject::Refused));
+        // What a packet delivers frees what waits, and is no burden itself.
+        assert_eq!(far.receive(&[2, 3, 1020, 1021], &payload), Ok(()));
+        assert_eq!(far.delivered, 4 + full(&payload));
+    }
+
+    /// A peer that brings the next message again and again, and more beside it than that sets free.
+    #[test]
+    fn nobody_gets_more_room_than_there_is() {
+        let (mut far, payload) = (Far::new(), [7; 500]);
+        for place in 0..full(&payload) as u16 {
+            assert_eq!(far.receive(&[2 * place + 1], &payload), Ok(()));
+        }
+        let mut taken = 0;
+        let beside = |next| [next, next + 1022, next + 1023];
+        while far.receive(&beside(far.receiver.next), &payload).is_ok() {
+            taken += 1;
+        }
+        assert_eq!(taken, STORED_BYTES_RESERVE / (500 + MESSAGE_OVERHEAD));
+        let next = far.receiver.next;
+        assert_eq!(far.receive(&[next], &payload), Ok(()), "alone it fits");
+    }
+
+    /// When memory is short nothing may wait. The next message need not.
+    #[test]
+    fn a_peer_without_an_allowance_is_served_in_order() {
+        let mut far = Far::new();
+        far.inbox.set_allowance(crate::session::Allowance {
+            ahead: 0,
+            ..crate::session::Allowance::UNLIMITED
+        });
+        assert_eq!(far.receive(&[1], b""), Err(Reject::Refused));
+        for id in 0..100 {
+            assert_eq!(far.receive(&[2 * id, 2 * id + 1], b"x"), Ok(()));
+        }
+        assert_eq!(far.delivered, 200);
     }
 }

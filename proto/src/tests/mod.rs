@@ -2,6 +2,7 @@
 
 mod attacks;
 mod bulk;
+mod crowds;
 mod demand;
 mod echo;
 mod every_protocol;
