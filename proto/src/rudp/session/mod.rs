@@ -34,6 +34,10 @@ const ECHOES_MAX: u8 = 32;
 /// restarted.
 const OTHER_INCARNATION_MAX: u8 = 8;
 
+/// Until this one is silent for so long, those of one datagram count as one: of thousands of small messages said at
+/// once, a datagram that is late, or comes twice, is as old.
+const OTHER_INCARNATION_SILENCE: Duration = Duration::from_secs(1);
+
 /// How long a new session holds its own messages back while it fetches what the peer sent before
 /// it was accepted: the reference ignores requests for ids below its own receive counter, so our
 /// first messages would make those unfetchable (docs/wire/rudp.md, section 5).
@@ -57,6 +61,8 @@ pub struct Session {
     stall: StallTimer,
     corrupt_at: Option<Timestamp>,
     other_incarnation: u8,
+    /// When a message of this one came.
+    this_incarnation_at: Timestamp,
     /// Messages are being refused because the inbox is full.
     refusing: bool,
 }
@@ -106,6 +112,7 @@ impl Session {
             stall: StallTimer::new(now),
             corrupt_at: None,
             other_incarnation: 0,
+            this_incarnation_at: now,
             refusing: false,
             params,
         }
@@ -115,6 +122,7 @@ impl Session {
         self.lifecycle.on_heard(now);
         self.note_received_below(records);
         self.refusing = !self.inbox.is_taking();
+        let other_incarnation = self.other_incarnation;
         let mut result = Ok(());
         for record in records {
             match record {
@@ -135,6 +143,11 @@ impl Session {
             if let Record::Missing(id) = record {
                 self.incoming.on_missing(now, id);
             }
+        }
+        if now.since(self.this_incarnation_at) < OTHER_INCARNATION_SILENCE {
+            self.other_incarnation = self
+                .other_incarnation
+                .min(other_incarnation.saturating_add(1));
         }
         self.stats.packets_refused += u64::from(result.is_err());
         self.deliver(now);
@@ -191,6 +204,7 @@ impl Session {
             }
         }
         self.other_incarnation = 0;
+        self.this_incarnation_at = now;
         self.poll.on_message(now, id);
     }
 
