@@ -14,8 +14,12 @@ use crate::time::Timestamp;
 /// How far ahead of the next message an id may lie.
 pub(super) const WINDOW: u64 = 1024;
 
+/// Messages from beyond the window, since the last that was delivered, that say the peer went on without us. One or
+/// two are too easy to forge, or come late.
+const AHEAD_MIN: u8 = 4;
+
 /// Bytes kept of messages that wait for an earlier one.
-const STORED_BYTES_MAX: usize = 256 * 1024;
+pub(super) const STORED_BYTES_MAX: usize = 256 * 1024;
 
 /// Ids asked for in one output.
 const REQUESTS_MAX: usize = 64;
@@ -32,6 +36,8 @@ pub(super) struct Incoming {
     stored_bytes: usize,
     /// Since when `next` is known to be missing.
     gap_since: Timestamp,
+    /// Messages from beyond the window since the last one was delivered, as far as they count.
+    ahead: u8,
     asks: Asks,
 }
 
@@ -92,6 +98,7 @@ impl Incoming {
             window: VecDeque::new(),
             stored_bytes: 0,
             gap_since: Timestamp::ZERO,
+            ahead: 0,
             asks: Asks {
                 interval,
                 interval_first: interval,
@@ -137,11 +144,13 @@ impl Incoming {
             };
         }
         if id - self.next >= WINDOW {
+            self.on_ahead(now);
             return Taken::Ahead;
         }
         if id == self.next && self.window.is_empty() {
             inbox.push(0, true, payload);
             self.next += 1;
+            self.ahead = 0;
             return Taken::Delivered;
         }
         let index = (id - self.next) as usize;
@@ -151,6 +160,7 @@ impl Incoming {
         let cost = payload.len() + MESSAGE_OVERHEAD;
         // The next message always has room: it is what frees the others.
         if index > 0 && self.stored_bytes + cost > inbox.ahead_max(STORED_BYTES_MAX) {
+            self.reach(now, index);
             return Taken::NoRoom;
         }
         // A new gap, or a filled one, which moves the limit on requests along.
@@ -166,6 +176,16 @@ impl Incoming {
         let ahead = sequence::nearest(self.next, wire_id).checked_sub(self.next);
         if let Some(ahead) = ahead.filter(|ahead| *ahead < WINDOW) {
             self.reach(now, ahead as usize);
+            self.asks.fresh = true;
+        }
+    }
+
+    /// The peer is so far beyond the window that everything in it was sent. Without this, one that does not have
+    /// the next message any more would be heard for ever and believed never.
+    fn on_ahead(&mut self, now: Timestamp) {
+        self.ahead = (self.ahead + 1).min(AHEAD_MIN);
+        if self.ahead == AHEAD_MIN && self.window.len() < WINDOW as usize {
+            self.reach(now, WINDOW as usize - 1);
             self.asks.fresh = true;
         }
     }
@@ -225,6 +245,7 @@ impl Incoming {
         }
         if delivered.messages + delivered.skipped > 0 {
             self.gap_since = now;
+            self.ahead = 0;
             self.asks.interval = self.asks.interval_first;
             if self.window.is_empty() {
                 self.asks.fresh = false;
@@ -367,6 +388,21 @@ mod tests {
         assert_eq!(asked(&mut incoming, 0).len(), 64);
         let total: usize = (1..1000).map(|t| asked(&mut incoming, t).len()).sum();
         assert_eq!(total, 3 * 64, "at 100, 300 and 700 ms");
+    }
+
+    #[test]
+    fn a_peer_that_ran_ahead_left_a_gap() {
+        let (mut incoming, mut inbox) = incoming();
+        for id in [2000, 2001, 2002] {
+            assert_eq!(incoming.take(at(0), id, b"x", &mut inbox), Taken::Ahead);
+        }
+        assert_eq!(incoming.gap_since(), None);
+        assert_eq!(incoming.take(at(5), 2002, b"x", &mut inbox), Taken::Ahead);
+        assert_eq!(incoming.gap_since(), Some(at(5)));
+        assert_eq!(asked(&mut incoming, 5).len(), 64);
+        incoming.on_missing(at(6), 0);
+        let delivered = incoming.deliver(at(6), Duration::ZERO, false, &mut inbox);
+        assert!(delivered.is_broken, "it is believed");
     }
 
     #[test]

@@ -12,6 +12,7 @@
 
 mod acceptor;
 mod incoming;
+mod lead;
 mod outgoing;
 mod probe;
 mod session;

@@ -16,6 +16,8 @@ use std::time::Duration;
 
 use crate::inbox::MESSAGE_OVERHEAD;
 use crate::ring;
+use crate::rudp::incoming::{STORED_BYTES_MAX, WINDOW};
+use crate::rudp::lead::Lead;
 use crate::rudp::wire;
 use crate::sequence;
 use crate::time::Timestamp;
@@ -51,6 +53,7 @@ pub(super) struct Outgoing {
     last_expiry: Timestamp,
     /// The peer has everything below this id.
     received_below: u64,
+    lead: Lead,
     tail: Tail,
     /// Messages that were let go before they were sent.
     released: usize,
@@ -61,7 +64,8 @@ struct Entry {
     /// Position of the payload in the stream of all payloads ever queued.
     start: u64,
     length: u32,
-    queued_at: Timestamp,
+    /// When it was sent, or as long as it was not, queued.
+    since: Timestamp,
 }
 
 /// When the last message is repeated.
@@ -75,6 +79,14 @@ impl Tail {
     const FIRST: Duration = Duration::from_millis(100);
     /// After 100, 200, 400, 800 and 1600 ms: at 30 % loss, one tail in 400 needs more.
     const REPEATS: u32 = 5;
+
+    /// Once more, at this time.
+    fn once(now: Timestamp) -> Self {
+        Self {
+            due: Some(now),
+            repeats: Self::REPEATS - 1,
+        }
+    }
 }
 
 /// One record of an output.
@@ -98,6 +110,7 @@ impl Outgoing {
             asked: VecDeque::new(),
             last_expiry: now,
             received_below: 0,
+            lead: Lead::new(now),
             tail: Tail::default(),
             released: 0,
         }
@@ -109,7 +122,7 @@ impl Outgoing {
         self.entries.push_back(Entry {
             start,
             length: payload.len() as u32,
-            queued_at: now,
+            since: now,
         });
     }
 
@@ -122,10 +135,13 @@ impl Outgoing {
     /// the reference mixes the two up and then stays silent (docs/wire/rudp.md, section 5).
     ///
     /// A request for what was never sent, or is queued and leaves anyway, gets no answer.
-    pub(super) fn on_request(&mut self, wire_id: u16) -> Requested {
+    pub(super) fn on_request(&mut self, now: Timestamp, wire_id: u16) -> Requested {
         let unsent = self.unsent_id();
         let id = sequence::nearest(unsent, wire_id);
         if id >= unsent {
+            if self.is_near(wire_id) {
+                self.lead.on_poll();
+            }
             return Requested::NeverSent;
         }
         if let Err(place) = self.asked.binary_search(&id)
@@ -133,12 +149,39 @@ impl Outgoing {
         {
             self.asked.insert(place, id);
         }
+        if id < self.first_id && self.lead.is_shown() && self.received_below < unsent {
+            // It will not believe that a message is gone unless it knows of a later one.
+            self.tail = Tail::once(now);
+        }
         Requested::Sent
+    }
+
+    /// The peer asked for something, and first for this; returns how many messages it is news of that it has them.
+    pub(super) fn on_oldest_gap(&mut self, now: Timestamp, wire_id: u16) -> u64 {
+        self.lead.on_shown(now);
+        self.oldest_gap(wire_id)
+            .map_or(0, |id| self.on_received_below(id))
+    }
+
+    /// See [`Lead`].
+    pub(super) fn on_heartbeat(&mut self) {
+        self.lead.on_heartbeat();
+    }
+
+    /// The peer was heard.
+    pub(super) fn on_heard(&mut self, now: Timestamp) {
+        let holds_back = self.queued() > 0 && self.is_too_far_ahead();
+        self.lead.on_heard(now, holds_back);
+    }
+
+    /// Whether the peer says how far it got, and wants to hear the same of us.
+    pub(super) fn peer_polls(&self) -> bool {
+        self.lead.is_shown()
     }
 
     /// The full number of a message the peer asks for first, that is, of its oldest gap; `None`
     /// when it can be none of ours.
-    pub(super) fn oldest_gap(&self, wire_id: u16) -> Option<u64> {
+    fn oldest_gap(&self, wire_id: u16) -> Option<u64> {
         let id = sequence::nearest(self.unsent_id(), wire_id);
         (id <= self.unsent_id()).then_some(id)
     }
@@ -154,7 +197,7 @@ impl Outgoing {
     }
 
     /// The peer has everything below `id`; returns how many messages that is news for.
-    pub(super) fn on_received_below(&mut self, id: u64) -> u64 {
+    fn on_received_below(&mut self, id: u64) -> u64 {
         let known = id.min(self.unsent_id());
         let news = known.saturating_sub(self.received_below);
         self.received_below += news;
@@ -170,7 +213,7 @@ impl Outgoing {
         if now < self.last_expiry + self.limits.history_kept {
             return;
         }
-        while self.sent > 0 && self.entries[0].queued_at < self.last_expiry {
+        while self.sent > 0 && self.entries[0].since < self.last_expiry && !self.is_last_word() {
             self.forget_first();
         }
         self.last_expiry = now;
@@ -178,6 +221,12 @@ impl Outgoing {
             self.bytes.shrink_to(8192);
             self.entries.shrink_to(64);
         }
+    }
+
+    /// Whether only the last message is kept that was sent, and a peer that shows what it has lacks it. What
+    /// else it lacks is gone; this one says that it was there.
+    fn is_last_word(&self) -> bool {
+        self.sent == 1 && self.lead.is_shown() && self.received_below < self.unsent_id()
     }
 
     /// When [`Outgoing::expire`] has something to do.
@@ -202,11 +251,26 @@ impl Outgoing {
     /// The next message that was never sent, if the history has room to keep it.
     pub(super) fn next_unsent(&self) -> Option<u64> {
         let entry = self.entries.get(self.sent)?;
+        if self.is_too_far_ahead() {
+            return None;
+        }
         let bytes = self.sent_bytes + entry.length as usize;
         let fits = self.sent < self.limits.history_messages && bytes <= self.limits.history_bytes;
         // What the peer is known to have makes room; see `on_sent`.
         let frees = self.sent > 0 && self.first_id < self.received_below;
         (fits || frees || self.sent == 0).then(|| self.unsent_id())
+    }
+
+    /// Whether a tidegate that lacks its next message could not keep the first one that was not sent yet.
+    fn is_too_far_ahead(&self) -> bool {
+        let Some(entry) = self.entries.get(self.sent) else {
+            return false;
+        };
+        let ahead = self.unsent_id() - self.received_below;
+        let lacking = self.received_below.saturating_sub(self.first_id) as usize;
+        let bytes = (entry.end() - self.entries[lacking].start) as usize;
+        let cost = bytes + (ahead as usize + 1) * MESSAGE_OVERHEAD;
+        self.lead.is_bounded() && ahead > 0 && (ahead >= WINDOW || cost > STORED_BYTES_MAX)
     }
 
     /// The message just named by [`Outgoing::next_unsent`] left.
@@ -218,6 +282,7 @@ impl Outgoing {
         {
             self.forget_first();
         }
+        self.entries[self.sent].since = now;
         self.sent += 1;
         self.sent_bytes += length;
         self.tail = Tail {
@@ -229,7 +294,7 @@ impl Outgoing {
     /// The last message, if it is time to repeat it.
     pub(super) fn tail_due(&self, now: Timestamp) -> Option<u64> {
         let due = self.tail.due?;
-        (now >= due && self.queued() == 0 && self.sent > 0).then(|| self.unsent_id() - 1)
+        (now >= due && self.is_at_rest()).then(|| self.unsent_id() - 1)
     }
 
     pub(super) fn on_tail_repeated(&mut self, now: Timestamp) {
@@ -240,9 +305,12 @@ impl Outgoing {
 
     /// When the last message is to be repeated.
     pub(super) fn tail_at(&self) -> Option<Timestamp> {
-        self.tail
-            .due
-            .filter(|_| self.queued() == 0 && self.sent > 0)
+        self.tail.due.filter(|_| self.is_at_rest())
+    }
+
+    /// Whether nothing follows, for now, what was sent.
+    fn is_at_rest(&self) -> bool {
+        self.sent > 0 && (self.queued() == 0 || self.is_too_far_ahead())
     }
 
     /// Whether everything was sent and the peer has it, or we will never know more.
@@ -388,13 +456,17 @@ mod tests {
         for _ in 0..4 {
             outgoing.queue(at(0), b"x");
         }
-        assert_eq!(outgoing.on_request(0), Requested::NeverSent, "queued only");
+        assert_eq!(
+            outgoing.on_request(at(0), 0),
+            Requested::NeverSent,
+            "queued only"
+        );
         assert_eq!(send_all(&mut outgoing, at(0)), [0, 1, 2, 3]);
         for id in [3, 1, 3] {
-            assert_eq!(outgoing.on_request(id), Requested::Sent);
+            assert_eq!(outgoing.on_request(at(0), id), Requested::Sent);
         }
-        assert_eq!(outgoing.on_request(4), Requested::NeverSent);
-        assert_eq!(outgoing.on_request(65535), Requested::NeverSent);
+        assert_eq!(outgoing.on_request(at(0), 4), Requested::NeverSent);
+        assert_eq!(outgoing.on_request(at(0), 65535), Requested::NeverSent);
         let mut answers = Vec::new();
         while let Some(answer) = outgoing.next_answer() {
             answers.push(answer);
@@ -403,7 +475,7 @@ mod tests {
         assert_eq!(answers, [Answer::Message(1), Answer::Message(3)]);
         outgoing.expire(at(60));
         outgoing.expire(at(120));
-        outgoing.on_request(1);
+        outgoing.on_request(at(0), 1);
         assert_eq!(outgoing.next_answer(), Some(Answer::Missing(1)));
     }
 
@@ -428,6 +500,7 @@ mod tests {
     #[test]
     fn nothing_waits_for_who_never_requests_anything() {
         let mut outgoing = Outgoing::new(at(0), crate::rudp::Params::default().limits());
+        outgoing.on_heartbeat();
         for millis in 0..60_000 {
             outgoing.expire(at(millis));
             for _ in 0..(millis % 2 + 1) {
@@ -437,6 +510,32 @@ mod tests {
             assert_eq!(outgoing.queued(), 0, "after {millis} ms");
         }
         assert!(outgoing.entries.len() > 8_192, "a lower limit would do");
+    }
+
+    /// A tidegate has no room for more than a window behind what it lacks. Who never asks keeps what it gets.
+    #[test]
+    fn a_peer_that_shows_what_it_has_is_not_left_behind() {
+        for (size, most) in [(0, WINDOW as usize), (400, STORED_BYTES_MAX / 464)] {
+            let mut outgoing = Outgoing::new(at(0), crate::rudp::Params::default().limits());
+            for _ in 0..5_000 {
+                outgoing.queue(at(0), &vec![0; size]);
+            }
+            assert_eq!(send_all(&mut outgoing, at(0)).len(), most, "{size} bytes");
+            assert_eq!(outgoing.on_oldest_gap(at(10), 100), 100);
+            assert_eq!(send_all(&mut outgoing, at(10)).len(), 100, "{size} bytes");
+            for millis in (10..=3_500).step_by(10) {
+                assert_eq!(send_all(&mut outgoing, at(millis)), [], "at {millis} ms");
+                outgoing.on_oldest_gap(at(millis), 100);
+                outgoing.on_heard(at(millis));
+            }
+            for millis in (3_500..=6_500).step_by(10) {
+                outgoing.on_heard(at(millis));
+            }
+            assert!(
+                !send_all(&mut outgoing, at(6_500)).is_empty(),
+                "it never asks"
+            );
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::games::{Game, Rules};
 use super::scenario::Scenario;
 use crate::sim::{Conditions, Traffic};
-use crate::{gaffer, sender};
+use crate::{gaffer, rudp, sender};
 
 /// As the daemon has it: as fast as the path carries.
 fn gaffer() -> Rules {
@@ -62,6 +62,26 @@ fn a_full_store_of_gaffer_takes_what_empties_it() {
             let play = |seed| all_arrives(&gaffer(), fast(loss), [&up, &down], seed);
             let lost: u64 = (0..4).map(play).sum();
             assert!(lost > 4, "too kind a path: {lost} lost of {loss}");
+        }
+    }
+}
+
+/// Whoever says more than the peer has room for behind a lost message left it behind, and itself, for ever: what was
+/// too far ahead was forgotten, and what was missing too, before anybody asked for it.
+#[test]
+fn no_peer_of_rudp_is_left_behind() {
+    let rules = Rules::Rudp(rudp::Params::default());
+    let late = Conditions {
+        reorder: (0.1, Duration::from_millis(60)),
+        duplicate: 0.05,
+        ..fast(0.01)
+    };
+    for size in [16, 60, 250, 1_000] {
+        let says = crowd(4_000, size);
+        for link in [fast(0.01), fast(0.2), late] {
+            let play = |seed| all_arrives(&rules, link, [&says, &says], seed);
+            let lost: u64 = (0..4).map(play).sum();
+            assert!(lost > 4, "too kind a path: {lost} lost of {link:?}");
         }
     }
 }

@@ -80,6 +80,35 @@ fn a_storm_longer_than_the_history_ends_the_session_with_its_reason() {
     assert!(ends.iter().all(Option::is_some), "{ends:?}");
 }
 
+/// Of what was said into an outage nothing is left but its last message, which says that there was more.
+#[test]
+fn what_was_lost_for_good_is_told_though_nothing_follows() {
+    let params = Params {
+        expired_time: 100,
+        ..Params::default()
+    };
+    for seed in 0..8 {
+        let up = Traffic {
+            messages: 40,
+            begins: Duration::from_secs(2),
+            ..Traffic::default()
+        };
+        let weather = path(20, 0.05);
+        let mut scenario = scenario(seed, params, weather, &up, &Traffic::silent());
+        scenario.run_for(Duration::from_millis(2_300));
+        scenario.cut();
+        scenario.run_for(Duration::from_secs(6));
+        assert_eq!(scenario.ends(), [None, None], "seed {seed}");
+        scenario.set_weather(weather, weather);
+        scenario.run_for(Duration::from_secs(5));
+        let (said, heard) = scenario.outcome(0).up;
+        assert!(said == 40 && (1..40).contains(&heard), "{heard} of {said}");
+        let [_, server] = scenario.ends();
+        let gone = Some(CloseReason::PeerHistoryExpired);
+        assert_eq!(server, gone, "seed {seed}: {heard} of {said}");
+    }
+}
+
 #[test]
 fn no_backend_is_opened_for_an_address_that_was_not_probed() {
     let silent = Traffic::silent();

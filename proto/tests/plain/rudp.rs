@@ -335,6 +335,36 @@ fn a_gap_that_stays_open_ends_the_session() {
     assert_same(&pair.ends[1].received, &[b"genuine".to_vec()]);
 }
 
+/// A peer that goes on without us, whatever it answers: what it says is beyond the window for good.
+#[test]
+fn a_peer_that_ran_away_ends_the_session() {
+    for (answers, reason, within) in [
+        (false, CloseReason::PeerGapStall, 11_500),
+        (true, CloseReason::PeerHistoryExpired, 2_000),
+    ] {
+        let mut pair = connected(Params::default(), CALM, 1);
+        pair.ends[0].to_send.push_back(b"genuine".to_vec());
+        pair.run(1, |pair| !pair.ends[1].received.is_empty());
+        let began = pair.now.mono;
+        for id in (0x1000u16..).take(120) {
+            let [high, low] = id.to_be_bytes();
+            pair.forge(1, &[5, high, low, 0xaa]);
+            if answers {
+                pair.forge(1, &[3, 0, 1]);
+            }
+            pair.now = pair.now.after(Duration::from_millis(100));
+            pair.run(0, |_| false);
+            if pair.ends[1].closed.is_some() {
+                break;
+            }
+        }
+        assert_eq!(pair.ends[1].closed, Some(reason), "it answers: {answers}");
+        let took = pair.now.mono.since(began);
+        assert!(took <= Duration::from_millis(within), "{took:?}");
+        assert_same(&pair.ends[1].received, &[b"genuine".to_vec()]);
+    }
+}
+
 /// The peer forgot a message we lack: the stream is broken, or the hole is counted.
 #[test]
 fn an_expired_message_is_reported() {

@@ -120,7 +120,7 @@ impl Session {
 
     fn handle_records(&mut self, now: Timestamp, records: wire::Records<'_>) -> Result<(), Reject> {
         self.lifecycle.on_heard(now);
-        self.note_received_below(records);
+        self.note_received_below(now, records);
         self.refusing = !self.inbox.is_taking();
         let other_incarnation = self.other_incarnation;
         let mut result = Ok(());
@@ -128,9 +128,10 @@ impl Session {
             match record {
                 // The reference answers a heartbeat with its receive counter, as if that were a
                 // message of its own; we know better.
-                Record::Heartbeat | Record::Missing(_) => {}
+                Record::Heartbeat => self.outgoing.on_heartbeat(),
+                Record::Missing(_) => {}
                 Record::Corrupt => self.on_corrupt(now),
-                Record::Request(id) => self.on_request(id),
+                Record::Request(id) => self.on_request(now, id),
                 Record::Message { id, .. } if self.refusing => {
                     // Not stored, so it stays missing and will be asked for again.
                     self.incoming.on_refused(now, id);
@@ -144,6 +145,7 @@ impl Session {
                 self.incoming.on_missing(now, id);
             }
         }
+        self.outgoing.on_heard(now);
         if now.since(self.this_incarnation_at) < OTHER_INCARNATION_SILENCE {
             self.other_incarnation = self
                 .other_incarnation
@@ -159,16 +161,14 @@ impl Session {
     }
 
     /// A datagram that begins with requests begins with the oldest gap: the rest arrived.
-    fn note_received_below(&mut self, records: wire::Records<'_>) {
-        if let Some(Record::Request(id)) = records.into_iter().next()
-            && let Some(id) = self.outgoing.oldest_gap(id)
-        {
-            self.stats.messages_acked += self.outgoing.on_received_below(id);
+    fn note_received_below(&mut self, now: Timestamp, records: wire::Records<'_>) {
+        if let Some(Record::Request(id)) = records.into_iter().next() {
+            self.stats.messages_acked += self.outgoing.on_oldest_gap(now, id);
         }
     }
 
-    fn on_request(&mut self, id: u16) {
-        match self.outgoing.on_request(id) {
+    fn on_request(&mut self, now: Timestamp, id: u16) {
+        match self.outgoing.on_request(now, id) {
             Requested::Sent => {}
             Requested::NeverSent
                 if self.echoes_left > 0
@@ -188,6 +188,7 @@ impl Session {
             Taken::Delivered => {
                 self.stats.messages_received += 1;
                 self.stats.message_bytes_received += payload.len() as u64;
+                self.on_delivered(now, 1, payload.len() as u64);
             }
             Taken::New => self.stats.packets_out_of_order += 1,
             Taken::Duplicate => {
@@ -234,10 +235,18 @@ impl Session {
         self.stats.messages_received += delivered.messages;
         self.stats.message_bytes_received += delivered.bytes;
         self.stats.messages_skipped += delivered.skipped;
+        self.on_delivered(now, delivered.messages, delivered.bytes);
         if delivered.is_broken {
             self.lifecycle.close(CloseReason::PeerHistoryExpired);
         } else if self.other_incarnation >= OTHER_INCARNATION_MAX {
             self.lifecycle.close(CloseReason::Replaced);
+        }
+    }
+
+    /// A peer that sends no more than we have room for must hear now and then how far we got.
+    fn on_delivered(&mut self, now: Timestamp, messages: u64, bytes: u64) {
+        if self.outgoing.peer_polls() {
+            self.poll.on_delivered(now, messages, bytes);
         }
     }
 

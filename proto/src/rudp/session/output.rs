@@ -100,7 +100,8 @@ impl Session {
         }
         if output.asks.is_empty() && now >= self.poll.due_at() {
             let next = self.incoming.next_wire_id();
-            self.poll.ask(next, self.params.mtu / 3, &mut output.asks);
+            self.poll
+                .ask(now, next, self.params.mtu / 3, &mut output.asks);
         }
         if !output.asks.is_empty() {
             // Any request is as good as a poll.

@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use crate::inbox::MESSAGE_OVERHEAD;
+use crate::rudp::incoming::{STORED_BYTES_MAX, WINDOW};
 use crate::time::Timestamp;
 
 /// First and longest wait between two polls.
@@ -13,7 +15,11 @@ const LONGEST: Duration = Duration::from_millis(500);
 /// Messages asked for in one poll, at most.
 const REACH_MAX: u16 = 32;
 
-/// Asking for a message that may not exist: finds a lost last message, and is the keep-alive.
+/// Who sends no more than there is room for hears four times in that how far we got.
+const SHOWN_MESSAGES: u64 = WINDOW / 4;
+const SHOWN_BYTES: u64 = STORED_BYTES_MAX as u64 / 4;
+
+/// Asking for a message that may not exist: finds a lost last message, is the keep-alive, and says what arrived.
 #[derive(Debug)]
 pub(super) struct Poll {
     at: Timestamp,
@@ -24,6 +30,10 @@ pub(super) struct Poll {
     asked: Option<u16>,
     /// When anything was last asked for.
     last_asked: Timestamp,
+    /// When a message came that nobody asked for.
+    last_message: Option<Timestamp>,
+    /// Messages delivered since anything was asked for, and their bytes.
+    unshown: (u64, u64),
 }
 
 impl Poll {
@@ -40,6 +50,8 @@ impl Poll {
             reach: 1,
             asked: None,
             last_asked: at,
+            last_message: None,
+            unshown: (0, 0),
         }
     }
 
@@ -65,11 +77,27 @@ impl Poll {
             // and our polls are all it learns about what arrived.
             self.at = (now + FIRST).min(self.last_asked + LONGEST);
             self.interval = FIRST;
+            self.last_message = Some(now);
+        }
+    }
+
+    /// Messages went into the inbox: much of it is said at once.
+    pub(super) fn on_delivered(&mut self, now: Timestamp, messages: u64, bytes: u64) {
+        self.unshown.0 += messages;
+        self.unshown.1 += bytes + messages * MESSAGE_OVERHEAD as u64;
+        if self.unshown.0 >= SHOWN_MESSAGES || self.unshown.1 >= SHOWN_BYTES {
+            self.at = self.at.min(now);
         }
     }
 
     /// The ids of a poll, from the next message on.
-    pub(super) fn ask(&mut self, next: u16, ids_max: usize, ids: &mut Vec<u16>) {
+    pub(super) fn ask(&mut self, now: Timestamp, next: u16, ids_max: usize, ids: &mut Vec<u16>) {
+        if self.last_message.is_some_and(|at| now < at + FIRST) {
+            // In the midst of messages: the next one is on its way, and says nothing about a lost tail.
+            ids.push(next);
+            self.asked = None;
+            return;
+        }
         if self.asked.is_some() {
             // The last one was not answered: there was nothing.
             self.reach = 1;
@@ -81,6 +109,7 @@ impl Poll {
 
     pub(super) fn on_asked(&mut self, now: Timestamp) {
         self.last_asked = now;
+        self.unshown = (0, 0);
         self.at = now + self.interval;
         self.interval = (self.interval * 2).min(LONGEST);
     }

@@ -1,0 +1,74 @@
+//! Whether the peer says how far it got, and so how far ahead of that we may send.
+//!
+//! A tidegate asks for its next message several times a second, sent or not. A reference peer asks only for
+//! what it knows to be missing, so that one that misses nothing shows nothing; but it keeps whatever comes,
+//! and heartbeats whenever it has nothing to say. Rule: docs/wire/rudp.md, section 6, 5.
+
+use std::time::Duration;
+
+use crate::stall::StallTimer;
+use crate::time::Timestamp;
+
+/// A peer that is heard for so long and asks for nothing shows nothing. A tidegate asks six times in that.
+const SHOWS_NOTHING_AFTER: Duration = Duration::from_secs(3);
+
+#[derive(Debug)]
+pub(super) struct Lead {
+    shows: Shows,
+    shown_at: Timestamp,
+    silence: StallTimer,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shows {
+    /// Taken for one that shows it.
+    Unknown,
+    /// It asked for what was not sent yet, which no reference peer does.
+    Everything,
+    /// It keeps what comes, and says nothing of it.
+    Nothing,
+}
+
+impl Lead {
+    pub(super) fn new(now: Timestamp) -> Self {
+        Self {
+            shows: Shows::Unknown,
+            shown_at: now,
+            silence: StallTimer::new(now),
+        }
+    }
+
+    /// Whether nothing may be sent that the peer has no room for.
+    pub(super) fn is_bounded(&self) -> bool {
+        self.shows != Shows::Nothing
+    }
+
+    /// Whether the peer is known to say how far it got.
+    pub(super) fn is_shown(&self) -> bool {
+        self.shows == Shows::Everything
+    }
+
+    /// The peer asked for something.
+    pub(super) fn on_shown(&mut self, now: Timestamp) {
+        self.shown_at = now;
+    }
+
+    /// The peer asked for its next message before it was sent.
+    pub(super) fn on_poll(&mut self) {
+        self.shows = Shows::Everything;
+    }
+
+    /// No tidegate says this.
+    pub(super) fn on_heartbeat(&mut self) {
+        self.shows = Shows::Nothing;
+    }
+
+    /// The peer was heard, while we do or do not hold messages back for it.
+    pub(super) fn on_heard(&mut self, now: Timestamp, holds_back: bool) {
+        self.silence
+            .on_heard(now, holds_back.then_some(self.shown_at));
+        if self.silence.lasted() >= SHOWS_NOTHING_AFTER {
+            self.shows = Shows::Nothing;
+        }
+    }
+}
