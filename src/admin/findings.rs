@@ -421,6 +421,7 @@ mod tests {
         assert_eq!(alerts(&found), ["TidegateBackendDown"]);
         assert!(found[0].text.contains("game.sock"), "{found:?}");
     }
+
     /// Nobody gets to a target that is drained, although it is up.
     #[test]
     fn the_last_target_that_is_not_drained_counts() {
