@@ -100,25 +100,55 @@ impl Acceptor {
     }
 }
 
-impl Interface for Acceptor {
-    fn handle_unknown(&mut self, now: Now, stranger: Stranger<'_>) -> Verdict {
-        let Stranger {
-            from,
-            datagram,
-            reply,
-        } = stranger;
+impl Acceptor {
+    /// Why this is nobody who wants to come in.
+    fn dismiss(&self, epoch: u64, from: SocketAddr, datagram: &[u8]) -> Result<(), Reject> {
         let id = self.params.protocol_id.to_be_bytes();
         if !datagram.starts_with(&id) {
-            return Verdict::Reject(if datagram.len() < id.len() {
+            return Err(if datagram.len() < id.len() {
                 Reject::Malformed
             } else {
                 Reject::WrongProtocol
             });
         }
         if datagram.len() == id.len() {
-            return Verdict::Reject(Reject::Malformed);
+            return Err(Reject::Malformed);
         }
-        let epoch = now.mono.as_nanos() / EPOCH.as_nanos() as u64;
+        if !self.params.probe {
+            return Ok(());
+        }
+        let Some((header, _)) = Header::parse(datagram) else {
+            return Err(Reject::Unproven);
+        };
+        if (header.ack, header.ack_bits) != (0, 0) && self.proven(epoch, from, &header).is_none() {
+            // In the middle of a session we do not know. Silence ends it; and another listener, to
+            // which a forger pointed us, is not answered either.
+            return Err(Reject::UnknownPeer);
+        }
+        Ok(())
+    }
+}
+
+fn epoch(now: Now) -> u64 {
+    now.mono.as_nanos() / EPOCH.as_nanos() as u64
+}
+
+impl Interface for Acceptor {
+    fn handle_refused(&mut self, now: Now, stranger: Stranger<'_>, why: Reject) -> Verdict {
+        let judged = self.dismiss(epoch(now), stranger.from, stranger.datagram);
+        Verdict::Reject(judged.err().unwrap_or(why))
+    }
+
+    fn handle_unknown(&mut self, now: Now, stranger: Stranger<'_>) -> Verdict {
+        let Stranger {
+            from,
+            datagram,
+            reply,
+        } = stranger;
+        let epoch = epoch(now);
+        if let Err(reject) = self.dismiss(epoch, from, datagram) {
+            return Verdict::Reject(reject);
+        }
         let opened = self.entry(from).opened;
         if !self.params.probe {
             // The article: any packet of the right protocol makes its sender the peer.
@@ -130,11 +160,6 @@ impl Interface for Acceptor {
         };
         if let Some(first) = self.proven(epoch, from, &header) {
             return self.accept(now, from, first, datagram);
-        }
-        if (header.ack, header.ack_bits) != (0, 0) {
-            // In the middle of a session we do not know. Silence ends it; and another listener, to
-            // which a forger pointed us, is not answered either.
-            return Verdict::Reject(Reject::UnknownPeer);
         }
         let hello = Header {
             protocol_id: header.protocol_id,

@@ -42,13 +42,23 @@ impl Interface for Acceptor {
         Ok(Glance::Unproven)
     }
 
-    fn handle_unknown(&mut self, now: Now, stranger: Stranger<'_>) -> Verdict {
-        let Ok(records) = wire::parse(stranger.datagram) else {
-            return Verdict::Reject(Reject::Malformed);
+    fn handle_refused(&mut self, now: Now, stranger: Stranger<'_>, why: Reject) -> Verdict {
+        let records = match dismiss(stranger.datagram) {
+            Ok(records) => records,
+            Err(reject) => return Verdict::Reject(reject),
         };
-        if is_worthless(records) || is_probe(records) {
-            return Verdict::Reject(Reject::Unexpected);
-        }
+        let wants_in = !self.params.probe
+            || self.probe.is_answered(now, stranger.from, records)
+            // It would be asked now. A refusal is not sent.
+            || self.probe.ask(now, stranger.from, stranger.reply);
+        Verdict::Reject(if wants_in { why } else { Reject::Unproven })
+    }
+
+    fn handle_unknown(&mut self, now: Now, stranger: Stranger<'_>) -> Verdict {
+        let records = match dismiss(stranger.datagram) {
+            Ok(records) => records,
+            Err(reject) => return Verdict::Reject(reject),
+        };
         if self.params.probe && !self.probe.is_answered(now, stranger.from, records) {
             return if self.probe.ask(now, stranger.from, stranger.reply) {
                 Verdict::Reply
@@ -64,6 +74,15 @@ impl Interface for Acceptor {
             Ok(()) | Err(_) => Verdict::Accept(Box::new(session)),
         }
     }
+}
+
+/// What a datagram says, or why this is nobody who wants to come in.
+fn dismiss(datagram: &[u8]) -> Result<wire::Records<'_>, Reject> {
+    let records = wire::parse(datagram).map_err(|_| Reject::Malformed)?;
+    if is_worthless(records) || is_probe(records) {
+        return Err(Reject::Unexpected);
+    }
+    Ok(records)
 }
 
 /// Whether a datagram asks for no answer: empty, or the end of a session we do not have.

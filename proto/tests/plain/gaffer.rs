@@ -136,6 +136,32 @@ fn packet(sequence: u32, ack: u32, ack_bits: u32, payload: &[u8]) -> Vec<u8> {
     out
 }
 
+/// While nobody is taken, what a session left behind that is over is no newcomer.
+#[test]
+fn only_who_wants_in_is_refused() {
+    let mut listener = Listener::new(1);
+    for (datagram, expected) in [
+        (packet(0, 0, 0, &[0]), Reject::Full),
+        (packet(900, 800, 7, &[0]), Reject::UnknownPeer),
+        (vec![1; 30], Reject::WrongProtocol),
+    ] {
+        let mut reply = Vec::new();
+        let stranger = Stranger {
+            from: CLIENT.parse().unwrap(),
+            datagram: &mut datagram.clone(),
+            reply: &mut reply,
+        };
+        let verdict = listener
+            .acceptor
+            .handle_refused(START, stranger, Reject::Full);
+        let Verdict::Reject(reject) = verdict else {
+            panic!("{datagram:?}")
+        };
+        assert_eq!(reject, expected);
+        assert!(reply.is_empty());
+    }
+}
+
 /// No session, and never a byte more than came in, before our number comes back.
 #[test]
 fn a_stranger_gets_a_session_only_by_acknowledging() {
