@@ -101,18 +101,21 @@ impl Listener {
                 self.counters.datagram_bytes_received += datagram.len() as u64;
                 self.received_bytes += datagram.len();
                 known = self.endpoint.find(route.from);
-                if let Err(reject) = self.judge(turn.now, route.from, known, datagram) {
-                    self.counters.on_reject(reject);
-                    if known.is_none() {
-                        self.tell_refused(turn.now.mono, route.from, reject);
+                let charged = match self.judge(turn.now, route.from, known, datagram) {
+                    Ok(charged) => charged,
+                    Err(reject) => {
+                        self.counters.on_reject(reject);
+                        if known.is_none() {
+                            self.tell_refused(turn.now.mono, route.from, reject);
+                        }
+                        continue;
                     }
-                    continue;
-                }
+                };
                 match known {
                     Some(id) => {
                         let handled = self.endpoint.handle_datagram_of(turn.now, id, datagram);
                         if let Handled::PeerRejected(_, reject) = handled {
-                            self.refund(id, reject, datagram.len());
+                            self.refund(id, reject, charged);
                         }
                         self.after_datagram(turn.now, turn.outgoing, route, handled);
                     }
@@ -164,30 +167,39 @@ impl Listener {
         from: SocketAddr,
         known: Option<PeerId>,
         datagram: &[u8],
-    ) -> Result<(), Reject> {
+    ) -> Result<Charged, Reject> {
         self.crowd.on_datagram(known.map(PeerId::slot));
         match known {
             Some(id) => self.charge(now, id, datagram.len()),
-            None => self.judge_stranger(now, from, datagram),
+            None => self
+                .judge_stranger(now, from, datagram)
+                .map(|()| Charged(None)),
         }
     }
 
     /// Takes a peer's datagram of so many bytes from its quota.
-    pub(super) fn charge(&mut self, now: Now, id: PeerId, length: usize) -> Result<(), Reject> {
+    pub(super) fn charge(
+        &mut self,
+        now: Now,
+        id: PeerId,
+        length: usize,
+    ) -> Result<Charged, Reject> {
         let Some(quota) = self.peers.get_mut(id).and_then(|peer| peer.quota.as_mut()) else {
-            return Ok(());
+            return Ok(Charged(None));
         };
         let strict = self.limits.as_ref().is_none_or(|limits| limits.strict);
         match quota.take_datagram(now.mono, length) {
-            Err(_) if !strict && !self.crowd.is_crowded() => Ok(()),
-            judged => judged,
+            Ok(()) => Ok(Charged(Some(length))),
+            Err(_) if !strict && !self.crowd.is_crowded() => Ok(Charged(None)),
+            Err(reject) => Err(reject),
         }
     }
 
     /// Who names a peer's address spends its quota, and could silence it so. While there is time for all, a peer pays for
     /// nothing that anybody may have made; in a crowd, others would pay for that.
-    fn refund(&mut self, id: PeerId, reject: Reject, length: usize) {
-        if reject.proves_no_sender()
+    pub(super) fn refund(&mut self, id: PeerId, reject: Reject, charged: Charged) {
+        if let Charged(Some(length)) = charged
+            && reject.proves_no_sender()
             && !self.crowd.is_crowded()
             && let Some(quota) = self.peers.get_mut(id).and_then(|peer| peer.quota.as_mut())
         {
@@ -224,6 +236,10 @@ impl Listener {
         }
     }
 }
+
+/// Bytes of a datagram that a peer's quota paid for, if it did.
+#[derive(Clone, Copy)]
+pub(super) struct Charged(Option<usize>);
 
 fn touched(handled: Handled) -> Option<PeerId> {
     match handled {

@@ -43,21 +43,32 @@ impl Listener {
                 break;
             };
             // Said behind an answer: its sender is a stranger no more.
+            let mut charged = None;
             if let Some(id) = self.endpoint.find(route.from) {
-                if let Err(reject) = self.charge(turn.now, id, datagram.len()) {
-                    self.counters.on_reject(reject);
-                    continue;
+                match self.charge(turn.now, id, datagram.len()) {
+                    Ok(paid) => charged = Some(paid),
+                    Err(reject) => {
+                        self.counters.on_reject(reject);
+                        continue;
+                    }
                 }
                 if self.memory.is_short() {
                     self.weigh(id);
                 }
             }
+            // The last one, or another worker's of this moment, may have taken the last seat.
+            self.open_or_shut();
             let handled = self
                 .endpoint
                 .handle_datagram(turn.now, route.from, datagram, turn.reply);
             match handled {
                 Handled::Rejected(why) => self.ask_siblings(turn.now, route, why, datagram),
-                Handled::Peer(_) | Handled::PeerRejected(..) => {}
+                Handled::PeerRejected(id, reject) => {
+                    if let Some(charged) = charged {
+                        self.refund(id, reject, charged);
+                    }
+                }
+                Handled::Peer(_) => {}
                 Handled::Accepted(_) | Handled::Moved(_) | Handled::Replied => answers -= 1,
             }
             if !turn.reply.is_empty() {
@@ -78,8 +89,6 @@ impl Listener {
         peer.ours = route.to;
         self.peers.insert(peer);
         self.touch(id);
-        // The next one of this turn may be one too many.
-        self.open_or_shut();
     }
 
     /// A peer from there broke the protocol: counts it here and where the kernel may send the next one.
