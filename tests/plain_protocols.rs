@@ -254,11 +254,9 @@ fn a_listener_is_full_over_all_of_its_sockets() {
     let file = file("game", "gaffer", more, backend)
         .replace("[\"127.0.0.1:0\"]", "[\"127.0.0.1:0\", \"127.0.0.2:0\"]");
     let mut serve = Serve::start(&place, &file);
-    let mut line = || -> serde_json::Value {
-        let line = serve.program.wait_for("\"event\":\"listening\"");
-        serde_json::from_str(&line).unwrap()
-    };
-    let servers = [line(), line()].map(|line| {
+    let servers = ["127.0.0.1", "127.0.0.2"].map(|ip| {
+        let line = serve.program.wait_for(&format!("\"address\":\"{ip}:"));
+        let line: serde_json::Value = serde_json::from_str(&line).unwrap();
         let address = line["address"].as_str().unwrap();
         address.parse::<SocketAddr>().unwrap()
     });
@@ -270,6 +268,13 @@ fn a_listener_is_full_over_all_of_its_sockets() {
     let mut first = dial(servers[0]);
     wait_until("a seat", PATIENCE, || {
         (first.update(clock.now()) == State::Connected).then_some(())
+    });
+    // The client is connected once the server is heard, which may be before it is accepted.
+    wait_until("a session", PATIENCE, || {
+        first.update(clock.now());
+        let accepted =
+            serve.metric("tidegate_handshakes_total{listener=\"game\",result=\"accepted\"}");
+        (accepted > 0).then_some(())
     });
     let mut second = dial(servers[1]);
     wait_until("a refusal", PATIENCE, || {

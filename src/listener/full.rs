@@ -41,7 +41,7 @@ impl Full {
 }
 
 impl Listener {
-    /// Newcomers are taken from now on, or they are not: before a turn, and after each who came.
+    /// Newcomers are taken from now on, or they are not: before a turn, and before each of them.
     pub(super) fn open_or_shut(&mut self) {
         self.full.limit = self.capacity.limit_met();
         let is_full = self.full.limit.is_some() || self.seats.taken() >= self.endpoint.peers_max();

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Shared by the workers of a listener. Two that take a newcomer in the same moment may both take the last seat;
-/// netcode's slots are counted again, one by one, in its roster.
+/// Shared by the workers of a listener. Those that take a newcomer in the same moment may all take the last seat; netcode's
+/// slots are counted again, one by one, in its roster.
 #[derive(Clone, Debug, Default)]
 pub struct Seats(Arc<AtomicUsize>);
 

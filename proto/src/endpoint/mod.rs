@@ -45,7 +45,7 @@ use survey::Survey;
 /// What an endpoint may do.
 #[derive(Clone, Copy, Debug)]
 pub struct Params {
-    /// Peers at most, closing ones included.
+    /// Peers at most, but for those that closed and only empty themselves.
     pub peers_max: usize,
     /// Whether a session follows its peer to a new address.
     pub follow: Follow,
