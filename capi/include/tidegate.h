@@ -30,7 +30,7 @@
 // A null pointer, an impossible value, or a function of the other flavour.
 #define TIDEGATE_ERROR_INVALID -1
 
-// The queue for the server is full: try again in a later frame.
+// The queue for the server is full, or nothing can leave yet while it connects: try again in a later frame.
 #define TIDEGATE_ERROR_FULL -2
 
 // The message is longer than the channel takes.
@@ -39,7 +39,7 @@
 // The protocol has no such channel: rudp has no unreliable one.
 #define TIDEGATE_ERROR_NO_CHANNEL -4
 
-// Not connected (yet, or any more).
+// Closing, or over.
 #define TIDEGATE_ERROR_CLOSED -5
 
 // These bytes are no connect token.

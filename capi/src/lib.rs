@@ -45,13 +45,13 @@ pub use border::Client;
 pub const TIDEGATE_OK: i32 = 0;
 /// A null pointer, an impossible value, or a function of the other flavour.
 pub const TIDEGATE_ERROR_INVALID: i32 = -1;
-/// The queue for the server is full: try again in a later frame.
+/// The queue for the server is full, or nothing can leave yet while it connects: try again in a later frame.
 pub const TIDEGATE_ERROR_FULL: i32 = -2;
 /// The message is longer than the channel takes.
 pub const TIDEGATE_ERROR_TOO_LARGE: i32 = -3;
 /// The protocol has no such channel: rudp has no unreliable one.
 pub const TIDEGATE_ERROR_NO_CHANNEL: i32 = -4;
-/// Not connected (yet, or any more).
+/// Closing, or over.
 pub const TIDEGATE_ERROR_CLOSED: i32 = -5;
 /// These bytes are no connect token.
 pub const TIDEGATE_ERROR_TOKEN: i32 = -6;

@@ -96,8 +96,9 @@ impl Client {
     /// Waits until the server lets us in, or says why it is over.
     pub async fn connected(&self) -> Result<(), Ended> {
         let decided = self.shared.wait_for(|machine| match machine.state() {
-            State::Connecting => None,
-            State::Connected | State::Closing => Some(Ok(())),
+            State::Connected => Some(Ok(())),
+            // Another task may have closed it before that.
+            State::Connecting | State::Closing => None,
             State::Closed(ended) => Some(Err(ended)),
         });
         decided.await

@@ -217,7 +217,7 @@ pub enum AckPolicy {
 /// Why a message was not queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendError {
-    /// The queue for this peer is full; wait until [`Session::has_room`].
+    /// The queue for this peer is full, or nothing can leave yet; wait until [`Session::has_room`].
     Full,
     /// Longer than the channel can carry.
     TooLarge {
