@@ -72,10 +72,7 @@ impl Unread {
     pub fn is_lasting(&self) -> bool {
         match self {
             Self::NoFile(_) => true,
-            Self::Io(error) => matches!(
-                error.kind(),
-                io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound
-            ),
+            Self::Io(error) => error.kind() == io::ErrorKind::PermissionDenied,
             Self::PipeAgain | Self::PipeUnfinished(_) => false,
         }
     }

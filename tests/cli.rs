@@ -129,7 +129,7 @@ fn check_says_good_or_what_is_wrong() {
         );
     }
     place.expect(78, &["serve", "-c", "bad.toml"]);
-    let (_, err) = place.expect(78, &["check", "-c", "missing.toml"]);
+    let (_, err) = place.expect(69, &["check", "-c", "missing.toml"]);
     assert!(
         err.contains("cannot read missing.toml") && err.contains("help: is the path right"),
         "{err}"
