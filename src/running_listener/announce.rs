@@ -48,7 +48,7 @@ pub(super) fn short_buffers<'a>(
             listener = %listener.name,
             granted_kib = least >> 10,
             udp_recv_buffer_kib = runtime.udp_recv_buffer >> 10,
-            help = "raise net.core.rmem_max, or datagrams are lost whenever a worker is late for a moment",
+            help = "raise net.core.rmem_max (for a container on its host), or datagrams are lost whenever a worker is late for a moment",
         );
     }
 }

@@ -61,7 +61,7 @@ impl Pacer {
             let at_once = (rate * 0.002).clamp(BURST_MAX, FAST_BURST_MAX);
             let limit = params.bulk_burst.max((rate * 0.004).min(at_once));
             // In a pause more gathers, and is left to what ends it.
-            let window = if self.pace.is_bulk_limited() {
+            let window = if self.pace.is_bulk_active() {
                 self.bulk.tokens()
             } else {
                 self.pace.bulk_window(params)

@@ -173,14 +173,14 @@ impl Checker<'_> {
             );
             0
         });
-        if control_mode & 0o007 != 0 {
+        if control_mode & 0o002 != 0 {
             self.mistake(
                 "admin.control_mode",
                 format!(
                     "admin.control_mode = {:?} lets every user of this machine drain, reload and record",
                     typed.control_mode
                 ),
-                "leave the last digit 0, and put those who may into the socket's group".to_owned(),
+                "write 0660, and put those who may into the socket's group".to_owned(),
             );
         }
         for name in &typed.allowed_hosts {
@@ -270,8 +270,8 @@ impl Checker<'_> {
                 self.mistake(
                     &format!("listener.{name}.public_addresses"),
                     format!("listener.{name} takes the same connect tokens as listener.{other}"),
-                    "a token would open a session at each: give each listener a key, a protocol_id or public_addresses \
-                     of its own"
+                    "a token would open a session at each: make them one listener with all of the bind addresses, or give \
+                     each a key, a protocol_id or public_addresses of its own"
                         .to_owned(),
                 );
             }

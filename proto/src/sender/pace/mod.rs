@@ -181,7 +181,7 @@ impl Pace {
     }
 
     /// Bulk is being sent, as fast as its rate or its answers let it; else, in a pause, [`Pace::bulk_window`] gathers.
-    pub(super) fn is_bulk_limited(&self) -> bool {
+    pub(super) fn is_bulk_active(&self) -> bool {
         match &self.rule {
             Rule::Article(_) | Rule::Untried => false,
             Rule::Adaptive(adaptive) => adaptive.is_bulk_active(),
