@@ -9,8 +9,10 @@ use std::time::Duration;
 use crate::stall::StallTimer;
 use crate::time::Timestamp;
 
-/// A peer that is heard for so long and asks for nothing shows nothing. A tidegate asks six times in that.
-const SHOWS_NOTHING_AFTER: Duration = Duration::from_secs(3);
+/// A peer that is heard for so long and asks for nothing shows nothing. A tidegate asks three times in that. One whose
+/// questions all got lost is sent too much for a moment, and its next one restores the bound; a reference peer waits
+/// for so long once, at its first burst, if it never has nothing to say.
+const SHOWS_NOTHING_AFTER: Duration = Duration::from_millis(1_500);
 
 #[derive(Debug)]
 pub(super) struct Lead {
