@@ -16,6 +16,7 @@ mod lead;
 mod outgoing;
 mod probe;
 mod session;
+mod tail;
 pub mod wire;
 
 use std::time::Duration;

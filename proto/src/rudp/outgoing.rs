@@ -18,6 +18,7 @@ use crate::inbox::MESSAGE_OVERHEAD;
 use crate::ring;
 use crate::rudp::incoming::{STORED_BYTES_MAX, WINDOW};
 use crate::rudp::lead::Lead;
+use crate::rudp::tail::Tail;
 use crate::rudp::wire;
 use crate::sequence;
 use crate::time::Timestamp;
@@ -66,27 +67,6 @@ struct Entry {
     length: u32,
     /// When it was sent, or as long as it was not, queued.
     since: Timestamp,
-}
-
-/// When the last message is repeated.
-#[derive(Clone, Copy, Debug, Default)]
-struct Tail {
-    due: Option<Timestamp>,
-    repeats: u32,
-}
-
-impl Tail {
-    const FIRST: Duration = Duration::from_millis(100);
-    /// After 100, 200, 400, 800 and 1600 ms: at 30 % loss, one tail in 400 needs more.
-    const REPEATS: u32 = 5;
-
-    /// Once more, at this time.
-    fn once(now: Timestamp) -> Self {
-        Self {
-            due: Some(now),
-            repeats: Self::REPEATS - 1,
-        }
-    }
 }
 
 /// One record of an output.
@@ -202,13 +182,13 @@ impl Outgoing {
         let news = known.saturating_sub(self.received_below);
         self.received_below += news;
         if self.received_below == self.next_id() {
-            self.tail.due = None;
+            self.tail.stop();
         }
         news
     }
 
-    /// Forgets history by the clock, exactly as the reference does: at the end of each period what
-    /// was queued before its beginning goes. So a message can be repeated for one to two periods.
+    /// Forgets history by the clock, as the reference does: at the end of each period what was sent before its
+    /// beginning goes. So a message can be repeated for one to two periods.
     pub(super) fn expire(&mut self, now: Timestamp) {
         if now < self.last_expiry + self.limits.history_kept {
             return;
@@ -285,27 +265,22 @@ impl Outgoing {
         self.entries[self.sent].since = now;
         self.sent += 1;
         self.sent_bytes += length;
-        self.tail = Tail {
-            due: Some(now + Tail::FIRST),
-            repeats: 0,
-        };
+        self.tail = Tail::sent(now);
     }
 
     /// The last message, if it is time to repeat it.
     pub(super) fn tail_due(&self, now: Timestamp) -> Option<u64> {
-        let due = self.tail.due?;
+        let due = self.tail.due()?;
         (now >= due && self.is_at_rest()).then(|| self.unsent_id() - 1)
     }
 
     pub(super) fn on_tail_repeated(&mut self, now: Timestamp) {
-        self.tail.repeats += 1;
-        self.tail.due = (self.tail.repeats < Tail::REPEATS)
-            .then(|| now + Tail::FIRST * (1 << self.tail.repeats));
+        self.tail.on_repeated(now);
     }
 
     /// When the last message is to be repeated.
     pub(super) fn tail_at(&self) -> Option<Timestamp> {
-        self.tail.due.filter(|_| self.is_at_rest())
+        self.tail.due().filter(|_| self.is_at_rest())
     }
 
     /// Whether nothing follows, for now, what was sent.
