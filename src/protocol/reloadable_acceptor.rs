@@ -126,6 +126,10 @@ impl ReloadableAcceptor {
     }
 }
 
+#[deny(
+    clippy::missing_trait_methods,
+    reason = "what is not passed on would have the answer of a protocol that cannot do it"
+)]
 impl Acceptor for ReloadableAcceptor {
     fn glance(&mut self, now: Now, from: SocketAddr, datagram: &[u8]) -> Result<Glance, Reject> {
         self.updated().glance(now, from, datagram)
