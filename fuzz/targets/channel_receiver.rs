@@ -51,7 +51,7 @@ pub fn run(data: &[u8]) {
     let mut fuzzed = Fuzzed {
         receiver: Receiver::new(profile.clone()),
         profile,
-        inbox: Inbox::new(4096, 1024),
+        inbox: Inbox::new(4096),
         stats: Stats::default(),
         now: Timestamp::ZERO,
         next: [0; 3],

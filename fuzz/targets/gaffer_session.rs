@@ -16,8 +16,7 @@ pub fn run(data: &[u8]) {
             1 => Payload::Raw { late: Late::Pass },
             _ => Payload::Messages,
         },
-        inbox_refuse_above: 4096,
-        inbox_accept_below: 1024,
+        inbox_max: 4096,
         ..Params::default()
     };
     let mut now = Now {

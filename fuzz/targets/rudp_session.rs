@@ -15,8 +15,7 @@ pub fn run(data: &[u8]) {
         probe: config & 1 != 0,
         on_missing: if config & 2 != 0 { OnMissing::Skip } else { OnMissing::Close },
         mtu: if config & 4 != 0 { 128 } else { 512 },
-        inbox_refuse_above: 4096,
-        inbox_accept_below: 1024,
+        inbox_max: 4096,
         send_queue_bytes_max: 8192,
         history_bytes_max: 8192,
         ..Params::default()

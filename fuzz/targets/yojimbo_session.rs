@@ -47,7 +47,7 @@ impl Fuzzed {
     fn new(config: u8) -> Self {
         let params = Params {
             ack: [AckPolicy::Queued, AckPolicy::Written][usize::from(config & 1)],
-            inbox_marks: (4096, 1024),
+            inbox_max: 4096,
             ..Params::default()
         };
         // Half of them take and send datagrams and a cipher beyond the standard, some without having

@@ -12,7 +12,7 @@ use crate::session::{Allowance, Channel, Message};
 /// costs its sender what it costs us.
 pub const MESSAGE_OVERHEAD: usize = 64;
 
-/// A queue of messages with a high and a low mark.
+/// A queue of messages with a limit, and a mark below it: once full, it takes again from there on.
 #[derive(Debug)]
 pub struct Inbox {
     /// Payloads, one after the other; `bytes[..taken]` was polled already.
@@ -21,8 +21,7 @@ pub struct Inbox {
     /// Bytes of the last filling whose buffer was more than a small one: what the next one gets at once.
     last: usize,
     messages: VecDeque<Waiting>,
-    refuse_above: usize,
-    accept_below: usize,
+    max: usize,
     allowance: Allowance,
     refusing: bool,
 }
@@ -35,21 +34,20 @@ struct Waiting {
 }
 
 impl Inbox {
-    /// Refuses once more than `refuse_above` bytes wait, and again takes below `accept_below`.
-    pub fn new(refuse_above: usize, accept_below: usize) -> Self {
+    /// Refuses once more than `max` bytes wait (as [`Inbox::held`] counts them), until some are polled.
+    pub fn new(max: usize) -> Self {
         Self {
             bytes: Vec::new(),
             taken: 0,
             last: 0,
             messages: VecDeque::new(),
-            refuse_above,
-            accept_below: accept_below.min(refuse_above),
+            max,
             allowance: Allowance::UNLIMITED,
             refusing: false,
         }
     }
 
-    /// Less than its own marks, from now on.
+    /// Less than its own limit, from now on.
     pub fn set_allowance(&mut self, allowance: Allowance) {
         self.allowance = allowance;
     }
@@ -69,9 +67,9 @@ impl Inbox {
         let held = self.held();
         let allowed = self.allowance.inbox;
         self.refusing = if self.refusing {
-            held >= self.accept_below.min(low_mark(allowed))
+            held >= low_mark(allowed.min(self.max))
         } else {
-            held > self.refuse_above || held >= allowed
+            held > self.max || held >= allowed
         };
         !self.refusing
     }
@@ -155,7 +153,7 @@ impl Inbox {
 /// Where a queue takes again that was full with so many bytes: when three quarters of it are gone, so that a
 /// peer is not refused and taken packet by packet; and of a long one when dozens of packets are, because a peer
 /// that is refused for seconds gives up, however fast the queue moves.
-pub fn low_mark(full: usize) -> usize {
+fn low_mark(full: usize) -> usize {
     full - (full - full.div_ceil(4)).min(GAP)
 }
 
@@ -168,7 +166,7 @@ mod tests {
 
     #[test]
     fn messages_come_out_as_they_went_in() {
-        let mut inbox = Inbox::new(1 << 20, 1 << 10);
+        let mut inbox = Inbox::new(1 << 20);
         let mut expected = VecDeque::new();
         for round in 0..500usize {
             let payload = vec![round as u8; round * 7 % 911];
@@ -198,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_fast_peer_finds_as_much_room_as_the_last_time() {
-        let mut inbox = Inbox::new(1 << 20, 1 << 10);
+        let mut inbox = Inbox::new(1 << 20);
         let mut fill = |count: usize| {
             let mut grown = Vec::new();
             for _ in 0..count {
@@ -219,7 +217,7 @@ mod tests {
     /// A queue that never empties does not grow by what went through it.
     #[test]
     fn a_slow_owner_costs_what_waits() {
-        let mut inbox = Inbox::new(1 << 20, 1 << 10);
+        let mut inbox = Inbox::new(1 << 20);
         for round in 0..1000u32 {
             inbox.push(0, true, &[round.to_le_bytes(); 250].concat());
             if round >= 10 {
@@ -233,7 +231,7 @@ mod tests {
 
     #[test]
     fn refusing_has_two_marks() {
-        let mut inbox = Inbox::new(1000, 300);
+        let mut inbox = Inbox::new(1000);
         inbox.push(0, true, &[0; 900]);
         assert!(inbox.is_taking(), "964 bytes are held, 1000 are allowed");
         inbox.push(0, true, &[0; 100]);
@@ -257,7 +255,7 @@ mod tests {
 
     #[test]
     fn an_allowance_lowers_both_marks() {
-        let mut inbox = Inbox::new(1000, 300);
+        let mut inbox = Inbox::new(1000);
         let allow = |inbox| Allowance {
             inbox,
             ahead: 0,

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use tidegate_proto::yojimbo::netcode::{self, TimeoutPolicy};
-use tidegate_proto::{gaffer, inbox, rudp, sender, yojimbo};
+use tidegate_proto::{gaffer, rudp, sender, yojimbo};
 
 use crate::config::{self, GafferMode, OnMissing, PublicAddresses, Rate, RateProfile};
 
@@ -47,7 +47,7 @@ pub(super) fn yojimbo_params(
 ) -> yojimbo::Params {
     let params = yojimbo::Params::new(own.profile.clone(), sender_params(rate, queues));
     let mut params = params.with_path_mtu(own.path_mtu_max, side == Side::Tunnel);
-    params.inbox_marks = (queues.inbox, inbox::low_mark(queues.inbox));
+    params.inbox_max = queues.inbox;
     params
 }
 
@@ -85,8 +85,7 @@ pub(super) fn gaffer_params(
         message_bytes_max: own.max_message,
         idle_timeout,
         sender: sender_params(rate, queues),
-        inbox_refuse_above: queues.inbox,
-        inbox_accept_below: inbox::low_mark(queues.inbox),
+        inbox_max: queues.inbox,
         ..gaffer::Params::default()
     }
 }
@@ -112,8 +111,7 @@ pub(super) fn rudp_params(
         idle_timeout,
         probe: own.probe,
         send_queue_bytes_max: queues.outbox,
-        inbox_refuse_above: queues.inbox,
-        inbox_accept_below: inbox::low_mark(queues.inbox),
+        inbox_max: queues.inbox,
         ..base
     }
 }

@@ -46,10 +46,9 @@ pub struct Params {
     pub probe: bool,
     /// When to send: [`sender::Params::article`], unless told otherwise.
     pub sender: sender::Params,
-    /// See [`crate::inbox::Inbox`].
-    pub inbox_refuse_above: usize,
-    /// See [`crate::inbox::Inbox`].
-    pub inbox_accept_below: usize,
+    /// Bytes that may wait to be polled, each message charged with [`crate::inbox::MESSAGE_OVERHEAD`]; with more,
+    /// packets are refused.
+    pub inbox_max: usize,
 }
 
 /// What stands behind the header.
@@ -86,8 +85,7 @@ impl Default for Params {
             stall_timeout: Duration::from_secs(10),
             probe: true,
             sender: sender::Params::article(),
-            inbox_refuse_above: 256 * 1024,
-            inbox_accept_below: 64 * 1024,
+            inbox_max: 256 * 1024,
         }
     }
 }

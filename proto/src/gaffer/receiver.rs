@@ -335,7 +335,7 @@ mod tests {
         fn new() -> Self {
             Self {
                 receiver: Receiver::new(Timestamp::ZERO, 1024),
-                inbox: Inbox::new(4 << 20, 1 << 20),
+                inbox: Inbox::new(4 << 20),
                 delivered: 0,
             }
         }

@@ -104,7 +104,7 @@ impl Session {
             sent: Sent::default(),
             sender: Sender::new(now, params.sender(), params.framing(), &params.lanes()),
             receiver: Receiver::new(now, params.message_max()),
-            inbox: Inbox::new(params.inbox_refuse_above, params.inbox_accept_below),
+            inbox: Inbox::new(params.inbox_max),
             stats: Stats::default(),
             stall: StallTimer::new(now),
             heard_clock: HeardClock::new(now),

@@ -343,7 +343,7 @@ mod tests {
     fn incoming() -> (Incoming, Inbox) {
         (
             Incoming::new(Duration::from_millis(100), Duration::from_millis(800)),
-            Inbox::new(1 << 20, 1 << 19),
+            Inbox::new(1 << 20),
         )
     }
 

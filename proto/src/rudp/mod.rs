@@ -66,10 +66,9 @@ pub struct Params {
     pub history_messages_max: usize,
     /// Their bytes.
     pub history_bytes_max: usize,
-    /// See [`crate::inbox::Inbox`].
-    pub inbox_refuse_above: usize,
-    /// See [`crate::inbox::Inbox`].
-    pub inbox_accept_below: usize,
+    /// Bytes that may wait to be polled, each message charged with [`crate::inbox::MESSAGE_OVERHEAD`]; with more,
+    /// packets are refused.
+    pub inbox_max: usize,
 }
 
 /// What a message that the peer let expire does to the session.
@@ -115,8 +114,7 @@ impl Default for Params {
             // 1638 messages and 419 kB a second with the ten seconds a message is kept at most. Ids count 65,536.
             history_messages_max: 16_384,
             history_bytes_max: 4 << 20,
-            inbox_refuse_above: 256 * 1024,
-            inbox_accept_below: 64 * 1024,
+            inbox_max: 256 * 1024,
         }
     }
 }

@@ -40,19 +40,17 @@ fn loss_reordering_and_duplicates_are_invisible_to_both_ends() {
 
 #[test]
 fn a_backend_that_sleeps_slows_its_peer_and_loses_nothing() {
-    let (high, low) = (64 * 1024, 16 * 1024);
+    let inbox_max = 64 * 1024;
     let yojimbo = yojimbo::Params {
-        inbox_marks: (high, low),
+        inbox_max,
         ..yojimbo::Params::default()
     };
     let gaffer = gaffer::Params {
-        inbox_refuse_above: high,
-        inbox_accept_below: low,
+        inbox_max,
         ..gaffer::Params::default()
     };
     let rudp = rudp::Params {
-        inbox_refuse_above: high,
-        inbox_accept_below: low,
+        inbox_max,
         ..rudp::Params::default()
     };
     let up = Traffic {

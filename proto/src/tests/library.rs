@@ -292,7 +292,7 @@ impl Incoming {
         Self {
             reliable: reliable::Receiver::new(*params.profile.limits()),
             channels: channels::Receiver::new(params.profile.clone()),
-            inbox: Inbox::new(usize::MAX, usize::MAX),
+            inbox: Inbox::new(usize::MAX),
             stats: Stats::default(),
         }
     }

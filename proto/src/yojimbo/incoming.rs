@@ -66,13 +66,12 @@ pub(super) enum Trouble {
 
 impl Incoming {
     pub(super) fn new(now: Now, params: &Params) -> Self {
-        let (refuse_above, accept_below) = params.inbox_marks;
         Self {
             profile: params.profile.clone(),
             reliable: reliable::Receiver::new(*params.profile.limits()),
             record: None,
             channels: channels::Receiver::new(params.profile.clone()),
-            inbox: Inbox::new(refuse_above, accept_below),
+            inbox: Inbox::new(params.inbox_max),
             ack: params.ack,
             unwritten: Unwritten::default(),
             owes_write: false,

@@ -23,8 +23,9 @@ pub struct Params {
     pub sender: Arc<sender::Params>,
     /// When a packet counts as received.
     pub ack: AckPolicy,
-    /// Bytes in the inbox above which packets are refused, and below which they are taken again.
-    pub inbox_marks: (usize, usize),
+    /// Bytes that may wait to be polled, each message charged with [`crate::inbox::MESSAGE_OVERHEAD`]; with more,
+    /// packets are refused.
+    pub inbox_max: usize,
     /// A server's peer that says nothing for so long after it was seated is given up; `None` leaves
     /// it to the token's timeout.
     pub confirm_timeout: Option<Duration>,
@@ -55,9 +56,8 @@ impl Params {
             profile: Arc::new(profile),
             sender: Arc::new(sender),
             ack: AckPolicy::default(),
-            // A quarter of a megabyte rides out a backend that pauses for seconds; the low mark keeps
-            // a peer from being refused and taken packet by packet.
-            inbox_marks: (256 * 1024, 64 * 1024),
+            // It rides out a backend that pauses for seconds.
+            inbox_max: 256 * 1024,
             confirm_timeout: Some(Duration::from_secs(5)),
             peer_stall_timeout: Duration::from_secs(10),
         }

@@ -84,7 +84,7 @@ impl Peer {
             request_interval_max: tick,
             idle_timeout: Duration::from_secs(1000),
             probe: false,
-            inbox_refuse_above: 1 << 24,
+            inbox_max: 1 << 24,
             ..Params::default()
         };
         let mut acceptor = Acceptor::new(params, [0; 16]);

@@ -40,7 +40,7 @@ impl Direction {
             packets: reliable::Receiver::new(*profile.limits()),
             channels: channels::Receiver::new(profile.clone()),
             profile,
-            inbox: Inbox::new(256 * 1024, 64 * 1024),
+            inbox: Inbox::new(256 * 1024),
             delivered: BTreeMap::new(),
         }
     }

@@ -139,7 +139,7 @@ impl Connection {
         Self {
             receiver: Receiver::new(profile.clone()),
             profile,
-            inbox: Inbox::new(256 * 1024, 64 * 1024),
+            inbox: Inbox::new(256 * 1024),
             stats: Stats::default(),
             delivered: BTreeMap::new(),
         }

@@ -308,8 +308,7 @@ fn acks_in_advance_are_found_out() {
 #[test]
 fn what_a_full_inbox_refuses_comes_later() {
     let params = Params {
-        inbox_refuse_above: 8 * 1024,
-        inbox_accept_below: 2 * 1024,
+        inbox_max: 8 * 1024,
         stall_timeout: Duration::from_secs(60),
         ..Params::default()
     };
@@ -460,8 +459,7 @@ fn a_gap_that_stays_open_ends_the_session() {
     ] {
         for is_reading in [true, false] {
             let params = Params {
-                inbox_refuse_above: if is_reading { 64 * 1024 } else { 0 },
-                inbox_accept_below: 0,
+                inbox_max: if is_reading { 64 * 1024 } else { 0 },
                 ..Params::default()
             };
             let mut pair = connected(&params, CALM, 1);

@@ -396,8 +396,7 @@ fn an_expired_message_is_reported() {
 #[test]
 fn what_a_full_inbox_refuses_comes_later() {
     let params = Params {
-        inbox_refuse_above: 8 * 1024,
-        inbox_accept_below: 2 * 1024,
+        inbox_max: 8 * 1024,
         gap_timeout: Duration::from_secs(60),
         ..Params::default()
     };

@@ -102,7 +102,7 @@ impl Session {
             lifecycle,
             incoming: Incoming::new(params.request_interval, params.request_interval_max),
             outgoing: Outgoing::new(now, params.limits()),
-            inbox: Inbox::new(params.inbox_refuse_above, params.inbox_accept_below),
+            inbox: Inbox::new(params.inbox_max),
             stats: Stats::default(),
             output: Output::new(now + params.tick * params.send_delay),
             poll: Poll::after_the_first_wait(now),

@@ -114,7 +114,7 @@ fn rules(random: &mut Random) -> Rules {
         0 => {
             let mut params = gaffer::Params::default();
             if tiny {
-                (params.inbox_refuse_above, params.inbox_accept_below) = (2_000, 500);
+                params.inbox_max = 2_000;
             }
             Rules::Gaffer(Arc::new(params))
         }
@@ -125,7 +125,7 @@ fn rules(random: &mut Random) -> Rules {
                 ..rudp::Params::default()
             };
             if tiny {
-                (params.inbox_refuse_above, params.inbox_accept_below) = (2_000, 500);
+                params.inbox_max = 2_000;
             }
             Rules::Rudp(params)
         }
@@ -135,7 +135,7 @@ fn rules(random: &mut Random) -> Rules {
                 params.ack = AckPolicy::Written;
             }
             if tiny {
-                params.inbox_marks = (2_000, 500);
+                params.inbox_max = 2_000;
             }
             Rules::Yojimbo(Arc::new(params))
         }

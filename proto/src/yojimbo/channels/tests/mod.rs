@@ -36,7 +36,7 @@ impl Far {
         Self {
             receiver: Receiver::new(profile.clone()),
             profile,
-            inbox: Inbox::new(256 * 1024, 64 * 1024),
+            inbox: Inbox::new(256 * 1024),
             stats: Stats::default(),
             now: NOW,
         }
@@ -214,7 +214,7 @@ proptest! {
         if together {
             far.receiver.widen();
         }
-        far.inbox = Inbox::new(1000, 300);
+        far.inbox = Inbox::new(1000);
         let mut network: Vec<(Vec<u8>, Carried)> = Vec::new();
         let mut out = Vec::new();
         for (action, choice) in choices {
@@ -316,7 +316,7 @@ fn a_gap_holds_no_more_than_its_bound() {
 #[test]
 fn a_full_inbox_refuses_what_is_reliable_and_drops_what_is_not() {
     let mut far = Far::new(Profile::default());
-    far.inbox = Inbox::new(100, 50);
+    far.inbox = Inbox::new(100);
     let profile = far.profile.clone();
     assert_eq!(far.receive(&frames(&profile, 0, &[(0, &[1; 200])])), Ok(()));
     let second = frames(&profile, 0, &[(1, b"second")]);
@@ -346,7 +346,7 @@ fn stalls_are_the_peers_only() {
     assert_eq!(far.receiver.stall(after(30)), Some(Stall::Gap));
     // While our own inbox is full, the peer cannot close the gap.
     far.now = after(29);
-    far.inbox = Inbox::new(10, 5);
+    far.inbox = Inbox::new(10);
     far.inbox.push(0, true, b"not polled");
     let missing = frames(&profile, 0, &[(0, b"first")]);
     assert_eq!(far.receive(&missing), Err(Objection::InboxFull));
