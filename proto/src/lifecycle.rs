@@ -123,10 +123,10 @@ impl Lifecycle {
         }
     }
 
-    /// Something that was said has arrived: more may.
-    pub(crate) fn on_progress(&mut self, now: Timestamp) {
+    /// Something that was said has arrived at `at`: more may.
+    pub(crate) fn on_progress(&mut self, at: Timestamp) {
         if let Some(finishing) = &mut self.finishing {
-            finishing.until = now + finishing.linger;
+            finishing.until = finishing.until.max(at + finishing.linger);
         }
     }
 

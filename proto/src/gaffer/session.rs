@@ -51,7 +51,6 @@ pub struct Session {
     stall: StallTimer,
     /// The time that counts against gaps.
     heard_clock: HeardClock,
-    last_progress: Timestamp,
     /// While dialling: when the next hello leaves. Once after that: at once, because the peer waits for
     /// the acknowledgement of its first packet.
     hello_at: Option<Timestamp>,
@@ -108,7 +107,6 @@ impl Session {
             stats: Stats::default(),
             stall: StallTimer::new(now),
             heard_clock: HeardClock::new(now),
-            last_progress: now,
             hello_at: None,
             newest_ack: 0,
             other_incarnation: OtherIncarnation::default(),
@@ -244,22 +242,17 @@ impl Session {
 
     fn on_acks(&mut self, now: Timestamp, header: &Header) {
         self.sent.expire(now);
-        let (sender, progress) = (&mut self.sender, &mut self.last_progress);
-        self.sent.on_header(header, |number| {
-            sender.on_acked(now, number);
-            *progress = now;
-        });
+        self.sent
+            .on_header(header, |number| self.sender.on_acked(now, number));
         self.sender.on_ack_end(now);
-        if self.last_progress == now {
-            self.lifecycle.on_progress(now);
+        if let Some(since) = self.sender.waits_since() {
+            self.lifecycle.on_progress(since);
         }
     }
 
     /// A peer that is heard and acknowledges nothing is given up.
     fn check_stall(&mut self, now: Timestamp) {
-        let oldest = self.sender.oldest_unacked_since();
-        self.stall
-            .on_heard(now, oldest.map(|since| since.max(self.last_progress)));
+        self.stall.on_heard(now, self.sender.waits_since());
         if self.stall.lasted() >= self.params.stall_timeout {
             self.lifecycle.close(CloseReason::PeerStalled);
         }

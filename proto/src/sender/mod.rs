@@ -317,7 +317,7 @@ impl Sender {
     }
 
     /// Since when the oldest message without acknowledgement waits.
-    pub fn oldest_unacked_since(&self) -> Option<Timestamp> {
+    fn oldest_unacked_since(&self) -> Option<Timestamp> {
         let outboxes = self.lanes.outboxes();
         outboxes.filter_map(Outbox::oldest_pushed_at).min()
     }

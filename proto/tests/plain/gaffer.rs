@@ -345,6 +345,38 @@ fn a_peer_that_stops_acknowledging_is_given_up() {
     assert_eq!(pair.ends[1].closed, Some(CloseReason::PeerStalled));
 }
 
+/// Acknowledgements of packets that carried no message are no progress, however much the peer says itself.
+#[test]
+fn a_peer_that_acknowledges_keep_alives_only_is_given_up() {
+    let mut pair = connected(&Params::default(), CALM, 1);
+    let (mut seen, _) = newest(&mut pair, 1);
+    pair.now = pair.now.after(Duration::from_millis(400));
+    let session = pair.ends[1].session_mut();
+    session.send(pair.now, 0, b"anybody?").expect("room");
+    let (mut empty, mut acknowledged) = (None, 0);
+    for step in 0..1_500u64 {
+        let now = pair.now.after(Duration::from_millis(10 * step));
+        let mut said = Vec::new();
+        wire::emit(Record::Unreliable(b"still here"), &mut said);
+        seen += 1;
+        acknowledged += u32::from(empty.is_some());
+        let mut heard = packet(seen, empty.take().unwrap_or(0), 0, &said);
+        let _ = session.handle_datagram(now, &mut heard);
+        let mut datagram = Vec::new();
+        while session.poll_transmit(now, &mut datagram) {
+            let (header, payload) = Header::parse(&datagram).expect("a header");
+            if payload == [0] {
+                empty = Some(header.sequence);
+            }
+            datagram.clear();
+        }
+        while session.poll_message().is_some() {}
+    }
+    assert!(acknowledged > 50, "{acknowledged} keep-alives");
+    let closed = std::iter::from_fn(|| session.poll_event()).last();
+    assert_eq!(closed, Some(Event::Closed(CloseReason::PeerStalled)));
+}
+
 /// Ten seconds of silence and no less; idle sessions wake for their keep-alives only.
 #[test]
 fn idle_sessions_sleep_and_silence_ends_them() {
