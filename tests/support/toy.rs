@@ -74,7 +74,7 @@ const RESEND: Duration = Duration::from_millis(50);
 impl Toy {
     fn new() -> Self {
         Self {
-            inbox: Inbox::new(64 * 1024, 16 * 1024),
+            inbox: Inbox::new(64 * 1024),
             pieces: 0,
             expected: 0,
             owes_ack: false,
