@@ -19,10 +19,10 @@ use crate::exit::{Exit, Misused, Unavailable};
 
 #[derive(Args, Debug)]
 pub(super) struct Connection {
-    /// Its control socket [default: of the one that runs]
+    /// Control socket [default: that of the running tidegate]
     #[arg(long, global = true, value_name = "PATH", env = "TIDEGATE_CONTROL")]
     control: Option<PathBuf>,
-    /// The answer as it came, one JSON object
+    /// Print the raw answer, one JSON object
     #[arg(long, global = true)]
     pub(super) json: bool,
 }
@@ -64,98 +64,98 @@ pub(super) struct CtlArgs {
 enum CtlCommand {
     /// List the peers
     Peers {
-        /// Of this listener only
+        /// Only this listener
         #[arg(long)]
         listener: Option<String>,
     },
     /// Show one peer
     Peer {
-        /// A session (16 hexadecimal digits, as in the log), a client id, IP or IP:PORT
+        /// Session (16 hexadecimal digits, as in the log), client id, IP or IP:PORT
         whom: String,
     },
     /// End a session, or all sessions of a client or an address
     Kick {
-        /// A session (16 hexadecimal digits, as in the log), a client id, IP or IP:PORT
+        /// Session (16 hexadecimal digits, as in the log), client id, IP or IP:PORT
         whom: String,
     },
-    /// End sessions and refuse new ones, until a restart at most
+    /// End sessions and refuse new ones; no ban survives a restart
     Ban {
-        /// A network, an address or a client id
+        /// Network, address or client id
         whom: String,
-        /// How long, such as 1h [default: until the restart]
+        /// Duration of the ban, such as 1h [default: until the restart]
         #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
         span: Option<Duration>,
     },
     /// Lift a ban
     Unban {
-        /// As it was banned
+        /// What was banned, as it was given
         whom: String,
     },
     /// List the bans
     Bans,
-    /// List the targets of all backends
+    /// List all backend targets
     Backends,
-    /// Take a target out of use, or back in
+    /// Drain or enable a backend target
     #[command(subcommand)]
     Backend(BackendCommand),
-    /// Take no new peers; those who are here stay
+    /// Stop accepting new peers; connected peers stay
     Drain {
-        /// Tell them to go after this time
+        /// Disconnect the remaining peers after this time
         #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
         grace: Option<Duration>,
     },
-    /// Take new peers again
+    /// Accept new peers again
     Undrain,
-    /// Read the configuration again; a mistake changes nothing
+    /// Reload the configuration; with a mistake in it nothing changes
     Reload,
-    /// Show or change what is logged
+    /// Show or change the log level
     Log {
-        /// A level, or directives such as info,tidegate::listener=debug [default: show the one in force]
+        /// Level, or directives such as info,tidegate::listener=debug [default: show the current one]
         level: Option<String>,
-        /// How long, such as 10m, and then what was logged before [default: until it is changed again]
+        /// Duration, such as 10m, after which the previous level returns [default: until changed again]
         #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration, requires = "level")]
         span: Option<Duration>,
     },
-    /// Record sessions into a file that tshark opens
+    /// Record sessions to a file, readable by tshark
     #[command(subcommand)]
     Capture(CaptureCommand),
-    /// Show figures of the process
+    /// Show statistics of the process
     Stats,
 }
 
 #[derive(Debug, Subcommand)]
 enum CaptureCommand {
-    /// Record sessions that begin from now on
+    /// Start recording the sessions that begin from now on
     Start {
-        /// Where to, as the daemon sees the path; must not exist
+        /// New file, a path as the daemon sees it
         file: PathBuf,
-        /// Of this listener only
+        /// Only this listener
         #[arg(long)]
         listener: Option<String>,
-        /// From this address only
+        /// Only this address
         #[arg(long, value_name = "ADDRESS")]
         peer: Option<IpAddr>,
-        /// Also the decrypted messages, which `tidegate replay` needs
+        /// Also record decrypted messages, as `tidegate replay` needs
         #[arg(long)]
         content: bool,
-        /// Where the file ends
+        /// Largest size of the file
         #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "64MiB")]
         size: u64,
     },
-    /// End the recording
+    /// Stop the recording
     Stop,
 }
 
 #[derive(Debug, Subcommand)]
 enum BackendCommand {
-    /// No new sessions for it; those it has stay
+    /// Give a target no new sessions; its sessions stay
     Drain {
-        /// As written in the configuration
+        /// Target, as written in the configuration
         target: String,
     },
-    /// New sessions for it again
+    /// Give a target new sessions again
     Enable {
-        /// As written in the configuration
+        /// Target, as written in the configuration
         target: String,
     },
 }

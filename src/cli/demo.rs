@@ -12,34 +12,34 @@ use crate::exit::{Exit, Misused};
 
 #[derive(Args, Debug)]
 pub(super) struct DemoArgs {
-    /// What players speak
+    /// Protocol of the players
     #[arg(long, value_enum, default_value_t = Spoken::Yojimbo)]
     protocol: Spoken,
-    /// Players
+    /// Number of players
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=2000))]
     players: u32,
-    /// Messages a second that each says
+    /// Messages a second and player
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rate: u32,
-    /// Bytes of a message; rudp carries up to 1468
+    /// Message size in bytes; rudp carries up to 1468
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(12..=7000))]
     size: u32,
-    /// Datagrams lost each way, in per cent
+    /// Datagram loss in each direction, in per cent
     #[arg(long, default_value_t = 2.0, value_name = "PERCENT")]
     loss: f64,
-    /// One way
+    /// One-way delay
     #[arg(long, default_value = "25ms", value_parser = parse_duration)]
     delay: Duration,
-    /// Plus or minus
+    /// Jitter, plus or minus
     #[arg(long, default_value = "5ms", value_parser = parse_duration)]
     jitter: Duration,
-    /// No storm every 26 seconds
+    /// Leave out the storm every 26 seconds
     #[arg(long)]
     no_storms: bool,
-    /// How long, 30s for example [default: until interrupted]
+    /// Time to run for, such as 30s [default: until interrupted]
     #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
     duration: Option<Duration>,
-    /// Where the page is [default: 127.0.0.1:9477, or any port when that is taken]
+    /// Address of the status page [default: 127.0.0.1:9477, or a free port if that is taken]
     #[arg(long, value_name = "ADDRESS")]
     admin: Option<SocketAddr>,
 }

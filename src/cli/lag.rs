@@ -21,50 +21,51 @@ use crate::tokens;
 #[derive(Args, Debug)]
 #[command(after_help = words_help())]
 pub(super) struct LagArgs {
-    /// Where clients send to
+    /// Address that clients send to
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:40001")]
     listen: SocketAddr,
-    /// The UDP server behind
+    /// UDP server to forward to
     #[arg(long, value_name = "HOST:PORT")]
     to: String,
-    /// What the network is like: delay=25ms loss=5% up.loss=10% ... [default: perfect]
+    /// Impairments: delay=25ms loss=5% up.loss=10% ... [default: perfect]
     #[arg(value_name = "WORD")]
     words: Vec<String>,
-    /// The same seed does the same to the same datagrams [default: drawn, and shown]
+    /// Seed of the random numbers; the same seed treats the same datagrams alike [default: random, and shown]
     #[arg(long)]
     seed: Option<u64>,
-    /// Clients at a time, each with a UDP socket; others are refused
+    /// Clients at a time, each with a UDP socket; more are refused
     #[arg(long, value_name = "COUNT", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=60_000))]
     clients: u32,
-    /// A client that is silent for so long is forgotten
+    /// Silence after which a client is forgotten
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = parse_duration)]
     idle: Duration,
-    /// How long [default: until interrupted]
+    /// Time to run for [default: until interrupted]
     #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
     duration: Option<Duration>,
-    /// Say so often what it does [default: only at the end]
+    /// Interval of reports [default: only at the end]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     every: Option<Duration>,
-    /// Take lines over this Unix socket too
+    /// Unix socket to take commands from, beside standard input
     #[arg(long, value_name = "PATH")]
     control: Option<PathBuf>,
-    /// One JSON object per line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
 }
 
 fn words_help() -> String {
     let mut help =
-        "Words, both ways, or one with up. (to the server) or down. in front:\n".to_owned();
+        "Impairments, for both directions; with the prefix up. (to the server) or down. for one:\n"
+            .to_owned();
     for (example, meaning) in WORDS {
         help += &format!("  {example:<18}{meaning}\n");
     }
-    help += "  perfect           none of all that\n\n\
-             Each client has a network of its own: its own bursts and its own rate.\n\n\
-             While it runs, lines on standard input (and --control) change it: the same words, or\n  \
-             rebind            every client gets a new source port now\n  \
-             stats             what it did so far\n  \
-             quit              the end, with counts";
+    help += "  perfect           none of these\n\n\
+             Each client has a link of its own, with its own bursts, rate and queue.\n\n\
+             While it runs, lines on standard input (and --control) change it: the same impairments, or\n  \
+             rebind            give every client a new source port now\n  \
+             stats             print the counts so far\n  \
+             quit              print the counts and exit";
     help
 }
 

@@ -24,55 +24,55 @@ pub(super) struct LoadArgs {
     remote: Option<String>,
     #[command(flatten)]
     tokens: TokenArgs,
-    /// What tokens made here name, where clients do not dial the server itself (`tidegate lag`, say)
+    /// Server address in the tokens, if clients dial something else in front of it, such as `tidegate lag`
     #[arg(long, value_name = "ADDRESS")]
     token_address: Option<SocketAddr>,
-    /// Instead of --remote: a file with a [tunnel.NAME] that says how to get in
+    /// Configuration file with a [tunnel.NAME] to connect with (instead of --remote)
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Which tunnel [default: the only one]
+    /// Tunnel of that file [default: the only one]
     #[arg(long, value_name = "NAME", requires = "config")]
     tunnel: Option<String>,
-    /// Be the backend too: a TCP server here that sends back what it reads. Alone: until interrupted
+    /// Also run the backend: a TCP echo server on this address. Without --remote: only that, until interrupted
     #[arg(long, value_name = "ADDRESS")]
     echo: Option<SocketAddr>,
-    /// What is sent does not come back: send only
+    /// Send only: do not expect messages to come back
     #[arg(long, conflicts_with = "echo")]
     no_echo: bool,
-    /// Clients, each with a UDP socket of its own
+    /// Number of clients, each with a UDP socket of its own
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=60_000))]
     clients: u32,
-    /// Messages a second of each, on a fixed timetable
+    /// Messages a second and client, on a fixed timetable
     #[arg(long, default_value_t = 10.0, value_name = "RATE")]
     rate: f64,
-    /// Instead of --rate: each has so many messages under way, and sends the next when one is back
+    /// Messages in flight per client; the next is sent when one is back (instead of --rate)
     #[arg(long, value_name = "COUNT", conflicts_with = "rate", value_parser = clap::value_parser!(u32).range(1..=1000))]
     window: Option<u32>,
-    /// Bytes of a message, or a range such as 32-1000
+    /// Message size in bytes, or a range such as 32-1000
     #[arg(long, default_value = "64", value_name = "BYTES", value_parser = parse_sizes)]
     size: (usize, usize),
-    /// Share of the messages that goes unreliably, in per cent
+    /// Share of messages sent unreliably, in per cent
     #[arg(long, default_value_t = 0.0, value_name = "PERCENT")]
     unreliable: f64,
-    /// Clients begin one by one over this time [default: 200 of them a second]
+    /// Time over which the clients connect, one by one [default: 200 clients a second]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     ramp: Option<Duration>,
-    /// A client that is not in after this time has failed
+    /// Time after which a client that is not connected has failed
     #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = parse_duration)]
     connect_timeout: Duration,
-    /// How long messages are sent, once all clients are in
+    /// Time to send messages for, once all clients are connected
     #[arg(long = "for", value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
     duration: Duration,
-    /// How long the last messages may take to come back
+    /// Time to wait for the last messages to come back
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
     settle: Duration,
-    /// Threads that clients are spread over
+    /// Threads to spread the clients over
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
     threads: u32,
-    /// Say so often how it goes
+    /// Interval of progress reports
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = parse_duration)]
     every: Duration,
-    /// One JSON object per line; the last one is the result
+    /// Print one JSON object per line; the last one is the result
     #[arg(long)]
     json: bool,
 }

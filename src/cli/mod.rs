@@ -29,7 +29,7 @@ mod probe;
 mod token;
 mod top;
 
-/// A gateway: reliable UDP for players, plain streams for servers.
+/// Gateway between reliable-UDP game protocols and TCP or Unix-socket servers.
 #[derive(Debug, Parser)]
 #[command(name = "tidegate", version, arg_required_else_help = true)]
 struct Cli {
@@ -39,33 +39,33 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Show it on this machine: players on bad networks, a TCP server, live figures
+    /// Run a demo on this machine: players on bad networks, a TCP server, live figures
     Demo(demo::DemoArgs),
-    /// End UDP sessions here and forward their messages to backends
+    /// Terminate UDP sessions and forward their messages to backends
     Serve(ServeArgs),
-    /// Take local streams here and carry each over UDP to a tidegate elsewhere
+    /// Accept local streams and carry each over UDP to a remote tidegate
     Connect(ConnectArgs),
-    /// Read a configuration and say everything that is wrong with it; needs no network without --probe
+    /// Check a configuration and report every mistake in it; uses the network only with --probe
     Check(CheckArgs),
-    /// Print a commented file to start from
+    /// Print a commented configuration file to start from
     Init {
-        /// What it is for
+        /// Kind of file
         kind: InitKind,
     },
-    /// Print the JSON Schema of the file, for editors
+    /// Print the JSON Schema of the configuration file, for editors
     Schema,
-    /// Make a key for connect tokens
+    /// Generate a key for connect tokens
     Keygen {
-        /// Where to (mode 0600, never overwritten) [default: standard output]
+        /// Output file, created with mode 0600 and never overwritten [default: standard output]
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
-    /// Ask a running tidegate whether it is well: exit code 0 is yes
+    /// Check the health of a running tidegate; exit code 0 means healthy
     Health {
-        /// Ask whether it wants peers, not only whether it lives
+        /// Check readiness for new peers (/readyz) instead of liveness (/livez)
         #[arg(long)]
         ready: bool,
-        /// Its admin address
+        /// Admin address of the running tidegate
         #[arg(
             long,
             value_name = "ADDRESS",
@@ -74,61 +74,61 @@ enum Command {
         )]
         admin: SocketAddr,
     },
-    /// Look after a running tidegate: peers, kicks, bans, drains
+    /// Control a running tidegate: peers, kicks, bans, drains, reloads
     Ctl(ctl::CtlArgs),
     /// Watch the peers of a running tidegate
     Top(top::TopArgs),
-    /// Be many clients of a server, check every byte that comes back, and say how long it took
+    /// Generate load: simulate many clients, check every byte that comes back, report latencies
     Load(load::LoadArgs),
-    /// Be a bad network between clients and a UDP server: delay, loss, bursts, and worse
+    /// Emulate a bad network between clients and a UDP server: delay, loss, bursts, and more
     Lag(lag::LagArgs),
-    /// Run recorded sessions again and say where they go another way
+    /// Replay recorded sessions and report the first difference
     Replay {
-        /// As written by `serve --capture --capture-content` or `ctl capture start --content`
+        /// Recording made with `serve --capture --capture-content` or `ctl capture start --content`
         file: PathBuf,
     },
-    /// Make a connect token, or find out why a server refuses one
+    /// Create connect tokens, or explain why a server refuses one
     #[command(subcommand)]
     Token(token::TokenCommand),
-    /// Print completions for a shell
+    /// Print shell completions
     #[command(hide = true)]
     Completions {
-        /// Which one
+        /// Shell
         shell: clap_complete::Shell,
     },
-    /// Write manual pages, one for each command
+    /// Write a manual page for each command
     #[command(hide = true)]
     Man {
-        /// Where to
+        /// Output directory
         directory: PathBuf,
     },
 }
 
-/// Options of everything that runs for long.
+/// Options of the commands that run until stopped.
 #[derive(Args, Debug)]
 struct RunArgs {
     // Variables are read elsewhere (`input`, `config`): clap would hold one against a flag that means the same, and
     // the flag goes before it.
-    /// Configuration file; - is standard input [env: TIDEGATE_CONFIG]
+    /// Configuration file; - reads standard input [env: TIDEGATE_CONFIG]
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Level, or directives such as info,tidegate::listener=debug [default: info] [env: TIDEGATE_LOG_LEVEL]
+    /// Log level, or directives such as info,tidegate::listener=debug [default: info] [env: TIDEGATE_LOG_LEVEL]
     #[arg(long, value_name = "LEVEL")]
     log_level: Option<String>,
-    /// auto (text on a terminal, json elsewhere), text or json [default: auto] [env: TIDEGATE_LOG_FORMAT]
+    /// Log format: auto (text on a terminal, json elsewhere), text or json [default: auto] [env: TIDEGATE_LOG_FORMAT]
     #[arg(long, value_name = "FORMAT")]
     log_format: Option<String>,
-    /// Say more; twice for everything
+    /// Log more: -v for debug, -vv for everything
     #[arg(short, action = clap::ArgAction::Count, conflicts_with_all = ["log_level", "quiet"])]
     verbose: u8,
-    /// Say warnings and errors only
+    /// Log warnings and errors only
     #[arg(short, conflicts_with = "log_level")]
     quiet: bool,
-    /// Where the page, /metrics, /livez, /readyz and /status answer; "" is nowhere [default: 127.0.0.1:9477; of
-    /// `connect` without a file nowhere] [env: TIDEGATE_ADMIN]
+    /// Address of the status page, /metrics, /livez, /readyz and /status; "" disables it [default: 127.0.0.1:9477;
+    /// `connect` without a file: disabled] [env: TIDEGATE_ADMIN]
     #[arg(long, value_name = "ADDRESS")]
     admin: Option<String>,
-    /// Where `tidegate ctl` and `top` get in; "" is nowhere [default: they find it]
+    /// Control socket for `tidegate ctl` and `top`; "" disables it [default: a path where they find it]
     #[arg(long, value_name = "PATH")]
     control: Option<String>,
 }
@@ -151,7 +151,7 @@ With one:        tidegate init yojimbo > tidegate.toml
 struct ServeArgs {
     #[command(flatten)]
     run: RunArgs,
-    /// Without a file: protocol and address, such as yojimbo://0.0.0.0:40000
+    /// Protocol and address to listen on, such as yojimbo://0.0.0.0:40000 (instead of --config)
     #[arg(
         long,
         value_name = "URL",
@@ -159,23 +159,23 @@ struct ServeArgs {
         conflicts_with = "config"
     )]
     listen: Option<String>,
-    /// Without a file: the server behind, tcp://HOST:PORT or unix:/PATH
+    /// Server to forward to, tcp://HOST:PORT or unix:/PATH (instead of --config)
     #[arg(long, value_name = "URL", conflicts_with = "config")]
     backend: Option<String>,
-    /// How messages are told apart on backend streams: raw (any stream protocol, as it is), u16be,
+    /// Framing of messages on backend streams: raw (no framing, for any stream protocol), u16be,
     /// u16le, u32be, u32le, varint or line [default: raw]
     #[arg(long, requires = "backend")]
     framing: Option<String>,
-    /// Key of the connect tokens [default: netcode.key in $STATE_DIRECTORY or here; made if missing]
+    /// Key of the connect tokens [default: netcode.key in $STATE_DIRECTORY or the working directory; created if missing]
     #[arg(long, value_name = "FILE", requires = "backend")]
     key: Option<PathBuf>,
-    /// Record all sessions into a new file that tshark opens; see also `tidegate ctl capture`
+    /// Record all sessions to a new file, readable by tshark; see also `tidegate ctl capture`
     #[arg(long, value_name = "FILE")]
     capture: Option<PathBuf>,
-    /// Record the decrypted messages too, which `tidegate replay` needs
+    /// Also record decrypted messages, as `tidegate replay` needs
     #[arg(long, requires = "capture")]
     capture_content: bool,
-    /// Where the recording ends
+    /// Largest size of the recording
     #[arg(
         long,
         value_name = "SIZE",
@@ -207,7 +207,7 @@ With one:        tidegate init tunnel > tunnel.toml
 struct ConnectArgs {
     #[command(flatten)]
     run: RunArgs,
-    /// Without a file: where local streams come in, tcp://ADDRESS or unix:/PATH
+    /// Address for local streams, tcp://ADDRESS or unix:/PATH (instead of --config)
     #[arg(
         long,
         value_name = "URL",
@@ -215,7 +215,7 @@ struct ConnectArgs {
         conflicts_with = "config"
     )]
     listen: Option<String>,
-    /// Without a file: the tidegate to reach, such as yojimbo://game.example.net:40000
+    /// Remote tidegate, such as yojimbo://game.example.net:40000 (instead of --config)
     #[arg(
         long,
         value_name = "URL",
@@ -223,7 +223,7 @@ struct ConnectArgs {
         conflicts_with = "config"
     )]
     remote: Option<String>,
-    /// The framing that the far end uses for its backend [default: raw]
+    /// Framing that the remote tidegate uses for its backend [default: raw]
     #[arg(long, requires = "remote")]
     framing: Option<String>,
     #[command(flatten)]
@@ -233,47 +233,47 @@ struct ConnectArgs {
 /// Where the tokens come from that let sessions in at `--remote`.
 #[derive(Args, Debug)]
 struct TokenArgs {
-    /// The server's key: tokens are made here
+    /// The server's key, to create tokens with
     #[arg(long, value_name = "FILE", requires = "remote", group = "tokens")]
     key: Option<PathBuf>,
-    /// A file that holds a fresh token for each session
+    /// File that is read for a fresh token for each session
     #[arg(long, value_name = "FILE", requires = "remote", group = "tokens")]
     token_file: Option<PathBuf>,
-    /// A shell command that prints a fresh token for each session
+    /// Shell command that prints a fresh token for each session
     #[arg(long, value_name = "COMMAND", requires = "remote", group = "tokens")]
     token_command: Option<String>,
 }
 
 #[derive(Args, Debug)]
 struct CheckArgs {
-    /// Configuration file; - is standard input
+    /// Configuration file; - reads standard input
     #[arg(short, long, value_name = "FILE", env = "TIDEGATE_CONFIG")]
     config: PathBuf,
-    /// Print every value in force and who set it
+    /// Print every effective value and where it was set
     #[arg(long)]
     print: bool,
-    /// Also bind the addresses, look names up and connect to the backends: exit code 69 when one fails
+    /// Also bind the addresses, resolve names and connect to the backends; exit code 69 if any fails
     #[arg(long)]
     probe: bool,
-    /// A probe that warns is one that fails
+    /// Treat warnings of the probe as failures
     #[arg(long, requires = "probe")]
     strict: bool,
-    /// One JSON object per line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum InitKind {
-    /// Game clients that use yojimbo
+    /// A listener for yojimbo clients
     Yojimbo,
-    /// Clients of the 2008 articles' protocol
+    /// A listener for clients of the 2008 articles' protocol
     Gaffer,
-    /// Clients of cloudwu/rudp
+    /// A listener for cloudwu/rudp clients
     Rudp,
-    /// The local side of a bridge, for `tidegate connect`
+    /// A tunnel, for `tidegate connect`
     Tunnel,
-    /// Every key there is
+    /// The reference: every key with its default
     Reference,
 }
 

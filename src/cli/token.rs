@@ -22,7 +22,7 @@ use crate::tokens::{self, Doubt, Recipe, Server};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum TokenCommand {
-    /// Make a connect token, as a matchmaker would
+    /// Create a connect token, as a matchmaker would
     Mint(MintArgs),
     /// Show what a token says, and why a server would refuse it
     Inspect(InspectArgs),
@@ -30,32 +30,32 @@ pub(super) enum TokenCommand {
 
 #[derive(Args, Debug)]
 pub(super) struct MintArgs {
-    /// Who the client is
+    /// Client id
     #[arg(long, value_name = "ID", value_parser = parse_id)]
     client_id: u64,
-    /// Address of a server it is good for, as the client dials it; may be given up to 32 times
+    /// Server address, as the client dials it; up to 32 times
     #[arg(long, value_name = "ADDRESS", required = true, value_parser = parse_dialled)]
     server: Vec<SocketAddr>,
     /// The servers' key
     #[arg(long, value_name = "FILE", default_value = "netcode.key")]
     key: PathBuf,
-    /// Which game, and which version of it
+    /// Protocol id: the game, and its version
     #[arg(long, value_name = "ID", default_value = DEFAULT_PROTOCOL_ID, value_parser = parse_id)]
     protocol_id: u64,
-    /// From now until nobody may connect with it: the server's max_token_lifetime. With less, a server that keeps no
-    /// token history refuses it for the difference after each start
+    /// Lifetime; give the server's max_token_lifetime. With less, a server that keeps no token history refuses the token
+    /// for the difference after each start
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_whole_seconds)]
     lifetime: Duration,
     /// Silence after which a session ends
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_whole_seconds)]
     timeout: Duration,
-    /// For the backend: up to 256 bytes from a file
+    /// User data for the backend, up to 256 bytes, from a file
     #[arg(long, value_name = "FILE", conflicts_with = "user_data")]
     user_data_file: Option<PathBuf>,
-    /// For the backend: up to 256 bytes in hex
+    /// User data for the backend, up to 256 bytes, in hex
     #[arg(long, value_name = "HEX")]
     user_data: Option<String>,
-    /// Where to, raw, mode 0600 [default: standard output, in base64]
+    /// Output file, raw, created with mode 0600 [default: standard output, in base64]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
@@ -67,22 +67,22 @@ pub(super) struct InspectArgs {
     /// Compare with a listener of this configuration
     #[arg(short, long, value_name = "FILE", group = "compared", conflicts_with_all = ["key", "server", "protocol_id"])]
     config: Option<PathBuf>,
-    /// Which listener [default: the only one]
+    /// Listener of that configuration [default: the only one]
     #[arg(long, value_name = "NAME", requires = "config")]
     listener: Option<String>,
     /// Compare with this key
     #[arg(long, value_name = "FILE", group = "compared")]
     key: Option<PathBuf>,
-    /// Compare with a server that is known by this address
+    /// Compare with a server of this address
     #[arg(long, value_name = "ADDRESS", requires = "key")]
     server: Vec<SocketAddr>,
     /// Compare with a server of this protocol id
     #[arg(long, value_name = "ID", default_value = DEFAULT_PROTOCOL_ID, value_parser = parse_id)]
     protocol_id: u64,
-    /// When the server was started, in seconds since 1970: tokens from before are refused
+    /// Start of the server, in seconds since 1970: it refuses tokens from before
     #[arg(long, value_name = "SECONDS", requires = "compared")]
     started: Option<u64>,
-    /// One JSON object per line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
 }

@@ -17,10 +17,10 @@ use crate::exit::Exit;
 pub(super) struct TopArgs {
     #[command(flatten)]
     connection: Connection,
-    /// Worst first
+    /// Sort by, worst first
     #[arg(long, value_enum, default_value = "rtt")]
     sort: Sort,
-    /// Print all of them once and end. So it does by itself into a pipe or a file, but for --json, which goes on: an
+    /// Print all peers once and exit. The default when the output is no terminal, except with --json, which prints an
     /// object a second
     #[arg(long)]
     once: bool,
@@ -28,13 +28,13 @@ pub(super) struct TopArgs {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Sort {
-    /// Round trip
+    /// Round-trip time
     Rtt,
-    /// Loss
+    /// Packet loss
     Loss,
-    /// Bytes of messages, both ways
+    /// Message bytes, both directions
     Bytes,
-    /// Bytes that wait, both ways
+    /// Queued bytes, both directions
     Queue,
 }
 

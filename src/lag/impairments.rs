@@ -25,34 +25,34 @@ pub struct Impairments {
 
 /// What can be said, with an example each.
 pub const WORDS: [(&str, &str); 11] = [
-    ("delay=25ms", "one way"),
-    ("jitter=5ms", "more or less than the delay; keeps the order"),
-    ("loss=5%", "of the datagrams, each by itself"),
+    ("delay=25ms", "one-way delay"),
+    (
+        "jitter=5ms",
+        "varies the delay by up to this; keeps the order",
+    ),
+    ("loss=5%", "independent loss of datagrams"),
     (
         "burst=60ms/1s",
-        "outages that last 60 ms on average, and 1 s on average between them",
+        "outages of 60 ms on average, 1 s apart on average",
     ),
     (
         "reorder=1%/10ms",
-        "so many come 10 ms late, and others overtake them",
+        "this share is 10 ms late and overtaken by others",
     ),
-    ("duplicate=1%", "so many come twice"),
-    ("corrupt=1%", "so many come with one bit changed"),
+    ("duplicate=1%", "this share is duplicated"),
+    ("corrupt=1%", "this share has one bit flipped"),
     (
         "rate=10Mbit",
-        "a second, with 28 bytes of headers for each datagram",
+        "rate limit; 28 bytes of headers count for each datagram",
     ),
-    (
-        "queue=64KiB",
-        "that wait for the rate; what comes on top is dropped",
-    ),
+    ("queue=64KiB", "queue in front of the rate limit; drop-tail"),
     (
         "mtu=1500",
-        "bytes of the longest IP packet; longer ones are dropped and nobody is told",
+        "longest IP packet in bytes; longer ones are dropped silently",
     ),
     (
         "rebind=30s",
-        "so often every client gets a new source port, as behind a forgetful NAT",
+        "interval at which every client gets a new source port, as by a NAT",
     ),
 ];
 
