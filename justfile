@@ -41,7 +41,7 @@ chaos *NAMES:
 soak SECONDS="60":
     TIDEGATE_SOAK_SECONDS={{SECONDS}} TIDEGATE_CHAOS_LONG=1 cargo test --release --test chaos -- soak
 
-# What the send policy is worth beside reference senders: the tables of docs/POLICY.md (`--quick` for a look).
+# What the send policy is worth beside reference senders: the tables of docs/FIGURES.md (`--quick` for a look).
 bench-policy *ARGS:
     cargo run --release -p tidegate-proto --features sim --example policy -- {{ARGS}}
 

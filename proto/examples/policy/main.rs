@@ -1,7 +1,7 @@
 //! What the send policy is worth: `cargo run --release --features sim --example policy`.
 //!
 //! Runs the real sender beside reference senders over the same simulated paths and prints the
-//! tables of docs/POLICY.md. Deterministic; `--quick` for a shorter look, `--only NAME` for one table,
+//! tables of docs/FIGURES.md. Deterministic; `--quick` for a shorter look, `--only NAME` for one table,
 //! `--policy NAME` for one row of each, `--plots DIR` for the plots instead of the tables.
 #![expect(
     clippy::print_stdout,
