@@ -90,9 +90,9 @@ bench-bulk *ARGS:
     cargo bench --quiet --bench bulk -- --link --size 7000 {{ARGS}}
     cargo bench --quiet --bench bulk -- --link --size 60000 {{ARGS}}
 
-# Ours beside QUIC and KCP: delay under loss, processor time, one fast connection. Ten minutes.
+# Ours beside QUIC and KCP: delay under loss, first words, processor time, one fast connection. Twenty minutes.
 bench-neighbours *ARGS:
     cargo bench --quiet --bench neighbours -- {{ARGS}}
 
-# Every table of docs/PERFORMANCE.md, in its order: twenty-five minutes on a quiet machine.
+# Every table of docs/PERFORMANCE.md, in its order, for a quiet machine.
 bench-all: bench-instructions bench-packet bench-relay bench-latency bench-growth bench-syscalls bench-idle bench-joins bench-bulk bench-neighbours
