@@ -222,7 +222,9 @@ fn the_words_of_the_reference_are_in_it() {
         let node = defs.pointer(pointer).unwrap_or_else(|| panic!("{pointer}"));
         node["description"].as_str().unwrap_or_default().to_owned()
     };
-    assert!(said("/Runtime/properties/queue_memory").starts_with("limit of all queues of all peers"));
+    assert!(
+        said("/Runtime/properties/queue_memory").starts_with("limit of all queues of all peers")
+    );
     assert!(said("/Limits/properties/allow").ends_with("private networks (10/8, 172.16/12, ...)"));
     assert!(said("/Rate/properties/good_rate").contains("60 Hz game"));
     assert!(said("/YojimboChannel/properties/receive_queue").contains("client's"));

@@ -26,7 +26,7 @@ pub const FAMILIES: &[Family] = &[
         name: "tidegate_state",
         kind: Gauge,
         labels: &["state"],
-        help: "1 on the present state, 0 on the others.",
+        help: "1 for the present state, 0 for the others.",
         read: |source, out| {
             let now = source.snapshot.process.state;
             for state in State::ALL {
@@ -63,7 +63,7 @@ pub const FAMILIES: &[Family] = &[
         name: "tidegate_config_needs_restart",
         kind: Gauge,
         labels: &[],
-        help: "Values that the last reload read and that only a restart puts into force.",
+        help: "Changed values that the last reload found and that need a restart to take effect.",
         read: |source, out| out.add(&[], source.snapshot.process.needs_restart.len() as f64),
     },
     Family {
@@ -106,7 +106,7 @@ pub const FAMILIES: &[Family] = &[
         name: "tidegate_invariant_violations_total",
         kind: Counter,
         labels: &[],
-        help: "Books of datagrams, messages or sessions that did not balance. Anything but 0 is a bug in tidegate.",
+        help: "Checks of the sums of datagrams, messages or sessions that failed. Anything but 0 is a bug in tidegate.",
         read: |source, out| {
             let listeners = source.snapshot.listeners.iter();
             let sum: u64 = listeners.map(|l| l.counters.invariant_violations).sum();
@@ -125,7 +125,7 @@ pub const FAMILIES: &[Family] = &[
         name: "tidegate_udp_received_bytes_total",
         kind: Counter,
         labels: LISTENER,
-        help: "Their UDP payload.",
+        help: "UDP payload bytes of those datagrams.",
         read: |source, out| each_listener(source, out, |c| c.datagram_bytes_received),
     },
     Family {
@@ -139,7 +139,7 @@ pub const FAMILIES: &[Family] = &[
         name: "tidegate_udp_sent_bytes_total",
         kind: Counter,
         labels: LISTENER,
-        help: "Their UDP payload.",
+        help: "UDP payload bytes of those datagrams.",
         read: |source, out| each_listener(source, out, |c| c.datagram_bytes_sent),
     },
     Family {
@@ -203,7 +203,7 @@ pub const FAMILIES: &[Family] = &[
         name: "tidegate_handshakes_total",
         kind: Counter,
         labels: &["listener", "result"],
-        help: "Handshakes that came to an end, by how. Peers repeat a refused request, and each counts.",
+        help: "Handshakes that ended, by result. Peers repeat a refused request, and each repetition counts.",
         read: |source, out| {
             for listener in &source.snapshot.listeners {
                 let name = listener.about.name.as_str();
@@ -227,7 +227,7 @@ pub const FAMILIES: &[Family] = &[
         name: "tidegate_handshake_duration_seconds",
         kind: Distribution,
         labels: LISTENER,
-        help: "From the moment a session began, its peer's address being proved, until the peer was told it is connected: the wait for its backend, and none of the network's round trips.",
+        help: "Time from the proof of a peer's address until it is told that it is connected: the wait for the backend, without network round trips.",
         read: |source, out| each_distribution(source, out, |c| &c.handshake_duration),
     },
     Family {
@@ -266,7 +266,7 @@ pub const FAMILIES: &[Family] = &[
         name: "tidegate_peer_disconnects_total",
         kind: Counter,
         labels: &["listener", "reason"],
-        help: "Sessions ended, by why.",
+        help: "Sessions ended, by reason.",
         read: |source, out| {
             for listener in &source.snapshot.listeners {
                 for reason in CloseReason::ALL.into_iter().filter(|r| !is_for_dialers(*r)) {
@@ -348,15 +348,15 @@ pub const FAMILIES: &[Family] = &[
         name: "tidegate_packets_lost_total",
         kind: Counter,
         labels: LISTENER,
-        help: "Own packets given up.",
+        help: "Own packets counted as lost.",
         read: |source, out| each_listener(source, out, |c| c.sessions.packets_lost),
     },
     Family {
         name: "tidegate_packets_late_total",
         kind: Counter,
         labels: &["listener", "kind"],
-        help: "Packets received twice, or after a newer one. What comes twice from a yojimbo peer is refused \
-               before, as replayed.",
+        help: "Packets received twice, or after a newer one. Duplicates from a yojimbo peer count as \
+               rejected datagrams instead, reason replayed.",
         read: |source, out| {
             each_listener_by(source, out, &["duplicate", "out_of_order"], |c| {
                 [
@@ -370,7 +370,7 @@ pub const FAMILIES: &[Family] = &[
         name: "tidegate_fragments_received_total",
         kind: Counter,
         labels: LISTENER,
-        help: "Fragments read.",
+        help: "Fragments received.",
         read: |source, out| each_listener(source, out, |c| c.sessions.fragments_received),
     },
     Family {
@@ -416,7 +416,7 @@ pub const FAMILIES: &[Family] = &[
         name: "tidegate_message_bytes_forwarded_total",
         kind: Counter,
         labels: DIRECTION,
-        help: "Their payload.",
+        help: "Payload bytes of those messages.",
         read: |source, out| each_direction(source, out, |c| c.message_bytes_forwarded),
     },
     Family {
@@ -455,7 +455,7 @@ pub const FAMILIES: &[Family] = &[
         name: "tidegate_forward_duration_seconds",
         kind: Distribution,
         labels: DIRECTION,
-        help: "How long messages were in here, where no queue was in the way: one sample per message, of the whole turn of the worker that read and wrote it, so none took longer.",
+        help: "Time from reading a message to writing it, without time in queues: one sample per message, the length of the worker's whole turn, which is an upper bound.",
         read: |source, out| {
             for listener in &source.snapshot.listeners {
                 for direction in Direction::ALL {
@@ -500,14 +500,14 @@ pub const FAMILIES: &[Family] = &[
         name: "tidegate_queued_bytes_most",
         kind: Gauge,
         labels: &[],
-        help: "The most bytes that waited in all queues together since the start: what the limit is for.",
+        help: "Most bytes that all queues together have held since the start.",
         read: |source, out| out.add(&[], source.snapshot.most_queued_bytes as f64),
     },
     Family {
         name: "tidegate_peers_held_back",
         kind: Gauge,
         labels: LISTENER,
-        help: "Peers with a queue that holds its share of what memory is left, and may not grow.",
+        help: "Peers with a queue at its share of the remaining queue memory: it may not grow.",
         read: |source, out| each_listener(source, out, |c| c.peers_held_back),
     },
     Family {
@@ -536,7 +536,7 @@ pub const FAMILIES: &[Family] = &[
         name: "tidegate_backend_addresses",
         kind: Gauge,
         labels: &["backend", "target", "state"],
-        help: "Addresses that the target stands for, by whether they take connections: a name may have several, and one of them makes it up.",
+        help: "Addresses that the target resolves to, by whether they take connections; the target is up while one does.",
         read: |source, out| {
             each_target_by(source, out, &["up", "down"], |t| {
                 let (all, up) = (t.state.addresses, t.state.addresses_up);
@@ -640,21 +640,21 @@ pub const FAMILIES: &[Family] = &[
         name: "tidegate_limiter_shared_total",
         kind: Counter,
         labels: LISTENER,
-        help: "Strangers who met a bucket that another address prefix holds.",
+        help: "Strangers that share a bucket with another address prefix.",
         read: |source, out| each_listener(source, out, |c| c.admission.buckets_shared),
     },
     Family {
         name: "tidegate_bans",
         kind: Gauge,
         labels: LISTENER,
-        help: "Bans in force here; one by hand is in force at each listener.",
+        help: "Bans in force at this listener; a manual one is in force at every listener.",
         read: |source, out| each_listener(source, out, |c| c.admission.bans),
     },
     Family {
         name: "tidegate_bans_total",
         kind: Counter,
         labels: &["listener", "source"],
-        help: "Bans issued here; one by hand counts once at each listener.",
+        help: "Bans issued at this listener; a manual one counts once at every listener.",
         read: |source, out| {
             each_listener_by(source, out, &["operator", "strikes"], |c| {
                 [c.admission.bans_by_operator, c.admission.bans_by_strikes]
@@ -666,14 +666,14 @@ pub const FAMILIES: &[Family] = &[
         name: "tidegate_worker_busy_seconds_total",
         kind: Counter,
         labels: WORKER,
-        help: "Time the worker did not wait. A worker serves its share of every listener.",
+        help: "Time the worker was busy. A worker serves its share of every listener.",
         read: |source, out| each_worker(source, out, |w| w.busy.as_secs_f64()),
     },
     Family {
         name: "tidegate_worker_peers",
         kind: Gauge,
         labels: WORKER,
-        help: "How peers are spread over workers.",
+        help: "Sessions of each worker.",
         read: |source, out| each_worker(source, out, |w| w.peers as f64),
     },
     Family {
