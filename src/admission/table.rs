@@ -32,7 +32,7 @@ struct Table {
 /// Where a prefix falls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Place {
-    bucket: usize,
+    pub(super) bucket: usize,
     tag: u16,
 }
 

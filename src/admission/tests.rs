@@ -1,3 +1,4 @@
+use std::collections::HashSet;
 use std::net::Ipv4Addr;
 
 use super::*;
@@ -36,6 +37,24 @@ fn allowed(admission: &mut Admission, now: Timestamp, from: SocketAddr, tries: u
     (0..tries)
         .map(|_| u32::from(allow(admission, now, from).is_ok()))
         .sum()
+}
+
+/// Where a source falls is drawn anew for each table. Of hundreds of sources two share a bucket now and then; here
+/// none of these do, in no lane.
+fn without_shared_buckets(params: &Params, sources: &[SocketAddr]) -> Admission {
+    let lanes = [Lane::Handshakes, Lane::Proven, Lane::Strays];
+    for _ in 0..1_000 {
+        let admission = Admission::new(params);
+        let place = |from: &SocketAddr, lane| admission.places.place(prefix(from.ip()), lane);
+        let buckets: HashSet<usize> = sources
+            .iter()
+            .flat_map(|from| lanes.map(|lane| place(from, lane).bucket))
+            .collect();
+        if buckets.len() == sources.len() * lanes.len() {
+            return admission;
+        }
+    }
+    panic!("the table is too small for these sources");
 }
 
 #[test]
@@ -124,8 +143,9 @@ fn an_ipv6_host_cannot_roam_out_of_its_bucket() {
 fn the_listener_has_a_limit_of_its_own() {
     let mut params = params();
     params.listener = rate(100, 50);
-    let mut admission = Admission::new(&params);
     let from = |host: u8| SocketAddr::from((Ipv4Addr::new(192, 0, 2, host), 5000));
+    let sources: Vec<_> = (1..=202).map(from).collect();
+    let mut admission = without_shared_buckets(&params, &sources);
     let passed: u32 = (1..=200)
         .map(|host| allowed(&mut admission, at(0), from(host), 1))
         .sum();
@@ -162,12 +182,16 @@ fn forged_requests_keep_no_answer_to_a_challenge_out() {
 fn packets_of_ended_sessions_keep_no_newcomer_out() {
     let mut params = params();
     params.listener = rate(100, 50);
-    let mut admission = Admission::new(&params);
+    let others = |host: u8| SocketAddr::from((Ipv4Addr::new(198, 51, 100, host), 5000));
+    let sources: Vec<_> = (0..=100)
+        .map(others)
+        .chain([source("192.0.2.1:5000")])
+        .collect();
+    let mut admission = without_shared_buckets(&params, &sources);
     let ghost = |port: u16| SocketAddr::from((Ipv4Addr::new(192, 0, 2, 1), port));
     let mut strays = |port| admission.charge(at(0), ghost(port), Glance::Stray);
     let passed = (0..1_000).filter(|&port| strays(port).is_ok()).count();
     assert_eq!(passed, 20, "they have a limit too");
-    let others = |host: u8| SocketAddr::from((Ipv4Addr::new(198, 51, 100, host), 5000));
     let mut stray = |host| admission.charge(at(0), others(host), Glance::Stray);
     assert_eq!((0..100).filter(|&host| stray(host).is_ok()).count(), 30);
     assert_eq!(stray(100), Err(Reject::ListenerLimited));
