@@ -1,4 +1,4 @@
-//! `docs/OPERATIONS.md` has a word on every reason there is, and on none that does not exist.
+//! `docs/RUNBOOK.md` has a word on every reason there is, and on none that does not exist.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the answer")]
 
@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 use tidegate::udp::UdpError;
 use tidegate_proto::{CloseReason, Reject};
 
-const RUNBOOK: &str = include_str!("../docs/OPERATIONS.md");
+const RUNBOOK: &str = include_str!("../docs/RUNBOOK.md");
 
 /// The reasons in the table of a section, in order.
 fn reasons(section: &str) -> Vec<&'static str> {
     let (_, after) = RUNBOOK
         .split_once(&format!("## {section}\n"))
-        .unwrap_or_else(|| panic!("docs/OPERATIONS.md has no section {section:?}"));
+        .unwrap_or_else(|| panic!("docs/RUNBOOK.md has no section {section:?}"));
     let section = after.split("\n## ").next().unwrap_or(after);
     let rows = section.lines().filter(|line| line.starts_with("| `"));
     rows.map(|row| {
@@ -30,19 +30,19 @@ fn reasons(section: &str) -> Vec<&'static str> {
 #[test]
 fn every_reject_has_its_line() {
     let labels = Reject::ALL.map(Reject::label);
-    assert_eq!(reasons("Runbook: why a datagram was rejected"), labels);
+    assert_eq!(reasons("Why a datagram was rejected"), labels);
 }
 
 #[test]
 fn every_send_error_has_its_line() {
     let labels = UdpError::ALL.map(UdpError::label);
-    assert_eq!(reasons("Runbook: why a datagram was not sent"), labels);
+    assert_eq!(reasons("Why a datagram was not sent"), labels);
 }
 
 #[test]
 fn every_close_reason_has_its_line() {
     let labels = CloseReason::ALL.map(CloseReason::label);
-    assert_eq!(reasons("Runbook: why a session ended"), labels);
+    assert_eq!(reasons("Why a session ended"), labels);
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn every_warning_has_its_line() {
     }
     // The writer says it itself: it goes past the filter.
     events.insert("log_lines_dropped".to_owned());
-    let told = reasons("Runbook: what the log warns of");
+    let told = reasons("What the log warns of");
     assert!(told.iter().eq(&events), "{told:?} is not {events:?}");
 }
 

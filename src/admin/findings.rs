@@ -348,7 +348,7 @@ mod tests {
             "TidegateUnderAttack",
         ];
         assert_eq!(alerts(&found), expected);
-        let runbook = include_str!("../../docs/OPERATIONS.md");
+        let runbook = include_str!("../../docs/RUNBOOK.md");
         for alert in expected {
             assert!(runbook.contains(&format!("### {alert}\n")), "{alert}");
         }

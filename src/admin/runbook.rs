@@ -1,19 +1,19 @@
-//! What `docs/OPERATIONS.md` says about each reason, so that the page can say it beside the count.
+//! What `docs/RUNBOOK.md` says about each reason, so that the page can say it beside the count.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-const PAGE: &str = include_str!("../../docs/OPERATIONS.md");
+const PAGE: &str = include_str!("../../docs/RUNBOOK.md");
 
 /// What a reason of a rejected datagram or handshake means, and what to do.
 pub(super) fn of_reject(label: &str) -> Option<&'static str> {
-    static TABLE: LazyLock<Table> = LazyLock::new(|| table("Runbook: why a datagram was rejected"));
+    static TABLE: LazyLock<Table> = LazyLock::new(|| table("Why a datagram was rejected"));
     TABLE.get(label).map(String::as_str)
 }
 
 /// The same of a session's end.
 pub(super) fn of_close(label: &str) -> Option<&'static str> {
-    static TABLE: LazyLock<Table> = LazyLock::new(|| table("Runbook: why a session ended"));
+    static TABLE: LazyLock<Table> = LazyLock::new(|| table("Why a session ended"));
     TABLE.get(label).map(String::as_str)
 }
 
@@ -59,7 +59,7 @@ mod tests {
         let rejects = Reject::ALL.map(|reject| of_reject(reject.label()));
         let closes = CloseReason::ALL.map(|reason| of_close(reason.label()));
         for text in rejects.into_iter().chain(closes) {
-            let text = text.expect("docs/OPERATIONS.md has a row for each");
+            let text = text.expect("docs/RUNBOOK.md has a row for each");
             assert!(
                 text.ends_with('.') && !text.contains(['[', '`', '#', '|']),
                 "{text}"

@@ -293,7 +293,7 @@ const INTRODUCTION: &str = "\
 Nothing is per peer, per address or per client id: such figures are on the page at `/` and in
 `/status`. A datagram that changed nothing is counted once: by `tidegate_handshakes_total` when it
 was a handshake, by `tidegate_udp_rejected_packets_total` when it was anything else. What each reason
-means, and what to do about it, is in [OPERATIONS.md](OPERATIONS.md).
+means, and what to do about it, is in [RUNBOOK.md](RUNBOOK.md).
 
 What `process_*` says comes from `/proc`. Where that cannot be read, only the start time has a sample.
 ";

@@ -1,7 +1,7 @@
 //! The dashboard and the alerts ask for metrics that exist, by labels they have.
 //!
 //! `grafana/dashboard.json` is generated from the table in `panels.rs`, and `grafana/runbook.json` from
-//! `docs/OPERATIONS.md`: `TIDEGATE_BLESS=1 cargo test --test grafana` writes both.
+//! `docs/RUNBOOK.md`: `TIDEGATE_BLESS=1 cargo test --test grafana` writes both.
 
 mod panels;
 mod render;
@@ -167,13 +167,13 @@ fn the_alerts_ask_for_metrics_that_exist() {
             "{name}"
         );
     }
-    let runbook = include_str!("../../docs/OPERATIONS.md");
+    let runbook = include_str!("../../docs/RUNBOOK.md");
     for name in names {
         assert!(
             runbook.contains(&format!("### {name}\n")),
-            "docs/OPERATIONS.md says nothing about {name}"
+            "docs/RUNBOOK.md says nothing about {name}"
         );
-        let link = format!("runbook: \"docs/OPERATIONS.md#{}\"", name.to_lowercase());
+        let link = format!("runbook: \"docs/RUNBOOK.md#{}\"", name.to_lowercase());
         assert!(
             ALERTS.contains(&link),
             "{name} does not name its entry in the runbook"

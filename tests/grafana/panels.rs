@@ -150,7 +150,7 @@ pub(crate) const ROWS: &[Row] = &[
             },
             Panel {
                 title: "Sessions ended",
-                about: "By reason. docs/OPERATIONS.md says what each means.",
+                about: "By reason. docs/RUNBOOK.md says what each means.",
                 unit: "suffix:/s",
                 look: Stacked,
                 queries: &[(
@@ -690,7 +690,7 @@ pub(crate) const ROWS: &[Row] = &[
         &[
             Panel {
                 title: "Rejected datagrams",
-                about: "By reason, handshakes apart. docs/OPERATIONS.md says what each means.",
+                about: "By reason, handshakes apart. docs/RUNBOOK.md says what each means.",
                 unit: "pps",
                 look: Stacked,
                 queries: &[(

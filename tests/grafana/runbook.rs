@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-const PAGE: &str = include_str!("../../docs/OPERATIONS.md");
+const PAGE: &str = include_str!("../../docs/RUNBOOK.md");
 
 /// Sections of the page, and the panels that they become.
 #[derive(Clone, Copy, PartialEq)]
@@ -18,10 +18,10 @@ impl Section {
 
     const fn heading(self) -> &'static str {
         match self {
-            Self::Alerts => "Runbook: alerts",
-            Self::Rejects => "Runbook: why a datagram was rejected",
-            Self::Closes => "Runbook: why a session ended",
-            Self::SendErrors => "Runbook: why a datagram was not sent",
+            Self::Alerts => "Alerts",
+            Self::Rejects => "Why a datagram was rejected",
+            Self::Closes => "Why a session ended",
+            Self::SendErrors => "Why a datagram was not sent",
         }
     }
 
@@ -34,15 +34,15 @@ impl Section {
         json!({"title": self.heading(), "url": url, "targetBlank": true})
     }
 
-    /// The text, without links to headings: a text panel has none.
+    /// The text, without links to headings and to other pages: beside a text panel there are none.
     fn text(self) -> String {
         let (_, after) = PAGE
             .split_once(&format!("## {}\n", self.heading()))
-            .unwrap_or_else(|| panic!("docs/OPERATIONS.md has no section {}", self.heading()));
+            .unwrap_or_else(|| panic!("docs/RUNBOOK.md has no section {}", self.heading()));
         let text = after.split("\n## ").next().unwrap_or(after).trim();
         let mut plain = String::new();
         let mut rest = text;
-        while let Some((before, link)) = rest.split_once("](#") {
+        while let Some((before, link)) = rest.split_once("](") {
             let (_, after) = link.split_once(')').unwrap_or(("", link));
             match before.rsplit_once('[') {
                 Some((before, name)) => plain.extend([before, name]),
@@ -69,7 +69,7 @@ pub(crate) fn dashboard() -> Value {
     json!({
         "uid": "tidegate-runbook",
         "title": "tidegate runbook",
-        "description": "What each alert and each reason means, and what to do. From docs/OPERATIONS.md.",
+        "description": "What each alert and each reason means, and what to do. From docs/RUNBOOK.md.",
         "tags": ["tidegate"],
         "schemaVersion": 39,
         "version": 1,
