@@ -243,6 +243,30 @@ fn a_server_that_is_silent_is_passed_over() {
     });
 }
 
+/// A token may name a server that this machine has no way to, as an IPv6 one without IPv6: the system then refuses to
+/// send. It is passed over like one that is silent.
+#[test]
+fn a_server_that_cannot_be_sent_to_is_passed_over() {
+    let place = Place::new("client-no-way");
+    let mut serve = serve(&place, "yojimbo", anywhere(), echo_server());
+    let server = serve.address();
+    // Nobody can send to port 0: EINVAL, wherever this runs.
+    let no_way = SocketAddr::from(([127, 0, 0, 1], 0));
+    let dial = || token(&place, &[no_way, server], Duration::from_secs(2));
+    block_on(async {
+        let client = Client::connect(dial()).await.unwrap();
+        assert_eq!(client.server(), server);
+    });
+    let clock = Clock::start();
+    let mut polled = Polled::connect(clock.now(), dial()).unwrap();
+    support::wait_until("connected", Duration::from_secs(20), || {
+        let state = polled.update(clock.now());
+        assert!(!matches!(state, State::Closed(_)), "{state:?}");
+        (state == State::Connected).then_some(())
+    });
+    assert_eq!(polled.server(), server);
+}
+
 /// A server that stops says goodbye, one that is killed falls silent; each time the player comes back
 /// with a new token.
 #[test]

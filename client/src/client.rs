@@ -21,7 +21,7 @@ use crate::clock::Clock;
 use crate::dial::Dial;
 use crate::ended::Ended;
 use crate::machine::{Machine, State};
-use crate::polled::{DATAGRAM_BYTES_MAX, bind_for, is_transient, random_seed};
+use crate::polled::{DATAGRAM_BYTES_MAX, bind_first, bind_for, is_transient, random_seed};
 
 /// A session with a server. Dropping it says goodbye at once, without waiting for what was sent;
 /// [`Client::close`] waits.
@@ -80,7 +80,7 @@ impl Client {
     /// ```
     pub fn dial(dial: Dial) -> io::Result<Self> {
         let clock = Clock::start();
-        let socket = open(dial.server())?;
+        let socket = UdpSocket::from_std(bind_first(dial.server())?)?;
         let seed = random_seed()?;
         let shared = Arc::new(Shared {
             machine: Mutex::new(Machine::new(clock.now(), dial, seed)),
@@ -242,9 +242,7 @@ fn over(machine: &mut Machine) -> Option<Ended> {
 async fn run(shared: Arc<Shared>, mut socket: UdpSocket) {
     let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
     loop {
-        if let Err(error) = transmit(&shared, &mut socket).await {
-            shared.machine().fail(error.kind());
-        }
+        transmit(&shared, &mut socket).await;
         let now = shared.clock.now();
         let next = shared.machine().poll_timeout();
         shared.silent.store(next.is_none(), Ordering::Release);
@@ -291,7 +289,7 @@ fn receive(shared: &Shared, socket: &UdpSocket, buffer: &mut [u8]) -> io::Result
     Ok(())
 }
 
-async fn transmit(shared: &Shared, socket: &mut UdpSocket) -> io::Result<()> {
+async fn transmit(shared: &Shared, socket: &mut UdpSocket) {
     let mut datagram = Vec::with_capacity(1_500);
     loop {
         datagram.clear();
@@ -299,20 +297,17 @@ async fn transmit(shared: &Shared, socket: &mut UdpSocket) -> io::Result<()> {
             .machine()
             .poll_transmit(shared.clock.now(), &mut datagram);
         let Some(to) = to else {
-            return Ok(());
+            return;
         };
-        if socket.local_addr()?.is_ipv4() != to.is_ipv4() {
-            *socket = open(to)?;
+        let is_other_kind = |local: SocketAddr| local.is_ipv4() != to.is_ipv4();
+        if socket.local_addr().is_ok_and(is_other_kind)
+            && let Ok(other) = bind_for(to).and_then(UdpSocket::from_std)
+        {
+            *socket = other;
         }
-        match socket.send_to(&datagram, to).await {
-            Err(error) if !is_transient(&error) => return Err(error),
-            _ => {}
-        }
+        // What cannot be sent is lost: see `Polled`.
+        socket.send_to(&datagram, to).await.ok();
     }
-}
-
-fn open(server: SocketAddr) -> io::Result<UdpSocket> {
-    UdpSocket::from_std(bind_for(server)?)
 }
 
 /// Why there is no client.

@@ -49,10 +49,10 @@ pub struct Polled {
 impl Polled {
     /// Opens a socket and begins to dial; nothing is sent before the first update.
     pub fn connect(now: Now, dial: Dial) -> io::Result<Self> {
-        let is_ipv4 = dial.server().is_ipv4();
+        let socket = bind_first(dial.server())?;
         Ok(Self {
-            socket: bind_for(dial.server())?,
-            is_ipv4,
+            is_ipv4: socket.local_addr()?.is_ipv4(),
+            socket,
             machine: Machine::new(now, dial, random_seed()?),
             datagram: vec![0; DATAGRAM_BYTES_MAX],
         })
@@ -83,9 +83,7 @@ impl Polled {
 
     /// Sends what is ready, at the end of a frame that queued messages after its update.
     pub fn flush(&mut self, now: Now) {
-        if let Err(error) = self.transmit(now) {
-            self.machine.fail(error.kind());
-        }
+        self.transmit(now);
     }
 
     /// The next message from the server.
@@ -93,7 +91,7 @@ impl Polled {
         self.machine.poll_message()
     }
 
-    /// As [`Machine::has_room`], which is true before the client is connected.
+    /// As [`Machine::has_room`], which may be true before the client is connected.
     pub fn has_room(&self) -> bool {
         self.machine.has_room()
     }
@@ -165,35 +163,29 @@ impl Polled {
         if self.machine.poll_timeout().is_some_and(|at| at <= now.mono) {
             self.machine.handle_timeout(now);
         }
-        self.transmit(now)
+        self.transmit(now);
+        Ok(())
     }
 
-    fn transmit(&mut self, now: Now) -> io::Result<()> {
-        loop {
+    fn transmit(&mut self, now: Now) {
+        self.datagram.clear();
+        while let Some(to) = self.machine.poll_transmit(now, &mut self.datagram) {
+            self.send_datagram(to);
             self.datagram.clear();
-            let to = self.machine.poll_transmit(now, &mut self.datagram);
-            let outcome = match to {
-                None => Ok(()),
-                Some(to) => self.send_datagram(to),
-            };
-            self.datagram.resize(DATAGRAM_BYTES_MAX, 0);
-            outcome?;
-            if to.is_none() {
-                return Ok(());
-            }
         }
+        self.datagram.resize(DATAGRAM_BYTES_MAX, 0);
     }
 
-    fn send_datagram(&mut self, to: SocketAddr) -> io::Result<()> {
-        if self.is_ipv4 != to.is_ipv4() {
-            self.socket = bind_for(to)?;
+    fn send_datagram(&mut self, to: SocketAddr) {
+        if self.is_ipv4 != to.is_ipv4()
+            && let Ok(socket) = bind_for(to)
+        {
+            self.socket = socket;
             self.is_ipv4 = to.is_ipv4();
         }
-        match self.socket.send_to(&self.datagram, to) {
-            // A full socket buffer is a lost datagram, and loss is what the protocol is for.
-            Err(error) if !is_end_of_input(&error) && !is_transient(&error) => Err(error),
-            _ => Ok(()),
-        }
+        // What cannot be sent is lost, and loss is what the protocol is for: a phone between two networks, a machine
+        // without IPv6. When it has been too long, the session says so; a socket that is broken, receiving.
+        self.socket.send_to(&self.datagram, to).ok();
     }
 }
 
@@ -202,6 +194,16 @@ impl std::os::fd::AsFd for Polled {
     fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
         self.socket.as_fd()
     }
+}
+
+/// The first socket: for `server`, or for the other kind of addresses where the machine lacks this kind. The token's
+/// next server may have one.
+pub(crate) fn bind_first(server: SocketAddr) -> io::Result<UdpSocket> {
+    let other = match server {
+        SocketAddr::V4(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
+        SocketAddr::V6(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
+    };
+    bind_for(server).or_else(|error| bind_for(other).map_err(|_| error))
 }
 
 /// A socket that reaches `server` and never waits.
@@ -225,8 +227,8 @@ pub fn random_seed() -> io::Result<u64> {
     }
 }
 
-/// What networks do: a host that is away for now, a message from a router. The session's own timeout
-/// decides when it has been too long.
+/// What networks let a socket hear although nothing is wrong with it: a host that is away for now, a message from a
+/// router. The session's own timeout decides when it has been too long.
 pub(crate) fn is_transient(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -236,8 +238,6 @@ pub(crate) fn is_transient(error: &io::Error) -> bool {
             | io::ErrorKind::NetworkUnreachable
             | io::ErrorKind::NetworkDown
             | io::ErrorKind::Interrupted
-            // Linux says so when a firewall drops the datagram.
-            | io::ErrorKind::PermissionDenied
     )
 }
 
