@@ -104,6 +104,9 @@ const labels = [...document.querySelectorAll("svg")].flatMap(svg => {
 return [...cut, ...labels, ...boxes.flatMap((a, i) => boxes.slice(i + 1)
     .filter((b, j) => !apart(rects[i], rects[i + 1 + j])).map(b => a.innerText + " on " + b.innerText))]"""
 TEXT = "return document.getElementById('{}').textContent"
+# Marks the session's id of the worst peer, as one does to copy it, and says what is marked.
+MARK = "getSelection().selectAllChildren(document.querySelector('#worst tr td:last-child'));"
+MARKED = "return getSelection().toString()"
 
 
 def well_drawn(window):
@@ -125,6 +128,9 @@ def desktop(driver, url):
         assert not (crowded := window.run(CROWDED)), crowded
         assert not (errors := window.errors()), errors
         window.picture(name)
+        marked, up = window.run(MARK + MARKED), window.run(TEXT.format("uptime"))
+        wait_for("a later page", lambda: window.run(TEXT.format("uptime")) != up)
+        assert marked and window.run(MARKED) == marked, f"{marked} was marked, then {window.run(MARKED)}"
         window.close()
 
 
