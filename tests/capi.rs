@@ -152,6 +152,32 @@ fn a_python_program_plays() {
     }
 }
 
+/// A binding's `send` says "not now" only of what may leave later: a game that waits for it would wait for ever.
+#[test]
+fn a_binding_says_what_will_never_leave() {
+    if has("python3") {
+        let place = Place::new("capi-never");
+        let game = Game::start(&place);
+        let script = "
+import sys
+sys.path.insert(0, sys.argv[1])
+import echo
+client = echo.Client(sys.argv[2], open(sys.argv[3], 'rb').read())
+assert not client.send(b'not yet')
+client.finish()
+try:
+    client.send(b'too late')
+except RuntimeError:
+    sys.exit(0)
+sys.exit('it was told to try again')
+";
+        let binding = example("echo.py").parent().unwrap().to_owned();
+        let mut command = Command::new("python3");
+        command.args(["-B", "-c", script]).arg(binding);
+        run(command.arg(library("libtidegate_c.so")).arg(&game.token));
+    }
+}
+
 #[test]
 fn a_csharp_program_plays() {
     if has("mcs") && has("mono") {

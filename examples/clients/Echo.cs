@@ -14,6 +14,7 @@ public sealed class TidegateClient : IDisposable
 {
     public const int Connecting = 1, Connected = 2, Closing = 3, Closed = 4;
     public const int EndedHere = 1;
+    const int ErrorFull = -2;
 
     [StructLayout(LayoutKind.Sequential)]
     struct Message
@@ -46,23 +47,35 @@ public sealed class TidegateClient : IDisposable
 
     public TidegateClient(byte[] token)
     {
-        int error = tidegate_client_yojimbo(token, (UIntPtr)token.Length, 1, tidegate_now(), out client);
+        Check(tidegate_client_yojimbo(token, (UIntPtr)token.Length, 1, tidegate_now(), out client));
+    }
+
+    static void Check(int error)
+    {
         if (error != 0)
             throw new InvalidOperationException(Marshal.PtrToStringAnsi(tidegate_error_text(error)));
+    }
+
+    static bool Queued(int error)
+    {
+        if (error == ErrorFull)
+            return false;
+        Check(error);
+        return true;
     }
 
     // Once a frame; the state.
     public int Update() { return tidegate_client_update(client, tidegate_now()); }
 
-    // False when the queue is full, or before the handshake is over.
+    // False when the queue is full, or before the handshake is over: try again in a later frame.
     public bool Send(byte[] payload)
     {
-        return tidegate_client_send(client, tidegate_now(), payload, (UIntPtr)payload.Length) == 0;
+        return Queued(tidegate_client_send(client, tidegate_now(), payload, (UIntPtr)payload.Length));
     }
 
     public bool SendUnreliable(byte[] payload)
     {
-        return tidegate_client_send_unreliable(client, tidegate_now(), payload, (UIntPtr)payload.Length) == 0;
+        return Queued(tidegate_client_send_unreliable(client, tidegate_now(), payload, (UIntPtr)payload.Length));
     }
 
     // The next message, or null.

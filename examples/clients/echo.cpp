@@ -28,16 +28,15 @@ public:
 
     int update() { return tidegate_client_update(client.get(), tidegate_now()); }
 
-    // False when the queue is full, or before the handshake is over.
+    // False when the queue is full, or before the handshake is over: try again in a later frame.
     bool send(std::string_view text)
     {
-        return tidegate_client_send(client.get(), tidegate_now(), bytes(text), text.size()) == 0;
+        return queued(tidegate_client_send(client.get(), tidegate_now(), bytes(text), text.size()));
     }
 
     bool send_unreliable(std::string_view text)
     {
-        return tidegate_client_send_unreliable(client.get(), tidegate_now(), bytes(text), text.size())
-            == 0;
+        return queued(tidegate_client_send_unreliable(client.get(), tidegate_now(), bytes(text), text.size()));
     }
 
     std::optional<std::string> receive()
@@ -66,6 +65,14 @@ private:
     {
         if (error != TIDEGATE_OK)
             throw std::runtime_error(tidegate_error_text(error));
+    }
+
+    static bool queued(int32_t error)
+    {
+        if (error == TIDEGATE_ERROR_FULL)
+            return false;
+        check(error);
+        return true;
     }
 
     std::unique_ptr<tidegate_client, Free> client;

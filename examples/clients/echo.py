@@ -11,6 +11,7 @@ from ctypes import POINTER, byref, c_char_p, c_int32, c_int64, c_size_t, c_uint8
 SOCKET = 1
 CONNECTED, CLOSED = 2, 4
 ENDED_HERE = 1
+ERROR_FULL = -2
 
 
 class Message(ctypes.Structure):
@@ -59,12 +60,15 @@ class Client:
     def update(self):
         return self.check(self._client_update(self.handle, self._now()))
 
+    def queued(self, error):
+        return error != ERROR_FULL and self.check(error) == 0
+
     def send(self, payload):
-        """False when the queue is full, or before the handshake is over."""
-        return self._client_send(self.handle, self._now(), payload, len(payload)) == 0
+        """False when the queue is full, or before the handshake is over: try again in a later frame."""
+        return self.queued(self._client_send(self.handle, self._now(), payload, len(payload)))
 
     def send_unreliable(self, payload):
-        return self._client_send_unreliable(self.handle, self._now(), payload, len(payload)) == 0
+        return self.queued(self._client_send_unreliable(self.handle, self._now(), payload, len(payload)))
 
     def receive(self):
         """The next message, or None. The bytes are a copy: the library's are gone with the next call."""
