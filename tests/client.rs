@@ -18,7 +18,7 @@ use support::{closed_port, echo_server, own_address};
 use tidegate::tokens;
 use tidegate_client::{
     Backoff, Client, Clock, CloseReason, ConnectError, Dial, Ended, GAFFER_PROTOCOL_ID, Polled,
-    Redial, SendError, State,
+    Redial, SendError, State, Timestamp,
 };
 
 /// A port of the kernel's choice.
@@ -178,6 +178,35 @@ fn a_polled_client_plays_in_a_loop() {
         }
     });
     assert_eq!(ended, Ended::Here { unconfirmed: 0 });
+}
+
+/// A game that takes its messages slowly holds the server back, and is not taken for one that hangs: of a full queue it
+/// takes in ten seconds what the queue then has to be short of before packets are acknowledged again.
+#[test]
+fn a_client_that_reads_slowly_is_not_given_up() {
+    let place = Place::new("client-slow");
+    let mut serve = serve(&place, "yojimbo", anywhere(), echo_server());
+    let clock = Clock::start();
+    let dial = token(&place, &[serve.address()], PATIENCE);
+    let mut client = Polled::connect(clock.now(), dial).unwrap();
+    let (mut said, mut heard) = (0, 0);
+    while clock.now().mono < Timestamp::from_millis(16_000) {
+        let state = client.update(clock.now());
+        assert!(!matches!(state, State::Closed(_)), "{state:?} at {heard}");
+        while said < 3_000 && client.send(clock.now(), &numbered(said)).is_ok() {
+            said += 1;
+        }
+        if let Some(message) = client.poll_message() {
+            assert_eq!(message.payload, numbered(heard));
+            heard += 1;
+        }
+        client.flush(clock.now());
+        std::thread::sleep(Duration::from_millis(30)); // a frame
+    }
+    assert!(
+        said > heard + 1_000,
+        "the queue was never full: {said} {heard}"
+    );
 }
 
 /// Every way in which it can fail to begin is told apart.
