@@ -70,10 +70,10 @@ pub extern "C" fn tidegate_error_text(error: i32) -> *const c_char {
     let sentence: &'static CStr = match error {
         TIDEGATE_OK => c"done",
         TIDEGATE_ERROR_INVALID => c"a null pointer, an impossible value, or the other flavour",
-        TIDEGATE_ERROR_FULL => c"the queue for the server is full",
+        TIDEGATE_ERROR_FULL => c"the queue for the server is full, or it still connects",
         TIDEGATE_ERROR_TOO_LARGE => c"the message is longer than the channel takes",
         TIDEGATE_ERROR_NO_CHANNEL => c"the protocol has no such channel",
-        TIDEGATE_ERROR_CLOSED => c"not connected",
+        TIDEGATE_ERROR_CLOSED => c"closing, or over",
         TIDEGATE_ERROR_TOKEN => c"no connect token",
         TIDEGATE_ERROR_SOCKET => c"no socket could be had",
         TIDEGATE_ERROR_REFUSED => c"the datagram was not taken",
