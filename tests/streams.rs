@@ -363,6 +363,46 @@ fn a_backend_that_never_reads_is_given_up() {
     );
 }
 
+/// The kernel reports room in a Unix socket only once three quarters of its buffer are free, and a slow reader needs
+/// longer for that than we are patient. It reads all the same.
+#[test]
+fn a_backend_that_reads_slowly_is_not_given_up() {
+    let directory = std::env::temp_dir().join(format!("tidegate-slow-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let path = directory.join("backend.sock");
+    let backend = UnixListener::bind(&path).unwrap();
+    let stall = Duration::from_secs(1);
+    let setup = Setup {
+        stall,
+        ..Setup::default()
+    };
+    let mut relay = Relay::start(&[Target::Unix(path)], setup);
+    let mut client = Client::new(relay.address);
+    let (mut stream, _) = backend.accept().unwrap();
+    client.run_until("welcome", |client| client.welcome);
+    for _ in 0..4_000 {
+        client.send(&[7; 900]);
+    }
+    stream.set_nonblocking(true).unwrap();
+    let mut clock = Clock::start();
+    let begin = clock.now().mono;
+    let (mut read, mut buffer, mut lasted) = (0, [0; 4096], Duration::ZERO);
+    while lasted < 4 * stall && client.goodbye.is_none() {
+        client.turn();
+        lasted = clock.now().mono.since(begin);
+        if read < (lasted.as_secs_f64() * READ_PER_SECOND) as usize {
+            read += stream.read(&mut buffer).unwrap_or(0);
+        }
+    }
+    assert_eq!(client.goodbye, None, "after {read} bytes");
+    let waits = relay.counters().queued_bytes[Direction::ToBackend as usize];
+    assert!(waits > 64 * 1024, "nothing waited: {waits}");
+    std::fs::remove_dir_all(directory).unwrap();
+}
+
+/// Bytes. Within the patience above, less than frees three quarters of the buffer, and more than the longest write.
+const READ_PER_SECOND: f64 = 70_000.0;
+
 /// A backend that floods is read as fast as the peer acknowledges, and memory stays flat.
 #[test]
 fn a_flooding_backend_waits_for_its_peer() {

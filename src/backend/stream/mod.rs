@@ -322,13 +322,25 @@ impl Stream {
             return;
         }
         match self.state {
-            State::Open => side
-                .endpoint
-                .close(side.now, side.id, CloseReason::BackendStalled),
+            State::Open => {
+                if !self.takes_some(side) {
+                    side.endpoint
+                        .close(side.now, side.id, CloseReason::BackendStalled);
+                }
+            }
             State::Flushing { .. } => self.give_up(side, DropReason::SessionClosed),
             State::Draining { .. } => self.close(),
             State::Idle | State::Connecting | State::Closed => {}
         }
+    }
+
+    /// Whether the backend has read at all since the queue got stuck. The kernel reports room only once a third of its
+    /// buffer is free, which a slow reader may not achieve in time; but a write goes by each byte.
+    fn takes_some(&mut self, side: &mut Side<'_>) -> bool {
+        let stuck_since = self.to_backend.stuck_since;
+        self.readiness.writable = true;
+        self.deliver(side);
+        self.to_backend.stuck_since != stuck_since
     }
 
     /// Moves what can be moved towards the backend, in the middle of a turn.
