@@ -11,7 +11,7 @@ use tidegate::config::{
 };
 use tidegate::protocol;
 use tidegate_proto::sender::Params;
-use tidegate_proto::yojimbo::channels::Profile;
+use tidegate_proto::yojimbo::channels::Layout;
 
 /// A directory with keys in it, good and bad ones; gone when dropped.
 struct Directory(PathBuf);
@@ -92,9 +92,9 @@ fn a_small_file_is_enough() {
         panic!("yojimbo is the default");
     };
     assert_eq!(
-        yojimbo.profile,
-        Profile::default(),
-        "the documented profile is the default"
+        yojimbo.layout,
+        Layout::default(),
+        "the documented layout is the default"
     );
     assert_eq!(listener.max_peers, 4096);
     assert_eq!(listener.backend.codec.max_message(), 256 * 1024);

@@ -142,7 +142,7 @@ typedef struct tidegate_message {
   const uint8_t *payload;
   // Its bytes.
   size_t length;
-  // The channel it came on: 0 is reliable, 1 is not, unless the profile says otherwise.
+  // The channel it came on: 0 is reliable, 1 is not, unless the layout says otherwise.
   uint8_t channel;
   // 1 when that channel is reliable and ordered, else 0.
   uint8_t reliable;

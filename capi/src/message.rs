@@ -17,7 +17,7 @@ pub struct Message {
     pub payload: *const u8,
     /// Its bytes.
     pub length: usize,
-    /// The channel it came on: 0 is reliable, 1 is not, unless the profile says otherwise.
+    /// The channel it came on: 0 is reliable, 1 is not, unless the layout says otherwise.
     pub channel: u8,
     /// 1 when that channel is reliable and ordered, else 0.
     pub reliable: u8,

@@ -128,7 +128,7 @@ impl Client {
         self.tell(|machine, clock| machine.send_unreliable(clock.now(), payload))
     }
 
-    /// Sends a message on a channel of the profile, or says [`SendError::Full`] at once.
+    /// Sends a message on a channel of the layout, or says [`SendError::Full`] at once.
     pub fn try_send_on(&self, channel: Channel, payload: &[u8]) -> Result<(), SendError> {
         self.tell(|machine, clock| machine.send_on(clock.now(), channel, payload))
     }

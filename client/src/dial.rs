@@ -18,7 +18,7 @@ pub enum Dial {
     Yojimbo {
         /// From the matchmaker; names the servers, which are tried in order. Good for one session.
         token: Box<ConnectToken>,
-        /// The profile in it must be the server's.
+        /// The layout in it must be the server's.
         params: Arc<yojimbo::Params>,
     },
     /// The protocol of Glenn Fiedler's articles, with messages on top. Closed networks only.
@@ -39,7 +39,7 @@ pub enum Dial {
 
 impl Dial {
     /// With a connect token, as 2048 bytes or as base64 with white space around it, and the tidegate
-    /// profile (docs/wire/yojimbo.md, section 1).
+    /// layout (docs/wire/yojimbo.md, section 1).
     pub fn yojimbo(token: &[u8]) -> Result<Self, DialError> {
         Ok(Self::Yojimbo {
             token: Box::new(parse_token(token)?),
@@ -82,7 +82,7 @@ impl Dial {
         match self {
             Self::Yojimbo { params, .. } => {
                 let first = |delivery| {
-                    let channels = params.profile.channels().iter();
+                    let channels = params.layout.channels().iter();
                     let found = channels.map(|c| c.delivery).position(|d| d == delivery);
                     found.map(|index| index as Channel)
                 };

@@ -52,6 +52,6 @@ pub use client::{Client, ConnectError, Message};
 #[cfg(feature = "tokio")]
 pub use redial::{Backoff, GaveUp, Redial};
 
-/// The protocols themselves: parameters, profiles, statistics.
+/// The protocols themselves: parameters, layouts, statistics.
 pub use tidegate_proto as proto;
 pub use tidegate_proto::{CloseReason, Now, SendError, Stats, Timestamp};

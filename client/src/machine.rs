@@ -100,7 +100,7 @@ impl Machine {
         self.send_on(now, channel, payload)
     }
 
-    /// Queues a message on a channel of the profile.
+    /// Queues a message on a channel of the layout.
     pub fn send_on(&mut self, now: Now, channel: Channel, payload: &[u8]) -> Result<(), SendError> {
         match self.state {
             State::Connected => {}

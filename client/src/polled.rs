@@ -76,7 +76,7 @@ impl Polled {
         self.machine.send_unreliable(now, payload)
     }
 
-    /// Queues a message on a channel of the profile; likewise.
+    /// Queues a message on a channel of the layout; likewise.
     pub fn send_on(&mut self, now: Now, channel: Channel, payload: &[u8]) -> Result<(), SendError> {
         self.machine.send_on(now, channel, payload)
     }

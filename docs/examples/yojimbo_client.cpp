@@ -60,7 +60,7 @@ public:
     }
 };
 
-yojimbo::ClientServerConfig TidegateProfile()
+yojimbo::ClientServerConfig DefaultLayout()
 {
     yojimbo::ClientServerConfig config;
     config.protocolId = kProtocolId;
@@ -154,7 +154,7 @@ int main(int argc, char ** argv)
     int result;
     {
         GameAdapter adapter;
-        yojimbo::Client client(yojimbo::GetDefaultAllocator(), yojimbo::Address("0.0.0.0"), TidegateProfile(),
+        yojimbo::Client client(yojimbo::GetDefaultAllocator(), yojimbo::Address("0.0.0.0"), DefaultLayout(),
                                adapter, 100.0);
         client.Connect(0, token);               // the client id is in the token
         result = Play(client);

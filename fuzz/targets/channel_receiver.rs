@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tidegate_proto::inbox::Inbox;
 use tidegate_proto::yojimbo::channels::{
-    ChannelProfile, ConnectionPacket, Delivery, FragmentPlace, Layout, PacketWriter, Profile,
+    ChannelLayout, ConnectionPacket, Delivery, FragmentPlace, MessageType, PacketWriter, Layout,
     Receiver,
 };
 use tidegate_proto::yojimbo::reliable::Limits;
@@ -17,24 +17,24 @@ const FRAGMENT: u16 = 16;
 const MESSAGE: u8 = 0;
 const BLOCK: u8 = 1;
 
-fn profile() -> Profile {
-    let reliable = ChannelProfile {
+fn layout() -> Layout {
+    let reliable = ChannelLayout {
         block_bytes_max: 100,
         block_fragment_size: FRAGMENT,
         receive_window: 64,
-        ..ChannelProfile::new(Delivery::ReliableOrdered)
+        ..ChannelLayout::new(Delivery::ReliableOrdered)
     };
-    let unreliable = ChannelProfile::new(Delivery::UnreliableUnordered);
-    Profile::new(
+    let unreliable = ChannelLayout::new(Delivery::UnreliableUnordered);
+    Layout::new(
         vec![reliable, unreliable, reliable],
-        vec![Layout::Bytes { min: 3, max: 7000 }, Layout::Block],
+        vec![MessageType::Bytes { min: 3, max: 7000 }, MessageType::Block],
         Limits::default(),
     )
-    .expect("the profile above is fine")
+    .expect("the layout above is fine")
 }
 
 struct Fuzzed {
-    profile: Arc<Profile>,
+    layout: Arc<Layout>,
     receiver: Receiver,
     inbox: Inbox,
     stats: Stats,
@@ -47,10 +47,10 @@ pub fn run(data: &[u8]) {
     let Some((&mode, data)) = data.split_first() else {
         return;
     };
-    let profile = Arc::new(profile());
+    let layout = Arc::new(layout());
     let mut fuzzed = Fuzzed {
-        receiver: Receiver::new(profile.clone()),
-        profile,
+        receiver: Receiver::new(layout.clone()),
+        layout,
         inbox: Inbox::new(4096),
         stats: Stats::default(),
         now: Timestamp::ZERO,
@@ -72,7 +72,7 @@ impl Fuzzed {
         while let Some((&length, rest)) = data.split_first() {
             let (packet, rest) = rest.split_at(usize::from(length).min(rest.len()));
             data = rest;
-            if ConnectionPacket::parse(packet, &self.profile).is_ok() {
+            if ConnectionPacket::parse(packet, &self.layout).is_ok() {
                 self.receive(packet);
             }
             while self.inbox.len() > 40 {
@@ -108,7 +108,7 @@ impl Fuzzed {
         steps: &mut impl Iterator<Item = &'d [u8]>,
         packet: &mut Vec<u8>,
     ) {
-        let mut writer = PacketWriter::new(&self.profile, packet);
+        let mut writer = PacketWriter::new(&self.layout, packet);
         let mut step = first;
         for _ in 0..3 {
             let [choice, ahead, length, more] = *step else {
@@ -147,7 +147,7 @@ impl Fuzzed {
     }
 
     fn receive(&mut self, bytes: &[u8]) {
-        let packet = ConnectionPacket::parse(bytes, &self.profile).expect("parses");
+        let packet = ConnectionPacket::parse(bytes, &self.layout).expect("parses");
         let before = (self.receiver.held(), self.inbox.len(), self.stats);
         let verdict = self.receiver.check(self.now, &packet, &mut self.inbox);
         if verdict.is_err() {

@@ -1,16 +1,16 @@
 // A connection packet (proto/src/yojimbo/channels/connection_packet.rs) under any bytes and several
-// profiles: what parses can be written from its items and then holds the same; and its size was known
+// layouts: what parses can be written from its items and then holds the same; and its size was known
 // beforehand.
 
 use tidegate_proto::yojimbo::channels::{
-    ChannelProfile, ConnectionPacket, Delivery, Item, Layout, PacketSize, PacketWriter, Profile,
+    ChannelLayout, ConnectionPacket, Delivery, Item, MessageType, PacketSize, PacketWriter, Layout,
 };
 use tidegate_proto::yojimbo::reliable::Limits;
 
-fn profile(choice: u8) -> Profile {
-    let reliable = ChannelProfile::new(Delivery::ReliableOrdered);
-    let unreliable = ChannelProfile::new(Delivery::UnreliableUnordered);
-    let small = ChannelProfile {
+fn layout(choice: u8) -> Layout {
+    let reliable = ChannelLayout::new(Delivery::ReliableOrdered);
+    let unreliable = ChannelLayout::new(Delivery::UnreliableUnordered);
+    let small = ChannelLayout {
         messages_per_packet_max: 1,
         block_bytes_max: 1000,
         block_fragment_size: 300,
@@ -18,44 +18,44 @@ fn profile(choice: u8) -> Profile {
         ..reliable
     };
     let custom = match choice % 4 {
-        0 => return Profile::default(),
-        1 => Profile::new(
+        0 => return Layout::default(),
+        1 => Layout::new(
             vec![small],
             vec![
-                Layout::Block,
-                Layout::Bits(13),
-                Layout::Bytes { min: 4, max: 4 },
+                MessageType::Block,
+                MessageType::Bits(13),
+                MessageType::Bytes { min: 4, max: 4 },
             ],
             Limits::default(),
         ),
-        2 => Profile::new(
+        2 => Layout::new(
             vec![unreliable, small, reliable],
-            vec![Layout::Bits(1), Layout::Block, Layout::Bits(2048)],
+            vec![MessageType::Bits(1), MessageType::Block, MessageType::Bits(2048)],
             Limits::default(),
         ),
-        _ => Profile::new(vec![reliable; 64], vec![Layout::Bits(8)], Limits::default()),
+        _ => Layout::new(vec![reliable; 64], vec![MessageType::Bits(8)], Limits::default()),
     };
-    custom.expect("the profiles above are fine")
+    custom.expect("the layouts above are fine")
 }
 
 pub fn run(data: &[u8]) {
     let Some((&choice, bytes)) = data.split_first() else {
         return;
     };
-    let profile = profile(choice);
-    let Ok(packet) = ConnectionPacket::parse(bytes, &profile) else {
+    let layout = layout(choice);
+    let Ok(packet) = ConnectionPacket::parse(bytes, &layout) else {
         return;
     };
     let items: Vec<Item<'_>> = packet.items().collect();
     let messages = items.iter().filter(|i| matches!(i, Item::Message(_)));
     assert_eq!(packet.messages() as usize, messages.count());
     assert_eq!(packet.is_empty(), items.is_empty());
-    if !is_writable(&profile, &items) {
+    if !is_writable(&layout, &items) {
         return;
     }
-    let (written, size) = write(&profile, &items);
+    let (written, size) = write(&layout, &items);
     assert_eq!(written.len(), size);
-    let again = ConnectionPacket::parse(&written, &profile).expect("what we write, we read");
+    let again = ConnectionPacket::parse(&written, &layout).expect("what we write, we read");
     let again: Vec<Item<'_>> = again.items().collect();
     assert_eq!(again.len(), items.len());
     let (mut one, mut other) = ([0; 256], [0; 256]);
@@ -72,7 +72,7 @@ pub fn run(data: &[u8]) {
 }
 
 /// Each channel once and ascending, no id twice in a row: readers take more than writers make.
-fn is_writable(profile: &Profile, items: &[Item<'_>]) -> bool {
+fn is_writable(layout: &Layout, items: &[Item<'_>]) -> bool {
     let place = |item: &Item<'_>| match item {
         Item::Message(message) => (message.channel, false, message.id),
         Item::Fragment(fragment) => (fragment.place.channel, true, None),
@@ -84,16 +84,16 @@ fn is_writable(profile: &Profile, items: &[Item<'_>]) -> bool {
     let mut lists = items.chunk_by(|a, b| place(a).0 == place(b).0);
     ascends
         && lists.all(|list| {
-            let rules = &profile.channels()[usize::from(place(&list[0]).0)];
+            let rules = &layout.channels()[usize::from(place(&list[0]).0)];
             list.len() <= usize::from(rules.messages_per_packet_max)
         })
 }
 
-fn write(profile: &Profile, items: &[Item<'_>]) -> (Vec<u8>, usize) {
+fn write(layout: &Layout, items: &[Item<'_>]) -> (Vec<u8>, usize) {
     let mut out = Vec::new();
     let mut scratch = [0; 256];
-    let mut writer = PacketWriter::new(profile, &mut out);
-    let mut size = PacketSize::new(profile);
+    let mut writer = PacketWriter::new(layout, &mut out);
+    let mut size = PacketSize::new(layout);
     let lists = items.chunk_by(|a, b| match (a, b) {
         (Item::Message(a), Item::Message(b)) => a.channel == b.channel,
         _ => false,
@@ -103,7 +103,7 @@ fn write(profile: &Profile, items: &[Item<'_>]) -> (Vec<u8>, usize) {
             Item::Fragment(fragment) => {
                 let kind = fragment.kind.unwrap_or(0);
                 writer.fragment(fragment.place, kind, (fragment.data, &[]));
-                size = size.with_fragment(profile, fragment.place, fragment.data.len());
+                size = size.with_fragment(layout, fragment.place, fragment.data.len());
             }
             Item::Message(first) => {
                 let ids: Vec<u16> = list
@@ -117,7 +117,7 @@ fn write(profile: &Profile, items: &[Item<'_>]) -> (Vec<u8>, usize) {
                     Some(_) => writer.reliable(first.channel, ids.into_iter()),
                     None => writer.unreliable(first.channel, list.len()),
                 }
-                size = size.with_list(profile, first.channel);
+                size = size.with_list(layout, first.channel);
             }
         }
         for item in list {
@@ -125,11 +125,11 @@ fn write(profile: &Profile, items: &[Item<'_>]) -> (Vec<u8>, usize) {
                 continue;
             };
             let body = message.body.read(&mut scratch);
-            match profile.messages()[usize::from(message.kind)] {
-                Layout::Block => writer.inline_block(message.channel, message.kind, (body, &[])),
-                Layout::Bytes { .. } | Layout::Bits(_) => writer.message(message.kind, (body, &[])),
+            match layout.messages()[usize::from(message.kind)] {
+                MessageType::Block => writer.inline_block(message.channel, message.kind, (body, &[])),
+                MessageType::Bytes { .. } | MessageType::Bits(_) => writer.message(message.kind, (body, &[])),
             }
-            size = size.with_message(profile, message.id.unwrap_or(0), message.kind, body.len());
+            size = size.with_message(layout, message.id.unwrap_or(0), message.kind, body.len());
         }
     }
     writer.finish();
@@ -138,7 +138,7 @@ fn write(profile: &Profile, items: &[Item<'_>]) -> (Vec<u8>, usize) {
 
 pub fn seeds() -> Vec<Vec<u8>> {
     let hex = [
-        // Nothing; one frame; two; one on each channel; a block of one byte; the wider profiles.
+        // Nothing; one frame; two; one on each channel; a block of one byte; the wider layouts.
         "0000",
         "0011000040020013bc80488210234972",
         "00314000a001005c6ffa06008c2965",

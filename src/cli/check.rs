@@ -127,8 +127,8 @@ fn layout_json(out: &mut String, kind: &str, name: &str, protocol: &Protocol) ->
     let object = json!({
         kind: name,
         "protocol_id": format!("{:#018x}", yojimbo.netcode.protocol_id),
-        "layout": format!("{:016x}", yojimbo.profile.fingerprint()),
-        "lines": yojimbo.profile.describe().lines().collect::<Vec<_>>(),
+        "layout": format!("{:016x}", yojimbo.layout.fingerprint()),
+        "lines": yojimbo.layout.describe().lines().collect::<Vec<_>>(),
     });
     writeln!(out, "{object}")
 }
@@ -147,8 +147,8 @@ fn secrets(out: &mut String, protocol: &Protocol) -> std::fmt::Result {
                 )?;
             }
             writeln!(out, "    protocol id {:#018x}", yojimbo.netcode.protocol_id)?;
-            writeln!(out, "    layout {:016x}", yojimbo.profile.fingerprint())?;
-            for line in yojimbo.profile.describe().lines() {
+            writeln!(out, "    layout {:016x}", yojimbo.layout.fingerprint())?;
+            for line in yojimbo.layout.describe().lines() {
                 writeln!(out, "      {line}")?;
             }
             Ok(())

@@ -5,7 +5,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tidegate_proto::Channel;
-use tidegate_proto::yojimbo::channels::{ChannelProfile, Delivery, Profile};
+use tidegate_proto::yojimbo::channels::{ChannelLayout, Delivery, Layout};
 use tidegate_proto::yojimbo::netcode::Key;
 
 /// What a listener or tunnel speaks.
@@ -39,8 +39,8 @@ impl Protocol {
         match self {
             Self::Yojimbo(own) => {
                 let is_reliable =
-                    |channel: &ChannelProfile| channel.delivery == Delivery::ReliableOrdered;
-                let index = own.profile.channels().iter().position(is_reliable)?;
+                    |channel: &ChannelLayout| channel.delivery == Delivery::ReliableOrdered;
+                let index = own.layout.channels().iter().position(is_reliable)?;
                 Channel::try_from(index).ok()
             }
             Self::Gaffer(own) => (own.mode == GafferMode::Reliable).then_some(0),
@@ -55,7 +55,7 @@ pub struct Yojimbo {
     /// Keys and tokens.
     pub netcode: Netcode,
     /// What both ends must have in common.
-    pub profile: Profile,
+    pub layout: Layout,
     /// The largest IP packet, in bytes, that one fast connection may grow to where path and peer take it.
     pub path_mtu_max: u16,
 }

@@ -17,7 +17,7 @@ impl Channels {
         match protocol {
             Protocol::Yojimbo(own) => {
                 let find = |delivery| {
-                    let mut channels = own.profile.channels().iter();
+                    let mut channels = own.layout.channels().iter();
                     channels
                         .position(|channel| channel.delivery == delivery)
                         .and_then(|index| Channel::try_from(index).ok())
@@ -49,7 +49,7 @@ impl Channels {
                 ];
                 let sizes = used.into_iter().flatten();
                 sizes
-                    .filter_map(|channel| own.profile.payload_bytes_max(channel))
+                    .filter_map(|channel| own.layout.payload_bytes_max(channel))
                     .min()
                     .unwrap_or(0)
             }

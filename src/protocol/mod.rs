@@ -66,7 +66,7 @@ pub fn fitting(codec: FrameCodec, protocol: &Protocol) -> FrameCodec {
 pub(crate) fn piece_bytes(protocol: &Protocol) -> usize {
     match protocol {
         Protocol::Yojimbo(own) => {
-            yojimbo::Params::new(own.profile.clone(), sender::Params::default())
+            yojimbo::Params::new(own.layout.clone(), sender::Params::default())
                 .with_path_mtu(own.path_mtu_max, false)
                 .piece_bytes_max()
         }

@@ -45,7 +45,7 @@ pub(super) fn yojimbo_params(
     queues: Queues,
     side: Side,
 ) -> yojimbo::Params {
-    let params = yojimbo::Params::new(own.profile.clone(), sender_params(rate, queues));
+    let params = yojimbo::Params::new(own.layout.clone(), sender_params(rate, queues));
     let mut params = params.with_path_mtu(own.path_mtu_max, side == Side::Tunnel);
     params.inbox_max = queues.inbox;
     params

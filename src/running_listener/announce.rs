@@ -11,7 +11,7 @@ use crate::udp::UdpSocket;
 pub(super) fn addresses(listener: &Listener, bound: &[SocketAddr]) {
     let targets = listed(&listener.backend.targets);
     let layout = match &listener.protocol {
-        Protocol::Yojimbo(own) => Some(format!("{:016x}", own.profile.fingerprint())),
+        Protocol::Yojimbo(own) => Some(format!("{:016x}", own.layout.fingerprint())),
         Protocol::Gaffer(_) | Protocol::Rudp(_) => None,
     };
     let public_addresses = match (&listener.protocol, &listener.public_addresses) {

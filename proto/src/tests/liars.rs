@@ -10,7 +10,7 @@ use crate::session::{
 use crate::sim::Random;
 use crate::stats::Stats;
 use crate::time::{Deadline, Now, Timestamp, Wake};
-use crate::yojimbo::channels::{FragmentPlace, PacketWriter, Profile};
+use crate::yojimbo::channels::{FragmentPlace, Layout, PacketWriter};
 use crate::yojimbo::netcode::{Client, ClientState, ConnectToken, Link};
 use crate::yojimbo::reliable::{Fragment, Header};
 
@@ -58,7 +58,7 @@ impl Lie {
 pub(super) struct Liar {
     lie: Lie,
     stage: Stage,
-    profile: Profile,
+    layout: Layout,
     random: Random,
     next_at: Timestamp,
     every: Duration,
@@ -79,7 +79,7 @@ impl Liar {
         Self {
             lie,
             stage: Stage::Dialing(Box::new(Client::new(now, token))),
-            profile: Profile::default(),
+            layout: Layout::default(),
             random: Random::new(seed),
             next_at: now.mono,
             every,
@@ -153,7 +153,7 @@ impl Liar {
             }
             _ => header.emit(out),
         }
-        let mut writer = PacketWriter::new(&self.profile, out);
+        let mut writer = PacketWriter::new(&self.layout, out);
         match self.lie {
             Lie::WithheldMessage => {
                 let first = 1 + (count * 20 % 1_000) as u16;
@@ -204,7 +204,7 @@ impl Liar {
 
     fn fragment(&mut self, header: Header, out: &mut Vec<u8>) {
         let is_first = self.lie == Lie::FirstFragments;
-        let limits = self.profile.limits();
+        let limits = self.layout.limits();
         let last = limits.fragments_max as u16 - 1;
         let data = vec![3; if is_first { limits.fragment_size } else { 1 }];
         let fragment = Fragment {

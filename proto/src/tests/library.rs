@@ -14,7 +14,7 @@ use crate::stats::Stats;
 use crate::time::{Deadline, Now, Timestamp, Wake};
 use crate::yojimbo::Params;
 use crate::yojimbo::channels::{
-    self, Carriage, ConnectionPacket, PacketSize, PacketWriter, Profile,
+    self, Carriage, ConnectionPacket, Layout, PacketSize, PacketWriter,
 };
 use crate::yojimbo::netcode::{
     Client, ClientState, ConnectToken, Handshake, Link, Outcome, Received, Seat,
@@ -140,9 +140,9 @@ impl LibraryPeer {
             return;
         }
         self.next_frame += FRAME;
-        let profile = &self.params.profile;
+        let layout = &self.params.layout;
         let (ack, ack_bits) = self.incoming.reliable.ack();
-        let (sequence, packet) = self.outgoing.packet(now.mono, profile);
+        let (sequence, packet) = self.outgoing.packet(now.mono, layout);
         let header = Header {
             sequence,
             ack,
@@ -150,7 +150,7 @@ impl LibraryPeer {
         };
         let limits = reliable::Limits {
             fragment_above: FRAGMENT_ABOVE,
-            ..*profile.limits()
+            ..*layout.limits()
         };
         for index in 0..limits.datagrams(packet.len()) {
             let mut datagram = Vec::new();
@@ -181,7 +181,7 @@ impl Session for LibraryPeer {
                     Received::Payload { bytes, .. } => {
                         let outgoing = &mut self.outgoing;
                         self.incoming
-                            .handle(now, bytes, &self.params.profile, |header| {
+                            .handle(now, bytes, &self.params.layout, |header| {
                                 outgoing.on_acks(header);
                             })?;
                     }
@@ -218,7 +218,7 @@ impl Session for LibraryPeer {
         if !matches!(self.stage, Stage::Open { .. }) {
             return Err(SendError::Closed);
         }
-        self.outgoing.push(&self.params.profile, channel, payload)
+        self.outgoing.push(&self.params.layout, channel, payload)
     }
 
     fn finish(&mut self, _now: Now, reason: CloseReason, _linger: Duration) {
@@ -290,8 +290,8 @@ struct Incoming {
 impl Incoming {
     fn new(params: &Params) -> Self {
         Self {
-            reliable: reliable::Receiver::new(*params.profile.limits()),
-            channels: channels::Receiver::new(params.profile.clone()),
+            reliable: reliable::Receiver::new(*params.layout.limits()),
+            channels: channels::Receiver::new(params.layout.clone()),
             inbox: Inbox::new(usize::MAX),
             stats: Stats::default(),
         }
@@ -301,15 +301,14 @@ impl Incoming {
         &mut self,
         now: Now,
         datagram: &[u8],
-        profile: &Profile,
+        layout: &Layout,
         on_acks: impl FnOnce(Header),
     ) -> Result<(), Reject> {
         let Arrival::Packet { header, payload } = self.reliable.receive(now.mono, datagram)? else {
             return Ok(());
         };
         on_acks(header);
-        let packet =
-            ConnectionPacket::parse(payload, profile).map_err(|_| Reject::ProtocolError)?;
+        let packet = ConnectionPacket::parse(payload, layout).map_err(|_| Reject::ProtocolError)?;
         let Self {
             channels, inbox, ..
         } = self;
@@ -342,13 +341,8 @@ struct Outgoing {
 }
 
 impl Outgoing {
-    fn push(
-        &mut self,
-        profile: &Profile,
-        channel: Channel,
-        payload: &[u8],
-    ) -> Result<(), SendError> {
-        let Some(Carriage::Message(kind)) = profile.carriage(channel, (payload, &[])) else {
+    fn push(&mut self, layout: &Layout, channel: Channel, payload: &[u8]) -> Result<(), SendError> {
+        let Some(Carriage::Message(kind)) = layout.carriage(channel, (payload, &[])) else {
             return Err(SendError::TooLarge {
                 size: payload.len(),
                 max: 0,
@@ -371,20 +365,20 @@ impl Outgoing {
     }
 
     /// This frame's packet, and its number.
-    fn packet(&mut self, now: Timestamp, profile: &Profile) -> (u16, Vec<u8>) {
-        let (ids, size) = self.choose(now, profile);
+    fn packet(&mut self, now: Timestamp, layout: &Layout) -> (u16, Vec<u8>) {
+        let (ids, size) = self.choose(now, layout);
         let mut unreliable = std::mem::take(&mut self.unreliable);
-        let mut size = size.with_list(profile, UNRELIABLE);
+        let mut size = size.with_list(layout, UNRELIABLE);
         unreliable.retain(|(kind, payload)| {
-            let larger = size.with_message(profile, 0, *kind, payload.len());
-            let fits = larger.bytes() <= profile.limits().packet_bytes_max;
+            let larger = size.with_message(layout, 0, *kind, payload.len());
+            let fits = larger.bytes() <= layout.limits().packet_bytes_max;
             if fits {
                 size = larger;
             }
             fits
         });
         let mut packet = Vec::new();
-        let mut writer = PacketWriter::new(profile, &mut packet);
+        let mut writer = PacketWriter::new(layout, &mut packet);
         if !ids.is_empty() {
             writer.reliable(RELIABLE, ids.iter().copied());
             for id in &ids {
@@ -409,9 +403,9 @@ impl Outgoing {
     }
 
     /// The reliable messages that are due and fit, oldest first.
-    fn choose(&mut self, now: Timestamp, profile: &Profile) -> (Vec<u16>, PacketSize) {
-        let most = usize::from(profile.channels()[usize::from(RELIABLE)].messages_per_packet_max);
-        let mut size = PacketSize::new(profile).with_list(profile, RELIABLE);
+    fn choose(&mut self, now: Timestamp, layout: &Layout) -> (Vec<u16>, PacketSize) {
+        let most = usize::from(layout.channels()[usize::from(RELIABLE)].messages_per_packet_max);
+        let mut size = PacketSize::new(layout).with_list(layout, RELIABLE);
         let mut ids = Vec::new();
         for (index, message) in self.messages.iter_mut().enumerate() {
             let is_due = message.sent_at.is_none_or(|at| at + RESEND_AFTER <= now);
@@ -419,8 +413,8 @@ impl Outgoing {
                 continue;
             }
             let id = self.first_id.wrapping_add(index as u16);
-            let larger = size.with_message(profile, id, message.kind, message.payload.len());
-            if larger.bytes() > profile.limits().packet_bytes_max {
+            let larger = size.with_message(layout, id, message.kind, message.payload.len());
+            if larger.bytes() > layout.limits().packet_bytes_max {
                 continue;
             }
             size = larger;

@@ -11,7 +11,7 @@ use crate::session::{AckPolicy, CloseReason, Event};
 use crate::sim::{Conditions, Traffic};
 use crate::time::Now;
 use crate::yojimbo::Params;
-use crate::yojimbo::channels::{ChannelProfile, Delivery, Layout, Profile};
+use crate::yojimbo::channels::{ChannelLayout, Delivery, Layout, MessageType};
 use crate::yojimbo::reliable::Limits;
 
 fn game(params: Params, seed: u64) -> Game {
@@ -61,22 +61,22 @@ fn frames_of_all_sizes_and_blocks_keep_their_order() {
     scenario.deliver_all_within(Duration::from_secs(300));
 }
 
-/// Both ways over a little loss, between two ends with this profile.
-fn deliver(channel: ChannelProfile, messages: Vec<Layout>, traffic: &Traffic) {
-    let profile = Profile::new(vec![channel], messages, Limits::default()).unwrap();
-    let params = Params::new(profile, crate::sender::Params::default());
+/// Both ways over a little loss, between two ends with this layout.
+fn deliver(channel: ChannelLayout, messages: Vec<MessageType>, traffic: &Traffic) {
+    let layout = Layout::new(vec![channel], messages, Limits::default()).unwrap();
+    let params = Params::new(layout, crate::sender::Params::default());
     let weather = path(20, 0.05);
     let mut scenario = Scenario::new(&mut game(params, 17), 1, weather, traffic, traffic);
     scenario.deliver_all_within(Duration::from_secs(100));
     assert!(scenario.network().0.lost > 0);
 }
 
-/// A client whose code has these channels, before a server of the default profile: how the
+/// A client whose code has these channels, before a server of the default layout: how the
 /// session ends.
-fn misfit(channels: Vec<ChannelProfile>) -> [Option<CloseReason>; 2] {
-    let messages = Profile::default().messages().to_vec();
-    let profile = Profile::new(channels, messages, Limits::default()).unwrap();
-    let client = Params::new(profile, crate::sender::Params::default());
+fn misfit(channels: Vec<ChannelLayout>) -> [Option<CloseReason>; 2] {
+    let messages = Layout::default().messages().to_vec();
+    let layout = Layout::new(channels, messages, Limits::default()).unwrap();
+    let client = Params::new(layout, crate::sender::Params::default());
     let mut game = game(Params::default(), 23).dialled_by(Rules::Yojimbo(Arc::new(client)));
     let silent = Traffic::silent();
     let mut scenario = Scenario::new(&mut game, 1, path(5, 0.0), &Traffic::default(), &silent);
@@ -87,7 +87,7 @@ fn misfit(channels: Vec<ChannelProfile>) -> [Option<CloseReason>; 2] {
 /// The fields of its packets shift in such a way that most can be read, and say nothing.
 #[test]
 fn another_number_of_channels_is_noticed() {
-    let default = Profile::default().channels().to_vec();
+    let default = Layout::default().channels().to_vec();
     for count in [1, 3, 4] {
         let mut channels = default.clone();
         channels.resize(count, default[1]);
@@ -109,7 +109,7 @@ fn a_queue_shorter_than_a_message_is_no_dead_end() {
         outbox_bytes_max: 4096,
         ..crate::sender::Params::default()
     };
-    let mut game = game(Params::new(Profile::default(), sender), 19);
+    let mut game = game(Params::new(Layout::default(), sender), 19);
     let mut scenario = Scenario::new(&mut game, 1, path(5, 0.0), &traffic, &traffic);
     scenario.deliver_all_within(Duration::from_secs(60));
 }
@@ -117,8 +117,8 @@ fn a_queue_shorter_than_a_message_is_no_dead_end() {
 /// A message between the lengths of two types is a block, although a longer one is none.
 #[test]
 fn what_no_type_of_message_takes_is_a_block() {
-    let short = Layout::Bytes { min: 0, max: 20 };
-    let long = Layout::Bytes {
+    let short = MessageType::Bytes { min: 0, max: 20 };
+    let long = MessageType::Bytes {
         min: 200,
         max: 1000,
     };
@@ -127,8 +127,8 @@ fn what_no_type_of_message_takes_is_a_block() {
         sizes: 0..=1500,
         ..Traffic::default()
     };
-    let channel = ChannelProfile::new(Delivery::ReliableOrdered);
-    deliver(channel, vec![short, Layout::Block, long], &traffic);
+    let channel = ChannelLayout::new(Delivery::ReliableOrdered);
+    deliver(channel, vec![short, MessageType::Block, long], &traffic);
 }
 
 /// Two bytes whose upper four bits are not zero are no message of 12 bits.
@@ -139,17 +139,17 @@ fn bits_that_do_not_travel_are_not_cut_off() {
         sizes: 2..=2,
         ..Traffic::default()
     };
-    let bytes = Layout::Bytes { min: 0, max: 9 };
-    let channel = ChannelProfile::new(Delivery::ReliableOrdered);
-    deliver(channel, vec![Layout::Bits(12), bytes], &traffic);
+    let bytes = MessageType::Bytes { min: 0, max: 9 };
+    let channel = ChannelLayout::new(Delivery::ReliableOrdered);
+    deliver(channel, vec![MessageType::Bits(12), bytes], &traffic);
 }
 
 /// A client with a short `messageReceiveQueueSize` ends the connection when an id goes beyond it.
 #[test]
 fn a_short_receive_queue_is_not_run_over() {
-    let channel = ChannelProfile {
+    let channel = ChannelLayout {
         receive_window: 64,
-        ..ChannelProfile::new(Delivery::ReliableOrdered)
+        ..ChannelLayout::new(Delivery::ReliableOrdered)
     };
     let traffic = Traffic {
         messages: 2_000,
@@ -157,37 +157,37 @@ fn a_short_receive_queue_is_not_run_over() {
         sizes: 0..=4,
         ..Traffic::default()
     };
-    let frame = Layout::Bytes { min: 0, max: 7000 };
+    let frame = MessageType::Bytes { min: 0, max: 7000 };
     deliver(channel, vec![frame], &traffic);
 }
 
 #[test]
 fn a_block_may_have_more_than_256_fragments() {
-    let channel = ChannelProfile {
+    let channel = ChannelLayout {
         block_fragment_size: 64,
-        ..ChannelProfile::new(Delivery::ReliableOrdered)
+        ..ChannelLayout::new(Delivery::ReliableOrdered)
     };
     let traffic = Traffic {
         messages: 5,
         sizes: 20_000..=40_000,
         ..Traffic::default()
     };
-    deliver(channel, vec![Layout::Block], &traffic);
+    deliver(channel, vec![MessageType::Block], &traffic);
 }
 
 #[test]
 fn a_fragment_of_a_block_may_be_longer_than_a_datagram() {
-    let channel = ChannelProfile {
+    let channel = ChannelLayout {
         block_fragment_size: 3000,
-        ..ChannelProfile::new(Delivery::ReliableOrdered)
+        ..ChannelLayout::new(Delivery::ReliableOrdered)
     };
     let traffic = Traffic {
         messages: 10,
         sizes: 100..=20_000,
         ..Traffic::default()
     };
-    let frame = Layout::Bytes { min: 0, max: 100 };
-    deliver(channel, vec![frame, Layout::Block], &traffic);
+    let frame = MessageType::Bytes { min: 0, max: 100 };
+    deliver(channel, vec![frame, MessageType::Block], &traffic);
 }
 
 #[test]

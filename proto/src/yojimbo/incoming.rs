@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::acks::{Acks, FalseAck};
-use super::channels::{self, ConnectionPacket, Profile};
+use super::channels::{self, ConnectionPacket, Layout};
 use super::long_ack::{LongAck, Record};
 use super::params::Params;
 use super::reliable::{self, Arrival, DatagramError};
@@ -27,7 +27,7 @@ use crate::time::{Now, Timestamp};
 /// What arrives at one session.
 #[derive(Debug)]
 pub(super) struct Incoming {
-    profile: Arc<Profile>,
+    layout: Arc<Layout>,
     reliable: reliable::Receiver,
     /// What another tidegate is told in long acknowledgements.
     record: Option<Box<Record>>,
@@ -67,10 +67,10 @@ pub(super) enum Trouble {
 impl Incoming {
     pub(super) fn new(now: Now, params: &Params) -> Self {
         Self {
-            profile: params.profile.clone(),
-            reliable: reliable::Receiver::new(*params.profile.limits()),
+            layout: params.layout.clone(),
+            reliable: reliable::Receiver::new(*params.layout.limits()),
             record: None,
-            channels: channels::Receiver::new(params.profile.clone()),
+            channels: channels::Receiver::new(params.layout.clone()),
             inbox: Inbox::new(params.inbox_max),
             ack: params.ack,
             unwritten: Unwritten::default(),
@@ -123,7 +123,7 @@ impl Incoming {
         })
         .map_err(|FalseAck| Trouble::Broken(Reject::BadAck))?;
 
-        let packet = read_packet(payload, &self.profile)?;
+        let packet = read_packet(payload, &self.layout)?;
         let heard = self.heard_clock.now();
         let (channels, inbox) = (&mut self.channels, &mut self.inbox);
         if let Err(trouble) = check(&packet, is_taking, heard, channels, inbox) {
@@ -253,11 +253,8 @@ const PACKET_EVERY_MAX: Duration = Duration::from_millis(250);
 
 /// The entries of a connection packet; one that cannot be read, or only as something else than was
 /// written, ends the session.
-fn read_packet<'a>(
-    payload: &'a [u8],
-    profile: &'a Profile,
-) -> Result<ConnectionPacket<'a>, Trouble> {
-    match ConnectionPacket::parse(payload, profile) {
+fn read_packet<'a>(payload: &'a [u8], layout: &'a Layout) -> Result<ConnectionPacket<'a>, Trouble> {
+    match ConnectionPacket::parse(payload, layout) {
         Ok(packet) if !packet.is_misread() => Ok(packet),
         Ok(_) | Err(_) => Err(Trouble::Broken(Reject::ProtocolError)),
     }
@@ -417,7 +414,7 @@ mod tests {
             };
             next += 1;
             header.emit(&mut payload);
-            let mut writer = PacketWriter::new(&params.profile, &mut payload);
+            let mut writer = PacketWriter::new(&params.layout, &mut payload);
             fill(&mut writer);
             writer.finish();
             let heard = incoming.handle(now, &payload, true, |_| Ok(()));

@@ -9,7 +9,7 @@
 use std::ops::Range;
 
 use super::acks::{Acks, FalseAck};
-use super::channels::{Carriage, FragmentPlace, Layout, PacketWriter, Profile};
+use super::channels::{Carriage, FragmentPlace, Layout, MessageType, PacketWriter};
 use super::long_ack::{LongAck, Record};
 use super::params::{Params, WIRE_OVERHEAD};
 use super::reliable::{Header, acked};
@@ -66,18 +66,18 @@ impl Outgoing {
     pub(super) fn push(
         &mut self,
         now: Now,
-        profile: &Profile,
+        layout: &Layout,
         channel: Channel,
         payload: &[u8],
     ) -> Result<(), SendError> {
-        if profile.channel(channel).is_none() {
+        if layout.channel(channel).is_none() {
             return Err(SendError::NoSuchChannel);
         }
-        let form = match profile.carriage(channel, (payload, &[])) {
+        let form = match layout.carriage(channel, (payload, &[])) {
             Some(Carriage::Message(_)) => Form::Inline,
             Some(Carriage::Block(_)) => Form::Block,
             None => {
-                let max = profile.payload_bytes_max(channel).unwrap_or(0);
+                let max = layout.payload_bytes_max(channel).unwrap_or(0);
                 return Err(SendError::TooLarge {
                     size: payload.len(),
                     max,
@@ -166,12 +166,12 @@ impl Outgoing {
     /// `record`: what arrived lately, if the peer is a tidegate.
     pub(super) fn write(
         &mut self,
-        profile: &Profile,
+        layout: &Layout,
         record: Option<&mut Record>,
         out: &mut Vec<u8>,
     ) {
         if let Some(large) = &mut self.large {
-            let limits = profile.limits();
+            let limits = layout.limits();
             limits.emit(large.header, &large.packet, large.next_fragment, out);
             large.next_fragment += 1;
             if large.next_fragment == limits.datagrams(large.packet.len()) {
@@ -192,16 +192,16 @@ impl Outgoing {
         let start = out.len();
         header.emit(out);
         let body = out.len();
-        self.write_packet(profile, out);
+        self.write_packet(layout, out);
         let plan = self.sender.planned();
         out.resize(out.len().max(body + usize::from(plan.padded_to)), 0);
         if let Some(record) = record.filter(|_| plan.is_empty() && plan.padded_to == 0) {
-            let room = profile.limits().fragment_above - (out.len() - body);
+            let room = layout.limits().fragment_above - (out.len() - body);
             record.emit(number, ack, room, out);
         }
         let length = out.len() - body;
         self.written = Some((number, length + WIRE_OVERHEAD));
-        if length > profile.limits().fragment_above.max(plan.datagram.into()) {
+        if length > layout.limits().fragment_above.max(plan.datagram.into()) {
             let packet = out.split_off(body);
             out.truncate(start);
             self.large = Some(Box::new(Large {
@@ -209,7 +209,7 @@ impl Outgoing {
                 packet,
                 next_fragment: 0,
             }));
-            self.write(profile, None, out);
+            self.write(layout, None, out);
         }
     }
 
@@ -220,60 +220,60 @@ impl Outgoing {
         }
     }
 
-    fn write_packet(&self, profile: &Profile, out: &mut Vec<u8>) {
+    fn write_packet(&self, layout: &Layout, out: &mut Vec<u8>) {
         let plan = self.sender.planned();
-        let mut writer = PacketWriter::new(profile, out);
+        let mut writer = PacketWriter::new(layout, out);
         // Entries ascend by channel; a fragment has its channel to itself.
         let mut fragment = plan.fragment;
         let mut rest = plan.messages.as_slice();
         while let Some(first) = rest.first() {
             if fragment.is_some_and(|fragment| fragment.lane < first.lane) {
-                self.write_fragment(profile, &mut writer, fragment.take());
+                self.write_fragment(layout, &mut writer, fragment.take());
             }
             let count = rest
                 .iter()
                 .take_while(|message| message.lane == first.lane)
                 .count();
             let (list, others) = rest.split_at(count);
-            self.write_list(profile, &mut writer, list);
+            self.write_list(layout, &mut writer, list);
             rest = others;
         }
-        self.write_fragment(profile, &mut writer, fragment);
+        self.write_fragment(layout, &mut writer, fragment);
         writer.finish();
     }
 
-    fn write_list(&self, profile: &Profile, writer: &mut PacketWriter<'_>, list: &[Planned]) {
+    fn write_list(&self, layout: &Layout, writer: &mut PacketWriter<'_>, list: &[Planned]) {
         let channel = list[0].lane;
-        if profile.channels()[usize::from(channel)].is_reliable() {
+        if layout.channels()[usize::from(channel)].is_reliable() {
             writer.reliable(channel, list.iter().map(|message| message.id));
         } else {
             writer.unreliable(channel, list.len());
         }
         for message in list {
             let payload = self.sender.payload(*message);
-            let Some(Carriage::Message(kind)) = profile.carriage(channel, payload) else {
+            let Some(Carriage::Message(kind)) = layout.carriage(channel, payload) else {
                 debug_assert!(false, "push has checked that it travels inline");
                 continue;
             };
-            match profile.messages()[usize::from(kind)] {
-                Layout::Block => writer.inline_block(channel, kind, payload),
-                Layout::Bytes { .. } | Layout::Bits(_) => writer.message(kind, payload),
+            match layout.messages()[usize::from(kind)] {
+                MessageType::Block => writer.inline_block(channel, kind, payload),
+                MessageType::Bytes { .. } | MessageType::Bits(_) => writer.message(kind, payload),
             }
         }
     }
 
     fn write_fragment(
         &self,
-        profile: &Profile,
+        layout: &Layout,
         writer: &mut PacketWriter<'_>,
         fragment: Option<crate::sender::Fragment>,
     ) {
         let Some(fragment) = fragment else { return };
         let data = self.sender.fragment_payload(fragment);
-        let kind = profile
+        let kind = layout
             .messages()
             .iter()
-            .position(|layout| *layout == Layout::Block)
+            .position(|message_type| *message_type == MessageType::Block)
             .unwrap_or(0) as u8;
         let place = FragmentPlace {
             channel: fragment.lane,
@@ -339,10 +339,10 @@ mod tests {
 
         /// A millisecond: what may leaves, what is old enough is acknowledged.
         fn step(&mut self) {
-            let (now, profile) = (self.now, &self.params.profile);
-            while self.outgoing.push(now, profile, 0, &[7; 1000]).is_ok() {}
+            let (now, layout) = (self.now, &self.params.layout);
+            while self.outgoing.push(now, layout, 0, &[7; 1000]).is_ok() {}
             while self.outgoing.poll(now, || (0, 0)) {
-                self.outgoing.write(profile, None, &mut Vec::new());
+                self.outgoing.write(layout, None, &mut Vec::new());
                 self.outgoing.on_written(now);
                 self.under_way.push_back((now.mono, self.outgoing.next - 1));
             }
@@ -422,11 +422,11 @@ mod tests {
         };
         let params = Params::default();
         let mut outgoing = Outgoing::new(now, &params, 1);
-        let pushed = outgoing.push(now, &params.profile, 0, &[7; 7000]);
+        let pushed = outgoing.push(now, &params.layout, 0, &[7; 7000]);
         assert_eq!(pushed, Ok(()));
         for _ in 0..500 {
             while outgoing.next < 4 && outgoing.poll(now, || (0, 0)) {
-                outgoing.write(&params.profile, None, &mut Vec::new());
+                outgoing.write(&params.layout, None, &mut Vec::new());
                 outgoing.on_written(now);
             }
             now.mono += Duration::from_millis(10);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::channels::{
-    ChannelProfile, Delivery, Layout, Profile, WIDE_BLOCK_BYTES_MAX, WIDE_WINDOW,
+    ChannelLayout, Delivery, Layout, MessageType, WIDE_BLOCK_BYTES_MAX, WIDE_WINDOW,
 };
 use super::netcode::gcm;
 use super::netcode::packet::Beyond;
@@ -18,7 +18,7 @@ use crate::session::AckPolicy;
 #[derive(Clone, Debug)]
 pub struct Params {
     /// What both sides must agree on.
-    pub profile: Arc<Profile>,
+    pub layout: Arc<Layout>,
     /// When to send what.
     pub sender: Arc<sender::Params>,
     /// When a packet counts as received.
@@ -36,24 +36,27 @@ pub struct Params {
 
 impl Default for Params {
     fn default() -> Self {
-        Self::new(Profile::default(), sender::Params::default())
+        Self::new(Layout::default(), sender::Params::default())
     }
 }
 
 impl Params {
-    /// Sessions of this profile. What the profile decides is taken from it: `sender` need not repeat
+    /// Sessions of this layout. What the layout decides is taken from it: `sender` need not repeat
     /// it.
-    pub fn new(profile: Profile, mut sender: sender::Params) -> Self {
-        let inline = profile.messages().iter().map(|layout| match *layout {
-            Layout::Bytes { max, .. } => usize::from(max),
-            Layout::Bits(bits) => usize::from(bits).div_ceil(8),
-            Layout::Block => 0,
-        });
+    pub fn new(layout: Layout, mut sender: sender::Params) -> Self {
+        let inline = layout
+            .messages()
+            .iter()
+            .map(|message_type| match *message_type {
+                MessageType::Bytes { max, .. } => usize::from(max),
+                MessageType::Bits(bits) => usize::from(bits).div_ceil(8),
+                MessageType::Block => 0,
+            });
         sender.inline_max = inline.max().unwrap_or(0);
         // netcode's own keep-alives do.
         sender.sends_keep_alives = false;
         Self {
-            profile: Arc::new(profile),
+            layout: Arc::new(layout),
             sender: Arc::new(sender),
             ack: AckPolicy::default(),
             // It rides out a backend that pauses for seconds.
@@ -69,7 +72,7 @@ impl Params {
     /// the processor makes it the faster one.
     #[must_use]
     pub fn with_path_mtu(mut self, mtu: u16, asks_first: bool) -> Self {
-        let packet = self.profile.limits().packet_bytes_max;
+        let packet = self.layout.limits().packet_bytes_max;
         let payload = match mtu {
             0..=EVERY_LINK => 0,
             _ => usize::from(mtu - IPV6_UDP_HEADER_BYTES as u16 - DATAGRAM_OVERHEAD).min(packet),
@@ -94,14 +97,14 @@ impl Params {
     }
 
     /// The longest message that fills one packet with this payload and no more: what a stream without
-    /// messages of its own is cut into. A profile without such messages sends blocks of one fragment.
+    /// messages of its own is cut into. A layout without such messages sends blocks of one fragment.
     pub fn piece_bytes(&self, payload: u16) -> usize {
         let framing = self.framing();
         let overhead = framing.packet_overhead + framing.lane_overhead + framing.message_overhead;
-        let mut channels = (0..).zip(self.profile.channels());
+        let mut channels = (0..).zip(self.layout.channels());
         let reliable = channels.find(|(_, channel)| channel.is_reliable());
         let block = reliable.and_then(|(index, channel)| {
-            let (_, bytes_max) = self.profile.blocks(index)?;
+            let (_, bytes_max) = self.layout.blocks(index)?;
             Some(bytes_max.min(channel.block_fragment_size.into()))
         });
         let block = block.unwrap_or(0);
@@ -111,7 +114,7 @@ impl Params {
 
     /// The same of the largest packets there may be.
     pub fn piece_bytes_max(&self) -> usize {
-        let base = self.profile.limits().fragment_above as u16;
+        let base = self.layout.limits().fragment_above as u16;
         self.piece_bytes(base.max(self.sender.mtu_payload_max))
     }
 
@@ -126,14 +129,14 @@ impl Params {
 
     /// The channels, as the sender sees them.
     pub(super) fn lanes(&self) -> Vec<Lane> {
-        let has_blocks = |(index, channel): &(u8, &ChannelProfile)| {
-            channel.is_reliable() && self.profile.blocks(*index).is_some()
+        let has_blocks = |(index, channel): &(u8, &ChannelLayout)| {
+            channel.is_reliable() && self.layout.blocks(*index).is_some()
         };
-        let with_blocks = (0..).zip(self.profile.channels()).filter(has_blocks);
+        let with_blocks = (0..).zip(self.layout.channels()).filter(has_blocks);
         let together_max = WIDE_BLOCK_BYTES_MAX / with_blocks.count().max(1);
-        let lane = |(index, channel): (u8, &ChannelProfile)| match channel.delivery {
+        let lane = |(index, channel): (u8, &ChannelLayout)| match channel.delivery {
             Delivery::ReliableOrdered => Lane::Reliable {
-                blocks: (self.profile.blocks(index)).map(|(_, bytes_max)| Blocks {
+                blocks: (self.layout.blocks(index)).map(|(_, bytes_max)| Blocks {
                     fragment: channel.block_fragment_size,
                     bytes_max: bytes_max as u32,
                     together_max: together_max as u32,
@@ -142,16 +145,16 @@ impl Params {
             },
             Delivery::UnreliableUnordered => Lane::Unreliable,
         };
-        (0..).zip(self.profile.channels()).map(lane).collect()
+        (0..).zip(self.layout.channels()).map(lane).collect()
     }
 
     /// What messages cost on this wire.
     pub(super) fn framing(&self) -> Framing {
-        let profile = &self.profile;
-        let limits = profile.limits();
+        let layout = &self.layout;
+        let limits = layout.limits();
         let packet = limits.packet_bytes_max.min(u16::MAX.into());
-        let overhead = profile.overhead();
-        let channels = profile.channels().iter();
+        let overhead = layout.overhead();
+        let channels = layout.channels().iter();
         Framing {
             datagram: limits.fragment_above.min(packet) as u16,
             packet: packet as u16,
@@ -205,11 +208,11 @@ mod tests {
         };
         let mut outgoing = Outgoing::new(now, params, 1);
         outgoing
-            .push(now, &params.profile, channel, &vec![7; bytes])
+            .push(now, &params.layout, channel, &vec![7; bytes])
             .unwrap();
         let mut count = 0;
         while outgoing.poll(now, || (0, 0)) {
-            outgoing.write(&params.profile, None, &mut Vec::new());
+            outgoing.write(&params.layout, None, &mut Vec::new());
             outgoing.on_written(now);
             count += 1;
         }
@@ -243,7 +246,7 @@ mod tests {
         assert_eq!(datagrams(&params, 1_153), 2, "no datagram holds it");
     }
 
-    /// The least and the most that a profile may say of its packets.
+    /// The least and the most that a layout may say of its packets.
     #[test]
     fn messages_travel_in_packets_of_any_length() {
         for (packet_bytes_max, longest, count) in [(1_024, 900, 1), (65_536, 60_000, 59)] {
@@ -252,16 +255,16 @@ mod tests {
                 fragments_max: packet_bytes_max / 1_024,
                 ..Limits::default()
             };
-            let channel = ChannelProfile {
+            let channel = ChannelLayout {
                 disable_blocks: true,
-                ..Profile::default().channels()[0]
+                ..Layout::default().channels()[0]
             };
-            let message = Layout::Bytes {
+            let message = MessageType::Bytes {
                 min: 0,
                 max: longest,
             };
-            let profile = Profile::new(vec![channel], vec![message], limits).unwrap();
-            let params = Params::new(profile, sender::Params::default());
+            let layout = Layout::new(vec![channel], vec![message], limits).unwrap();
+            let params = Params::new(layout, sender::Params::default());
             assert_eq!(datagrams(&params, longest.into()), count);
             assert!(usize::from(params.framing().datagram) <= packet_bytes_max);
         }
@@ -270,33 +273,33 @@ mod tests {
     /// Each channel has sizes of its own, and the client was compiled with them.
     #[test]
     fn blocks_travel_as_their_channel_says() {
-        let reliable = |block_fragment_size| ChannelProfile {
+        let reliable = |block_fragment_size| ChannelLayout {
             block_fragment_size,
-            ..ChannelProfile::new(Delivery::ReliableOrdered)
+            ..ChannelLayout::new(Delivery::ReliableOrdered)
         };
-        let unreliable = ChannelProfile::new(Delivery::UnreliableUnordered);
+        let unreliable = ChannelLayout::new(Delivery::UnreliableUnordered);
         let channels = vec![reliable(1_024), reliable(600), unreliable];
-        let messages = vec![Layout::Bits(128), Layout::Block];
-        let profile = Profile::new(channels, messages, Limits::default()).unwrap();
-        let params = Params::new(profile, sender::Params::default());
+        let messages = vec![MessageType::Bits(128), MessageType::Block];
+        let layout = Layout::new(channels, messages, Limits::default()).unwrap();
+        let params = Params::new(layout, sender::Params::default());
         assert_eq!(datagrams_on(&params, 0, 1_800), 2, "of 1024 and 776 bytes");
         assert_eq!(datagrams_on(&params, 1, 1_800), 3, "of 600 bytes each");
         assert_eq!(datagrams_on(&params, 2, 1_000), 1, "inside one packet");
     }
 
     #[test]
-    fn a_piece_is_a_message_that_the_profile_has() {
-        let with = |disable_blocks, messages: Vec<Layout>| {
-            let channel = ChannelProfile {
+    fn a_piece_is_a_message_that_the_layout_has() {
+        let with = |disable_blocks, messages: Vec<MessageType>| {
+            let channel = ChannelLayout {
                 disable_blocks,
-                ..Profile::default().channels()[0]
+                ..Layout::default().channels()[0]
             };
-            let profile = Profile::new(vec![channel], messages, Limits::default()).unwrap();
-            Params::new(profile, sender::Params::default())
+            let layout = Layout::new(vec![channel], messages, Limits::default()).unwrap();
+            Params::new(layout, sender::Params::default())
         };
-        let short = Layout::Bytes { min: 0, max: 200 };
+        let short = MessageType::Bytes { min: 0, max: 200 };
         assert_eq!(with(true, vec![short]).piece_bytes_max(), 200);
-        let blocks = with(false, vec![short, Layout::Block]);
+        let blocks = with(false, vec![short, MessageType::Block]);
         assert_eq!(blocks.piece_bytes_max(), 1_024, "one fragment");
         assert_eq!(datagrams(&blocks, 1_024), 1);
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tidegate_proto::inbox::Inbox;
-use tidegate_proto::yojimbo::channels::{self, ConnectionPacket, Profile};
+use tidegate_proto::yojimbo::channels::{self, ConnectionPacket, Layout};
 use tidegate_proto::yojimbo::netcode::packet::{Beyond, Packet, open};
 use tidegate_proto::yojimbo::netcode::replay::Replay;
 use tidegate_proto::yojimbo::netcode::{Key, Role};
@@ -21,7 +21,7 @@ struct Direction {
     role: Role,
     key: Key,
     protocol_id: u64,
-    profile: Arc<Profile>,
+    layout: Arc<Layout>,
     replay: Replay,
     packets: reliable::Receiver,
     channels: channels::Receiver,
@@ -31,15 +31,15 @@ struct Direction {
 
 impl Direction {
     fn new(role: Role, key: &Value, protocol_id: u64) -> Self {
-        let profile = Arc::new(Profile::default());
+        let layout = Arc::new(Layout::default());
         Self {
             role,
             key: Key::new(bytes(key).try_into().expect("32 bytes")),
             protocol_id,
             replay: Replay::default(),
-            packets: reliable::Receiver::new(*profile.limits()),
-            channels: channels::Receiver::new(profile.clone()),
-            profile,
+            packets: reliable::Receiver::new(*layout.limits()),
+            channels: channels::Receiver::new(layout.clone()),
+            layout,
             inbox: Inbox::new(256 * 1024),
             delivered: BTreeMap::new(),
         }
@@ -62,7 +62,7 @@ impl Direction {
         let Ok(Arrival::Packet { header, payload }) = self.packets.receive(now, bytes) else {
             return;
         };
-        let packet = ConnectionPacket::parse(payload, &self.profile).expect("a good packet");
+        let packet = ConnectionPacket::parse(payload, &self.layout).expect("a good packet");
         self.channels
             .check(now, &packet, &mut self.inbox)
             .expect("a legal packet");
@@ -92,7 +92,7 @@ fn compare(directions: &[Direction], list: &Value, what: &str) {
     let list = list.as_array().expect("an array");
     for (client, direction) in directions.iter().enumerate() {
         let of_client = |entry: &&Value| int(&entry[1]) == client as u64;
-        for channel in 0..direction.profile.channels().len() as Channel {
+        for channel in 0..direction.layout.channels().len() as Channel {
             let theirs: Vec<_> = list
                 .iter()
                 .filter(of_client)

@@ -1,4 +1,4 @@
-//! yojimbo_*.json: connection packets of the tidegate profile, written, read, and received.
+//! yojimbo_*.json: connection packets of the default layout, written, read, and received.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde_json::Value;
 use tidegate_proto::inbox::Inbox;
 use tidegate_proto::yojimbo::channels::{
-    ConnectionPacket, FragmentPlace, Item, Objection, PacketError, PacketSize, PacketWriter,
-    Profile, Receiver,
+    ConnectionPacket, FragmentPlace, Item, Layout, Objection, PacketError, PacketSize,
+    PacketWriter, Receiver,
 };
 use tidegate_proto::{Channel, Stats, Timestamp};
 
@@ -18,10 +18,10 @@ fn entries(case: &Value) -> &[Value] {
 }
 
 /// Writes the entries of a case, and measures them on the way.
-fn write(case: &Value, profile: &Profile) -> (Vec<u8>, PacketSize) {
+fn write(case: &Value, layout: &Layout) -> (Vec<u8>, PacketSize) {
     let mut out = Vec::new();
-    let mut writer = PacketWriter::new(profile, &mut out);
-    let mut size = PacketSize::new(profile);
+    let mut writer = PacketWriter::new(layout, &mut out);
+    let mut size = PacketSize::new(layout);
     for entry in entries(case) {
         let channel = int(&entry["channel"]) as u8;
         if entry["kind"] == "block_fragment" {
@@ -34,7 +34,7 @@ fn write(case: &Value, profile: &Profile) -> (Vec<u8>, PacketSize) {
             let data = bytes(&entry["data"]);
             let kind = entry["message_type"].as_u64().unwrap_or(0) as u8;
             writer.fragment(place, kind, data.split_at(data.len() / 3));
-            size = size.with_fragment(profile, place, data.len());
+            size = size.with_fragment(layout, place, data.len());
             continue;
         }
         let messages = items(entry, "messages");
@@ -43,17 +43,17 @@ fn write(case: &Value, profile: &Profile) -> (Vec<u8>, PacketSize) {
             .filter_map(|message| message["id"].as_u64())
             .map(|id| id as u16)
             .collect::<Vec<_>>();
-        match profile.channels()[usize::from(channel)].is_reliable() {
+        match layout.channels()[usize::from(channel)].is_reliable() {
             true => writer.reliable(channel, ids.iter().copied()),
             false => writer.unreliable(channel, messages.len()),
         }
-        size = size.with_list(profile, channel);
+        size = size.with_list(layout, channel);
         for (index, message) in messages.iter().enumerate() {
             let body = bytes(&message["body"]);
             let kind = int(&message["type"]) as u8;
             writer.message(kind, body.split_at(body.len() / 2));
             let id = ids.get(index).copied().unwrap_or(0);
-            size = size.with_message(profile, id, kind, body.len());
+            size = size.with_message(layout, id, kind, body.len());
         }
     }
     writer.finish();
@@ -97,15 +97,15 @@ fn read(packet: &ConnectionPacket<'_>) -> Vec<(u8, Value)> {
 
 #[test]
 fn packets() {
-    let profile = Profile::default();
+    let layout = Layout::default();
     for case in items(&load("yojimbo_packets.json"), "cases") {
         let name = &case["name"];
         let expected = bytes(&case["packet"]);
-        let (written, size) = write(case, &profile);
+        let (written, size) = write(case, &layout);
         assert_eq!(written, expected, "{name}");
         assert_eq!(size.bytes(), expected.len(), "{name}");
-        let packet = ConnectionPacket::parse(&expected, &profile)
-            .unwrap_or_else(|e| panic!("{name}: {e:?}"));
+        let packet =
+            ConnectionPacket::parse(&expected, &layout).unwrap_or_else(|e| panic!("{name}: {e:?}"));
         let mut listed = Vec::new();
         for entry in entries(case) {
             let channel = int(&entry["channel"]) as u8;
@@ -120,7 +120,7 @@ fn packets() {
 
 /// The receiving side of one connection, with an owner who takes everything at once.
 struct Connection {
-    profile: Arc<Profile>,
+    layout: Arc<Layout>,
     receiver: Receiver,
     inbox: Inbox,
     stats: Stats,
@@ -135,10 +135,10 @@ enum Refusal {
 
 impl Connection {
     fn new() -> Self {
-        let profile = Arc::new(Profile::default());
+        let layout = Arc::new(Layout::default());
         Self {
-            receiver: Receiver::new(profile.clone()),
-            profile,
+            receiver: Receiver::new(layout.clone()),
+            layout,
             inbox: Inbox::new(256 * 1024),
             stats: Stats::default(),
             delivered: BTreeMap::new(),
@@ -147,7 +147,7 @@ impl Connection {
 
     fn receive(&mut self, packet: &[u8]) -> Result<(), Refusal> {
         let now = Timestamp::ZERO;
-        let packet = ConnectionPacket::parse(packet, &self.profile).map_err(Refusal::Packet)?;
+        let packet = ConnectionPacket::parse(packet, &self.layout).map_err(Refusal::Packet)?;
         self.receiver
             .check(now, &packet, &mut self.inbox)
             .map_err(Refusal::Channel)?;
@@ -197,7 +197,7 @@ fn negative() {
         let delivered = case["delivered"].as_array().expect("an array");
         match (case["verdict"].as_str(), outcome) {
             (Some("accept"), Ok(())) => {
-                for channel in 0..connection.profile.channels().len() as Channel {
+                for channel in 0..connection.layout.channels().len() as Channel {
                     let theirs: Vec<_> = delivered
                         .iter()
                         .filter(|message| int(&message["channel"]) == u64::from(channel))
@@ -271,7 +271,7 @@ fn consecutive_ids(total: u64) {
     let mut connection = Connection::new();
     for packet in 0..total / 256 {
         let mut out = Vec::new();
-        let mut writer = PacketWriter::new(&connection.profile, &mut out);
+        let mut writer = PacketWriter::new(&connection.layout, &mut out);
         let ids = packet * 256..(packet + 1) * 256;
         let ids: Vec<u16> = ids.map(|id| id as u16).collect();
         writer.reliable(0, ids.iter().copied());
@@ -287,7 +287,7 @@ fn consecutive_ids(total: u64) {
 /// The packets themselves are not in the file, but their contents and lengths are.
 #[test]
 fn send_scripts() {
-    let profile = Profile::default();
+    let layout = Layout::default();
     for case in items(&load("yojimbo_send_scripts.json"), "cases") {
         let mut sizes = Vec::new();
         for step in items(case, "steps") {
@@ -298,7 +298,7 @@ fn send_scripts() {
                 }
                 Some("send_block") => sizes.push(int(&step["size"]) as usize),
                 Some("packet") => {
-                    let size = planned_size(&profile, &sizes, &step["contents"]);
+                    let size = planned_size(&layout, &sizes, &step["contents"]);
                     assert_eq!(size as u64, int(&step["bytes"]), "{}: {step}", case["name"]);
                 }
                 Some("ack") => {}
@@ -308,17 +308,17 @@ fn send_scripts() {
     }
 }
 
-fn planned_size(profile: &Profile, sizes: &[usize], contents: &Value) -> usize {
-    let mut size = PacketSize::new(profile);
+fn planned_size(layout: &Layout, sizes: &[usize], contents: &Value) -> usize {
+    let mut size = PacketSize::new(layout);
     for entry in contents.as_array().expect("an array") {
         if let Some(ids) = entry["ids"].as_array() {
-            size = size.with_list(profile, 0);
+            size = size.with_list(layout, 0);
             for id in ids.iter().map(int) {
-                size = size.with_message(profile, id as u16, 0, sizes[id as usize]);
+                size = size.with_message(layout, id as u16, 0, sizes[id as usize]);
             }
             continue;
         }
-        let fragment_size = usize::from(profile.channels()[0].block_fragment_size);
+        let fragment_size = usize::from(layout.channels()[0].block_fragment_size);
         let place = FragmentPlace {
             channel: 0,
             id: int(&entry["block"]) as u16,
@@ -327,7 +327,7 @@ fn planned_size(profile: &Profile, sizes: &[usize], contents: &Value) -> usize {
         };
         let before = usize::from(place.index) * fragment_size;
         let length = (sizes[usize::from(place.id)] - before).min(fragment_size);
-        size = size.with_fragment(profile, place, length);
+        size = size.with_fragment(layout, place, length);
     }
     size.bytes()
 }

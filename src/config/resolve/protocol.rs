@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tidegate_proto::yojimbo::channels::{
-    ChannelProfile, Delivery, FIXED_BITS_MAX, Layout, Profile,
+    ChannelLayout, Delivery, FIXED_BITS_MAX, Layout, MessageType,
 };
 use tidegate_proto::yojimbo::reliable;
 
@@ -51,10 +51,10 @@ impl Checker<'_> {
                 let netcode = typed.netcode.get_or_insert_default();
                 let netcode = self.netcode(at, netcode);
                 let own = typed.yojimbo.get_or_insert_default();
-                let profile = self.profile(at, own);
+                let layout = self.layout(at, own);
                 Protocol::Yojimbo(Yojimbo {
                     netcode: netcode?,
-                    profile: profile?,
+                    layout: layout?,
                     path_mtu_max: self.path_mtu_max(at, own),
                 })
             }
@@ -115,7 +115,7 @@ impl Checker<'_> {
         let piece = vec![0xff; piece_bytes(protocol)];
         let is_lacking = |length: &usize| {
             let payload = (&piece[..*length], &[][..]);
-            own.profile.carriage(channel, payload).is_none()
+            own.layout.carriage(channel, payload).is_none()
         };
         if let Some(length) = (1..=piece.len()).find(is_lacking) {
             self.mistake(
@@ -161,7 +161,7 @@ impl Checker<'_> {
         complete.then_some(netcode)
     }
 
-    pub(super) fn profile(&mut self, at: &str, typed: &file::Yojimbo) -> Option<Profile> {
+    pub(super) fn layout(&mut self, at: &str, typed: &file::Yojimbo) -> Option<Layout> {
         let at = format!("{at}.yojimbo");
         let key = |key: &str| format!("{at}.{key}");
         let packet_bytes_max = self.size(
@@ -190,8 +190,8 @@ impl Checker<'_> {
         if messages.len() < typed.message.len() {
             return None;
         }
-        match Profile::new(channels, messages, limits) {
-            Ok(profile) => Some(profile),
+        match Layout::new(channels, messages, limits) {
+            Ok(layout) => Some(layout),
             Err(problem) => {
                 self.mistake(
                     &at,
@@ -209,10 +209,10 @@ impl Checker<'_> {
         self.size(&key, &typed.path_mtu_max, 1280..=u64::from(u16::MAX)) as u16
     }
 
-    fn channel(&mut self, at: &str, typed: &file::YojimboChannel) -> ChannelProfile {
+    fn channel(&mut self, at: &str, typed: &file::YojimboChannel) -> ChannelLayout {
         let key = |key: &str| format!("{at}.{key}");
         let messages = typed.max_messages_per_packet;
-        ChannelProfile {
+        ChannelLayout {
             delivery: match typed.kind {
                 file::ChannelKind::ReliableOrdered => Delivery::ReliableOrdered,
                 file::ChannelKind::UnreliableUnordered => Delivery::UnreliableUnordered,
@@ -232,17 +232,17 @@ impl Checker<'_> {
         }
     }
 
-    fn message(&mut self, at: &str, typed: &file::YojimboMessage) -> Option<Layout> {
+    fn message(&mut self, at: &str, typed: &file::YojimboMessage) -> Option<MessageType> {
         let (length, bits) = (format!("{at}.length"), format!("{at}.bits"));
         match (typed.body, typed.length, typed.bits) {
-            (file::MessageBody::Bytes, Some([min, max]), None) => Some(Layout::Bytes {
+            (file::MessageBody::Bytes, Some([min, max]), None) => Some(MessageType::Bytes {
                 min: self.count(&format!("{length}[0]"), min, 0..=65_535) as u16,
                 max: self.count(&format!("{length}[1]"), max, 1..=65_535) as u16,
             }),
-            (file::MessageBody::Block, None, None) => Some(Layout::Block),
+            (file::MessageBody::Block, None, None) => Some(MessageType::Block),
             (file::MessageBody::Bits, None, Some(count)) => {
                 let most = i64::from(FIXED_BITS_MAX);
-                Some(Layout::Bits(self.count(&bits, count, 1..=most) as u16))
+                Some(MessageType::Bits(self.count(&bits, count, 1..=most) as u16))
             }
             (file::MessageBody::Bytes, ..) => {
                 self.mistake(

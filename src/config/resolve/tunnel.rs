@@ -116,7 +116,7 @@ impl Checker<'_> {
         Some(match typed.protocol {
             file::Protocol::Yojimbo => {
                 let own = typed.yojimbo.get_or_insert_default();
-                let (profile, path_mtu_max) = (self.profile(at, own), self.path_mtu_max(at, own));
+                let (layout, path_mtu_max) = (self.layout(at, own), self.path_mtu_max(at, own));
                 let netcode = typed.netcode.get_or_insert_default();
                 let at = format!("{at}.netcode");
                 let tokens = self.token_source(&at, netcode);
@@ -143,7 +143,7 @@ impl Checker<'_> {
                 (
                     Protocol::Yojimbo(Yojimbo {
                         netcode,
-                        profile: profile?,
+                        layout: layout?,
                         path_mtu_max,
                     }),
                     Some(tokens?),

@@ -1,15 +1,15 @@
 //! The connection packet: which messages and block fragments a packet carries.
 //!
-//! Layout: docs/wire/yojimbo.md, sections 2 to 5; field widths follow from the [`Profile`]. A packet
+//! Layout: docs/wire/yojimbo.md, sections 2 to 5; field widths follow from the [`Layout`]. A packet
 //! is read to its end before anything in it is believed: [`ConnectionPacket::parse`] walks it once
 //! and keeps the first few items, [`ConnectionPacket::items`] tells those or walks again, and cannot
 //! fail.
 
-use super::profile::{ChannelProfile, FIXED_BITS_MAX, Layout, Profile};
+use super::layout::{ChannelLayout, FIXED_BITS_MAX, Layout, MessageType};
 use crate::session::Channel;
 use crate::yojimbo::bits::{BitError, BitReader};
 
-/// Why a packet is not of this profile. Each of them ends the session.
+/// Why a packet is not of this layout. Each of them ends the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PacketError {
     /// Not even the number of entries. An ack alone is one zero byte, not none.
@@ -39,7 +39,7 @@ impl From<BitError> for PacketError {
 /// A packet that was read to its end and found good.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionPacket<'a> {
-    profile: &'a Profile,
+    layout: &'a Layout,
     bytes: &'a [u8],
     messages: u32,
     /// Channels that have something in it, by bit.
@@ -126,7 +126,7 @@ pub enum Body<'a> {
     },
 }
 
-/// Room for the payload of a [`Layout::Bits`] message.
+/// Room for the payload of a [`MessageType::Bits`] message.
 pub type BodyScratch = [u8; BODY_SCRATCH];
 
 /// Bytes of the longest of them.
@@ -171,9 +171,9 @@ impl<'a> Body<'a> {
 
 impl<'a> ConnectionPacket<'a> {
     /// Reads a whole packet; what follows its last field is ignored.
-    pub fn parse(bytes: &'a [u8], profile: &'a Profile) -> Result<Self, PacketError> {
+    pub fn parse(bytes: &'a [u8], layout: &'a Layout) -> Result<Self, PacketError> {
         let mut packet = Self {
-            profile,
+            layout,
             bytes,
             messages: 0,
             channels: 0,
@@ -182,7 +182,7 @@ impl<'a> ConnectionPacket<'a> {
             is_many: false,
             is_misread: false,
         };
-        let mut walk = Walk::new(bytes, profile)?;
+        let mut walk = Walk::new(bytes, layout)?;
         let entries = walk.entries_left;
         let mut count = 0;
         while let Some(item) = walk.next_item()? {
@@ -206,7 +206,7 @@ impl<'a> ConnectionPacket<'a> {
 
     /// What the packet carries, in the order of the wire. Ids may be old, far ahead, or repeated.
     pub fn items(&self) -> impl Iterator<Item = Item<'a>> + use<'a, '_> {
-        let walk = self.is_many.then(|| Walk::new(self.bytes, self.profile));
+        let walk = self.is_many.then(|| Walk::new(self.bytes, self.layout));
         let mut walk = walk.and_then(Result::ok);
         let mut few = self.few.iter().flatten();
         std::iter::from_fn(move || match &mut walk {
@@ -244,7 +244,7 @@ impl<'a> ConnectionPacket<'a> {
 
 /// A walk over a packet's fields.
 struct Walk<'a> {
-    profile: &'a Profile,
+    layout: &'a Layout,
     reader: BitReader<'a>,
     entries_left: i32,
     list: MessageList<'a>,
@@ -261,14 +261,14 @@ struct MessageList<'a> {
 }
 
 impl<'a> Walk<'a> {
-    fn new(bytes: &'a [u8], profile: &'a Profile) -> Result<Self, PacketError> {
+    fn new(bytes: &'a [u8], layout: &'a Layout) -> Result<Self, PacketError> {
         if bytes.is_empty() {
             return Err(PacketError::Empty);
         }
         let mut reader = BitReader::new(bytes);
-        let entries_left = reader.int(0, profile.channels().len() as i32)?;
+        let entries_left = reader.int(0, layout.channels().len() as i32)?;
         Ok(Self {
-            profile,
+            layout,
             reader,
             entries_left,
             list: MessageList {
@@ -289,9 +289,9 @@ impl<'a> Walk<'a> {
                 return Ok(None);
             }
             self.entries_left -= 1;
-            let last = self.profile.channels().len() - 1;
+            let last = self.layout.channels().len() - 1;
             let channel = self.reader.int(0, last as i32)? as Channel;
-            let rules = &self.profile.channels()[usize::from(channel)];
+            let rules = &self.layout.channels()[usize::from(channel)];
             if self.reader.bool()? {
                 return self
                     .fragment(channel, rules)
@@ -303,11 +303,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn message_list(
-        &mut self,
-        channel: Channel,
-        rules: &ChannelProfile,
-    ) -> Result<(), PacketError> {
+    fn message_list(&mut self, channel: Channel, rules: &ChannelLayout) -> Result<(), PacketError> {
         let reader = &mut self.reader;
         let count = reader.int(1, i32::from(rules.messages_per_packet_max))?;
         let mut next_id = None;
@@ -339,22 +335,22 @@ impl<'a> Walk<'a> {
             list.next_id = Some(list.ids.sequence_relative(id)?);
         }
         let channel = list.channel;
-        let rules = &self.profile.channels()[usize::from(channel)];
+        let rules = &self.layout.channels()[usize::from(channel)];
         let reader = &mut self.reader;
-        let body = match self.profile.messages()[usize::from(kind)] {
-            Layout::Bytes { min, max } => {
+        let body = match self.layout.messages()[usize::from(kind)] {
+            MessageType::Bytes { min, max } => {
                 let length = reader.int(i32::from(min), i32::from(max))?;
                 Body::Bytes(reader.bytes(length as usize)?)
             }
-            Layout::Bits(width) => {
+            MessageType::Bits(width) => {
                 let at = reader.position();
                 reader.skip(usize::from(width))?;
                 let packet = reader.packet();
                 Body::Bits { packet, at, width }
             }
-            Layout::Block if rules.is_reliable() => return Err(PacketError::BlockMissing),
-            Layout::Block if rules.disable_blocks => return Err(PacketError::InlineBlock),
-            Layout::Block => {
+            MessageType::Block if rules.is_reliable() => return Err(PacketError::BlockMissing),
+            MessageType::Block if rules.disable_blocks => return Err(PacketError::InlineBlock),
+            MessageType::Block => {
                 let length = reader.int(1, rules.block_bytes_max as i32)?;
                 Body::Bytes(reader.bytes(length as usize)?)
             }
@@ -370,7 +366,7 @@ impl<'a> Walk<'a> {
     fn fragment(
         &mut self,
         channel: Channel,
-        rules: &ChannelProfile,
+        rules: &ChannelLayout,
     ) -> Result<BlockFragment<'a>, PacketError> {
         if rules.disable_blocks || !rules.is_reliable() {
             return Err(PacketError::BlocksDisabled);
@@ -392,7 +388,8 @@ impl<'a> Walk<'a> {
             0 => Some(self.kind()?),
             _ => None,
         };
-        if kind.is_some_and(|kind| self.profile.messages()[usize::from(kind)] != Layout::Block) {
+        if kind.is_some_and(|kind| self.layout.messages()[usize::from(kind)] != MessageType::Block)
+        {
             return Err(PacketError::NotABlock);
         }
         Ok(BlockFragment {
@@ -408,7 +405,7 @@ impl<'a> Walk<'a> {
     }
 
     fn kind(&mut self) -> Result<u8, PacketError> {
-        let last = self.profile.messages().len() - 1;
+        let last = self.layout.messages().len() - 1;
         Ok(self.reader.int(0, last as i32)? as u8)
     }
 }

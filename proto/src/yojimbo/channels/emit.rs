@@ -3,7 +3,7 @@
 //! Layout: docs/wire/yojimbo.md, sections 2 to 5.
 
 use super::connection_packet::FragmentPlace;
-use super::profile::{Layout, Profile};
+use super::layout::{Layout, MessageType};
 use crate::session::Channel;
 use crate::yojimbo::bits::BitWriter;
 
@@ -13,10 +13,10 @@ pub type Split<'a> = (&'a [u8], &'a [u8]);
 /// Appends one connection packet to a byte vector.
 ///
 /// Entries are written one after the other, each channel at most once, ascending. The caller keeps
-/// to the profile; what cannot be written is a bug and caught in debug builds.
+/// to the layout; what cannot be written is a bug and caught in debug builds.
 #[derive(Debug)]
 pub struct PacketWriter<'a> {
-    profile: &'a Profile,
+    layout: &'a Layout,
     bits: BitWriter<'a>,
     entries: u8,
 }
@@ -24,11 +24,11 @@ pub struct PacketWriter<'a> {
 impl<'a> PacketWriter<'a> {
     /// Begins behind what `out` already holds (a header, say). A packet without entries is one zero
     /// byte: it carries the acks of the header before it.
-    pub fn new(profile: &'a Profile, out: &'a mut Vec<u8>) -> Self {
+    pub fn new(layout: &'a Layout, out: &'a mut Vec<u8>) -> Self {
         let mut bits = BitWriter::new(out);
-        bits.bits(0, profile.entry_count_width());
+        bits.bits(0, layout.entry_count_width());
         Self {
-            profile,
+            layout,
             bits,
             entries: 0,
         }
@@ -57,14 +57,14 @@ impl<'a> PacketWriter<'a> {
     fn list(&mut self, channel: Channel, count: usize) {
         self.entry(channel, false);
         self.bits.bool(true);
-        let max = self.profile.channels()[usize::from(channel)].messages_per_packet_max;
+        let max = self.layout.channels()[usize::from(channel)].messages_per_packet_max;
         self.bits.int(count as i32, 1, i32::from(max));
     }
 
     fn entry(&mut self, channel: Channel, is_block: bool) {
         self.entries += 1;
         self.bits
-            .bits(u32::from(channel), self.profile.channel_width());
+            .bits(u32::from(channel), self.layout.channel_width());
         self.bits.bool(is_block);
     }
 
@@ -73,14 +73,17 @@ impl<'a> PacketWriter<'a> {
     pub fn message(&mut self, kind: u8, payload: Split<'_>) {
         self.kind(kind);
         let length = payload.0.len() + payload.1.len();
-        let layout = self.profile.messages()[usize::from(kind)];
-        debug_assert!(layout.takes(payload), "{length} bytes as {layout}");
-        match layout {
-            Layout::Bytes { min, max } => {
+        let message_type = self.layout.messages()[usize::from(kind)];
+        debug_assert!(
+            message_type.takes(payload),
+            "{length} bytes as {message_type}"
+        );
+        match message_type {
+            MessageType::Bytes { min, max } => {
                 self.bits.int(length as i32, i32::from(min), i32::from(max));
                 self.split(payload);
             }
-            Layout::Bits(width) => {
+            MessageType::Bits(width) => {
                 let mut left = u32::from(width);
                 for byte in payload.0.iter().chain(payload.1) {
                     let width = left.min(8);
@@ -88,14 +91,14 @@ impl<'a> PacketWriter<'a> {
                     left -= width;
                 }
             }
-            Layout::Block => {}
+            MessageType::Block => {}
         }
     }
 
     /// The next message of an unreliable channel's list, with its block.
     pub fn inline_block(&mut self, channel: Channel, kind: u8, block: Split<'_>) {
         self.kind(kind);
-        let max = self.profile.channels()[usize::from(channel)].block_bytes_max;
+        let max = self.layout.channels()[usize::from(channel)].block_bytes_max;
         let length = block.0.len() + block.1.len();
         self.bits.int(length as i32, 1, max as i32);
         self.split(block);
@@ -105,7 +108,7 @@ impl<'a> PacketWriter<'a> {
     /// `kind` is the block's type; it is written with the first piece only.
     pub fn fragment(&mut self, place: FragmentPlace, kind: u8, data: Split<'_>) {
         self.entry(place.channel, true);
-        let rules = &self.profile.channels()[usize::from(place.channel)];
+        let rules = &self.layout.channels()[usize::from(place.channel)];
         let bits = &mut self.bits;
         bits.bits(u32::from(place.id), 16);
         bits.int(
@@ -123,7 +126,7 @@ impl<'a> PacketWriter<'a> {
     }
 
     fn kind(&mut self, kind: u8) {
-        self.bits.bits(u32::from(kind), self.profile.kind_width());
+        self.bits.bits(u32::from(kind), self.layout.kind_width());
     }
 
     fn split(&mut self, (head, tail): Split<'_>) {

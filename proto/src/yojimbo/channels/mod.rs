@@ -12,8 +12,8 @@
 mod connection_packet;
 mod emit;
 mod incomplete_blocks;
+mod layout;
 mod objection;
-mod profile;
 mod receiver;
 mod reliable_ordered;
 mod sink;
@@ -23,11 +23,11 @@ pub use connection_packet::{
     BlockFragment, Body, BodyScratch, ConnectionPacket, FragmentPlace, Item, Message, PacketError,
 };
 pub use emit::{PacketWriter, Split};
-pub use objection::{Objection, Stall};
-pub use profile::{
-    CHANNELS_MAX, Carriage, ChannelProfile, Delivery, FIXED_BITS_MAX, Layout, Profile,
-    ProfileError, WIDE_WINDOW,
+pub use layout::{
+    CHANNELS_MAX, Carriage, ChannelLayout, Delivery, FIXED_BITS_MAX, Layout, LayoutError,
+    MessageType, WIDE_WINDOW,
 };
+pub use objection::{Objection, Stall};
 pub use receiver::{Receiver, WIDE_BLOCK_BYTES_MAX};
 pub use size::{Overhead, PacketSize};
 

@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use super::connection_packet::{BODY_SCRATCH, ConnectionPacket, Item};
+use super::layout::Layout;
 use super::objection::{Objection, Stall};
-use super::profile::Profile;
 use super::reliable_ordered::{ReliableOrdered, Trial};
 use super::sink::Sink;
 use crate::inbox::Inbox;
@@ -35,7 +35,7 @@ pub const WIDE_BLOCK_BYTES_MAX: usize = 4 * BLOCK_BYTES_MAX;
 /// The receiving end of all channels.
 #[derive(Debug)]
 pub struct Receiver {
-    profile: Arc<Profile>,
+    layout: Arc<Layout>,
     /// By channel; `None` where the channel is unreliable and remembers nothing.
     channels: Box<[Option<ReliableOrdered>]>,
     /// By channel, for the packet under judgement alone: here so that none allocates.
@@ -45,8 +45,8 @@ pub struct Receiver {
 
 impl Receiver {
     /// Channels that have received nothing.
-    pub fn new(profile: Arc<Profile>) -> Self {
-        let channels = profile.channels().iter();
+    pub fn new(layout: Arc<Layout>) -> Self {
+        let channels = layout.channels().iter();
         Self {
             channels: channels
                 .map(|rules| {
@@ -54,9 +54,9 @@ impl Receiver {
                     rules.is_reliable().then(|| ReliableOrdered::new(window))
                 })
                 .collect(),
-            trials: vec![Trial::default(); profile.channels().len()].into(),
+            trials: vec![Trial::default(); layout.channels().len()].into(),
             is_wide: false,
-            profile,
+            layout,
         }
     }
 
@@ -66,14 +66,14 @@ impl Receiver {
         if std::mem::replace(&mut self.is_wide, true) {
             return;
         }
-        for (rules, channel) in self.profile.channels().iter().zip(&mut self.channels) {
+        for (rules, channel) in self.layout.channels().iter().zip(&mut self.channels) {
             if let Some(channel) = channel {
                 channel.widen(rules.wide_window());
             }
         }
     }
 
-    /// Whether all of a packet, parsed with the same profile, can be taken. Changes nothing that is
+    /// Whether all of a packet, parsed with the same layout, can be taken. Changes nothing that is
     /// delivered or promised.
     pub fn check(
         &mut self,
@@ -103,7 +103,7 @@ impl Receiver {
                     channel.check_message(trial, id, message.body.len())?;
                 }
                 Item::Fragment(fragment) => {
-                    let rules = &self.profile.channels()[index];
+                    let rules = &self.layout.channels()[index];
                     channel.check_fragment(trial, fragment.place, rules)?;
                 }
             }
@@ -171,7 +171,7 @@ impl Receiver {
     }
 
     fn block_reserved(&self) -> usize {
-        let rules = self.profile.channels().iter();
+        let rules = self.layout.channels().iter();
         rules
             .zip(&self.channels)
             .filter_map(|(rules, channel)| Some(channel.as_ref()?.block_reserved(rules)))
@@ -190,7 +190,7 @@ impl Receiver {
         let mut scratch = [0; BODY_SCRATCH];
         for item in packet.items() {
             let index = item.channel();
-            let rules = &self.profile.channels()[usize::from(index)];
+            let rules = &self.layout.channels()[usize::from(index)];
             let mut sink = Sink {
                 channel: index,
                 inbox,

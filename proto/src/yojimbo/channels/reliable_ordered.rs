@@ -18,8 +18,8 @@ use std::time::Duration;
 
 use super::connection_packet::FragmentPlace;
 use super::incomplete_blocks::IncompleteBlocks;
+use super::layout::ChannelLayout;
 use super::objection::{Objection, Stall};
-use super::profile::ChannelProfile;
 use super::sink::Sink;
 use crate::inbox::MESSAGE_OVERHEAD;
 use crate::reassembly::Reassembly;
@@ -156,7 +156,7 @@ impl ReliableOrdered {
         &self,
         trial: &mut Trial,
         place: FragmentPlace,
-        rules: &ChannelProfile,
+        rules: &ChannelLayout,
     ) -> Result<(), Objection> {
         if !self.takes_together && place.id != trial.newest as u16 {
             return Ok(());
@@ -274,7 +274,7 @@ impl ReliableOrdered {
         now: Timestamp,
         place: FragmentPlace,
         data: &[u8],
-        rules: &ChannelProfile,
+        rules: &ChannelLayout,
         sink: &mut Sink<'_>,
     ) {
         let id = match self.place(place.id) {
@@ -330,7 +330,7 @@ impl ReliableOrdered {
     }
 
     /// Bytes the blocks that miss fragments may grow to.
-    pub(super) fn block_reserved(&self, rules: &ChannelProfile) -> usize {
+    pub(super) fn block_reserved(&self, rules: &ChannelLayout) -> usize {
         self.blocks.fragments() * usize::from(rules.block_fragment_size)
     }
 

@@ -3,7 +3,7 @@
 //! Layout: docs/wire/yojimbo.md, sections 2 to 5.
 
 use super::connection_packet::FragmentPlace;
-use super::profile::{ChannelProfile, Layout, Profile};
+use super::layout::{ChannelLayout, Layout, MessageType};
 use crate::session::Channel;
 use crate::yojimbo::bits::{padding_after, sequence_relative_bits, width_of};
 
@@ -23,9 +23,9 @@ pub struct PacketSize {
 
 impl PacketSize {
     /// A packet without entries.
-    pub fn new(profile: &Profile) -> Self {
+    pub fn new(layout: &Layout) -> Self {
         Self {
-            lead: profile.entry_count_width() as usize,
+            lead: layout.entry_count_width() as usize,
             rest: None,
             channel: 0,
             previous_id: None,
@@ -34,12 +34,12 @@ impl PacketSize {
 
     /// With another entry, for messages on `channel`, still empty.
     #[must_use]
-    pub fn with_list(self, profile: &Profile, channel: Channel) -> Self {
-        let rules = &profile.channels()[usize::from(channel)];
+    pub fn with_list(self, layout: &Layout, channel: Channel) -> Self {
+        let rules = &layout.channels()[usize::from(channel)];
         let count = width_of(1, i32::from(rules.messages_per_packet_max));
         let first_id = if rules.is_reliable() { 16 } else { 0 };
         Self {
-            lead: self.bits() + (profile.channel_width() + 2 + count + first_id) as usize,
+            lead: self.bits() + (layout.channel_width() + 2 + count + first_id) as usize,
             rest: None,
             channel,
             previous_id: None,
@@ -49,22 +49,22 @@ impl PacketSize {
     /// With another message in the list: type and payload length. `id` matters on reliable channels
     /// only.
     #[must_use]
-    pub fn with_message(mut self, profile: &Profile, id: u16, kind: u8, length: usize) -> Self {
-        let rules = &profile.channels()[usize::from(self.channel)];
+    pub fn with_message(mut self, layout: &Layout, id: u16, kind: u8, length: usize) -> Self {
+        let rules = &layout.channels()[usize::from(self.channel)];
         if rules.is_reliable() {
             if let Some(previous) = self.previous_id {
                 self.lead += sequence_relative_bits(previous, id);
             }
             self.previous_id = Some(id);
         }
-        self.add(profile.kind_width() as usize);
-        match profile.messages()[usize::from(kind)] {
-            Layout::Bytes { min, max } => {
+        self.add(layout.kind_width() as usize);
+        match layout.messages()[usize::from(kind)] {
+            MessageType::Bytes { min, max } => {
                 self.add(width_of(i32::from(min), i32::from(max)) as usize);
                 self.add_bytes(length);
             }
-            Layout::Bits(width) => self.add(usize::from(width)),
-            Layout::Block => {
+            MessageType::Bits(width) => self.add(usize::from(width)),
+            MessageType::Block => {
                 self.add(width_of(1, rules.block_bytes_max as i32) as usize);
                 self.add_bytes(length);
             }
@@ -74,15 +74,15 @@ impl PacketSize {
 
     /// With another entry: a piece of a block, `length` bytes.
     #[must_use]
-    pub fn with_fragment(mut self, profile: &Profile, place: FragmentPlace, length: usize) -> Self {
-        let rules = &profile.channels()[usize::from(place.channel)];
-        self.add((profile.channel_width() + 1 + 16) as usize);
+    pub fn with_fragment(mut self, layout: &Layout, place: FragmentPlace, length: usize) -> Self {
+        let rules = &layout.channels()[usize::from(place.channel)];
+        self.add((layout.channel_width() + 1 + 16) as usize);
         self.add(width_of(1, rules.block_fragments_max() as i32) as usize);
         self.add(width_of(0, i32::from(place.count) - 1) as usize);
         self.add(width_of(1, i32::from(rules.block_fragment_size)) as usize);
         self.add_bytes(length);
         if place.index == 0 {
-            self.add(profile.kind_width() as usize);
+            self.add(layout.kind_width() as usize);
         }
         self
     }
@@ -126,12 +126,12 @@ pub struct Overhead {
     pub fragment: u16,
 }
 
-impl Profile {
-    /// The bounds for this profile.
+impl Layout {
+    /// The bounds for this layout.
     pub fn overhead(&self) -> Overhead {
         let bytes = |bits: u32| bits.div_ceil(8) as u16;
         let channels = self.channels();
-        let list = |c: &ChannelProfile| {
+        let list = |c: &ChannelLayout| {
             let first_id = if c.is_reliable() { 16 } else { 0 };
             self.channel_width() + 2 + width_of(1, i32::from(c.messages_per_packet_max)) + first_id
         };
@@ -140,11 +140,11 @@ impl Profile {
             .filter(|c| c.is_reliable())
             .flat_map(|c| [2, 7, 24, 281, u16::MAX].map(|d| d.min(c.wide_window())))
             .map(|distance| sequence_relative_bits(0, distance) as u32);
-        let length = |layout: &Layout| match *layout {
-            Layout::Bytes { min, max } => width_of(i32::from(min), i32::from(max)) + 7,
+        let length = |message_type: &MessageType| match *message_type {
+            MessageType::Bytes { min, max } => width_of(i32::from(min), i32::from(max)) + 7,
             // The last byte of the payload may hold fewer bits, never more.
-            Layout::Bits(_) => 0,
-            Layout::Block => {
+            MessageType::Bits(_) => 0,
+            MessageType::Block => {
                 let largest = channels.iter().map(|c| c.block_bytes_max).max();
                 width_of(1, largest.unwrap_or(1) as i32) + 7
             }

@@ -252,7 +252,7 @@ impl Session {
             self.link.begin(out)
         };
         let record = self.incoming.record();
-        self.outgoing.write(&self.params.profile, record, out);
+        self.outgoing.write(&self.params.layout, record, out);
         self.link.seal(now, out, sealing);
         self.outgoing.on_written(now);
         true
@@ -329,7 +329,7 @@ impl crate::session::Session for Session {
             return Err(SendError::Closed);
         }
         self.outgoing
-            .push(now, &self.params.profile, channel, payload)
+            .push(now, &self.params.layout, channel, payload)
     }
 
     fn finish(&mut self, now: Now, reason: CloseReason, linger: Duration) {

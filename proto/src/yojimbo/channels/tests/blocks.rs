@@ -5,13 +5,13 @@ use super::*;
 /// A block claims memory as its fragments arrive, and not before.
 #[test]
 fn a_claimed_block_costs_what_was_received() {
-    let mut far = Far::new(Profile::default());
-    let profile = far.profile.clone();
+    let mut far = Far::new(Layout::default());
+    let layout = far.layout.clone();
     let block = vec![9; 256 * 1024];
-    assert_eq!(far.receive(&piece(&profile, 0, &block, 255)), Ok(()));
+    assert_eq!(far.receive(&piece(&layout, 0, &block, 255)), Ok(()));
     assert!(far.receiver.held() < 2048, "{} held", far.receiver.held());
     for index in (0..255).rev() {
-        assert_eq!(far.receive(&piece(&profile, 0, &block, index)), Ok(()));
+        assert_eq!(far.receive(&piece(&layout, 0, &block, index)), Ok(()));
         assert!(far.receiver.held() <= 256 * 1024 + 1024);
     }
     assert_eq!(far.pop_all(), [block]);
@@ -21,11 +21,11 @@ fn a_claimed_block_costs_what_was_received() {
 /// Blocks begin only while all that have begun can be completed.
 #[test]
 fn blocks_of_many_channels_do_not_starve_each_other() {
-    let reliable = ChannelProfile::new(Delivery::ReliableOrdered);
-    let messages = vec![Layout::Bytes { min: 0, max: 60 }, Layout::Block];
-    let profile = Profile::new(vec![reliable; 64], messages, Default::default()).unwrap();
-    let mut far = Far::new(profile);
-    let profile = far.profile.clone();
+    let reliable = ChannelLayout::new(Delivery::ReliableOrdered);
+    let messages = vec![MessageType::Bytes { min: 0, max: 60 }, MessageType::Block];
+    let layout = Layout::new(vec![reliable; 64], messages, Default::default()).unwrap();
+    let mut far = Far::new(layout);
+    let layout = far.layout.clone();
     let begin = |channel, index| {
         let mut out = Vec::new();
         let place = FragmentPlace {
@@ -34,7 +34,7 @@ fn blocks_of_many_channels_do_not_starve_each_other() {
             count: 256,
             index,
         };
-        let mut writer = PacketWriter::new(&profile, &mut out);
+        let mut writer = PacketWriter::new(&layout, &mut out);
         writer.fragment(place, BLOCK, (&[1; 1024], &[]));
         writer.finish();
         out
@@ -57,21 +57,21 @@ fn blocks_of_many_channels_do_not_starve_each_other() {
 /// The count of a block's fragments is settled by the first, also inside one packet.
 #[test]
 fn fragments_must_agree() {
-    let mut far = Far::new(Profile::default());
-    let profile = far.profile.clone();
-    assert_eq!(far.receive(&piece(&profile, 0, &[1; 3000], 1)), Ok(()));
+    let mut far = Far::new(Layout::default());
+    let layout = far.layout.clone();
+    assert_eq!(far.receive(&piece(&layout, 0, &[1; 3000], 1)), Ok(()));
     for size in [1500, 4000] {
         assert_eq!(
-            far.receive(&piece(&profile, 0, &vec![1; size], 0)),
+            far.receive(&piece(&layout, 0, &vec![1; size], 0)),
             Err(Objection::FragmentCountChanged)
         );
     }
-    assert_eq!(far.receive(&piece(&profile, 0, &[1; 3000], 0)), Ok(()));
-    assert_eq!(far.receive(&piece(&profile, 0, &[1; 3000], 2)), Ok(()));
+    assert_eq!(far.receive(&piece(&layout, 0, &[1; 3000], 0)), Ok(()));
+    assert_eq!(far.receive(&piece(&layout, 0, &[1; 3000], 2)), Ok(()));
     assert_eq!(far.pop_all(), [vec![1; 3000]]);
     let two = |counts: [u16; 2]| {
         let mut out = Vec::new();
-        let mut writer = PacketWriter::new(&profile, &mut out);
+        let mut writer = PacketWriter::new(&layout, &mut out);
         for (index, count) in counts.into_iter().enumerate() {
             let place = FragmentPlace {
                 channel: 0,
@@ -95,10 +95,10 @@ fn fragments_must_agree() {
 /// Blocks of one byte, a thousand of them, one way only.
 #[test]
 fn many_small_blocks() {
-    let mut far = Far::new(Profile::default());
-    let profile = far.profile.clone();
+    let mut far = Far::new(Layout::default());
+    let layout = far.layout.clone();
     for id in 0..1000u16 {
-        assert_eq!(far.receive(&piece(&profile, id, &[id as u8], 0)), Ok(()));
+        assert_eq!(far.receive(&piece(&layout, id, &[id as u8], 0)), Ok(()));
     }
     assert_eq!(far.pop_all().len(), 1000);
 }
@@ -107,10 +107,10 @@ fn many_small_blocks() {
 /// peer may hold, and in pieces of the same number.
 #[test]
 fn blocks_of_a_peer_of_ours_come_together() {
-    let mut far = Far::new(Profile::default());
-    let profile = far.profile.clone();
+    let mut far = Far::new(Layout::default());
+    let layout = far.layout.clone();
     let block = |id: u16| vec![id as u8; 256 * 1024];
-    let begin = |far: &mut Far, id| far.receive(&piece(&profile, id, &block(id), 0));
+    let begin = |far: &mut Far, id| far.receive(&piece(&layout, id, &block(id), 0));
     assert_eq!(begin(&mut far, 1), Ok(()), "acknowledged and dropped");
     assert_eq!(far.receiver.held(), 0);
     far.receiver.widen();
@@ -119,25 +119,22 @@ fn blocks_of_a_peer_of_ours_come_together() {
         begun.iter().copied().eq(1..33),
         "eight mebibytes: {begun:?}"
     );
+    assert_eq!(far.receive(&frames(&layout, 0, &[(33, b"behind")])), Ok(()));
     assert_eq!(
-        far.receive(&frames(&profile, 0, &[(33, b"behind")])),
-        Ok(())
-    );
-    assert_eq!(
-        far.receive(&piece(&profile, 2, &[0; 4000], 1)),
+        far.receive(&piece(&layout, 2, &[0; 4000], 1)),
         Err(Objection::FragmentCountChanged)
     );
     assert_eq!(
-        far.receive(&piece(&profile, WIDE_WINDOW, &[0; 4000], 1)),
+        far.receive(&piece(&layout, WIDE_WINDOW, &[0; 4000], 1)),
         Err(Objection::WindowOverflow)
     );
     for id in begun.into_iter().rev() {
         for index in 1..256 {
-            assert_eq!(far.receive(&piece(&profile, id, &block(id), index)), Ok(()));
+            assert_eq!(far.receive(&piece(&layout, id, &block(id), index)), Ok(()));
         }
     }
     assert_eq!(far.pop_all(), Vec::<Vec<u8>>::new(), "the first is missing");
-    assert_eq!(far.receive(&frames(&profile, 0, &[(0, b"first")])), Ok(()));
+    assert_eq!(far.receive(&frames(&layout, 0, &[(0, b"first")])), Ok(()));
     let (first, behind) = (b"first".to_vec(), b"behind".to_vec());
     let all = [first]
         .into_iter()
@@ -150,8 +147,8 @@ fn blocks_of_a_peer_of_ours_come_together() {
 /// Where memory is short, none begins beside those under way, and these go on.
 #[test]
 fn blocks_begin_within_an_allowance() {
-    let mut far = Far::new(Profile::default());
-    let profile = far.profile.clone();
+    let mut far = Far::new(Layout::default());
+    let layout = far.layout.clone();
     far.receiver.widen();
     let block = vec![1; 100 * 1024];
     let mut piece_of = |id, index, pieces| {
@@ -159,7 +156,7 @@ fn blocks_begin_within_an_allowance() {
             pieces,
             ..Allowance::UNLIMITED
         });
-        far.receive(&piece(&profile, id, &block, index))
+        far.receive(&piece(&layout, id, &block, index))
     };
     assert_eq!(piece_of(1, 0, 0), Ok(()), "one may always");
     assert_eq!(piece_of(2, 0, 199 * 1024), Err(Objection::WindowFull));
@@ -171,47 +168,47 @@ fn blocks_begin_within_an_allowance() {
 /// Pieces of what comes later are no progress towards the message that all wait for.
 #[test]
 fn later_blocks_do_not_keep_a_gap_open() {
-    let mut far = Far::new(Profile::default());
-    let profile = far.profile.clone();
+    let mut far = Far::new(Layout::default());
+    let layout = far.layout.clone();
     far.receiver.widen();
-    assert_eq!(far.receive(&frames(&profile, 0, &[(1, b"early")])), Ok(()));
+    assert_eq!(far.receive(&frames(&layout, 0, &[(1, b"early")])), Ok(()));
     far.now = NOW + Duration::from_secs(29);
-    assert_eq!(far.receive(&piece(&profile, 2, &[3; 2000], 0)), Ok(()));
+    assert_eq!(far.receive(&piece(&layout, 2, &[3; 2000], 0)), Ok(()));
     let later = NOW + Duration::from_secs(30);
     assert_eq!(far.receiver.stall(later), Some(Stall::Gap));
     // Those of what they wait for are.
-    assert_eq!(far.receive(&piece(&profile, 0, &[3; 2000], 0)), Ok(()));
+    assert_eq!(far.receive(&piece(&layout, 0, &[3; 2000], 0)), Ok(()));
     assert_eq!(far.receiver.stall(later), None);
 }
 
 /// A sender that gives an id to a block and then to a frame has lost the block, and no more.
 #[test]
 fn a_frame_with_the_id_of_a_block_ends_the_block() {
-    let mut far = Far::new(Profile::default());
-    let profile = far.profile.clone();
-    assert_eq!(far.receive(&piece(&profile, 0, &[1; 3000], 0)), Ok(()));
-    assert_eq!(far.receive(&frames(&profile, 0, &[(0, b"frame")])), Ok(()));
+    let mut far = Far::new(Layout::default());
+    let layout = far.layout.clone();
+    assert_eq!(far.receive(&piece(&layout, 0, &[1; 3000], 0)), Ok(()));
+    assert_eq!(far.receive(&frames(&layout, 0, &[(0, b"frame")])), Ok(()));
     assert_eq!(far.receiver.held(), 0);
     assert_eq!(far.stats.reassembly_failures, 1);
     for index in [1, 0] {
-        assert_eq!(far.receive(&piece(&profile, 1, &[2; 1500], index)), Ok(()));
+        assert_eq!(far.receive(&piece(&layout, 1, &[2; 1500], index)), Ok(()));
     }
     assert_eq!(far.pop_all(), [b"frame".to_vec(), vec![2; 1500]]);
 }
 
-/// A block that does not fill its last fragment, in a profile where the sizes do not divide.
+/// A block that does not fill its last fragment, in a layout where the sizes do not divide.
 #[test]
 fn a_fragment_beyond_the_largest_block_is_refused() {
-    let reliable = ChannelProfile {
+    let reliable = ChannelLayout {
         block_bytes_max: 100,
         block_fragment_size: 64,
-        ..ChannelProfile::new(Delivery::ReliableOrdered)
+        ..ChannelLayout::new(Delivery::ReliableOrdered)
     };
-    let messages = vec![Layout::Bytes { min: 0, max: 9 }, Layout::Block];
-    let profile = Profile::new(vec![reliable], messages, Limits::default()).unwrap();
-    assert!(ConnectionPacket::parse(&piece(&profile, 0, &[1; 100], 1), &profile).is_ok());
+    let messages = vec![MessageType::Bytes { min: 0, max: 9 }, MessageType::Block];
+    let layout = Layout::new(vec![reliable], messages, Limits::default()).unwrap();
+    assert!(ConnectionPacket::parse(&piece(&layout, 0, &[1; 100], 1), &layout).is_ok());
     assert_eq!(
-        ConnectionPacket::parse(&piece(&profile, 0, &[1; 101], 1), &profile).err(),
+        ConnectionPacket::parse(&piece(&layout, 0, &[1; 101], 1), &layout).err(),
         Some(PacketError::BlockTooLarge)
     );
 }

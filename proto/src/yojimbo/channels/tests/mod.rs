@@ -1,7 +1,7 @@
 //! The receiving end against a sender that keeps to the rules, and against some that do not.
 
 mod blocks;
-mod profile;
+mod layout;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ const NOW: Timestamp = Timestamp::ZERO;
 
 /// A receiver, its inbox, and everything that came out of it.
 struct Far {
-    profile: Arc<Profile>,
+    layout: Arc<Layout>,
     receiver: Receiver,
     inbox: Inbox,
     stats: Stats,
@@ -31,11 +31,11 @@ struct Far {
 }
 
 impl Far {
-    fn new(profile: Profile) -> Self {
-        let profile = Arc::new(profile);
+    fn new(layout: Layout) -> Self {
+        let layout = Arc::new(layout);
         Self {
-            receiver: Receiver::new(profile.clone()),
-            profile,
+            receiver: Receiver::new(layout.clone()),
+            layout,
             inbox: Inbox::new(256 * 1024),
             stats: Stats::default(),
             now: NOW,
@@ -43,7 +43,7 @@ impl Far {
     }
 
     fn receive(&mut self, packet: &[u8]) -> Result<(), Objection> {
-        let packet = ConnectionPacket::parse(packet, &self.profile).expect("a good packet");
+        let packet = ConnectionPacket::parse(packet, &self.layout).expect("a good packet");
         self.receiver.check(self.now, &packet, &mut self.inbox)?;
         self.receiver
             .apply(self.now, &packet, &mut self.inbox, &mut self.stats);
@@ -59,9 +59,9 @@ impl Far {
     }
 }
 
-fn frames(profile: &Profile, channel: u8, messages: &[(u16, &[u8])]) -> Vec<u8> {
+fn frames(layout: &Layout, channel: u8, messages: &[(u16, &[u8])]) -> Vec<u8> {
     let mut out = Vec::new();
-    let mut writer = PacketWriter::new(profile, &mut out);
+    let mut writer = PacketWriter::new(layout, &mut out);
     if !messages.is_empty() {
         writer.reliable(channel, messages.iter().map(|(id, _)| *id));
     }
@@ -72,8 +72,8 @@ fn frames(profile: &Profile, channel: u8, messages: &[(u16, &[u8])]) -> Vec<u8> 
     out
 }
 
-fn piece(profile: &Profile, id: u16, block: &[u8], index: usize) -> Vec<u8> {
-    let size = usize::from(profile.channels()[0].block_fragment_size);
+fn piece(layout: &Layout, id: u16, block: &[u8], index: usize) -> Vec<u8> {
+    let size = usize::from(layout.channels()[0].block_fragment_size);
     let place = FragmentPlace {
         channel: 0,
         id,
@@ -82,7 +82,7 @@ fn piece(profile: &Profile, id: u16, block: &[u8], index: usize) -> Vec<u8> {
     };
     let data = block.chunks(size).nth(index).expect("a fragment");
     let mut out = Vec::new();
-    let mut writer = PacketWriter::new(profile, &mut out);
+    let mut writer = PacketWriter::new(layout, &mut out);
     writer.fragment(place, BLOCK, (data, &[]));
     writer.finish();
     out
@@ -107,19 +107,19 @@ enum Carried {
 }
 
 impl Near {
-    fn is_block(&self, profile: &Profile, id: usize) -> bool {
-        profile.carriage(0, (&self.messages[id], &[])) == Some(Carriage::Block(BLOCK))
+    fn is_block(&self, layout: &Layout, id: usize) -> bool {
+        layout.carriage(0, (&self.messages[id], &[])) == Some(Carriage::Block(BLOCK))
     }
 
     /// The block of which a piece leaves next, if one does.
-    fn block(&self, profile: &Profile, choice: usize) -> Option<usize> {
+    fn block(&self, layout: &Layout, choice: usize) -> Option<usize> {
         let oldest = *self.unacked.first()?;
         if !self.together {
-            return self.is_block(profile, oldest).then_some(oldest);
+            return self.is_block(layout, oldest).then_some(oldest);
         }
         let window = oldest..oldest + usize::from(WIDE_WINDOW);
         let ids = self.unacked.range(window).copied();
-        let blocks: Vec<_> = ids.filter(|id| self.is_block(profile, *id)).collect();
+        let blocks: Vec<_> = ids.filter(|id| self.is_block(layout, *id)).collect();
         let wants = choice.is_multiple_of(2) || blocks.len() == self.unacked.len();
         blocks
             .get(choice / 2 % blocks.len().max(1))
@@ -127,28 +127,28 @@ impl Near {
             .filter(|_| wants)
     }
 
-    fn packet(&mut self, profile: &Profile, choice: usize) -> Option<(Vec<u8>, Carried)> {
+    fn packet(&mut self, layout: &Layout, choice: usize) -> Option<(Vec<u8>, Carried)> {
         let oldest = *self.unacked.first()?;
-        if let Some(id) = self.block(profile, choice) {
-            let size = usize::from(profile.channels()[0].block_fragment_size);
+        if let Some(id) = self.block(layout, choice) {
+            let size = usize::from(layout.channels()[0].block_fragment_size);
             let block = &self.messages[id];
             let all = || (0..block.len().div_ceil(size)).collect();
             let pieces = self.unacked_pieces.entry(id).or_insert_with(all);
             let index = *pieces.iter().nth(choice % pieces.len())?;
-            let packet = piece(profile, id as u16, block, index);
+            let packet = piece(layout, id as u16, block, index);
             return Some((packet, Carried::Piece(id, index)));
         }
         let window = usize::from(match self.together {
             true => WIDE_WINDOW,
-            false => profile.channels()[0].receive_window,
+            false => layout.channels()[0].receive_window,
         });
         let ids: Vec<usize> = self
             .unacked
             .iter()
             .copied()
             .take_while(|id| *id < oldest + window)
-            .take_while(|id| self.together || !self.is_block(profile, *id))
-            .filter(|id| !self.is_block(profile, *id))
+            .take_while(|id| self.together || !self.is_block(layout, *id))
+            .filter(|id| !self.is_block(layout, *id))
             .skip(choice % 5)
             .step_by(1 + choice / 5 % 3)
             .take(1 + choice / 15 % 20)
@@ -157,7 +157,7 @@ impl Near {
             .iter()
             .map(|id| (*id as u16, self.messages[*id].as_slice()))
             .collect();
-        Some((frames(profile, 0, &list), Carried::Frames(ids)))
+        Some((frames(layout, 0, &list), Carried::Frames(ids)))
     }
 
     fn on_acked(&mut self, carried: &Carried) {
@@ -177,15 +177,15 @@ impl Near {
     }
 }
 
-fn small_profile() -> Profile {
-    let reliable = ChannelProfile {
+fn small_layout() -> Layout {
+    let reliable = ChannelLayout {
         block_bytes_max: 400,
         block_fragment_size: 64,
         receive_window: 32,
-        ..ChannelProfile::new(Delivery::ReliableOrdered)
+        ..ChannelLayout::new(Delivery::ReliableOrdered)
     };
-    let messages = vec![Layout::Bytes { min: 0, max: 60 }, Layout::Block];
-    Profile::new(vec![reliable], messages, Default::default()).expect("a good profile")
+    let messages = vec![MessageType::Bytes { min: 0, max: 60 }, MessageType::Block];
+    Layout::new(vec![reliable], messages, Default::default()).expect("a good layout")
 }
 
 proptest! {
@@ -199,7 +199,7 @@ proptest! {
         choices in prop::collection::vec(any::<(u8, u16)>(), 200..1500),
         together: bool,
     ) {
-        let profile = small_profile();
+        let layout = small_layout();
         let mut near = Near {
             messages: sizes
                 .iter()
@@ -210,7 +210,7 @@ proptest! {
             unacked_pieces: BTreeMap::new(),
             together,
         };
-        let mut far = Far::new(profile.clone());
+        let mut far = Far::new(layout.clone());
         if together {
             far.receiver.widen();
         }
@@ -220,7 +220,7 @@ proptest! {
         for (action, choice) in choices {
             let choice = usize::from(choice);
             match action % 8 {
-                0..3 => network.extend(near.packet(&profile, choice)),
+                0..3 => network.extend(near.packet(&layout, choice)),
                 3 if !network.is_empty() => drop(network.swap_remove(choice % network.len())),
                 4 => out.extend(far.pop()),
                 _ if network.is_empty() => {}
@@ -240,7 +240,7 @@ proptest! {
         // The network heals: all of it arrives, and then nothing is missing.
         for _ in 0..5000 {
             out.extend(far.pop_all());
-            let Some((packet, carried)) = near.packet(&profile, 0) else {
+            let Some((packet, carried)) = near.packet(&layout, 0) else {
                 break;
             };
             prop_assert_eq!(far.receive(&packet), Ok(()));
@@ -255,22 +255,22 @@ proptest! {
 
 #[test]
 fn nothing_of_a_bad_packet_is_applied() {
-    let mut far = Far::new(Profile::default());
-    let profile = far.profile.clone();
-    let packet = frames(&profile, 0, &[(0, b"good"), (5000, b"beyond the window")]);
+    let mut far = Far::new(Layout::default());
+    let layout = far.layout.clone();
+    let packet = frames(&layout, 0, &[(0, b"good"), (5000, b"beyond the window")]);
     assert_eq!(far.receive(&packet), Err(Objection::WindowOverflow));
     assert_eq!(far.pop_all(), Vec::<Vec<u8>>::new());
     assert_eq!(far.receiver.held(), 0);
-    assert_eq!(far.receive(&frames(&profile, 0, &[(0, b"good")])), Ok(()));
+    assert_eq!(far.receive(&frames(&layout, 0, &[(0, b"good")])), Ok(()));
     assert_eq!(far.pop_all(), [b"good"]);
 }
 
 /// What others may not use ends their session; a tidegate may, and no more than that.
 #[test]
 fn a_peer_of_ours_may_be_further_ahead() {
-    let mut far = Far::new(Profile::default());
-    let profile = far.profile.clone();
-    let receive = |far: &mut Far, id| far.receive(&frames(&profile, 0, &[(id, b"ahead")]));
+    let mut far = Far::new(Layout::default());
+    let layout = far.layout.clone();
+    let receive = |far: &mut Far, id| far.receive(&frames(&layout, 0, &[(id, b"ahead")]));
     assert_eq!(receive(&mut far, 1023), Ok(()));
     assert_eq!(receive(&mut far, 1024), Err(Objection::WindowOverflow));
     far.receiver.widen();
@@ -285,13 +285,13 @@ fn a_peer_of_ours_may_be_further_ahead() {
 /// stops growing, nothing beyond is taken, and the first message releases them all.
 #[test]
 fn a_gap_holds_no_more_than_its_bound() {
-    let mut far = Far::new(Profile::default());
-    let profile = far.profile.clone();
+    let mut far = Far::new(Layout::default());
+    let layout = far.layout.clone();
     let payload = [7; 4000];
     let mut kept = BTreeSet::new();
     for round in 0..3 {
         for id in 1..1024 {
-            match far.receive(&frames(&profile, 0, &[(id, &payload)])) {
+            match far.receive(&frames(&layout, 0, &[(id, &payload)])) {
                 Ok(()) => drop(kept.insert(id)),
                 Err(objection) => assert_eq!(objection, Objection::WindowFull),
             }
@@ -303,11 +303,11 @@ fn a_gap_holds_no_more_than_its_bound() {
     }
     assert!(kept.len() > 150 && kept.len() < 1023, "{} kept", kept.len());
     assert_eq!(
-        far.receive(&frames(&profile, 0, &[(1024, &payload)])),
+        far.receive(&frames(&layout, 0, &[(1024, &payload)])),
         Err(Objection::WindowOverflow)
     );
     // With the gap's message in the packet there is room for what comes with it.
-    let first = frames(&profile, 0, &[(0, b""), (700, &payload)]);
+    let first = frames(&layout, 0, &[(0, b""), (700, &payload)]);
     assert_eq!(far.receive(&first), Ok(()));
     assert_eq!(far.pop_all().len(), kept.len() + 1);
     assert_eq!(far.receiver.held(), payload.len() + MESSAGE_OVERHEAD);
@@ -315,15 +315,15 @@ fn a_gap_holds_no_more_than_its_bound() {
 
 #[test]
 fn a_full_inbox_refuses_what_is_reliable_and_drops_what_is_not() {
-    let mut far = Far::new(Profile::default());
+    let mut far = Far::new(Layout::default());
     far.inbox = Inbox::new(100);
-    let profile = far.profile.clone();
-    assert_eq!(far.receive(&frames(&profile, 0, &[(0, &[1; 200])])), Ok(()));
-    let second = frames(&profile, 0, &[(1, b"second")]);
+    let layout = far.layout.clone();
+    assert_eq!(far.receive(&frames(&layout, 0, &[(0, &[1; 200])])), Ok(()));
+    let second = frames(&layout, 0, &[(1, b"second")]);
     assert_eq!(far.receive(&second), Err(Objection::InboxFull));
     assert_eq!(far.receive(&[0]), Ok(()), "acks alone are always taken");
     let mut unreliable = Vec::new();
-    let mut writer = PacketWriter::new(&profile, &mut unreliable);
+    let mut writer = PacketWriter::new(&layout, &mut unreliable);
     writer.unreliable(1, 1);
     writer.message(FRAME, (b"late", &[]));
     writer.finish();
@@ -337,18 +337,18 @@ fn a_full_inbox_refuses_what_is_reliable_and_drops_what_is_not() {
 
 #[test]
 fn stalls_are_the_peers_only() {
-    let mut far = Far::new(Profile::default());
-    let profile = far.profile.clone();
+    let mut far = Far::new(Layout::default());
+    let layout = far.layout.clone();
     let after = |secs| NOW + Duration::from_secs(secs);
     assert_eq!(far.receiver.stall(after(100)), None);
-    assert_eq!(far.receive(&frames(&profile, 0, &[(1, b"early")])), Ok(()));
+    assert_eq!(far.receive(&frames(&layout, 0, &[(1, b"early")])), Ok(()));
     assert_eq!(far.receiver.stall(after(29)), None);
     assert_eq!(far.receiver.stall(after(30)), Some(Stall::Gap));
     // While our own inbox is full, the peer cannot close the gap.
     far.now = after(29);
     far.inbox = Inbox::new(10);
     far.inbox.push(0, true, b"not polled");
-    let missing = frames(&profile, 0, &[(0, b"first")]);
+    let missing = frames(&layout, 0, &[(0, b"first")]);
     assert_eq!(far.receive(&missing), Err(Objection::InboxFull));
     assert_eq!(far.receiver.stall(after(58)), None);
     assert_eq!(far.receiver.stall(after(59)), Some(Stall::Gap));
@@ -356,7 +356,7 @@ fn stalls_are_the_peers_only() {
     assert_eq!(far.receive(&missing), Ok(()));
     assert_eq!(far.receiver.stall(after(100)), None);
     assert_eq!(far.pop_all(), [b"first", b"early"]);
-    assert_eq!(far.receive(&piece(&profile, 2, &[3; 2000], 1)), Ok(()));
+    assert_eq!(far.receive(&piece(&layout, 2, &[3; 2000], 1)), Ok(()));
     assert_eq!(far.receiver.stall(after(58)), None);
     assert_eq!(far.receiver.stall(after(59)), Some(Stall::Block));
 }
@@ -365,35 +365,32 @@ fn stalls_are_the_peers_only() {
 fn idle_channels_are_small() {
     let each = size_of::<Option<reliable_ordered::ReliableOrdered>>();
     assert!(size_of::<Receiver>() + 2 * each <= 384, "{each} each");
-    assert_eq!(Receiver::new(Arc::new(Profile::default())).held(), 0);
+    assert_eq!(Receiver::new(Arc::new(Layout::default())).held(), 0);
 }
 
 /// A store filled to the brim still takes what brings it closer to being empty.
 #[test]
 fn a_packet_that_closes_a_gap_has_room_of_its_own() {
-    let mut far = Far::new(Profile::default());
-    let profile = far.profile.clone();
+    let mut far = Far::new(Layout::default());
+    let layout = far.layout.clone();
     let payload = [7; 7000];
     let fill = |far: &mut Far, ids: std::ops::Range<u16>| {
-        ids.filter(|id| {
-            far.receive(&frames(&profile, 0, &[(*id, &payload)]))
-                .is_ok()
-        })
-        .count()
+        ids.filter(|id| far.receive(&frames(&layout, 0, &[(*id, &payload)])).is_ok())
+            .count()
     };
     let full = (EARLY_BYTES_MAX - EARLY_BYTES_RESERVE) / (7000 + MESSAGE_OVERHEAD);
     assert_eq!(fill(&mut far, 10..400), full);
     // The first of ten missing messages frees nothing, and may bring another early one.
-    assert_eq!(far.receive(&frames(&profile, 0, &[(0, b"")])), Ok(()));
-    let with_more = frames(&profile, 0, &[(1, b""), (900, &payload)]);
+    assert_eq!(far.receive(&frames(&layout, 0, &[(0, b"")])), Ok(()));
+    let with_more = frames(&layout, 0, &[(1, b""), (900, &payload)]);
     assert_eq!(far.receive(&with_more), Ok(()));
     assert_eq!(fill(&mut far, 400..440), 0, "still full for all others");
     let rest: Vec<(u16, &[u8])> = (2..9).map(|id| (id, &b""[..])).collect();
-    assert_eq!(far.receive(&frames(&profile, 0, &rest)), Ok(()));
+    assert_eq!(far.receive(&frames(&layout, 0, &rest)), Ok(()));
     // The last one frees everything, so what comes with it may be more than the reserve.
     let mut last: Vec<(u16, &[u8])> = vec![(9, b"")];
     last.extend((500..510).map(|id| (id, &payload[..])));
-    assert_eq!(far.receive(&frames(&profile, 0, &last)), Ok(()));
+    assert_eq!(far.receive(&frames(&layout, 0, &last)), Ok(()));
     assert_eq!(far.pop_all().len(), 10 + full);
     assert_eq!(far.receiver.held(), 11 * (7000 + MESSAGE_OVERHEAD));
 }
@@ -401,17 +398,17 @@ fn a_packet_that_closes_a_gap_has_room_of_its_own() {
 /// What the reference lets pass although it cannot mean anything good.
 #[test]
 fn stricter_than_the_reference() {
-    let blocks_everywhere = Profile::new(
+    let blocks_everywhere = Layout::new(
         vec![
-            ChannelProfile::new(Delivery::ReliableOrdered),
-            ChannelProfile::new(Delivery::UnreliableUnordered),
+            ChannelLayout::new(Delivery::ReliableOrdered),
+            ChannelLayout::new(Delivery::UnreliableUnordered),
         ],
-        vec![Layout::Bytes { min: 0, max: 7000 }, Layout::Block],
+        vec![MessageType::Bytes { min: 0, max: 7000 }, MessageType::Block],
         Limits::default(),
     )
     .unwrap();
-    let default = Profile::default();
-    let fragment = |profile: &Profile, channel, count, length| {
+    let default = Layout::default();
+    let fragment = |layout: &Layout, channel, count, length| {
         let mut out = Vec::new();
         let place = FragmentPlace {
             channel,
@@ -419,14 +416,14 @@ fn stricter_than_the_reference() {
             count,
             index: 0,
         };
-        let mut writer = PacketWriter::new(profile, &mut out);
+        let mut writer = PacketWriter::new(layout, &mut out);
         writer.fragment(place, BLOCK, (&vec![1; length], &[]));
         writer.finish();
         out
     };
-    let message = |profile: &Profile, channel: u8| {
+    let message = |layout: &Layout, channel: u8| {
         let mut out = Vec::new();
-        let mut writer = PacketWriter::new(profile, &mut out);
+        let mut writer = PacketWriter::new(layout, &mut out);
         if channel == 0 {
             writer.reliable(0, [0].into_iter());
             writer.inline_block(0, BLOCK, (b"block", &[]));
@@ -469,8 +466,8 @@ fn stricter_than_the_reference() {
         (&default, vec![], Some(PacketError::Empty)),
         (&default, vec![0], None),
     ];
-    for (index, (profile, packet, expected)) in cases.iter().enumerate() {
-        let outcome = ConnectionPacket::parse(packet, profile).err();
+    for (index, (layout, packet, expected)) in cases.iter().enumerate() {
+        let outcome = ConnectionPacket::parse(packet, layout).err();
         assert_eq!(outcome, *expected, "case {index}");
     }
 }

@@ -6,7 +6,7 @@ use super::super::emit::Split;
 
 /// How the body of a message type is laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layout {
+pub enum MessageType {
     /// A length in this range, then that many bytes, aligned.
     Bytes {
         /// Shortest.
@@ -20,7 +20,7 @@ pub enum Layout {
     Bits(u16),
 }
 
-impl Layout {
+impl MessageType {
     /// Bytes of the longest payload inside a message.
     pub(super) fn longest(self) -> Option<usize> {
         match self {
@@ -30,7 +30,7 @@ impl Layout {
         }
     }
 
-    /// Whether this payload has this layout, inline. Bits that do not travel must be zero.
+    /// Whether this payload goes inline as a message of this type. Bits that do not travel must be zero.
     pub fn takes(self, (head, tail): Split<'_>) -> bool {
         let length = head.len() + tail.len();
         match self {
@@ -45,7 +45,7 @@ impl Layout {
     }
 }
 
-impl fmt::Display for Layout {
+impl fmt::Display for MessageType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Bytes { min, max } => write!(f, "{min} to {max} bytes"),

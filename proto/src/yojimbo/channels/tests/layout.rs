@@ -1,11 +1,11 @@
-//! What a profile says, refuses, and promises of its packets.
+//! What a layout says, refuses, and promises of its packets.
 
 use super::*;
 
 #[test]
-fn profiles_that_cannot_work_say_what_to_change() {
-    let reliable = ChannelProfile::new(Delivery::ReliableOrdered);
-    let frame = Layout::Bytes { min: 0, max: 7000 };
+fn layouts_that_cannot_work_say_what_to_change() {
+    let reliable = ChannelLayout::new(Delivery::ReliableOrdered);
+    let frame = MessageType::Bytes { min: 0, max: 7000 };
     let limits = Limits::default();
     let cases = [
         (vec![], vec![frame], limits, "configure 1 to 64"),
@@ -13,24 +13,24 @@ fn profiles_that_cannot_work_say_what_to_change() {
         (vec![reliable], vec![], limits, "configure 1 to 256"),
         (
             vec![reliable],
-            vec![Layout::Bytes { min: 0, max: 8188 }],
+            vec![MessageType::Bytes { min: 0, max: 8188 }],
             limits,
             "make packets larger or the message shorter",
         ),
         (
             vec![reliable],
-            vec![Layout::Bytes { min: 2, max: 1 }],
+            vec![MessageType::Bytes { min: 2, max: 1 }],
             limits,
             "not above the maximum",
         ),
         (
             vec![reliable],
-            vec![Layout::Bits(0)],
+            vec![MessageType::Bits(0)],
             limits,
             "from 1 to 2048",
         ),
         (
-            vec![ChannelProfile {
+            vec![ChannelLayout {
                 receive_window: 1000,
                 ..reliable
             }],
@@ -39,7 +39,7 @@ fn profiles_that_cannot_work_say_what_to_change() {
             "a power of two",
         ),
         (
-            vec![ChannelProfile {
+            vec![ChannelLayout {
                 block_fragment_size: 0,
                 ..reliable
             }],
@@ -48,7 +48,7 @@ fn profiles_that_cannot_work_say_what_to_change() {
             "disable blocks",
         ),
         (
-            vec![ChannelProfile {
+            vec![ChannelLayout {
                 block_fragment_size: 8192,
                 ..reliable
             }],
@@ -57,7 +57,7 @@ fn profiles_that_cannot_work_say_what_to_change() {
             "fragments smaller",
         ),
         (
-            vec![ChannelProfile {
+            vec![ChannelLayout {
                 messages_per_packet_max: 0,
                 ..reliable
             }],
@@ -76,29 +76,29 @@ fn profiles_that_cannot_work_say_what_to_change() {
         ),
     ];
     for (channels, messages, limits, advice) in cases {
-        let error = Profile::new(channels, messages, limits).expect_err(advice);
+        let error = Layout::new(channels, messages, limits).expect_err(advice);
         assert!(error.to_string().contains(advice), "{error}");
     }
     // The nearest that does work.
-    let longest = vec![Layout::Bytes { min: 0, max: 8187 }];
-    assert!(Profile::new(vec![reliable], longest, limits).is_ok());
+    let longest = vec![MessageType::Bytes { min: 0, max: 8187 }];
+    assert!(Layout::new(vec![reliable], longest, limits).is_ok());
 }
 
 #[test]
-fn the_default_profile_is_what_its_page_says() {
-    let profile = Profile::default();
-    let same = Profile::new(
-        profile.channels().to_vec(),
-        profile.messages().to_vec(),
-        *profile.limits(),
+fn the_default_layout_is_what_its_page_says() {
+    let layout = Layout::default();
+    let same = Layout::new(
+        layout.channels().to_vec(),
+        layout.messages().to_vec(),
+        *layout.limits(),
     );
     assert_eq!(
         same.as_ref(),
-        Ok(&profile),
+        Ok(&layout),
         "the default passes its own checks"
     );
     assert_eq!(
-        profile.describe(),
+        layout.describe(),
         "packets: up to 8192 bytes, in up to 8 fragments of 1024 bytes\n\
          channel 0: reliable-ordered, up to 256 messages a packet, blocks up to 262144 bytes in \
          fragments of 1024, receive window 1024\n\
@@ -108,14 +108,14 @@ fn the_default_profile_is_what_its_page_says() {
     );
     // Changes when and only when two sides would misread each other: then tell every client.
     assert_eq!(
-        profile.fingerprint(),
+        layout.fingerprint(),
         0x0e50_498d_f5e8_0817,
         "{:#x}",
-        profile.fingerprint()
+        layout.fingerprint()
     );
-    assert_eq!(profile.payload_bytes_max(0), Some(262_144));
-    assert_eq!(profile.payload_bytes_max(1), Some(7000));
-    assert_eq!(profile.payload_bytes_max(2), None);
+    assert_eq!(layout.payload_bytes_max(0), Some(262_144));
+    assert_eq!(layout.payload_bytes_max(1), Some(7000));
+    assert_eq!(layout.payload_bytes_max(2), None);
     for (channel, length, carriage) in [
         (0, 0, Some(Carriage::Message(FRAME))),
         (0, 7000, Some(Carriage::Message(FRAME))),
@@ -126,7 +126,7 @@ fn the_default_profile_is_what_its_page_says() {
         (2, 1, None),
     ] {
         assert_eq!(
-            profile.carriage(channel, (&vec![0; length], &[])),
+            layout.carriage(channel, (&vec![0; length], &[])),
             carriage,
             "{channel} {length}"
         );
@@ -141,22 +141,22 @@ proptest! {
         steps in prop::collection::vec((1u16..40, 0usize..50), 1..25),
         unreliable in prop::collection::vec(0usize..50, 0..5),
     ) {
-        let profile = Profile::default();
-        let overhead = profile.overhead();
-        let mut size = PacketSize::new(&profile).with_list(&profile, 0);
+        let layout = Layout::default();
+        let overhead = layout.overhead();
+        let mut size = PacketSize::new(&layout).with_list(&layout, 0);
         let mut bound = overhead.packet + overhead.list;
         let mut id = first;
         for (step, length) in steps {
-            size = size.with_message(&profile, id, FRAME, length);
+            size = size.with_message(&layout, id, FRAME, length);
             bound += overhead.message + length as u16;
             id = id.wrapping_add(step);
         }
         if !unreliable.is_empty() {
-            size = size.with_list(&profile, 1);
+            size = size.with_list(&layout, 1);
             bound += overhead.list;
         }
         for length in unreliable {
-            size = size.with_message(&profile, 0, FRAME, length);
+            size = size.with_message(&layout, 0, FRAME, length);
             bound += overhead.message + length as u16;
         }
         prop_assert!(size.bytes() <= usize::from(bound), "{} > {}", size.bytes(), bound);

@@ -1,12 +1,12 @@
-//! A profile in text, for people who look for where two sides differ, and as a number.
+//! A layout in text, for people who look for where two sides differ, and as a number.
 
 use std::fmt;
 use std::fmt::Write as _;
 
-use super::{ChannelProfile, Delivery, Profile};
+use super::{ChannelLayout, Delivery, Layout};
 
-impl Profile {
-    /// The whole profile in text, line by line the same on both sides if they agree.
+impl Layout {
+    /// The whole layout in text, line by line the same on both sides if they agree.
     pub fn describe(&self) -> String {
         let mut text = String::new();
         let limits = &self.limits;
@@ -32,14 +32,14 @@ impl Profile {
                 Window(channel),
             ));
         }
-        for (kind, layout) in self.messages.iter().enumerate() {
-            line(format_args!("message {kind}: {layout}"));
+        for (kind, message_type) in self.messages.iter().enumerate() {
+            line(format_args!("message {kind}: {message_type}"));
         }
         text
     }
 
-    /// A number that is the same on both sides if the profiles are: FNV-1a, 64 bits, over
-    /// [`Profile::describe`].
+    /// A number that is the same on both sides if the layouts are: FNV-1a, 64 bits, over
+    /// [`Layout::describe`].
     pub fn fingerprint(&self) -> u64 {
         self.describe()
             .bytes()
@@ -49,7 +49,7 @@ impl Profile {
     }
 }
 
-struct Blocks<'a>(&'a ChannelProfile);
+struct Blocks<'a>(&'a ChannelLayout);
 
 impl fmt::Display for Blocks<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -65,7 +65,7 @@ impl fmt::Display for Blocks<'_> {
     }
 }
 
-struct Window<'a>(&'a ChannelProfile);
+struct Window<'a>(&'a ChannelLayout);
 
 impl fmt::Display for Window<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,4 +1,4 @@
-//! One channel of a profile.
+//! One channel of a layout.
 
 /// How a channel delivers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub enum Delivery {
 
 /// One channel. The defaults are yojimbo's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ChannelProfile {
+pub struct ChannelLayout {
     /// How it delivers.
     pub delivery: Delivery,
     /// Messages in one packet, at most.
@@ -27,7 +27,7 @@ pub struct ChannelProfile {
     pub receive_window: u16,
 }
 
-impl ChannelProfile {
+impl ChannelLayout {
     /// A channel with yojimbo's default sizes.
     pub const fn new(delivery: Delivery) -> Self {
         Self {

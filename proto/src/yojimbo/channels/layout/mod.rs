@@ -1,13 +1,13 @@
 //! What both sides must agree on before the first packet: channels, message types, sizes.
 //!
 //! The connection packet does not describe itself (docs/wire/yojimbo.md, section 1). A field's width
-//! follows from the limits here, so two sides with different profiles misread each other. The
+//! follows from the limits here, so two sides with different layouts misread each other. The
 //! fingerprint and the description are for finding that out.
 
 mod channel;
 mod describe;
 mod error;
-mod layout;
+mod message_type;
 
 use super::emit::Split;
 use super::size::PacketSize;
@@ -15,13 +15,13 @@ use crate::session::Channel;
 use crate::yojimbo::bits::width_of;
 use crate::yojimbo::reliable::Limits;
 
-pub use channel::{ChannelProfile, Delivery, WIDE_WINDOW};
-pub use error::ProfileError;
-pub use layout::Layout;
+pub use channel::{ChannelLayout, Delivery, WIDE_WINDOW};
+pub use error::LayoutError;
+pub use message_type::MessageType;
 
 /// Channels of a connection, at most (yojimbo's MaxChannels).
 pub const CHANNELS_MAX: usize = 64;
-/// Bits of the longest message of [`Layout::Bits`].
+/// Bits of the longest message of [`MessageType::Bits`].
 pub const FIXED_BITS_MAX: u16 = 2048;
 /// Messages of one channel in one packet, at most.
 const MESSAGES_PER_PACKET_MAX: u16 = 4096;
@@ -39,54 +39,54 @@ pub enum Carriage {
     Block(u8),
 }
 
-/// A profile that was checked.
+/// A layout that was checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Profile {
-    channels: Vec<ChannelProfile>,
-    messages: Vec<Layout>,
+pub struct Layout {
+    channels: Vec<ChannelLayout>,
+    messages: Vec<MessageType>,
     limits: Limits,
 }
 
-impl Default for Profile {
-    /// The tidegate profile: frames up to 7000 bytes on a reliable and an unreliable channel, blocks
+impl Default for Layout {
+    /// The default layout: frames up to 7000 bytes on a reliable and an unreliable channel, blocks
     /// up to 256 KiB on the reliable one.
     fn default() -> Self {
-        let unreliable = ChannelProfile {
+        let unreliable = ChannelLayout {
             disable_blocks: true,
-            ..ChannelProfile::new(Delivery::UnreliableUnordered)
+            ..ChannelLayout::new(Delivery::UnreliableUnordered)
         };
         Self {
-            channels: vec![ChannelProfile::new(Delivery::ReliableOrdered), unreliable],
-            messages: vec![Layout::Bytes { min: 0, max: 7000 }, Layout::Block],
+            channels: vec![ChannelLayout::new(Delivery::ReliableOrdered), unreliable],
+            messages: vec![MessageType::Bytes { min: 0, max: 7000 }, MessageType::Block],
             limits: Limits::default(),
         }
     }
 }
 
-impl Profile {
-    /// A profile of one's own: `channels` by index, `messages` by type number.
+impl Layout {
+    /// A layout of one's own: `channels` by index, `messages` by type number.
     pub fn new(
-        channels: Vec<ChannelProfile>,
-        messages: Vec<Layout>,
+        channels: Vec<ChannelLayout>,
+        messages: Vec<MessageType>,
         limits: Limits,
-    ) -> Result<Self, ProfileError> {
-        let profile = Self {
+    ) -> Result<Self, LayoutError> {
+        let layout = Self {
             channels,
             messages,
             limits,
         };
-        profile.check_limits()?;
-        profile.check_messages()?;
-        for channel in 0..profile.channels.len() {
-            profile.check_channel(channel as Channel)?;
+        layout.check_limits()?;
+        layout.check_messages()?;
+        for channel in 0..layout.channels.len() {
+            layout.check_channel(channel as Channel)?;
         }
-        Ok(profile)
+        Ok(layout)
     }
 
-    fn check_limits(&self) -> Result<(), ProfileError> {
+    fn check_limits(&self) -> Result<(), LayoutError> {
         let limits = &self.limits;
         if self.channels.is_empty() || self.channels.len() > CHANNELS_MAX {
-            return Err(ProfileError::Channels(self.channels.len()));
+            return Err(LayoutError::Channels(self.channels.len()));
         }
         if !(1..=256).contains(&limits.fragments_max)
             || !(64..=1160).contains(&limits.fragment_size)
@@ -94,80 +94,80 @@ impl Profile {
             || !(64..=limits.fragments_max * limits.fragment_size)
                 .contains(&limits.packet_bytes_max)
         {
-            return Err(ProfileError::PacketSizes(*limits));
+            return Err(LayoutError::PacketSizes(*limits));
         }
         Ok(())
     }
 
-    fn check_messages(&self) -> Result<(), ProfileError> {
+    fn check_messages(&self) -> Result<(), LayoutError> {
         if self.messages.is_empty() || self.messages.len() > 256 {
-            return Err(ProfileError::MessageTypes(self.messages.len()));
+            return Err(LayoutError::MessageTypes(self.messages.len()));
         }
-        for (kind, layout) in self.messages.iter().enumerate() {
-            let possible = match *layout {
-                Layout::Bytes { min, max } => min <= max,
-                Layout::Block => true,
-                Layout::Bits(bits) => (1..=FIXED_BITS_MAX).contains(&bits),
+        for (kind, message_type) in self.messages.iter().enumerate() {
+            let possible = match *message_type {
+                MessageType::Bytes { min, max } => min <= max,
+                MessageType::Block => true,
+                MessageType::Bits(bits) => (1..=FIXED_BITS_MAX).contains(&bits),
             };
             if !possible {
-                return Err(ProfileError::Message {
+                return Err(LayoutError::Message {
                     kind,
-                    layout: *layout,
+                    message_type: *message_type,
                 });
             }
         }
         Ok(())
     }
 
-    fn check_channel(&self, index: Channel) -> Result<(), ProfileError> {
+    fn check_channel(&self, index: Channel) -> Result<(), LayoutError> {
         let channel = &self.channels[usize::from(index)];
         if !(1..=MESSAGES_PER_PACKET_MAX).contains(&channel.messages_per_packet_max) {
-            return Err(ProfileError::MessagesPerPacket(index));
+            return Err(LayoutError::MessagesPerPacket(index));
         }
         if channel.is_reliable()
             && (channel.receive_window > RECEIVE_WINDOW_MAX
                 || !channel.receive_window.is_power_of_two())
         {
-            return Err(ProfileError::ReceiveWindow(index));
+            return Err(LayoutError::ReceiveWindow(index));
         }
         if !channel.disable_blocks {
             if channel.block_bytes_max == 0
                 || channel.block_fragment_size == 0
                 || channel.block_fragments_max() > BLOCK_FRAGMENTS_MAX
             {
-                return Err(ProfileError::Blocks(index));
+                return Err(LayoutError::Blocks(index));
             }
             let fragment = usize::from(channel.block_fragment_size);
             let bits = self.fragment_bits_max(index, fragment);
             if channel.is_reliable() && bits > self.limits.packet_bytes_max * 8 {
-                return Err(ProfileError::BlockFragmentTooLarge(index));
+                return Err(LayoutError::BlockFragmentTooLarge(index));
             }
         }
-        for (kind, layout) in self.messages.iter().enumerate() {
-            let Some(longest) = layout.longest() else {
+        for (kind, message_type) in self.messages.iter().enumerate() {
+            let Some(longest) = message_type.longest() else {
                 continue;
             };
             let alone = PacketSize::new(self).with_list(self, index);
             let bytes = alone.with_message(self, 0, kind as u8, longest).bytes();
             if bytes > self.limits.packet_bytes_max {
-                return Err(ProfileError::MessageTooLarge { kind, bytes });
+                return Err(LayoutError::MessageTooLarge { kind, bytes });
             }
         }
         Ok(())
     }
 
     /// Every channel, by index.
-    pub fn channels(&self) -> &[ChannelProfile] {
+    pub fn channels(&self) -> &[ChannelLayout] {
         &self.channels
     }
 
     /// A channel that exists.
-    pub fn channel(&self, index: Channel) -> Option<&ChannelProfile> {
+    pub fn channel(&self, index: Channel) -> Option<&ChannelLayout> {
         self.channels.get(usize::from(index))
     }
 
     /// Every message type, by number.
-    pub fn messages(&self) -> &[Layout] {
+    pub fn messages(&self) -> &[MessageType] {
         &self.messages
     }
 
@@ -183,7 +183,7 @@ impl Profile {
     pub fn carriage(&self, channel: Channel, payload: Split<'_>) -> Option<Carriage> {
         let rules = self.channel(channel)?;
         let length = payload.0.len() + payload.1.len();
-        let inline = (self.messages.iter()).position(|layout| layout.takes(payload));
+        let inline = (self.messages.iter()).position(|message_type| message_type.takes(payload));
         if let Some(kind) = inline {
             return Some(Carriage::Message(kind as u8));
         }
@@ -200,7 +200,10 @@ impl Profile {
     /// The longest payload that `channel` takes, inline or as a block; `None` without such a channel.
     pub fn payload_bytes_max(&self, channel: Channel) -> Option<usize> {
         self.channel(channel)?;
-        let inline = self.messages.iter().filter_map(|layout| layout.longest());
+        let inline = self
+            .messages
+            .iter()
+            .filter_map(|message_type| message_type.longest());
         let block = self.blocks(channel).map(|(_, max)| max);
         inline.chain(block).max()
     }
@@ -212,7 +215,10 @@ impl Profile {
         if rules.disable_blocks {
             return None;
         }
-        let kind = self.messages.iter().position(|l| *l == Layout::Block)? as u8;
+        let kind = self
+            .messages
+            .iter()
+            .position(|l| *l == MessageType::Block)? as u8;
         let mut max = rules.block_bytes_max as usize;
         if !rules.is_reliable() {
             let around = PacketSize::new(self)

@@ -1,17 +1,17 @@
-//! What is wrong with a profile, and what to change.
+//! What is wrong with a layout, and what to change.
 
 use std::fmt;
 
 use super::{
-    BLOCK_FRAGMENTS_MAX, CHANNELS_MAX, FIXED_BITS_MAX, Layout, MESSAGES_PER_PACKET_MAX,
+    BLOCK_FRAGMENTS_MAX, CHANNELS_MAX, FIXED_BITS_MAX, MESSAGES_PER_PACKET_MAX, MessageType,
     RECEIVE_WINDOW_MAX,
 };
 use crate::session::Channel;
 use crate::yojimbo::reliable::Limits;
 
-/// What is wrong with a profile, and what to change.
+/// What is wrong with a layout, and what to change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ProfileError {
+pub enum LayoutError {
     /// No channels, or too many.
     Channels(usize),
     /// No message types, or too many.
@@ -23,7 +23,7 @@ pub enum ProfileError {
         /// The type's number.
         kind: usize,
         /// What it says.
-        layout: Layout,
+        message_type: MessageType,
     },
     /// A message that does not fit a packet.
     MessageTooLarge {
@@ -42,9 +42,9 @@ pub enum ProfileError {
     BlockFragmentTooLarge(Channel),
 }
 
-impl std::error::Error for ProfileError {}
+impl std::error::Error for LayoutError {}
 
-impl fmt::Display for ProfileError {
+impl fmt::Display for LayoutError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Channels(count) => {
@@ -63,9 +63,9 @@ impl fmt::Display for ProfileError {
                 limits.fragment_size,
                 limits.fragment_above
             ),
-            Self::Message { kind, layout } => write!(
+            Self::Message { kind, message_type } => write!(
                 f,
-                "message type {kind} is {layout}; give bytes a minimum that is not above the \
+                "message type {kind} is {message_type}; give bytes a minimum that is not above the \
                  maximum, and bits a number from 1 to {FIXED_BITS_MAX}"
             ),
             Self::MessageTooLarge { kind, bytes } => write!(
