@@ -206,7 +206,7 @@ impl Talkers for Players {
                 Event::Connected => self.connected += 1,
                 Event::Closed(reason) => {
                     self.closed.push(reason);
-                    self.endpoint.remove(id);
+                    self.endpoint.let_go(id);
                 }
             }
         }

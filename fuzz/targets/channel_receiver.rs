@@ -163,7 +163,7 @@ impl Fuzzed {
         assert!(self.receiver.held() <= 256 * 1024 + 1024);
         assert_eq!(
             self.receiver.held() > 0,
-            self.receiver.stall(Timestamp::MAX).is_some()
+            self.receiver.is_stalled(Timestamp::MAX)
         );
     }
 

@@ -1,4 +1,4 @@
-//! From a local connection to a session that a worker runs: a seat, a token, a name, a socket.
+//! From a local connection to a session that a worker runs: a permit, a token, a name, a socket.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -49,8 +49,8 @@ impl RunningTunnel {
         loop {
             match listener.accept().await {
                 Ok(stream) => match seats.clone().try_acquire_owned() {
-                    Ok(seat) => {
-                        tokio::spawn(self.clone().begin(stream, seat));
+                    Ok(permit) => {
+                        tokio::spawn(self.clone().begin(stream, permit));
                     }
                     Err(_) => tracing::warn!(
                         event = "streams_full",
@@ -69,8 +69,8 @@ impl RunningTunnel {
     }
 
     /// A failure closes the local connection, which is dropped here: never a hang.
-    async fn begin(self: Arc<Self>, stream: Socket, seat: OwnedSemaphorePermit) {
-        let prepared = timeout(self.tunnel.connect_timeout, self.prepare(stream, seat)).await;
+    async fn begin(self: Arc<Self>, stream: Socket, permit: OwnedSemaphorePermit) {
+        let prepared = timeout(self.tunnel.connect_timeout, self.prepare(stream, permit)).await;
         let failed = match prepared {
             Ok(Ok(dial)) => {
                 self.hand_over(dial);
@@ -85,7 +85,7 @@ impl RunningTunnel {
         tracing::warn!(event = "dial_failed", tunnel = %self.tunnel.name, error = failed);
     }
 
-    async fn prepare(&self, stream: Socket, seat: OwnedSemaphorePermit) -> anyhow::Result<Dial> {
+    async fn prepare(&self, stream: Socket, permit: OwnedSemaphorePermit) -> anyhow::Result<Dial> {
         let remote = self.look_up().await?;
         let now = || self.clock.clone().now();
         let token = match (&self.tunnel.tokens, &self.tunnel.protocol) {
@@ -110,7 +110,7 @@ impl RunningTunnel {
             stream,
             session,
             timeout: self.tunnel.connect_timeout,
-            seat: Some(seat),
+            stream_permit: Some(permit),
         })
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tidegate_proto::{CloseReason, PeerId, Timestamp};
 
+use super::peer::Phase;
 use super::wakes::{Wakes, poll_token};
 use super::{Listener, Turn};
 use crate::backend::{Pick, Pool, Socket, SocketOptions, health};
@@ -91,7 +92,7 @@ impl Listener {
         }
         peer.attempt.wakes = None;
         if self.destination.is_none() {
-            if !peer.connected {
+            if peer.phase == Phase::Joining {
                 self.endpoint
                     .close(turn.now, id, CloseReason::ConnectTimeout);
             }

@@ -45,7 +45,7 @@ impl Census {
 
     fn visit_peer(&mut self, peer: &Peer) {
         self.backed_up += u64::from(peer.stream.queued() > 0);
-        self.open += u64::from(peer.closed.is_none());
+        self.open += u64::from(!peer.phase.is_over());
     }
 }
 

@@ -14,6 +14,7 @@
 use tidegate_proto::per_second::PerSecond;
 use tidegate_proto::{CloseReason, Handled, Now, PeerId, Reject};
 
+use super::peer::Phase;
 use super::siblings::{Found, Letter};
 use super::wakes::{Wakes, poll_token};
 use super::{Listener, Turn};
@@ -75,7 +76,7 @@ impl Listener {
         // One that is still joining, or over, stays: its next datagrams ask again.
         let is_settled = |id: PeerId| {
             let peer = self.peers.get(id)?;
-            Some(peer.connected && peer.closed.is_none() && peer.stream.is_open())
+            Some(peer.phase == Phase::Playing && peer.stream.is_open())
         };
         if is_settled(id) != Some(true) {
             return;

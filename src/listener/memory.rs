@@ -209,13 +209,13 @@ impl Memory {
 
     /// What its queues may hold.
     fn shares_of(&self, peer: &Peer) -> [Option<u64>; Direction::ALL.len()] {
-        Direction::ALL.map(|direction| self.share(direction).filter(|_| peer.closed.is_none()))
+        Direction::ALL.map(|direction| self.share(direction).filter(|_| !peer.phase.is_over()))
     }
 
     /// Its session may not hold what its own limits allow: of messages for the backend, and in pieces.
     fn limits_of(&self, peer: &Peer) -> Option<[u64; 2]> {
         let [messages, _] = self.shares_of(peer);
-        let pieces = self.share_of_pieces().filter(|_| peer.closed.is_none());
+        let pieces = self.share_of_pieces().filter(|_| !peer.phase.is_over());
         let is_limited = messages.is_some() || pieces.is_some();
         is_limited.then(|| [messages, pieces].map(|share| share.unwrap_or(u64::MAX)))
     }

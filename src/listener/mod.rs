@@ -290,7 +290,7 @@ impl Listener {
             mut stream,
             session,
             timeout,
-            seat,
+            stream_permit,
         } = dial;
         // The endpoint tells peers apart by address; with a socket each, that is our own.
         let id = self.endpoint.dial(turn.now, udp.local_addr(), session);
@@ -304,14 +304,14 @@ impl Listener {
                 stream.register(turn.registry, poll_token(self.index, Wakes::Stream(slot)))
             });
         if let Err(error) = registered {
-            self.endpoint.remove(id);
+            self.endpoint.let_go(id);
             return Err(error);
         }
         let mut peer = self.new_peer(id, remote, turn.now.mono);
         peer.socket = Some(udp);
         peer.stream = Stream::accepted(stream);
         peer.attempt = Attempt::dialled(turn.now.mono + timeout);
-        peer.seat = seat;
+        peer.stream_permit = stream_permit;
         self.peers.insert(peer);
         self.touch(id);
         Ok(())
@@ -412,7 +412,7 @@ impl Listener {
         self.on_came(id);
         self.capacity.on_arrival();
         let mut peer = Peer::new(id, self.session_ids.next(), remote, now, self.rules.clone());
-        peer.listener_seat = Some(self.seats.take());
+        peer.seat = Some(self.seats.take());
         peer.quota = self.limits.as_ref().map(|limits| Quota::new(limits, now));
         peer
     }
@@ -452,6 +452,6 @@ pub struct Dial {
     pub session: Box<dyn Session>,
     /// How long the far end may take to let us in.
     pub timeout: Duration,
-    /// The place it takes among the tunnel's streams, held until it is over.
-    pub seat: Option<OwnedSemaphorePermit>,
+    /// The local stream's place among those of its tunnel, held until it is over.
+    pub stream_permit: Option<OwnedSemaphorePermit>,
 }

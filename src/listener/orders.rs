@@ -8,7 +8,7 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use tidegate_proto::{CloseReason, Now, PeerId};
 
-use super::peer::Peer;
+use super::peer::{Peer, Phase};
 use super::{Destination, Listener, PeerLimits};
 use crate::admission::{self, BanError, Bans};
 use crate::backend::Rules;
@@ -106,11 +106,11 @@ impl Listener {
         let client_id = self.client_of(peer.id);
         let target = self.target_of(peer.id);
         let inbox = self.endpoint.inbox_bytes(peer.id) + peer.stream.queued();
-        let mode = match (peer.closed, peer.connected, stats.in_bad_mode) {
-            (Some(_), _, _) => "closing",
-            (None, false, _) => "joining",
-            (None, true, true) => "bad",
-            (None, true, false) => "good",
+        let mode = match peer.phase {
+            Phase::Joining => "joining",
+            Phase::Playing if stats.in_bad_mode => "bad",
+            Phase::Playing => "good",
+            Phase::Over(_) => "closing",
         };
         PeerView {
             session: format!("{:016x}", peer.session),

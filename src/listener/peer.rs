@@ -42,18 +42,45 @@ pub(super) struct Peer {
     pub(super) leaving: bool,
     /// Its socket may have datagrams.
     pub(super) readable: bool,
-    /// The session takes messages.
-    pub(super) connected: bool,
-    pub(super) closed: Option<CloseReason>,
+    pub(super) phase: Phase,
     pub(super) since: Timestamp,
     /// When its stream or its connect is woken.
     pub(super) scheduled: Scheduled,
     /// What it holds in memory.
     pub(super) scale: Scale,
-    /// Its place among its listener's peers, until it closed.
-    pub(super) listener_seat: Option<Seat>,
-    /// Its place among its tunnel's streams.
-    pub(super) seat: Option<OwnedSemaphorePermit>,
+    /// Its place among its listener's peers, until its session is over.
+    pub(super) seat: Option<Seat>,
+    /// For one that we dialled: its local stream's place among those of its tunnel.
+    pub(super) stream_permit: Option<OwnedSemaphorePermit>,
+}
+
+/// How far a peer's session has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// On the way in: one end has not let the other in yet.
+    Joining,
+    /// Messages flow both ways.
+    Playing,
+    /// The session has ended, for this reason; what it took for the backend may still be under way.
+    Over(CloseReason),
+}
+
+impl Phase {
+    pub(super) fn is_over(self) -> bool {
+        self.close_reason().is_some()
+    }
+
+    pub(super) fn close_reason(self) -> Option<CloseReason> {
+        match self {
+            Self::Joining | Self::Playing => None,
+            Self::Over(reason) => Some(reason),
+        }
+    }
+
+    /// The reason as the log says it.
+    fn reason_label(self) -> &'static str {
+        self.close_reason().map_or("none", CloseReason::label)
+    }
 }
 
 impl Peer {
@@ -79,13 +106,12 @@ impl Peer {
             blocked: false,
             leaving: false,
             readable: false,
-            connected: false,
-            closed: None,
+            phase: Phase::Joining,
             since: now,
             scheduled: Scheduled::default(),
             scale: Scale::default(),
-            listener_seat: None,
             seat: None,
+            stream_permit: None,
         }
     }
 
@@ -138,7 +164,7 @@ impl Peer {
     pub(super) fn log_unreadable_backend(&self, listener: &str, target: Option<&str>, error: &str) {
         tracing::warn!(
             event = "unreadable_backend",
-            reason = self.closed.map_or("none", CloseReason::label),
+            reason = self.phase.reason_label(),
             listener,
             peer = %self.remote,
             session = format_args!("{:016x}", self.session),
@@ -151,7 +177,7 @@ impl Peer {
 
     /// A server that we dialled did not let us in. It refuses most things in silence, so all that may be is named.
     pub(super) fn log_not_let_in(&self, tunnel: &str) {
-        let Some(reason) = self.closed else {
+        let Some(reason) = self.phase.close_reason() else {
             return;
         };
         let help = match reason {
@@ -185,7 +211,6 @@ impl Peer {
         now: Timestamp,
         stats: &Stats,
     ) {
-        let reason = self.closed.map_or("none", CloseReason::label);
         tracing::info!(
             event = "session_end",
             listener,
@@ -193,7 +218,7 @@ impl Peer {
             session = format_args!("{:016x}", self.session),
             client_id,
             target,
-            reason,
+            reason = self.phase.reason_label(),
             dur_s = now.since(self.since).as_secs_f32(),
             messages_received = stats.messages_received,
             messages_acked = stats.messages_acked,

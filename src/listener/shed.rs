@@ -60,7 +60,7 @@ impl Listener {
         if excess == 0 {
             return;
         }
-        let open = self.peers.iter().filter(|peer| peer.closed.is_none());
+        let open = self.peers.iter().filter(|peer| !peer.phase.is_over());
         let mut held: Vec<_> = open.map(|peer| (holds(peer), peer.id)).collect();
         held.sort_unstable_by_key(|&(bytes, _)| Reverse(bytes));
         for (bytes, id) in held {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tidegate_proto::{CloseReason, Event, PeerId, Timestamp};
 
+use super::peer::Phase;
 use super::{Listener, Side, Turn};
 
 impl Listener {
@@ -89,7 +90,7 @@ impl Listener {
                 let target = self.target_of(id);
                 let identity = self.endpoint.identity(id).unwrap_or_default();
                 if let Some(peer) = self.peers.get_mut(id) {
-                    peer.connected = true;
+                    peer.phase = Phase::Playing;
                     let took = turn.now.mono.since(peer.since);
                     self.counters.handshake_duration.record_duration(took);
                     peer.log_start(&self.name, target.as_deref(), identity);
@@ -104,8 +105,8 @@ impl Listener {
         let Some(peer) = self.peers.get_mut(id) else {
             return;
         };
-        peer.closed = Some(reason);
-        peer.listener_seat = None;
+        peer.phase = Phase::Over(reason);
+        peer.seat = None;
         let lasted = turn.now.mono.since(peer.since);
         self.counters.on_close(reason, lasted);
         peer.stream.on_session_over(turn.now.mono, &peer.rules);
@@ -126,7 +127,7 @@ impl Listener {
             return false;
         };
         // Some sessions that we dialled may speak before the far end says that they are in.
-        let may_speak = peer.connected || self.endpoint.has_room(id);
+        let may_speak = peer.phase != Phase::Joining || self.endpoint.has_room(id);
         peer.paused_until = None;
         let pumped = self
             .with_stream(turn, id, |stream, side| stream.pump(side, may_speak))
@@ -136,7 +137,7 @@ impl Listener {
         }
         self.schedule(id);
         if let Some(peer) = self.peers.get_mut(id) {
-            let over = peer.closed.is_some() && peer.stream.is_closed();
+            let over = peer.phase.is_over() && peer.stream.is_closed();
             if over && !std::mem::replace(&mut peer.leaving, true) {
                 self.leaving.push(id);
             }
@@ -244,7 +245,7 @@ impl Listener {
             let stats = self.endpoint.stats(id).unwrap_or_default();
             let identity = self.endpoint.identity(id).unwrap_or_default();
             let client_id = identity.client_id;
-            self.endpoint.remove(id);
+            self.endpoint.let_go(id);
             let Some(mut peer) = self.peers.remove(id) else {
                 continue;
             };
@@ -254,7 +255,7 @@ impl Listener {
             peer.log_end(&self.name, target, client_id, turn.now.mono, &stats);
             peer.log_not_let_in(&self.name);
             // Elsewhere anybody can write nonsense in a peer's name.
-            if client_id.is_some() && peer.closed == Some(CloseReason::ProtocolViolation) {
+            if client_id.is_some() && peer.phase == Phase::Over(CloseReason::ProtocolViolation) {
                 peer.log_misfit(&self.name, &stats);
             }
             if let Some(error) = peer.stream.misread() {

@@ -143,7 +143,7 @@ impl Endpoint {
 
     /// Lets go of a peer that has closed and been emptied: it is forgotten, and its counters kept,
     /// as soon as its goodbyes have left.
-    pub fn remove(&mut self, id: PeerId) {
+    pub fn let_go(&mut self, id: PeerId) {
         if let Some(peer) = self.peers.get_mut(id) {
             peer.leaving = true;
             self.touch(id);

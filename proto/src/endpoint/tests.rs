@@ -215,13 +215,13 @@ fn a_closed_peer_keeps_nobody_out() {
     );
     endpoint.close(at(2), first, CloseReason::Kicked);
     let second = accept(&mut endpoint, 2);
-    endpoint.remove(first);
+    endpoint.let_go(first);
     drain(&mut endpoint, at(3));
     assert_eq!(
         hear(&mut endpoint, 3, "hello", 4),
         Handled::Rejected(Reject::Full)
     );
-    endpoint.remove(second);
+    endpoint.let_go(second);
     drain(&mut endpoint, at(5));
     accept(&mut endpoint, 3);
 }
@@ -233,7 +233,7 @@ fn a_closed_peer_frees_its_address_at_once_and_its_name_for_ever() {
     endpoint.close(at(0), old, CloseReason::Kicked);
     assert_eq!(endpoint.find(address(1)), None);
     let new = accept(&mut endpoint, 1);
-    endpoint.remove(old);
+    endpoint.let_go(old);
     drain(&mut endpoint, at(0));
     assert!(
         endpoint.find(address(1)).is_some(),
@@ -403,7 +403,7 @@ fn counters_outlive_their_sessions() {
     let mut endpoint = endpoint(None, Params::default());
     let peer = accept(&mut endpoint, 1);
     endpoint.handle_datagram(at(1), address(1), &mut b"x".to_vec(), &mut Vec::new());
-    endpoint.remove(peer);
+    endpoint.let_go(peer);
     assert_eq!(
         drain(&mut endpoint, at(1)).len(),
         1,

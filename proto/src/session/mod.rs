@@ -79,7 +79,7 @@ pub trait Session: Send {
     /// Still polled after `Event::Closed`: what the peer was told we have must be delivered.
     fn poll_message(&mut self) -> Option<Message<'_>>;
 
-    /// Bytes of messages that `poll_message` still holds.
+    /// Bytes of payload that `poll_message` still holds: [`Held::inbox`] without what each message is charged beside.
     fn inbox_bytes(&self) -> usize;
 
     /// What its queues hold now. Asked for whenever something moved, so it must be cheap.

@@ -101,7 +101,7 @@ fn what_is_under_way_when_a_session_ends_opens_no_other() {
     let peers: Vec<_> = server.peers().map(|(id, ..)| id).collect();
     assert_eq!(peers.len(), 1, "the session was real");
     server.close(now, peers[0], CloseReason::Kicked);
-    server.remove(peers[0]);
+    server.let_go(peers[0]);
     while server.poll_transmit(now, &mut out).is_some() {}
     for datagram in &under_way {
         let from = client_address(0);

@@ -467,7 +467,7 @@ fn a_recorded_session_seats_nobody_when_it_is_played_again() {
     let peers: Vec<_> = server.peers().map(|(id, ..)| id).collect();
     assert_eq!(peers.len(), 1, "the session was real");
     server.close(time, peers[0], CloseReason::Kicked);
-    server.remove(peers[0]);
+    server.let_go(peers[0]);
     while server.poll_transmit(time, &mut out).is_some() {}
     for pause in [0, 1, 28] {
         time = time.after(Duration::from_secs(pause));

@@ -213,7 +213,7 @@ impl Incoming {
     /// ones in another way than we put them together, and so never closes one.
     pub(super) fn is_stalled(&self) -> bool {
         self.mismatched.lasted() >= MISMATCHED_MAX
-            || self.channels.stall(self.heard_clock.now()).is_some()
+            || self.channels.is_stalled(self.heard_clock.now())
     }
 
     pub(super) fn fill_stats(&self, stats: &mut Stats) {

@@ -117,7 +117,7 @@ impl World {
             self.server_listens(peer);
         }
         for peer in gone {
-            self.server.remove(peer);
+            self.server.let_go(peer);
         }
     }
 
@@ -186,7 +186,7 @@ impl World {
                     while self.server.poll_message(peer).is_some() {
                         self.invariants.on_message();
                     }
-                    self.server.remove(peer);
+                    self.server.let_go(peer);
                 }
             }
         }

@@ -27,7 +27,7 @@ pub use layout::{
     CHANNELS_MAX, Carriage, ChannelLayout, Delivery, FIXED_BITS_MAX, Layout, LayoutError,
     MessageType, WIDE_WINDOW,
 };
-pub use objection::{Objection, Stall};
+pub use objection::Objection;
 pub use receiver::{Receiver, WIDE_BLOCK_BYTES_MAX};
 pub use size::{Overhead, PacketSize};
 

@@ -22,12 +22,3 @@ impl Objection {
         }
     }
 }
-
-/// What a peer stopped sending.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stall {
-    /// A message that others wait for.
-    Gap,
-    /// The rest of a block.
-    Block,
-}

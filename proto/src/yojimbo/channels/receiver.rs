@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::connection_packet::{BODY_SCRATCH, ConnectionPacket, Item};
 use super::layout::Layout;
-use super::objection::{Objection, Stall};
+use super::objection::Objection;
 use super::reliable_ordered::{ReliableOrdered, Trial};
 use super::sink::Sink;
 use crate::inbox::Inbox;
@@ -228,12 +228,12 @@ impl Receiver {
         channel.is_some_and(|channel| channel.as_ref().is_some_and(|c| c.is_in_pieces(id)))
     }
 
-    /// What the peer has stopped sending for too long, if anything: the session should end. Time is
+    /// Whether the peer has left a message or the rest of a block out for too long: the session should end. Time is
     /// what passes here as elsewhere, or less: whatever the caller counts against the peer.
-    pub fn stall(&self, now: Timestamp) -> Option<Stall> {
+    pub fn is_stalled(&self, now: Timestamp) -> bool {
         let channels = self.channels.iter().flatten();
-        let mut stalls = channels.filter_map(ReliableOrdered::stall);
-        stalls.find_map(|(at, stall)| (at <= now).then_some(stall))
+        let mut stalls = channels.filter_map(ReliableOrdered::stalls_at);
+        stalls.any(|at| at <= now)
     }
 
     /// Bytes held for messages behind gaps and for blocks that miss fragments.

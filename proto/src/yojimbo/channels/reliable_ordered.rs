@@ -19,7 +19,7 @@ use std::time::Duration;
 use super::connection_packet::FragmentPlace;
 use super::incomplete_blocks::IncompleteBlocks;
 use super::layout::ChannelLayout;
-use super::objection::{Objection, Stall};
+use super::objection::Objection;
 use super::sink::Sink;
 use crate::inbox::MESSAGE_OVERHEAD;
 use crate::reassembly::Reassembly;
@@ -313,12 +313,12 @@ impl ReliableOrdered {
         self.progress_at = now;
     }
 
-    /// When the channel has waited too long, and for what.
-    pub(super) fn stall(&self) -> Option<(Timestamp, Stall)> {
+    /// When the channel has waited too long for a message that others wait for, or for the rest of a block.
+    pub(super) fn stalls_at(&self) -> Option<Timestamp> {
         if !self.early.is_empty() {
-            Some((self.progress_at + GAP_MAX, Stall::Gap))
+            Some(self.progress_at + GAP_MAX)
         } else if !self.blocks.is_empty() {
-            Some((self.progress_at + BLOCK_IDLE_MAX, Stall::Block))
+            Some(self.progress_at + BLOCK_IDLE_MAX)
         } else {
             None
         }

@@ -116,8 +116,6 @@ pub struct Seated {
     pub seat: Seat,
     /// What its token carried for the backend.
     pub user_data: UserData,
-    /// Which private key its token was made with.
-    pub key_index: usize,
 }
 
 /// First number of a worker's own sequence space, for challenges and denials.
@@ -152,7 +150,6 @@ struct Pending {
     client_to_server: Key,
     server_to_client: Key,
     timeout: Option<Duration>,
-    key_index: usize,
     /// Sequences of the challenges this very handshake was given; no other is an answer.
     challenges: [u64; CHALLENGES_EACH],
     issued: usize,
@@ -272,8 +269,7 @@ impl Handshake {
         let request = Request::parse(datagram, protocol_id)?;
         let RequestHead { expire, tag } = request.head();
         self.check_head(now, from, &request.head())?;
-        let (key_index, token) =
-            PrivateToken::open(request, protocol_id, &self.params.private_keys)?;
+        let (_, token) = PrivateToken::open(request, protocol_id, &self.params.private_keys)?;
         let ours = &self.params.public_addresses;
         let is_ours = |server: &SocketAddr| ours.iter().any(|own| is_same_address(own, server));
         if !self.params.any_address && !token.servers.iter().any(is_ours) {
@@ -291,7 +287,7 @@ impl Handshake {
             return Ok(Outcome::Denied(reason));
         }
         self.handle_timeout(now);
-        self.remember(now, from, tag, key_index, token, timeout)?;
+        self.remember(now, from, tag, token, timeout)?;
         self.send_challenge(from, reply);
         Ok(Outcome::Challenged)
     }
@@ -329,7 +325,6 @@ impl Handshake {
         now: Now,
         from: SocketAddr,
         tag: TokenTag,
-        key_index: usize,
         token: PrivateToken,
         timeout: Option<Duration>,
     ) -> Result<(), Reject> {
@@ -356,7 +351,6 @@ impl Handshake {
             client_to_server: token.client_to_server,
             server_to_client: token.server_to_client,
             timeout,
-            key_index,
             challenges: [0; CHALLENGES_EACH],
             issued: 0,
             until,
@@ -449,7 +443,6 @@ impl Handshake {
             link,
             seat,
             user_data: pending.user_data,
-            key_index: pending.key_index,
         })
     }
 
