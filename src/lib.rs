@@ -15,12 +15,11 @@
 //!   clock, capacity, names, tokens, token_history            what all of them share
 //!   sizing, cgroup                                           what there is for it
 //!   shutdown, notify, exit, core_dumps                       how it ends
-//!   load, lag, demo, capture, replay, alarms                 instruments
+//!   load, lag, demo, capture, replay                         instruments
 //! ```
 
 pub mod admin;
 pub mod admission;
-pub mod alarms;
 pub mod backend;
 pub mod backends;
 pub mod blocking;

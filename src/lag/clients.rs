@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use mio::{Registry, Token};
 use tidegate_proto::Timestamp;
+use tidegate_proto::endpoint::{Scheduled, Timers};
 use tidegate_proto::sim::{Done, Link, Random};
 
 use super::impairments::Impairments;
-use crate::alarms::Alarms;
 use crate::udp::{Options, Route, UdpSocket};
 
 /// One client.
@@ -23,8 +23,8 @@ pub(super) struct Client {
     pub(super) up: Link<()>,
     pub(super) down: Link<()>,
     heard: Timestamp,
-    /// Its live alarm.
-    wakes: Timestamp,
+    /// When its links are looked at next.
+    scheduled: Scheduled,
 }
 
 /// All of them. A slot is also the number of the client's socket in the poll.
@@ -34,7 +34,8 @@ pub(super) struct Clients {
     slots: Vec<Option<Client>>,
     free: Vec<usize>,
     by_address: HashMap<SocketAddr, usize>,
-    alarms: Alarms,
+    /// When which slot has something due.
+    timers: Timers<usize>,
     /// Clients that ever came.
     came: u64,
     /// What the links of those did who are gone.
@@ -50,7 +51,7 @@ impl Clients {
             slots: Vec::new(),
             free: Vec::new(),
             by_address: HashMap::new(),
-            alarms: Alarms::default(),
+            timers: Timers::default(),
             came: 0,
             gone: (Done::default(), Done::default()),
             impairments,
@@ -91,7 +92,7 @@ impl Clients {
             up: Link::new(self.impairments.up, draws.next()),
             down: Link::new(self.impairments.down, draws.next()),
             heard: now,
-            wakes: Timestamp::MAX,
+            scheduled: Scheduled::default(),
         };
         if self.free.pop().is_none() {
             self.slots.push(None);
@@ -165,30 +166,29 @@ impl Clients {
 
     /// The earliest arrival.
     pub(super) fn next(&self) -> Option<Timestamp> {
-        self.alarms.next()
+        self.timers.next()
     }
 
     /// A client with something due.
     pub(super) fn pop_due(&mut self, now: Timestamp) -> Option<usize> {
-        while let Some((at, slot)) = self.alarms.pop_due(now) {
+        while let Some((at, slot)) = self.timers.pop_due(now) {
             if let Some(client) = self.get_mut(slot)
-                && client.wakes == at
+                && client.scheduled.take(at)
             {
-                client.wakes = Timestamp::MAX;
                 return Some(slot);
             }
         }
         None
     }
 
-    /// Sets the alarm of a client that has something under way.
+    /// Sets the timer of a client that has something under way.
     pub(super) fn schedule(&mut self, slot: usize) {
         let Some(Some(client)) = self.slots.get_mut(slot) else {
             return;
         };
         let arrivals = [client.up.next_arrival(), client.down.next_arrival()];
         if let Some(at) = arrivals.into_iter().flatten().min() {
-            self.alarms.schedule(slot, at, &mut client.wakes);
+            self.timers.schedule(slot, at, &mut client.scheduled);
         }
     }
 }

@@ -143,7 +143,7 @@ pub struct Listener {
     /// Peers that something happened to this turn.
     pending: Vec<PeerId>,
     /// Streams' and attempts' clocks.
-    timers: Timers,
+    timers: Timers<PeerId>,
     /// How many peers' backends have more to say than their session takes.
     blocked: usize,
     /// Peers that are over, once their last datagrams have left.

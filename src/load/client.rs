@@ -10,6 +10,7 @@ use std::io;
 use std::time::Duration;
 
 use mio::{Registry, Token};
+use tidegate_proto::endpoint::Scheduled;
 use tidegate_proto::{CloseReason, Event, Now, SendError, Session, Stats, Timestamp};
 
 use super::Pace;
@@ -40,8 +41,8 @@ pub(super) struct Client {
     table: Option<Timetable>,
     /// A message is due that the session did not take.
     blocked: bool,
-    /// Its live alarm.
-    pub(super) wakes: Timestamp,
+    /// When it has its next turn.
+    pub(super) scheduled: Scheduled,
 }
 
 /// A session and its socket, connected to the server.
@@ -61,7 +62,7 @@ impl Client {
             next_due: Timestamp::MAX,
             table: None,
             blocked: false,
-            wakes: Timestamp::MAX,
+            scheduled: Scheduled::default(),
         }
     }
 

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use mio::{Events, Poll, Token};
+use tidegate_proto::endpoint::Timers;
 use tidegate_proto::{Now, Timestamp};
 
 use super::client::Client;
@@ -14,7 +15,6 @@ use super::plan::{Plan, Timetable};
 use super::progress::Progress;
 use super::tally::Tally;
 use super::workspace::Workspace;
-use crate::alarms::Alarms;
 use crate::clock::Clock;
 use crate::udp::Received;
 
@@ -26,7 +26,7 @@ pub(super) struct Worker {
     poll: Poll,
     index: usize,
     clients: Vec<Client>,
-    alarms: Alarms,
+    timers: Timers<usize>,
     readable: VecDeque<usize>,
     received: Received,
     workspace: Workspace,
@@ -40,13 +40,13 @@ impl Worker {
         clock: Clock,
         members: Vec<usize>,
     ) -> io::Result<Self> {
-        let mut alarms = Alarms::default();
+        let mut timers = Timers::default();
         let mut clients = Vec::with_capacity(members.len());
         for (slot, number) in members.iter().enumerate() {
             let place = *number as f64 / plan.load.clients.max(1) as f64;
             let dials = plan.began + plan.load.ramp.mul_f64(place);
             let mut client = Client::new(*number as u32, dials);
-            alarms.schedule(slot, dials, &mut client.wakes);
+            timers.schedule(slot, dials, &mut client.scheduled);
             clients.push(client);
         }
         Ok(Self {
@@ -56,7 +56,7 @@ impl Worker {
             clock,
             poll: Poll::new()?,
             clients,
-            alarms,
+            timers,
             readable: VecDeque::new(),
             received: Received::default(),
             workspace: Workspace::default(),
@@ -80,7 +80,7 @@ impl Worker {
                     break;
                 }
             }
-            let wait = match self.alarms.next() {
+            let wait = match self.timers.next() {
                 _ if !self.readable.is_empty() => Duration::ZERO,
                 Some(at) => at.since(now.mono).min(TURN_MAX),
                 None => TURN_MAX,
@@ -146,10 +146,9 @@ impl Worker {
     }
 
     fn take_turns(&mut self, now: Now) -> anyhow::Result<()> {
-        while let Some((at, slot)) = self.alarms.pop_due(now.mono) {
+        while let Some((at, slot)) = self.timers.pop_due(now.mono) {
             let client = &mut self.clients[slot];
-            if client.wakes == at {
-                client.wakes = Timestamp::MAX;
+            if client.scheduled.take(at) {
                 self.turn(now, slot)?;
             }
         }
@@ -169,7 +168,7 @@ impl Worker {
         if let Some(at) = client.next_turn(now.mono, &self.plan) {
             // At least a moment later: a deadline that is not met at once is looked at again soon.
             let at = at.max(now.mono + TURN_MIN);
-            self.alarms.schedule(slot, at, &mut client.wakes);
+            self.timers.schedule(slot, at, &mut client.scheduled);
         }
     }
 

@@ -69,7 +69,7 @@ pub struct Endpoint {
     acceptor: Box<dyn Acceptor>,
     params: Params,
     peers: PeerTable,
-    timers: Timers,
+    timers: Timers<PeerId>,
     /// Peers that may have datagrams to send. A peer is in it once; a drain costs what is active.
     active: VecDeque<PeerId>,
     events: VecDeque<(PeerId, Event)>,

@@ -1,32 +1,32 @@
-//! When which peer wants to be woken: by its session, in an endpoint, or by what its owner keeps beside it.
+//! When which of many wants to be woken: peers, by their sessions in an endpoint and by what its owner keeps beside them.
 //!
-//! A heap with at most one live entry per peer. Deadlines mostly move later (each datagram puts the
-//! idle timeout off), so an entry that fires early costs one look at the peer, while a push for
-//! every datagram would cost a heap operation: the entry in the heap may be earlier than the peer's
+//! A heap with at most one live entry for each. Deadlines mostly move later (each datagram puts the
+//! idle timeout off), so an entry that fires early costs one look, while a push for
+//! every datagram would cost a heap operation: the entry in the heap may be earlier than the
 //! deadline, never later.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::peer_table::PeerId;
 use crate::time::Timestamp;
 
-/// The deadlines of all peers of one owner.
-#[derive(Debug, Default)]
-pub struct Timers {
-    heap: BinaryHeap<Reverse<(Timestamp, PeerId)>>,
+/// The deadlines of all that one owner wakes, by a key that is the owner's: a peer's id, a slot.
+#[derive(Debug)]
+pub struct Timers<K> {
+    heap: BinaryHeap<Reverse<(Timestamp, K)>>,
 }
 
-/// When a peer is woken next, if at all: which of its entries in [`Timers`] is the live one. Kept with the peer.
+/// When one of them is woken next, if at all: which of its entries in [`Timers`] is the live one. Kept beside what is
+/// woken.
 #[derive(Debug)]
 pub struct Scheduled(Timestamp);
 
-impl Timers {
-    /// Wakes `peer` at `at`, or before: nothing is done when what is `scheduled` for it is early enough.
-    pub fn schedule(&mut self, peer: PeerId, at: Timestamp, scheduled: &mut Scheduled) {
+impl<K: Ord> Timers<K> {
+    /// Wakes `key` at `at`, or before: nothing is done when what is `scheduled` for it is early enough.
+    pub fn schedule(&mut self, key: K, at: Timestamp, scheduled: &mut Scheduled) {
         if at < scheduled.0 {
             scheduled.0 = at;
-            self.heap.push(Reverse((at, peer)));
+            self.heap.push(Reverse((at, key)));
         }
     }
 
@@ -35,13 +35,21 @@ impl Timers {
         self.heap.peek().map(|Reverse((at, _))| *at)
     }
 
-    /// Takes the next entry that is due. It may be stale: the caller asks [`Scheduled::take`], and skips peers that are
-    /// gone.
-    pub fn pop_due(&mut self, now: Timestamp) -> Option<(Timestamp, PeerId)> {
+    /// Takes the next entry that is due. It may be stale: the caller asks [`Scheduled::take`], and skips what is gone.
+    pub fn pop_due(&mut self, now: Timestamp) -> Option<(Timestamp, K)> {
         if self.next()? > now {
             return None;
         }
         self.heap.pop().map(|Reverse(entry)| entry)
+    }
+}
+
+impl<K: Ord> Default for Timers<K> {
+    /// Nobody is woken.
+    fn default() -> Self {
+        Self {
+            heap: BinaryHeap::new(),
+        }
     }
 }
 
