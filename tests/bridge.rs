@@ -31,21 +31,11 @@ impl Bridge {
         let server = serve.address();
         let lossy = Lossy::start(server, conditions, 7);
         let remote = format!("{protocol}://{}", lossy.address);
-        let mut arguments = vec![
-            "connect",
-            "--listen",
-            "tcp://127.0.0.1:0",
-            "--remote",
-            &remote,
-            "--framing",
-            framing,
-            "--admin",
-            "",
-        ];
+        let mut options = vec!["--framing", framing];
         if protocol == "yojimbo" {
-            arguments.extend(["--key", "netcode.key"]);
+            options.extend(["--key", "netcode.key"]);
         }
-        let connect = place.start(&arguments);
+        let connect = connect(place, &remote, &options);
         Self {
             serve,
             connect,
@@ -61,6 +51,20 @@ impl Bridge {
             .unwrap();
         stream
     }
+}
+
+/// `tidegate connect` to `remote`, on a port of its own.
+fn connect(place: &Place, remote: &str, options: &[&str]) -> Program {
+    let common = [
+        "connect",
+        "--listen",
+        "tcp://127.0.0.1:0",
+        "--remote",
+        remote,
+        "--admin",
+        "",
+    ];
+    place.start(&[&common, options].concat())
 }
 
 fn random_bytes(seed: u64, count: usize) -> Vec<u8> {
@@ -175,15 +179,7 @@ fn a_server_that_is_not_there_closes_the_local_connection() {
     let place = Place::new("bridge-nobody");
     let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let remote = format!("gaffer://{}", nobody.local_addr().unwrap());
-    let mut connect = place.start(&[
-        "connect",
-        "--listen",
-        "tcp://127.0.0.1:0",
-        "--remote",
-        &remote,
-        "--admin",
-        "",
-    ]);
+    let mut connect = connect(&place, &remote, &[]);
     let mut stream = TcpStream::connect(connect.address()).unwrap();
     stream
         .set_read_timeout(Some(Duration::from_secs(30)))
@@ -213,17 +209,7 @@ fn a_token_for_another_game_is_told_of() {
     let mut mint = place.start(&[&mint[..], &for_another].concat());
     assert_eq!(mint.exit_code(), Some(0));
     let remote = format!("yojimbo://{server}");
-    let mut connect = place.start(&[
-        "connect",
-        "--listen",
-        "tcp://127.0.0.1:0",
-        "--remote",
-        &remote,
-        "--token-file",
-        "token",
-        "--admin",
-        "",
-    ]);
+    let mut connect = connect(&place, &remote, &["--token-file", "token"]);
     let _stream = TcpStream::connect(connect.address()).unwrap();
     let line = connect.wait_for("\"event\":\"token_doubtful\"");
     for part in [

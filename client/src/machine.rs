@@ -278,21 +278,15 @@ mod tests {
     }
 
     fn dial_with_token(servers: Vec<SocketAddr>) -> Dial {
-        let mint = Mint {
-            protocol_id: 1,
-            create: 0,
-            expire: 30,
-            nonce: [1; 24],
-            servers: servers.clone(),
-            private: PrivateToken {
-                client_id: 1,
-                timeout_seconds: 5,
-                servers,
-                client_to_server: Key::new([1; 32]),
-                server_to_client: server_key(),
-                user_data: UserData::empty(),
-            },
+        let private = PrivateToken {
+            client_id: 1,
+            timeout_seconds: 5,
+            servers,
+            client_to_server: Key::new([1; 32]),
+            server_to_client: server_key(),
+            user_data: UserData::empty(),
         };
+        let mint = Mint::new(1, 0..=30, [1; 24], private);
         let token = ConnectToken::mint(mint, &Key::new([7; 32])).unwrap();
         Dial::yojimbo(&token.to_bytes()).unwrap()
     }

@@ -109,21 +109,14 @@ pub fn seeds() -> Vec<Vec<u8>> {
 }
 
 fn token(life: u64) -> ConnectToken {
-    let servers: Vec<SocketAddr> = (1..4).map(|n| ([127, 0, 0, n], 40000).into()).collect();
-    let mint = Mint {
-        protocol_id: 1,
-        create: 100,
-        expire: 100 + life,
-        nonce: [1; 24],
-        servers: servers.clone(),
-        private: PrivateToken {
-            client_id: 1,
-            timeout_seconds: 3,
-            servers,
-            client_to_server: Key::new([1; 32]),
-            server_to_client: Key::new([2; 32]),
-            user_data: UserData::empty(),
-        },
+    let private = PrivateToken {
+        client_id: 1,
+        timeout_seconds: 3,
+        servers: (1..4).map(|n| ([127, 0, 0, n], 40000).into()).collect(),
+        client_to_server: Key::new([1; 32]),
+        server_to_client: Key::new([2; 32]),
+        user_data: UserData::empty(),
     };
+    let mint = Mint::new(1, 100..=100 + life, [1; 24], private);
     ConnectToken::mint(mint, &Key::new([7; 32])).expect("mintable")
 }

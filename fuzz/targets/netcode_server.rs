@@ -206,20 +206,15 @@ impl World {
 
 /// Two tokens for each client id, of different lives.
 fn token(number: u8, server: SocketAddr) -> ConnectToken {
-    let mint = Mint {
-        protocol_id: 1,
-        create: 990,
-        expire: 1005 + u64::from(number) * 4,
-        nonce: [number; 24],
+    let private = PrivateToken {
+        client_id: u64::from(number / 2),
+        timeout_seconds: 1 + i32::from(number),
         servers: vec![server],
-        private: PrivateToken {
-            client_id: u64::from(number / 2),
-            timeout_seconds: 1 + i32::from(number),
-            servers: vec![server],
-            client_to_server: Key::new([number; 32]),
-            server_to_client: Key::new([number + 100; 32]),
-            user_data: UserData::empty(),
-        },
+        client_to_server: Key::new([number; 32]),
+        server_to_client: Key::new([number + 100; 32]),
+        user_data: UserData::empty(),
     };
+    let lifetime = 990..=1005 + u64::from(number) * 4;
+    let mint = Mint::new(1, lifetime, [number; 24], private);
     ConnectToken::mint(mint, &Key::new([7; 32])).expect("mintable")
 }

@@ -1,7 +1,6 @@
 // A connector from its challenge on, its server's key known: what it says before it is in, and whatever its server says to
 // that, in any order. Three bytes an operation: what, and two that say how.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use tidegate_proto::yojimbo::netcode::packet;
@@ -129,22 +128,15 @@ impl Fuzzed {
 }
 
 fn token(life: u64) -> ConnectToken {
-    let servers = vec![SocketAddr::from(([127, 0, 0, 1], 40_000))];
-    let mint = Mint {
-        protocol_id: 1,
-        create: 100,
-        expire: 100 + life,
-        nonce: [1; 24],
-        servers: servers.clone(),
-        private: PrivateToken {
-            client_id: 1,
-            timeout_seconds: 3,
-            servers,
-            client_to_server: Key::new([1; 32]),
-            server_to_client: Key::new([2; 32]),
-            user_data: UserData::empty(),
-        },
+    let private = PrivateToken {
+        client_id: 1,
+        timeout_seconds: 3,
+        servers: vec![([127, 0, 0, 1], 40_000).into()],
+        client_to_server: Key::new([1; 32]),
+        server_to_client: Key::new([2; 32]),
+        user_data: UserData::empty(),
     };
+    let mint = Mint::new(1, 100..=100 + life, [1; 24], private);
     ConnectToken::mint(mint, &Key::new([7; 32])).expect("mintable")
 }
 

@@ -49,19 +49,13 @@ pub fn mint(recipe: Recipe, key: &Key) -> anyhow::Result<ConnectToken> {
     let private = PrivateToken {
         client_id: recipe.client_id,
         timeout_seconds: recipe.timeout.as_secs() as i32,
-        servers: recipe.servers.clone(),
+        servers: recipe.servers,
         client_to_server: Key::new(random()?),
         server_to_client: Key::new(random()?),
         user_data: recipe.user_data,
     };
-    let mint = Mint {
-        protocol_id: recipe.protocol_id,
-        create,
-        expire: create.saturating_add(recipe.lifetime.as_secs()),
-        nonce: random()?,
-        servers: recipe.servers,
-        private,
-    };
+    let lifetime = create..=create.saturating_add(recipe.lifetime.as_secs());
+    let mint = Mint::new(recipe.protocol_id, lifetime, random()?, private);
     Ok(ConnectToken::mint(mint, key)?)
 }
 

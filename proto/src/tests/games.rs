@@ -160,14 +160,8 @@ impl Game {
             server_to_client: Key::new(bytes(random)),
             user_data: netcode::UserData::empty(),
         };
-        let mint = Mint {
-            protocol_id: PROTOCOL_ID,
-            create: now.unix_secs,
-            expire: now.unix_secs + TOKEN_LIFETIME,
-            nonce: bytes(random),
-            servers: vec![server_address()],
-            private,
-        };
+        let lifetime = now.unix_secs..=now.unix_secs + TOKEN_LIFETIME;
+        let mint = Mint::new(PROTOCOL_ID, lifetime, bytes(random), private);
         ConnectToken::mint(mint, &Key::new([7; 32])).expect("a token like any other")
     }
 

@@ -50,21 +50,15 @@ pub(crate) fn mint(client_id: u64, number: u8, create: u64) -> ConnectToken {
 }
 
 pub(crate) fn mint_parts(client_id: u64, number: u8, create: u64) -> Mint {
-    Mint {
-        protocol_id: PROTOCOL,
-        create,
-        expire: create + 30,
-        nonce: [number; 24],
+    let private = PrivateToken {
+        client_id,
+        timeout_seconds: 5,
         servers: vec![server_address()],
-        private: PrivateToken {
-            client_id,
-            timeout_seconds: 5,
-            servers: vec![server_address()],
-            client_to_server: direction_key(number, 1),
-            server_to_client: direction_key(number, 2),
-            user_data: UserData::new([number; 256]),
-        },
-    }
+        client_to_server: direction_key(number, 1),
+        server_to_client: direction_key(number, 2),
+        user_data: UserData::new([number; 256]),
+    };
+    Mint::new(PROTOCOL, create..=create + 30, [number; 24], private)
 }
 
 fn direction_key(number: u8, direction: u8) -> Key {

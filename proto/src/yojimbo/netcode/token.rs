@@ -4,6 +4,7 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 
 use zeroize::Zeroizing;
 
@@ -189,10 +190,31 @@ pub struct Mint {
     pub expire: u64,
     /// 24 random bytes.
     pub nonce: [u8; TOKEN_NONCE_BYTES],
-    /// Where the client dials; often the same as `private.servers`.
+    /// Where the client dials: `private.servers`, unless servers are known by other addresses from outside.
     pub servers: Vec<SocketAddr>,
     /// What only the servers see.
     pub private: PrivateToken,
+}
+
+impl Mint {
+    /// For a client that dials the servers by the addresses which `private` has, in its order. `lifetime` is from when
+    /// to when the token is good, in seconds since 1970.
+    pub fn new(
+        protocol_id: u64,
+        lifetime: RangeInclusive<u64>,
+        nonce: [u8; TOKEN_NONCE_BYTES],
+        private: PrivateToken,
+    ) -> Self {
+        let (create, expire) = lifetime.into_inner();
+        Self {
+            protocol_id,
+            create,
+            expire,
+            nonce,
+            servers: private.servers.clone(),
+            private,
+        }
+    }
 }
 
 impl ConnectToken {
