@@ -104,7 +104,7 @@ impl Capacity {
         (messages >= self.queued_max / 4).then_some(left / SHARES)
     }
 
-    /// The same for the messages of a session of which pieces are missing; `None` while less than an eighth of
+    /// What one session may hold of messages of which pieces are missing; `None` while less than an eighth of
     /// the memory is in pieces.
     pub fn share_of_pieces(&self, untold: u64) -> Option<u64> {
         let pieces = self.pieces.load(Relaxed).wrapping_add(untold);
@@ -118,7 +118,8 @@ impl Capacity {
         share_of_excess(own.all(), self.queued().all(), self.queued_max)
     }
 
-    /// The same for pieces.
+    /// Bytes in pieces that somebody whose queues hold `own` has to let go, so that all pieces together are no more
+    /// than they may be.
     pub fn excess_of_pieces(&self, own: Queued) -> u64 {
         let all = self.pieces.load(Relaxed);
         share_of_excess(own.pieces, all, self.queued_max / 4)

@@ -72,7 +72,7 @@ pub fn help(error: &anyhow::Error) -> Option<String> {
     causes.find_map(help_with)
 }
 
-/// The same for one error of the kernel.
+/// What to do about this one error of the kernel.
 pub fn help_with(error: &io::Error) -> Option<String> {
     open_files::help(error).or_else(|| file_size::help(error))
 }

@@ -143,7 +143,7 @@ impl GivenFile {
         }
     }
 
-    /// The same, with the time that a pipe has.
+    /// What it has, but not more than one byte over `most`, and if it is a pipe, what comes of it within `patience`.
     pub fn read_within(
         self,
         most: usize,

@@ -97,7 +97,7 @@ impl Server {
         Self::open_recorded(config, None).await
     }
 
-    /// The same, with a recording from the first session on.
+    /// Opens a server that records from the first session on, if there is an order to.
     async fn open_recorded(config: &Config, capture: Option<Order>) -> anyhow::Result<Self> {
         let common = common(config, capture)?;
         let backends = Arc::new(Backends::new(common.board.clone()));

@@ -113,7 +113,7 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// As [`Handle::tell`].
+    /// Sends a command to the worker and wakes it.
     pub fn tell(&self, command: Command) {
         if self.commands.send(command).is_ok()
             && let Err(error) = self.waker.wake()

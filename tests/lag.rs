@@ -331,7 +331,7 @@ fn clients_are_bounded() {
     assert_eq!(count(&stats, "/up/datagrams"), 3);
 }
 
-/// The same seed loses the same datagrams of the same client, whatever others do meanwhile.
+/// A seed loses the same datagrams of the same client each time, whatever others do meanwhile.
 #[test]
 fn a_seed_repeats_itself() {
     let lost = |seed: u64, others: u32| {

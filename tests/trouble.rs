@@ -356,7 +356,7 @@ fn a_start_without_descriptors_says_which_limit_it_met() {
     }
 }
 
-/// The same with threads (`TasksMax=`, `ulimit -u`), of which root may have any number, so somebody else starts it.
+/// Threads (`TasksMax=`, `ulimit -u`): root may have any number, so somebody else starts it.
 #[test]
 fn a_start_without_threads_says_which_limit_it_met() {
     let Some(stranger) = Stranger::new("threads") else {

@@ -21,9 +21,9 @@ const WARM_UP: Duration = Duration::from_secs(1);
 struct Cell {
     /// A second; an echoed frame is two.
     messages: f64,
-    /// Microseconds for each.
+    /// Microseconds of the server's processor time for each.
     server: f64,
-    /// Likewise; who speaks to the relay without a protocol has no such end.
+    /// Microseconds of the client end's for each; who speaks to the relay without a protocol has no such end.
     client: Option<f64>,
 }
 

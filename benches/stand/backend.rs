@@ -150,7 +150,7 @@ fn listen(host: u8) -> TcpListener {
 }
 
 struct Work {
-    /// Their tokens count down from the highest.
+    /// One for each of its addresses; their tokens in the poll count down from the highest.
     listeners: Vec<TcpListener>,
     shared: Arc<Shared>,
     habit: Habit,

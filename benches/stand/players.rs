@@ -22,7 +22,7 @@ pub struct Players {
     socket: UdpSocket,
     endpoint: Endpoint,
     params: Arc<Params>,
-    /// Their numbers begin here: client ids and addresses.
+    /// The first one's number; client ids and addresses count on from it.
     first: u32,
     clock: Clock,
     poll: Poll,

@@ -61,11 +61,11 @@ pub(crate) unsafe fn with(client: *const Client, act: impl FnOnce(&mut Inner) ->
     }
 }
 
-/// As [`with`], for functions that return an `int32_t`.
+/// Runs a call that returns an `int32_t` on the client behind the pointer; see [`with`].
 ///
 /// # Safety
 ///
-/// As [`with`].
+/// What [`with`] asks for.
 pub(crate) unsafe fn with_code(client: *const Client, act: impl FnOnce(&mut Inner) -> i32) -> i32 {
     // SAFETY: the caller's promise is the same.
     unsafe { with(client, |inner| act(inner).into()) as i32 }

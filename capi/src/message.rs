@@ -60,7 +60,7 @@ pub unsafe extern "C" fn tidegate_client_send_unreliable(
 ///
 /// # Safety
 ///
-/// As [`tidegate_client_send`].
+/// What [`tidegate_client_send`] asks for.
 unsafe fn queue(
     client: *mut Client,
     now: u64,

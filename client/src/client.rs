@@ -160,7 +160,7 @@ impl Client {
         self.close_within(LINGER).await
     }
 
-    /// As [`Client::close`], with other patience.
+    /// Delivers what was sent, then says goodbye; gives up after `linger` without any progress. See [`Client::close`].
     pub async fn close_within(&self, linger: Duration) -> Ended {
         self.tell(|machine, clock| machine.finish(clock.now(), linger));
         // Not before the goodbye has left: the caller may end the runtime, or the process, next.

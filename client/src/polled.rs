@@ -71,12 +71,12 @@ impl Polled {
         self.machine.send(now, payload)
     }
 
-    /// Queues an unreliable message; likewise.
+    /// Queues an unreliable message; it leaves in the next update, or sooner with [`Polled::flush`].
     pub fn send_unreliable(&mut self, now: Now, payload: &[u8]) -> Result<(), SendError> {
         self.machine.send_unreliable(now, payload)
     }
 
-    /// Queues a message on a channel of the layout; likewise.
+    /// Queues a message on a channel of the layout; it leaves in the next update, or sooner with [`Polled::flush`].
     pub fn send_on(&mut self, now: Now, channel: Channel, payload: &[u8]) -> Result<(), SendError> {
         self.machine.send_on(now, channel, payload)
     }
@@ -91,7 +91,8 @@ impl Polled {
         self.machine.poll_message()
     }
 
-    /// As [`Machine::has_room`], which may be true before the client is connected.
+    /// Whether the reliable channel takes another message of any legal size; it may before the client is connected, see
+    /// [`Machine::has_room`].
     pub fn has_room(&self) -> bool {
         self.machine.has_room()
     }

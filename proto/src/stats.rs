@@ -42,7 +42,7 @@ pub struct Stats {
     pub messages_skipped: u64,
     /// Messages accepted from the peer (into the inbox).
     pub messages_received: u64,
-    /// Their bytes.
+    /// Bytes of messages accepted from the peer.
     pub message_bytes_received: u64,
     /// Bytes of messages accepted from the owner.
     pub message_bytes_sent: u64,

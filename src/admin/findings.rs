@@ -260,12 +260,12 @@ mod tests {
         with_down(&[], act)
     }
 
-    /// The same, with these targets of its backend down.
+    /// What a board shows after `act` made it unwell, with these targets of its backend down.
     fn with_down(down: &[usize], act: impl FnOnce(&Board, &mut WorkerCounters)) -> Vec<Finding> {
         with(down, &[], act)
     }
 
-    /// And these drained by hand.
+    /// What a board shows after `act` made it unwell, with some targets of its backend down and some drained by hand.
     fn with(
         down: &[usize],
         drained: &[&str],

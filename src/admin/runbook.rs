@@ -11,7 +11,7 @@ pub(super) fn of_reject(label: &str) -> Option<&'static str> {
     TABLE.get(label).map(String::as_str)
 }
 
-/// The same of a session's end.
+/// What a reason of a session's end means, and what to do.
 pub(super) fn of_close(label: &str) -> Option<&'static str> {
     static TABLE: LazyLock<Table> = LazyLock::new(|| table("Why a session ended"));
     TABLE.get(label).map(String::as_str)

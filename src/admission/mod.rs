@@ -131,8 +131,8 @@ impl Admission {
         ban
     }
 
-    /// The same, seen by another worker of the listener, which counts the ban: the kernel may send the
-    /// next peer of that address here.
+    /// A peer of another worker of this listener did what no honest peer does. That worker counts the ban, and it holds
+    /// here too: the kernel may send the next peer of that address here.
     pub fn on_strike_elsewhere(&mut self, now: Timestamp, from: SocketAddr) -> Option<StrikeBan> {
         let strikes = self.strikes.as_ref()?;
         self.clock.set(now);

@@ -68,7 +68,7 @@ impl Socket {
         Ok(socket)
     }
 
-    /// A stream that somebody else connected or accepted.
+    /// A TCP stream that somebody else connected or accepted.
     pub fn adopt_tcp(stream: std::net::TcpStream, options: SocketOptions) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         let socket = Self::Tcp(TcpStream::from_std(stream));
@@ -76,7 +76,7 @@ impl Socket {
         Ok(socket)
     }
 
-    /// Likewise.
+    /// A stream of a Unix socket that somebody else connected or accepted.
     pub fn adopt_unix(
         stream: std::os::unix::net::UnixStream,
         options: SocketOptions,

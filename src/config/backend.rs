@@ -91,7 +91,7 @@ pub enum Balance {
     RoundRobin,
     /// The first that is up; the others are spares.
     First,
-    /// The same client id, the same target.
+    /// Each client id always has the same target, while that is up.
     HashClientId,
 }
 

@@ -63,7 +63,7 @@ impl std::error::Error for BadUrl {}
 const NAME: &str = "default";
 
 impl ServeFlags {
-    /// The same in keys of the file.
+    /// What the flags say, in keys of the file.
     pub fn overrides(&self) -> Result<Vec<Override>, BadUrl> {
         let (protocol, address) = split("--listen", &self.listen)?;
         let mut set = Setter::new();
@@ -88,7 +88,7 @@ impl ServeFlags {
 }
 
 impl ConnectFlags {
-    /// The same in keys of the file.
+    /// What the flags say, in keys of the file.
     pub fn overrides(&self) -> Result<Vec<Override>, BadUrl> {
         let (protocol, address) = split("--remote", &self.remote)?;
         let mut set = Setter::new();

@@ -15,9 +15,9 @@ use super::origins::{Origins, Source};
 /// Everything said so far.
 #[derive(Default)]
 pub(super) struct Layers {
-    /// Taken together.
+    /// All layers taken together.
     pub(super) file: File,
-    /// The same, as it was typed: without defaults.
+    /// All layers together as they were typed: without defaults.
     table: Table,
     pub(super) origins: Origins,
     pub(super) mistakes: Vec<Mistake>,

@@ -106,7 +106,7 @@ pub fn read_key_file(path: &Path) -> Result<Key, KeyFileError> {
     read_key_file_on(path, Occasion::Start)
 }
 
-/// The same, also for a reload.
+/// Reads a key file at a start or for a reload, which takes no second key from a pipe.
 pub(super) fn read_key_file_on(path: &Path, occasion: Occasion) -> Result<Key, KeyFileError> {
     let unreadable = |unread| KeyFileError::Unreadable(path.to_owned(), unread);
     let file = GivenFile::open(path).map_err(unreadable)?;

@@ -44,7 +44,7 @@ pub struct Setup {
     pub to: SocketAddr,
     /// What it is like.
     pub impairments: Impairments,
-    /// The same seed does the same things to the same datagrams of the same clients.
+    /// One seed does the same things to the same datagrams of the same clients each time.
     pub seed: u64,
     /// Clients at a time; datagrams of others are refused.
     pub clients_max: usize,

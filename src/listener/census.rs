@@ -173,12 +173,12 @@ impl Listener {
         self.say_what_is_full();
     }
 
-    /// A session came, or ended, behind the back of the walk.
+    /// A session came behind the back of the walk.
     pub(super) fn on_came(&mut self, id: PeerId) {
         self.census.open += u64::from(self.endpoint.is_surveyed(id));
     }
 
-    /// Likewise.
+    /// A session ended behind the back of the walk.
     pub(super) fn on_ended(&mut self, id: PeerId) {
         self.census.open -= u64::from(self.endpoint.is_surveyed(id)).min(self.census.open);
     }

@@ -90,7 +90,7 @@ impl Listener {
         );
     }
 
-    /// Likewise for those who were let in and found no descriptor for their stream.
+    /// Says how many were let in and found no descriptor for their stream since the last line.
     fn say_that_files_ran_out(&mut self) {
         let refused = std::mem::take(&mut self.full.unopened);
         if refused == 0 {
@@ -109,7 +109,8 @@ impl Listener {
         );
     }
 
-    /// Their tokens were made with our key, so they are somebody's players.
+    /// Says how many came whose tokens there was no room to remember. They were made with our key, so these are
+    /// somebody's players.
     fn say_that_tokens_are_too_many(&mut self) {
         let refused = std::mem::take(&mut self.full.unremembered);
         if refused == 0 {

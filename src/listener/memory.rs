@@ -121,7 +121,7 @@ impl Memory {
         self.all.queued()
     }
 
-    /// The same by direction.
+    /// Bytes in all queues here by direction: for the backend, and for the peers.
     pub(super) fn by_direction(&self) -> [u64; Direction::ALL.len()] {
         let all = self.all;
         [all.to_backend + all.ahead + all.pieces, all.to_peer]

@@ -160,7 +160,7 @@ pub struct Listener {
     /// Kept because a stream is framed by them.
     rules: Arc<Rules>,
     limits: Option<PeerLimits>,
-    /// Their ids: a bijection of a counter, so that none comes twice, and no order to read from them.
+    /// Ids of new sessions: a bijection of a counter, so that none comes twice, and no order to read from them.
     session_ids: Random,
 
     // What peers may take from each other.
@@ -379,7 +379,7 @@ impl Listener {
         self.report(now);
     }
 
-    /// The same, with every peer counted as of now.
+    /// Puts the counters on the board with every peer counted as of now.
     pub fn publish_last(&mut self, now: Now) {
         self.count(now);
         self.gather_all(now);

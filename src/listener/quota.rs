@@ -9,7 +9,7 @@ use crate::config::Bucket;
 pub struct PeerLimits {
     /// Datagrams; more are dropped before they are decrypted.
     pub packets: Bucket,
-    /// Their bytes, likewise.
+    /// Bytes of datagrams; more are dropped before they are decrypted.
     pub bytes: Bucket,
     /// Messages too short to be paid for by their bytes; more wait in the session, which then stops
     /// acknowledging.

@@ -40,7 +40,7 @@ pub fn line(
     )
 }
 
-/// The same as an object.
+/// The line of progress as an object.
 pub fn line_json(elapsed: Duration, phase: Phase, now: &Tally) -> Value {
     json!({
         "event": "progress",
@@ -300,7 +300,7 @@ const fn why_refused(reason: CloseReason) -> &'static str {
     }
 }
 
-/// Likewise for one that was in.
+/// What a client that was in can know about why it is not any more, and where to look.
 const fn why_ended(reason: CloseReason) -> &'static str {
     match reason {
         CloseReason::PeerDisconnect => "were put out by the server, whose log says why",

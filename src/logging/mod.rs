@@ -80,7 +80,7 @@ impl Logging {
         Ok(())
     }
 
-    /// The same for a while: until it is given back.
+    /// Changes what is logged for a while: until the loan is given back.
     pub fn lend_level(&self, level: &str) -> Result<Loan, String> {
         let mut levels = self.levels();
         self.filter_by(level)?;

@@ -13,9 +13,9 @@ use crate::tokens::random;
 pub enum Dialer {
     /// Each needs a token of its own.
     Yojimbo(Arc<yojimbo::Params>),
-    /// Nothing but the rules.
+    /// Needs nothing but the rules.
     Gaffer(Box<gaffer::Params>),
-    /// Likewise.
+    /// Needs nothing but the rules either.
     Rudp(rudp::Params),
 }
 

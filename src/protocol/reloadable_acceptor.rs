@@ -32,7 +32,7 @@ pub(super) struct ReloadableAcceptor {
 #[derive(Clone)]
 pub(super) struct Update {
     pub(super) rules: Rules,
-    /// The same, as a recording has them.
+    /// The rules as a recording has them.
     pub(super) recorded: Arc<str>,
 }
 

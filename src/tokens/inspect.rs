@@ -101,7 +101,8 @@ pub fn doubts(token: &ConnectToken, server: &Server, now: u64) -> Vec<Doubt> {
     doubts
 }
 
-/// The same as far as a client of this protocol id sees it, which has neither the server's keys nor its addresses.
+/// What a client of this protocol id can tell is wrong with a token. It has neither the server's keys nor its
+/// addresses.
 pub fn doubts_from_afar(token: &ConnectToken, protocol_id: u64, now: u64) -> Vec<Doubt> {
     let other = other_protocol(token, "this end", protocol_id);
     other.into_iter().chain(expired(token, 0, now)).collect()

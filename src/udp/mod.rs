@@ -24,9 +24,9 @@ use mmsg::{BATCH, Departure, Family};
 /// How a socket is made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Asked of the kernel, which may grant less; 0 leaves its default.
+    /// Bytes asked of the kernel, which may grant less; 0 leaves its default.
     pub receive_buffer: usize,
-    /// Likewise.
+    /// Bytes asked of the kernel for what is sent, which may grant less; 0 leaves its default.
     pub send_buffer: usize,
     /// Several workers share one port. Only then: otherwise a second process could take half of the
     /// players without anybody noticing.

@@ -120,7 +120,7 @@ const SEGMENT_MAX: usize = 9_000;
 pub struct Sent {
     /// Datagrams the kernel took.
     pub datagrams: u64,
-    /// Their bytes.
+    /// Bytes of the datagrams that the kernel took.
     pub bytes: u64,
     /// System calls that took any.
     pub calls: u64,

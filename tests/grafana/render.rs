@@ -250,7 +250,7 @@ fn thresholds(look: Look) -> Value {
     json!({"mode": "absolute", "steps": steps})
 }
 
-/// The same thing has the same name and colour on every panel.
+/// A thing has the same name and colour on every panel.
 fn overrides(look: Look) -> Value {
     let color =
         |color: &str| json!({"id": "color", "value": {"mode": "fixed", "fixedColor": color}});

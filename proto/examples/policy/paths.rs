@@ -17,7 +17,7 @@ pub(crate) const LOSSES: [(f64, bool); 7] = [
     (0.0, true),
 ];
 
-/// Their headings.
+/// The headings of the columns that [`LOSSES`] has.
 pub(crate) const LOSS_LABELS: [&str; 7] = ["0%", "1%", "2%", "5%", "10%", "20%", "bursts 5%"];
 
 /// So far away, give or take 5 ms each way, with so much loss or with outages of 60 ms every 1.2 s.

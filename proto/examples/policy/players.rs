@@ -153,7 +153,7 @@ pub(crate) fn latency(options: &Options) {
     }
 }
 
-/// The same workload both ways over several seeds, together.
+/// One workload both ways over several seeds, together.
 fn one(policy: &Policy, path: Conditions, app: App, seconds: f64) -> Outcome {
     let mut all = Outcome::default();
     let seeds = 4u32;

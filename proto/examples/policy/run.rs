@@ -47,7 +47,8 @@ pub(crate) struct Flow {
 pub(crate) struct Outcome {
     /// Delay of in-order delivery at end 1 beyond the link's own, in ms: messages of all flows.
     pub(crate) extra_ms: Vec<f64>,
-    /// The same at end 0; for echoed messages, the time since they first left end 0.
+    /// Delay of in-order delivery at end 0 beyond the link's own, in ms; for echoed messages, the time since they first
+    /// left end 0.
     pub(crate) back_ms: Vec<f64>,
     /// Both directions, all flows.
     pub(crate) wire_bytes: u64,

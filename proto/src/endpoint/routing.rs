@@ -55,7 +55,7 @@ impl Endpoint {
         }
     }
 
-    /// As [`Endpoint::handle_datagram`], for a peer that [`Endpoint::find`] has just found.
+    /// Gives one datagram to the peer that [`Endpoint::find`] has just found.
     pub fn handle_datagram_of(&mut self, now: Now, id: PeerId, datagram: &mut [u8]) -> Handled {
         let Some(peer) = self.peers.get_mut(id) else {
             return Handled::Rejected(Reject::UnknownPeer);

@@ -64,8 +64,8 @@ impl Endpoint {
         None
     }
 
-    /// As [`Endpoint::poll_transmit`], for a peer whose acknowledgements would come too late if
-    /// more datagrams were handled first; nothing when it is in no hurry.
+    /// Appends one datagram of this peer to `out` and says where it goes, if its acknowledgements would come too late
+    /// once more datagrams were handled first; nothing when it is in no hurry.
     pub fn poll_urgent(&mut self, now: Now, id: PeerId, out: &mut Vec<u8>) -> Option<SocketAddr> {
         let peer = self.peers.get_mut(id)?;
         (peer.session.is_urgent() && peer.session.poll_transmit(now, out)).then_some(peer.address)

@@ -60,11 +60,11 @@ pub struct Params {
     pub goodbye: bool,
     /// Messages that wait to be sent.
     pub send_queue_messages_max: usize,
-    /// Their bytes.
+    /// Bytes of the messages that wait to be sent.
     pub send_queue_bytes_max: usize,
     /// Sent messages kept for requests. When full, sending waits for the oldest to expire.
     pub history_messages_max: usize,
-    /// Their bytes.
+    /// Bytes of the sent messages that are kept.
     pub history_bytes_max: usize,
     /// Bytes that may wait to be polled, each message charged with [`crate::inbox::MESSAGE_OVERHEAD`]; with more,
     /// packets are refused.

@@ -21,8 +21,7 @@ pub trait Acceptor: Send {
     /// Judges one datagram. Must be cheap to call with garbage; see [`Stranger::reply`].
     fn handle_unknown(&mut self, now: Now, stranger: Stranger<'_>) -> Verdict;
 
-    /// As [`Acceptor::handle_unknown`], while no new peers are taken. A protocol that can tell a
-    /// stranger so does.
+    /// Judges one datagram while no new peers are taken. A protocol that can tell a stranger so does.
     fn handle_refused(&mut self, _now: Now, _stranger: Stranger<'_>, why: Reject) -> Verdict {
         Verdict::Reject(why)
     }

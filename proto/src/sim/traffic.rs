@@ -16,7 +16,7 @@ use crate::time::Timestamp;
 pub struct Traffic {
     /// Reliable messages in all.
     pub messages: u64,
-    /// Their sizes, drawn evenly.
+    /// Bytes of each of them, drawn evenly.
     pub sizes: RangeInclusive<usize>,
     /// Says nothing before that.
     pub begins: Duration,

@@ -14,7 +14,7 @@ fn carried(size: usize, rate: u64, queue: usize, loss: f64) -> (f64, f64) {
     carried_between(yojimbo::Params::default(), size, rate, queue, loss)
 }
 
-/// The same between two with these rules, over a path with the MTU of an Ethernet.
+/// What [`carried`] measures, between two with these rules, over a path with the MTU of an Ethernet.
 fn carried_between(
     params: yojimbo::Params,
     size: usize,
@@ -36,7 +36,8 @@ fn carried_between(
     (carried, overflowed as f64 / offered as f64)
 }
 
-/// The same over any path, with what its way up had counted after six seconds and after sixteen.
+/// Messages of one size for sixteen seconds over any path: what its way up had counted after six seconds and at the
+/// end, and the share of the path's rate that was carried between the two.
 fn measured(
     params: yojimbo::Params,
     size: usize,

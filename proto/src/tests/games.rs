@@ -74,7 +74,7 @@ impl Game {
         }
     }
 
-    /// The same with tokens that let a session be silent for so long.
+    /// With tokens that let a session be silent for so many seconds.
     pub(super) fn with_timeout(self, secs: i32) -> Self {
         Self {
             timeout: secs,
@@ -82,12 +82,12 @@ impl Game {
         }
     }
 
-    /// The same with clients that have other rules of the same protocol.
+    /// With clients that have other rules of the same protocol.
     pub(super) fn dialled_by(self, dialling: Rules) -> Self {
         Self { dialling, ..self }
     }
 
-    /// The same with clients of the library's make.
+    /// With clients of the library's make.
     pub(super) fn with_library_clients(self) -> Self {
         Self {
             library_clients: true,
@@ -95,7 +95,7 @@ impl Game {
         }
     }
 
-    /// The same with a server of the library's make.
+    /// With a server of the library's make.
     pub(super) fn with_library_server(self) -> Self {
         Self {
             library_server: true,

@@ -78,7 +78,7 @@ fn ours(asks_first: bool) -> Rules {
     Rules::Yojimbo(Arc::new(Params::default().with_path_mtu(9_000, asks_first)))
 }
 
-/// The same on a processor that makes AES-GCM the faster cipher, whatever it is here; or on one that does not.
+/// Rules of ours on a processor that makes AES-GCM the faster cipher, whatever it is here; or on one that does not.
 fn ours_with_cipher(asks_first: bool, has_instructions: bool) -> Rules {
     let params = Params::default().with_path_mtu(9_000, asks_first);
     Rules::Yojimbo(Arc::new(params.with_second_cipher(has_instructions)))

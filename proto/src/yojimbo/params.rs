@@ -112,7 +112,7 @@ impl Params {
         longest.min(payload.saturating_sub(overhead).into())
     }
 
-    /// The same of the largest packets there may be.
+    /// The longest piece of a stream that the largest packets there may be carry.
     pub fn piece_bytes_max(&self) -> usize {
         let base = self.layout.limits().fragment_above as u16;
         self.piece_bytes(base.max(self.sender.mtu_payload_max))

@@ -46,7 +46,7 @@ fn every_single_bit_of_every_packet_is_protected() {
     }
 }
 
-/// The same for a connection request, through the whole handshake.
+/// A connection request, through the whole handshake.
 #[test]
 fn every_single_bit_of_a_request_is_protected() {
     let mut request = Vec::new();

@@ -222,7 +222,7 @@ pub(crate) fn connect(
     connect_at(server, at(start_millis), from, token)
 }
 
-/// The same, by any calendar.
+/// A client's whole way in from `start` on, one exchange each 100 ms, with everything it sent.
 pub(crate) fn connect_at(
     server: &mut Server,
     start: Now,

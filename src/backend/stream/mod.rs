@@ -275,7 +275,7 @@ impl Stream {
         self.to_backend.held()
     }
 
-    /// The same for the peer.
+    /// Bytes of memory taken by what waits for the peer here.
     pub fn held_for_peer(&self) -> usize {
         self.to_peer.rest.len()
     }

@@ -39,7 +39,7 @@ fn two<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<[T; 2]
         .map_err(|_| D::Error::invalid_length(count, &"a list of two"))
 }
 
-/// The same for a key that may be absent.
+/// A list of two, for a key that may be absent.
 fn maybe_two<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     from: D,
 ) -> Result<Option<[T; 2]>, D::Error> {

@@ -48,7 +48,7 @@ impl World {
         (0..self.clients.len()).all(|client| self.is_delivered(client))
     }
 
-    /// The same for one client.
+    /// Whether all that was to be said was heard, in both directions, by this client and by the server from it.
     pub fn is_delivered(&self, client: usize) -> bool {
         let Outcome { up, down, .. } = self.outcome(client);
         let said_all = |seat: &Seat| seat.application.is_done();

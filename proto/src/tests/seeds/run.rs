@@ -67,7 +67,7 @@ impl Run {
         run
     }
 
-    /// The same world on a server that is short of memory.
+    /// The world of this seed on a server that is short of memory.
     pub(super) fn short_of_memory(seed: u64) -> Self {
         Self {
             memory: Some(Random::new(seed.rotate_left(32))),

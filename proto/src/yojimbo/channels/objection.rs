@@ -5,7 +5,7 @@
 pub enum Objection {
     /// The inbox waits for its owner. The packet must not be acknowledged; it comes again.
     InboxFull,
-    /// Too much waits behind a gap, or too many blocks at once. Likewise.
+    /// Too much waits behind a gap, or too many blocks at once. This packet, too, must not be acknowledged.
     WindowFull,
     /// A message id beyond the receive window: a protocol error.
     WindowOverflow,

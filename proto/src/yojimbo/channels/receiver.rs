@@ -19,8 +19,8 @@ use crate::time::Timestamp;
 /// Bytes of messages behind a gap, each charged with the inbox's overhead. A path of 100 Mbit/s with a
 /// round trip of 50 ms has 1.3 MB behind a lost message until it has come again.
 pub(super) const EARLY_BYTES_MAX: usize = 2560 * 1024;
-/// The same from another tidegate: with a round trip of 200 ms, and some of what came again lost again,
-/// there are 7 MB. No less than such a peer queues ([`OUTBOX_FAR`](crate::sender::OUTBOX_FAR)), with the
+/// Bytes of messages behind a gap from another tidegate: with a round trip of 200 ms, and some of what came again lost
+/// again, there are 7 MB. No less than such a peer queues ([`OUTBOX_FAR`](crate::sender::OUTBOX_FAR)), with the
 /// overhead of a wide window.
 const WIDE_EARLY_BYTES_MAX: usize = 4 * EARLY_BYTES_MAX;
 /// Of these, kept free for packets that close a gap: four of the largest. Otherwise a store filled
@@ -29,7 +29,7 @@ pub(super) const EARLY_BYTES_RESERVE: usize = 32 * 1024;
 /// Bytes that blocks that miss fragments may grow to. One block is always allowed. A block is counted in
 /// full from its first fragment, so that no two of them can starve each other half-way.
 const BLOCK_BYTES_MAX: usize = 2 * 1024 * 1024;
-/// The same from another tidegate.
+/// Bytes that blocks from another tidegate that miss fragments may grow to.
 pub const WIDE_BLOCK_BYTES_MAX: usize = 4 * BLOCK_BYTES_MAX;
 
 /// The receiving end of all channels.
@@ -241,13 +241,13 @@ impl Receiver {
         self.early_bytes() + self.block_bytes()
     }
 
-    /// Of these, messages behind gaps.
+    /// Bytes held for messages behind gaps.
     pub fn early_bytes(&self) -> usize {
         let channels = self.channels.iter().flatten();
         channels.map(ReliableOrdered::early_bytes).sum()
     }
 
-    /// And blocks that miss fragments.
+    /// Bytes held for blocks that miss fragments.
     pub fn block_bytes(&self) -> usize {
         let channels = self.channels.iter().flatten();
         channels.map(ReliableOrdered::block_bytes).sum()

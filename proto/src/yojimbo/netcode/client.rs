@@ -137,7 +137,7 @@ impl Client {
         }
     }
 
-    /// As [`ClientHandshake::handle_datagram`].
+    /// Takes a datagram. Only the server being tried is listened to.
     pub fn handle_datagram(
         &mut self,
         now: Now,
@@ -148,17 +148,17 @@ impl Client {
             .handle_datagram(now, &mut self.link, from, datagram)
     }
 
-    /// As [`ClientHandshake::poll_transmit`].
+    /// Appends the handshake packet that is due, if one is.
     pub fn poll_transmit(&mut self, now: Now, out: &mut Vec<u8>) -> bool {
         self.handshake.poll_transmit(now, &mut self.link, out)
     }
 
-    /// As [`ClientHandshake::handle_timeout`].
+    /// Gives up on what ran out of time: the server, or the token.
     pub fn handle_timeout(&mut self, now: Now) {
         self.handshake.handle_timeout(now, &mut self.link);
     }
 
-    /// As [`ClientHandshake::poll_timeout`].
+    /// When `handle_timeout` or `poll_transmit` has something to do; `None` once it is decided.
     pub fn poll_timeout(&self) -> Option<Deadline> {
         self.handshake.poll_timeout()
     }
@@ -169,12 +169,12 @@ impl Client {
         self.link.disconnect(now, out);
     }
 
-    /// As [`ClientHandshake::state`].
+    /// Where the client is on its way.
     pub fn state(&self) -> ClientState {
         self.handshake.state
     }
 
-    /// As [`ClientHandshake::server`].
+    /// The server being tried, or connected to: where datagrams go.
     pub fn server(&self) -> SocketAddr {
         self.handshake.server()
     }

@@ -137,7 +137,7 @@ pub struct Handshake {
     global_sequence: u64,
     refusing: Option<Reject>,
     pending: BTreeMap<SocketAddr, Pending>,
-    /// The same by when they end. Handshakes are few and their sources are chosen by strangers, so
+    /// Which of them ends when. Handshakes are few and their sources are chosen by strangers, so
     /// ordered maps: no collisions to aim at.
     by_end: BTreeSet<(Timestamp, SocketAddr)>,
 }

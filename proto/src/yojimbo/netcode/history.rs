@@ -30,7 +30,7 @@ pub struct UsedToken {
 pub(super) struct History {
     capacity: usize,
     entries: BTreeMap<TokenTag, Entry>,
-    /// The same entries by the unix second from which their token is refused for its age.
+    /// The tags of all entries, by the unix second from which their token is refused for its age.
     by_end: BTreeSet<(u64, TokenTag)>,
     /// The latest end of an entry that is gone.
     forgotten: u64,

@@ -49,7 +49,7 @@ impl Beyond {
         }
     }
 
-    /// The same for another reader.
+    /// Another reader's, of these sizes and ciphers.
     pub(super) fn again(&self) -> Self {
         Self::new(self.sizes, self.takes_gcm)
     }

@@ -69,8 +69,8 @@ impl Received {
         (ack, self.bits_before(ack))
     }
 
-    /// The same of 32 earlier numbers, from the oldest on that was accepted too late for
-    /// [`Received::ack`]; each is told once.
+    /// An earlier number, and which of it and the 31 before it were received: the first of these is the oldest that
+    /// was accepted too late for [`Received::ack`]. Each is told once.
     pub fn take_late_ack(&mut self) -> Option<(u16, u32)> {
         let (oldest, newest) = self.late.take()?;
         if self.behind(newest) >= WINDOW {

@@ -301,7 +301,7 @@ impl Link {
         self.begin_kind(Kind::Payload, out)
     }
 
-    /// The same under the second cipher, for a peer that opens it.
+    /// Begins a payload packet under the second cipher, for a peer that opens it; see [`Link::begin`].
     pub fn begin_gcm(&mut self, out: &mut Vec<u8>) -> Sealing {
         self.begin_kind(Kind::GcmPayload, out)
     }
