@@ -165,7 +165,7 @@ pub enum Way {
 }
 
 /// What an accepted session began with, besides its rules and the time: numbers that only its
-/// protocol reads. There are no keys among them: with them and its rules, a session under keys of its
+/// protocol reads, each in an order of its own (see its session's `replayed`). There are no keys among them: with them and its rules, a session under keys of its
 /// own repeats what the recorded one did.
 pub type Origin = [u64; 5];
 

@@ -32,6 +32,7 @@ pub use client::{Client, ClientHandshake, ClientState};
 pub use crypto::Key;
 pub use handshake::{Handshake, Outcome, Params, Seated, TimeoutPolicy, global_sequence_start};
 pub use history::UsedToken;
+pub(in crate::yojimbo) use link::LinkOrigin;
 pub use link::{DISCONNECT_REPEATS, Link, Received, Sealing};
 pub use packet::Role;
 pub use roster::{Roster, RosterParams, Seat};

@@ -18,7 +18,9 @@ use std::time::Duration;
 
 use super::incoming::{Heard, Incoming, Trouble};
 use super::netcode::wire::Sizes;
-use super::netcode::{ClientHandshake, DISCONNECT_REPEATS, Link, Received, Seat, Seated};
+use super::netcode::{
+    ClientHandshake, DISCONNECT_REPEATS, Link, LinkOrigin, Received, Seat, Seated,
+};
 use super::outgoing::Outgoing;
 use super::params::Params;
 use crate::sender::Worth;
@@ -46,7 +48,7 @@ pub struct Session {
     seat: Option<Seat>,
     /// What it began with.
     seed: u64,
-    link_origin: [u64; 4],
+    link_origin: LinkOrigin,
 }
 
 /// Where the session is in its life.
@@ -79,7 +81,6 @@ impl Session {
             link,
             seat,
             user_data,
-            ..
         } = seated;
         let identity = ClientIdentity {
             client_id: Some(seat.client_id()),
@@ -97,7 +98,7 @@ impl Session {
     /// without a seat.
     pub fn replayed(now: Now, params: Arc<Params>, origin: Origin) -> Self {
         let [seed, link @ ..] = origin;
-        let link = Link::replayed(now, link);
+        let link = Link::replayed(now, LinkOrigin::from_words(link));
         Self {
             events: [Event::Authenticated].into(),
             ..Self::new(now, params, link, Phase::Waiting, seed)
@@ -488,8 +489,9 @@ impl crate::session::Session for Session {
     }
 
     fn origin(&self) -> Origin {
-        let [protocol_id, timeout, client_index, max_clients] = self.link_origin;
-        [self.seed, protocol_id, timeout, client_index, max_clients]
+        let mut origin = [self.seed; 5];
+        origin[1..].copy_from_slice(&self.link_origin.to_words());
+        origin
     }
 
     fn reveal(&self, way: Way, datagram: &[u8], clear: &mut Vec<u8>) -> bool {

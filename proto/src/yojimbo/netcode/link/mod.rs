@@ -27,6 +27,7 @@ use crate::session::Reject;
 use crate::time::{Deadline, Now, Timestamp, Wake};
 
 pub use keep_alive::SEND_INTERVAL;
+pub(in crate::yojimbo) use recording::LinkOrigin;
 
 use keep_alive::KeepAlives;
 

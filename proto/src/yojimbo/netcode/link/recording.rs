@@ -10,26 +10,32 @@ use crate::yojimbo::netcode::gcm::EpochKey;
 use crate::yojimbo::netcode::packet::{self, Role};
 use crate::yojimbo::netcode::wire::{Prefix, TAG_BYTES};
 
-/// In an origin: a timeout that never comes.
+/// What a server's link is made of, but for its keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::yojimbo) struct LinkOrigin {
+    protocol_id: u64,
+    timeout: Option<Duration>,
+    client_index: u32,
+    max_clients: u32,
+}
+
+/// In the words of an origin: a timeout that never comes.
 const NEVER: u64 = u64::MAX;
 
-impl Link {
-    /// A server's link for a replay: made again from [`Link::origin`], under keys that are all
-    /// zeros. What it seals is for nobody else.
-    pub(in crate::yojimbo) fn replayed(now: Now, origin: [u64; 4]) -> Self {
-        let [protocol_id, timeout, client_index, max_clients] = origin;
-        let params = LinkParams {
-            role: Role::Server,
+impl LinkOrigin {
+    /// As a recording has it.
+    pub(in crate::yojimbo) fn from_words(words: [u64; 4]) -> Self {
+        let [protocol_id, timeout, client_index, max_clients] = words;
+        Self {
             protocol_id,
-            receive_key: Key::new([0; 32]),
-            send_key: Key::new([0; 32]),
             timeout: (timeout != NEVER).then(|| Duration::from_nanos(timeout)),
-        };
-        Self::waiting(now, params, client_index as u32, max_clients as u32)
+            client_index: client_index as u32,
+            max_clients: max_clients as u32,
+        }
     }
 
-    /// What a server's link is made of, but for its keys.
-    pub(in crate::yojimbo) fn origin(&self) -> [u64; 4] {
+    /// For a recording.
+    pub(in crate::yojimbo) fn to_words(self) -> [u64; 4] {
         let nanos = |span: Duration| u64::try_from(span.as_nanos()).unwrap_or(NEVER);
         [
             self.protocol_id,
@@ -37,6 +43,30 @@ impl Link {
             self.client_index.into(),
             self.max_clients.into(),
         ]
+    }
+}
+
+impl Link {
+    /// A server's link for a replay, under keys that are all zeros. What it seals is for nobody else.
+    pub(in crate::yojimbo) fn replayed(now: Now, origin: LinkOrigin) -> Self {
+        let params = LinkParams {
+            role: Role::Server,
+            protocol_id: origin.protocol_id,
+            receive_key: Key::new([0; 32]),
+            send_key: Key::new([0; 32]),
+            timeout: origin.timeout,
+        };
+        Self::waiting(now, params, origin.client_index, origin.max_clients)
+    }
+
+    /// What [`Link::replayed`] makes a link like this one from.
+    pub(in crate::yojimbo) fn origin(&self) -> LinkOrigin {
+        LinkOrigin {
+            protocol_id: self.protocol_id,
+            timeout: self.timeout,
+            client_index: self.client_index,
+            max_clients: self.max_clients,
+        }
     }
 
     /// Appends a packet as it would be without encryption: prefix, plaintext, and zeros for the

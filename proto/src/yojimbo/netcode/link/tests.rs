@@ -74,9 +74,9 @@ fn what_is_revealed_can_be_concealed_again() {
 
 fn conceal_again(begin: impl Fn(&mut Link, &mut Vec<u8>) -> Sealing) {
     let now = Now::default();
-    let origin = [7, 5_000_000_000, 3, 64];
-    let replayed = Link::replayed(now, origin);
-    assert_eq!(replayed.origin(), origin);
+    let words = [7, 5_000_000_000, 3, 64];
+    let replayed = Link::replayed(now, LinkOrigin::from_words(words));
+    assert_eq!(replayed.origin().to_words(), words);
     let params = |key: u8, role| LinkParams {
         role,
         protocol_id: 7,
