@@ -28,10 +28,10 @@ fuzz TARGET SECONDS="60":
 fuzz-deep SECONDS="60":
     fuzz/deep.sh {{SECONDS}}
 
-# Every target of the protocols for so long, on the stable compiler, with bounds on memory and time
+# Every target for so long, on the stable compiler, with bounds on memory and time
 # for each input; says how many executions each got.
 fuzz-all SECONDS="60":
-    TIDEGATE_FUZZ_SECONDS={{SECONDS}} cargo test --release -p tidegate-proto --test fuzz_smoke -- --nocapture --test-threads=2 | grep -a executions
+    TIDEGATE_FUZZ_SECONDS={{SECONDS}} cargo test --release -p tidegate -p tidegate-proto --test fuzz_smoke -- --nocapture --test-threads=2 | grep -a executions
 
 # Faults and attacks on the built program in network namespaces, long forms; needs root. Some minutes.
 chaos *NAMES:

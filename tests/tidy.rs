@@ -80,6 +80,7 @@ fn every_fuzz_target_has_a_bin_and_runs_in_the_smoke_test() {
     let manifest = read(&root().join("fuzz/Cargo.toml"));
     let smoke = read(&root().join("proto/tests/fuzz_smoke.rs"))
         + &read(&root().join("tests/fuzz_smoke.rs"));
+    let figures = read(&root().join("docs/RELIABILITY.md"));
     for target in files("fuzz/targets", ".rs") {
         let name = stem(&target);
         assert!(
@@ -91,6 +92,10 @@ fn every_fuzz_target_has_a_bin_and_runs_in_the_smoke_test() {
             "fuzz/Cargo.toml has no bin {name}"
         );
         assert!(smoke.contains(&name), "{name} is in no fuzz_smoke.rs");
+        assert!(
+            figures.contains(&format!("\n| `{name}` | ")),
+            "docs/RELIABILITY.md has no row for {name}: `just fuzz-deep` prints it"
+        );
     }
 }
 

@@ -1,51 +1,16 @@
-//! Every fuzz target, for a moment, on the stable compiler: `cargo test --test fuzz_smoke`.
-//!
-//! Each body in `fuzz/targets/` gets random bytes and mutated seeds. The seed of the run is printed
-//! and can be given again with `TIDEGATE_SEED=N`; `just fuzz-all SECONDS` gives every target so long,
-//! `just fuzz TARGET SECONDS` goes deeper.
-//!
-//! What an input may cost is bounded too: memory in proportion to its length, and time. A number in a
-//! packet that sizes an allocation or a loop shows here, whether or not anything panics.
+//! The protocols' fuzz targets, for a moment, on the stable compiler: `cargo test --test fuzz_smoke`.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "a fresh seed per run comes from the clock, and is printed"
-)]
 #![expect(
     unreachable_pub,
     reason = "the bodies are shared with fuzz/bins, where they are public"
 )]
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-
-/// Inputs per target.
-const RUNS: u64 = 20_000;
-
-/// Bytes that a run may hold at once beside what its input pays for: the state machines that targets
-/// set up.
-const HELD_BASE: usize = 128 * 1024;
-/// Bytes held for each byte of input.
-const HELD_PER_BYTE: usize = 64;
-/// No input takes so long, but when the machine stands still meanwhile: which it does not do each time.
-const LONGEST: Duration = Duration::from_secs(5);
-const TRIES: usize = 3;
-
-/// One line per target: its module by path, and its name.
-macro_rules! targets {
-    ($($name:ident),* $(,)?) => {
-        $(
-            mod $name {
-                include!(concat!("../../fuzz/targets/", stringify!($name), ".rs"));
-            }
-            #[test]
-            fn $name() {
-                smoke(stringify!($name), &$name::seeds(), $name::run);
-            }
-        )*
-    };
-}
+#[macro_use]
+#[path = "../../fuzz/smoke.rs"]
+mod smoke;
 
 targets!(
+    "../../fuzz/targets/",
     bit_reader,
     channel_receiver,
     connection_packet,
@@ -63,112 +28,3 @@ targets!(
     yojimbo_joining,
     yojimbo_session,
 );
-
-fn smoke(name: &str, seeds: &[Vec<u8>], run: fn(&[u8])) {
-    let mut random = Random::for_run(name);
-    let mut costs = Costs::new(name);
-    for seed in seeds {
-        costs.run(run, seed);
-    }
-    let began = Instant::now();
-    let span = std::env::var("TIDEGATE_FUZZ_SECONDS").ok();
-    let span = span.map(|text| Duration::from_secs(text.parse().expect("a number of seconds")));
-    while span.map_or(costs.runs < RUNS, |span| began.elapsed() < span) {
-        let mut input = match random.below(4) {
-            0 => (0..random.below(1500))
-                .map(|_| random.next() as u8)
-                .collect(),
-            _ if seeds.is_empty() => (0..random.below(64)).map(|_| random.next() as u8).collect(),
-            _ => seeds[random.below(seeds.len())].clone(),
-        };
-        for _ in 0..random.below(6) {
-            mutate(&mut input, &mut random);
-        }
-        costs.run(run, &input);
-    }
-    eprintln!(
-        "{name}: {} executions in {:.1} s, at most {} bytes held",
-        costs.runs,
-        began.elapsed().as_secs_f64(),
-        costs.held_most
-    );
-}
-
-/// What inputs cost.
-struct Costs<'a> {
-    name: &'a str,
-    runs: u64,
-    held_most: usize,
-}
-
-impl<'a> Costs<'a> {
-    fn new(name: &'a str) -> Self {
-        Self {
-            name,
-            runs: 0,
-            held_most: 0,
-        }
-    }
-
-    fn run(&mut self, run: fn(&[u8]), input: &[u8]) {
-        let mut held = 0;
-        let mut takes_long = || {
-            let began = Instant::now();
-            held = allocation_counter::measure(|| run(input)).bytes_max as usize;
-            began.elapsed() >= LONGEST
-        };
-        let always = (0..TRIES).all(|_| takes_long());
-        self.runs += 1;
-        self.held_most = self.held_most.max(held);
-        let name = self.name;
-        assert!(
-            held <= HELD_BASE + HELD_PER_BYTE * input.len(),
-            "{name}: {held} bytes held for {} bytes: {input:?}",
-            input.len()
-        );
-        assert!(!always, "{name}: more than {LONGEST:?} for {input:?}");
-    }
-}
-
-fn mutate(input: &mut Vec<u8>, random: &mut Random) {
-    if input.is_empty() {
-        input.push(random.next() as u8);
-        return;
-    }
-    let at = random.below(input.len());
-    match random.below(5) {
-        0 => input[at] ^= 1 << random.below(8),
-        1 => input[at] = random.next() as u8,
-        2 => input.truncate(at),
-        3 => input.insert(at, random.next() as u8),
-        _ => input[at] = [0, 0xff, 0x7f, 0x80][random.below(4)],
-    }
-}
-
-/// SplitMix64: small, seeded, good enough to shake a parser.
-struct Random(u64);
-
-impl Random {
-    fn for_run(name: &str) -> Self {
-        let seed = match std::env::var("TIDEGATE_SEED") {
-            Ok(text) => text.parse().expect("TIDEGATE_SEED is a number"),
-            Err(_) => SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .map_or(1, |d| d.as_nanos() as u64),
-        };
-        eprintln!("{name}: TIDEGATE_SEED={seed}");
-        Self(seed)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
-    }
-}
