@@ -219,6 +219,30 @@ fn links_between_pages_lead_somewhere() {
     }
 }
 
+/// An editor shows an item's comment without the line above it.
+#[test]
+fn comments_of_items_stand_alone() {
+    for directory in ["proto", "src", "client", "capi", "benches", "fuzz", "tests"] {
+        for file in files(directory, ".rs") {
+            let text = read(&file);
+            let mut goes_on = false;
+            for line in text.lines().map(str::trim_start) {
+                let said = line.strip_prefix("/// ").filter(|_| !goes_on);
+                let points_up = |said: &str| {
+                    let words = ["The same", "Likewise", "Their "];
+                    words.iter().any(|words| said.starts_with(words))
+                };
+                assert!(
+                    !said.is_some_and(points_up),
+                    "{}: {line:?} points at the line above: say what this is",
+                    file.display()
+                );
+                goes_on = line.starts_with("///");
+            }
+        }
+    }
+}
+
 /// Every test that docs/EVIDENCE.md names is there, and every row of it names one.
 #[test]
 fn the_evidence_exists() {

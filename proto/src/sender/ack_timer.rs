@@ -16,8 +16,8 @@ pub enum Worth {
     Repeats,
     /// At least one new message or fragment.
     News,
-    /// The same in a packet of more than [`LARGE_PACKET_BYTES`]: worth several, and the clock of a sender
-    /// that sends no others.
+    /// At least one new message or fragment in a packet of more than [`LARGE_PACKET_BYTES`]: worth several, and the
+    /// clock of a sender that sends no others.
     LargeNews,
     /// What the peer may need to know before it sends more: the last piece of a block, or a message
     /// that more than [`AWAITED_MESSAGES`] others waited for.

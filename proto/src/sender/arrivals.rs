@@ -12,7 +12,7 @@ use super::cadence::Cadence;
 pub(super) struct Arrivals {
     /// Mean time between them.
     cadence: Cadence,
-    /// The same while they come, in microseconds: an outage takes nothing from the rhythm after it.
+    /// Mean time between them while they come, in microseconds: an outage takes nothing from the rhythm after it.
     rhythm_us: u32,
     /// How long before this one the last arrived that spoke of our newest, in microseconds.
     after_us: u32,

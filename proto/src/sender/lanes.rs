@@ -76,7 +76,7 @@ impl Lanes {
         self.queues.get(usize::from(lane))?.outbox()
     }
 
-    /// The same, to be changed.
+    /// What a reliable lane has, to be changed; `None` if it is another, or not there.
     pub(super) fn outbox_mut(&mut self, lane: Channel) -> Option<&mut Outbox> {
         self.queues.get_mut(usize::from(lane))?.outbox_mut()
     }
@@ -86,7 +86,7 @@ impl Lanes {
         self.queues.iter().filter_map(LaneQueue::outbox)
     }
 
-    /// The same, to be changed.
+    /// What all reliable lanes have, to be changed.
     pub(super) fn outboxes_mut(&mut self) -> impl Iterator<Item = &mut Outbox> {
         self.queues.iter_mut().filter_map(LaneQueue::outbox_mut)
     }

@@ -136,13 +136,13 @@ impl Pacer {
         self.packets.when(1.0, self.pace.packet_rate(params))
     }
 
-    /// The same for one that leaves for the sake of its copies.
+    /// When there is a token for a packet that leaves for the sake of its copies.
     pub(super) fn early_slot(&self, params: &Params) -> Timestamp {
         let rate = self.pace.packet_rate(params);
         self.packets.when(early_tokens(params), rate)
     }
 
-    /// The same for bulk, which without a rate of its own takes the `slot` of packets.
+    /// When there is a token for a packet of bulk, which without a rate of its own takes the `slot` of packets.
     pub(super) fn bulk_slot(
         &self,
         slot: Timestamp,

@@ -25,7 +25,8 @@ pub struct Params {
     /// Packets a second in good mode. 90 leaves a 60 Hz game room for acks and repairs between its
     /// own packets.
     pub good_rate: f64,
-    /// The same at most, for a game that ticks faster: two in five more than its ticks. 180 is that of 128 Hz.
+    /// Packets a second in good mode, at most, for a game that ticks faster: two in five more than its ticks. 180 is
+    /// that of 128 Hz.
     pub good_rate_max: f64,
     /// Packets a second in bad mode. 20 is what a queue of a slow uplink drains beside.
     pub bad_rate: f64,
@@ -35,7 +36,7 @@ pub struct Params {
     /// An acknowledgement is owed at the latest this long after the first packet that brought
     /// something: less than two 60 Hz frames, so that the peer's RTT stays honest.
     pub ack_delay: Duration,
-    /// The same for packets that brought nothing new: their sender waits for nothing.
+    /// An acknowledgement of packets that brought nothing new is owed after this long: their sender waits for nothing.
     pub ack_delay_repeat: Duration,
     /// Packets received after which an acknowledgement is owed at once: a quarter of what the 32
     /// ack bits reach, so that losing three acknowledgements in a row loses no news.
@@ -55,7 +56,7 @@ pub struct Params {
     /// frame costs 122 bytes alone and 67 as a copy, so 1.35 pays for two copies of everything and
     /// for what turns out to be lost. 0: no redundancy.
     pub redundancy: f64,
-    /// The same for each byte of the new messages alone, whichever is less: packets of tiny messages
+    /// Bytes of copies for each byte of the new messages alone, if that is less: packets of tiny messages
     /// are nearly all header, and would pay for more copies than help.
     pub redundancy_of_messages: f64,
     /// Both grow with the round trip, up to this many times: a loss that waits for a round
@@ -72,8 +73,8 @@ pub struct Params {
     /// The round trip's rise over the path's own that is a queue, while bulk is sent: what a player
     /// does not notice.
     pub queue_max: Duration,
-    /// The same while only messages are sent: they are not what fills a queue, so doubt is in
-    /// their favour.
+    /// The round trip's rise that is a queue while only messages are sent: they are not what fills a queue, so doubt
+    /// is in their favour.
     pub queue_max_messages: Duration,
     /// How long a smallest round trip is believed to be the path's own: routes change.
     pub base_window: Duration,
@@ -91,11 +92,13 @@ pub struct Params {
     pub bulk_max: f64,
     /// Bytes of bulk that may leave at once.
     pub bulk_burst: f64,
-    /// The same at first and after a pause: ten full datagrams, as a TCP connection begins with (RFC 6928). What a
-    /// game says at once now and then, such as where everybody is, waits for no rate that nobody measured. Once the
-    /// path's end was met, no more of it than makes a queue of [`queue_max`](Self::queue_max).
+    /// Bytes of bulk that may leave at once at first and after a pause: ten full datagrams, as a TCP connection
+    /// begins with (RFC 6928). What a game says at once now and then, such as where everybody is, waits for no rate
+    /// that nobody measured. Once the path's end was met, no more of it than makes a queue of
+    /// [`queue_max`](Self::queue_max).
     pub bulk_window: f64,
-    /// The same at most, where more went through before: what most queues hold.
+    /// Bytes of bulk that may leave at once after a pause, at most, where more went through before: what most queues
+    /// hold.
     pub bulk_window_max: f64,
     /// What is kept of the delivered rate when the path turns bad.
     pub bulk_cut: f64,
@@ -130,7 +133,7 @@ pub struct Params {
     pub outbox_bytes_max: usize,
     /// Unreliable messages waiting per lane; the oldest makes room for a new one.
     pub unreliable_messages_max: usize,
-    /// Their bytes.
+    /// Bytes of the unreliable messages that wait per lane.
     pub unreliable_bytes_max: usize,
 }
 

@@ -50,7 +50,7 @@ impl Room {
         true
     }
 
-    /// The same, but a message that no datagram holds makes the packet longer than one.
+    /// Reserves room for a message that no datagram holds, in a packet longer than one, if there is any.
     fn fits_beyond(&mut self, lane: Channel, length: usize) -> bool {
         let framing = &self.framing;
         let alone = usize::from(framing.lane_overhead + framing.message_overhead) + length;

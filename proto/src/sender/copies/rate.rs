@@ -77,7 +77,8 @@ impl CopyRate {
         allows
     }
 
-    /// The same in an outage, in which everything is worth it: until a queue showed once, nothing limits it.
+    /// Whether a copy may go in an outage, in which everything is worth it: until a queue showed once, nothing limits
+    /// it.
     pub(super) fn allows_in_outage(&self) -> bool {
         !self.is_found || self.tokens.tokens() > 0.0
     }
@@ -88,7 +89,7 @@ impl CopyRate {
         self.taken.add(now, bytes);
     }
 
-    /// The same in an outage. What nothing limits leaves no debt, which would be missed afterwards.
+    /// A copy of so many bytes goes in an outage. What nothing limits leaves no debt, which would be missed afterwards.
     pub(super) fn spend_in_outage(&mut self, now: Timestamp, bytes: usize) {
         if self.is_found {
             self.tokens.spend(bytes as f64);

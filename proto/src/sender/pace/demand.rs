@@ -149,7 +149,7 @@ const GAIN: f64 = 0.25;
 /// by then.
 const BACKLOG_MAX: Duration = Duration::from_secs(1);
 
-/// The same of what was said and did not leave in time, where no queue is met.
+/// What was said, did not leave in time and waits for longer is bulk, where no queue is met.
 const SAID_BACKLOG_MAX: Duration = Duration::from_secs(3);
 
 /// Late acknowledgements in a row that may be a queue. Bulk that looks for the path's end waits for twice as many, as it

@@ -48,7 +48,7 @@ impl LossWindows {
         self.more_datagrams += datagrams - 1;
     }
 
-    /// The same of bulk, which sends so much that one outage is a window, or two.
+    /// The final fate of a packet of bulk, which sends so much that one outage is a window, or two.
     pub(super) fn on_bulk_outcome(&mut self, outcome: Outcome) {
         let Outcome {
             lost, datagrams, ..

@@ -46,7 +46,7 @@ pub(super) struct Queueing {
 pub(super) struct Queue {
     /// Queueing delay in seconds.
     pub(super) delay: f64,
-    /// The same by the last packet alone, which may be chance.
+    /// Queueing delay of the last packet alone, in seconds, which may be chance.
     pub(super) latest: f64,
     /// So much of it may be chance, in seconds.
     pub(super) noise: f64,
