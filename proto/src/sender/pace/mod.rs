@@ -166,7 +166,7 @@ impl Pace {
 
     /// Changes the packet rate.
     pub(super) fn on_tick(&mut self, now: Timestamp, params: &Params) {
-        if let Rule::Adaptive(adaptive) = &mut self.rule {
+        if let Some(adaptive) = self.adaptive_mut() {
             adaptive.on_tick(now, params);
         }
     }
@@ -239,56 +239,64 @@ impl Pace {
     }
 
     pub(super) fn on_outcome(&mut self, outcome: Outcome) {
-        if let Rule::Adaptive(adaptive) = &mut self.rule {
+        if let Some(adaptive) = self.adaptive_mut() {
             adaptive.on_outcome(outcome);
         }
     }
 
     /// A packet was found lost; `follows`, when the one before it was as well.
     pub(super) fn on_lost(&mut self, sent: &Sent, follows: bool, params: &Params) {
-        if let Rule::Adaptive(adaptive) = &mut self.rule {
+        if let Some(adaptive) = self.adaptive_mut() {
             adaptive.on_lost(sent, follows, params);
         }
     }
 
     /// Bulk waits for answers, and not for its rate.
     pub(super) fn on_bulk_held_up(&mut self) {
-        if let Rule::Adaptive(adaptive) = &mut self.rule {
+        if let Some(adaptive) = self.adaptive_mut() {
             adaptive.on_bulk_held_up();
         }
     }
 
     /// Whether more waits to leave than a packet takes, or would if there were room for it.
     pub(super) fn on_waiting(&mut self, now: Timestamp, waits: bool) {
-        if let Rule::Adaptive(adaptive) = &mut self.rule {
+        if let Some(adaptive) = self.adaptive_mut() {
             adaptive.on_waiting(now, waits);
         }
     }
 
     /// A packet left, with so many bytes that are no copies.
     pub(super) fn on_sent(&mut self, bytes: usize) {
-        if let Rule::Adaptive(adaptive) = &mut self.rule {
+        if let Some(adaptive) = self.adaptive_mut() {
             adaptive.on_sent(bytes);
         }
     }
 
     /// A message was queued. `is_full`: there is no room for another.
     pub(super) fn on_said(&mut self, now: Timestamp, bytes: usize, is_full: bool) {
-        if let Rule::Adaptive(adaptive) = &mut self.rule {
+        if let Some(adaptive) = self.adaptive_mut() {
             adaptive.on_said(now, bytes, is_full);
         }
     }
 
     pub(super) fn on_acked(&mut self, now: Timestamp, sent_at: Timestamp, bytes: usize) {
-        if let Rule::Adaptive(adaptive) = &mut self.rule {
+        if let Some(adaptive) = self.adaptive_mut() {
             adaptive.on_acked(now, sent_at, bytes);
         }
     }
 
     pub(super) fn on_bulk_sent(&mut self, now: Timestamp, bytes: usize, params: &Params) {
         self.try_out(now, params);
-        if let Rule::Adaptive(adaptive) = &mut self.rule {
+        if let Some(adaptive) = self.adaptive_mut() {
             adaptive.on_bulk_sent(now, bytes);
+        }
+    }
+
+    /// The default's judgement, once there is something to judge.
+    fn adaptive_mut(&mut self) -> Option<&mut Adaptive> {
+        match &mut self.rule {
+            Rule::Article(_) | Rule::Untried => None,
+            Rule::Adaptive(adaptive) => Some(adaptive),
         }
     }
 
