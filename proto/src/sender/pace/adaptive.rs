@@ -141,7 +141,7 @@ impl Adaptive {
     }
 
     pub(super) fn on_idle(&mut self, now: Timestamp, params: &Params) {
-        self.bulk.on_idle(now, self.queueing.rtt(), params);
+        self.bulk.on_idle(now, self.queueing.rtt_s(), params);
     }
 
     pub(super) fn on_outcome(&mut self, outcome: Outcome) {
@@ -179,8 +179,8 @@ impl Adaptive {
     }
 
     pub(super) fn on_acked(&mut self, now: Timestamp, sent_at: Timestamp, bytes: usize) {
-        let rtt = self.queueing.rtt();
-        self.bulk.on_acked(now, sent_at, bytes, rtt);
+        let rtt_s = self.queueing.rtt_s();
+        self.bulk.on_acked(now, sent_at, bytes, rtt_s);
     }
 
     pub(super) fn on_bulk_sent(&mut self, now: Timestamp, bytes: usize) {
@@ -257,17 +257,17 @@ impl Adaptive {
     /// Bulk leaves, and has for so long that a delay of now may be its doing. What a hole in the peer's messages
     /// kept back is gone before that.
     fn is_bulk_felt(&self, now: Timestamp) -> bool {
-        let round_trip = Duration::from_secs_f64(self.queueing.rtt());
+        let round_trip = Duration::from_secs_f64(self.queueing.rtt_s());
         self.bulk.is_active() && self.demand.has_waited(now, round_trip)
     }
 
     fn read(&mut self, now: Timestamp, queue: Queue, copies: Copies, params: &Params) -> Reading {
-        let rtt = self.queueing.rtt();
-        if self.losses.close(now, self.mode(), rtt, params.loss_max)
+        let rtt_s = self.queueing.rtt_s();
+        if self.losses.close(now, self.mode(), rtt_s, params.loss_max)
             && let Some(loss) = self.losses.lasting(params.loss_max)
             && !self.bulk.is_usual_loss(loss)
         {
-            self.bulk.limit_by_loss(rtt, loss, params);
+            self.bulk.limit_by_loss(rtt_s, loss, params);
         }
         let heavy_loss = self.losses.is_heavy(params.loss_max)
             && (copies == Copies::Withdrawn || self.mode() == Mode::Bad);
@@ -276,7 +276,7 @@ impl Adaptive {
         Reading {
             now,
             dt: since.as_secs_f64(),
-            step: Duration::from_secs_f64(rtt).max(STEP_MIN),
+            step: Duration::from_secs_f64(rtt_s).max(STEP_MIN),
             queue,
             heavy_loss,
             copies,

@@ -103,9 +103,9 @@ impl Bulk {
     }
 
     /// Without bulk for longer than the rate explains, there is a pause.
-    pub(super) fn on_idle(&mut self, now: Timestamp, rtt: f64, params: &Params) {
+    pub(super) fn on_idle(&mut self, now: Timestamp, rtt_s: f64, params: &Params) {
         let idle = now.since(self.sent_at).as_secs_f64();
-        if self.is_active && idle > 2.0 * rtt + IDLE_MIN + self.watch.packet_time(self.rate) {
+        if self.is_active && idle > 2.0 * rtt_s + IDLE_MIN + self.watch.packet_time(self.rate) {
             self.is_active = false;
             self.watch.pause();
             self.volley.end(now, params);
@@ -120,12 +120,18 @@ impl Bulk {
     }
 
     /// A packet that was sent then was acknowledged.
-    pub(super) fn on_acked(&mut self, now: Timestamp, sent_at: Timestamp, bytes: usize, rtt: f64) {
+    pub(super) fn on_acked(
+        &mut self,
+        now: Timestamp,
+        sent_at: Timestamp,
+        bytes: usize,
+        rtt_s: f64,
+    ) {
         if !self.is_active {
             return;
         }
         self.volley.on_acked(sent_at, bytes);
-        self.watch.on_acked(now, bytes, rtt);
+        self.watch.on_acked(now, bytes, rtt_s);
     }
 
     /// A packet was found lost; `follows`, when the one before it was as well.
@@ -365,9 +371,9 @@ impl Bulk {
 
     /// Whatever the cause: under heavy loss of datagrams bulk takes no more than a TCP would, which goes
     /// there by steps too.
-    pub(super) fn limit_by_loss(&mut self, rtt: f64, loss: f64, params: &Params) {
+    pub(super) fn limit_by_loss(&mut self, rtt_s: f64, loss: f64, params: &Params) {
         if self.is_active {
-            let tcp = TCP_BY_LOSS * DATAGRAM / (rtt.max(RTT_MIN) * loss.sqrt());
+            let tcp = TCP_BY_LOSS * DATAGRAM / (rtt_s.max(RTT_MIN) * loss.sqrt());
             let least = (params.bulk_cut * self.rate).max(self.floor);
             self.rate = self.rate.min(tcp.max(least));
             self.in_slow_start = false;

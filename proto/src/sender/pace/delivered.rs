@@ -27,17 +27,17 @@ impl Delivered {
         self.held_up = true;
     }
 
-    /// A packet was acknowledged while bulk was sent; `rtt` in seconds.
-    pub(super) fn on_acked(&mut self, now: Timestamp, bytes: usize, rtt: f64) {
+    /// A packet was acknowledged while bulk was sent.
+    pub(super) fn on_acked(&mut self, now: Timestamp, bytes: usize, rtt_s: f64) {
         // The first round trip of a bulk phase still brings acks from before it.
-        let begin = now + Duration::from_secs_f64(rtt);
+        let begin = now + Duration::from_secs_f64(rtt_s);
         let from = *self.from.get_or_insert(begin);
         if now < from {
             return;
         }
         self.bytes += bytes as f64;
         let span = now.since(from).as_secs_f64();
-        if span >= rtt.max(SPAN_MIN) {
+        if span >= rtt_s.max(SPAN_MIN) {
             let rate = self.bytes / span;
             // What more could have been sent says at least that the path carries so much.
             if !self.held_up || rate > self.best() {

@@ -62,14 +62,14 @@ impl LossWindows {
     }
 
     /// Ends the present window if there is enough in it; whether it was so.
-    pub(super) fn close(&mut self, now: Timestamp, mode: Mode, rtt: f64, loss_max: f64) -> bool {
+    pub(super) fn close(&mut self, now: Timestamp, mode: Mode, rtt_s: f64, loss_max: f64) -> bool {
         let least = match mode {
             Mode::Good => WINDOW,
             Mode::Bad => WINDOW_IN_BAD,
         };
         let span = now.since(self.began);
         let packets = self.tally.packets();
-        if packets < least || span < Duration::from_secs_f64(rtt.max(SPAN_MIN)) {
+        if packets < least || span < Duration::from_secs_f64(rtt_s.max(SPAN_MIN)) {
             return false;
         }
         self.before = self.last;

@@ -129,8 +129,8 @@ impl Queueing {
         }
     }
 
-    /// The round trip now, quickly smoothed.
-    pub(super) fn rtt(&self) -> f64 {
+    /// The round trip now, quickly smoothed, in seconds.
+    pub(super) fn rtt_s(&self) -> f64 {
         self.fast
     }
 

@@ -63,9 +63,9 @@ impl Watch {
         self.delivered.pause();
     }
 
-    pub(super) fn on_acked(&mut self, now: Timestamp, bytes: usize, rtt: f64) {
+    pub(super) fn on_acked(&mut self, now: Timestamp, bytes: usize, rtt_s: f64) {
         self.losses.on_acked();
-        self.delivered.on_acked(now, bytes, rtt);
+        self.delivered.on_acked(now, bytes, rtt_s);
     }
 
     /// `follows`, when the packet before it was lost as well.
