@@ -1,48 +1,42 @@
 //! What goes into the packet that leaves now: first what must (lost, then fresh), then, in the room
 //! that is left, copies of what the peer may still lack.
 
+use super::departure::{Open, Reason};
 use super::lanes::Turn;
 use super::outbox::Entry;
 use super::room::Room;
 use super::*;
 
-/// Why a packet is composed, beside what is due in any case.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Probe {
-    No,
-    /// Nothing was heard for a whole timeout: whatever is old goes again.
-    Timeout,
-}
-
 impl Sender {
     /// Fills the plan; it may stay empty. Small things first, so that bulk, which fills whatever
     /// room there is, leaves them theirs.
-    pub(super) fn compose(&mut self, now: Timestamp, probe: Probe, bulk_open: bool) {
+    pub(super) fn compose(&mut self, now: Timestamp, reason: Reason, open: Open) {
         self.plan.clear();
         let framing = self.framing;
+        let is_probe = reason == Reason::Probe;
         // Who asks why nothing is heard takes what certainly arrives.
-        let datagram = match probe {
-            Probe::No if bulk_open => self.datagram(),
-            Probe::No | Probe::Timeout => framing.datagram,
+        let datagram = match open.bulk && !is_probe {
+            true => self.datagram(),
+            false => framing.datagram,
         };
         self.plan.datagram = datagram;
         let mut room = Room::new(framing, datagram, self.params.resend_after.is_some());
-        let old = (probe == Probe::Timeout).then(|| now - self.rtt.smoothed());
+        let old = is_probe.then(|| now - self.rtt.smoothed());
         // Whoever found no room last time comes first this time.
         let first = self.lanes.take_crowded_out();
         if let Some(lane) = first {
-            self.take_lane(lane, old, bulk_open, &mut room);
+            self.take_lane(lane, old, open.bulk, &mut room);
         }
         for turn in [Turn::Unreliable, Turn::Messages, Turn::Bulk] {
             for lane in self.lanes.numbers() {
                 if self.lanes.turn(lane, &framing) == turn && Some(lane) != first {
-                    self.take_lane(lane, old, bulk_open, &mut room);
+                    self.take_lane(lane, old, open.bulk, &mut room);
                 }
             }
         }
         // A peer that acknowledges only what it could deliver owes a probe an answer as soon as it has
         // what the probe begins with: a copy of something later would take the answer back.
-        let is_repeated = probe == Probe::Timeout && self.probes.are_unanswered();
+        let is_repeated = is_probe && self.probes.are_unanswered();
         if !self.plan.is_bulk && !is_repeated {
             self.add_copies(now, &mut room);
         }

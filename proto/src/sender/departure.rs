@@ -1,10 +1,31 @@
 //! When a packet may leave, and what its leaving changes.
 
-use super::compose::Probe;
 use super::lanes::Due;
+use super::pace::HeldBy;
 use super::recovery::REMEMBERED_MAX;
-use super::repeat::Open;
 use super::*;
+
+/// Why a packet leaves: the first of these that there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reason {
+    /// Nothing was heard for a whole timeout: whatever is old goes again.
+    Probe,
+    /// Copies have waited for something else to leave for long enough.
+    Copies,
+    Bulk,
+    Messages,
+    /// An acknowledgement is owed, or a sign of life.
+    Ack,
+}
+
+/// What may leave now.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Open {
+    /// One that is due.
+    probe: bool,
+    pub(super) messages: bool,
+    pub(super) bulk: bool,
+}
 
 /// What a packet brings.
 #[derive(Clone, Copy, Debug, Default)]
@@ -26,47 +47,33 @@ impl Sender {
         }
         self.pacer.refill(now, &self.arrivals, &self.params);
         let due = self.due();
+        let held_by = self.bulk_held_by(due);
+        self.pacer.pace.on_bulk_held(now, held_by);
+        let open = self.open(now, held_by);
         let owes = self.acks.is_due(now) || self.keep_alive_at().is_some_and(|at| at <= now);
-        let has_token = self.pacer.has_token();
-        let asks = has_token && self.probe_at().is_some_and(|at| at <= now);
-        let unanswered = due.bulk && self.is_bulk_unanswered();
-        self.pacer.pace.on_waiting(now, due.bulk_waits);
-        let pacer = &self.pacer;
-        if unanswered || due.bulk && pacer.is_bulk_beyond_reach(&self.arrivals, &self.params) {
-            self.pacer.pace.on_bulk_held_up();
-        }
-        // A probe goes although the path is full of what nobody answers: it asks why. And at any rate of bulk,
-        // or what is new would take its turn, again and again (RFC 9002, section 7.5).
-        let bulk_open = asks || !unanswered && self.pacer.has_bulk_token(&self.params);
-        let has_bulk = due.bulk && bulk_open;
-        if (has_bulk || owes) && !asks && self.plan_probe_of_bulk(now) {
+        let may_pad = !open.probe && (owes || due.bulk && open.bulk);
+        if may_pad && self.plan_probe_of_bulk(now) {
             return true;
         }
-        let repeats = self.is_early_probe_due(now);
-        let has_reason = has_bulk || asks || repeats;
-        if !has_reason && !(has_token && (due.messages || owes)) {
-            // An acknowledgement waits for no token, but goes alone then.
-            self.plan.clear();
-            return owes;
-        }
-        let probe = if asks { Probe::Timeout } else { Probe::No };
-        let again = Open {
-            messages: has_token,
-            bulk: bulk_open,
-            is_probe: asks,
-        };
-        if !self.plan_again(again) {
-            self.compose(now, probe, bulk_open);
-            // All that is whole may have left lately, and fragments wait: they ask as well.
-            if asks && self.plan.is_empty() {
-                self.compose(now, Probe::No, bulk_open);
+        match self.reason(now, due, owes, open) {
+            None => {
+                self.plan.clear();
+                return false;
             }
+            Some(Reason::Ack) if !open.messages => {
+                // It waits for no token, but goes alone then.
+                self.plan.clear();
+                return true;
+            }
+            Some(Reason::Probe) => {
+                self.plan_probe(now, open);
+                self.probes.on_probe(now);
+            }
+            Some(reason) => self.plan_packet(now, reason, open),
         }
-        if repeats {
+        // Whatever the packet leaves for, they are in it.
+        if self.is_early_probe_due(now) {
             self.copier.on_early_probe();
-        }
-        if asks {
-            self.probes.on_probe(now);
         }
         if self.plan.is_empty() && !owes {
             return false;
@@ -75,6 +82,62 @@ impl Sender {
             self.pacer.spend_packet();
         }
         true
+    }
+
+    /// What keeps bulk from leaving faster, where some waits.
+    fn bulk_held_by(&self, due: Due) -> HeldBy {
+        let (pacer, arrivals) = (&self.pacer, &self.arrivals);
+        if due.bulk && self.is_bulk_unanswered() {
+            HeldBy::Answers
+        } else if due.bulk && pacer.is_bulk_beyond_reach(arrivals, &self.params) {
+            HeldBy::Reach
+        } else if due.bulk_waits {
+            HeldBy::Rate
+        } else {
+            HeldBy::Nothing
+        }
+    }
+
+    /// What the tokens and the peer's answers let leave.
+    fn open(&self, now: Timestamp, held_by: HeldBy) -> Open {
+        let has_token = self.pacer.has_token();
+        let probe = has_token && self.probe_at().is_some_and(|at| at <= now);
+        // A probe goes although the path is full of what nobody answers: it asks why. And at any rate of bulk,
+        // or what is new would take its turn, again and again (RFC 9002, section 7.5).
+        let bulk = probe || held_by != HeldBy::Answers && self.pacer.has_bulk_token(&self.params);
+        Open {
+            probe,
+            messages: has_token,
+            bulk,
+        }
+    }
+
+    fn reason(&self, now: Timestamp, due: Due, owes: bool, open: Open) -> Option<Reason> {
+        if open.probe {
+            Some(Reason::Probe)
+        } else if self.is_early_probe_due(now) {
+            Some(Reason::Copies)
+        } else if due.bulk && open.bulk {
+            Some(Reason::Bulk)
+        } else if due.messages && open.messages {
+            Some(Reason::Messages)
+        } else {
+            owes.then_some(Reason::Ack)
+        }
+    }
+
+    fn plan_packet(&mut self, now: Timestamp, reason: Reason, open: Open) {
+        if !self.plan_again(reason, open) {
+            self.compose(now, reason, open);
+        }
+    }
+
+    fn plan_probe(&mut self, now: Timestamp, open: Open) {
+        self.plan_packet(now, Reason::Probe, open);
+        // All that is whole may have left lately, and fragments wait: they ask as well.
+        if self.plan.is_empty() {
+            self.compose(now, Reason::Bulk, open);
+        }
     }
 
     /// Copies leave for their own sake, and leave what is new its tokens.
@@ -254,7 +317,7 @@ impl Sender {
         let early_probe = early_probe.map(|at| at.max(pacer.early_slot(params)));
         let due = self.due();
         let messages = due.messages.then_some(slot);
-        let bulk_goes = due.bulk && !self.is_bulk_unanswered();
+        let bulk_goes = due.bulk && self.bulk_held_by(due) != HeldBy::Answers;
         let bulk = bulk_goes.then(|| pacer.bulk_slot(slot, &self.arrivals, params));
         Deadline::earliest([
             Deadline::of(self.keep_alive_at(), Wake::KeepAlive),

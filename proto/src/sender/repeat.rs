@@ -5,23 +5,16 @@
 //! section 5). Here it is another packet all the same, with a number that the wire does not see, so that its
 //! time, its fate and its round trip are like those of others.
 
+use super::departure::{Open, Reason};
 use super::in_flight::Sent;
 use super::*;
 
-/// What may leave now.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Open {
-    pub(super) messages: bool,
-    pub(super) bulk: bool,
-    /// The oldest goes again whether it is lost or not: nothing is heard.
-    pub(super) is_probe: bool,
-}
-
 impl Sender {
     /// Plans a packet that was lost once more, if it is the first thing due and may go again as it was.
-    pub(super) fn plan_again(&mut self, open: Open) -> bool {
+    pub(super) fn plan_again(&mut self, reason: Reason, open: Open) -> bool {
         let mut lanes = self.lanes.numbers();
-        let Some((last, is_bulk)) = lanes.find_map(|lane| self.find_again(lane, open)) else {
+        let Some((last, is_bulk)) = lanes.find_map(|lane| self.find_again(lane, reason, open))
+        else {
             return false;
         };
         self.plan.clear();
@@ -35,27 +28,29 @@ impl Sender {
     }
 
     /// The packet that may go again for what is due first in this lane; and whether it is bulk.
-    fn find_again(&self, lane: Channel, open: Open) -> Option<(u64, bool)> {
+    fn find_again(&self, lane: Channel, reason: Reason, open: Open) -> Option<(u64, bool)> {
         let outbox = self.lanes.outbox(lane)?;
         let is_bulk = outbox.is_bulk(&self.framing);
         let is_open = if is_bulk { open.bulk } else { open.messages };
         if !is_open {
             return None;
         }
-        let last = self.last_carrier(outbox, open)?;
+        let last = self.last_carrier(outbox, reason)?;
         self.may_go_again(lane, outbox, last)
             .then_some((last, is_bulk))
     }
 
-    /// The packet that last carried what is due first here, if that left before.
-    fn last_carrier(&self, outbox: &Outbox, open: Open) -> Option<u64> {
-        let index = if open.is_probe { 0 } else { outbox.first_due() };
+    /// The packet that last carried what is due first here, if that left before. Where nothing is heard that is
+    /// the oldest, whether it is lost or not.
+    fn last_carrier(&self, outbox: &Outbox, reason: Reason) -> Option<u64> {
+        let is_probe = reason == Reason::Probe;
+        let index = if is_probe { 0 } else { outbox.first_due() };
         if index >= outbox.started() {
             return None;
         }
         let last = outbox.entry(index)?.last_packet()?;
         let sent = self.in_flight.get(last)?;
-        (open.is_probe || sent.fate == Fate::Lost).then_some(last)
+        (is_probe || sent.fate == Fate::Lost).then_some(last)
     }
 
     /// All that packet `last` carried is of this lane and was not acknowledged, nor sent since; and the peer

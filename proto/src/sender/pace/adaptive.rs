@@ -27,6 +27,7 @@ use crate::sender::in_flight::Sent;
 use crate::sender::params::Params;
 use crate::time::Timestamp;
 
+use super::HeldBy;
 use super::bad::Bad;
 use super::bulk::Bulk;
 use super::competing::{Competing, Rival};
@@ -157,16 +158,11 @@ impl Adaptive {
         self.bulk.on_lost(sent, follows, params);
     }
 
-    pub(super) fn on_bulk_held_up(&mut self) {
-        self.bulk.on_held_up();
-    }
-
-    /// Whether more waits than a packet takes.
-    pub(super) fn on_waiting(&mut self, now: Timestamp, waits: bool) {
-        if !waits {
+    pub(super) fn on_bulk_held(&mut self, now: Timestamp, by: HeldBy) {
+        if by != HeldBy::Rate {
             self.bulk.on_held_up();
         }
-        self.demand.on_waiting(now, waits);
+        self.demand.on_waiting(now, by != HeldBy::Nothing);
     }
 
     pub(super) fn on_sent(&mut self, bytes: usize) {

@@ -110,6 +110,19 @@ enum Rule {
     Adaptive(Box<Adaptive>),
 }
 
+/// What keeps bulk from leaving faster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HeldBy {
+    /// No more waits than a packet takes, nor would if there were room for it.
+    Nothing,
+    /// Its rate: what is acknowledged then is what the path carries.
+    Rate,
+    /// How many packets an acknowledgement speaks of, which is less than the rate.
+    Reach,
+    /// As much is under way as may be without an answer.
+    Answers,
+}
+
 impl Pace {
     pub(super) fn new(now: Timestamp, params: &Params) -> Self {
         let rule = match params.profile {
@@ -251,17 +264,10 @@ impl Pace {
         }
     }
 
-    /// Bulk waits for answers, and not for its rate.
-    pub(super) fn on_bulk_held_up(&mut self) {
+    /// A packet may be about to leave: what keeps bulk from leaving faster.
+    pub(super) fn on_bulk_held(&mut self, now: Timestamp, by: HeldBy) {
         if let Some(adaptive) = self.adaptive_mut() {
-            adaptive.on_bulk_held_up();
-        }
-    }
-
-    /// Whether more waits to leave than a packet takes, or would if there were room for it.
-    pub(super) fn on_waiting(&mut self, now: Timestamp, waits: bool) {
-        if let Some(adaptive) = self.adaptive_mut() {
-            adaptive.on_waiting(now, waits);
+            adaptive.on_bulk_held(now, by);
         }
     }
 
