@@ -11,7 +11,7 @@ use crate::gaffer::wire::{self, Header, Record, is_more_recent};
 use crate::gaffer::{Late, Params, Payload};
 use crate::inbox::Inbox;
 use crate::lifecycle::Lifecycle;
-use crate::sender::{Planned, Sender};
+use crate::sender::{Heard, Planned, Sender};
 use crate::session::{
     Allowance, Channel, CloseReason, Event, Held, Identity, Message, Origin, Reject, SendError,
     Session as Interface,
@@ -156,8 +156,7 @@ impl Session {
             self.newest_ack = header.ack;
         }
         let in_order = order == Order::Newer { in_order: true };
-        self.sender.on_heard(now, in_order, false);
-        self.on_acks(now, &header);
+        self.on_acks(now, &header, in_order);
         if order == Order::Duplicate {
             self.stats.packets_duplicate += 1;
             return Err(Reject::Stale);
@@ -240,11 +239,17 @@ impl Session {
         Reject::Stale
     }
 
-    fn on_acks(&mut self, now: Timestamp, header: &Header) {
+    fn on_acks(&mut self, now: Timestamp, header: &Header, in_order: bool) {
         self.sent.expire(now);
-        self.sent
-            .on_header(header, |number| self.sender.on_acked(now, number));
-        self.sender.on_ack_end(now);
+        let heard = Heard {
+            in_order,
+            is_of_older: false,
+        };
+        self.sender.hear(now, heard, |hearing| {
+            self.sent.on_header(header, |number| {
+                hearing.acked(number);
+            });
+        });
         if let Some(since) = self.sender.waits_since() {
             self.lifecycle.on_progress(since);
         }

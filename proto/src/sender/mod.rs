@@ -4,17 +4,18 @@
 //!    push ──▶ outbox (per lane) ──▶ poll_packet ──▶ planned, payload ──▶ on_sent
 //!                  ▲                    ▲                                  │
 //!                  │ lost               │ token, ack owed, probe           ▼
-//!                  └─────────────── on_ack_end ◀── on_acked ◀──────── in flight
+//!                  └────────────────────────────── hear ◀──────────── in flight
 //! ```
 //!
 //! Knows nothing of any wire: packets are numbered in 64 bits by the session, which maps them to
-//! the wire and back; what a message costs comes in as a [`Framing`]. Contract: after any `push` or
-//! `on_*`, the owner calls `poll_packet` until it is false (each time it is true, one packet with
+//! the wire and back; what a message costs comes in as a [`Framing`]. Contract: after any `push`,
+//! `hear` or `on_*`, the owner calls `poll_packet` until it is false (each time it is true, one packet with
 //! what is [`planned`](Sender::planned) leaves and is reported with `on_sent`) and then reads
 //! `poll_timeout`. The reasons behind the policy are in docs/POLICY.md.
 //!
-//! [`Sender`] itself is this file and four that follow a packet: `departure` (may one leave), `compose`
-//! (with what), `repeat` (or one that was lost, as it was), `recovery` (what became of it). They ask the others:
+//! [`Sender`] itself is this file and five that follow a packet: `departure` (may one leave), `compose`
+//! (with what), `repeat` (or one that was lost, as it was), `hearing` (what the peer says of it), `recovery` (what
+//! became of it). They ask the others:
 //!
 //! | about | ask |
 //! |---|---|
@@ -36,6 +37,7 @@ mod copies;
 mod datagrams;
 mod departure;
 mod detector;
+mod hearing;
 mod high_water;
 mod in_flight;
 mod lanes;
@@ -60,6 +62,7 @@ use crate::stats::Stats;
 use crate::time::{Deadline, Timestamp, Wake};
 
 pub use ack_timer::{AWAITED_MESSAGES, LARGE_PACKET_BYTES, Worth};
+pub use hearing::{Heard, Hearing};
 pub use params::{Blocks, Form, Framing, Lane, OUTBOX_FAR, Params, Profile};
 pub use plan::{Fragment, Plan, Planned};
 
@@ -269,14 +272,6 @@ impl Sender {
     /// Bytes of a planned fragment.
     pub fn fragment_payload(&self, fragment: Fragment) -> (&[u8], &[u8]) {
         self.lanes.fragment(fragment).unwrap_or_default()
-    }
-
-    /// A packet of the peer is being handled; `in_order`: none is missing right before it, so its
-    /// acknowledgements are not late; `is_of_older`: they are of older packets than those of the one before.
-    /// Call this before [`Sender::on_acked`] for the same packet.
-    pub fn on_heard(&mut self, now: Timestamp, in_order: bool, is_of_older: bool) {
-        self.refill_debts(now);
-        self.arrivals.on_packet(now, in_order, is_of_older);
     }
 
     /// A packet from the peer was accepted: what it brought, and whether it is the one right after

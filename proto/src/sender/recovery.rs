@@ -1,13 +1,10 @@
 //! What became of the packets that left: acknowledged, lost by gap, lost by time, or silent.
 
-use std::ops::Range;
-
 use super::*;
 
 impl Sender {
-    /// The peer says it received `number`; nothing happens if it said so before, or if no such packet
-    /// was sent. Call [`Sender::on_ack_end`] after the last one.
-    pub fn on_acked(&mut self, now: Timestamp, number: u64) {
+    /// The peer says it received `number`: [`Hearing::acked`].
+    pub(super) fn on_acked(&mut self, now: Timestamp, number: u64) {
         if number >= self.next_number {
             return;
         }
@@ -75,34 +72,6 @@ impl Sender {
         self.pacer.start_over(now, &self.params);
     }
 
-    /// The peer says it received all of these, which no header reaches any more: numbers from
-    /// [`Sender::remembered_from`] on, below the next. What was taken for lost is there after all. False if
-    /// one of them was never on the wire.
-    pub fn on_long_ack(
-        &mut self,
-        now: Timestamp,
-        mut received: impl Iterator<Item = Range<u64>>,
-    ) -> bool {
-        self.arrivals.on_long_ack();
-        received.all(|run| {
-            run.into_iter().all(|number| {
-                let sent = self.in_flight.get(number);
-                let (fate, repeats) =
-                    sent.map_or((Fate::Acked, 0), |sent| (sent.fate, sent.repeats));
-                if repeats == 0 && fate != Fate::Acked {
-                    self.on_acked(now, number);
-                }
-                repeats == 0
-            })
-        })
-    }
-
-    /// No acknowledgement of a number below this changes anything.
-    pub fn remembered_from(&self) -> u64 {
-        let oldest = self.next_number.saturating_sub(REMEMBERED_MAX);
-        self.in_flight.base().max(oldest)
-    }
-
     /// The peer took a datagram that is longer than those of others.
     pub fn is_peer_ours(&self) -> bool {
         self.datagrams.is_peer_ours()
@@ -122,15 +91,6 @@ impl Sender {
         if self.pacer.pace.shows_queue() {
             self.copier.on_queue(now, self.rtt.smoothed());
         }
-    }
-
-    /// All acknowledgements of one received packet were reported: finds what was lost.
-    pub fn on_ack_end(&mut self, now: Timestamp) {
-        self.detect_loss(now);
-        for outbox in self.lanes.outboxes_mut() {
-            outbox.release();
-        }
-        self.forget(now);
     }
 
     /// Gives up what is lost, and counts what is final.

@@ -72,7 +72,7 @@ impl Sender {
     }
 
     /// The packet went under the number of an earlier one: its own was never on the wire.
-    pub fn went_as_another(&self, number: u64) -> bool {
+    pub(crate) fn went_as_another(&self, number: u64) -> bool {
         let sent = self.in_flight.get(number);
         sent.is_some_and(|sent| sent.repeats > 0)
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::ip::IPV4_UDP_HEADER_BYTES;
 use crate::sender::{
-    AWAITED_MESSAGES, Fragment, Framing, LARGE_PACKET_BYTES, Lane, Params, Sender, Worth,
+    AWAITED_MESSAGES, Fragment, Framing, Heard, LARGE_PACKET_BYTES, Lane, Params, Sender, Worth,
 };
 use crate::session::Channel;
 use crate::time::Timestamp;
@@ -146,16 +146,21 @@ impl Peer {
         if what == Worth::News && packet.wire_bytes > LARGE_PACKET_BYTES {
             what = Worth::LargeNews;
         }
-        self.sender.on_heard(now, in_order, false);
-        self.sender.on_received(now, what, in_order);
-        if let Some(ack) = packet.ack {
+        let heard = Heard {
+            in_order,
+            is_of_older: false,
+        };
+        self.sender.hear(now, heard, |hearing| {
+            let Some(ack) = packet.ack else {
+                return;
+            };
             for back in (0..32).rev() {
                 if packet.ack_bits & (1 << back) != 0 && ack >= back {
-                    self.sender.on_acked(now, ack - back);
+                    hearing.acked(ack - back);
                 }
             }
-            self.sender.on_ack_end(now);
-        }
+        });
+        self.sender.on_received(now, what, in_order);
     }
 
     /// The next message for the application: its lane and payload.

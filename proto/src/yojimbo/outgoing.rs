@@ -13,7 +13,7 @@ use super::channels::{Carriage, FragmentPlace, Layout, MessageType, PacketWriter
 use super::long_ack::{LongAck, Record};
 use super::params::{Params, WIRE_OVERHEAD};
 use super::reliable::{Header, acked};
-use crate::sender::{Form, Planned, Sender};
+use crate::sender::{Form, Heard, Hearing, Planned, Sender};
 use crate::sequence;
 use crate::session::{Channel, SendError};
 use crate::skipped::SkippedNumbers;
@@ -95,42 +95,29 @@ impl Outgoing {
             in_order,
             mut record,
         } = acks;
-        let is_of_older = header.ack.wrapping_sub(self.acked.0) >= 0x8000;
-        self.sender.on_heard(now.mono, in_order, is_of_older);
-        for sequence in self.newly_acked(header) {
-            let number = sequence::nearest(self.next.saturating_sub(1), sequence);
-            if number >= self.next
-                || self.skipped.contains(number)
-                || self.sender.went_as_another(number)
-            {
-                return Err(FalseAck);
-            }
-            if let Some(record) = &mut record {
-                record.on_acked(number);
-            }
-            self.sender.on_acked(now.mono, number);
-        }
-        // What others have behind their last field says nothing.
-        if let Some(long) = long.filter(|_| self.sender.is_peer_ours()) {
-            self.on_long_ack(now, long)?;
-        }
-        self.sender.on_ack_end(now.mono);
-        Ok(())
-    }
-
-    fn on_long_ack(&mut self, now: Now, long: LongAck<'_>) -> Result<(), FalseAck> {
-        let remembered = self.sender.remembered_from();
-        let received = || {
-            let runs = long.received(self.next.saturating_sub(1));
-            let runs = runs.map(|run| run.start.max(remembered)..run.end);
-            runs.filter(|run| !run.is_empty())
+        let heard = Heard {
+            in_order,
+            is_of_older: header.ack.wrapping_sub(self.acked.0) >= 0x8000,
         };
-        let is_false =
-            |run: Range<u64>| run.end > self.next || self.skipped.among(run).next().is_some();
-        if received().any(is_false) || !self.sender.on_long_ack(now.mono, received()) {
-            return Err(FalseAck);
-        }
-        Ok(())
+        let newly_acked = self.newly_acked(header);
+        let (next, skipped) = (self.next, &self.skipped);
+        self.sender.hear(now.mono, heard, |hearing| {
+            for sequence in newly_acked {
+                let number = sequence::nearest(next.saturating_sub(1), sequence);
+                let was_sent = number < next && !skipped.contains(number);
+                if !was_sent || !hearing.acked(number) {
+                    return Err(FalseAck);
+                }
+                if let Some(record) = &mut record {
+                    record.on_acked(number);
+                }
+            }
+            // What others have behind their last field says nothing.
+            match long.filter(|_| hearing.is_peer_ours()) {
+                Some(long) => hear_long(hearing, long, next, skipped),
+                None => Ok(()),
+            }
+        })
     }
 
     /// The packets of `header` that the one before it did not acknowledge already: each of them is
@@ -289,6 +276,26 @@ impl Outgoing {
         self.next += 1;
         self.next - 1
     }
+}
+
+/// Takes what a packet says at length of those before `next`, some of which were `skipped`.
+fn hear_long(
+    hearing: &mut Hearing<'_>,
+    long: LongAck<'_>,
+    next: u64,
+    skipped: &SkippedNumbers,
+) -> Result<(), FalseAck> {
+    let remembered = hearing.remembered_from();
+    let received = || {
+        let runs = long.received(next.saturating_sub(1));
+        let runs = runs.map(|run| run.start.max(remembered)..run.end);
+        runs.filter(|run| !run.is_empty())
+    };
+    let is_false = |run: Range<u64>| run.end > next || skipped.among(run).next().is_some();
+    if received().any(is_false) || !hearing.long_acked(received()) {
+        return Err(FalseAck);
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -72,8 +72,7 @@ fn a_packet_left_open_for_ever_costs_no_memory() {
     peer.sender.push(Timestamp::ZERO, 0, b"x").unwrap();
     send(&mut peer, 0);
     let now = send(&mut peer, 20);
-    peer.sender.on_acked(now, 0);
-    peer.sender.on_ack_end(now);
+    peer.sender.hear(now, IN_ORDER, |hearing| hearing.acked(0));
     assert!(peer.sender.is_drained());
     for n in 2..50_000 {
         send(&mut peer, 20 * n);

@@ -23,6 +23,11 @@ const LANES: [Lane; 2] = [
     Lane::Unreliable,
 ];
 
+const IN_ORDER: Heard = Heard {
+    in_order: true,
+    is_of_older: false,
+};
+
 struct Pair {
     now: Timestamp,
     peers: [Peer; 2],
@@ -329,18 +334,21 @@ fn acknowledgements_of_nothing_change_nothing() {
     let mut pair = Pair::new(Params::default(), lossy(0.0), 17);
     pair.peers[0].sender.push(pair.now, 0, &number(0)).unwrap();
     let sender = &mut pair.peers[0].sender;
-    for never in [0, 1, 77, u64::MAX] {
-        sender.on_acked(pair.now, never);
-    }
-    sender.on_ack_end(pair.now);
+    sender.hear(pair.now, IN_ORDER, |hearing| {
+        for never in [0, 1, 77, u64::MAX] {
+            hearing.acked(never);
+        }
+    });
     assert!(!sender.is_drained());
     assert_eq!(stats(&pair, 0).packets_acked, 0);
     play(&mut pair, 1..50);
     let acked = stats(&pair, 0).packets_acked;
     assert!(acked > 0);
     let (never, again) = (1_000, 0);
-    pair.peers[0].sender.on_acked(pair.now, never);
-    pair.peers[0].sender.on_acked(pair.now, again);
+    pair.peers[0].sender.hear(pair.now, IN_ORDER, |hearing| {
+        hearing.acked(never);
+        hearing.acked(again);
+    });
     assert_eq!(stats(&pair, 0).packets_acked, acked);
     pair.run_for(1_000);
     assert!(pair.got[1] == expected(50));
@@ -569,11 +577,11 @@ fn a_probe_asks_for_nothing_behind_a_block_that_is_missing() {
             let waits = |id: u16| !has[..usize::from(id)].iter().all(|has| *has);
             let is_told = !packet.messages.iter().any(|(_, id, _)| waits(*id));
             let sender = &mut pair.peers[0].sender;
-            sender.on_heard(pair.now, true, false);
-            if is_told {
-                sender.on_acked(pair.now, packet.number);
-            }
-            sender.on_ack_end(pair.now);
+            sender.hear(pair.now, IN_ORDER, |hearing| {
+                if is_told {
+                    hearing.acked(packet.number);
+                }
+            });
         }
         pair.now += Duration::from_millis(1);
     }

@@ -1,0 +1,88 @@
+//! What one packet of the peer says of ours, from its beginning to its end.
+
+use std::ops::Range;
+
+use super::recovery::REMEMBERED_MAX;
+use super::*;
+
+/// A packet of the peer.
+#[derive(Clone, Copy, Debug)]
+pub struct Heard {
+    /// None is missing right before it, so its acknowledgements are not late.
+    pub in_order: bool,
+    /// They are of older packets than those of the one before.
+    pub is_of_older: bool,
+}
+
+/// Takes what it acknowledges.
+#[derive(Debug)]
+pub struct Hearing<'a> {
+    sender: &'a mut Sender,
+    now: Timestamp,
+}
+
+impl Sender {
+    /// A packet of the peer is being handled; `tell` says what it acknowledges. What that shows to be lost is
+    /// found at the end.
+    pub fn hear<T>(
+        &mut self,
+        now: Timestamp,
+        heard: Heard,
+        tell: impl FnOnce(&mut Hearing<'_>) -> T,
+    ) -> T {
+        self.refill_debts(now);
+        let Heard {
+            in_order,
+            is_of_older,
+        } = heard;
+        self.arrivals.on_packet(now, in_order, is_of_older);
+        let told = tell(&mut Hearing { sender: self, now });
+        self.detect_loss(now);
+        for outbox in self.lanes.outboxes_mut() {
+            outbox.release();
+        }
+        self.forget(now);
+        told
+    }
+}
+
+impl Hearing<'_> {
+    /// The peer says it received `number`; nothing happens if it said so before, or if no such packet was sent.
+    /// False if that went under the number of an earlier one: its own was never on the wire.
+    pub fn acked(&mut self, number: u64) -> bool {
+        let is_own = !self.sender.went_as_another(number);
+        if is_own {
+            self.sender.on_acked(self.now, number);
+        }
+        is_own
+    }
+
+    /// The peer says it received all of these, which no header reaches any more: numbers from
+    /// [`Hearing::remembered_from`] on, below the next. What was taken for lost is there after all. False if
+    /// one of them was never on the wire.
+    pub fn long_acked(&mut self, mut received: impl Iterator<Item = Range<u64>>) -> bool {
+        self.sender.arrivals.on_long_ack();
+        received.all(|run| {
+            run.into_iter().all(|number| {
+                let sent = self.sender.in_flight.get(number);
+                let (fate, repeats) =
+                    sent.map_or((Fate::Acked, 0), |sent| (sent.fate, sent.repeats));
+                if repeats == 0 && fate != Fate::Acked {
+                    self.sender.on_acked(self.now, number);
+                }
+                repeats == 0
+            })
+        })
+    }
+
+    /// No acknowledgement of a number below this changes anything.
+    pub fn remembered_from(&self) -> u64 {
+        let oldest = self.sender.next_number.saturating_sub(REMEMBERED_MAX);
+        self.sender.in_flight.base().max(oldest)
+    }
+
+    /// The peer took a datagram that is longer than those of others.
+    pub fn is_peer_ours(&self) -> bool {
+        self.sender.is_peer_ours()
+    }
+}
