@@ -1,6 +1,7 @@
 //! What goes into the packet that leaves now: first what must (lost, then fresh), then, in the room
 //! that is left, copies of what the peer may still lack.
 
+use super::copies::Prospect;
 use super::departure::{Open, Reason};
 use super::lanes::Turn;
 use super::outbox::Entry;
@@ -102,19 +103,16 @@ impl Sender {
     }
 
     fn add_copies(&mut self, now: Timestamp, room: &mut Room) {
-        if !self.copier.have_a_use(&self.params) {
+        let prospect = Prospect {
+            in_flight: &mut self.in_flight,
+            settled: self.detector.settled(),
+            rtt: &self.rtt,
+            heard_every: self.arrivals.every(),
+            path_allows: self.pacer.pace.allows_copies(),
+        };
+        let Some(mut selector) = self.copier.open(now, prospect, &self.params) else {
             return;
-        }
-        let open = self.in_flight.open_mut(self.detector.settled());
-        self.copier
-            .judge(now, &self.rtt, self.arrivals.every(), open);
-        let (copier, pace) = (&self.copier, &self.pacer.pace);
-        if !copier.are_allowed() || copier.are_paused(now) || !pace.allows_copies() {
-            return;
-        }
-        let mut selector = self
-            .copier
-            .selector(now, &self.in_flight, &self.rtt, &self.params);
+        };
         // Without an answer to a probe nobody knows which message is missing: take turns.
         let in_turns = self.probes.are_unanswered();
         for lane in self.lanes.numbers() {

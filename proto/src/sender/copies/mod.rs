@@ -34,6 +34,19 @@ pub(super) enum Copies {
     Withdrawn,
 }
 
+/// What may become of the packets under way, by which a copy is worth something or not.
+#[derive(Debug)]
+pub(super) struct Prospect<'a> {
+    pub(super) in_flight: &'a mut InFlight,
+    /// No packet below this can still be found lost.
+    pub(super) settled: u64,
+    pub(super) rtt: &'a Rtt,
+    /// Mean time between packets of the peer.
+    pub(super) heard_every: Duration,
+    /// No queue of ours needs them to stop.
+    pub(super) path_allows: bool,
+}
+
 /// What one session knows of its copies and of the losses that they are for.
 #[derive(Debug)]
 pub(super) struct Copier {
@@ -73,19 +86,37 @@ impl Copier {
         &self.loss
     }
 
+    /// What selects the copies for a packet that leaves now, if any may go: they are of use, were not withdrawn, and are
+    /// not what a queue needs.
+    pub(super) fn open<'a>(
+        &'a mut self,
+        now: Timestamp,
+        prospect: Prospect<'a>,
+        params: &Params,
+    ) -> Option<CopySelector<'a>> {
+        if !self.have_a_use(params) {
+            return None;
+        }
+        let Prospect { in_flight, rtt, .. } = prospect;
+        let open = in_flight.open_mut(prospect.settled);
+        self.judge(now, rtt, prospect.heard_every, open);
+        let may_go = self.are_allowed() && !self.are_paused(now) && prospect.path_allows;
+        may_go.then(|| self.selector(now, in_flight, rtt, params))
+    }
+
     /// There is something that copies are good for, and they are wanted.
-    pub(super) fn have_a_use(&self, params: &Params) -> bool {
+    fn have_a_use(&self, params: &Params) -> bool {
         self.loss.share() != 0.0 && params.redundancy != 0.0
     }
 
     /// They were not withdrawn.
-    pub(super) fn are_allowed(&self) -> bool {
+    fn are_allowed(&self) -> bool {
         let governor = self.governor.as_ref();
         governor.is_none_or(|governor| governor.allows())
     }
 
     /// A queue showed a moment ago.
-    pub(super) fn are_paused(&self, now: Timestamp) -> bool {
+    fn are_paused(&self, now: Timestamp) -> bool {
         let governor = self.governor.as_ref();
         governor.is_some_and(|governor| governor.rate.is_paused(now))
     }
@@ -158,7 +189,8 @@ impl Copier {
         self.early_probes = 0;
     }
 
-    /// A packet with messages left: plans when copies of them leave by themselves.
+    /// A packet with messages left: plans when copies of them leave by themselves. Whether any may go is asked when they
+    /// do: a pause may be over by then.
     pub(super) fn arm_early_probe(&mut self, now: Timestamp, params: &Params) {
         let mut wait = params.early_probe * (1 << self.early_probes.min(6));
         if self.fresh.every() < RIDE_MAX {
@@ -169,7 +201,7 @@ impl Copier {
             // Whoever speaks first when it is over ends the wait.
             wait = self.fresh.every() / 2;
         }
-        let wanted = !params.early_probe.is_zero() && self.loss.share() > 0.0;
+        let wanted = !params.early_probe.is_zero() && self.have_a_use(params);
         self.early_at = if wanted { now + wait } else { Timestamp::MAX };
     }
 
@@ -186,7 +218,7 @@ impl Copier {
     }
 
     /// Notes for every packet whose fate is open how likely it is lost.
-    pub(super) fn judge<'a>(
+    fn judge<'a>(
         &mut self,
         now: Timestamp,
         rtt: &Rtt,
@@ -221,7 +253,7 @@ impl Copier {
     }
 
     /// What selects the copies for one packet, the next after those in `in_flight`.
-    pub(super) fn selector<'a>(
+    fn selector<'a>(
         &'a mut self,
         now: Timestamp,
         in_flight: &'a InFlight,
