@@ -10,7 +10,7 @@ use tidegate::config::{
     Source,
 };
 use tidegate::protocol;
-use tidegate_proto::sender::Params;
+use tidegate_proto::sender::{self, Params};
 use tidegate_proto::yojimbo::channels::Layout;
 
 /// A directory with keys in it, good and bad ones; gone when dropped.
@@ -376,7 +376,7 @@ fn rate_defaults_are_the_senders() {
         assert_eq!(f64::from(rate.bad_rate), params.bad_rate, "{profile}");
         assert_eq!(f64::from(rate.burst), params.burst, "{profile}");
         assert_eq!(rate.penalty, params.penalty, "{profile}");
-        assert_eq!(rate.redundancy, params.redundancy > 0.0, "{profile}");
+        assert_eq!(rate.redundancy, params.redundancy.is_some(), "{profile}");
         match rate.profile {
             RateProfile::Adaptive(own) => {
                 assert_eq!(f64::from(own.good_rate_max), params.good_rate_max);
@@ -389,8 +389,11 @@ fn rate_defaults_are_the_senders() {
                 assert_eq!(own.bulk_max, params.bulk_max);
             }
             RateProfile::Article(own) => {
-                assert_eq!(own.rtt_max, params.rtt_max);
-                assert_eq!(Some(own.resend_after), params.resend_after);
+                let article = sender::Profile::Article {
+                    rtt_max: own.rtt_max,
+                    resend_after: own.resend_after,
+                };
+                assert_eq!(params.profile, article);
             }
         }
     }

@@ -150,26 +150,20 @@ fn sender_params(rate: &Rate, queues: Queues) -> sender::Params {
             ..sender::Params::default()
         },
         RateProfile::Article(own) => sender::Params {
-            rtt_max: own.rtt_max,
-            resend_after: Some(own.resend_after),
+            profile: sender::Profile::Article {
+                rtt_max: own.rtt_max,
+                resend_after: own.resend_after,
+            },
             ..sender::Params::article()
         },
     };
-    let params = sender::Params {
+    sender::Params {
         good_rate: f64::from(rate.good_rate),
         bad_rate: f64::from(rate.bad_rate),
         burst: f64::from(rate.burst),
         penalty: rate.penalty,
+        redundancy: base.redundancy.filter(|_| rate.redundancy),
         outbox_bytes_max: queues.outbox,
         ..base
-    };
-    if rate.redundancy {
-        return params;
-    }
-    sender::Params {
-        redundancy: 0.0,
-        redundancy_trickle: 0.0,
-        early_probe: Duration::ZERO,
-        ..params
     }
 }

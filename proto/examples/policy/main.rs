@@ -60,7 +60,7 @@ impl Policy {
 fn policies() -> Vec<(&'static str, Policy)> {
     let tide = Params::default();
     let plain = Params {
-        redundancy: 0.0,
+        redundancy: None,
         ..tide.clone()
     };
     vec![

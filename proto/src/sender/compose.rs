@@ -21,7 +21,7 @@ impl Sender {
             false => framing.datagram,
         };
         self.plan.datagram = datagram;
-        let mut room = Room::new(framing, datagram, self.params.resend_after.is_some());
+        let mut room = Room::new(framing, datagram, self.params.resend_after().is_some());
         let old = is_probe.then(|| now - self.rtt.smoothed());
         // Whoever found no room last time comes first this time.
         let first = self.lanes.take_crowded_out();

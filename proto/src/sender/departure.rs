@@ -201,7 +201,7 @@ impl Sender {
         let has_messages = self.file(number, leaving);
         self.note_datagram(now, number, wire_bytes);
         if has_messages {
-            if let Some(after) = self.params.resend_after {
+            if let Some(after) = self.params.resend_after() {
                 self.detector.look_by(now + after);
             }
             self.probes.on_messages_sent(now);

@@ -63,7 +63,7 @@ use crate::time::{Deadline, Timestamp, Wake};
 
 pub use ack_timer::{AWAITED_MESSAGES, LARGE_PACKET_BYTES, Worth};
 pub use hearing::{Heard, Hearing};
-pub use params::{Blocks, Form, Framing, Lane, OUTBOX_FAR, Params, Profile};
+pub use params::{Blocks, Form, Framing, Lane, OUTBOX_FAR, Params, Profile, Redundancy};
 pub use plan::{Fragment, Plan, Planned};
 
 use ack_timer::AckTimer;

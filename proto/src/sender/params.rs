@@ -12,9 +12,51 @@ pub enum Profile {
     /// rate for bulk.
     #[default]
     Adaptive,
-    /// The 2008 article to the letter: 30 or 10 packets a second, RTT over 250 ms is bad, resend
-    /// after 0.1 s, no redundancy (docs/wire/gaffer.md, section 5).
-    Article,
+    /// The 2008 article to the letter: 30 or 10 packets a second, and no redundancy (docs/wire/gaffer.md,
+    /// section 5).
+    Article {
+        /// A smoothed round trip above this is bad: 250 ms.
+        rtt_max: Duration,
+        /// Messages are due again this long after they were sent, whatever was acknowledged: 0.1 s, as in the
+        /// reference.
+        resend_after: Duration,
+    },
+}
+
+/// How copies of messages under way go with what is new, before anybody knows whether they are missed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Redundancy {
+    /// Bytes of copies for each byte of packets with something new, at a short round trip. A 64-byte
+    /// frame costs 122 bytes alone and 67 as a copy, so 1.35 pays for two copies of everything and
+    /// for what turns out to be lost.
+    pub share: f64,
+    /// Bytes of copies for each byte of the new messages alone, if that is less: packets of tiny messages
+    /// are nearly all header, and would pay for more copies than help.
+    pub share_of_messages: f64,
+    /// Both grow with the round trip, up to this many times: a loss that waits for a round
+    /// trip costs more the longer that is.
+    pub far: f64,
+    /// Bytes a second of copies beside that share, for traffic that is too thin to pay for them.
+    pub trickle: f64,
+    /// The chance to rescue a message that a copy must have. 0.0005: a message that waits for a
+    /// round trip holds up those behind it, and about one in a thousand may.
+    pub gain_min: f64,
+    /// When nothing else is about to leave, copies leave by themselves this long after the last
+    /// packet, then after twice that, and so on (an early tail probe).
+    pub early_probe: Duration,
+}
+
+impl Default for Redundancy {
+    fn default() -> Self {
+        Self {
+            share: 1.35,
+            share_of_messages: 2.5,
+            far: 2.0,
+            trickle: 4000.0,
+            gain_min: 0.0005,
+            early_probe: Duration::from_millis(10),
+        }
+    }
 }
 
 /// How a [`Sender`](super::Sender) behaves. Shared by all sessions of a listener.
@@ -48,28 +90,8 @@ pub struct Params {
     /// Something is sent that often in any case. False where the protocol below has keep-alives of its
     /// own, as netcode does.
     pub sends_keep_alives: bool,
-    /// Messages are due again this long after they were sent, whatever was acknowledged (the
-    /// article's and the reference's 0.1 s). `None`: by the gaps in acknowledgements and by the
-    /// path's own round trip.
-    pub resend_after: Option<Duration>,
-    /// Bytes of copies for each byte of packets with something new, at a short round trip. A 64-byte
-    /// frame costs 122 bytes alone and 67 as a copy, so 1.35 pays for two copies of everything and
-    /// for what turns out to be lost. 0: no redundancy.
-    pub redundancy: f64,
-    /// Bytes of copies for each byte of the new messages alone, if that is less: packets of tiny messages
-    /// are nearly all header, and would pay for more copies than help.
-    pub redundancy_of_messages: f64,
-    /// Both grow with the round trip, up to this many times: a loss that waits for a round
-    /// trip costs more the longer that is.
-    pub redundancy_far: f64,
-    /// Bytes a second of copies beside that share, for traffic that is too thin to pay for them.
-    pub redundancy_trickle: f64,
-    /// The chance to rescue a message that a copy must have. 0.0005: a message that waits for a
-    /// round trip holds up those behind it, and about one in a thousand may.
-    pub copy_gain_min: f64,
-    /// When nothing else is about to leave, copies leave by themselves this long after the last
-    /// packet, then after twice that, and so on (an early tail probe). Zero: never.
-    pub early_probe: Duration,
+    /// What copies may cost; `None`: there are none.
+    pub redundancy: Option<Redundancy>,
     /// The round trip's rise over the path's own that is a queue, while bulk is sent: what a player
     /// does not notice.
     pub queue_max: Duration,
@@ -80,8 +102,6 @@ pub struct Params {
     pub base_window: Duration,
     /// Loss above this, and clearly above what is usual on the path, is bad too.
     pub loss_max: f64,
-    /// The article's rule instead of the four above: bad is a smoothed round trip above this.
-    pub rtt_max: Duration,
     /// How long conditions must be good before the mode is good again.
     pub penalty: Penalty,
     /// Bytes a second for bulk on a path that was not measured: half a megabit.
@@ -150,18 +170,11 @@ impl Default for Params {
             ack_every: 8,
             keep_alive_interval: Duration::from_millis(250),
             sends_keep_alives: true,
-            resend_after: None,
-            redundancy: 1.35,
-            redundancy_of_messages: 2.5,
-            redundancy_far: 2.0,
-            redundancy_trickle: 4000.0,
-            copy_gain_min: 0.0005,
-            early_probe: Duration::from_millis(10),
+            redundancy: Some(Redundancy::default()),
             queue_max: Duration::from_millis(20),
             queue_max_messages: Duration::from_millis(40),
             base_window: Duration::from_secs(30),
             loss_max: 0.15,
-            rtt_max: Duration::from_millis(250),
             penalty: Penalty::default(),
             bulk_start: 65_536.0,
             bulk_min: 8_192.0,
@@ -189,17 +202,26 @@ impl Params {
     /// The article's sender.
     pub fn article() -> Self {
         Self {
-            profile: Profile::Article,
+            profile: Profile::Article {
+                rtt_max: Duration::from_millis(250),
+                resend_after: Duration::from_millis(100),
+            },
             good_rate: 30.0,
             good_rate_max: 30.0,
             bad_rate: 10.0,
             // A fixed tick: nothing is saved up.
             burst: 1.0,
-            resend_after: Some(Duration::from_millis(100)),
-            redundancy: 0.0,
-            redundancy_trickle: 0.0,
-            early_probe: Duration::ZERO,
+            redundancy: None,
             ..Self::default()
+        }
+    }
+
+    /// When messages are due again, whatever was acknowledged; `None`: by the gaps in acknowledgements and by the
+    /// path's own round trip.
+    pub(super) fn resend_after(&self) -> Option<Duration> {
+        match self.profile {
+            Profile::Adaptive => None,
+            Profile::Article { resend_after, .. } => Some(resend_after),
         }
     }
 }

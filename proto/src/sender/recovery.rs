@@ -95,7 +95,7 @@ impl Sender {
 
     /// Gives up what is lost, and counts what is final.
     pub(super) fn detect_loss(&mut self, now: Timestamp) {
-        let after = self.params.resend_after;
+        let after = self.params.resend_after();
         let mut look = self.detector.look(now, &self.in_flight, &self.rtt, after);
         while let Some(finding) = self.detector.find(&mut look, &self.in_flight) {
             match finding {
@@ -139,7 +139,7 @@ impl Sender {
 
     /// When a probe is due, while something is under way of which nothing is heard.
     pub(super) fn probe_at(&self) -> Option<Timestamp> {
-        if self.in_flight.unsettled() == 0 || self.params.resend_after.is_some() {
+        if self.in_flight.unsettled() == 0 || self.params.resend_after().is_some() {
             return None;
         }
         let oldest = self.in_flight.first_open(self.detector.acked());

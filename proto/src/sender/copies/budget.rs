@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::sender::bucket::Bucket;
-use crate::sender::params::Params;
+use crate::sender::params::Redundancy;
 use crate::time::Timestamp;
 
 /// The budget for copies: a share of what fresh packets cost, and a trickle.
@@ -11,18 +11,19 @@ use crate::time::Timestamp;
 pub(super) struct CopyBudget(Bucket);
 
 impl CopyBudget {
-    pub(super) fn new(now: Timestamp, params: &Params) -> Self {
-        Self(Bucket::new(now, params.redundancy_trickle / 4.0))
+    pub(super) fn new(now: Timestamp, redundancy: Option<Redundancy>) -> Self {
+        let trickle = redundancy.map_or(0.0, |redundancy| redundancy.trickle);
+        Self(Bucket::new(now, trickle / 4.0))
     }
 
-    pub(super) fn fill(&mut self, now: Timestamp, params: &Params) {
-        self.0.fill(now, params.redundancy_trickle, BUDGET_MAX);
+    pub(super) fn fill(&mut self, now: Timestamp, redundancy: &Redundancy) {
+        self.0.fill(now, redundancy.trickle, BUDGET_MAX);
     }
 
     /// A packet with something new in it left, `gap` after the one before: so many bytes may go to
     /// copies, less what the trickle brought meanwhile.
-    pub(super) fn on_fresh(&mut self, bytes: f64, gap: Duration, params: &Params) {
-        let trickled = gap.as_secs_f64() * params.redundancy_trickle;
+    pub(super) fn on_fresh(&mut self, bytes: f64, gap: Duration, redundancy: &Redundancy) {
+        let trickled = gap.as_secs_f64() * redundancy.trickle;
         self.0.add((bytes - trickled).max(0.0), BUDGET_MAX);
     }
 

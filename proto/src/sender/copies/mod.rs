@@ -15,7 +15,7 @@ use crate::time::Timestamp;
 use super::cadence::Cadence;
 use super::detector::Outcome;
 use super::in_flight::{Fate, InFlight, Sent};
-use super::params::Params;
+use super::params::{Params, Redundancy};
 
 pub(super) use selector::CopySelector;
 
@@ -71,7 +71,7 @@ impl Copier {
     pub(super) fn new(now: Timestamp, params: &Params) -> Self {
         Self {
             loss: PathLoss::default(),
-            budget: CopyBudget::new(now, params),
+            budget: CopyBudget::new(now, params.redundancy),
             governor: None,
             fresh: Cadence::new(now, Duration::from_secs(1), Duration::from_secs(1)),
             early_at: Timestamp::MAX,
@@ -94,19 +94,18 @@ impl Copier {
         prospect: Prospect<'a>,
         params: &Params,
     ) -> Option<CopySelector<'a>> {
-        if !self.have_a_use(params) {
-            return None;
-        }
+        let redundancy = self.wanted(params)?;
         let Prospect { in_flight, rtt, .. } = prospect;
         let open = in_flight.open_mut(prospect.settled);
         self.judge(now, rtt, prospect.heard_every, open);
         let may_go = self.are_allowed() && !self.are_paused(now) && prospect.path_allows;
-        may_go.then(|| self.selector(now, in_flight, rtt, params))
+        may_go.then(|| self.selector(now, in_flight, rtt, redundancy))
     }
 
-    /// There is something that copies are good for, and they are wanted.
-    fn have_a_use(&self, params: &Params) -> bool {
-        self.loss.share() != 0.0 && params.redundancy != 0.0
+    /// What they may cost, if they are wanted at all and there is something that they are good for.
+    fn wanted<'a>(&self, params: &'a Params) -> Option<&'a Redundancy> {
+        let redundancy = params.redundancy.as_ref();
+        redundancy.filter(|_| self.loss.share() != 0.0)
     }
 
     /// They were not withdrawn.
@@ -180,19 +179,26 @@ impl Copier {
         rtt: &Rtt,
         params: &Params,
     ) {
+        let Some(redundancy) = &params.redundancy else {
+            return;
+        };
         let far = rtt.smoothed().as_secs_f64() / NEAR.as_secs_f64();
-        let far = far.clamp(1.0, params.redundancy_far.max(1.0));
-        let share = params.redundancy * plain_bytes as f64;
-        let share = share.min(params.redundancy_of_messages * payload_bytes as f64);
+        let far = far.clamp(1.0, redundancy.far.max(1.0));
+        let share = redundancy.share * plain_bytes as f64;
+        let share = share.min(redundancy.share_of_messages * payload_bytes as f64);
         let gap = self.fresh.on_event(now);
-        self.budget.on_fresh(far * share, gap, params);
+        self.budget.on_fresh(far * share, gap, redundancy);
         self.early_probes = 0;
     }
 
     /// A packet with messages left: plans when copies of them leave by themselves. Whether any may go is asked when they
     /// do: a pause may be over by then.
     pub(super) fn arm_early_probe(&mut self, now: Timestamp, params: &Params) {
-        let mut wait = params.early_probe * (1 << self.early_probes.min(6));
+        let Some(redundancy) = self.wanted(params) else {
+            self.early_at = Timestamp::MAX;
+            return;
+        };
+        let mut wait = redundancy.early_probe * (1 << self.early_probes.min(6));
         if self.fresh.every() < RIDE_MAX {
             // The next packet is near: let the copy ride on it.
             wait = wait.max(self.fresh.every() * 3 / 2);
@@ -201,8 +207,7 @@ impl Copier {
             // Whoever speaks first when it is over ends the wait.
             wait = self.fresh.every() / 2;
         }
-        let wanted = !params.early_probe.is_zero() && self.have_a_use(params);
-        self.early_at = if wanted { now + wait } else { Timestamp::MAX };
+        self.early_at = now + wait;
     }
 
     /// When copies leave by themselves.
@@ -258,9 +263,9 @@ impl Copier {
         now: Timestamp,
         in_flight: &'a InFlight,
         rtt: &Rtt,
-        params: &Params,
+        redundancy: &Redundancy,
     ) -> CopySelector<'a> {
-        self.budget.fill(now, params);
+        self.budget.fill(now, redundancy);
         let (mut rate, mut outage_budget) = (None, None);
         if let Some(governor) = self.governor.as_deref_mut() {
             governor.rate.fill(now, rtt.smoothed());
@@ -280,7 +285,7 @@ impl Copier {
             number: in_flight.end(),
             in_flight,
             loss: &self.loss,
-            gain_min: gain_min(fullness, params),
+            gain_min: gain_min(fullness, redundancy),
             budget: &mut self.budget,
             rate,
             outage_budget,
@@ -290,9 +295,9 @@ impl Copier {
 
 /// The least gain (chance that a copy rescues its message) worth a copy now. It rises as what may be spent on them
 /// runs short, so that the rest goes to the messages that need it most.
-fn gain_min(fullness: f64, params: &Params) -> f32 {
+fn gain_min(fullness: f64, redundancy: &Redundancy) -> f32 {
     let doublings = GAIN_DOUBLINGS * (1.0 - fullness);
-    (params.copy_gain_min * doublings.exp2()) as f32
+    (redundancy.gain_min * doublings.exp2()) as f32
 }
 
 /// With nothing left, a copy must gain 2 to this power times what it must otherwise.

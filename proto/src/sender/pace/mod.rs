@@ -126,8 +126,8 @@ pub(super) enum HeldBy {
 impl Pace {
     pub(super) fn new(now: Timestamp, params: &Params) -> Self {
         let rule = match params.profile {
-            Profile::Article => {
-                Rule::Article(Box::new(ArticleRate::new(params.penalty, params.rtt_max)))
+            Profile::Article { rtt_max, .. } => {
+                Rule::Article(Box::new(ArticleRate::new(params.penalty, rtt_max)))
             }
             Profile::Adaptive => Rule::Untried,
         };
