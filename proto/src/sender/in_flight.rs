@@ -65,9 +65,9 @@ pub(super) struct Sent {
     pub(super) split: bool,
     /// All that it brought waits to be acknowledged.
     pub(super) whole: bool,
-    /// It was, once more, the packet so many numbers before it, whose number it had on the wire.
+    /// It was, once more, the packet so many numbers before it, whose number it had on the wire. 0: it was none.
     again_of: u8,
-    /// And that one went last as the packet so many numbers after it.
+    /// It went again, the last time as the packet so many numbers after it. 0: it did not.
     again_as: u8,
     /// Times that it went before.
     pub(super) repeats: u8,

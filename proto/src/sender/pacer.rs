@@ -136,13 +136,13 @@ impl Pacer {
         self.packets.when(1.0, self.pace.packet_rate(params))
     }
 
-    /// When there is a token for a packet that leaves for the sake of its copies.
+    /// When there are the tokens for a packet that leaves for the sake of its copies.
     pub(super) fn early_slot(&self, params: &Params) -> Timestamp {
         let rate = self.pace.packet_rate(params);
         self.packets.when(early_tokens(params), rate)
     }
 
-    /// When there is a token for a packet of bulk, which without a rate of its own takes the `slot` of packets.
+    /// When there is a token for bulk, which without a rate of its own takes the `slot` of packets.
     pub(super) fn bulk_slot(
         &self,
         slot: Timestamp,
@@ -184,7 +184,7 @@ fn early_tokens(params: &Params) -> f64 {
 /// Bytes that leave at once at most, up to 16 MB a second.
 const BURST_MAX: f64 = 32_768.0;
 
-/// And however fast the path is.
+/// Bytes that leave at once at most, however fast the path is.
 const FAST_BURST_MAX: f64 = 262_144.0;
 
 /// No time between two packets of the peer is known better: those of one turn have one time.

@@ -67,7 +67,7 @@ pub struct Params {
     /// Packets a second in good mode. 90 leaves a 60 Hz game room for acks and repairs between its
     /// own packets.
     pub good_rate: f64,
-    /// Packets a second in good mode, at most, for a game that ticks faster: two in five more than its ticks. 180 is
+    /// Packets a second in good mode at most, for a game that ticks faster: two in five more than its ticks. 180 is
     /// that of 128 Hz.
     pub good_rate_max: f64,
     /// Packets a second in bad mode. 20 is what a queue of a slow uplink drains beside.
@@ -78,7 +78,7 @@ pub struct Params {
     /// An acknowledgement is owed at the latest this long after the first packet that brought
     /// something: less than two 60 Hz frames, so that the peer's RTT stays honest.
     pub ack_delay: Duration,
-    /// An acknowledgement of packets that brought nothing new is owed after this long: their sender waits for nothing.
+    /// The longest wait of an acknowledgement of packets that brought nothing new: their sender waits for nothing.
     pub ack_delay_repeat: Duration,
     /// Packets received after which an acknowledgement is owed at once: a quarter of what the 32
     /// ack bits reach, so that losing three acknowledgements in a row loses no news.
@@ -95,8 +95,8 @@ pub struct Params {
     /// The round trip's rise over the path's own that is a queue, while bulk is sent: what a player
     /// does not notice.
     pub queue_max: Duration,
-    /// The round trip's rise that is a queue while only messages are sent: they are not what fills a queue, so doubt
-    /// is in their favour.
+    /// The rise that is a queue while only messages are sent: they are not what fills one, so doubt is in
+    /// their favour.
     pub queue_max_messages: Duration,
     /// How long a smallest round trip is believed to be the path's own: routes change.
     pub base_window: Duration,
@@ -106,9 +106,9 @@ pub struct Params {
     pub penalty: Penalty,
     /// Bytes a second for bulk on a path that was not measured: half a megabit.
     pub bulk_start: f64,
-    /// And at least, however bad the path.
+    /// Bytes a second for bulk at least, however bad the path.
     pub bulk_min: f64,
-    /// And at most: four gigabytes, which is to say as fast as the path and the processor let it.
+    /// Bytes a second for bulk at most: four gigabytes, which is to say as fast as the path and the processor let it.
     pub bulk_max: f64,
     /// Bytes of bulk that may leave at once.
     pub bulk_burst: f64,
@@ -117,12 +117,12 @@ pub struct Params {
     /// that nobody measured. Once the path's end was met, no more of it than makes a queue of
     /// [`queue_max`](Self::queue_max).
     pub bulk_window: f64,
-    /// Bytes of bulk that may leave at once after a pause, at most, where more went through before: what most queues
+    /// Bytes of bulk that may leave at once after a pause at most, where more went through before: what most queues
     /// hold.
     pub bulk_window_max: f64,
-    /// What is kept of the delivered rate when the path turns bad.
+    /// Share of the delivered rate that is kept when the path turns bad.
     pub bulk_cut: f64,
-    /// What is kept of it on return to good.
+    /// Share of the delivered rate that is kept on return to good.
     pub bulk_return: f64,
     /// Bytes a second gained per round trip: the same for fast and slow flows, which makes them
     /// fair to each other; 2000 keeps the queue of sixteen flows that find each other under 50 ms. Up to 8 times that,
@@ -153,7 +153,7 @@ pub struct Params {
     pub outbox_bytes_max: usize,
     /// Unreliable messages waiting per lane; the oldest makes room for a new one.
     pub unreliable_messages_max: usize,
-    /// Bytes of the unreliable messages that wait per lane.
+    /// Bytes of unreliable messages waiting per lane; the oldest makes room for a new one.
     pub unreliable_bytes_max: usize,
 }
 

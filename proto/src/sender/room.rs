@@ -50,7 +50,8 @@ impl Room {
         true
     }
 
-    /// Reserves room for a message that no datagram holds, in a packet longer than one, if there is any.
+    /// Reserves room for a message if there is any, and makes the packet longer than a datagram for one that no
+    /// datagram holds.
     fn fits_beyond(&mut self, lane: Channel, length: usize) -> bool {
         let framing = &self.framing;
         let alone = usize::from(framing.lane_overhead + framing.message_overhead) + length;

@@ -86,8 +86,8 @@ impl Copier {
         &self.loss
     }
 
-    /// What selects the copies for a packet that leaves now, if any may go: they are of use, were not withdrawn, and are
-    /// not what a queue needs.
+    /// What selects the copies for a packet that leaves now, if any may go: they are of use, were not withdrawn, and
+    /// no queue needs them to stop.
     pub(super) fn open<'a>(
         &'a mut self,
         now: Timestamp,
@@ -191,8 +191,8 @@ impl Copier {
         self.early_probes = 0;
     }
 
-    /// A packet with messages left: plans when copies of them leave by themselves. Whether any may go is asked when they
-    /// do: a pause may be over by then.
+    /// A packet with messages left: plans when copies of them leave by themselves. Whether any may go is asked when
+    /// they do: a pause may be over by then.
     pub(super) fn arm_early_probe(&mut self, now: Timestamp, params: &Params) {
         let Some(redundancy) = self.wanted(params) else {
             self.early_at = Timestamp::MAX;

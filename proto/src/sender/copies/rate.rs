@@ -77,8 +77,8 @@ impl CopyRate {
         allows
     }
 
-    /// Whether a copy may go in an outage, in which everything is worth it: until a queue showed once, nothing limits
-    /// it.
+    /// Whether a copy may go in an outage, in which everything is worth it: until a queue showed once, nothing
+    /// limits it.
     pub(super) fn allows_in_outage(&self) -> bool {
         !self.is_found || self.tokens.tokens() > 0.0
     }

@@ -48,9 +48,9 @@ pub(super) struct Outbox {
     /// Where the next probe in a row goes on: one that always began with the oldest would never say
     /// the others again to a peer that acknowledges only what it could deliver.
     probe_next: u16,
-    /// Where the next copy in a row goes on. Copies have a place of their own: the small ones that a nearly empty
-    /// budget affords would otherwise call each probe back to where it began, and a large one before them would never
-    /// go again.
+    /// Where copies that take turns go on. They have a place of their own: the small ones that a nearly empty
+    /// budget affords would otherwise call each probe back to where it began, and a large one before them would
+    /// never go again.
     copy_next: u16,
     /// Once there was a block, and while there are any.
     under_way: Option<Box<BlocksUnderWay>>,

@@ -116,7 +116,7 @@ impl Adaptive {
         self.bulk.rate()
     }
 
-    /// As [`Bulk::is_active`].
+    /// Bulk is being sent: it left, and no pause has begun since.
     pub(super) fn is_bulk_active(&self) -> bool {
         self.bulk.is_active()
     }
@@ -169,7 +169,7 @@ impl Adaptive {
         self.demand.on_sent(bytes);
     }
 
-    /// As [`Demand::on_said`].
+    /// A message of so many bytes was queued. `is_full`: there is no room for another.
     pub(super) fn on_said(&mut self, now: Timestamp, bytes: usize, is_full: bool) {
         self.demand.on_said(now, bytes, is_full);
     }

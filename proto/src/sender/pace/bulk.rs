@@ -397,8 +397,8 @@ const KEPT_WITHOUT_QUEUE: f64 = 0.95;
 /// At this many times what was carried at its end, a path that is full would show a queue within a few round trips.
 const ABOVE_END: f64 = 1.1;
 
-/// And this many times as much must have come through: a rate that the window keeps from being used
-/// shows nothing.
+/// This many times what was carried at its end must have come through as well: a rate that the window keeps from
+/// being used shows nothing.
 const DELIVERED_ABOVE_END: f64 = 1.04;
 
 /// Round trips without one before slow start resumes.

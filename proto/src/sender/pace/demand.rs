@@ -77,7 +77,7 @@ impl Demand {
         self.met_queue |= self.late >= LATE_MAX;
     }
 
-    /// As [`Asked::on_said`].
+    /// A message of so many bytes was queued. `is_full`: there is no room for another.
     pub(super) fn on_said(&mut self, now: Timestamp, bytes: usize, is_full: bool) {
         self.asked.on_said(now, bytes, is_full);
     }
@@ -149,7 +149,7 @@ const GAIN: f64 = 0.25;
 /// by then.
 const BACKLOG_MAX: Duration = Duration::from_secs(1);
 
-/// What was said, did not leave in time and waits for longer is bulk, where no queue is met.
+/// What was said and waits for longer than this is bulk too, where no queue is met.
 const SAID_BACKLOG_MAX: Duration = Duration::from_secs(3);
 
 /// Late acknowledgements in a row that may be a queue. Bulk that looks for the path's end waits for twice as many, as it

@@ -46,9 +46,9 @@ pub(super) struct Queueing {
 pub(super) struct Queue {
     /// Queueing delay in seconds.
     pub(super) delay: f64,
-    /// Queueing delay of the last packet alone, in seconds, which may be chance.
+    /// Queueing delay by the last packet alone, in seconds, which may be chance.
     pub(super) latest: f64,
-    /// So much of it may be chance, in seconds.
+    /// So much of the delay may be chance, in seconds.
     pub(super) noise: f64,
     /// Ordinary deviation of one round trip, in seconds.
     pub(super) jitter: f64,
@@ -99,7 +99,7 @@ pub(super) struct Limits {
     pub(super) queue: f64,
     /// It stands once it has been one for this long.
     pub(super) stands: Duration,
-    /// And as many samples in a row as this say so.
+    /// It stands once so many samples in a row say that it is one, beside that.
     pub(super) samples: u8,
     /// How long one packet of ours takes at the present rate, in seconds: no queue yet.
     pub(super) packet: f64,
