@@ -51,6 +51,7 @@ impl Tide {
         let lane = Lane::Reliable {
             blocks: Some(blocks),
             window: 1024,
+            per_packet: 256,
         };
         let lanes = [lane; 2];
         Self(Peer::new(now, params.clone(), &lanes))

@@ -131,7 +131,6 @@ impl Params {
                 wire::MESSAGE_OVERHEAD as u16
             },
             fragment_overhead: wire::FRAGMENT_OVERHEAD as u16,
-            messages_max: if is_raw { 1 } else { 255 },
             wire_overhead: (IPV4_UDP_HEADER_BYTES + wire::HEADER_BYTES) as u16,
             datagram_overhead: wire::HEADER_BYTES as u16,
             again_within: 0,
@@ -156,10 +155,12 @@ impl Params {
         let reliable = sender::Lane::Reliable {
             blocks: Some(blocks),
             window: receiver::WINDOW,
+            per_packet: 255,
         };
+        let unreliable = |per_packet| sender::Lane::Unreliable { per_packet };
         match self.payload {
-            Payload::Raw { .. } => vec![sender::Lane::Unreliable],
-            Payload::Messages => vec![reliable, sender::Lane::Unreliable],
+            Payload::Raw { .. } => vec![unreliable(1)],
+            Payload::Messages => vec![reliable, unreliable(255)],
         }
     }
 }

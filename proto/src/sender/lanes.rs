@@ -47,8 +47,14 @@ impl Lanes {
     /// Nothing waits. Of more than [`LANES_MAX`] the others are not there.
     pub(super) fn new(lanes: &[Lane]) -> Self {
         let queue = |lane: &Lane| match *lane {
-            Lane::Reliable { blocks, window } => LaneQueue::Reliable(Outbox::new(window, blocks)),
-            Lane::Unreliable => LaneQueue::Unreliable(UnreliableQueue::default()),
+            Lane::Reliable {
+                blocks,
+                window,
+                per_packet,
+            } => LaneQueue::Reliable(Outbox::new(window, per_packet, blocks)),
+            Lane::Unreliable { per_packet } => {
+                LaneQueue::Unreliable(UnreliableQueue::new(per_packet))
+            }
         };
         Self {
             queues: lanes.iter().take(LANES_MAX).map(queue).collect(),
@@ -181,7 +187,9 @@ impl Lanes {
         for queue in &mut self.queues {
             match queue {
                 LaneQueue::Reliable(outbox) => outbox.release_all(),
-                LaneQueue::Unreliable(queue) => *queue = UnreliableQueue::default(),
+                LaneQueue::Unreliable(queue) => {
+                    *queue = UnreliableQueue::new(queue.per_packet());
+                }
             }
         }
     }
@@ -209,4 +217,4 @@ impl LaneQueue {
 }
 
 /// As many as a session has channels at most.
-const LANES_MAX: usize = 64;
+pub(super) const LANES_MAX: usize = 64;

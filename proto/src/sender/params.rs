@@ -242,8 +242,6 @@ pub struct Framing {
     pub message_overhead: u16,
     /// For a block's fragment.
     pub fragment_overhead: u16,
-    /// Messages of one lane in one packet.
-    pub messages_max: u16,
     /// IP, UDP, encryption and header of a packet in one datagram, as byte rates count them.
     pub wire_overhead: u16,
     /// What a datagram adds to the payload of a packet at most, without IP and UDP.
@@ -271,9 +269,14 @@ pub enum Lane {
         /// Messages queued or unacknowledged, which is what the peer takes, counted from the oldest id it
         /// has not acknowledged; an id beyond would be a desync.
         window: u16,
+        /// Messages in one packet.
+        per_packet: u16,
     },
     /// Sent once, or dropped when newer ones need the room.
-    Unreliable,
+    Unreliable {
+        /// Messages in one packet.
+        per_packet: u16,
+    },
 }
 
 /// How the blocks of a lane travel.

@@ -5,6 +5,7 @@ use std::ops::Range;
 use crate::session::Channel;
 
 use super::copies::CopySelector;
+use super::lanes::LANES_MAX;
 use super::outbox::{Entry, Outbox};
 use super::params::Framing;
 use super::plan::{Fragment, Plan, Planned};
@@ -20,9 +21,8 @@ pub(super) struct Room {
     blind: bool,
     /// What one large message may add to the datagram's room.
     longer: usize,
-    /// The lane that the last message was of, and how many it has.
-    lane: Option<Channel>,
-    count: u16,
+    /// How many messages each lane has in it.
+    counts: [u16; LANES_MAX],
 }
 
 impl Room {
@@ -35,49 +35,53 @@ impl Room {
             left: payload,
             blind,
             longer: usize::from(framing.packet - datagram),
-            lane: None,
-            count: 0,
+            counts: [0; LANES_MAX],
         }
     }
 
-    /// Reserves room for a message if there is any.
-    fn fits(&mut self, lane: Channel, length: usize) -> bool {
-        let (need, count) = self.need(lane, length);
-        if need > self.left || count > self.framing.messages_max {
+    /// Reserves room for a message if there is any. `per_packet`: what the lane may have in it.
+    fn fits(&mut self, lane: Channel, per_packet: u16, length: usize) -> bool {
+        let need = self.need(lane, length);
+        if need > self.left || self.count(lane) >= per_packet {
             return false;
         }
-        self.reserve(lane, need, count);
+        self.reserve(lane, need);
         true
     }
 
     /// Reserves room for a message if there is any, and makes the packet longer than a datagram for one that no
     /// datagram holds.
-    fn fits_beyond(&mut self, lane: Channel, length: usize) -> bool {
+    fn fits_beyond(&mut self, lane: Channel, per_packet: u16, length: usize) -> bool {
         let framing = &self.framing;
         let alone = usize::from(framing.lane_overhead + framing.message_overhead) + length;
-        let (need, count) = self.need(lane, length);
-        if alone <= self.datagram || need > self.left + self.longer || count > framing.messages_max
+        let need = self.need(lane, length);
+        if alone <= self.datagram
+            || need > self.left + self.longer
+            || self.count(lane) >= per_packet
         {
             return false;
         }
-        self.reserve(lane, need, count);
+        self.reserve(lane, need);
         self.longer = 0;
         true
     }
 
-    fn need(&self, lane: Channel, length: usize) -> (usize, u16) {
+    fn need(&self, lane: Channel, length: usize) -> usize {
         let message = usize::from(self.framing.message_overhead) + length;
-        if self.lane == Some(lane) {
-            (message, self.count + 1)
-        } else {
-            (message + usize::from(self.framing.lane_overhead), 1)
+        match self.count(lane) {
+            0 => message + usize::from(self.framing.lane_overhead),
+            _ => message,
         }
     }
 
-    fn reserve(&mut self, lane: Channel, need: usize, count: u16) {
+    /// Messages of this lane so far. It may have had its turn before another one did: copies come after all.
+    fn count(&self, lane: Channel) -> u16 {
+        self.counts[usize::from(lane)]
+    }
+
+    fn reserve(&mut self, lane: Channel, need: usize) {
         self.left = self.left.saturating_sub(need);
-        self.lane = Some(lane);
-        self.count = count;
+        self.counts[usize::from(lane)] += 1;
     }
 
     /// Of these entries the lost messages, then fresh ones; or what `is_old`, when probing. False if some found no
@@ -90,6 +94,7 @@ impl Room {
         range: Range<usize>,
         is_old: impl Fn(&Entry) -> bool,
     ) -> bool {
+        let per_packet = outbox.per_packet();
         let mut again = if self.blind && outbox.has_fresh() {
             self.left / 2
         } else {
@@ -114,7 +119,7 @@ impl Room {
                 }
                 again = again.saturating_sub(length);
             }
-            if !self.fits(lane, length) && !self.fits_beyond(lane, length) {
+            if !self.fits(lane, per_packet, length) && !self.fits_beyond(lane, per_packet, length) {
                 return false;
             }
             let id = outbox.base().wrapping_add(index as u16);
@@ -187,6 +192,7 @@ impl Room {
         selector: &mut CopySelector<'_>,
         indices: impl Iterator<Item = usize>,
     ) -> Option<u16> {
+        let per_packet = outbox.per_packet();
         let mut last = None;
         for index in indices {
             let Some(entry) = outbox.entry(index) else {
@@ -205,7 +211,7 @@ impl Room {
             if plan.messages.contains(&planned) {
                 continue; // A probe took it already, or it is one of the newest.
             }
-            if selector.draw(source, bytes) && self.fits(lane, length) {
+            if selector.draw(source, bytes) && self.fits(lane, per_packet, length) {
                 plan.messages.push(planned);
                 plan.copy_bytes += bytes;
                 selector.on_copied(source, bytes);
@@ -221,11 +227,12 @@ impl Room {
         lane: Channel,
         queue: &UnreliableQueue,
     ) -> bool {
+        let per_packet = queue.per_packet();
         for index in 0.. {
             let Some(length) = queue.length(index) else {
                 break;
             };
-            if !self.fits(lane, length) && !self.fits_beyond(lane, length) {
+            if !self.fits(lane, per_packet, length) && !self.fits_beyond(lane, per_packet, length) {
                 return index > 0;
             }
             let id = queue.base().wrapping_add(index as u16);

@@ -5,8 +5,10 @@ use std::collections::VecDeque;
 use crate::ring;
 
 /// Messages that wait for their one packet.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct UnreliableQueue {
+    /// Messages in one packet, at most.
+    per_packet: u16,
     /// Id of `lengths[0]`; ids exist only between a plan and its packet.
     base: u16,
     lengths: VecDeque<u32>,
@@ -14,6 +16,21 @@ pub(super) struct UnreliableQueue {
 }
 
 impl UnreliableQueue {
+    /// Nothing waits.
+    pub(super) fn new(per_packet: u16) -> Self {
+        Self {
+            per_packet,
+            base: 0,
+            lengths: VecDeque::new(),
+            bytes: VecDeque::new(),
+        }
+    }
+
+    /// Messages in one packet, at most.
+    pub(super) fn per_packet(&self) -> u16 {
+        self.per_packet
+    }
+
     /// Adds a message; returns how many older ones were dropped for it.
     pub(super) fn push(&mut self, payload: &[u8], messages_max: usize, bytes_max: usize) -> u64 {
         let mut dropped = 0;

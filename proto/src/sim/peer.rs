@@ -21,7 +21,6 @@ pub const FRAMING: Framing = Framing {
     lane_overhead: 4,
     message_overhead: 5,
     fragment_overhead: 7,
-    messages_max: 256,
     wire_overhead: 60,
     datagram_overhead: 34,
     again_within: 0,

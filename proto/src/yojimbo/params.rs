@@ -142,8 +142,11 @@ impl Params {
                     together_max: together_max as u32,
                 }),
                 window: channel.receive_window,
+                per_packet: channel.messages_per_packet_max,
             },
-            Delivery::UnreliableUnordered => Lane::Unreliable,
+            Delivery::UnreliableUnordered => Lane::Unreliable {
+                per_packet: channel.messages_per_packet_max,
+            },
         };
         (0..).zip(self.layout.channels()).map(lane).collect()
     }
@@ -154,7 +157,6 @@ impl Params {
         let limits = layout.limits();
         let packet = limits.packet_bytes_max.min(u16::MAX.into());
         let overhead = layout.overhead();
-        let channels = layout.channels().iter();
         Framing {
             datagram: limits.fragment_above.min(packet) as u16,
             packet: packet as u16,
@@ -162,10 +164,6 @@ impl Params {
             lane_overhead: overhead.list,
             message_overhead: overhead.message,
             fragment_overhead: overhead.fragment,
-            messages_max: channels
-                .map(|channel| channel.messages_per_packet_max)
-                .min()
-                .unwrap_or(1),
             wire_overhead: WIRE_OVERHEAD as u16,
             datagram_overhead: DATAGRAM_OVERHEAD,
             again_within: ACKS_REACH,

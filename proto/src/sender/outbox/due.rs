@@ -147,7 +147,7 @@ impl Outbox {
         let datagram = usize::from(framing.datagram);
         self.is_block_next(false)
             || self.fresh_bytes() > datagram
-            || self.lost_bytes > LOST_OF_BULK * datagram
+            || self.lost_bytes as usize > LOST_OF_BULK * datagram
     }
 }
 

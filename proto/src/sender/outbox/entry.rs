@@ -60,8 +60,8 @@ impl Entry {
     }
 
     /// All of it, when it is whole and each copy that left was lost.
-    pub(super) fn lost_bytes(&self) -> usize {
+    pub(super) fn lost_bytes(&self) -> u32 {
         let is_lost = self.is_due() && self.sends > 0 && !self.is_block();
-        if is_lost { self.length as usize } else { 0 }
+        if is_lost { self.length } else { 0 }
     }
 }

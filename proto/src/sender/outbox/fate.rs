@@ -68,7 +68,7 @@ impl Outbox {
             if entry.in_flight > 0 {
                 return;
             }
-            self.lost_bytes += entry.length as usize;
+            self.lost_bytes += entry.length;
             if index < self.first_due() {
                 self.due_from = id;
             }
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn what_is_lost_is_known_without_looking() {
         let mut random = Random::new(7);
-        let mut outbox = Outbox::new(64, None);
+        let mut outbox = Outbox::new(64, 256, None);
         let (mut number, mut lost) = (0, 0);
         for _ in 0..100_000 {
             let id = outbox.base().wrapping_add(random.below(64) as u16);
@@ -128,7 +128,7 @@ mod tests {
             let is_due = |index: &usize| outbox.entries[*index].is_due();
             let first = (0..outbox.started()).find(is_due);
             assert_eq!(outbox.first_due(), first.unwrap_or(outbox.started()));
-            let lost_bytes: usize = outbox.entries.iter().map(Entry::lost_bytes).sum();
+            let lost_bytes: u32 = outbox.entries.iter().map(Entry::lost_bytes).sum();
             assert_eq!(outbox.lost_bytes, lost_bytes);
             lost += u32::from(first.is_some_and(|first| first > 0));
         }

@@ -31,6 +31,8 @@ pub(super) struct Outbox {
     blocks: Option<Blocks>,
     /// What the peer takes, counted from the oldest id it has not acknowledged.
     window: u16,
+    /// Messages in one packet, at most.
+    per_packet: u16,
     /// It takes several blocks at once, and messages beside them.
     takes_together: bool,
     /// Id of `entries[0]`: the oldest unacknowledged message.
@@ -41,7 +43,7 @@ pub(super) struct Outbox {
     /// Id of the first started message whose every copy was lost, or else of the first not started.
     due_from: u16,
     /// Bytes of all that are due again.
-    lost_bytes: usize,
+    lost_bytes: u32,
     bytes: VecDeque<u8>,
     /// Stream position of `bytes[0]`.
     bytes_start: u64,
@@ -61,11 +63,12 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
-    /// For a peer that takes `window` messages from the oldest on that it has not.
-    pub(super) fn new(window: u16, blocks: Option<Blocks>) -> Self {
+    /// For a peer that takes `window` messages from the oldest on that it has not, and `per_packet` at once.
+    pub(super) fn new(window: u16, per_packet: u16, blocks: Option<Blocks>) -> Self {
         Self {
             blocks,
             window,
+            per_packet,
             takes_together: false,
             base: 0,
             entries: VecDeque::new(),
@@ -138,6 +141,11 @@ impl Outbox {
             pushed_at: now,
         });
         self.bytes.extend(payload);
+    }
+
+    /// Messages in one packet, at most.
+    pub(in crate::sender) fn per_packet(&self) -> u16 {
+        self.per_packet
     }
 
     /// Id of the oldest unacknowledged message, or of the next one.
@@ -227,7 +235,7 @@ impl Outbox {
     pub(super) fn release_all(&mut self) {
         *self = Self {
             released: u16::try_from(self.unacked()).unwrap_or(u16::MAX),
-            ..Self::new(self.window, self.blocks)
+            ..Self::new(self.window, self.per_packet, self.blocks)
         };
     }
 

@@ -19,8 +19,9 @@ const LANES: [Lane; 2] = [
     Lane::Reliable {
         blocks: Some(BLOCKS),
         window: 1024,
+        per_packet: 256,
     },
-    Lane::Unreliable,
+    Lane::Unreliable { per_packet: 256 },
 ];
 
 const IN_ORDER: Heard = Heard {
@@ -34,19 +35,26 @@ struct Pair {
     links: [Link<Packet>; 2],
     got: [Vec<(Channel, Vec<u8>)>; 2],
     packets: [u64; 2],
+    /// Messages of each lane that one packet had, at most.
+    fullest: [usize; 3],
 }
 
 impl Pair {
     fn new(params: Params, conditions: Conditions, seed: u64) -> Self {
+        Self::with_lanes(params, conditions, seed, &LANES)
+    }
+
+    fn with_lanes(params: Params, conditions: Conditions, seed: u64, lanes: &[Lane]) -> Self {
         let params = Arc::new(params);
         let now = Timestamp::from_millis(1_000);
-        let peer = || Peer::new(now, params.clone(), &LANES);
+        let peer = || Peer::new(now, params.clone(), lanes);
         Self {
             now,
             peers: [peer(), peer()],
             links: [Link::new(conditions, seed), Link::new(conditions, seed + 1)],
             got: Default::default(),
             packets: [0; 2],
+            fullest: [0; 3],
         }
     }
 
@@ -68,6 +76,10 @@ impl Pair {
         while let Some(packet) = self.peers[side].poll_transmit(self.now) {
             let size = packet.wire_bytes - crate::ip::IPV4_UDP_HEADER_BYTES;
             self.packets[side] += 1;
+            for (lane, fullest) in (0..).zip(&mut self.fullest) {
+                let count = packet.messages.iter().filter(|message| message.0 == lane);
+                *fullest = count.count().max(*fullest);
+            }
             self.links[side].push(self.now, packet, &vec![0; size]);
         }
     }
@@ -114,6 +126,28 @@ fn lossy(loss: f64) -> Conditions {
 
 fn number(n: u32) -> Vec<u8> {
     n.to_le_bytes().repeat(16)
+}
+
+#[test]
+fn a_packet_has_as_many_messages_of_a_lane_as_the_lane_may_have() {
+    let lane = |per_packet| Lane::Reliable {
+        blocks: None,
+        window: 1024,
+        per_packet,
+    };
+    let lanes = [lane(2), Lane::Unreliable { per_packet: 1 }, lane(5)];
+    let mut pair = Pair::with_lanes(Params::default(), lossy(0.1), 5, &lanes);
+    for n in 0..300 {
+        pair.peers[0].sender.push(pair.now, 0, &number(n)).unwrap();
+        pair.peers[0].sender.push(pair.now, 1, &number(n)).unwrap();
+        for _ in 0..4 {
+            pair.peers[0].sender.push(pair.now, 2, &number(n)).unwrap();
+        }
+        pair.run_for(16);
+    }
+    // Copies come when each lane had its turn, and count as well; and a lane that may have few takes nothing
+    // from the others.
+    assert_eq!(pair.fullest, [2, 1, 5]);
 }
 
 #[test]

@@ -60,8 +60,9 @@ impl Stage {
             Lane::Reliable {
                 blocks: None,
                 window: 1024,
+                per_packet: 256,
             },
-            Lane::Unreliable,
+            Lane::Unreliable { per_packet: 256 },
         ];
         let every = Duration::from_secs_f64(1.0003 / f64::from(beats));
         Self {
