@@ -99,6 +99,11 @@ impl AckTimer {
         is_owed
     }
 
+    /// One is owed at once, whatever came.
+    pub(super) fn owe(&mut self, now: Timestamp) {
+        self.due = now;
+    }
+
     pub(super) fn on_sent(&mut self) {
         *self = Self {
             heard: self.heard,

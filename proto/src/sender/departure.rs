@@ -67,7 +67,7 @@ impl Sender {
             }
             Some(Reason::Probe) => {
                 self.plan_probe(now, open);
-                self.probes.on_probe(now);
+                self.probes.on_probe(now, self.arrivals.last());
             }
             Some(reason) => self.plan_packet(now, reason, open),
         }
@@ -216,6 +216,9 @@ impl Sender {
         self.pacer.pace.on_sent(plain_bytes);
         self.spend_bulk(now, wire_bytes);
         self.acks.on_sent();
+        if self.probes.take_out_of_step() {
+            self.acks.owe(now);
+        }
         self.last_sent = now;
         self.next_number = number + 1;
         self.counters.packets_sent += 1;

@@ -15,6 +15,8 @@ pub(super) struct Probes {
     last: Timestamp,
     /// Probes since the last progress.
     unanswered: u16,
+    /// A packet more is to follow the probe that leaves.
+    falls_out_of_step: bool,
 }
 
 impl Probes {
@@ -23,6 +25,7 @@ impl Probes {
             quiet_since: now,
             last: now,
             unanswered: 0,
+            falls_out_of_step: false,
         }
     }
 
@@ -37,11 +40,20 @@ impl Probes {
         self.quiet_since = now;
     }
 
-    /// A probe leaves.
-    pub(super) fn on_probe(&mut self, now: Timestamp) {
+    /// A probe leaves. A path may lose every other packet, as one does that spreads packets over two links of which
+    /// one is dead. Probes that leave in turn with what else we say, such as keep-alives, would never be among
+    /// those that arrive: so after every second one to a peer that is `heard` a packet more leaves, and the next
+    /// ones meet the other link.
+    pub(super) fn on_probe(&mut self, now: Timestamp, heard: Timestamp) {
+        self.falls_out_of_step = self.go_on() && heard > self.last;
         self.unanswered = self.unanswered.saturating_add(1);
         self.quiet_since = now;
         self.last = now;
+    }
+
+    /// The packet that has just left was such a probe.
+    pub(super) fn take_out_of_step(&mut self) -> bool {
+        std::mem::take(&mut self.falls_out_of_step)
     }
 
     /// A probe had no answer yet, so nobody knows which message is missing.

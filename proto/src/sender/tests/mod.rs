@@ -3,6 +3,7 @@
 
 mod early;
 mod memory;
+mod steps;
 mod truth;
 
 use std::collections::HashSet;

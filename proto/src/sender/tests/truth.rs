@@ -6,7 +6,7 @@ use crate::ip::IPV4_UDP_HEADER_BYTES;
 use crate::sim::{Conditions, Link, Packet, Peer};
 
 /// A peer with a packet at every beat, whatever it has to acknowledge, and an unreliable message in it.
-struct Metronome {
+pub(super) struct Metronome {
     every: Duration,
     next: Timestamp,
     number: u64,
@@ -16,7 +16,17 @@ struct Metronome {
 }
 
 impl Metronome {
-    fn handle(&mut self, number: u64) {
+    pub(super) fn new(every: Duration, next: Timestamp) -> Self {
+        Self {
+            every,
+            next,
+            number: 0,
+            newest: None,
+            seen: 0,
+        }
+    }
+
+    pub(super) fn handle(&mut self, number: u64) {
         let newest = self.newest.unwrap_or(number);
         self.seen = match number.checked_sub(newest) {
             Some(ahead) => self.seen.checked_shl(ahead as u32).unwrap_or(0) | 1,
@@ -25,7 +35,7 @@ impl Metronome {
         self.newest = Some(number.max(newest));
     }
 
-    fn beat(&mut self) -> Packet {
+    pub(super) fn beat(&mut self) -> Packet {
         self.next += self.every;
         self.number += 1;
         Packet {
@@ -68,13 +78,7 @@ impl Stage {
         Self {
             now,
             ours: Peer::new(now, Arc::default(), &lanes),
-            stock: Metronome {
-                every,
-                next: now + every.mul_f64(0.13 * seed as f64),
-                number: 0,
-                newest: None,
-                seen: 0,
-            },
+            stock: Metronome::new(every, now + every.mul_f64(0.13 * seed as f64)),
             there: Link::new(conditions, 2 * seed),
             back: Link::new(
                 Conditions {
