@@ -109,6 +109,33 @@ fn what_was_lost_for_good_is_told_though_nothing_follows() {
     }
 }
 
+/// A question that comes late is answered with what its asker has long had, in many datagrams.
+#[test]
+fn answers_to_late_questions_are_no_other_life() {
+    let down = Traffic {
+        messages: 20_000,
+        sizes: 20..=300,
+        burst: 1_000,
+        every: Duration::from_millis(200),
+        ..Traffic::default()
+    };
+    let late = Conditions {
+        reorder: (0.2, Duration::from_millis(400)),
+        ..path(1, 0.0)
+    };
+    let bursts = Some((Duration::from_millis(10), Duration::from_millis(90)));
+    let lossy = Conditions {
+        bursts,
+        ..path(1, 0.0)
+    };
+    for seed in 0..8 {
+        let (up, calm) = (Traffic::silent(), path(1, 0.0));
+        let mut scenario = scenario(seed, Params::default(), calm, &up, &down);
+        scenario.set_weather(late, lossy);
+        scenario.deliver_all_within(Duration::from_secs(60));
+    }
+}
+
 #[test]
 fn no_backend_is_opened_for_an_address_that_was_not_probed() {
     let silent = Traffic::silent();

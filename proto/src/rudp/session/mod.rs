@@ -34,8 +34,8 @@ const ECHOES_MAX: u8 = 32;
 /// restarted.
 const OTHER_INCARNATION_MAX: u8 = 8;
 
-/// Until this one is silent for so long, those of one datagram count as one: of thousands of small messages said at
-/// once, a datagram that is late, or comes twice, is as old.
+/// Until this one says nothing new for so long, they do not count: of thousands of messages said at once, what is late,
+/// comes twice, or answers a question that was late itself, is as old.
 const OTHER_INCARNATION_SILENCE: Duration = Duration::from_secs(1);
 
 /// How long a new session holds its own messages back while it fetches what the peer sent before
@@ -122,7 +122,6 @@ impl Session {
         self.lifecycle.on_heard(now);
         self.note_received_below(now, records);
         self.refusing = !self.inbox.is_taking();
-        let other_incarnation = self.other_incarnation;
         let mut result = Ok(());
         for record in records {
             match record {
@@ -146,11 +145,6 @@ impl Session {
             }
         }
         self.outgoing.on_heard(now);
-        if now.since(self.this_incarnation_at) < OTHER_INCARNATION_SILENCE {
-            self.other_incarnation = self
-                .other_incarnation
-                .min(other_incarnation.saturating_add(1));
-        }
         self.stats.packets_refused += u64::from(result.is_err());
         self.deliver(now);
         self.check_stall(now);
@@ -200,7 +194,9 @@ impl Session {
                 return;
             }
             Taken::Behind => {
-                self.other_incarnation = self.other_incarnation.saturating_add(1);
+                if now.since(self.this_incarnation_at) >= OTHER_INCARNATION_SILENCE {
+                    self.other_incarnation = self.other_incarnation.saturating_add(1);
+                }
                 return;
             }
         }
