@@ -10,9 +10,13 @@ use crate::stall::StallTimer;
 use crate::time::Timestamp;
 
 /// A peer that is heard for so long and asks for nothing shows nothing. A tidegate asks three times in that. One whose
-/// questions all got lost is sent too much for a moment, and its next one restores the bound; a reference peer waits
-/// for so long once, at its first burst, if it never has nothing to say.
+/// questions all got lost is sent too much; a reference peer waits for so long once, at its first burst, if it never has
+/// nothing to say.
 const SHOWS_NOTHING_AFTER: Duration = Duration::from_millis(1_500);
+
+/// The same of one that asked for what was not sent yet. While its inbox is full, that bound is not restored by its next
+/// question, which is for what it refused. Not for ever: one datagram, which anybody can forge, would stop a reference peer.
+const SHOWS_NO_MORE_AFTER: Duration = Duration::from_secs(6);
 
 #[derive(Debug)]
 pub(super) struct Lead {
@@ -69,8 +73,36 @@ impl Lead {
     pub(super) fn on_heard(&mut self, now: Timestamp, holds_back: bool) {
         self.silence
             .on_heard(now, holds_back.then_some(self.shown_at));
-        if self.silence.lasted() >= SHOWS_NOTHING_AFTER {
+        let patience = match self.shows {
+            Shows::Everything => SHOWS_NO_MORE_AFTER,
+            Shows::Unknown | Shows::Nothing => SHOWS_NOTHING_AFTER,
+        };
+        if self.silence.lasted() >= patience {
             self.shows = Shows::Nothing;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A full inbox asks twice a second, for what it refused: three lost questions are nothing unusual.
+    #[test]
+    fn who_showed_what_it_has_is_believed_for_longer() {
+        let at = Timestamp::from_millis;
+        for (polls, bounded_for) in [(false, 1_500), (true, 6_000)] {
+            let mut lead = Lead::new(at(0));
+            if polls {
+                lead.on_poll();
+            }
+            lead.on_shown(at(100));
+            let is_bounded = |millis: &u64| {
+                lead.on_heard(at(*millis), true);
+                lead.is_bounded()
+            };
+            let last = (100..10_000).step_by(10).take_while(is_bounded).last();
+            assert_eq!(last, Some(100 + bounded_for - 10), "polls: {polls}");
         }
     }
 }
