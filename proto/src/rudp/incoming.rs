@@ -38,6 +38,10 @@ pub(super) struct Incoming {
     gap_since: Timestamp,
     /// Messages from beyond the window since the last one was delivered, as far as they count.
     ahead: u8,
+    /// The lowest of those.
+    ahead_from: u64,
+    /// All below this was sent: the peer was seen beyond it.
+    sent_below: u64,
     asks: Asks,
 }
 
@@ -99,6 +103,8 @@ impl Incoming {
             stored_bytes: 0,
             gap_since: Timestamp::ZERO,
             ahead: 0,
+            ahead_from: 0,
+            sent_below: 0,
             asks: Asks {
                 interval,
                 interval_first: interval,
@@ -144,7 +150,7 @@ impl Incoming {
             };
         }
         if id - self.next >= WINDOW {
-            self.on_ahead(now);
+            self.on_ahead(now, id);
             return Taken::Ahead;
         }
         if id == self.next && self.window.is_empty() {
@@ -180,12 +186,25 @@ impl Incoming {
         }
     }
 
-    /// The peer is so far beyond the window that everything in it was sent. Without this, one that does not have
+    /// The peer is beyond the window, so that everything up to there was sent. Without this, one that does not have
     /// the next message any more would be heard for ever and believed never.
-    fn on_ahead(&mut self, now: Timestamp) {
+    fn on_ahead(&mut self, now: Timestamp, id: u64) {
+        self.ahead_from = match self.ahead {
+            0 => id,
+            _ => self.ahead_from.min(id),
+        };
         self.ahead = (self.ahead + 1).min(AHEAD_MIN);
-        if self.ahead == AHEAD_MIN && self.window.len() < WINDOW as usize {
-            self.reach(now, WINDOW as usize - 1);
+        if self.ahead == AHEAD_MIN {
+            self.sent_below = self.sent_below.max(self.ahead_from);
+            self.reach_what_was_sent(now);
+        }
+    }
+
+    /// As far as the window goes. What comes after that becomes a gap when the window gets there.
+    fn reach_what_was_sent(&mut self, now: Timestamp) {
+        let sent = self.sent_below.saturating_sub(self.next).min(WINDOW) as usize;
+        if sent > self.window.len() {
+            self.reach(now, sent - 1);
             self.asks.fresh = true;
         }
     }
@@ -247,6 +266,7 @@ impl Incoming {
             self.gap_since = now;
             self.ahead = 0;
             self.asks.interval = self.asks.interval_first;
+            self.reach_what_was_sent(now);
             if self.window.is_empty() {
                 self.asks.fresh = false;
                 self.window.shrink_to(64);
@@ -402,6 +422,23 @@ mod tests {
         assert_eq!(asked(&mut incoming, 5).len(), 64);
         incoming.on_missing(at(6), 0);
         let delivered = incoming.deliver(at(6), Duration::ZERO, false, &mut inbox);
+        assert!(delivered.is_broken, "it is believed");
+    }
+
+    /// However far that was, and though nothing more is heard from there.
+    #[test]
+    fn what_a_peer_ran_ahead_by_is_not_forgotten() {
+        let (mut incoming, mut inbox) = incoming();
+        for id in [3_000, 2_999, 2_998, 2_997] {
+            assert_eq!(incoming.take(at(0), id, b"x", &mut inbox), Taken::Ahead);
+        }
+        for id in 0..2_996 {
+            assert_eq!(incoming.take(at(5), id, b"", &mut inbox), Taken::New);
+            incoming.deliver(at(5), Duration::ZERO, false, &mut inbox);
+        }
+        assert_eq!(asked(&mut incoming, 600), [2_996]);
+        incoming.on_missing(at(600), 2_996);
+        let delivered = incoming.deliver(at(600), Duration::ZERO, false, &mut inbox);
         assert!(delivered.is_broken, "it is believed");
     }
 

@@ -129,7 +129,7 @@ impl Outgoing {
         {
             self.asked.insert(place, id);
         }
-        if id < self.first_id && self.lead.is_shown() && self.received_below < unsent {
+        if id < self.first_id && self.lead.is_bounded() && self.received_below < unsent {
             // It will not believe that a message is gone unless it knows of a later one.
             self.tail = Tail::once(now);
         }
@@ -203,10 +203,10 @@ impl Outgoing {
         }
     }
 
-    /// Whether only the last message is kept that was sent, and a peer that shows what it has lacks it. What
-    /// else it lacks is gone; this one says that it was there.
+    /// Whether only the last message is kept that was sent, and the peer, which may be a tidegate, is not known to
+    /// have it. What else it lacks is gone; this one says that it was there.
     fn is_last_word(&self) -> bool {
-        self.sent == 1 && self.lead.is_shown() && self.received_below < self.unsent_id()
+        self.sent == 1 && self.lead.is_bounded() && self.received_below < self.unsent_id()
     }
 
     /// When [`Outgoing::expire`] has something to do.
@@ -511,6 +511,22 @@ mod tests {
                 "it never asks"
             );
         }
+    }
+
+    /// Whether or not it ever showed what it has: one that was always behind did not.
+    #[test]
+    fn who_asks_for_what_is_gone_gets_the_last_message_with_the_answer() {
+        let mut outgoing = outgoing(100);
+        for _ in 0..3 {
+            outgoing.queue(at(0), b"x");
+        }
+        send_all(&mut outgoing, at(0));
+        for millis in [60, 120, 180] {
+            outgoing.expire(at(millis));
+        }
+        outgoing.on_request(at(200), 0);
+        assert_eq!(outgoing.next_answer(), Some(Answer::Missing(0)));
+        assert_eq!(outgoing.tail_due(at(200)), Some(2));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::scenario::{Scenario, path};
 use crate::endpoint::Handled;
 use crate::rudp::{Params, wire};
 use crate::session::CloseReason;
-use crate::sim::{Conditions, Traffic};
+use crate::sim::{Conditions, Traffic, World};
 
 fn scenario(
     seed: u64,
@@ -106,6 +106,37 @@ fn what_was_lost_for_good_is_told_though_nothing_follows() {
         let [_, server] = scenario.ends();
         let gone = Some(CloseReason::PeerHistoryExpired);
         assert_eq!(server, gone, "seed {seed}: {heard} of {said}");
+    }
+}
+
+/// Whoever hears no question for a while sends what its peer has no room for. What is lost of that may be gone before
+/// it is asked for, and must not end in silence.
+#[test]
+fn a_sleeper_whose_questions_get_lost_is_not_left_in_the_dark() {
+    let up = Traffic {
+        messages: u64::MAX,
+        reader_sleeps: Some(Duration::from_secs(6)),
+        ..Traffic::default()
+    };
+    let down = Traffic {
+        messages: 6_000,
+        sizes: 0..=1_000,
+        burst: 6_000,
+        begins: Duration::from_millis(6_500),
+        ..Traffic::default()
+    };
+    for seed in 0..16 {
+        let mut scenario = scenario(seed, Params::default(), path(50, 0.0), &up, &down);
+        scenario.set_weather(path(50, 0.5), path(50, 0.0));
+        scenario.run_for(Duration::from_secs(12));
+        scenario.set_weather(path(50, 0.0), path(50, 0.0));
+        let is_told = |world: &World| {
+            let outcome = world.outcome(0);
+            let is_over = outcome.client_closed.is_some() && outcome.server_closed.is_some();
+            is_over || outcome.down.1 == 6_000
+        };
+        let told = scenario.run_until(Duration::from_secs(60), is_told);
+        assert!(told, "seed {seed}: {:?}", scenario.outcome(0));
     }
 }
 
