@@ -18,7 +18,7 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -37,12 +37,14 @@ use crate::sizing::threads;
 mod journal;
 mod level;
 mod line;
+mod queue;
 mod repeat;
 
 pub use journal::{complain, end_with_bugs, remark};
 use level::{Levels, parse_level};
 pub use level::{Loan, check_level};
 use line::{Fields, Style};
+use queue::{Job, Jobs, Queue, queue};
 use repeat::{Repeats, Verdict};
 
 /// Starts logging for the whole process. Once.
@@ -63,7 +65,7 @@ pub fn install(log: &Log) -> Result<Logging, String> {
 pub struct Logging {
     filter: reload::Handle<Targets, Registry>,
     shared: Arc<Shared>,
-    queue: SyncSender<Job>,
+    queue: Queue,
 }
 
 impl Logging {
@@ -133,10 +135,18 @@ impl Logging {
     /// Waits until what was logged is written, but not long: before the process ends.
     pub fn flush(&self) {
         let (done, written) = sync_channel(1);
-        let patience = Duration::from_millis(500);
-        if self.queue.try_send(Job::Flush(done)).is_ok() {
-            // A reader that is stuck must not keep us from leaving.
-            written.recv_timeout(patience).ok();
+        let end = clock::now() + FLUSH_TIME;
+        let mut waiting = self.queue.bytes();
+        if !self.queue.flush(done) {
+            return;
+        }
+        while written.recv_timeout(FLUSH_PATIENCE) == Err(RecvTimeoutError::Timeout) {
+            let left = self.queue.bytes();
+            // A reader that is stuck must not keep us from leaving; one that is slow, not for long.
+            if left >= waiting || clock::now() >= end {
+                return;
+            }
+            waiting = left;
         }
     }
 }
@@ -153,13 +163,11 @@ const EACH_TIME: [&str; 8] = [
     "target_down",
 ];
 
-/// Lines that may wait for the writer. With at most 4 KiB each this is 4 MiB.
-const QUEUE_LINES: usize = 1024;
+/// Before a process ends, its log may stand still for so long ...
+const FLUSH_PATIENCE: Duration = Duration::from_millis(500);
 
-enum Job {
-    Line(Level, String),
-    Flush(SyncSender<()>),
-}
+/// ... and take so long while it moves: a drain's grace and this are less than the 30 s after which Kubernetes kills.
+const FLUSH_TIME: Duration = Duration::from_secs(3);
 
 struct Shared {
     style: Style,
@@ -176,7 +184,7 @@ fn build(
     sink: Box<dyn Write + Send>,
 ) -> Result<(impl Subscriber + Send + Sync + use<>, Logging), String> {
     let (filter, handle) = reload::Layer::new(parse_level(&log.level)?);
-    let (queue, jobs) = sync_channel(QUEUE_LINES);
+    let (queue, jobs) = queue();
     let shared = Arc::new(Shared {
         style,
         levels: Mutex::new(Levels::new(&log.level)),
@@ -220,7 +228,7 @@ fn rank(level: Level) -> usize {
 /// The layer that turns events into lines, on the thread that logs.
 struct Lines {
     shared: Arc<Shared>,
-    queue: SyncSender<Job>,
+    queue: Queue,
 }
 
 impl<S: Subscriber> Layer<S> for Lines {
@@ -236,11 +244,8 @@ impl<S: Subscriber> Layer<S> for Lines {
             }
         };
         let line = fields.line(self.shared.style, clock::wall_nanos(), level, suppressed);
-        match self.queue.try_send(Job::Line(level, line)) {
-            Ok(()) => {}
-            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
-                self.shared.dropped.fetch_add(1, Ordering::Relaxed);
-            }
+        if !self.queue.push(level, line) {
+            self.shared.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
@@ -275,11 +280,11 @@ struct Writer {
 }
 
 impl Writer {
-    fn run(mut self, jobs: &Receiver<Job>) {
+    fn run(mut self, jobs: &Jobs) {
         let mut looked = clock::now();
         loop {
             let patience = LOOK_EVERY.saturating_sub(clock::now().duration_since(looked));
-            match jobs.recv_timeout(patience) {
+            match jobs.next(patience) {
                 Ok(Job::Line(level, line)) => {
                     // A disk that is full or a pipe that is closed costs the line, and nothing else.
                     if self.write(level, &line).is_err() {

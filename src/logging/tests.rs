@@ -244,7 +244,7 @@ fn every_module_that_logs_is_known() {
 /// Whoever logs never waits for whoever reads.
 #[test]
 fn a_stuck_reader_costs_lines_not_time() {
-    struct Stuck(Receiver<()>);
+    struct Stuck(mpsc::Receiver<()>);
     impl Write for Stuck {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             // Returns when the test is over.
@@ -258,18 +258,70 @@ fn a_stuck_reader_costs_lines_not_time() {
     let (release, held) = mpsc::channel::<()>();
     let sink = Box::new(Stuck(held));
     let (subscriber, logging) = build(&log("debug", LONG), Style::Text, false, sink).unwrap();
+    let text = "0123456789".repeat(40);
     tracing::subscriber::with_default(subscriber, || {
-        for n in 0..5_000_u64 {
-            tracing::debug!(n, "a line");
+        for _ in 0..10_000 {
+            tracing::debug!(text, "a line");
         }
     });
-    // 1024 wait, and one may be on its way out.
-    let kept = 5_000 - logging.lines_dropped();
-    assert!(
-        (0..=1).contains(&(kept - QUEUE_LINES as u64)),
-        "{kept} lines kept"
-    );
+    // So much waits, and one line may be on its way out.
+    let kept = (10_000 - logging.lines_dropped()) as usize;
+    let line =
+        queue::BESIDE + "1970-01-01T00:00:00.000000Z DEBUG a line text=\n".len() + text.len();
+    let fits = queue::BYTES / line;
+    assert!((fits..=fits + 1).contains(&kept), "{kept} lines kept");
     drop(release);
+}
+
+/// A process ends, or its network does, and all its players are told of in one turn.
+#[test]
+fn all_who_leave_at_once_have_their_line() {
+    let page = Page::default();
+    let (subscriber, logging) = build(
+        &log("info", LONG),
+        Style::Json,
+        false,
+        Box::new(page.clone()),
+    )
+    .unwrap();
+    let figures = "0123456789".repeat(60);
+    tracing::subscriber::with_default(subscriber, || {
+        // What writes there waits until they have all gone.
+        let _busy = page.0.lock().unwrap();
+        for session in 0..4096_u64 {
+            tracing::info!(event = "session_end", session, figures);
+        }
+    });
+    logging.flush();
+    assert_eq!(logging.lines_dropped(), 0);
+    let text = String::from_utf8(page.0.lock().unwrap().clone()).unwrap();
+    assert_eq!(text.lines().count(), 4096);
+}
+
+/// Who reads slowly is waited for, at the end of a process that had much to say.
+#[test]
+fn a_slow_reader_gets_the_last_lines() {
+    struct Slow(Page);
+    impl Write for Slow {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            std::thread::sleep(Duration::from_millis(10));
+            self.0.write(bytes)
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let page = Page::default();
+    let sink = Box::new(Slow(page.clone()));
+    let (subscriber, logging) = build(&log("info", LONG), Style::Json, false, sink).unwrap();
+    tracing::subscriber::with_default(subscriber, || {
+        for session in 0..100_u64 {
+            tracing::info!(event = "session_end", session);
+        }
+    });
+    logging.flush();
+    let text = String::from_utf8(page.0.lock().unwrap().clone()).unwrap();
+    assert_eq!(text.lines().count(), 100);
 }
 
 /// `journalctl -p warning` finds warnings, and errors that come in several lines.
