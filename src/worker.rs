@@ -226,7 +226,9 @@ impl Worker {
                 listener.on_turn(took);
             }
         }
+        let mut turn = self.buffers.turn(now, self.poll.registry());
         for listener in &mut self.listeners {
+            listener.leave_behind(&mut turn);
             listener.publish_last(now);
         }
         Ok(())

@@ -470,6 +470,21 @@ fn a_token_that_never_comes_holds_up_nothing_else() {
     assert_eq!(tunnel.end(), 0);
 }
 
+/// Its backend hangs, so its stream outlives the process's patience; why it ended and how far it got is said all the same.
+#[test]
+fn a_stop_that_waits_for_no_stream_tells_of_each_session() {
+    let (listener, target) = backend();
+    let mut scene = Scene::start("hung-stop", &[], &target, UNWATCHED);
+    let _player = scene.player();
+    let _hung = accept(&listener);
+    scene.server.logged("session_start");
+    let pid = scene.server.child.id().to_string();
+    let status = Command::new("kill").args(["-INT", &pid]).status();
+    assert!(status.unwrap().success());
+    assert_eq!(scene.server.end(), 0);
+    assert_eq!(scene.server.logged("session_end")["reason"], "shutdown");
+}
+
 /// Both times count: a supervisor that is told of one would kill the rest, and an alert speak of a bug.
 #[test]
 fn the_deadline_of_a_drain_includes_the_time_before_it() {

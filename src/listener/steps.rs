@@ -236,6 +236,12 @@ impl Listener {
         turn.outgoing.clear();
     }
 
+    /// The worker ends, and waits for no stream: whose backend had not closed yet is told of now.
+    pub fn leave_behind(&mut self, turn: &mut Turn<'_>) {
+        self.leaving = self.ids();
+        self.say_farewell(turn);
+    }
+
     fn say_farewell(&mut self, turn: &mut Turn<'_>) {
         let leaving = std::mem::take(&mut self.leaving);
         for id in leaving {
