@@ -357,9 +357,6 @@ impl Worker {
         let Some(listener) = find(&mut self.listeners, index) else {
             return;
         };
-        if self.ends.is_some() {
-            return;
-        }
         let mut turn = self.buffers.turn(now, self.poll.registry());
         if let Err(error) = listener.dial(&mut turn, dial) {
             tracing::warn!(event = "dial_failed", tunnel = listener.name(), %error);

@@ -6,14 +6,14 @@
 mod support;
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::time::Duration;
 
 use support::scene::{Directory, Running, Scene, Traffic, ctl, is_over, program};
-use support::{PATIENCE, skipped, wait_until};
+use support::{PATIENCE, accept, skipped, wait_until};
 
 /// A kick ends the session on both sides, each with its reason.
 #[test]
@@ -185,6 +185,39 @@ fn a_drain_can_be_undone() {
     let (mut player, _stream) = scene.join();
     assert_eq!(scene.ask(&["drain", "--grace", "1s"])["ok"], true);
     assert!(is_over(&mut player), "the grace is over");
+}
+
+/// `connect` is emptied in the same way: who is here stays, and a program that comes is turned away at once.
+#[test]
+fn a_drained_tunnel_takes_no_streams() {
+    let scene = Scene::new("drained-tunnel");
+    let path = |file: &str| scene.directory.0.join(file).display().to_string();
+    let (key, control) = (path("key"), path("tunnel.sock"));
+    let remote = scene.server.logged("listening")["address"].clone();
+    let remote = format!("yojimbo://{}", remote.as_str().unwrap());
+    let to = ["connect", "--remote", &remote, "--key", &key];
+    let from = ["--listen", "tcp://127.0.0.1:0", "--control", &control];
+    let tunnel = Running::start(&[&to[..], &from[..]].concat());
+    let entrance = tunnel.logged("listening")["address"].clone();
+    let entrance: SocketAddr = entrance.as_str().unwrap().parse().unwrap();
+    tunnel.logged("control");
+    let join = || {
+        let mut player = TcpStream::connect(entrance).unwrap();
+        player.write_all(b"hello").unwrap();
+        let mut stream = accept(&scene.backend);
+        stream.read_exact(&mut [0; 5]).unwrap();
+        (player, stream)
+    };
+    let (mut player, mut stream) = join();
+    let ask = |order| ctl(control.as_ref(), &[order]).status.success();
+    assert!(ask("drain"));
+    let mut late = TcpStream::connect(entrance).unwrap();
+    assert_eq!(tunnel.logged("dial_refused")["reason"], "draining");
+    assert!(is_over(&mut late));
+    player.write_all(b"still").unwrap();
+    stream.read_exact(&mut [0; 5]).unwrap();
+    assert!(ask("undrain"));
+    join();
 }
 
 /// Somebody wonders in the morning why nobody could come in.

@@ -41,7 +41,7 @@ use std::time::Duration;
 use mio::{Registry, Waker};
 use tidegate_proto::endpoint::Timers;
 use tidegate_proto::random::Random;
-use tidegate_proto::{CloseReason, Endpoint, Now, PeerId, Session, Timestamp};
+use tidegate_proto::{CloseReason, Endpoint, Now, PeerId, Reject, Session, Timestamp};
 use tokio::sync::OwnedSemaphorePermit;
 
 use attempt::Attempt;
@@ -284,6 +284,15 @@ impl Listener {
 
     /// Begins a session over its own UDP socket for a stream that a local program opened.
     pub fn dial(&mut self, turn: &mut Turn<'_>, dial: Dial) -> io::Result<()> {
+        if self.draining {
+            tracing::info!(
+                event = "dial_refused",
+                tunnel = %self.name,
+                reason = Reject::Draining.label(),
+                "a local connection was closed at once"
+            );
+            return Ok(());
+        }
         let Dial {
             remote,
             mut udp,

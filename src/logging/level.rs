@@ -49,7 +49,7 @@ fn parts() -> Vec<&'static str> {
 }
 
 /// Every module that logs, in order. A directive for another would change nothing, and nobody would be told.
-pub(super) const TARGETS: [&str; 34] = [
+pub(super) const TARGETS: [&str; 35] = [
     "tidegate::admin",
     "tidegate::backend::health",
     "tidegate::backend::stream::to_backend",
@@ -61,6 +61,7 @@ pub(super) const TARGETS: [&str; 34] = [
     "tidegate::control",
     "tidegate::control::gate",
     "tidegate::core_dumps",
+    "tidegate::listener",
     "tidegate::listener::attempt",
     "tidegate::listener::census",
     "tidegate::listener::full",
