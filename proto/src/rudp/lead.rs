@@ -14,8 +14,9 @@ use crate::time::Timestamp;
 /// nothing to say.
 const SHOWS_NOTHING_AFTER: Duration = Duration::from_millis(1_500);
 
-/// The same of one that asked for what was not sent yet. While its inbox is full, that bound is not restored by its next
-/// question, which is for what it refused. Not for ever: one datagram, which anybody can forge, would stop a reference peer.
+/// A peer that once asked for what was not sent yet shows nothing after this long. It is more, since while its inbox is
+/// full its next question, which is for what it refused, does not restore the bound; and not for ever, since one datagram,
+/// which anybody can forge, would stop a reference peer.
 const SHOWS_NO_MORE_AFTER: Duration = Duration::from_secs(6);
 
 #[derive(Debug)]
