@@ -87,7 +87,7 @@ impl Sender {
     /// What keeps bulk from leaving faster, where some waits.
     fn bulk_held_by(&self, due: Due) -> HeldBy {
         let (pacer, arrivals) = (&self.pacer, &self.arrivals);
-        if due.bulk && self.is_bulk_unanswered() {
+        if due.bulk && (self.is_bulk_unanswered() || self.asks_for_room()) {
             HeldBy::Answers
         } else if due.bulk && pacer.is_bulk_beyond_reach(arrivals, &self.params) {
             HeldBy::Reach
@@ -174,6 +174,11 @@ impl Sender {
             let under_way = f64::from(self.in_flight.unsettled());
             under_way > (most + UNANSWERED_MIN).min(UNDER_WAY_MAX)
         })
+    }
+
+    /// The peer refuses messages, and what left last asks whether it still does.
+    fn asks_for_room(&self) -> bool {
+        self.refusal.is_likely() && self.in_flight.unsettled() > 0
     }
 
     /// By then any peer has answered, where there is one.

@@ -48,6 +48,7 @@ mod params;
 mod plan;
 mod probes;
 mod recovery;
+mod refusal;
 mod repeat;
 mod room;
 mod unreliable;
@@ -77,6 +78,7 @@ use lanes::{LaneQueue, Lanes};
 use outbox::Outbox;
 use pacer::Pacer;
 use probes::Probes;
+use refusal::Refusal;
 
 /// The outgoing half of one session.
 #[derive(Debug)]
@@ -102,6 +104,7 @@ pub struct Sender {
     probes: Probes,
     /// When a packet with reliable messages was last acknowledged.
     progress_at: Timestamp,
+    refusal: Refusal,
 
     // The peer, and the path to it.
     arrivals: Arrivals,
@@ -143,6 +146,7 @@ impl Sender {
             detector: Detector::new(now),
             probes: Probes::new(now),
             progress_at: now,
+            refusal: Refusal::default(),
             arrivals: Arrivals::new(now),
             acks: AckTimer::new(),
             rtt: Rtt::new(now),

@@ -28,6 +28,7 @@ impl Sender {
         if sent.has_items() {
             self.progress_at = now;
         }
+        self.refusal.on_acked(sent.has_items());
         if sent.fate != Fate::Early {
             self.pacer
                 .pace
@@ -122,6 +123,9 @@ impl Sender {
         self.pacer.pace.on_lost(&sent, follows, &self.params);
         if sent.large {
             self.datagrams.on_large_lost(now, number);
+        }
+        if sent.has_items() {
+            self.refusal.on_lost();
         }
         if sent.has_items() && !sent.expired {
             self.mark_lost(number);

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::games::{Game, Rules};
 use super::scenario::{Scenario, dead, path};
 use crate::gaffer;
+use crate::sender;
 use crate::session::CloseReason;
 use crate::sim::{Conditions, Traffic};
 
@@ -126,5 +127,52 @@ fn both_ends_are_silent_for_as_long_as_the_token_says() {
         scenario.run_for(Duration::from_secs(2));
         let ended = Some(CloseReason::PeerTimeout);
         assert_eq!(scenario.ends(), [ended, ended], "{secs} s");
+    }
+}
+
+/// What is refused looks like lost to who sends it, while other packets arrive: no reason to send it all again and again.
+#[test]
+fn who_is_refused_asks_and_does_not_flood() {
+    let up = Traffic {
+        messages: 20_000,
+        sizes: 900..=1000,
+        every: Duration::from_millis(1),
+        burst: 2,
+        ..Traffic::default()
+    };
+    let down = Traffic {
+        messages: 10_000,
+        every: Duration::from_millis(10),
+        reader_sleeps: Some(Duration::from_secs(6)),
+        ..Traffic::default()
+    };
+    let gaffer = gaffer::Params {
+        sender: sender::Params::default(),
+        ..gaffer::Params::default()
+    };
+    for rules in [
+        Rules::Yojimbo(Arc::default()),
+        Rules::Gaffer(Arc::new(gaffer)),
+    ] {
+        let mut game = Game::new(rules, 67);
+        let mut scenario = Scenario::new(&mut game, 1, path(25, 0.0), &up, &down);
+        scenario.run_for(Duration::from_secs(8));
+        let peer = scenario.server_peers_of(0)[0];
+        let counted = |scenario: &mut Scenario| {
+            let refused = scenario
+                .server()
+                .stats(peer)
+                .map(|stats| stats.packets_refused);
+            (scenario.client_stats(0).packets_sent, refused.unwrap_or(0))
+        };
+        let (sent, refused) = counted(&mut scenario);
+        scenario.run_for(Duration::from_secs(3));
+        let (sent, refused) = {
+            let now = counted(&mut scenario);
+            (now.0 - sent, now.1 - refused)
+        };
+        assert!(refused > 20, "it was let in: {refused} refused");
+        assert!(sent < 1_000, "{sent} packets in 3 s, {refused} refused");
+        assert_eq!(scenario.ends(), [None, None]);
     }
 }
