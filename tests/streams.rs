@@ -397,6 +397,18 @@ fn a_backend_that_reads_slowly_is_not_given_up() {
     assert_eq!(client.goodbye, None, "after {read} bytes");
     let waits = relay.counters().queued_bytes[Direction::ToBackend as usize];
     assert!(waits > 64 * 1024, "nothing waited: {waits}");
+    client.say_goodbye();
+    while lasted < 7 * stall {
+        lasted = clock.now().mono.since(begin);
+        if read < (lasted.as_secs_f64() * READ_PER_SECOND) as usize {
+            read += stream.read(&mut buffer).unwrap_or(0);
+        }
+    }
+    stream.set_nonblocking(false).unwrap();
+    read += std::io::copy(&mut stream, &mut std::io::sink()).unwrap() as usize;
+    relay.wait_for("peer gone", |counters| counters.peers == 0);
+    let lost = relay.counters().messages_dropped[Direction::ToBackend as usize];
+    assert_eq!(lost, [0; DropReason::ALL.len()], "after {read} bytes");
     std::fs::remove_dir_all(directory).unwrap();
 }
 

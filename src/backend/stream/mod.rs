@@ -328,19 +328,28 @@ impl Stream {
                         .close(side.now, side.id, CloseReason::BackendStalled);
                 }
             }
-            State::Flushing { .. } => self.give_up(side, DropReason::SessionClosed),
+            State::Flushing { .. } => {
+                let takes = self.takes_some(side);
+                if let State::Flushing { until } = &mut self.state {
+                    *until = side.now.mono + side.rules.stall;
+                    if !takes {
+                        self.give_up(side, DropReason::SessionClosed);
+                    }
+                }
+            }
             State::Draining { .. } => self.close(),
             State::Idle | State::Connecting | State::Closed => {}
         }
     }
 
     /// Whether the backend has read at all since the queue got stuck. The kernel reports room only once a third of its
-    /// buffer is free, which a slow reader may not achieve in time; but a write goes by each byte.
+    /// buffer is free (of a Unix socket three quarters), which a slow reader may not achieve in time; but a write takes
+    /// whatever room there is. Over TCP that still comes in steps, of up to 128 KiB.
     fn takes_some(&mut self, side: &mut Side<'_>) -> bool {
-        let stuck_since = self.to_backend.stuck_since;
+        let before = self.to_backend.taken_by_socket;
         self.readiness.writable = true;
-        self.deliver(side);
-        self.to_backend.stuck_since != stuck_since
+        self.pump(side, false);
+        self.to_backend.taken_by_socket > before
     }
 
     /// Moves what can be moved towards the backend, in the middle of a turn.
