@@ -203,7 +203,19 @@ impl Worker {
         })
     }
 
+    /// Until told to stop, or until a socket is lost. What is still here by then is told of.
     fn run(&mut self) -> io::Result<()> {
+        let outcome = self.take_turns();
+        let now = self.clock.now();
+        let mut turn = self.buffers.turn(now, self.poll.registry());
+        for listener in &mut self.listeners {
+            listener.leave_behind(&mut turn);
+            listener.publish_last(now);
+        }
+        outcome
+    }
+
+    fn take_turns(&mut self) -> io::Result<()> {
         let mut now = self.clock.now();
         while !self.is_done(now) {
             let timeout = self.timeout(now);
@@ -225,11 +237,6 @@ impl Worker {
             for listener in &mut self.listeners {
                 listener.on_turn(took);
             }
-        }
-        let mut turn = self.buffers.turn(now, self.poll.registry());
-        for listener in &mut self.listeners {
-            listener.leave_behind(&mut turn);
-            listener.publish_last(now);
         }
         Ok(())
     }
