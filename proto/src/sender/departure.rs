@@ -176,9 +176,11 @@ impl Sender {
         })
     }
 
-    /// The peer refuses messages, and what left last asks whether it still does.
+    /// The peer refuses messages, and what left last asks whether it still does. The article sends too little to need
+    /// that, and takes a second to know what became of a packet.
     fn asks_for_room(&self) -> bool {
-        self.refusal.is_likely() && self.in_flight.unsettled() > 0
+        let has_article = self.params.resend_after().is_some();
+        self.refusal.is_likely() && self.in_flight.unsettled() > 0 && !has_article
     }
 
     /// By then any peer has answered, where there is one.

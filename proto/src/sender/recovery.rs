@@ -124,7 +124,8 @@ impl Sender {
         if sent.large {
             self.datagrams.on_large_lost(now, number);
         }
-        if sent.has_items() {
+        // Of several datagrams one is easily lost.
+        if sent.has_items() && !sent.split {
             self.refusal.on_lost();
         }
         if sent.has_items() && !sent.expired {
