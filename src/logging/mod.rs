@@ -166,8 +166,9 @@ const EACH_TIME: [&str; 8] = [
 /// Before a process ends, its log may stand still for so long ...
 const FLUSH_PATIENCE: Duration = Duration::from_millis(500);
 
-/// ... and take so long while it moves: a drain's grace and this are less than the 30 s after which Kubernetes kills.
-const FLUSH_TIME: Duration = Duration::from_secs(3);
+/// ... and take so long while it moves: a drain's grace, the stop behind it and this are less than the 30 s after which
+/// Kubernetes kills.
+const FLUSH_TIME: Duration = Duration::from_secs(2);
 
 struct Shared {
     style: Style,
