@@ -273,7 +273,7 @@ enum InitKind {
     Rudp,
     /// A tunnel, for `tidegate connect`
     Tunnel,
-    /// The reference: every key with its default
+    /// The reference: every key there is
     Reference,
 }
 

@@ -255,7 +255,7 @@ impl Session {
         }
     }
 
-    /// A peer that is heard and acknowledges nothing is given up.
+    /// A peer that is heard and acknowledges no reliable message is given up.
     fn check_stall(&mut self, now: Timestamp) {
         self.stall.on_heard(now, self.sender.waits_since());
         if self.stall.lasted() >= self.params.stall_timeout {

@@ -218,7 +218,7 @@ impl Incoming {
         }
     }
 
-    /// The peer says a message is gone. Believed only below the highest message received: the
+    /// The peer says a message is gone. Believed only below what is known to have been sent: the
     /// reference says so of messages it has not sent yet (docs/wire/rudp.md, section 5).
     pub(super) fn on_missing(&mut self, now: Timestamp, wire_id: u16) {
         let id = sequence::nearest(self.next, wire_id);
