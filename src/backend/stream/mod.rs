@@ -323,18 +323,17 @@ impl Stream {
         }
         match self.state {
             State::Open => {
-                if !self.takes_some(side) {
+                if self.retry(side) <= side.now.mono {
                     side.endpoint
                         .close(side.now, side.id, CloseReason::BackendStalled);
                 }
             }
             State::Flushing { .. } => {
-                let takes = self.takes_some(side);
-                if let State::Flushing { until } = &mut self.state {
-                    *until = side.now.mono + side.rules.stall;
-                    if !takes {
-                        self.give_up(side, DropReason::SessionClosed);
-                    }
+                let has_until = self.retry(side);
+                match &mut self.state {
+                    State::Flushing { until } if has_until > side.now.mono => *until = has_until,
+                    State::Flushing { .. } => self.give_up(side, DropReason::SessionClosed),
+                    _ => {}
                 }
             }
             State::Draining { .. } => self.close(),
@@ -342,14 +341,14 @@ impl Stream {
         }
     }
 
-    /// Whether the backend has read at all since the queue got stuck. The kernel reports room only once a third of its
-    /// buffer is free (of a Unix socket three quarters), which a slow reader may not achieve in time; but a write takes
-    /// whatever room there is. Over TCP that still comes in steps, of up to 128 KiB.
-    fn takes_some(&mut self, side: &mut Side<'_>) -> bool {
-        let before = self.to_backend.taken_by_socket;
+    /// Writes whatever the socket takes, and says until when the backend has to read more. The kernel reports room only
+    /// once a third of its buffer is free (of a Unix socket three quarters), which a slow reader may not achieve in time;
+    /// but a write takes what room there is. Over TCP that still comes in steps, of up to 128 KiB.
+    fn retry(&mut self, side: &mut Side<'_>) -> Timestamp {
         self.readiness.writable = true;
         self.pump(side, false);
-        self.to_backend.taken_by_socket > before
+        let since = self.to_backend.stuck_since;
+        since.unwrap_or(side.now.mono) + side.rules.stall
     }
 
     /// Moves what can be moved towards the backend, in the middle of a turn.

@@ -26,7 +26,7 @@ pub(super) struct ToBackend {
     /// Since when the socket has taken nothing of `out`.
     pub(super) stuck_since: Option<Timestamp>,
     /// Bytes that the socket took in all.
-    pub(super) taken_by_socket: u64,
+    taken_by_socket: u64,
     /// A reliable message fitted no frame: what is behind it is no part of a prefix.
     has_gap: bool,
 }
