@@ -12,11 +12,9 @@
 
 mod acceptor;
 mod incoming;
-mod lead;
 mod outgoing;
 mod probe;
 mod session;
-mod tail;
 pub mod wire;
 
 use std::time::Duration;

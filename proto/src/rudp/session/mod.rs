@@ -302,7 +302,7 @@ impl Interface for Session {
         self.lifecycle.admit();
     }
 
-    fn send(&mut self, now: Now, channel: Channel, payload: &[u8]) -> Result<(), SendError> {
+    fn send(&mut self, _now: Now, channel: Channel, payload: &[u8]) -> Result<(), SendError> {
         if !self.lifecycle.takes_messages() {
             return Err(SendError::Closed);
         }
@@ -318,7 +318,7 @@ impl Interface for Session {
         if !self.outgoing.has_room() {
             return Err(SendError::Full);
         }
-        self.outgoing.queue(now.mono, payload);
+        self.outgoing.queue(payload);
         self.stats.message_bytes_sent += payload.len() as u64;
         Ok(())
     }

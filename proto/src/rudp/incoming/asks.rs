@@ -1,0 +1,155 @@
+//! When missing messages are asked for, and which of them: a new gap at once, all of them again ever more rarely.
+
+use std::time::Duration;
+
+use crate::time::Timestamp;
+
+/// Ids asked for in one output.
+const REQUESTS_MAX: usize = 64;
+
+/// Size of a request record.
+const REQUEST_BYTES: usize = 3;
+
+/// When to ask, and what was asked.
+#[derive(Debug)]
+pub(super) struct Asks {
+    interval: Duration,
+    interval_first: Duration,
+    interval_max: Duration,
+    /// All gaps are asked for again at this time.
+    again_at: Timestamp,
+    /// A gap below this id was asked for before.
+    asked_below: u64,
+    /// Some gap was perhaps never asked for.
+    fresh: bool,
+}
+
+impl Asks {
+    /// Repeats after `interval`, doubling up to `interval_max`.
+    pub(super) fn new(interval: Duration, interval_max: Duration) -> Self {
+        Self {
+            interval,
+            interval_first: interval,
+            interval_max,
+            again_at: Timestamp::ZERO,
+            asked_below: 0,
+            fresh: false,
+        }
+    }
+
+    /// There is a gap that was perhaps never asked for.
+    pub(super) fn on_gap(&mut self) {
+        self.fresh = true;
+    }
+
+    /// Nothing is missing.
+    pub(super) fn on_no_gap(&mut self) {
+        self.fresh = false;
+    }
+
+    /// The next message came: after the round that is due, waits are short again.
+    pub(super) fn on_progress(&mut self) {
+        self.interval = self.interval_first;
+    }
+
+    /// All gaps are asked for at this time, and waits are short again.
+    pub(super) fn hurry(&mut self, at: Timestamp) {
+        self.again_at = at;
+        self.interval = self.interval_first;
+    }
+
+    /// When to ask, if anything is missing.
+    pub(super) fn due(&self) -> Timestamp {
+        match self.fresh {
+            true => Timestamp::ZERO,
+            false => self.again_at,
+        }
+    }
+
+    /// Writes which of the `gaps`, ascending, to ask for now: when all are due, as many as go into a datagram; else
+    /// the new ones, behind the `next` message.
+    pub(super) fn ask(
+        &mut self,
+        now: Timestamp,
+        next: u64,
+        gaps: impl Iterator<Item = u64>,
+        datagram_room: usize,
+        ids: &mut Vec<u16>,
+    ) {
+        let all = now >= self.again_at;
+        let from = if all { next } else { self.asked_below };
+        let mut news = false;
+        for id in gaps.take(REQUESTS_MAX.min(datagram_room / REQUEST_BYTES)) {
+            if id == next || id >= from {
+                ids.push(id as u16);
+                news |= id >= self.asked_below;
+                self.asked_below = self.asked_below.max(id + 1);
+            }
+        }
+        self.fresh = false;
+        if all {
+            self.again_at = now + self.interval;
+            self.interval = (self.interval * 2).min(self.interval_max);
+        } else if !news {
+            // Only the next message, and it was asked for already: leave it to the timer.
+            ids.clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asks() -> Asks {
+        Asks::new(Duration::from_millis(100), Duration::from_millis(400))
+    }
+
+    /// What is asked for at this time, with room for three.
+    fn ask(asks: &mut Asks, millis: u64, gaps: &[u64]) -> Vec<u16> {
+        let now = Timestamp::from_millis(millis);
+        let mut ids = Vec::new();
+        if now >= asks.due() {
+            let gaps_left = gaps.iter().copied();
+            asks.ask(now, gaps[0], gaps_left, 3 * REQUEST_BYTES, &mut ids);
+        }
+        ids
+    }
+
+    #[test]
+    fn a_round_asks_for_as_many_as_go_into_a_datagram() {
+        let mut asks = asks();
+        assert_eq!(ask(&mut asks, 0, &[5, 6, 7, 8]), [5, 6, 7]);
+        assert_eq!(ask(&mut asks, 99, &[5, 6, 7, 8]), []);
+        assert_eq!(ask(&mut asks, 100, &[5, 6, 7, 8]), [5, 6, 7]);
+    }
+
+    #[test]
+    fn between_two_rounds_only_new_gaps_are_asked_for() {
+        let mut asks = asks();
+        assert_eq!(ask(&mut asks, 0, &[5, 7]), [5, 7]);
+        asks.on_gap();
+        assert_eq!(ask(&mut asks, 10, &[5, 7]), [], "none is new");
+        asks.on_gap();
+        assert_eq!(ask(&mut asks, 20, &[5, 7, 9]), [5, 9]);
+        asks.on_gap();
+        asks.on_no_gap();
+        assert_eq!(ask(&mut asks, 30, &[11]), [], "it came in the meantime");
+    }
+
+    #[test]
+    fn waits_grow_until_something_comes() {
+        let mut asks = asks();
+        let rounds = |until: u64, asks: &mut Asks| -> Vec<u64> {
+            let due = |millis: &u64| !ask(asks, *millis, &[5]).is_empty();
+            (0..until).filter(due).collect()
+        };
+        assert_eq!(rounds(1_200, &mut asks), [0, 100, 300, 700, 1_100]);
+        asks.on_progress();
+        assert_eq!(ask(&mut asks, 1_500, &[6]), [6], "the round that was due");
+        assert_eq!(ask(&mut asks, 1_600, &[6]), [6], "and then soon");
+        asks.hurry(Timestamp::from_millis(1_650));
+        assert_eq!(ask(&mut asks, 1_650, &[6]), [6]);
+        assert_eq!(ask(&mut asks, 1_750, &[6]), [6]);
+    }
+}

@@ -1,0 +1,144 @@
+//! The order of messages, what is asked for, and what a peer that runs ahead or lies can do.
+
+use super::*;
+
+fn at(millis: u64) -> Timestamp {
+    Timestamp::from_millis(millis)
+}
+
+fn incoming() -> (Incoming, Inbox) {
+    (
+        Incoming::new(Duration::from_millis(100), Duration::from_millis(800)),
+        Inbox::new(1 << 20),
+    )
+}
+
+fn asked(incoming: &mut Incoming, millis: u64) -> Vec<u16> {
+    let mut ids = Vec::new();
+    incoming.ask(at(millis), 512, &mut ids);
+    ids
+}
+
+#[test]
+fn gaps_are_asked_for_at_once_then_ever_more_rarely() {
+    let (mut incoming, mut inbox) = incoming();
+    assert_eq!(incoming.take(at(0), 3, b"d", &mut inbox), Taken::New);
+    let rounds: Vec<_> = (0..3000)
+        .filter(|millis| !asked(&mut incoming, *millis).is_empty())
+        .collect();
+    assert_eq!(rounds, [0, 100, 300, 700, 1500, 2300]);
+}
+
+#[test]
+fn a_new_gap_is_asked_for_with_the_oldest_one() {
+    let (mut incoming, mut inbox) = incoming();
+    incoming.take(at(0), 2, b"", &mut inbox);
+    assert_eq!(asked(&mut incoming, 0), [0, 1]);
+    incoming.take(at(10), 4, b"", &mut inbox);
+    assert_eq!(asked(&mut incoming, 10), [0, 3]);
+    incoming.take(at(20), 1, b"", &mut inbox);
+    assert_eq!(asked(&mut incoming, 20), [], "nothing new is missing");
+    incoming.take(at(30), 0, b"", &mut inbox);
+    let delivered = incoming.deliver(at(30), Duration::ZERO, false, &mut inbox);
+    assert_eq!(delivered.messages, 3);
+    assert_eq!(asked(&mut incoming, 30), []);
+    assert_eq!(asked(&mut incoming, 100), [3]);
+}
+
+#[test]
+fn a_far_id_costs_one_small_output_not_a_storm() {
+    let (mut incoming, mut inbox) = incoming();
+    assert_eq!(incoming.take(at(0), 1024, b"x", &mut inbox), Taken::Ahead);
+    assert_eq!(incoming.take(at(0), 40_000, b"x", &mut inbox), Taken::Ahead);
+    assert_eq!(incoming.take(at(0), 1023, b"x", &mut inbox), Taken::New);
+    assert_eq!(asked(&mut incoming, 0).len(), 64);
+    let total: usize = (1..1000).map(|t| asked(&mut incoming, t).len()).sum();
+    assert_eq!(total, 3 * 64, "at 100, 300 and 700 ms");
+}
+
+#[test]
+fn a_peer_that_ran_ahead_left_a_gap() {
+    let (mut incoming, mut inbox) = incoming();
+    for id in [2000, 2001, 2002] {
+        assert_eq!(incoming.take(at(0), id, b"x", &mut inbox), Taken::Ahead);
+    }
+    assert_eq!(incoming.gap_since(), None);
+    assert_eq!(incoming.take(at(5), 2002, b"x", &mut inbox), Taken::Ahead);
+    assert_eq!(incoming.gap_since(), Some(at(5)));
+    assert_eq!(asked(&mut incoming, 5).len(), 64);
+    incoming.on_missing(at(6), 0);
+    let delivered = incoming.deliver(at(6), Duration::ZERO, false, &mut inbox);
+    assert!(delivered.is_broken, "it is believed");
+}
+
+/// However far that was, and though nothing more is heard from there.
+#[test]
+fn what_a_peer_ran_ahead_by_is_not_forgotten() {
+    let (mut incoming, mut inbox) = incoming();
+    for id in [3_000, 2_999, 2_998, 2_997] {
+        assert_eq!(incoming.take(at(0), id, b"x", &mut inbox), Taken::Ahead);
+    }
+    for id in 0..2_996 {
+        assert_eq!(incoming.take(at(5), id, b"", &mut inbox), Taken::New);
+        incoming.deliver(at(5), Duration::ZERO, false, &mut inbox);
+    }
+    assert_eq!(asked(&mut incoming, 600), [2_996]);
+    incoming.on_missing(at(600), 2_996);
+    let delivered = incoming.deliver(at(600), Duration::ZERO, false, &mut inbox);
+    assert!(delivered.is_broken, "it is believed");
+}
+
+#[test]
+fn missing_counts_only_below_the_highest_message_and_loses_to_the_real_one() {
+    let (mut incoming, mut inbox) = incoming();
+    incoming.on_missing(at(0), 0);
+    incoming.take(at(0), 1, b"b", &mut inbox);
+    assert_eq!(
+        incoming.grace_ends_at(Duration::ZERO),
+        None,
+        "it was not believed"
+    );
+    incoming.on_missing(at(0), 0);
+    let grace = Duration::from_millis(50);
+    let waiting = incoming.deliver(at(49), grace, true, &mut inbox);
+    assert_eq!(waiting, Delivered::default());
+    incoming.take(at(49), 0, b"a", &mut inbox);
+    let delivered = incoming.deliver(at(60), grace, true, &mut inbox);
+    assert_eq!((delivered.messages, delivered.skipped), (2, 0));
+
+    incoming.take(at(60), 3, b"d", &mut inbox);
+    incoming.on_missing(at(60), 2);
+    assert!(
+        incoming
+            .deliver(at(110), grace, false, &mut inbox)
+            .is_broken
+    );
+    let skipped = incoming.deliver(at(110), grace, true, &mut inbox);
+    assert_eq!((skipped.messages, skipped.skipped), (1, 1));
+}
+
+#[test]
+fn duplicates_and_other_lives_are_told_apart() {
+    let (mut incoming, mut inbox) = incoming();
+    for id in 0..3000u16 {
+        assert_eq!(incoming.take(at(0), id, b"", &mut inbox), Taken::Delivered);
+    }
+    assert_eq!(
+        incoming.take(at(0), 2990, b"", &mut inbox),
+        Taken::Duplicate
+    );
+    assert_eq!(incoming.take(at(0), 3, b"", &mut inbox), Taken::Behind);
+}
+
+#[test]
+fn stored_bytes_are_bounded_and_the_next_message_always_fits() {
+    let (mut incoming, mut inbox) = incoming();
+    let payload = vec![0; 1400];
+    let stored = (1..1000u16)
+        .filter(|id| incoming.take(at(0), *id, &payload, &mut inbox) == Taken::New)
+        .count();
+    assert!(stored * 1400 < STORED_BYTES_MAX && stored > 170, "{stored}");
+    assert_eq!(incoming.take(at(0), 0, &payload, &mut inbox), Taken::New);
+    incoming.deliver(at(0), Duration::ZERO, false, &mut inbox);
+    assert_eq!(incoming.stored_bytes, 0);
+}

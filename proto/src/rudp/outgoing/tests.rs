@@ -1,0 +1,147 @@
+//! Which messages leave, which are answered, and what the peer is known to have.
+
+use super::*;
+
+fn at(millis: u64) -> Timestamp {
+    Timestamp::from_millis(millis)
+}
+
+fn outgoing(history_messages: usize) -> Outgoing {
+    let limits = Limits {
+        queue_messages: 8,
+        queue_bytes: 1000,
+        history_messages,
+        history_bytes: 1000,
+        history_kept: Duration::from_millis(50),
+    };
+    Outgoing::new(at(0), limits)
+}
+
+fn send_all(outgoing: &mut Outgoing, now: Timestamp) -> Vec<u64> {
+    let mut ids = Vec::new();
+    while let Some(id) = outgoing.next_unsent() {
+        outgoing.on_sent(now);
+        ids.push(id);
+    }
+    ids
+}
+
+#[test]
+fn requests_are_answered_once_in_order_and_only_for_what_was_sent() {
+    let mut outgoing = outgoing(100);
+    for _ in 0..4 {
+        outgoing.queue(b"x");
+    }
+    assert_eq!(
+        outgoing.on_request(at(0), 0),
+        Requested::NeverSent,
+        "queued only"
+    );
+    assert_eq!(send_all(&mut outgoing, at(0)), [0, 1, 2, 3]);
+    for id in [3, 1, 3] {
+        assert_eq!(outgoing.on_request(at(0), id), Requested::Sent);
+    }
+    assert_eq!(outgoing.on_request(at(0), 4), Requested::NeverSent);
+    assert_eq!(outgoing.on_request(at(0), 65535), Requested::NeverSent);
+    let mut answers = Vec::new();
+    while let Some(answer) = outgoing.next_answer() {
+        answers.push(answer);
+        outgoing.on_answered();
+    }
+    assert_eq!(answers, [Answer::Message(1), Answer::Message(3)]);
+    outgoing.expire(at(60));
+    outgoing.expire(at(120));
+    outgoing.on_request(at(0), 1);
+    assert_eq!(outgoing.next_answer(), Some(Answer::Missing(1)));
+}
+
+#[test]
+fn a_full_history_holds_back_until_the_peer_is_known_to_have_it() {
+    let mut outgoing = outgoing(3);
+    for _ in 0..6 {
+        outgoing.queue(b"x");
+    }
+    assert_eq!(send_all(&mut outgoing, at(0)), [0, 1, 2]);
+    assert_eq!(outgoing.on_received_below(2), 2);
+    assert_eq!(send_all(&mut outgoing, at(0)), [3, 4]);
+    assert_eq!(outgoing.on_received_below(1), 0, "old news");
+    assert_eq!(
+        outgoing.on_received_below(99),
+        3,
+        "never more than was sent"
+    );
+}
+
+/// A C peer that misses nothing requests nothing, so nobody says what it has.
+#[test]
+fn nothing_waits_for_who_never_requests_anything() {
+    let mut outgoing = Outgoing::new(at(0), crate::rudp::Params::default().limits());
+    outgoing.on_heartbeat();
+    for millis in 0..60_000 {
+        outgoing.expire(at(millis));
+        for _ in 0..(millis % 2 + 1) {
+            outgoing.queue(&[0; 200]);
+        }
+        send_all(&mut outgoing, at(millis));
+        assert_eq!(outgoing.queued(), 0, "after {millis} ms");
+    }
+    assert!(outgoing.store.sent() > 8_192, "a lower limit would do");
+}
+
+/// A tidegate has no room for more than a window behind what it lacks. Who never asks keeps what it gets.
+#[test]
+fn a_peer_that_shows_what_it_has_is_not_left_behind() {
+    for (size, most) in [(0, WINDOW as usize), (400, STORED_BYTES_MAX / 464)] {
+        let mut outgoing = Outgoing::new(at(0), crate::rudp::Params::default().limits());
+        for _ in 0..5_000 {
+            outgoing.queue(&vec![0; size]);
+        }
+        assert_eq!(send_all(&mut outgoing, at(0)).len(), most, "{size} bytes");
+        assert_eq!(outgoing.on_oldest_gap(at(10), 100), 100);
+        assert_eq!(send_all(&mut outgoing, at(10)).len(), 100, "{size} bytes");
+        for millis in (10..=3_500).step_by(10) {
+            assert_eq!(send_all(&mut outgoing, at(millis)), [], "at {millis} ms");
+            outgoing.on_oldest_gap(at(millis), 100);
+            outgoing.on_heard(at(millis));
+        }
+        for millis in (3_500..=6_500).step_by(10) {
+            outgoing.on_heard(at(millis));
+        }
+        assert!(
+            !send_all(&mut outgoing, at(6_500)).is_empty(),
+            "it never asks"
+        );
+    }
+}
+
+/// Whether or not it ever showed what it has: one that was always behind did not.
+#[test]
+fn who_asks_for_what_is_gone_gets_the_last_message_with_the_answer() {
+    let mut outgoing = outgoing(100);
+    for _ in 0..3 {
+        outgoing.queue(b"x");
+    }
+    send_all(&mut outgoing, at(0));
+    for millis in [60, 120, 180] {
+        outgoing.expire(at(millis));
+    }
+    outgoing.on_request(at(200), 0);
+    assert_eq!(outgoing.next_answer(), Some(Answer::Missing(0)));
+    assert_eq!(outgoing.tail_due(at(200)), Some(2));
+}
+
+#[test]
+fn the_last_message_is_repeated_a_few_times() {
+    let mut outgoing = outgoing(3);
+    outgoing.queue(b"x");
+    send_all(&mut outgoing, at(0));
+    let mut repeats = Vec::new();
+    for millis in 0..10_000 {
+        if outgoing.tail_due(at(millis)).is_some() {
+            repeats.push(millis);
+            outgoing.on_tail_repeated(at(millis));
+        }
+    }
+    assert_eq!(repeats, [100, 300, 700, 1500, 3100]);
+    assert!(outgoing.is_settled());
+}
