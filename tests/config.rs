@@ -372,21 +372,21 @@ fn rate_defaults_are_the_senders() {
              backend = \"game\"\nrate = {{ profile = \"{profile}\" }}\n"
         );
         let rate = directory.load(&text).unwrap().config.listeners[0].rate;
-        assert_eq!(f64::from(rate.good_rate), params.good_rate, "{profile}");
-        assert_eq!(f64::from(rate.bad_rate), params.bad_rate, "{profile}");
-        assert_eq!(f64::from(rate.burst), params.burst, "{profile}");
+        assert_eq!(f64::from(rate.good_rate), params.packets.good, "{profile}");
+        assert_eq!(f64::from(rate.bad_rate), params.packets.bad, "{profile}");
+        assert_eq!(f64::from(rate.burst), params.packets.burst, "{profile}");
         assert_eq!(rate.penalty, params.penalty, "{profile}");
         assert_eq!(rate.redundancy, params.redundancy.is_some(), "{profile}");
         match rate.profile {
             RateProfile::Adaptive(own) => {
-                assert_eq!(f64::from(own.good_rate_max), params.good_rate_max);
-                assert_eq!(own.queue_max, params.queue_max);
-                assert_eq!(own.queue_max_messages, params.queue_max_messages);
-                assert_eq!(own.base_window, params.base_window);
-                assert_eq!(own.loss_max, params.loss_max);
-                assert_eq!(own.bulk_start, params.bulk_start);
-                assert_eq!(own.bulk_min, params.bulk_min);
-                assert_eq!(own.bulk_max, params.bulk_max);
+                assert_eq!(f64::from(own.good_rate_max), params.packets.good_max);
+                assert_eq!(own.queue_max, params.path.queue_max);
+                assert_eq!(own.queue_max_messages, params.path.queue_max_messages);
+                assert_eq!(own.base_window, params.path.base_window);
+                assert_eq!(own.loss_max, params.path.loss_max);
+                assert_eq!(own.bulk_start, params.bulk.start);
+                assert_eq!(own.bulk_min, params.bulk.min);
+                assert_eq!(own.bulk_max, params.bulk.max);
             }
             RateProfile::Article(own) => {
                 let article = sender::Profile::Article {

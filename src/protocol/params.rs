@@ -139,14 +139,22 @@ pub(super) fn handshake_params(
 fn sender_params(rate: &Rate, queues: Queues) -> sender::Params {
     let base = match rate.profile {
         RateProfile::Adaptive(own) => sender::Params {
-            queue_max: own.queue_max,
-            good_rate_max: f64::from(own.good_rate_max),
-            queue_max_messages: own.queue_max_messages,
-            base_window: own.base_window,
-            loss_max: own.loss_max,
-            bulk_start: own.bulk_start,
-            bulk_min: own.bulk_min,
-            bulk_max: own.bulk_max,
+            packets: sender::PacketRates {
+                good_max: f64::from(own.good_rate_max),
+                ..sender::PacketRates::default()
+            },
+            path: sender::PathLimits {
+                queue_max: own.queue_max,
+                queue_max_messages: own.queue_max_messages,
+                base_window: own.base_window,
+                loss_max: own.loss_max,
+            },
+            bulk: sender::BulkRates {
+                start: own.bulk_start,
+                min: own.bulk_min,
+                max: own.bulk_max,
+                ..sender::BulkRates::default()
+            },
             ..sender::Params::default()
         },
         RateProfile::Article(own) => sender::Params {
@@ -158,12 +166,18 @@ fn sender_params(rate: &Rate, queues: Queues) -> sender::Params {
         },
     };
     sender::Params {
-        good_rate: f64::from(rate.good_rate),
-        bad_rate: f64::from(rate.bad_rate),
-        burst: f64::from(rate.burst),
+        packets: sender::PacketRates {
+            good: f64::from(rate.good_rate),
+            bad: f64::from(rate.bad_rate),
+            burst: f64::from(rate.burst),
+            ..base.packets
+        },
         penalty: rate.penalty,
         redundancy: base.redundancy.filter(|_| rate.redundancy),
-        outbox_bytes_max: queues.outbox,
+        queues: sender::QueueLimits {
+            outbox_bytes_max: queues.outbox,
+            ..base.queues
+        },
         ..base
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::time::Timestamp;
 
-use super::params::Params;
+use super::params::AckTiming;
 
 /// What a received packet is worth to the timing of its acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,13 +61,13 @@ impl AckTimer {
         now: Timestamp,
         worth: Worth,
         in_order: bool,
-        params: &Params,
+        timing: &AckTiming,
     ) {
         self.any = self.any.saturating_add(1);
         let wait = match worth {
             Worth::Nothing => None,
-            Worth::Repeats => Some(params.ack_delay_repeat),
-            Worth::News => Some(params.ack_delay),
+            Worth::Repeats => Some(timing.delay_repeat),
+            Worth::News => Some(timing.delay),
             Worth::LargeNews | Worth::Awaited => Some(Duration::ZERO),
         };
         let mut wait = wait.inspect(|_| self.eliciting = self.eliciting.saturating_add(1));
@@ -82,7 +82,7 @@ impl AckTimer {
             // packet that seems missing may be the next one in the same batch.
             wait = Some(Duration::from_millis(1));
         }
-        if u32::from(self.eliciting) >= params.ack_every || self.any >= AT_ONCE {
+        if u32::from(self.eliciting) >= timing.every || self.any >= AT_ONCE {
             wait = Some(Duration::ZERO);
         }
         if let Some(wait) = wait {

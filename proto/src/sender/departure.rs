@@ -341,12 +341,13 @@ impl Sender {
     }
 
     fn keep_alive_at(&self) -> Option<Timestamp> {
-        let wanted = self.params.sends_keep_alives || self.acks.is_waited_for();
-        wanted.then(|| self.last_sent + self.params.keep_alive_interval)
+        let wanted = self.params.keep_alive.always || self.acks.is_waited_for();
+        wanted.then(|| self.last_sent + self.params.keep_alive.interval)
     }
 
     fn due(&self) -> Due {
-        self.lanes.due(&self.framing, self.params.outbox_bytes_max)
+        self.lanes
+            .due(&self.framing, self.params.queues.outbox_bytes_max)
     }
 }
 

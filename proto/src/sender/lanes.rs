@@ -6,8 +6,9 @@ use std::ops::Range;
 use crate::inbox::MESSAGE_OVERHEAD;
 use crate::session::Channel;
 
+use super::framing::Framing;
+use super::lane::Lane;
 use super::outbox::Outbox;
-use super::params::{Framing, Lane};
 use super::plan::{Fragment, Planned};
 use super::unreliable::UnreliableQueue;
 

@@ -26,7 +26,8 @@
 //! | how long a datagram may be | `datagrams/` |
 //! | what went, and is it lost | `in_flight`, `detector`; `probes` when nothing is heard |
 //! | what the peer sends | `arrivals`, `ack_timer`; `cadence` is its mean interval |
-//! | numbers, and words that sessions share | `params`, `plan` |
+//! | what a listener may set | `params/` |
+//! | words that sessions share | `framing`, `lane`, `plan` |
 
 mod ack_timer;
 mod arrivals;
@@ -37,9 +38,11 @@ mod copies;
 mod datagrams;
 mod departure;
 mod detector;
+mod framing;
 mod hearing;
 mod high_water;
 mod in_flight;
+mod lane;
 mod lanes;
 mod outbox;
 mod pace;
@@ -63,8 +66,13 @@ use crate::stats::Stats;
 use crate::time::{Deadline, Timestamp, Wake};
 
 pub use ack_timer::{AWAITED_MESSAGES, LARGE_PACKET_BYTES, Worth};
+pub use framing::Framing;
 pub use hearing::{Heard, Hearing};
-pub use params::{Blocks, Form, Framing, Lane, OUTBOX_FAR, Params, Profile, Redundancy};
+pub use lane::{Blocks, Form, Lane};
+pub use params::{
+    AckTiming, BulkRates, Extensions, KeepAlive, OUTBOX_FAR, PacketRates, Params, PathLimits,
+    Profile, QueueLimits, Redundancy,
+};
 pub use plan::{Fragment, Plan, Planned};
 
 use ack_timer::AckTimer;
@@ -138,7 +146,7 @@ impl Sender {
             lanes: Lanes::new(lanes),
             plan: Plan::default(),
             copier: Copier::new(now, &params),
-            datagrams: Datagrams::new(&params),
+            datagrams: Datagrams::new(&params.extensions),
             pacer: Pacer::new(now, &params, &framing),
             last_sent: now,
             next_number: 0,
@@ -194,9 +202,9 @@ impl Sender {
         match self.lanes.queue_mut(lane) {
             LaneQueue::Reliable(outbox) => outbox.push(now, payload, is_block, datagram),
             LaneQueue::Unreliable(queue) => {
-                let params = &self.params;
+                let queues = &self.params.queues;
                 let (messages, bytes) =
-                    (params.unreliable_messages_max, params.unreliable_bytes_max);
+                    (queues.unreliable_messages_max, queues.unreliable_bytes_max);
                 self.counters.unreliable_dropped += queue.push(payload, messages, bytes);
             }
         }
@@ -237,13 +245,13 @@ impl Sender {
     /// Whether there is room for another message.
     fn fits(&self, outbox: &Outbox) -> bool {
         // Most often it is far from full, and then nobody need ask how long the path is.
-        outbox.has_room(self.params.outbox_bytes_max) || outbox.has_room(self.outbox_max())
+        outbox.has_room(self.params.queues.outbox_bytes_max) || outbox.has_room(self.outbox_max())
     }
 
     /// Bytes that may wait on a lane. A path that is long and fast has more under way than most queues are
     /// meant to hold, and must not run dry while what was lost comes again.
     fn outbox_max(&self) -> usize {
-        let most = self.params.outbox_bytes_max;
+        let most = self.params.queues.outbox_bytes_max;
         if !self.datagrams.is_peer_ours() {
             return most;
         }
@@ -281,7 +289,8 @@ impl Sender {
     /// A packet from the peer was accepted: what it brought, and whether it is the one right after
     /// the newest before it.
     pub fn on_received(&mut self, now: Timestamp, worth: Worth, in_order: bool) {
-        self.acks.on_received(now, worth, in_order, &self.params);
+        self.acks
+            .on_received(now, worth, in_order, &self.params.acks);
     }
 
     /// So many packets came without one going back that the next should leave before more are read.

@@ -7,8 +7,9 @@ use crate::time::Timestamp;
 
 use super::arrivals::Arrivals;
 use super::bucket::Bucket;
+use super::framing::Framing;
 use super::pace::Pace;
-use super::params::{Framing, Params};
+use super::params::Params;
 
 /// The tokens of one session, and the rates that they come back at.
 #[derive(Debug)]
@@ -27,8 +28,8 @@ impl Pacer {
     pub(super) fn new(now: Timestamp, params: &Params, framing: &Framing) -> Self {
         Self {
             pace: Pace::new(now, params),
-            packets: Bucket::new(now, params.burst),
-            bulk: Bucket::new(now, params.bulk_window),
+            packets: Bucket::new(now, params.packets.burst),
+            bulk: Bucket::new(now, params.bulk.window),
             packet_bytes: framing.datagram,
         }
     }
@@ -36,8 +37,8 @@ impl Pacer {
     /// The path is as yet untried. How large bulk is, is known.
     pub(super) fn start_over(&mut self, now: Timestamp, params: &Params) {
         self.pace = Pace::new(now, params);
-        self.packets = Bucket::new(now, params.burst);
-        self.bulk = Bucket::new(now, params.bulk_window);
+        self.packets = Bucket::new(now, params.packets.burst);
+        self.bulk = Bucket::new(now, params.bulk.window);
     }
 
     /// What waits for a token gets those of the time until now at the rates so far: to be called before anything
@@ -52,14 +53,14 @@ impl Pacer {
     pub(super) fn refill(&mut self, now: Timestamp, arrivals: &Arrivals, params: &Params) {
         self.pace.update(now, params);
         let rate = self.pace.packet_rate(params);
-        self.packets.fill(now, rate, params.burst);
+        self.packets.fill(now, rate, params.packets.burst);
         if let Some(rate) = self.bulk_rate(arrivals, params) {
             // What four milliseconds bring: a timer is not more exact than that. No more than thirty
             // packets, though, or what two milliseconds bring: what is faster than that has
             // acknowledgements to wake for, but what was not spent while others had the processor
             // would be lost.
             let at_once = (rate * 0.002).clamp(BURST_MAX, FAST_BURST_MAX);
-            let limit = params.bulk_burst.max((rate * 0.004).min(at_once));
+            let limit = params.bulk.burst.max((rate * 0.004).min(at_once));
             // In a pause more gathers, and is left to what ends it.
             let window = if self.pace.is_bulk_active() {
                 self.bulk.tokens()
@@ -178,7 +179,7 @@ impl Pacer {
 }
 
 fn early_tokens(params: &Params) -> f64 {
-    1.0 + (params.burst - 1.0) / 2.0
+    1.0 + (params.packets.burst - 1.0) / 2.0
 }
 
 /// Bytes that leave at once at most, up to 16 MB a second.

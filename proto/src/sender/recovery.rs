@@ -69,7 +69,7 @@ impl Sender {
         }
         self.detector.begin_at(self.next_number);
         self.probes = Probes::new(now);
-        self.datagrams = Datagrams::new(&self.params);
+        self.datagrams = Datagrams::new(&self.params.extensions);
         self.pacer.start_over(now, &self.params);
     }
 
@@ -82,7 +82,7 @@ impl Sender {
     fn widen(&mut self) {
         let datagram = self.datagram();
         for outbox in self.lanes.outboxes_mut() {
-            outbox.widen(self.params.wide_window, datagram);
+            outbox.widen(self.params.extensions.wide_window, datagram);
         }
     }
 

@@ -5,9 +5,9 @@ use std::ops::Range;
 use crate::session::Channel;
 
 use super::copies::CopySelector;
+use super::framing::Framing;
 use super::lanes::LANES_MAX;
 use super::outbox::{Entry, Outbox};
-use super::params::Framing;
 use super::plan::{Fragment, Plan, Planned};
 use super::unreliable::UnreliableQueue;
 

@@ -141,11 +141,9 @@ fn two_of_ours_fill_a_long_path() {
 fn a_queue_that_holds_more_than_is_remembered_runs_nothing_over() {
     for mib in [8, 16] {
         let mut params = yojimbo::Params::default().with_path_mtu(1_500, true);
-        let sender = sender::Params::clone(&params.sender);
-        params.sender = Arc::new(sender::Params {
-            outbox_bytes_max: mib << 20,
-            ..sender
-        });
+        let mut sender = sender::Params::clone(&params.sender);
+        sender.queues.outbox_bytes_max = mib << 20;
+        params.sender = Arc::new(sender);
         let (after, carried) = carried_far(params, 7_000, 0.0);
         let overflowed = after.overflowed as f64 / after.offered as f64;
         let what = format!("{mib} MiB: {carried:.2} of the path, {overflowed:.3} run over");

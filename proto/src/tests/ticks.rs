@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::games::{Game, Rules};
 use super::scenario::{Scenario, path};
-use crate::sender::Params;
+use crate::sender::{PacketRates, Params};
 use crate::sim::{Conditions, Traffic};
 
 /// How long messages took there and back, sorted.
@@ -51,7 +51,10 @@ fn a_thin_line_is_not_filled_with_packets() {
         took[took.len() * 99 / 100]
     };
     let usual = Params {
-        good_rate_max: Params::default().good_rate,
+        packets: PacketRates {
+            good_max: PacketRates::default().good,
+            ..PacketRates::default()
+        },
         ..Params::default()
     };
     let (usual, ours) = (p99(&usual), p99(&Params::default()));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::games::{Game, Rules};
 use super::scenario::{Scenario, path};
-use crate::sender::Params;
+use crate::sender::{BulkRates, Params};
 use crate::sim::{Conditions, Traffic};
 
 /// How long thirty messages of `size` bytes took there and back, one a second, and the datagrams that a full queue dropped.
@@ -70,7 +70,10 @@ fn the_first_shows_what_the_path_carries() {
 #[test]
 fn a_short_queue_overflows_once() {
     let cautious = Params {
-        bulk_window_max: Params::default().bulk_window,
+        bulk: BulkRates {
+            window_max: BulkRates::default().window,
+            ..BulkRates::default()
+        },
         ..Params::default()
     };
     for mbits in [20, 100] {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::games::{self, Game, Rules, START, client_address, server_address};
 use super::scenario::{Scenario, bad_weather, dead, path};
 use crate::endpoint::Handled;
+use crate::sender::QueueLimits;
 use crate::session::{AckPolicy, CloseReason, Event};
 use crate::sim::{Conditions, Traffic};
 use crate::time::Now;
@@ -106,7 +107,10 @@ fn a_queue_shorter_than_a_message_is_no_dead_end() {
         ..Traffic::default()
     };
     let sender = crate::sender::Params {
-        outbox_bytes_max: 4096,
+        queues: QueueLimits {
+            outbox_bytes_max: 4096,
+            ..QueueLimits::default()
+        },
         ..crate::sender::Params::default()
     };
     let mut game = game(Params::new(Layout::default(), sender), 19);

@@ -319,11 +319,9 @@ mod tests {
         /// After three seconds, of which the peer was honest.
         fn new() -> Self {
             let mut params = Params::default();
-            let sender = crate::sender::Params {
-                mtu_asks_first: true,
-                mtu_payload_max: 1400,
-                ..(*params.sender).clone()
-            };
+            let mut sender = (*params.sender).clone();
+            sender.extensions.mtu_asks_first = true;
+            sender.extensions.mtu_payload_max = 1400;
             params.sender = sender.into();
             let now = Now {
                 mono: Timestamp::from_millis(1000),

@@ -11,7 +11,7 @@ use super::netcode::packet::Beyond;
 use super::netcode::wire::{Sizes, TAG_BYTES};
 use super::reliable::HEADER_BYTES_MAX;
 use crate::ip::{IPV4_UDP_HEADER_BYTES, IPV6_UDP_HEADER_BYTES};
-use crate::sender::{self, Blocks, Framing, Lane};
+use crate::sender::{self, Blocks, Extensions, Framing, Lane};
 use crate::session::AckPolicy;
 
 /// How sessions behave.
@@ -54,7 +54,7 @@ impl Params {
             });
         sender.inline_max = inline.max().unwrap_or(0);
         // netcode's own keep-alives do.
-        sender.sends_keep_alives = false;
+        sender.keep_alive.always = false;
         Self {
             layout: Arc::new(layout),
             sender: Arc::new(sender),
@@ -78,10 +78,12 @@ impl Params {
             _ => usize::from(mtu - IPV6_UDP_HEADER_BYTES as u16 - DATAGRAM_OVERHEAD).min(packet),
         };
         let mut sender = sender::Params::clone(&self.sender);
-        sender.mtu_payload_max = payload as u16;
-        sender.mtu_asks_first = asks_first;
-        sender.wide_window = WIDE_WINDOW;
-        sender.second_cipher = payload > 0 && gcm::has_instructions();
+        sender.extensions = Extensions {
+            mtu_payload_max: payload as u16,
+            mtu_asks_first: asks_first,
+            second_cipher: payload > 0 && gcm::has_instructions(),
+            wide_window: WIDE_WINDOW,
+        };
         self.sender = Arc::new(sender);
         self
     }
@@ -89,10 +91,9 @@ impl Params {
     /// Offers and takes the second cipher, or not, whatever the processor.
     #[must_use]
     pub fn with_second_cipher(mut self, second_cipher: bool) -> Self {
-        self.sender = Arc::new(sender::Params {
-            second_cipher,
-            ..sender::Params::clone(&self.sender)
-        });
+        let mut sender = sender::Params::clone(&self.sender);
+        sender.extensions.second_cipher = second_cipher;
+        self.sender = Arc::new(sender);
         self
     }
 
@@ -115,16 +116,16 @@ impl Params {
     /// The longest piece of a stream that the largest packets there may be carry.
     pub fn piece_bytes_max(&self) -> usize {
         let base = self.layout.limits().fragment_above as u16;
-        self.piece_bytes(base.max(self.sender.mtu_payload_max))
+        self.piece_bytes(base.max(self.sender.extensions.mtu_payload_max))
     }
 
     /// What netcode packets of these sessions may be: the standard's, or what larger packets need.
     pub(super) fn beyond(&self) -> Beyond {
-        Beyond::new(self.sizes(), self.sender.second_cipher)
+        Beyond::new(self.sizes(), self.sender.extensions.second_cipher)
     }
 
     fn sizes(&self) -> Sizes {
-        Sizes::with_payload(self.sender.mtu_payload_max + HEADER_BYTES_MAX as u16)
+        Sizes::with_payload(self.sender.extensions.mtu_payload_max + HEADER_BYTES_MAX as u16)
     }
 
     /// The channels, as the sender sees them.
@@ -221,7 +222,7 @@ mod tests {
     fn payloads_beyond_the_standard_follow_from_the_mtu() {
         let payload = |mtu| {
             let params = Params::default().with_path_mtu(mtu, false);
-            (params.sender.mtu_payload_max, params.sizes())
+            (params.sender.extensions.mtu_payload_max, params.sizes())
         };
         for none in [0, 576, 1_280] {
             assert_eq!(payload(none), (0, Sizes::STANDARD));

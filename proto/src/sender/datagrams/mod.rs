@@ -30,9 +30,9 @@ struct Search {
 }
 
 impl Datagrams {
-    pub(super) fn new(params: &Params) -> Self {
+    pub(super) fn new(extensions: &Extensions) -> Self {
         Self {
-            are_taken: params.mtu_asks_first,
+            are_taken: extensions.mtu_asks_first,
             is_peer_ours: false,
             search: None,
             full_heard: 0,
@@ -74,9 +74,9 @@ impl Datagrams {
     }
 
     /// The search, from now on if there was none and if there is anything to look for.
-    fn search(&mut self, params: &Params, framing: &Framing) -> Option<&mut Search> {
+    fn search(&mut self, extensions: &Extensions, framing: &Framing) -> Option<&mut Search> {
         if self.search.is_none() {
-            let max = params.mtu_payload_max.min(framing.packet);
+            let max = extensions.mtu_payload_max.min(framing.packet);
             let mtu = PathMtu::new(framing.datagram, max, framing.datagram_overhead);
             self.are_taken = mtu.is_some();
             let cipher = SecondCipher::default();
@@ -126,7 +126,8 @@ impl Sender {
         if !self.datagrams.are_taken || !self.pacer.has_bulk_rate(&self.params) {
             return false;
         }
-        let hears_bulk = self.params.mtu_asks_first && self.datagrams.full_heard >= FULL_HEARD;
+        let extensions = &self.params.extensions;
+        let hears_bulk = extensions.mtu_asks_first && self.datagrams.full_heard >= FULL_HEARD;
         let limit = if hears_bulk {
             // Of who only listens nobody knows the rate, and the peer waits for the news.
             u16::MAX
@@ -140,13 +141,13 @@ impl Sender {
             return false;
         };
         let patience = self.answer_time();
-        let Some(search) = self.datagrams.search(&self.params, &self.framing) else {
+        let Some(search) = self.datagrams.search(extensions, &self.framing) else {
             return false;
         };
         let size = search.mtu.due(now, patience, limit);
         // Only a peer that has answered the other question once is asked this one.
         let asks_cipher = size.is_none()
-            && self.params.second_cipher
+            && extensions.second_cipher
             && search.mtu.has_proof()
             && search.cipher.is_due(now, patience);
         if size.is_none() && !asks_cipher {

@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use crate::sender::params::Blocks;
+use crate::sender::lane::Blocks;
 use crate::sequence::is_newer;
 
 /// What is known of one fragment.

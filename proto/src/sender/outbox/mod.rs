@@ -16,8 +16,9 @@ use std::collections::VecDeque;
 use crate::ring;
 use crate::time::Timestamp;
 
+use super::framing::Framing;
 use super::high_water::HighWater;
-use super::params::{Blocks, Framing};
+use super::lane::Blocks;
 
 pub(super) use entry::Entry;
 

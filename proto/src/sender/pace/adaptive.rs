@@ -186,9 +186,9 @@ impl Adaptive {
     /// Packets a second. Where a queue shows, no game gets more than the usual: packets have headers.
     pub(super) fn packet_rate(&self, params: &Params) -> f64 {
         if self.is_slow() {
-            params.bad_rate
+            params.packets.bad
         } else if self.shows_queue() {
-            params.good_rate
+            params.packets.good
         } else {
             self.ticks.rate()
         }
@@ -210,7 +210,7 @@ impl Adaptive {
 
     pub(super) fn on_rtt(&mut self, now: Timestamp, rtt: Sample, copies: Copies, params: &Params) {
         let floor = match self.is_slow() {
-            true => params.bulk_min,
+            true => params.bulk.min,
             false => self.demand.floor(now, params),
         };
         self.bulk.set_floor(floor);
@@ -236,16 +236,16 @@ impl Adaptive {
         let (limit, stands, samples, proven) = if is_bulk {
             let samples = self.bulk.samples_to_stop();
             let proven = proven_by_bulk(rtt, packet);
-            (params.queue_max, STANDS_BESIDE_BULK, samples, proven)
+            (params.path.queue_max, STANDS_BESIDE_BULK, samples, proven)
         } else {
-            (params.queue_max_messages, STANDS, 0, rtt.least)
+            (params.path.queue_max_messages, STANDS, 0, rtt.least)
         };
         let limits = Limits {
             queue: limit.as_secs_f64(),
             stands,
             samples,
             packet,
-            base_window: params.base_window,
+            base_window: params.path.base_window,
         };
         self.queueing.on_rtt(now, rtt.took, proven, &limits)
     }
@@ -259,13 +259,15 @@ impl Adaptive {
 
     fn read(&mut self, now: Timestamp, queue: Queue, copies: Copies, params: &Params) -> Reading {
         let rtt_s = self.queueing.rtt_s();
-        if self.losses.close(now, self.mode(), rtt_s, params.loss_max)
-            && let Some(loss) = self.losses.lasting(params.loss_max)
+        if self
+            .losses
+            .close(now, self.mode(), rtt_s, params.path.loss_max)
+            && let Some(loss) = self.losses.lasting(params.path.loss_max)
             && !self.bulk.is_usual_loss(loss)
         {
             self.bulk.limit_by_loss(rtt_s, loss, params);
         }
-        let heavy_loss = self.losses.is_heavy(params.loss_max)
+        let heavy_loss = self.losses.is_heavy(params.path.loss_max)
             && (copies == Copies::Withdrawn || self.mode() == Mode::Bad);
         let since = now.since(self.judged_at).min(GAP_MAX);
         self.judged_at = now;
@@ -288,7 +290,7 @@ impl Adaptive {
         }
         self.switch.update(reading.dt, Mode::Good);
         if self.bulk.grow(now, step, queue, params) {
-            self.try_slower(now, step, queue.delay, params.bulk_return);
+            self.try_slower(now, step, queue.delay, params.bulk.kept_on_return);
         }
         State::Good
     }
@@ -314,7 +316,7 @@ impl Adaptive {
         let peak = self.bulk.peak();
         self.bulk.cut(now, params);
         if queue.stands {
-            self.try_slower(now, step, queue.delay, params.bulk_cut);
+            self.try_slower(now, step, queue.delay, params.bulk.kept_when_bad);
         }
         State::Bad(Bad::new(now, spares_messages, peak))
     }
@@ -343,7 +345,7 @@ impl Adaptive {
         let packet = self.bulk.packet_time();
         if self
             .queueing
-            .is_own(now, queue.delay, packet, params.base_window)
+            .is_own(now, queue.delay, packet, params.path.base_window)
         {
             if self.mode() == Mode::Bad && !reading.heavy_loss {
                 self.state = self.return_to_good(now, params);

@@ -69,7 +69,7 @@ impl Bad {
         bulk: &Bulk,
         params: &Params,
     ) -> bool {
-        let enough = (HELD_BACK * self.peak).max(params.bulk_min * AT_FLOOR);
+        let enough = (HELD_BACK * self.peak).max(params.bulk.min * AT_FLOOR);
         if bulk.is_active() && bulk.rate() > enough {
             self.floor_since = None;
             return false;

@@ -47,8 +47,8 @@ pub(super) struct Bulk {
 impl Bulk {
     pub(super) fn new(now: Timestamp, params: &Params) -> Self {
         Self {
-            rate: params.bulk_start,
-            floor: params.bulk_min,
+            rate: params.bulk.start,
+            floor: params.bulk.min,
             is_active: false,
             sent_at: now,
             in_slow_start: true,
@@ -67,12 +67,12 @@ impl Bulk {
     }
 
     /// Bytes that may leave at once after a pause. Once there was a sign of the path's end, no more of it than
-    /// makes a queue of [`Params::queue_max`].
+    /// makes a queue of [`PathLimits::queue_max`](crate::sender::PathLimits::queue_max).
     pub(super) fn window(&self, params: &Params) -> f64 {
         let window = self.volley.window();
         let has_met_end = self.end > 0.0 || !self.in_slow_start;
         match has_met_end {
-            true => window.min(self.rate * params.queue_max.as_secs_f64()),
+            true => window.min(self.rate * params.path.queue_max.as_secs_f64()),
             false => window,
         }
     }
@@ -191,7 +191,7 @@ impl Bulk {
             // Until the path's end was met, what left at once says more than a rate that nobody measured.
             if self.in_slow_start && self.end == 0.0 {
                 let carried = self.volley.carried(step, queue.felt(params));
-                self.rate = self.rate.max(carried.min(params.bulk_max));
+                self.rate = self.rate.max(carried.min(params.bulk.max));
             }
             self.search(now, step, &path, queue, params);
         }
@@ -224,9 +224,9 @@ impl Bulk {
         if best > 0.0 {
             self.rate = self
                 .rate
-                .min((RATE_TO_DELIVERED_MAX * best).max(params.bulk_start));
+                .min((RATE_TO_DELIVERED_MAX * best).max(params.bulk.start));
         }
-        self.rate = self.rate.min(params.bulk_max);
+        self.rate = self.rate.min(params.bulk.max);
     }
 
     /// The rate stays until then.
@@ -250,7 +250,7 @@ impl Bulk {
             (2.0, DOUBLE_DELIVERED_MIN)
         };
         // Before anything of that is known, once at most.
-        let unknown = best == 0.0 && self.rate <= params.bulk_start;
+        let unknown = best == 0.0 && self.rate <= params.bulk.start;
         if unknown || self.watch.delivered().last() > enough * self.rate {
             self.rate *= times;
         }
@@ -264,10 +264,10 @@ impl Bulk {
             0
         };
         let speedup = (1.0 + f64::from(self.steps_without_queue) / SPEEDUP_STEPS).min(SPEEDUP_MAX);
-        let step = (STEP_SHARE * self.rate).clamp(STEP_MIN, params.bulk_step);
+        let step = (STEP_SHARE * self.rate).clamp(STEP_MIN, params.bulk.step);
         // A rate that is not used, because the window is, is not found to be too low.
         if self.rate < RATE_USED * path.carried {
-            self.rate += speedup * (step + params.bulk_growth * self.rate);
+            self.rate += speedup * (step + params.bulk.growth * self.rate);
         }
         self.resume_slow_start(path.is_met || path.passed < DELIVERED_ABOVE_END * self.end);
     }
@@ -286,7 +286,7 @@ impl Bulk {
     fn on_path_full(&mut self, path: &Path, params: &Params) {
         // Where no queue is felt, none has to drain.
         let keep = if path.is_queue {
-            params.bulk_return
+            params.bulk.kept_on_return
         } else {
             KEPT_WITHOUT_QUEUE - self.watch.distrust()
         };
@@ -322,7 +322,7 @@ impl Bulk {
             UNMEASURED * self.rate
         };
         self.end = best.max(delivered);
-        self.rate = (params.bulk_cut * delivered).max(self.floor);
+        self.rate = (params.bulk.kept_when_bad * delivered).max(self.floor);
         self.in_slow_start = false;
     }
 
@@ -337,14 +337,14 @@ impl Bulk {
         } else {
             self.rate
         };
-        self.rate = (self.rate.min(delivered) * params.bulk_cut).max(self.floor);
+        self.rate = (self.rate.min(delivered) * params.bulk.kept_when_bad).max(self.floor);
     }
 
     /// The path is good again.
     pub(super) fn resume(&mut self, now: Timestamp, params: &Params) {
         self.grown_at = now;
         if self.is_active && self.end > 0.0 {
-            self.rate = self.rate.max(params.bulk_return * self.end);
+            self.rate = self.rate.max(params.bulk.kept_on_return * self.end);
         }
     }
 
@@ -364,7 +364,7 @@ impl Bulk {
             self.cut_at = now;
             self.grown_at = now;
         } else if !lost && now.since(self.grown_at) >= step {
-            self.rate = (self.rate + TCP_INCREASE / step.as_secs_f64()).min(params.bulk_max);
+            self.rate = (self.rate + TCP_INCREASE / step.as_secs_f64()).min(params.bulk.max);
             self.grown_at = now;
         }
     }
@@ -374,7 +374,7 @@ impl Bulk {
     pub(super) fn limit_by_loss(&mut self, rtt_s: f64, loss: f64, params: &Params) {
         if self.is_active {
             let tcp = TCP_BY_LOSS * DATAGRAM / (rtt_s.max(RTT_MIN) * loss.sqrt());
-            let least = (params.bulk_cut * self.rate).max(self.floor);
+            let least = (params.bulk.kept_when_bad * self.rate).max(self.floor);
             self.rate = self.rate.min(tcp.max(least));
             self.in_slow_start = false;
         }

@@ -63,8 +63,8 @@ impl Demand {
             false => self.asked.rate(),
         };
         (MARGIN * left.max(said))
-            .max(params.bulk_min)
-            .min(params.bulk_max)
+            .max(params.bulk.min)
+            .min(params.bulk.max)
     }
 
     /// An acknowledgement came late, as behind a queue that is felt, or did not. `is_new`: it says more than the one
@@ -182,11 +182,11 @@ mod tests {
             demand.on_delay(is_late, true);
         }
         assert_eq!(floor(&demand, 2_000), 30_000.0, "late by chance");
-        assert_eq!(floor(&demand, 3_001), params.bulk_min, "it takes too long");
+        assert_eq!(floor(&demand, 3_001), params.bulk.min, "it takes too long");
         demand.on_delay(true, false);
         assert_eq!(floor(&demand, 2_000), 30_000.0, "the same again");
         demand.on_delay(true, true);
-        assert_eq!(floor(&demand, 2_000), params.bulk_min);
+        assert_eq!(floor(&demand, 2_000), params.bulk.min);
         demand.on_waiting(at(2_100), false);
         demand.on_waiting(at(2_200), true);
         assert_eq!(floor(&demand, 2_200), 30_000.0);
@@ -205,7 +205,7 @@ mod tests {
     fn what_messages_ask_for_is_the_least() {
         let params = Params::default();
         let mut demand = Demand::new(at(0));
-        assert_eq!(demand.floor(at(0), &params), params.bulk_min);
+        assert_eq!(demand.floor(at(0), &params), params.bulk.min);
         bursts(&mut demand, 0..5_000, 60);
         let floor = demand.floor(at(5_000), &params);
         assert!((59_000.0..66_000.0).contains(&floor), "{floor}");
@@ -218,8 +218,8 @@ mod tests {
         let mut demand = Demand::new(at(0));
         bursts(&mut demand, 0..5_000, 60);
         demand.on_waiting(at(5_000), true);
-        assert!(demand.floor(at(6_000), &params) > params.bulk_min);
-        assert_eq!(demand.floor(at(10_000), &params), params.bulk_min);
+        assert!(demand.floor(at(6_000), &params) > params.bulk.min);
+        assert_eq!(demand.floor(at(10_000), &params), params.bulk.min);
     }
 
     /// A program that is read whenever there is room: now and then there is nothing for a moment.
@@ -228,7 +228,7 @@ mod tests {
         let params = Params::default();
         let mut demand = Demand::new(at(0));
         bursts(&mut demand, 0..20_000, 98);
-        assert_eq!(demand.floor(at(20_000), &params), params.bulk_min);
+        assert_eq!(demand.floor(at(20_000), &params), params.bulk.min);
         assert!(!demand.has_waited(at(20_000), Duration::ZERO));
         demand.on_waiting(at(20_001), true);
         assert!(demand.has_waited(at(20_001), Duration::from_secs(19)));

@@ -41,7 +41,7 @@
 //! | `Rtt::path`, `latest` | the path's share of these | what is shown |
 //! | `Rtt::min` | all, as a bound those late on purpose too; 20 to 30 s | how long a probe waits, how much an outbox holds |
 //! | `Queueing::rtt_s`, gain 1/4 | all, of packets whose acknowledgement is in order | how soon the path answers a change: steps, spans, trials |
-//! | base of `Queueing` | the same, the smallest of [`Params::base_window`] | what of a round trip is no queue |
+//! | base of `Queueing` | the same, the smallest of `PathLimits::base_window` | what of a round trip is no queue |
 //! | moments of `Queueing` | what is proven (with bulk: mostly all), the smallest of one or two moments | what is one: over the base |
 //! | variation of `Queueing` | all, while no queue is over the limit | how large a queue must be to count |
 //! | wander of `Queueing` | moments, one after the other | what of a short delay is noise |
@@ -162,8 +162,8 @@ impl Pace {
     /// Packets a second.
     pub(super) fn packet_rate(&self, params: &Params) -> f64 {
         let rate = match &self.rule {
-            Rule::Article(article) if article.switch().mode() == Mode::Bad => params.bad_rate,
-            Rule::Article(_) | Rule::Untried => params.good_rate,
+            Rule::Article(article) if article.switch().mode() == Mode::Bad => params.packets.bad,
+            Rule::Article(_) | Rule::Untried => params.packets.good,
             Rule::Adaptive(adaptive) => adaptive.packet_rate(params),
         };
         rate.max(0.1)
@@ -188,7 +188,7 @@ impl Pace {
     pub(super) fn bulk_rate(&self, params: &Params) -> Option<f64> {
         match &self.rule {
             Rule::Article(_) => None,
-            Rule::Untried => Some(params.bulk_start),
+            Rule::Untried => Some(params.bulk.start),
             Rule::Adaptive(adaptive) => Some(adaptive.bulk_rate()),
         }
     }
@@ -204,7 +204,7 @@ impl Pace {
     /// Bytes of bulk that may leave at once after a pause.
     pub(super) fn bulk_window(&self, params: &Params) -> f64 {
         match &self.rule {
-            Rule::Article(_) | Rule::Untried => params.bulk_window,
+            Rule::Article(_) | Rule::Untried => params.bulk.window,
             Rule::Adaptive(adaptive) => adaptive.bulk_window(params),
         }
     }

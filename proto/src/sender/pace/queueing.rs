@@ -71,7 +71,7 @@ pub(super) struct Queue {
 impl Queue {
     /// In seconds: a delay of less goes for chance.
     pub(super) fn felt(&self, params: &Params) -> f64 {
-        (2.0 * self.jitter).max(params.queue_max.as_secs_f64())
+        (2.0 * self.jitter).max(params.path.queue_max.as_secs_f64())
     }
 
     /// A delay of so many seconds, in which nothing is chance.

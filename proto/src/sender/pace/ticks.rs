@@ -19,7 +19,7 @@ impl Ticks {
     pub(super) fn new(now: Timestamp, params: &Params) -> Self {
         Self {
             cadence: Cadence::new(now, LONGEST, LONGEST),
-            rate: params.good_rate,
+            rate: params.packets.good,
         }
     }
 
@@ -38,8 +38,8 @@ impl Ticks {
         self.cadence.on_event(now);
         let ticks = 1.0 / self.cadence.every().as_secs_f64();
         self.rate = (PACKETS * ticks)
-            .min(params.good_rate_max)
-            .max(params.good_rate);
+            .min(params.packets.good_max)
+            .max(params.packets.good);
     }
 }
 
@@ -73,19 +73,16 @@ mod tests {
 
     #[test]
     fn a_fast_game_gets_more_than_its_ticks() {
-        let Params {
-            good_rate,
-            good_rate_max,
-            ..
-        } = Params::default();
-        assert_eq!([33, 17, 16].map(|every| packets(every, 1)), [good_rate; 3]);
+        let rates = Params::default().packets;
+        let thrice = [rates.good; 3];
+        assert_eq!([33, 17, 16].map(|every| packets(every, 1)), thrice);
         assert!((139.0..=141.0).contains(&packets(10, 1)));
-        assert_eq!(packets(5, 1), good_rate_max);
+        assert_eq!(packets(5, 1), rates.good_max);
     }
 
     #[test]
     fn many_writes_are_one_tick() {
-        let good_rate = Params::default().good_rate;
+        let good_rate = Params::default().packets.good;
         assert_eq!([2, 3, 4].map(|writes| packets(17, writes)), [good_rate; 3]);
     }
 }

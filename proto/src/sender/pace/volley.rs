@@ -31,7 +31,7 @@ pub(super) struct Volley {
 impl Volley {
     pub(super) fn new(now: Timestamp, params: &Params) -> Self {
         Self {
-            window: params.bulk_window,
+            window: params.bulk.window,
             sent: 0.0,
             began: now,
             through: 0.0,
@@ -90,7 +90,7 @@ impl Volley {
         if is_at_once && follows {
             self.overflow += f64::from(bytes);
         }
-        is_at_once && self.window > params.bulk_window
+        is_at_once && self.window > params.bulk.window
     }
 
     pub(super) fn on_queue(&mut self) {
@@ -101,11 +101,11 @@ impl Volley {
     pub(super) fn end(&mut self, now: Timestamp, params: &Params) {
         self.hurt = if self.is_hurt { self.hurt + 1 } else { 0 };
         if self.overflow > OVERFLOW_MIN * self.window || self.hurt >= HURT_MAX {
-            self.window = (0.5 * self.window).max(params.bulk_window);
+            self.window = (0.5 * self.window).max(params.bulk.window);
             self.stays_until = now + STAYS;
             self.hurt = 0;
         } else if !self.met_queue && self.sent > self.window && now >= self.stays_until {
-            let most = self.sent.min(params.bulk_window_max);
+            let most = self.sent.min(params.bulk.window_max);
             self.window = (2.0 * self.window).min(most);
         }
         (self.sent, self.through, self.overflow) = (0.0, 0.0, 0.0);

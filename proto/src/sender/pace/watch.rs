@@ -128,7 +128,7 @@ impl Watch {
 
     /// Whether the present delay is more than chance mostly is.
     fn note_delay(&mut self, queue: Queue, knows_end: bool, params: &Params) -> bool {
-        let most = params.queue_max.as_secs_f64();
+        let most = params.path.queue_max.as_secs_f64();
         let noise = if self.is_large() { 0.0 } else { queue.noise };
         let least = if self.is_large() || knows_end {
             most / 3.0

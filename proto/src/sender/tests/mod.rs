@@ -472,7 +472,10 @@ fn ids_wrap_and_silence_lasts() {
 #[test]
 fn pacing_is_obeyed_whatever_is_pushed() {
     let usual = Params {
-        good_rate_max: 90.0,
+        packets: PacketRates {
+            good_max: 90.0,
+            ..PacketRates::default()
+        },
         ..Params::default()
     };
     // 400 ms: a burst of 8, and 90 a second, or 180.
@@ -510,9 +513,12 @@ fn a_block_does_not_hold_up_unreliable_messages() {
 #[test]
 fn large_messages_are_not_crowded_out_by_small_ones() {
     let slow = Params {
-        good_rate: 10.0,
-        good_rate_max: 10.0,
-        burst: 1.0,
+        packets: PacketRates {
+            good: 10.0,
+            good_max: 10.0,
+            burst: 1.0,
+            ..PacketRates::default()
+        },
         ..Params::default()
     };
     let mut pair = Pair::new(slow, lossy(0.0), 31);
@@ -583,7 +589,10 @@ fn probes_without_an_answer_say_every_message_again() {
 #[test]
 fn a_probe_asks_for_nothing_behind_a_block_that_is_missing() {
     let params = Params {
-        sends_keep_alives: false,
+        keep_alive: KeepAlive {
+            always: false,
+            ..KeepAlive::default()
+        },
         ..Params::default()
     };
     let mut pair = Pair::new(params, lossy(1.0), 44);
@@ -687,7 +696,10 @@ fn an_end_that_was_none_is_soon_forgotten() {
 #[test]
 fn bulk_is_no_faster_than_its_most() {
     let params = Params {
-        bulk_max: 100_000.0,
+        bulk: BulkRates {
+            max: 100_000.0,
+            ..BulkRates::default()
+        },
         ..Params::default()
     };
     let path = Conditions {

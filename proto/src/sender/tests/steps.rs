@@ -9,7 +9,10 @@ use super::*;
 /// second; a keep-alive of the protocol below leaves after 100 ms without a packet of ours.
 fn drained_after(last_said: u64) -> u64 {
     let params = Params {
-        sends_keep_alives: false,
+        keep_alive: KeepAlive {
+            always: false,
+            ..KeepAlive::default()
+        },
         ..Params::default()
     };
     let delay = 30;
