@@ -115,7 +115,10 @@ impl Received {
     }
 }
 
-/// Own packets on their way.
+/// Own packets on their way, by the article's rule: each of them, for a second, until it is acknowledged.
+///
+/// The sender has a record of its own, which cannot stand in for this: it does not file what leaves while nothing is
+/// under way, keeps what is open for longer, and knows no rule of a wire.
 #[derive(Clone, Debug, Default)]
 pub struct Sent {
     /// Oldest first, without those acknowledged or given up.
