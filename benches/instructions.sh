@@ -28,7 +28,7 @@ bench=$(cargo bench --quiet --profile "$profile" --bench instructions --no-run -
 
 count() {
     valgrind --tool=callgrind --callgrind-out-file=/dev/null \
-        --toggle-collect='*InMemory*take_up*' --toggle-collect='*InMemory*send_down*' \
+        --toggle-collect='*InMemory*serve_*' \
         "$bench" "$1" 2>&1 | sed -n 's/.*Collected : //p'
 }
 

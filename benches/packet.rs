@@ -40,9 +40,10 @@ fn time(world: &mut InMemory, rounds: u64, way: Way) -> Duration {
         world.clients_say();
         world.transmit_up();
         let start = stand::nanos();
-        world.take_up();
+        world.serve_datagrams();
         let between = stand::nanos();
-        world.send_down();
+        world.serve_frames();
+        world.serve_output();
         let end = stand::nanos();
         world.take_down();
         spent += Duration::from_nanos(match way {

@@ -48,8 +48,9 @@ fn steady_state_allocates_nothing_and_idle_sessions_are_small() {
         world.transmit_up();
         packets += 2 * world.up.len();
         let region = Region::new(ALLOCATOR);
-        world.take_up();
-        world.send_down();
+        world.serve_datagrams();
+        world.serve_frames();
+        world.serve_output();
         let change = region.change();
         calls += change.allocations + change.reallocations;
         world.take_down();
