@@ -31,6 +31,8 @@ pub(super) struct Peer {
     pub(super) address: SocketAddr,
     /// When its session is woken.
     pub(super) scheduled: Scheduled,
+    /// When its session wants to be woken, unless something changed it since: then it is queued.
+    pub(super) wakes_at: Timestamp,
     /// Whether it waits in the queue of peers that may have output.
     pub(super) queued: bool,
     /// When a datagram last counted; how long it has been silent decides on rebinding.
@@ -120,6 +122,7 @@ impl PeerTable {
             session,
             address,
             scheduled: Scheduled::default(),
+            wakes_at: Timestamp::MAX,
             queued: false,
             heard: now,
             closed: false,

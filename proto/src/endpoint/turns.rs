@@ -25,14 +25,16 @@ impl Endpoint {
             if !peer.scheduled.take(at) {
                 continue;
             }
-            if peer
-                .session
-                .poll_timeout()
-                .is_some_and(|deadline| deadline.at <= now.mono)
-            {
-                peer.session.handle_timeout(now);
+            if peer.queued {
+                peer.wakes_at = wakes_of(&*peer.session);
             }
-            self.touch(id);
+            if peer.wakes_at <= now.mono {
+                peer.session.handle_timeout(now);
+                self.touch(id);
+            } else if !peer.queued {
+                // What it waited for has moved, and nothing else happened to it.
+                self.timers.schedule(id, peer.wakes_at, &mut peer.scheduled);
+            }
         }
     }
 
@@ -120,6 +122,7 @@ impl Endpoint {
         let Peer {
             session,
             scheduled,
+            wakes_at,
             awaited,
             ..
         } = peer;
@@ -127,9 +130,8 @@ impl Endpoint {
             *awaited = false;
             self.roomy.push(id);
         }
-        if let Some(deadline) = session.poll_timeout() {
-            self.timers.schedule(id, deadline.at, scheduled);
-        }
+        *wakes_at = wakes_of(&**session);
+        self.timers.schedule(id, *wakes_at, scheduled);
     }
 
     fn collect_events(&mut self, id: PeerId) {
@@ -154,4 +156,10 @@ impl Endpoint {
         self.survey.retire(id, &peer.counted(&peer.session.stats()));
         Some(peer.session)
     }
+}
+
+/// When a session wants to be woken; never, once it closed.
+fn wakes_of(session: &dyn Session) -> Timestamp {
+    let deadline = session.poll_timeout();
+    deadline.map_or(Timestamp::MAX, |deadline| deadline.at)
 }
