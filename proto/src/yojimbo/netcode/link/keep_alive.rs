@@ -20,14 +20,27 @@ const KEEP_ALIVES_PER_TIMEOUT: u32 = 10;
 const SETTLED: u32 = 24;
 
 /// How many keep-alives there were.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct KeepAlives {
+    /// How long a link with nothing to say waits between them.
+    quiet: Duration,
     /// Since anything else was sent.
     in_a_row: u32,
     ever: u32,
 }
 
 impl KeepAlives {
+    /// Of a link that gives its peer up after a silence of `timeout`.
+    pub(super) fn new(timeout: Option<Duration>) -> Self {
+        Self {
+            quiet: timeout.map_or(QUIET_INTERVAL, |span| {
+                (span / KEEP_ALIVES_PER_TIMEOUT).clamp(SEND_INTERVAL, QUIET_INTERVAL)
+            }),
+            in_a_row: 0,
+            ever: 0,
+        }
+    }
+
     /// One leaves.
     pub(super) fn on_sent(&mut self) {
         self.in_a_row = self.in_a_row.saturating_add(1);
@@ -47,21 +60,17 @@ impl KeepAlives {
         &self,
         last_send: Timestamp,
         last_receive: Option<Timestamp>,
-        timeout: Option<Duration>,
     ) -> Timestamp {
         let soon = last_send + SEND_INTERVAL;
         let Some(last_receive) = last_receive else {
             return soon;
         };
-        let quiet = timeout.map_or(QUIET_INTERVAL, |span| {
-            (span / KEEP_ALIVES_PER_TIMEOUT).clamp(SEND_INTERVAL, QUIET_INTERVAL)
-        });
         let wait = if self.ever < SETTLED {
-            SEND_INTERVAL * (1 << self.in_a_row.min(4))
+            self.quiet.min(SEND_INTERVAL * (1 << self.in_a_row.min(4)))
         } else {
-            quiet
+            self.quiet
         };
-        let silent = last_receive + 2 * quiet;
-        (last_send + wait.min(quiet)).min(soon.max(silent))
+        let silent = last_receive + 2 * self.quiet;
+        (last_send + wait).min(soon.max(silent))
     }
 }

@@ -161,7 +161,7 @@ impl Link {
             beyond: Beyond::default(),
             send_gcm: EpochKey::default(),
             last_send: now.mono,
-            keep_alives: KeepAlives::default(),
+            keep_alives: KeepAlives::new(timeout),
             last_receive: now.mono,
             timeout,
             client_index: 0,
@@ -394,7 +394,7 @@ impl Link {
 
     fn keep_alive_at(&self) -> Timestamp {
         let heard = self.is_confirmed.then_some(self.last_receive);
-        self.keep_alives.due_at(self.last_send, heard, self.timeout)
+        self.keep_alives.due_at(self.last_send, heard)
     }
 
     fn silent_until(&self) -> Option<Timestamp> {
