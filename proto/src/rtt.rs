@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 use crate::windowed::{Smallest, Windowed};
 
 /// From a packet's leaving to its acknowledgement. The peer may have held that back: until it had
@@ -131,6 +131,16 @@ impl Rtt {
     pub fn min(&self) -> Duration {
         self.minimum.get().map_or(Duration::ZERO, micros)
     }
+
+    /// [`Rtt::smoothed`], [`Rtt::variation`] and [`Rtt::min`].
+    pub(crate) fn spans(&self) -> [Span; 3] {
+        let least = self.minimum.get().unwrap_or(0);
+        let [smoothed, variation] = match self.is_known() {
+            true => [self.smoothed, self.variation].map(Span::from_micros),
+            false => [ASSUMED_MS, ASSUMED_MS / 4].map(Span::from_millis),
+        };
+        [smoothed, variation, Span::from_micros(least)]
+    }
 }
 
 fn millis(now: Timestamp) -> u32 {
@@ -142,7 +152,8 @@ fn micros(micros: u32) -> Duration {
 }
 
 /// What a path is taken for before it was measured.
-pub const ASSUMED: Duration = Duration::from_millis(100);
+pub const ASSUMED: Duration = Duration::from_millis(ASSUMED_MS as u64);
+const ASSUMED_MS: u32 = 100;
 
 /// Less than this cannot be told from nothing.
 const SAMPLE_MIN: Duration = Duration::from_micros(1);

@@ -3,7 +3,7 @@
 //! Nothing in this crate reads a clock. The owner reads both clocks once per wake-up and passes the
 //! reading down by value, so that one turn has one time and a test can write it as a constant.
 
-use std::ops::{Add, AddAssign, Sub};
+use std::ops::{Add, AddAssign, Div, Mul, Sub};
 use std::time::Duration;
 
 /// A point on a monotonic clock, in nanoseconds since the owner's start.
@@ -58,6 +58,64 @@ impl Sub<Duration> for Timestamp {
     fn sub(self, span: Duration) -> Self {
         let nanos = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
         Self(self.0.saturating_sub(nanos))
+    }
+}
+
+/// A length of time in nanoseconds, for sums that every packet makes: [`Duration`] counts seconds apart from what is
+/// less than one, and is several times as long about each sum and each comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Span(u64);
+
+impl Span {
+    /// 584 years.
+    pub(crate) const MAX: Self = Self(u64::MAX);
+
+    pub(crate) const fn from_millis(millis: u32) -> Self {
+        Self(millis as u64 * 1_000_000)
+    }
+
+    pub(crate) const fn from_micros(micros: u32) -> Self {
+        Self(micros as u64 * 1_000)
+    }
+}
+
+impl Add for Span {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+impl Mul<u64> for Span {
+    type Output = Self;
+
+    fn mul(self, times: u64) -> Self {
+        Self(self.0.saturating_mul(times))
+    }
+}
+
+impl Div<u64> for Span {
+    type Output = Self;
+
+    fn div(self, parts: u64) -> Self {
+        Self(self.0 / parts)
+    }
+}
+
+impl Add<Span> for Timestamp {
+    type Output = Self;
+
+    fn add(self, span: Span) -> Self {
+        Self(self.0.saturating_add(span.0))
+    }
+}
+
+impl Sub<Span> for Timestamp {
+    type Output = Self;
+
+    fn sub(self, span: Span) -> Self {
+        Self(self.0.saturating_sub(span.0))
     }
 }
 

@@ -13,7 +13,7 @@
 use std::time::Duration;
 
 use crate::rtt::Rtt;
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 use super::in_flight::{Fate, InFlight, Sent};
 
@@ -72,7 +72,7 @@ enum Rule {
     /// longer than the patience.
     Overtaken {
         threshold: Option<u64>,
-        patience: Duration,
+        patience: Span,
     },
     /// The article's way: messages are due again some time after they were sent, acknowledgements or
     /// not (docs/wire/gaffer.md, section 5), and a packet is lost after a second (section 3).
@@ -162,11 +162,12 @@ impl Detector {
 
     /// A path that reorders is given more time, and the count of newer packets is not trusted.
     fn overtaken(&self, rtt: &Rtt) -> Rule {
-        let lateness = Duration::from_micros(self.lateness_us.into());
-        let late = rtt.variation().max(rtt.smoothed() / 8).max(lateness);
+        let [smoothed, variation, _] = rtt.spans();
+        let lateness = Span::from_micros(self.lateness_us);
+        let late = variation.max(smoothed / 8).max(lateness);
         Rule::Overtaken {
             threshold: (self.reordering == 0).then_some(PACKET_THRESHOLD),
-            patience: rtt.smoothed() + late + rtt.variation() * self.reordering.into(),
+            patience: smoothed + late + variation * self.reordering.into(),
         }
     }
 
@@ -294,7 +295,7 @@ mod tests {
 
     fn patience(detector: &Detector, rtt: &Rtt) -> Duration {
         match detector.overtaken(rtt) {
-            Rule::Overtaken { patience, .. } => patience,
+            Rule::Overtaken { patience, .. } => (Timestamp::ZERO + patience).since(Timestamp::ZERO),
             Rule::Article { .. } => unreachable!(),
         }
     }

@@ -1,10 +1,8 @@
 //! Packets that ask again because nothing is heard: when the next one is due, and how many went
 //! without an answer. RFC 9002, section 6.2, has the same probes, but doubles the wait for each.
 
-use std::time::Duration;
-
 use crate::rtt::Rtt;
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 /// The probes of one session.
 #[derive(Debug)]
@@ -73,27 +71,31 @@ impl Probes {
     /// meanwhile is no dead path: it holds its acknowledgements back until something that it misses
     /// arrives.
     pub(super) fn due(&self, rtt: &Rtt, heard: Timestamp, oldest: Option<Timestamp>) -> Timestamp {
-        let wait = rtt.smoothed() + (4 * rtt.variation()).max(Duration::from_millis(10));
+        let [smoothed, variation, shortest] = rtt.spans();
+        let wait = smoothed + (variation * 4).max(WAIT_MIN);
         // After a time of long delays only a new sample shortens the estimate, and a sender that waits for
         // as long as the estimate says takes none.
-        let wait = wait.min(8 * rtt.min() + WAIT_MAX);
+        let wait = wait.min(shortest * 8 + WAIT_MAX);
         // Its late acknowledgements make the round trip look long: the least of them says more.
         let (longest, patience) = if heard > self.last && rtt.is_known() {
-            (2, 4 * rtt.min() + Duration::from_millis(200))
+            (2, shortest * 4 + Span::from_millis(200))
         } else {
-            (6, Duration::MAX)
+            (6, Span::MAX)
         };
         let backed_off = wait + wait / 2 * self.unanswered.min(longest).into();
         let wait = backed_off.min(wait.max(EVERY_MAX));
-        let oldest = oldest.map(|at| at.max(self.last) + (2 * wait).min(patience));
+        let oldest = oldest.map(|at| at.max(self.last) + (wait * 2).min(patience));
         let last = self.quiet_since + wait;
         oldest.map_or(last, |oldest| oldest.min(last))
     }
 }
 
+/// The first probe waits so much longer than the round trip.
+const WAIT_MIN: Span = Span::from_millis(10);
+
 /// The first probe waits no longer than this and some of the shortest round trips: peers of
 /// other make may wait ten seconds for a gap to close, and each probe may be lost.
-const WAIT_MAX: Duration = Duration::from_millis(500);
+const WAIT_MAX: Span = Span::from_millis(500);
 
 /// Nor are probes further apart than this for want of an answer: a packet a second disturbs no path.
-const EVERY_MAX: Duration = Duration::from_secs(1);
+const EVERY_MAX: Span = Span::from_millis(1_000);

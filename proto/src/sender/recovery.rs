@@ -1,6 +1,7 @@
 //! What became of the packets that left: acknowledged, lost by gap, lost by time, or silent.
 
 use super::*;
+use crate::time::Span;
 
 impl Sender {
     /// The peer says it received `number`: [`Hearing::acked`].
@@ -156,7 +157,8 @@ impl Sender {
     /// count, not packets: what leaves while nothing is under way is not filed, and a peer that left the
     /// oldest open could otherwise have the next that is filed be preceded by any number of skipped ones.
     pub(super) fn forget(&mut self, now: Timestamp) {
-        let recent = 3 * self.rtt.smoothed() + Duration::from_secs(1);
+        let [smoothed, ..] = self.rtt.spans();
+        let recent = now - (smoothed * 3 + RECENT);
         while let Some(oldest) = self.in_flight.front() {
             let number = self.in_flight.base();
             // Of one that went again, the answer comes under its number.
@@ -164,7 +166,7 @@ impl Sender {
             let is_open = oldest.fate == Fate::Unknown || self.in_flight.is_unsettled(last);
             let most = if is_open || !self.detector.has_counted(number) {
                 REMEMBERED_MAX
-            } else if now.since(oldest.at) > recent {
+            } else if oldest.at < recent {
                 0
             } else {
                 REMEMBERED
@@ -179,6 +181,9 @@ impl Sender {
         }
     }
 }
+
+/// What left by then, three round trips ago, is not spoken of any more.
+const RECENT: Span = Span::from_millis(1_000);
 
 /// Acknowledgements reach 32 packets back; twice that many are remembered after their fate is
 /// known, so that a late one is recognised.
