@@ -101,7 +101,7 @@ impl Sender {
     /// What the tokens and the peer's answers let leave.
     fn open(&self, now: Timestamp, held_by: HeldBy) -> Open {
         let has_token = self.pacer.has_token();
-        let probe = has_token && self.probe_at().is_some_and(|at| at <= now);
+        let probe = has_token && self.is_probe_due(now);
         // A probe goes although the path is full of what nobody answers: it asks why. And at any rate of bulk,
         // or what is new would take its turn, again and again (RFC 9002, section 7.5).
         let bulk = probe || held_by != HeldBy::Answers && self.pacer.has_bulk_token(&self.params);

@@ -65,6 +65,12 @@ impl Probes {
         !self.unanswered.is_multiple_of(2)
     }
 
+    /// None can be due, without a look at the round trip: both of what [`Probes::due`] counts from was a moment ago.
+    pub(super) fn are_early(&self, now: Timestamp, oldest: Option<Timestamp>) -> bool {
+        let first = oldest.map_or(self.quiet_since, |oldest| oldest.min(self.quiet_since));
+        now < first + WAIT_MIN
+    }
+
     /// When the next one is due: nothing was heard of the last packet with messages for this long. While
     /// packets go on leaving, the oldest of them that none newer overtook, which left at `oldest`, is
     /// given twice as long. Each probe without an answer waits longer, but a peer that is `heard`

@@ -145,12 +145,27 @@ impl Sender {
 
     /// When a probe is due, while something is under way of which nothing is heard.
     pub(super) fn probe_at(&self) -> Option<Timestamp> {
-        if self.in_flight.unsettled() == 0 || self.params.resend_after().is_some() {
-            return None;
-        }
+        let awaits = self.awaits_answer();
+        awaits.then(|| {
+            self.probes
+                .due(&self.rtt, self.arrivals.last(), self.oldest_open())
+        })
+    }
+
+    pub(super) fn is_probe_due(&self, now: Timestamp) -> bool {
+        self.awaits_answer()
+            && !self.probes.are_early(now, self.oldest_open())
+            && self.probe_at().is_some_and(|at| at <= now)
+    }
+
+    fn awaits_answer(&self) -> bool {
+        self.in_flight.unsettled() > 0 && self.params.resend_after().is_none()
+    }
+
+    /// When the oldest packet left that none newer overtook, and of which nothing is heard.
+    fn oldest_open(&self) -> Option<Timestamp> {
         let oldest = self.in_flight.first_open(self.detector.acked());
-        let oldest = oldest.map(|sent| sent.at);
-        Some(self.probes.due(&self.rtt, self.arrivals.last(), oldest))
+        oldest.map(|sent| sent.at)
     }
 
     /// Keeps what acknowledgements may still speak of, and nothing [`REMEMBERED_MAX`] numbers back. Numbers

@@ -253,8 +253,8 @@ impl Adaptive {
     /// Bulk leaves, and has for so long that a delay of now may be its doing. What a hole in the peer's messages
     /// kept back is gone before that.
     fn is_bulk_felt(&self, now: Timestamp) -> bool {
-        let round_trip = Duration::from_secs_f64(self.queueing.rtt_s());
-        self.bulk.is_active() && self.demand.has_waited(now, round_trip)
+        let round_trip = || Duration::from_secs_f64(self.queueing.rtt_s());
+        self.bulk.is_active() && self.demand.has_waited(now, round_trip())
     }
 
     fn read(&mut self, now: Timestamp, queue: Queue, copies: Copies, params: &Params) -> Reading {
