@@ -28,6 +28,11 @@ impl Bucket {
         self.tokens = (self.tokens + seconds * per_second).min(limit);
     }
 
+    /// When [`Bucket::fill`] was last called.
+    pub(crate) fn filled_at(&self) -> Timestamp {
+        self.filled_at
+    }
+
     /// What is in it; negative while in debt.
     pub(crate) fn tokens(&self) -> f64 {
         self.tokens

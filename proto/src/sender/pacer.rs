@@ -49,8 +49,11 @@ impl Pacer {
         }
     }
 
-    /// Time passed.
+    /// Time passed, or none since this was last called.
     pub(super) fn refill(&mut self, now: Timestamp, arrivals: &Arrivals, params: &Params) {
+        if self.packets.filled_at() == now {
+            return;
+        }
         self.pace.update(now, params);
         let rate = self.pace.packet_rate(params);
         self.packets.fill(now, rate, params.packets.burst);
