@@ -165,7 +165,8 @@ pub struct BitWriter<'a> {
     out: &'a mut Vec<u8>,
     /// Where in `out` the stream begins.
     start: usize,
-    /// Bits that do not make a byte yet, and how many: 0 to 7.
+    /// Bits that are not in `out` yet, and how many: 0 to 31. Fields are shorter than a byte, or odd; four bytes at
+    /// once take less than each for itself.
     pending: u64,
     held: u32,
 }
@@ -193,11 +194,12 @@ impl<'a> BitWriter<'a> {
         debug_assert!(width <= 32 && u64::from(value) < 1 << width);
         self.pending |= u64::from(value) << self.held;
         self.held += width;
-        let whole = self.held as usize / 8;
-        self.out
-            .extend_from_slice(&self.pending.to_le_bytes()[..whole]);
-        self.pending >>= whole * 8;
-        self.held %= 8;
+        if self.held >= 32 {
+            let whole = self.pending as u32;
+            self.out.extend_from_slice(&whole.to_le_bytes());
+            self.pending >>= 32;
+            self.held -= 32;
+        }
     }
 
     /// One bit.
@@ -216,7 +218,11 @@ impl<'a> BitWriter<'a> {
     /// Zero bits up to the next whole byte.
     #[inline]
     pub fn align(&mut self) {
-        self.bits(0, padding_after(self.held as usize) as u32);
+        let whole = self.held.div_ceil(8) as usize;
+        self.out
+            .extend_from_slice(&self.pending.to_le_bytes()[..whole]);
+        self.pending = 0;
+        self.held = 0;
     }
 
     /// Aligns, even for no bytes at all, and appends `bytes`.

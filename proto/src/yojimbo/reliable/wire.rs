@@ -61,14 +61,17 @@ impl Header {
                 prefix |= 2 << index;
             }
         }
-        out.push(prefix);
-        out.extend_from_slice(&self.sequence.to_le_bytes());
+        let [low, high] = self.sequence.to_le_bytes();
         if distance < 256 {
-            out.push(distance as u8);
+            out.extend_from_slice(&[prefix, low, high, distance as u8]);
         } else {
-            out.extend_from_slice(&self.ack.to_le_bytes());
+            let [ack_low, ack_high] = self.ack.to_le_bytes();
+            out.extend_from_slice(&[prefix, low, high, ack_low, ack_high]);
         }
-        out.extend(bytes.into_iter().filter(|byte| *byte != 0xff));
+        // Most often nothing is missing.
+        if self.ack_bits != u32::MAX {
+            out.extend(bytes.into_iter().filter(|byte| *byte != 0xff));
+        }
     }
 
     /// The packets of ours this header says were received, newest first: 32 at most.
