@@ -26,12 +26,13 @@ impl Sender {
         // Whoever found no room last time comes first this time.
         let first = self.lanes.take_crowded_out();
         if let Some(lane) = first {
-            self.take_lane(lane, old, open.bulk, &mut room);
+            let turn = self.lanes.turn(lane, &framing);
+            self.take_lane(lane, turn, old, open.bulk, &mut room);
         }
         for turn in [Turn::Unreliable, Turn::Messages, Turn::Bulk] {
             for lane in self.lanes.numbers() {
                 if self.lanes.turn(lane, &framing) == turn && Some(lane) != first {
-                    self.take_lane(lane, old, open.bulk, &mut room);
+                    self.take_lane(lane, turn, old, open.bulk, &mut room);
                 }
             }
         }
@@ -47,13 +48,13 @@ impl Sender {
     fn take_lane(
         &mut self,
         lane: Channel,
+        turn: Turn,
         old: Option<Timestamp>,
         bulk_open: bool,
         room: &mut Room,
     ) {
         let plan = &mut self.plan;
         let before = plan.messages.len();
-        let turn = self.lanes.turn(lane, &self.framing);
         let all = match self.lanes.queue_mut(lane) {
             LaneQueue::Unreliable(queue) => room.take_unreliable(plan, lane, queue),
             LaneQueue::Reliable(_) if turn == Turn::Bulk && !bulk_open => true,

@@ -108,6 +108,7 @@ impl Lanes {
         let mut due = Due::default();
         for queue in &self.queues {
             match queue {
+                LaneQueue::Reliable(outbox) if outbox.is_empty() => {}
                 LaneQueue::Reliable(outbox) => {
                     let is_bulk = outbox.is_bulk(framing);
                     let is_due = outbox.is_due();

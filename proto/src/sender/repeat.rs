@@ -30,12 +30,12 @@ impl Sender {
     /// The packet that may go again for what is due first in this lane; and whether it is bulk.
     fn find_again(&self, lane: Channel, reason: Reason, open: Open) -> Option<(u64, bool)> {
         let outbox = self.lanes.outbox(lane)?;
+        let last = self.last_carrier(outbox, reason)?;
         let is_bulk = outbox.is_bulk(&self.framing);
         let is_open = if is_bulk { open.bulk } else { open.messages };
         if !is_open {
             return None;
         }
-        let last = self.last_carrier(outbox, reason)?;
         self.may_go_again(lane, outbox, last)
             .then_some((last, is_bulk))
     }
