@@ -132,10 +132,16 @@ impl<'a> BitReader<'a> {
     }
 
     /// A number larger than `previous`, written as its distance.
+    #[inline]
     pub fn int_relative(&mut self, previous: u32) -> Result<u32, BitError> {
         if self.bool()? {
             return previous.checked_add(1).ok_or(BitError::OutOfRange);
         }
+        self.int_further(previous)
+    }
+
+    /// What [`BitReader::int_relative`] reads, when it is not the next number.
+    fn int_further(&mut self, previous: u32) -> Result<u32, BitError> {
         for (min, max) in TIERS {
             if self.bool()? {
                 let distance = self.int(min as i32, max as i32)? as u32;
