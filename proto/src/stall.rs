@@ -27,7 +27,8 @@ impl HeardClock {
     /// The peer was heard. Of the silence before, at most `grain` counts: as long as a healthy peer may
     /// be silent.
     pub(crate) fn on_heard(&mut self, now: Timestamp, grain: Duration) {
-        self.reading += now.since(self.heard).min(grain);
+        let counted = now.min(self.heard + grain);
+        self.reading += counted.since(self.heard);
         self.heard = self.heard.max(now);
     }
 

@@ -35,6 +35,11 @@ impl Timestamp {
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
+
+    /// Whole microseconds since `earlier`; none when `earlier` is in fact later.
+    pub(crate) const fn micros_since(self, earlier: Self) -> u64 {
+        self.0.saturating_sub(earlier.0) / 1_000
+    }
 }
 
 impl Add<Duration> for Timestamp {

@@ -29,7 +29,11 @@ pub(super) struct Arrivals {
 impl Arrivals {
     pub(super) fn new(now: Timestamp) -> Self {
         Self {
-            cadence: Cadence::new(now, Duration::from_micros(EVERY_US.into()), LONGEST),
+            cadence: Cadence::new(
+                now,
+                Duration::from_micros(EVERY_US.into()),
+                Duration::from_micros(LONGEST_US.into()),
+            ),
             rhythm_us: EVERY_US,
             after_us: 0,
             least_us: 0,
@@ -42,13 +46,14 @@ impl Arrivals {
     /// A packet is being handled; `in_order`: none is missing right before it; `is_of_older`: it acknowledges
     /// older ones of ours than the one before.
     pub(super) fn on_packet(&mut self, now: Timestamp, in_order: bool, is_of_older: bool) {
-        let after = whole_micros(now.since(self.cadence.last()));
+        let after = u32::try_from(now.micros_since(self.cadence.last())).unwrap_or(u32::MAX);
         let so_far = if self.of_older { self.after_us } else { 0 };
         self.after_us = after.saturating_add(so_far);
         self.of_older = is_of_older;
-        let gap = whole_micros(self.cadence.on_event(now));
+        self.cadence.on_event(now);
         let longest = 8 * self.rhythm_us + PAUSE_US;
-        self.rhythm_us = (7 * self.rhythm_us + gap.min(longest)) / 8;
+        let gap = after.min(LONGEST_US).min(longest);
+        self.rhythm_us = (7 * self.rhythm_us + gap) / 8;
         self.in_order = in_order;
         self.is_long = false;
         self.least_us = 0;
@@ -105,7 +110,7 @@ const REACH: f64 = 24.0;
 const LONG_REACH: f64 = 3072.0;
 
 /// Longer pauses count as this long.
-const LONGEST: Duration = Duration::from_millis(200);
+const LONGEST_US: u32 = 200_000;
 
 /// So much longer than eight times the usual, a time between packets is a pause.
 const PAUSE_US: u32 = 20_000;

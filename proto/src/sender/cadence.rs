@@ -25,10 +25,11 @@ impl Cadence {
 
     /// It happened again; returns how long after the last time.
     pub(super) fn on_event(&mut self, now: Timestamp) -> Duration {
-        let longest = Duration::from_micros(u64::from(self.longest_us));
-        let gap = now.since(self.last).min(longest);
+        let longest = u64::from(self.longest_us);
+        let gap_us = now.micros_since(self.last).min(longest) as u32;
+        let gap = now.since(self.last).min(Duration::from_micros(longest));
         self.last = now;
-        self.every_us = (7 * self.every_us + gap.as_micros() as u32) / 8;
+        self.every_us = (7 * self.every_us + gap_us) / 8;
         gap
     }
 

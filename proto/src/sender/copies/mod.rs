@@ -150,12 +150,12 @@ impl Copier {
             ..
         } = outcome;
         self.loss.on_outcome(lost);
-        let grouping = self.loss.correlation();
         if self.governor.is_none() && lost {
             let governor = Governor::new(now, self.loss.outcomes());
             self.governor = Some(Box::new(governor));
         }
         if let Some(governor) = &mut self.governor {
+            let grouping = self.loss.correlation();
             governor.on_outcome(now, sent_at, lost, with_copies, grouping);
         }
     }

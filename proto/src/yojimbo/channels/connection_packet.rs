@@ -238,9 +238,14 @@ impl<'a> ConnectionPacket<'a> {
         self.reliable
     }
 
-    /// Channels that have something in it, by bit.
-    pub fn channels(&self) -> u64 {
-        self.channels
+    /// Channels that have something in it, each once.
+    pub fn channels(&self) -> impl Iterator<Item = usize> + use<> {
+        let mut left = self.channels;
+        std::iter::from_fn(move || {
+            let channel = left.trailing_zeros();
+            left &= left.wrapping_sub(1);
+            (channel < 64).then_some(channel as usize)
+        })
     }
 }
 

@@ -85,12 +85,18 @@ impl Receiver {
             return Ok(());
         }
         if !inbox.is_taking() {
-            self.addressed(packet)
-                .for_each(|(channel, _)| channel.excuse(now));
+            for index in packet.channels() {
+                if let Some(channel) = &mut self.channels[index] {
+                    channel.excuse(now);
+                }
+            }
             return Err(Objection::InboxFull);
         }
-        self.addressed(packet)
-            .for_each(|(channel, trial)| *trial = channel.trial());
+        for index in packet.channels() {
+            if let Some(channel) = &self.channels[index] {
+                self.trials[index] = channel.trial();
+            }
+        }
         for item in packet.items() {
             let index = usize::from(item.channel());
             let Some(channel) = &self.channels[index] else {
@@ -111,26 +117,13 @@ impl Receiver {
         self.check_room(packet, inbox)
     }
 
-    /// The reliable channels that have something in the packet, each with its trial.
-    fn addressed(
-        &mut self,
-        packet: &ConnectionPacket<'_>,
-    ) -> impl Iterator<Item = (&mut ReliableOrdered, &mut Trial)> {
-        let mask = packet.channels();
-        let trials = self.channels.iter_mut().zip(&mut self.trials);
-        (0..)
-            .zip(trials)
-            .filter(move |(index, _)| mask >> index & 1 == 1)
-            .filter_map(|(_, (channel, trial))| Some((channel.as_mut()?, trial)))
-    }
-
-    fn check_room(
-        &mut self,
-        packet: &ConnectionPacket<'_>,
-        inbox: &Inbox,
-    ) -> Result<(), Objection> {
+    fn check_room(&self, packet: &ConnectionPacket<'_>, inbox: &Inbox) -> Result<(), Objection> {
         let (mut added, mut reserved, mut progress) = (0, 0, false);
-        for (channel, trial) in self.addressed(packet) {
+        for index in packet.channels() {
+            let Some(channel) = &self.channels[index] else {
+                continue;
+            };
+            let trial = &self.trials[index];
             added += trial.added;
             reserved += trial.reserved;
             progress |= channel.would_progress(trial);
@@ -165,9 +158,12 @@ impl Receiver {
         Ok(())
     }
 
-    fn freed(&mut self, packet: &ConnectionPacket<'_>) -> usize {
-        let addressed = self.addressed(packet);
-        addressed.map(|(channel, trial)| channel.freed(trial)).sum()
+    fn freed(&self, packet: &ConnectionPacket<'_>) -> usize {
+        let freed = packet.channels().filter_map(|index| {
+            let channel = self.channels[index].as_ref()?;
+            Some(channel.freed(&self.trials[index]))
+        });
+        freed.sum()
     }
 
     fn block_reserved(&self) -> usize {

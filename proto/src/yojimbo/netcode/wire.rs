@@ -154,11 +154,11 @@ impl Prefix {
         if !(1..=8).contains(&length) || rest.len() < length + TAG_BYTES {
             return Err(Reject::Malformed);
         }
-        let mut sequence = [0; 8];
-        sequence[..length].copy_from_slice(&rest[..length]);
+        // A tag follows, so that eight bytes are there in any case.
+        let eight = rest.first_chunk().ok_or(Reject::Malformed)?;
         Ok(Self {
             kind,
-            sequence: u64::from_le_bytes(sequence),
+            sequence: u64::from_le_bytes(*eight) & u64::MAX >> (64 - 8 * length),
             byte,
         })
     }
