@@ -126,7 +126,15 @@ impl Receiver {
                     }
                     self.judge_message(&mut trial, id, payload.len())?;
                 }
-                Record::Fragment { id, last, .. } => self.judge_fragment(id, last)?,
+                Record::Fragment {
+                    id,
+                    index,
+                    last,
+                    bytes,
+                } => {
+                    let end = usize::from(index) * FRAGMENT_BYTES + bytes.len();
+                    self.judge_fragment(id, last, end)?;
+                }
             }
             // A full inbox refuses whatever would fill it further.
             if !is_taking {
@@ -178,7 +186,8 @@ impl Receiver {
         self.window.get(ahead)?.as_deref()
     }
 
-    fn judge_fragment(&self, id: u16, last: u8) -> Result<(), Reject> {
+    /// `end` is where it ends in its message.
+    fn judge_fragment(&self, id: u16, last: u8, end: usize) -> Result<(), Reject> {
         let ahead = id.wrapping_sub(self.next);
         if ahead >= 0x8000 {
             return Ok(());
@@ -187,7 +196,8 @@ impl Receiver {
         if ahead > 0 {
             return Err(Reject::Refused);
         }
-        if usize::from(last) * FRAGMENT_BYTES >= self.message_bytes_max {
+        let shortest = usize::from(last) * FRAGMENT_BYTES + 1;
+        if shortest.max(end) > self.message_bytes_max {
             return Err(Reject::BadFragment);
         }
         match &self.large {
@@ -357,6 +367,23 @@ mod tests {
             Ok(())
         }
 
+        /// One packet with one fragment, with as many bytes as it may have or `length` at the end.
+        fn receive_fragment(
+            &mut self,
+            id: u16,
+            (index, last): (u8, u8),
+            length: usize,
+        ) -> Result<Brought, Reject> {
+            let is_last = index == last;
+            let bytes = vec![7; if is_last { length } else { FRAGMENT_BYTES }];
+            let mut packet = Vec::new();
+            wire::emit_fragment(id, index, last, (&bytes, &[]), &mut packet);
+            let records = wire::parse(&packet).expect("own bytes");
+            self.receiver.judge(records, &mut self.inbox)?;
+            let inbox = &mut self.inbox;
+            Ok(self.receiver.apply(Timestamp::ZERO, records, inbox))
+        }
+
         /// Of these messages, each in a packet of its own, the number that was taken.
         fn fill(&mut self, ids: std::ops::Range<u16>, payload: &[u8]) -> usize {
             ids.filter(|id| self.receive(&[*id], payload).is_ok())
@@ -401,6 +428,34 @@ mod tests {
         assert_eq!(taken, STORED_BYTES_RESERVE / (500 + MESSAGE_OVERHEAD));
         let next = far.receiver.next;
         assert_eq!(far.receive(&[next], &payload), Ok(()), "alone it fits");
+    }
+
+    /// A message in fragments is as long as others may be, to the byte, and travels alone.
+    #[test]
+    fn fragments_of_impossible_messages_are_refused() {
+        let mut far = Far::new();
+        far.receiver = Receiver::new(Timestamp::ZERO, 2 * FRAGMENT_BYTES + 10);
+        let mut judge = |id, place, length| far.receive_fragment(id, place, length).err();
+        let bad = Some(Reject::BadFragment);
+        assert_eq!(judge(0, (2, 2), 11), bad, "a byte too long");
+        assert_eq!(judge(0, (0, 3), 1), bad, "too long however short its last");
+        assert_eq!(judge(1, (0, 2), 10), Some(Reject::Refused), "not alone");
+        assert_eq!(judge(0, (2, 2), 10), None);
+        assert_eq!(judge(0, (0, 1), 10), bad, "another number of fragments");
+        assert_eq!(judge(0, (0, 2), 10), None);
+        let last = far.receive_fragment(0, (1, 2), 10);
+        let last = last.expect("the one that was missing");
+        assert_eq!((last.messages, last.fragments), (1, 1));
+        assert_eq!(last.bytes, 2 * FRAGMENT_BYTES as u64 + 10);
+        let again = far.receive_fragment(0, (1, 2), 10);
+        assert_eq!(again.expect("harmless").duplicates, 1);
+        let message = far.inbox.pop().expect("whole");
+        assert_eq!(message.payload.len(), 2 * FRAGMENT_BYTES + 10);
+        // Nor does a message of one fragment get around what a plain one has to keep to.
+        let mut short = Far::new();
+        short.receiver = Receiver::new(Timestamp::ZERO, FRAGMENT_BYTES - 1);
+        let alone = short.receive_fragment(0, (0, 0), FRAGMENT_BYTES);
+        assert_eq!(alone.err(), bad);
     }
 
     /// When memory is short nothing may wait. The next message need not.
