@@ -96,11 +96,14 @@ mod tests {
             parts.sort_by_key(|(index, _)| (*index as u64 + 1).wrapping_mul(mix | 1));
             let mut reassembly = Reassembly::new(parts.len() as u16, size);
             let mut received = 0;
-            for (index, part) in &parts {
+            for (arrived, (index, part)) in (1usize..).zip(&parts) {
                 prop_assert!(!reassembly.contains(*index as u16));
                 reassembly.add(*index as u16, part);
                 received += part.len();
                 prop_assert!(reassembly.held() <= 2 * received + 64 * parts.len());
+                prop_assert!(reassembly.held() >= received + 2 * arrived, "all of it counts");
+                let whole = size * parts.len();
+                prop_assert!(reassembly.held() <= whole + 8 + 4 * parts.len(), "no slack beyond it");
             }
             prop_assert_eq!(reassembly.missing(), 0);
             prop_assert_eq!(reassembly.into_whole(), whole);
