@@ -340,10 +340,12 @@ fn a_glance_tells_whose_handshake_is_under_way() {
     let elsewhere = address("192.0.2.66:6");
     let mut other_game = request.clone();
     other_game[14] ^= 1;
-    let [mut short, late] = [request.clone(), request.clone()];
+    let [mut short, mut other_token, late] = [(); 3].map(|()| request.clone());
     short.pop();
+    other_token[1077] ^= 1;
     for (now, from, datagram) in [
         (at(3), address(HOME), &request),
+        (at(3), address(HOME), &other_token),
         (at(3), elsewhere, &response),
         (at(3), elsewhere, &other_game),
         (at(3), elsewhere, &short),
@@ -362,6 +364,7 @@ fn a_glance_tells_whose_handshake_is_under_way() {
             Ok(Glance::Unproven),
             Ok(Glance::Unproven),
             Ok(Glance::Awaited),
+            Ok(Glance::Unproven),
             Ok(Glance::Stray),
             Err(Reject::WrongProtocol),
             Err(Reject::Malformed),
@@ -581,6 +584,24 @@ fn an_unconfirmed_client_is_given_up() {
     );
 }
 
+/// Neither another server of the same machine nor one on the same port elsewhere takes it.
+#[test]
+fn a_token_is_for_an_address_and_its_port() {
+    for elsewhere in [
+        "198.51.100.7:40001",
+        "198.51.100.8:40000",
+        "[::ffff:198.51.100.7]:40000",
+    ] {
+        let mut server = Server::new();
+        let mut parts = mint_parts(1, 1, EPOCH);
+        parts.private.servers = vec![address(elsewhere)];
+        let token = ConnectToken::mint(parts, &private_key()).unwrap();
+        let (link, sent) = connect(&mut server, 0, address(HOME), token);
+        assert!(link.is_none(), "{elsewhere}");
+        assert_eq!(server.rejects, vec![Reject::TokenAddress; sent.len()]);
+    }
+}
+
 /// Old and new private key both count while the token service changes over; which one is told.
 #[test]
 fn private_keys_are_rotated() {
@@ -690,6 +711,41 @@ fn the_next_server_is_tried_with_the_next_sequence() {
         .unwrap();
     let response = transmit(&mut client, at(5_101)).unwrap();
     assert_eq!(u64::from(response[1]), requests + 1, "requests count too");
+}
+
+/// What comes too early uses up sequences of the server that sent it, and none of the next server's.
+#[test]
+fn the_next_server_finds_an_empty_window() {
+    let mut parts = mint_parts(1, 1, EPOCH);
+    let first_address = address("203.0.113.1:1");
+    parts.servers = vec![first_address, server_address()];
+    let token = ConnectToken::mint(parts, &private_key()).unwrap();
+    let mut client = Client::new(at(0), token);
+    let (mut first, mut second) = (Server::new(), Server::new());
+    let request = transmit(&mut client, at(0)).unwrap();
+    let mut challenge = first.receive(at(0), address(HOME), &request).unwrap();
+    client
+        .handle_datagram(at(0), first_address, &mut challenge)
+        .unwrap();
+    let response = transmit(&mut client, at(100)).unwrap();
+    // Every keep-alive gets lost, which alone would tell the client that it is in.
+    first.receive(at(100), address(HOME), &response).unwrap();
+    for _ in 0..300 {
+        let mut payload = first.send(at(200), address(HOME), b"early").remove(1);
+        let early = client.handle_datagram(at(200), first_address, &mut payload);
+        assert_eq!(early, Err(Reject::Unexpected));
+    }
+    client.handle_timeout(at(5_001));
+    for millis in [5_001, 5_101] {
+        let datagram = transmit(&mut client, at(millis)).unwrap();
+        let mut answer = second
+            .receive(at(millis), address(HOME), &datagram)
+            .unwrap();
+        client
+            .handle_datagram(at(millis), server_address(), &mut answer)
+            .unwrap();
+    }
+    assert_eq!(client.state(), ClientState::Connected);
 }
 
 /// A connector whose request is answered, with these servers in its token.

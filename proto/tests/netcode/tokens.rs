@@ -58,6 +58,17 @@ fn tokens_that_cannot_work_are_not_made() {
     );
 }
 
+/// A client refuses a token that expired before it was made; equal dates are legal.
+#[test]
+fn tokens_with_impossible_dates_are_not_read() {
+    for (lifetime, expected) in [(0, None), (-1, Some(TokenError::Dates))] {
+        let mut token = mint(1, 1, EPOCH);
+        token.expire = token.create.wrapping_add_signed(lifetime);
+        let read = ConnectToken::parse(&token.to_bytes());
+        assert_eq!(read.err(), expected, "good for {lifetime} s");
+    }
+}
+
 /// The expiry travels in the clear, and is sealed into the private part all the same.
 #[test]
 fn a_token_cannot_be_prolonged() {

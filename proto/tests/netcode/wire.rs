@@ -1,11 +1,34 @@
 //! Whatever is written reads back, and reads only as it was written.
 
 use proptest::prelude::*;
+use tidegate_proto::session::Reject;
 use tidegate_proto::yojimbo::netcode::packet::{self, Beyond, Packet, Role};
+use tidegate_proto::yojimbo::netcode::replay::Replay;
 use tidegate_proto::yojimbo::netcode::wire::{Kind, Prefix, Request, emit_request};
 use tidegate_proto::yojimbo::netcode::{ConnectToken, Key};
 
 use crate::world::*;
+
+/// The longest datagram that is read uses its sequence up, as everything does whose tag is right; a longer one is
+/// not opened.
+#[test]
+fn datagrams_of_more_than_1300_bytes_are_not_opened() {
+    let key = Key::new([7; 32]);
+    let mut replay = Replay::default();
+    for (length, again) in [(1300, Reject::Replayed), (1301, Reject::Malformed)] {
+        let mut sealed = Vec::new();
+        let plain = vec![7; length - 2 - 16];
+        packet::emit(&mut sealed, &key, PROTOCOL, Kind::Payload, 9, &plain);
+        assert_eq!(sealed.len(), length);
+        for expected in [Reject::Malformed, again] {
+            let (mut beyond, datagram) = (Beyond::default(), &mut sealed.clone()[..]);
+            let window = Some(&mut replay);
+            let opened = packet::open(Role::Server, &key, PROTOCOL, &mut beyond, window, datagram);
+            assert_eq!(opened, Err(expected), "{length} bytes");
+        }
+        replay = Replay::default();
+    }
+}
 
 proptest! {
     #[test]

@@ -214,6 +214,23 @@ mod tests {
         assert_eq!(after.present([3; 16], address(HOME), 120, 100), Ok(()));
     }
 
+    /// What an earlier process knew may be more than this one has room for.
+    #[test]
+    fn no_more_is_restored_than_there_is_room_for() {
+        let mut history = History::new(2);
+        for (tag, end) in [(1, 100), (2, 100), (3, 100), (2, 130)] {
+            let tag = [tag; 16];
+            history.restore(UsedToken { tag, end });
+        }
+        assert_eq!(history.len(), 2);
+        let tell = |tag: u8| history.check(&[tag; 16], address(HOME), 100);
+        let refused = Err(Reject::TokenReused);
+        assert_eq!([1, 2, 3].map(tell), [refused, refused, Ok(())]);
+        // What is known already is told anew, and then lives as long as was said last.
+        history.present([4; 16], address(HOME), 150, 129).unwrap();
+        assert_eq!(history.check_pending(&[2; 16]), refused);
+    }
+
     #[test]
     fn a_full_history_refuses_and_takes_again_when_tokens_expire() {
         let mut history = History::new(2);
