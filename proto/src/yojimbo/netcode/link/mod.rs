@@ -245,9 +245,6 @@ impl Link {
         if !prefix.kind.is_replay_protected() || self.replay.check(prefix.sequence).is_err() {
             return false;
         }
-        if datagram.len() > usize::from(self.beyond.sizes.datagram) {
-            return false;
-        }
         let (role, key, id) = (self.role, &self.receive_key, self.protocol_id);
         let copy = &mut datagram.to_vec();
         packet::open(role, key, id, &mut self.beyond.again(), None, copy).is_ok()
