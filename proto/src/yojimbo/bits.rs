@@ -280,19 +280,14 @@ impl<'a> BitWriter<'a> {
 
 /// Bits that [`BitWriter::sequence_relative`] takes.
 pub fn sequence_relative_bits(previous: u16, current: u16) -> usize {
-    let distance = match current.wrapping_sub(previous) {
-        0 => 65536,
-        distance => u32::from(distance),
-    };
+    let distance = u32::from(current.wrapping_sub(previous));
     if distance == 1 {
         return 1;
     }
-    for (flags, (min, max)) in (2..).zip(TIERS) {
-        if distance <= max {
-            return flags + width_of(min as i32, max as i32) as usize;
-        }
-    }
-    6 + 32
+    // The last range holds every distance of 16 bits.
+    let smaller = TIERS.iter().take_while(|(_, max)| *max < distance).count();
+    let (min, max) = TIERS[smaller];
+    2 + smaller + width_of(min as i32, max as i32) as usize
 }
 
 #[cfg(test)]
@@ -327,6 +322,45 @@ mod tests {
         writer.bool(true);
         assert_eq!(writer.finish(), 8 + 16 + 1);
         assert_eq!(out, [0xaa, 0xbb, 5, 1, 2, 1]);
+    }
+
+    #[test]
+    fn what_is_left_is_known_to_the_bit() {
+        for (bytes, zero_from) in [
+            (&[0xff, 0x0f, 0][..], 12),
+            (&[0xff, 0x0f, 0, 0x80], 32),
+            (&[], 0),
+        ] {
+            let end = bytes.len() * 8;
+            for at in 0..=end {
+                let mut reader = BitReader::new(bytes);
+                assert_eq!(reader.skip(at), Ok(()));
+                assert_eq!(reader.rest_is_zero(), at >= zero_from, "{at} {bytes:?}");
+                assert_eq!(reader.skip(end - at + 1), Err(BitError::PastEnd));
+                assert_eq!(reader.position(), at);
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_byte_is_amended_wherever_it_is() {
+        for words in 0..4 {
+            let mut out = vec![0xaa];
+            let mut writer = BitWriter::new(&mut out);
+            writer.bits(0, 3);
+            for _ in 0..words {
+                writer.bits(u32::MAX, 32);
+            }
+            writer.bool(true);
+            writer.amend_first(5);
+            writer.finish();
+            let mut reader = BitReader::new(&out[1..]);
+            assert_eq!((out[0], reader.bits(3)), (0xaa, Ok(5)), "{words} words");
+            for _ in 0..words {
+                assert_eq!(reader.bits(32), Ok(u32::MAX));
+            }
+            assert_eq!(reader.bool(), Ok(true));
+        }
     }
 
     #[test]
