@@ -162,3 +162,53 @@ impl Sent {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NEXT: Order = Order::Newer { in_order: true };
+    const NEWER: Order = Order::Newer { in_order: false };
+
+    fn check(received: &Received, expected: &[(u32, Order)]) {
+        for (sequence, order) in expected {
+            assert_eq!(received.order(*sequence), *order, "{sequence}");
+        }
+    }
+
+    #[test]
+    fn the_first_packet_may_start_anywhere() {
+        let mut received = Received::default();
+        let edges = [(0, NEXT), (1, NEXT), (0x7fff_ffff, NEXT)];
+        check(&received, &edges);
+        // Older than 0 by the article's rule: one is taken, and moves nothing.
+        check(&received, &[(0xc000_0000, Order::Late)]);
+        received.insert(0xc000_0000);
+        check(&received, &edges);
+        check(&received, &[(0xc000_0001, Order::Outside)]);
+    }
+
+    #[test]
+    fn a_packet_is_judged_by_its_distance_from_the_newest() {
+        let mut received = Received::default();
+        received.on_heard(5000);
+        received.insert(5000);
+        let edges = [
+            (4872, Order::Outside),
+            (4873, Order::Late),
+            (4999, Order::Late),
+            (5000, Order::Duplicate),
+            (5001, NEXT),
+            (5002, NEWER),
+            (6024, NEWER),
+        ];
+        check(&received, &edges);
+        check(&received, &[(6025, Order::Outside)]);
+        // What was refused meanwhile tells how far the peer has come.
+        received.on_heard(9000);
+        check(&received, &edges);
+        check(&received, &[(6025, Order::Outside), (7975, Order::Outside)]);
+        check(&received, &[(7976, NEWER), (10_024, NEWER)]);
+        check(&received, &[(10_025, Order::Outside)]);
+    }
+}

@@ -132,6 +132,22 @@ mod tests {
         }
     }
 
+    /// However much was sent: else a long session would be easy to guess a number of.
+    #[test]
+    fn only_the_last_packets_are_recent() {
+        for sent in [3, 1000, 50_000] {
+            let mut numbering = Numbering::starting_at(u32::MAX - 10, 5);
+            while numbering.next_number < sent {
+                numbering.take();
+            }
+            let next = numbering.next_sequence();
+            let reach = numbering.next_number.min(1024) as u32;
+            let is_recent = |behind| numbering.is_recent(&acks(next.wrapping_sub(behind), 0));
+            let told = [0, 1, reach, reach + 1].map(is_recent);
+            assert_eq!(told, [false, true, true, false], "{sent} sent");
+        }
+    }
+
     /// Sequences wrap soon after the first.
     #[test]
     fn what_was_left_out_is_never_acknowledged() {

@@ -54,6 +54,12 @@ fn a_storm_delays_but_loses_nothing() {
                 && damage.sent > 300,
             "seed {seed}: the link was too kind to prove anything: {damage:?}"
         );
+        for (end, sent) in [(1, &sent[0]), (0, &sent[1])] {
+            let stats = pair.ends[end].session().stats();
+            let bytes = sent.iter().map(Vec::len).sum::<usize>() as u64;
+            let received = (stats.messages_received, stats.message_bytes_received);
+            assert_eq!(received, (sent.len() as u64, bytes), "seed {seed}");
+        }
         let stats = pair.ends[0].session().stats();
         assert!(
             stats.messages_resent > 20 && stats.fragments_received == 0,
@@ -99,6 +105,39 @@ fn raw_packets_come_at_most_once() {
         assert!(share > 0.6, "{late:?}: {share}");
         assert!(pair.damage.overtaken > 20 && pair.damage.duplicated > 20);
     }
+}
+
+/// To every receiver such a packet is a sign of life and no message.
+#[test]
+fn raw_payloads_that_mean_nothing_are_not_sent() {
+    let params = Params {
+        payload: Payload::Raw { late: Late::Drop },
+        ..Params::default()
+    };
+    let mut pair = connected(&params, CALM, 1);
+    let meant = [vec![0, 0], vec![1]];
+    pair.ends[0].to_send.extend([vec![], vec![0]]);
+    pair.ends[0].to_send.extend(meant.clone());
+    pair.run(5, |_| false);
+    assert_same(&pair.ends[1].received, &meant);
+    assert_eq!(pair.ends[0].session().stats().unreliable_dropped, 2);
+}
+
+/// What has the protocol's id is a sign of life, however much it lacks. The id alone is not.
+#[test]
+fn a_packet_that_is_cut_off_is_a_sign_of_life() {
+    let mut pair = connected(&Params::default(), CALM, 1);
+    pair.weather.loss = 1.0;
+    let id = Params::default().protocol_id.to_be_bytes();
+    let mut hear = |datagram: &[u8]| {
+        for _ in 0..20 {
+            pair.forge(1, datagram);
+            pair.run(1, |_| false);
+        }
+        pair.ends[1].closed
+    };
+    assert_eq!(hear(&[&id[..], &[0]].concat()), None);
+    assert_eq!(hear(&id), Some(CloseReason::PeerTimeout));
 }
 
 struct Listener {
@@ -207,6 +246,34 @@ fn a_stranger_gets_a_session_only_by_acknowledging() {
     };
     assert_eq!(session.poll_event(), Some(Event::Authenticated));
     assert_eq!(session.poll_message().expect("a message").payload, b"hi");
+}
+
+/// One that comes in spoils no number that another was told, though a few of so many share an entry of the table.
+#[test]
+fn numbers_that_many_were_told_all_count_once() {
+    let mut listener = Listener::new(1);
+    let mut judge = |number: u8, datagram: &[u8]| {
+        let mut reply = Vec::new();
+        let stranger = Stranger {
+            from: ([192, 0, 2, number], 4000).into(),
+            datagram: &mut datagram.to_vec(),
+            reply: &mut reply,
+        };
+        (listener.acceptor.handle_unknown(START, stranger), reply)
+    };
+    let hello = packet(0, 0, 0, &[0]);
+    let mut proofs = Vec::new();
+    for number in 0..200 {
+        let (_, reply) = judge(number, &hello);
+        let (answer, _) = Header::parse(&reply).expect("a header");
+        proofs.push((number, packet(1, answer.sequence, 0, &[0])));
+    }
+    for (number, proof) in proofs {
+        let (verdict, _) = judge(number, &proof);
+        assert!(matches!(verdict, Verdict::Accept(_)), "{number}");
+        let (again, _) = judge(number, &proof);
+        assert!(!matches!(again, Verdict::Accept(_)), "{number} again");
+    }
 }
 
 /// Two listeners cannot be made to talk to each other by a forged datagram.
@@ -453,6 +520,26 @@ fn a_restarted_peer_that_counts_from_the_same_is_noticed() {
         pair.run(0, |_| false);
         assert_eq!(pair.ends[1].closed, closed, "acknowledging {ack} of {own}");
     }
+}
+
+/// Only packets that follow each other are another life; others from nowhere may be anything.
+#[test]
+fn packets_with_gaps_are_no_other_life() {
+    let mut pair = connected(&Params::default(), CALM, 1);
+    let (seen, own) = newest(&mut pair, 1);
+    pair.weather.loss = 1.0;
+    pair.run(2, |_| false);
+    let mut forge = |steps: std::ops::Range<u32>, stride| {
+        for step in steps {
+            let restart = seen.wrapping_add(0x4000_0000 + step * stride);
+            pair.forge(1, &packet(restart, own, 0, &[0]));
+        }
+        pair.run(0, |_| false);
+        pair.ends[1].closed
+    };
+    assert_eq!(forge(0..20, 2), None);
+    assert_eq!(forge(100..103, 1), None, "three are too few");
+    assert_eq!(forge(103..104, 1), Some(CloseReason::Replaced));
 }
 
 /// Four packets in a row from nowhere ended the session of whoever was not heard for a second.
