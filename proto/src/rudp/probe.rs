@@ -125,6 +125,8 @@ fn epoch(now: Now) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     fn now(secs: u64) -> Now {
@@ -171,6 +173,26 @@ mod tests {
             !stranger.is_answered(now(31), asked, records),
             "another secret"
         );
+    }
+
+    /// Who does not know the secret has 14 bits to guess for each of the two.
+    #[test]
+    fn the_two_ids_of_an_address_say_nothing_of_each_other() {
+        let probe = Probe::new([3; 16]);
+        let mut kinds: [BTreeSet<u16>; 3] = Default::default();
+        for number in 0..0x1_0000u32 {
+            let from = SocketAddr::from((number.to_be_bytes(), 4000));
+            let [first, second] = probe.ids(from, 1);
+            assert!(PROBE_IDS.contains(&first) && PROBE_IDS.contains(&second));
+            assert_ne!(first, second, "half a proof");
+            for (kind, id) in kinds.iter_mut().zip([first, second, first ^ second]) {
+                kind.insert(id);
+            }
+        }
+        // Of 16,384, 65,536 draws leave one in e^4 out.
+        for kind in kinds {
+            assert!((15_900..16_300).contains(&kind.len()), "{}", kind.len());
+        }
     }
 
     #[test]

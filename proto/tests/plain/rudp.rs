@@ -124,6 +124,45 @@ fn a_stranger_gets_a_session_only_by_repeating_the_probe() {
     assert_eq!(session.stats().messages_skipped, 0, "the echo is no loss");
 }
 
+/// While nobody is taken: who would be let in, or asked, is refused; the rest is no newcomer.
+#[test]
+fn only_who_wants_in_is_refused() {
+    let from = CLIENT.parse().unwrap();
+    let later = START.after(Duration::from_secs(1));
+    for probe in [true, false] {
+        let params = Params {
+            probe,
+            ..Params::default()
+        };
+        let mut acceptor = Acceptor::new(params, [7; 16]);
+        let mut refuse = |now, datagram: &[u8]| {
+            let stranger = Stranger {
+                from,
+                datagram: &mut datagram.to_vec(),
+                reply: &mut Vec::new(),
+            };
+            match acceptor.handle_refused(now, stranger, Reject::Full) {
+                Verdict::Reject(reject) => reject,
+                _ => panic!("{datagram:?} is let in"),
+            }
+        };
+        let again = if probe {
+            Reject::Unproven
+        } else {
+            Reject::Full
+        };
+        for (now, datagram, expected) in [
+            (START, &[0][..], Reject::Full),
+            (START, &[0], again),
+            (START, &[9, 0], Reject::Malformed),
+            (START, &[], Reject::Unexpected),
+            (later, &[0], Reject::Full),
+        ] {
+            assert_eq!(refuse(now, datagram), expected, "{datagram:?}");
+        }
+    }
+}
+
 /// What a reference peer sent before it was accepted is fetched before anything is sent to it: once
 /// it has received more than it sent, it would ignore the request.
 #[test]

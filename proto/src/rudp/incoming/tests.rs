@@ -80,12 +80,32 @@ fn what_a_peer_ran_ahead_by_is_not_forgotten() {
     }
     for id in 0..2_996 {
         assert_eq!(incoming.take(at(5), id, b"", &mut inbox), Taken::New);
+        assert!(incoming.window.len() <= WINDOW as usize, "{id}");
         incoming.deliver(at(5), Duration::ZERO, false, &mut inbox);
     }
     assert_eq!(asked(&mut incoming, 600), [2_996]);
     incoming.on_missing(at(600), 2_996);
     let delivered = incoming.deliver(at(600), Duration::ZERO, false, &mut inbox);
     assert!(delivered.is_broken, "it is believed");
+}
+
+/// Within the window; what is beyond it may be forged.
+#[test]
+fn what_was_refused_is_asked_for() {
+    let (mut incoming, mut inbox) = incoming();
+    assert_eq!(incoming.take(at(0), 0, b"", &mut inbox), Taken::Delivered);
+    for outside in [0, 1025, 0x8000] {
+        incoming.on_refused(at(0), outside);
+    }
+    assert_eq!(
+        (asked(&mut incoming, 0), incoming.gap_since()),
+        (vec![], None)
+    );
+    incoming.on_refused(at(5), 2);
+    assert_eq!(incoming.gap_since(), Some(at(5)));
+    assert_eq!(asked(&mut incoming, 5), [1, 2]);
+    incoming.on_refused(at(6), 1024);
+    assert_eq!(asked(&mut incoming, 6)[..3], [1, 3, 4]);
 }
 
 #[test]
@@ -123,11 +143,16 @@ fn duplicates_and_other_lives_are_told_apart() {
     for id in 0..3000u16 {
         assert_eq!(incoming.take(at(0), id, b"", &mut inbox), Taken::Delivered);
     }
+    let mut take = |id| incoming.take(at(0), id, b"", &mut inbox);
     assert_eq!(
-        incoming.take(at(0), 2990, b"", &mut inbox),
-        Taken::Duplicate
+        [2999, 1976, 1975, 3].map(&mut take),
+        [
+            Taken::Duplicate,
+            Taken::Duplicate,
+            Taken::Behind,
+            Taken::Behind
+        ]
     );
-    assert_eq!(incoming.take(at(0), 3, b"", &mut inbox), Taken::Behind);
 }
 
 #[test]
@@ -138,7 +163,18 @@ fn stored_bytes_are_bounded_and_the_next_message_always_fits() {
         .filter(|id| incoming.take(at(0), *id, &payload, &mut inbox) == Taken::New)
         .count();
     assert!(stored * 1400 < STORED_BYTES_MAX && stored > 170, "{stored}");
+    let held = stored * (1400 + MESSAGE_OVERHEAD);
+    assert_eq!(incoming.held(), held);
+    let rest = vec![0; STORED_BYTES_MAX - held - MESSAGE_OVERHEAD];
+    let longer = [&rest[..], &[0]].concat();
+    assert_eq!(
+        incoming.take(at(0), 1000, &longer, &mut inbox),
+        Taken::NoRoom
+    );
+    assert_eq!(incoming.take(at(0), 1000, &rest, &mut inbox), Taken::New);
     assert_eq!(incoming.take(at(0), 0, &payload, &mut inbox), Taken::New);
     incoming.deliver(at(0), Duration::ZERO, false, &mut inbox);
-    assert_eq!(incoming.stored_bytes, 0);
+    assert!(incoming.held() < held);
+    incoming.release();
+    assert_eq!(incoming.held(), 0);
 }

@@ -55,6 +55,43 @@ fn requests_are_answered_once_in_order_and_only_for_what_was_sent() {
     assert_eq!(outgoing.next_answer(), Some(Answer::Missing(1)));
 }
 
+/// By messages and by bytes; the last one in may go beyond the bytes. History counts as held, not as queued.
+#[test]
+fn what_is_held_is_counted_and_the_queue_is_bounded() {
+    let mut outgoing = outgoing(100);
+    for _ in 0..8 {
+        assert!(outgoing.has_room());
+        outgoing.queue(&[0; 10]);
+    }
+    assert!(!outgoing.has_room(), "8 messages");
+    assert_eq!(outgoing.held(), 8 * (10 + MESSAGE_OVERHEAD));
+    send_all(&mut outgoing, at(0));
+    assert_eq!((outgoing.unsent(), outgoing.queued_bytes()), (0, 0));
+    outgoing.queue(&[0; 999]);
+    assert!(outgoing.has_room());
+    outgoing.queue(&[0; 1]);
+    assert!(!outgoing.has_room(), "1000 bytes");
+    assert_eq!(outgoing.held(), 80 + 1000 + 10 * MESSAGE_OVERHEAD);
+    assert_eq!((outgoing.unsent(), outgoing.queued_bytes()), (2, 1000));
+    outgoing.release();
+    assert_eq!((outgoing.unsent(), outgoing.held()), (2, 0));
+    assert!(outgoing.has_room());
+}
+
+/// What a peer asks for beyond that it has to ask for again.
+#[test]
+fn requests_are_bounded() {
+    let mut outgoing = Outgoing::new(at(0), crate::rudp::Params::default().limits());
+    outgoing.on_heartbeat();
+    for id in 0..ASKED_MAX as u16 + 100 {
+        outgoing.queue(b"");
+        send_all(&mut outgoing, at(0));
+        assert_eq!(outgoing.on_request(at(0), id), Requested::Sent);
+    }
+    assert_eq!(outgoing.asked.len(), ASKED_MAX);
+    assert_eq!(outgoing.next_answer(), Some(Answer::Message(0)));
+}
+
 #[test]
 fn a_full_history_holds_back_until_the_peer_is_known_to_have_it() {
     let mut outgoing = outgoing(3);
