@@ -380,6 +380,32 @@ fn a_start_without_threads_says_which_limit_it_met() {
     }
 }
 
+/// The C library has one error for want of threads and of room for their stacks. The least at which the process gets as
+/// far as its threads depends on the build, so it is looked for from below.
+#[test]
+fn a_start_without_room_for_threads_says_which_limit_it_met() {
+    for mib in (10..100).step_by(2) {
+        let child = Command::new("prlimit")
+            .arg(format!("--as={}", mib << 20))
+            .arg(env!("CARGO_BIN_EXE_tidegate"))
+            .args(["serve", "--listen", "gaffer://127.0.0.1:0", "--control", ""])
+            .args(["--backend", "tcp://127.0.0.1:1", "--admin", "127.0.0.1:0"])
+            .env("TIDEGATE__RUNTIME__WORKERS", "8")
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (code, said) = end_of(child);
+        // Memory may run out too, before a thread is asked for or behind it.
+        if code != Some(69) || !said.contains("no thread for ") {
+            continue;
+        }
+        assert!(said.contains("LimitAS="), "{mib} MiB: {said}");
+        assert!(!said.contains("TasksMax="), "{mib} MiB: {said}");
+        return;
+    }
+    panic!("it began, or never got as far as its threads");
+}
+
 /// A name is looked up again and again, and sooner or later when no thread can be had: that look-up has failed, and
 /// nothing else.
 #[test]
