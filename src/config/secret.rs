@@ -63,6 +63,16 @@ pub enum KeyFileError {
 }
 
 impl KeyFileError {
+    /// What to do about it, where a key that is made anew would not help: `missing` says it of a file that is not there.
+    pub(super) fn help_unless_made(&self, missing: &str) -> String {
+        match self {
+            Self::Unreadable(_, Unread::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
+                missing.to_owned()
+            }
+            _ => self.help(),
+        }
+    }
+
     /// What to do about it.
     pub fn help(&self) -> String {
         match self {

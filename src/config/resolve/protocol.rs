@@ -8,6 +8,7 @@ use tidegate_proto::yojimbo::channels::{
 use tidegate_proto::yojimbo::reliable;
 
 use super::super::file;
+use super::super::secret::KeyFileError;
 use super::super::{Gaffer, Netcode, Protocol, Rudp, Yojimbo};
 use super::{Checker, DAY, KIB, MIB, MILLISECOND, SECOND};
 use crate::framing::Framing;
@@ -133,13 +134,19 @@ impl Checker<'_> {
 
     fn netcode(&mut self, at: &str, typed: &file::Netcode) -> Option<Netcode> {
         let at = format!("{at}.netcode");
-        let first = self.key(&format!("{at}.key_file"), &typed.key_file, typed.insecure);
+        let first = self.key(
+            &format!("{at}.key_file"),
+            &typed.key_file,
+            typed.insecure,
+            KeyFileError::help,
+        );
         let mut keys: Vec<_> = first.into_iter().collect();
         for (index, name) in typed.previous_key_files.iter().enumerate() {
             keys.extend(self.key(
                 &format!("{at}.previous_key_files[{index}]"),
                 name,
                 typed.insecure,
+                |error| error.help_unless_made(PREVIOUS_IS_MISSING),
             ));
         }
         let complete = keys.len() == 1 + typed.previous_key_files.len();
@@ -308,3 +315,7 @@ impl Checker<'_> {
         }
     }
 }
+
+/// What to do about a key that tokens were made with, or will be.
+const PREVIOUS_IS_MISSING: &str = "copy the key from another server, or from where tokens are made with it: a new one \
+                                   opens none of them; or take it out of the list, if none of its tokens can be in use";

@@ -163,7 +163,11 @@ impl Checker<'_> {
     fn token_source(&mut self, at: &str, typed: &file::TunnelNetcode) -> Option<TokenSource> {
         match (&typed.key_file, &typed.token_file, &typed.token_command) {
             (Some(name), None, None) => {
-                let key = self.key(&format!("{at}.key_file"), name, typed.insecure);
+                let key = self.key(&format!("{at}.key_file"), name, typed.insecure, |error| {
+                    error.help_unless_made(
+                        "copy the server's key: one that is made here opens nothing there",
+                    )
+                });
                 let client_id = typed.client_id.as_deref();
                 let client_id =
                     client_id.map(|id| self.id(&format!("{at}.client_id"), id, u64::MAX));

@@ -11,7 +11,7 @@ use tidegate_proto::yojimbo::netcode::Key;
 
 use super::super::Backoff;
 use super::super::mistake::Mistake;
-use super::super::secret::read_key_file_on;
+use super::super::secret::{KeyFileError, read_key_file_on};
 use super::super::units::{Size, Span, parse_id, show_duration, show_size};
 use super::{Checker, DAY, MILLISECOND};
 
@@ -213,7 +213,14 @@ impl Checker<'_> {
         }
     }
 
-    pub(super) fn key(&mut self, path: &str, name: &str, insecure: bool) -> Option<Key> {
+    /// `help` says what to do about a key that cannot be read.
+    pub(super) fn key(
+        &mut self,
+        path: &str,
+        name: &str,
+        insecure: bool,
+        help: impl FnOnce(&KeyFileError) -> String,
+    ) -> Option<Key> {
         if self.surroundings.without_keys {
             return Some(Key::new([0; 32]));
         }
@@ -234,7 +241,7 @@ impl Checker<'_> {
             }
             Ok(key) => Some(key),
             Err(error) => {
-                self.mistake(path, format!("{path}: {error}"), error.help());
+                self.mistake(path, format!("{path}: {error}"), help(&error));
                 None
             }
         }
