@@ -66,7 +66,14 @@ impl StateDirectory {
             .create(true)
             .mode(0o600)
             .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
-            .open(path)?;
+            .open(&path)
+            .map_err(|error| {
+                // Whoever reports it knows of the file that the lock is for, and of no other.
+                io::Error::new(
+                    error.kind(),
+                    format!("cannot open {}: {error}", path.display()),
+                )
+            })?;
         // File systems that know no locks have one process at a time.
         if flock(&lock, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
             return Err(io::Error::new(
@@ -156,8 +163,10 @@ impl TokenHistory {
         board: Arc<Board>,
     ) -> (Self, Past) {
         let path = directory.path.join(format!("{listener}.tokens"));
-        let found = directory.claim(listener).and_then(|()| read(&path));
-        let (mut past, verdict) = judge(found, now, directory.booted);
+        let (mut past, verdict) = match directory.claim(listener) {
+            Ok(()) => judge(read(&path), now, directory.booted),
+            Err(error) => (Past::unknown(now.unix_secs), Verdict::of_unclaimed(&error)),
+        };
         let mut history = Self {
             directory: directory.clone(),
             listener: listener.to_owned(),
@@ -344,10 +353,20 @@ enum Verdict {
     TooMany,
     /// Told of where it is to be written.
     Taken,
+    /// Not looked at, for want of the lock: told there as well.
+    Unclaimed,
     Unreadable(io::Error),
 }
 
 impl Verdict {
+    fn of_unclaimed(error: &io::Error) -> Self {
+        match error.kind() {
+            TAKEN => Self::Taken,
+            io::ErrorKind::NotFound => Self::Absent, // not even a directory
+            _ => Self::Unclaimed,
+        }
+    }
+
     fn label(&self) -> &'static str {
         match self {
             Self::Believed => "complete",
@@ -355,7 +374,9 @@ impl Verdict {
             Self::OtherBoot => "another boot's",
             Self::TooMany => "more than fits",
             Self::Taken => "another process's",
-            Self::Unreadable(_) => "damage",
+            Self::Unclaimed => "no lock",
+            Self::Unreadable(error) if error.kind() == io::ErrorKind::InvalidData => "damage",
+            Self::Unreadable(_) => "an error",
         }
     }
 }
@@ -365,7 +386,6 @@ fn judge(found: io::Result<Contents>, now: Now, booted: u64) -> (Past, Verdict) 
     let contents = match found {
         Ok(contents) => contents,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return (unknown, Verdict::Absent),
-        Err(error) if error.kind() == TAKEN => return (unknown, Verdict::Taken),
         Err(error) => return (unknown, Verdict::Unreadable(error)),
     };
     let Header {

@@ -224,6 +224,19 @@ fn a_directory_that_is_not_there_is_no_obstacle() {
     assert_eq!(scene.failures(), 2, "tried again after a while");
 }
 
+/// The file itself was not looked at: it is neither damaged nor what keeps the process from it.
+#[test]
+fn a_lock_that_cannot_be_opened_is_named() {
+    let scene = Scene::new("unopened");
+    fs::create_dir(scene.directory.path.join("game.lock")).unwrap();
+    let error = scene.directory.claim("game").unwrap_err();
+    assert!(error.to_string().contains("game.lock"), "{error}");
+    assert_eq!(Verdict::of_unclaimed(&error).label(), "no lock");
+    let (_, past) = scene.open(2_000);
+    assert_eq!(past, Past::unknown(2_000));
+    assert_eq!(scene.failures(), 1, "told once");
+}
+
 #[test]
 fn somebody_else_s_file_is_noticed() {
     let scene = Scene::new("two");
