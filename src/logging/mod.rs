@@ -152,12 +152,13 @@ impl Logging {
 }
 
 /// Events whose lines differ in what no window looks at: an address, a target, an answer.
-const EACH_TIME: [&str; 8] = [
+const EACH_TIME: [&str; 9] = [
     "listening",
     "insecure_listener",
     "listener_closed",
     "reload",
     "reload_refused",
+    "needs_restart",
     "drain",
     "target_up",
     "target_down",

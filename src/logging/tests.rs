@@ -174,6 +174,23 @@ fn listeners_have_their_line_each() {
     assert_eq!(said.len(), 4, "{said:?}");
 }
 
+/// Two reloads, seconds apart, of which each finds another value that has to wait.
+#[test]
+fn reloads_have_their_line_each() {
+    let said = lines(&log("info", LONG), Style::Text, |_| {
+        for values in ["runtime.workers", "admin.listen"] {
+            tracing::warn!(event = "needs_restart", values);
+        }
+    });
+    assert_eq!(
+        said,
+        [
+            "WARN  needs_restart values=runtime.workers",
+            "WARN  needs_restart values=admin.listen",
+        ]
+    );
+}
+
 #[test]
 fn sessions_have_their_line_each() {
     let said = lines(&log("info", LONG), Style::Text, |_| {
