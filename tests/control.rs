@@ -220,6 +220,33 @@ fn a_drained_tunnel_takes_no_streams() {
     join();
 }
 
+/// A token is good for one session, and may have cost its service something.
+#[test]
+fn a_drained_tunnel_fetches_no_token() {
+    let scene = Scene::new("drained-token");
+    let remote = scene.server.logged("listening")["address"].clone();
+    let control = scene.directory.0.join("tunnel.sock");
+    let config = scene.directory.write(
+        "fetching.toml",
+        &format!(
+            "version = 1\n[admin]\nlisten = \"\"\ncontrol_socket = \"{}\"\n\
+             [tunnel.home]\nlisten = [\"tcp://127.0.0.1:0\"]\nremote = {remote}\n\
+             framing = \"raw\"\nnetcode = {{ token_command = \"echo >>{}\" }}\n",
+            control.display(),
+            scene.directory.0.join("asked").display()
+        ),
+    );
+    let tunnel = Running::start(&["connect", "--config", config.to_str().unwrap()]);
+    let entrance = tunnel.logged("listening")["address"].clone();
+    let entrance: SocketAddr = entrance.as_str().unwrap().parse().unwrap();
+    tunnel.logged("control");
+    assert!(ctl(&control, &["drain"]).status.success());
+    let mut late = TcpStream::connect(entrance).unwrap();
+    assert!(is_over(&mut late));
+    assert_eq!(tunnel.logged("dial_refused")["reason"], "draining");
+    assert!(!scene.directory.0.join("asked").exists());
+}
+
 /// Somebody wonders in the morning why nobody could come in.
 #[test]
 fn a_drain_by_signal_is_in_the_log() {

@@ -93,6 +93,7 @@ async fn connect(config: Config, logging: Logging) -> anyhow::Result<()> {
             dialer: Dialer::new(tunnel),
             tunnel: tunnel.clone(),
             workers: remotes.clone(),
+            board: board.clone(),
             clock: clock.clone(),
             doubted: AtomicBool::new(false),
             options: Options {

@@ -11,9 +11,10 @@ use tokio::time::{sleep, timeout};
 
 use super::local_listener::LocalListener;
 use crate::backend::Socket;
+use crate::board::{Board, State};
 use crate::clock::Clock;
 use crate::config::{Protocol, Tunnel};
-use crate::listener::Dial;
+use crate::listener::{Dial, say_dial_refused};
 use crate::names;
 use crate::protocol::Dialer;
 use crate::tokens::{self, Doubt};
@@ -27,6 +28,7 @@ pub(super) struct RunningTunnel {
     pub(super) tunnel: Tunnel,
     pub(super) dialer: Dialer,
     pub(super) workers: Vec<Remote>,
+    pub(super) board: Arc<Board>,
     pub(super) clock: Clock,
     pub(super) options: Options,
     /// The last token was doubtful, and that was told.
@@ -43,11 +45,14 @@ impl RunningTunnel {
         }
     }
 
-    /// Accepts for ever. Above the limit of streams a connection is closed at once: left in the
-    /// kernel's queue it would look connected and hang.
+    /// Accepts for ever. Above the limit of streams, and in a drain, a connection is closed at once: left in
+    /// the kernel's queue it would look connected and hang, and a token that is fetched for it would be lost.
     async fn accept_all(self: Arc<Self>, mut listener: LocalListener, seats: Arc<Semaphore>) {
         loop {
             match listener.accept().await {
+                Ok(_) if self.board.state() == State::Draining => {
+                    say_dial_refused(&self.tunnel.name)
+                }
                 Ok(stream) => match seats.clone().try_acquire_owned() {
                     Ok(permit) => {
                         tokio::spawn(self.clone().begin(stream, permit));

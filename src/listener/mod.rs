@@ -284,13 +284,9 @@ impl Listener {
 
     /// Begins a session over its own UDP socket for a stream that a local program opened.
     pub fn dial(&mut self, turn: &mut Turn<'_>, dial: Dial) -> io::Result<()> {
+        // It began before the drain did.
         if self.draining {
-            tracing::info!(
-                event = "dial_refused",
-                tunnel = %self.name,
-                reason = Reject::Draining.label(),
-                "a local connection was closed at once"
-            );
+            say_dial_refused(&self.name);
             return Ok(());
         }
         let Dial {
@@ -463,4 +459,14 @@ pub struct Dial {
     pub timeout: Duration,
     /// The local stream's place among those of its tunnel, held until it is over.
     pub stream_permit: Option<OwnedSemaphorePermit>,
+}
+
+/// Says that a local connection was closed because nobody is taken.
+pub fn say_dial_refused(tunnel: &str) {
+    tracing::info!(
+        event = "dial_refused",
+        tunnel,
+        reason = Reject::Draining.label(),
+        "a local connection was closed at once"
+    );
 }
