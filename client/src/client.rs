@@ -54,6 +54,14 @@ struct Shared {
     heard: Notify,
 }
 
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client")
+            .field("machine", &*self.shared.machine())
+            .finish_non_exhaustive()
+    }
+}
+
 impl Client {
     /// Connects, trying a token's servers in order. Must be called within a tokio runtime.
     ///

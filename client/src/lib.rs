@@ -29,6 +29,9 @@
 //! C library (`capi/`) is made from it that way.
 //!
 //! What the messages may count on is written down in `docs/RELIABILITY.md`, the wire in `docs/wire/`.
+// For the table above, where there is none.
+#![cfg_attr(not(feature = "tokio"), doc = "\n[`Client`]: crate")]
+#![warn(missing_debug_implementations)]
 
 mod clock;
 mod dial;

@@ -9,6 +9,7 @@
 //!        └──────────────┴── denied, silence, goodbye ───▲
 //! ```
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -48,6 +49,16 @@ pub enum State {
     Closing,
     /// Over. Messages that came before can still be polled, and goodbyes be transmitted.
     Closed(Ended),
+}
+
+/// Nothing of what the session holds: that would be keys, and what players say.
+impl fmt::Debug for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Machine")
+            .field("server", &self.server())
+            .field("state", &self.state)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Machine {
@@ -271,6 +282,35 @@ mod tests {
         assert_eq!(machine.send(now(1), b"in time"), Ok(()));
         let unreliable = machine.send_unreliable(now(1), b"x");
         assert_eq!(unreliable, Err(SendError::NoSuchChannel));
+    }
+
+    /// Nor what players say. The keys of the token are in the machine, and those of its packets.
+    #[test]
+    fn keys_never_print() {
+        let server = SocketAddr::from(([10, 0, 0, 7], 40000));
+        let private = PrivateToken {
+            client_id: 1,
+            timeout_seconds: 5,
+            servers: vec![server],
+            client_to_server: Key::new([0xa1; 32]),
+            server_to_client: Key::new([0xa2; 32]),
+            user_data: UserData::empty(),
+        };
+        let mint = Mint::new(1, 0..=30, [1; 24], private);
+        let token = ConnectToken::mint(mint, &Key::new([7; 32])).unwrap();
+        let dial = Dial::yojimbo(&token.to_bytes()).unwrap();
+        let printed = [
+            format!("{dial:?}"),
+            format!("{:?}", Machine::new(now(0), dial, 1)),
+        ];
+        for form in ["161, 161", "162, 162", "a1a1", "a2a2"] {
+            assert!(
+                !printed.concat().to_lowercase().contains(form),
+                "{printed:?}"
+            );
+        }
+        assert!(printed[1].contains("10.0.0.7:40000"), "{}", printed[1]);
+        assert!(printed[1].contains("Connecting"), "{}", printed[1]);
     }
 
     fn server_key() -> Key {

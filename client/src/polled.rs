@@ -1,6 +1,7 @@
 //! The client for a loop that never waits: a socket and a [`Machine`], moved on by
 //! [`Polled::update`].
 
+use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
@@ -44,6 +45,15 @@ pub struct Polled {
     /// Which kind of addresses the socket reaches.
     is_ipv4: bool,
     datagram: Vec<u8>,
+}
+
+impl fmt::Debug for Polled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Polled")
+            .field("machine", &self.machine)
+            .field("socket", &self.socket)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Polled {

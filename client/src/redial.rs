@@ -75,6 +75,16 @@ pub struct Redial<F> {
     since: Option<Clock>,
 }
 
+/// Without the closure, which may hold anything.
+impl<F> fmt::Debug for Redial<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Redial")
+            .field("backoff", &self.backoff)
+            .field("failures", &self.failures)
+            .finish_non_exhaustive()
+    }
+}
+
 impl<F, E> Redial<F>
 where
     F: AsyncFnMut() -> Result<Dial, E>,
