@@ -45,12 +45,16 @@ impl Backends {
         names
     }
 
-    /// A backend that is in use is as configured from now on, and its targets are checked anew.
-    pub fn update(&self, backend: &Arc<Backend>) {
-        if let Some(own) = self.lock().get_mut(&backend.name) {
-            own.pool.update(backend);
-            (own.watch, _) = health::watch(backend, &own.pool);
-        }
+    /// A backend that is in use is as configured from now on, and its targets are checked anew. Why newcomers find no
+    /// target there, where a target that somebody drained is among what is left, and they found one before.
+    pub fn update(&self, backend: &Arc<Backend>) -> Option<Shut> {
+        let mut in_use = self.lock();
+        let own = in_use.get_mut(&backend.name)?;
+        let before = own.pool.shut();
+        own.pool.update(backend);
+        (own.watch, _) = health::watch(backend, &own.pool);
+        let after = own.pool.shut();
+        after.filter(|why| before.is_none() && *why != Shut::Down)
     }
 
     /// Keeps only these; says which are gone. Sessions keep the pool they began with.

@@ -420,6 +420,30 @@ fn a_reload_waits_for_no_pipe() {
     }
 }
 
+/// One of two game servers is drained by hand, and then the file loses the other one: `ctl backend drain` would have
+/// said that this leaves nobody.
+#[test]
+fn a_reload_that_leaves_only_drained_targets_says_so() {
+    let scene = Scene::new("drained-target");
+    let first = format!("tcp://{}", scene.backend.local_addr().unwrap());
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let second = format!("tcp://{}", other.local_addr().unwrap());
+    scene.edit(&first, &format!("{first}\", \"{second}"));
+    assert_eq!(scene.ask(&["reload"]).get("warnings"), None);
+    let answer = scene.ask(&["backend", "drain", &first]);
+    assert_eq!(answer.get("warnings"), None, "the other one takes them");
+
+    scene.edit(&format!("\", \"{second}"), "");
+    let answer = scene.ask(&["reload"]);
+    assert_eq!(answer["ok"], true, "{answer}");
+    let warning = answer["warnings"][0].as_str().unwrap_or_default();
+    assert!(warning.contains("all are drained by hand"), "{answer}");
+    let line = scene.server.logged("no_target_left");
+    assert_eq!(line["backend"], "game", "{line}");
+    let answer = scene.ask(&["reload"]);
+    assert_eq!(answer.get("warnings"), None, "said once");
+}
+
 /// Another game server behind the same listener, and one less: who plays notices nothing, whoever comes
 /// goes where the file says now, and what is no longer listed goes with its last session.
 #[test]

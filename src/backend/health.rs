@@ -172,7 +172,7 @@ pub fn say(turned: &Turned, error: Option<&io::Error>) {
         (false, true) => {
             tracing::warn!(event = "target_down", %backend, %target, address, error, help);
             if turned.shut == Some(Shut::DownOrDrained) {
-                warn_of_shut(backend, target, Shut::DownOrDrained);
+                warn_of_shut(backend, Some(target), Shut::DownOrDrained);
             }
         }
         (false, false) => {
@@ -182,12 +182,12 @@ pub fn say(turned: &Turned, error: Option<&io::Error>) {
 }
 
 /// That this was the last target which took newcomers, where somebody drained one: it looks as if others were
-/// left.
-pub fn warn_of_shut(backend: &str, target: impl Display, why: Shut) {
+/// left. None if it is not listed any more.
+pub fn warn_of_shut(backend: &str, target: Option<&dyn Display>, why: Shut) {
     tracing::warn!(
         event = "no_target_left",
         backend,
-        %target,
+        target = target.map(tracing::field::display),
         help = "newcomers are denied until a target is up and not drained: `tidegate ctl backends` lists them, and \
                 `tidegate ctl backend enable TARGET` takes one back in",
         "no target {}",

@@ -336,11 +336,8 @@ impl Gate {
         let mut warnings = Vec::new();
         for (backend, why) in backends {
             if let Some(why) = why.filter(|_| draining) {
-                health::warn_of_shut(&backend, target, why);
-                warnings.push(format!(
-                    "no target of backend {backend} {}; newcomers are denied",
-                    why.text()
-                ));
+                health::warn_of_shut(&backend, Some(&target), why);
+                warnings.push(why.warning(&backend));
             }
         }
         if warnings.is_empty() {

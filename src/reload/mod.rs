@@ -20,7 +20,7 @@ use anyhow::{Context, bail};
 use serde::Serialize;
 
 use crate::admission::Bans;
-use crate::backend::Pool;
+use crate::backend::{Pool, health};
 use crate::backends::Backends;
 use crate::board::State;
 use crate::config::{Backend, Drain, Listener, Loaded, Protocol, fingerprint};
@@ -58,6 +58,9 @@ pub struct Outcome {
     pub applied: Vec<String>,
     /// Paths whose new values wait for a restart.
     pub needs_restart: Vec<String>,
+    /// What is as the file says, and hardly meant.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     /// A worker has not said in time that it has all this: it does when it turns again.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unconfirmed: bool,
@@ -146,7 +149,7 @@ impl Reloader {
         // read with the file, and a listener whose protocol differs is not among the moves.
         let mut outcome = Outcome::default();
         self.begin(openings, pools, &bans, &mut outcome).await;
-        self.change(moves, &bans)?;
+        self.change(moves, &bans, &mut outcome)?;
         self.end(&plan.removed, &mut outcome);
         if plan.applied.contains(SEATS) {
             let peers_max = loaded.config.runtime.max_peers;
@@ -275,7 +278,12 @@ impl Reloader {
         }
     }
 
-    fn change(&mut self, moves: Vec<Moving>, bans: &Bans) -> anyhow::Result<()> {
+    fn change(
+        &mut self,
+        moves: Vec<Moving>,
+        bans: &Bans,
+        outcome: &mut Outcome,
+    ) -> anyhow::Result<()> {
         for mut moving in moves {
             let Change {
                 listener, removed, ..
@@ -292,7 +300,11 @@ impl Reloader {
                 &mut moving.shares,
             );
             let policy = running.update(&self.common, &listener)?;
-            self.backends.update(&listener.backend);
+            if let Some(why) = self.backends.update(&listener.backend) {
+                let backend = &listener.backend.name;
+                health::warn_of_shut(backend, None, why);
+                outcome.warnings.push(why.warning(backend));
+            }
             self.serve(moving.shares, bans);
             let grace = self.drain.grace;
             self.workers.each(move |now, listener| {

@@ -96,6 +96,12 @@ impl Shut {
         })
     }
 
+    /// For whoever made it so.
+    pub fn warning(self, backend: &str) -> String {
+        let why = self.text();
+        format!("no target of backend {backend} {why}; newcomers are denied")
+    }
+
     /// The end of "no target of backend game ...".
     pub const fn text(self) -> &'static str {
         match self {
