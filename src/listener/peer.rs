@@ -183,7 +183,8 @@ impl Peer {
         let help = match reason {
             CloseReason::ConnectTimeout => {
                 "nobody is there, a firewall drops, or the server is silent on purpose: another key, protocol id or \
-                 public address (`tidegate token inspect` tells), or it began less than max_token_lifetime ago"
+                 public address (`tidegate token inspect` tells), a clock that is wrong, here or there, or it began \
+                 less than max_token_lifetime ago"
             }
             CloseReason::Denied => {
                 "the server is full, it is draining, or its backend cannot be reached: its log has which"

@@ -292,9 +292,9 @@ const fn why_refused(reason: CloseReason) -> &'static str {
         CloseReason::TokenExpired => "had a token that ran out before the server answered",
         CloseReason::ConnectTimeout => {
             "had no answer: nobody is there, or it is silent on purpose (a token of another key, \
-             protocol id or public address, see `tidegate token inspect`; it began less than \
-             max_token_lifetime ago; more handshakes from one address than limits.ip_handshakes; a \
-             source that is not allowed)"
+             protocol id or public address, see `tidegate token inspect`; a clock that is wrong, here or \
+             there; it began less than max_token_lifetime ago; more handshakes from one address than \
+             limits.ip_handshakes; a source that is not allowed)"
         }
         _ => "did not get in",
     }
