@@ -48,6 +48,12 @@ fn a_storm_delays_but_loses_nothing() {
             damage.lost * 5 > damage.sent && damage.duplicated > 100 && damage.overtaken > 100,
             "seed {seed}: the link was too kind to prove anything: {damage:?}"
         );
+        for (end, sent) in [(1, &sent[0]), (0, &sent[1])] {
+            let stats = pair.ends[end].session().stats();
+            let bytes = sent.iter().map(Vec::len).sum::<usize>() as u64;
+            let received = (stats.messages_received, stats.message_bytes_received);
+            assert_eq!(received, (sent.len() as u64, bytes), "seed {seed}");
+        }
         let resent = pair.ends[0].session().stats().messages_resent;
         assert!(resent > 100, "seed {seed}: {resent} resent");
     }
@@ -334,6 +340,25 @@ fn far_ids_do_not_move_the_window() {
     pair.run(5, |_| false);
     assert_eq!(pair.ends[1].closed, None);
     assert_same(&pair.ends[1].received, &sent);
+}
+
+/// Whoever pretends to be the server does not make a client say *missing* for ever.
+#[test]
+fn probes_are_echoed_so_many_times_and_no_more() {
+    let mut session = Session::dial(START, Params::default());
+    let (mut echoes, mut out) = (0, Vec::new());
+    for step in 1..=100u16 {
+        let now = START.after(Duration::from_millis(20 * u64::from(step)));
+        let mut probe = Vec::new();
+        wire::emit_request(&mut probe, 0x4000 + step);
+        session.handle_datagram(now, &mut probe).unwrap();
+        while session.poll_transmit(now, &mut out) {
+            let records = wire::parse(&out).unwrap();
+            echoes += records.filter(|r| matches!(r, Record::Missing(_))).count();
+            out.clear();
+        }
+    }
+    assert_eq!(echoes, 32);
 }
 
 /// Acks do not exist here, but a request for what was never sent must not free or repeat anything.

@@ -109,6 +109,22 @@ fn a_full_history_holds_back_until_the_peer_is_known_to_have_it() {
     );
 }
 
+/// Bytes are a limit as well. Of what the peer is known to have no more goes than must.
+#[test]
+fn a_history_full_of_bytes_holds_back_as_well() {
+    let mut outgoing = outgoing(100);
+    for _ in 0..6 {
+        outgoing.queue(&[0; 300]);
+    }
+    assert_eq!(send_all(&mut outgoing, at(0)), [0, 1, 2]);
+    assert_eq!(outgoing.on_received_below(2), 2);
+    assert_eq!(outgoing.next_unsent(), Some(3));
+    outgoing.on_sent(at(0));
+    assert_eq!((outgoing.store.first_id(), outgoing.store.sent()), (1, 3));
+    assert_eq!(send_all(&mut outgoing, at(0)), [4]);
+    assert_eq!((outgoing.store.first_id(), outgoing.store.sent()), (2, 3));
+}
+
 /// A C peer that misses nothing requests nothing, so nobody says what it has.
 #[test]
 fn nothing_waits_for_who_never_requests_anything() {
