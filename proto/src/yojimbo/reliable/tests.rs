@@ -111,6 +111,7 @@ fn a_flood_of_incomplete_packets_is_bounded() {
             Ok(Arrival::Packet { payload, .. }) if payload.len() == 8192
         ));
     }
+    assert_eq!(receiver.held(), 8192, "what is lent counts as well");
     receiver.expire(NOW);
     assert_eq!(receiver.held(), 0);
     let others = u64::from(64 - fit);
