@@ -278,7 +278,7 @@ impl<'a> BitWriter<'a> {
     }
 }
 
-/// Bits that [`BitWriter::sequence_relative`] takes.
+/// Bits that [`BitWriter::sequence_relative`] takes; the two must differ here as well.
 pub fn sequence_relative_bits(previous: u16, current: u16) -> usize {
     let distance = u32::from(current.wrapping_sub(previous));
     if distance == 1 {

@@ -144,6 +144,29 @@ fn blocks_of_a_peer_of_ours_come_together() {
     assert_eq!((far.receiver.held(), far.stats.reassembly_failures), (0, 0));
 }
 
+/// A full store takes the last piece of the block that all wait for, and not that of one that would wait itself.
+#[test]
+fn a_block_that_closes_a_gap_has_room_of_its_own() {
+    let mut far = Far::new(Layout::default());
+    let layout = far.layout.clone();
+    far.receiver.widen();
+    let (payload, block) = ([7; 7000], vec![9; 40 * 1024]);
+    for (id, index) in (0..39).flat_map(|index| [(0, index), (1, index)]) {
+        assert_eq!(far.receive(&piece(&layout, id, &block, index)), Ok(()));
+    }
+    let full = (2..2000)
+        .filter(|id| far.receive(&frames(&layout, 0, &[(*id, &payload)])).is_ok())
+        .count();
+    assert!(full > 1000, "{full}");
+    let last = |id| piece(&layout, id, &block, 39);
+    assert_eq!(far.receive(&last(1)), Err(Objection::WindowFull));
+    assert_eq!(far.receive(&last(0)), Ok(()));
+    assert_eq!(far.pop_all().len(), 1);
+    assert_eq!(far.receive(&last(1)), Ok(()));
+    assert_eq!(far.pop_all().len(), 1 + full);
+    assert_eq!(far.receiver.held(), 0);
+}
+
 /// Where memory is short, none begins beside those under way, and these go on.
 #[test]
 fn blocks_begin_within_an_allowance() {
