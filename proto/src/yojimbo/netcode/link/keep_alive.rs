@@ -74,3 +74,59 @@ impl KeepAlives {
         (last_send + wait).min(soon.max(silent))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Timestamp {
+        Timestamp::from_millis(millis)
+    }
+
+    /// Milliseconds from a keep-alive to the next one, to a peer that was heard at `heard`.
+    fn wait(keep_alives: &KeepAlives, heard: Option<u64>, timeout: Option<Duration>) -> u128 {
+        let due = keep_alives.due_at(at(60_000), heard.map(at), timeout);
+        due.since(at(60_000)).as_millis()
+    }
+
+    #[test]
+    fn ten_at_least_fall_into_a_timeout() {
+        for (timeout, thinnest) in [
+            (None, 1000),
+            (Some(60_000), 1000),
+            (Some(5_000), 500),
+            (Some(500), 100),
+        ] {
+            let timeout = timeout.map(Duration::from_millis);
+            let mut keep_alives = KeepAlives::default();
+            for expected in [100, 200, 400, 800, 1600, 1600] {
+                assert_eq!(
+                    wait(&keep_alives, None, timeout),
+                    100,
+                    "who is not there yet"
+                );
+                let waits = wait(&keep_alives, Some(60_000), timeout);
+                assert_eq!(waits, expected.min(thinnest), "{timeout:?}");
+                keep_alives.on_sent();
+            }
+            // Whoever falls silent hears more of us.
+            let silent = 60_000 - 2 * thinnest as u64;
+            assert_eq!(wait(&keep_alives, Some(silent), timeout), 100);
+            assert_eq!(
+                wait(&keep_alives, Some(silent + 150), timeout),
+                thinnest.min(150)
+            );
+        }
+    }
+
+    #[test]
+    fn a_session_that_has_lasted_begins_no_more_with_a_short_wait() {
+        let mut keep_alives = KeepAlives::default();
+        for sent in 0..2 * SETTLED {
+            keep_alives.on_payload();
+            let expected = if sent < SETTLED { 100 } else { 1000 };
+            assert_eq!(wait(&keep_alives, Some(60_000), None), expected, "{sent}");
+            keep_alives.on_sent();
+        }
+    }
+}
