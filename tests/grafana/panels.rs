@@ -55,11 +55,11 @@ pub(crate) const ROWS: &[Row] = &[
             },
             Panel {
                 title: "Slots used",
-                about: "Peers over slots: of the whole process or of the fullest listener, whichever is met first. Beyond 90 % newcomers are about to be refused.",
+                about: "Peers over slots, where it is fullest: of an instance or of one of its listeners. Beyond 90 % newcomers are about to be refused there.",
                 unit: "percentunit",
                 look: Figure(Some((0.8, 0.9))),
                 queries: &[(
-                    "max(sum(tidegate_peers{$i}) / sum(tidegate_process_peers_limit{$i}) or sum by (listener) (tidegate_peers{$l}) / sum by (listener) (tidegate_peers_limit{$l}))",
+                    "max(sum by (instance) (tidegate_peers{$i}) / sum by (instance) (tidegate_process_peers_limit{$i}) or sum by (instance, listener) (tidegate_peers{$l}) / sum by (instance, listener) (tidegate_peers_limit{$l}))",
                     "used",
                 )],
             },
@@ -127,7 +127,7 @@ pub(crate) const ROWS: &[Row] = &[
         &[
             Panel {
                 title: "Peers",
-                about: "Sessions by listener, and their limit.",
+                about: "Sessions by listener, and their limit. One that has ended counts until what it said is with its game server.",
                 unit: "none",
                 look: Lines,
                 queries: &[
@@ -137,6 +137,16 @@ pub(crate) const ROWS: &[Row] = &[
                         "{{listener}} limit",
                     ),
                 ],
+            },
+            Panel {
+                title: "Slots used by instance",
+                about: "Peers over slots of each instance. Where one is far above the others, look at who sends players there.",
+                unit: "percentunit",
+                look: Marked(0.9),
+                queries: &[(
+                    "sum by (instance) (tidegate_peers{$i}) / sum by (instance) (tidegate_process_peers_limit{$i})",
+                    "{{instance}}",
+                )],
             },
             Panel {
                 title: "Sessions begun",
@@ -497,17 +507,17 @@ pub(crate) const ROWS: &[Row] = &[
             },
             Panel {
                 title: "Stream bytes",
-                about: "Framing included.",
+                about: "Framing included. A target that is sent bytes and writes none may stand still.",
                 unit: "Bps",
                 look: Lines,
                 queries: &[
                     (
-                        "sum by (backend) (rate(tidegate_backend_sent_bytes_total{$b}[$__rate_interval]))",
-                        "to {{backend}}",
+                        "sum by (instance, target) (rate(tidegate_backend_sent_bytes_total{$b}[$__rate_interval]))",
+                        "{{instance}} to {{target}}",
                     ),
                     (
-                        "sum by (backend) (rate(tidegate_backend_received_bytes_total{$b}[$__rate_interval]))",
-                        "from {{backend}}",
+                        "sum by (instance, target) (rate(tidegate_backend_received_bytes_total{$b}[$__rate_interval]))",
+                        "{{instance}} from {{target}}",
                     ),
                 ],
             },
