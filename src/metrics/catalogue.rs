@@ -234,14 +234,14 @@ pub const FAMILIES: &[Family] = &[
         name: "tidegate_peers",
         kind: Gauge,
         labels: LISTENER,
-        help: "Sessions now.",
+        help: "Sessions now, and those that have ended but still deliver to their backend.",
         read: |source, out| each_listener(source, out, |c| c.peers),
     },
     Family {
         name: "tidegate_peers_limit",
         kind: Gauge,
         labels: LISTENER,
-        help: "Sessions at most.",
+        help: "Sessions at most, without those that have ended.",
         read: |source, out| {
             for listener in &source.snapshot.listeners {
                 out.add(&[&listener.about.name], listener.about.peers_max as f64);
@@ -252,7 +252,7 @@ pub const FAMILIES: &[Family] = &[
         name: "tidegate_process_peers_limit",
         kind: Gauge,
         labels: &[],
-        help: "Sessions at most over all listeners: the smaller of their limits together and runtime.max_peers.",
+        help: "Sessions at most over all listeners: the smaller of their limits together and runtime.max_peers, which counts those too that have ended but still deliver.",
         read: |source, out| out.add(&[], source.snapshot.peers_limit() as f64),
     },
     Family {
