@@ -25,13 +25,14 @@ impl Sender {
         let old = is_probe.then(|| now - self.rtt.smoothed());
         // Whoever found no room last time comes first this time.
         let first = self.lanes.take_crowded_out();
+        let turns = self.lanes.turns(&framing);
         if let Some(lane) = first {
-            let turn = self.lanes.turn(lane, &framing);
+            let turn = turns[usize::from(lane)];
             self.take_lane(lane, turn, old, open.bulk, &mut room);
         }
         for turn in [Turn::Unreliable, Turn::Messages, Turn::Bulk] {
             for lane in self.lanes.numbers() {
-                if self.lanes.turn(lane, &framing) == turn && Some(lane) != first {
+                if turns[usize::from(lane)] == turn && Some(lane) != first {
                     self.take_lane(lane, turn, old, open.bulk, &mut room);
                 }
             }

@@ -109,6 +109,9 @@ impl Lanes {
         for queue in &self.queues {
             match queue {
                 LaneQueue::Reliable(outbox) if outbox.is_empty() => {}
+                LaneQueue::Reliable(outbox) if outbox.is_all_under_way() => {
+                    due.bulk_waits |= outbox.is_half_full(bytes_max);
+                }
                 LaneQueue::Reliable(outbox) => {
                     let is_bulk = outbox.is_bulk(framing);
                     let is_due = outbox.is_due();
@@ -122,13 +125,17 @@ impl Lanes {
         due
     }
 
-    /// When this lane, which is there, comes.
-    pub(super) fn turn(&self, lane: Channel, framing: &Framing) -> Turn {
-        match &self.queues[usize::from(lane)] {
-            LaneQueue::Unreliable(_) => Turn::Unreliable,
-            LaneQueue::Reliable(outbox) if outbox.is_bulk(framing) => Turn::Bulk,
-            LaneQueue::Reliable(_) => Turn::Messages,
+    /// When each lane comes that is there.
+    pub(super) fn turns(&self, framing: &Framing) -> [Turn; LANES_MAX] {
+        let mut turns = [Turn::Unreliable; LANES_MAX];
+        for (turn, queue) in turns.iter_mut().zip(&self.queues) {
+            *turn = match queue {
+                LaneQueue::Unreliable(_) => Turn::Unreliable,
+                LaneQueue::Reliable(outbox) if outbox.is_bulk(framing) => Turn::Bulk,
+                LaneQueue::Reliable(_) => Turn::Messages,
+            };
         }
+        turns
     }
 
     /// Some of this lane's messages are due, and none of them found room in the packet.

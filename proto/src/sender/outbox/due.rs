@@ -126,6 +126,12 @@ impl Outbox {
         }
     }
 
+    /// Nothing waits to leave, nothing of what left is lost, and none of it is a block's.
+    pub(in crate::sender) fn is_all_under_way(&self) -> bool {
+        let started = self.started();
+        started == self.entries.len() && self.first_due() == started && self.under_way.is_none()
+    }
+
     /// Something may leave.
     pub(in crate::sender) fn is_due(&self) -> bool {
         let fragments = self.under_way.as_ref().is_some_and(|them| them.is_due());

@@ -130,6 +130,7 @@ mod tests {
             assert_eq!(outbox.first_due(), first.unwrap_or(outbox.started()));
             let lost_bytes: u32 = outbox.entries.iter().map(Entry::lost_bytes).sum();
             assert_eq!(outbox.lost_bytes, lost_bytes);
+            assert!(!(outbox.is_all_under_way() && outbox.is_due()));
             lost += u32::from(first.is_some_and(|first| first > 0));
         }
         assert!(lost > 10_000, "the first was always the oldest");
