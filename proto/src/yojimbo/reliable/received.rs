@@ -163,6 +163,28 @@ mod tests {
         }
     }
 
+    fn accept_all(window: &mut Received, numbers: impl IntoIterator<Item = u16>) {
+        numbers.into_iter().for_each(|number| window.accept(number));
+    }
+
+    /// The places of what has left the window meanwhile are those of others, so nothing is said of it.
+    #[test]
+    fn only_what_is_in_the_window_is_told_late() {
+        let mut window = Received::default();
+        accept_all(&mut window, [100, 0, 60]);
+        accept_all(&mut window, 101..=300);
+        assert_eq!(window.take_late_ack(), Some((76, 1 << 16)));
+        assert_eq!(window.take_late_ack(), None);
+    }
+
+    #[test]
+    fn what_came_late_is_told_once() {
+        let mut window = Received::default();
+        accept_all(&mut window, [200, 100, 131]);
+        assert_eq!(window.take_late_ack(), Some((131, 1 | 1 << 31)));
+        assert_eq!(window.take_late_ack(), None);
+    }
+
     /// One step: how far from the newest number, and whether it is received or only seen.
     fn step() -> impl Strategy<Value = (i32, bool)> {
         let distance = prop_oneof![
