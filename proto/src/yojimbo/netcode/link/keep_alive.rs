@@ -84,8 +84,8 @@ mod tests {
     }
 
     /// Milliseconds from a keep-alive to the next one, to a peer that was heard at `heard`.
-    fn wait(keep_alives: &KeepAlives, heard: Option<u64>, timeout: Option<Duration>) -> u128 {
-        let due = keep_alives.due_at(at(60_000), heard.map(at), timeout);
+    fn wait(keep_alives: &KeepAlives, heard: Option<u64>) -> u128 {
+        let due = keep_alives.due_at(at(60_000), heard.map(at));
         due.since(at(60_000)).as_millis()
     }
 
@@ -98,34 +98,27 @@ mod tests {
             (Some(500), 100),
         ] {
             let timeout = timeout.map(Duration::from_millis);
-            let mut keep_alives = KeepAlives::default();
+            let mut keep_alives = KeepAlives::new(timeout);
             for expected in [100, 200, 400, 800, 1600, 1600] {
-                assert_eq!(
-                    wait(&keep_alives, None, timeout),
-                    100,
-                    "who is not there yet"
-                );
-                let waits = wait(&keep_alives, Some(60_000), timeout);
+                assert_eq!(wait(&keep_alives, None), 100, "who is not there yet");
+                let waits = wait(&keep_alives, Some(60_000));
                 assert_eq!(waits, expected.min(thinnest), "{timeout:?}");
                 keep_alives.on_sent();
             }
             // Whoever falls silent hears more of us.
             let silent = 60_000 - 2 * thinnest as u64;
-            assert_eq!(wait(&keep_alives, Some(silent), timeout), 100);
-            assert_eq!(
-                wait(&keep_alives, Some(silent + 150), timeout),
-                thinnest.min(150)
-            );
+            assert_eq!(wait(&keep_alives, Some(silent)), 100);
+            assert_eq!(wait(&keep_alives, Some(silent + 150)), thinnest.min(150));
         }
     }
 
     #[test]
     fn a_session_that_has_lasted_begins_no_more_with_a_short_wait() {
-        let mut keep_alives = KeepAlives::default();
+        let mut keep_alives = KeepAlives::new(None);
         for sent in 0..2 * SETTLED {
             keep_alives.on_payload();
             let expected = if sent < SETTLED { 100 } else { 1000 };
-            assert_eq!(wait(&keep_alives, Some(60_000), None), expected, "{sent}");
+            assert_eq!(wait(&keep_alives, Some(60_000)), expected, "{sent}");
             keep_alives.on_sent();
         }
     }
