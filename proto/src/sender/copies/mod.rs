@@ -1,8 +1,7 @@
-//! Copies of what is under way: whether they may be sent. Which messages get one is the matter of `selector.rs`, what
-//! they may cost those of `budget.rs` and `rate.rs`, and when they leave by themselves that of `early_probe.rs`.
+//! Copies of what is under way: whether they may be sent, and when they leave by themselves. Which messages
+//! get one is the matter of `selector.rs`, what they may cost those of `budget.rs` and `rate.rs`.
 
 mod budget;
-mod early_probe;
 mod governor;
 mod path_loss;
 mod rate;
@@ -21,7 +20,6 @@ use super::params::{Params, Redundancy};
 pub(super) use selector::CopySelector;
 
 use budget::CopyBudget;
-use early_probe::EarlyProbe;
 use governor::Governor;
 use path_loss::PathLoss;
 
@@ -58,9 +56,13 @@ pub(super) struct Copier {
     governor: Option<Box<Governor>>,
     /// Mean time between packets with something new.
     fresh: Cadence,
-    early_probe: EarlyProbe,
+    /// When copies leave by themselves, unless something else leaves before; [`Timestamp::MAX`] when
+    /// they do not.
+    early_at: Timestamp,
     /// Bytes of copies for each other byte, lately.
     load: f32,
+    /// How often they left by themselves since the last packet with something new.
+    early_probes: u8,
     /// The path seems to be silent altogether.
     in_outage: bool,
 }
@@ -72,8 +74,9 @@ impl Copier {
             budget: CopyBudget::new(now, params.redundancy),
             governor: None,
             fresh: Cadence::new(now, Duration::from_secs(1), Duration::from_secs(1)),
-            early_probe: EarlyProbe::new(),
+            early_at: Timestamp::MAX,
             load: 0.0,
+            early_probes: 0,
             in_outage: false,
         }
     }
@@ -185,32 +188,38 @@ impl Copier {
         let share = share.min(redundancy.share_of_messages * payload_bytes as f64);
         let gap = self.fresh.on_event(now);
         self.budget.on_fresh(far * share, gap, redundancy);
-        self.early_probe.on_fresh();
+        self.early_probes = 0;
     }
 
     /// A packet with messages left: plans when copies of them leave by themselves. Whether any may go is asked when
     /// they do: a pause may be over by then.
     pub(super) fn arm_early_probe(&mut self, now: Timestamp, params: &Params) {
         let Some(redundancy) = self.wanted(params) else {
-            self.early_probe.disarm();
+            self.early_at = Timestamp::MAX;
             return;
         };
-        let (first, fresh_every) = (redundancy.early_probe, self.fresh.every());
-        match self.in_outage {
-            true => self.early_probe.arm_in_outage(now, fresh_every),
-            false => self.early_probe.arm(now, first, fresh_every),
+        let mut wait = redundancy.early_probe * (1 << self.early_probes.min(6));
+        if self.fresh.every() < RIDE_MAX {
+            // The next packet is near: let the copy ride on it.
+            wait = wait.max(self.fresh.every() * 3 / 2);
         }
+        if self.in_outage {
+            // Whoever speaks first when it is over ends the wait.
+            wait = self.fresh.every() / 2;
+        }
+        self.early_at = now + wait;
     }
 
     /// When copies leave by themselves.
     pub(super) fn early_probe_at(&self) -> Option<Timestamp> {
-        self.early_probe.at()
+        (self.early_at < Timestamp::MAX).then_some(self.early_at)
     }
 
     /// The packet that leaves for their sake was composed. They are in it, or were useless: what is
     /// under way was acknowledged, or is not worth a copy.
     pub(super) fn on_early_probe(&mut self) {
-        self.early_probe.on_sent();
+        self.early_at = Timestamp::MAX;
+        self.early_probes = self.early_probes.saturating_add(1);
     }
 
     /// Notes for every packet whose fate is open how likely it is lost.
@@ -299,3 +308,6 @@ const NEAR: Duration = Duration::from_millis(60);
 
 /// An ack is overdue this long after the smoothed round trip at the earliest.
 const OVERDUE_MIN: Duration = Duration::from_millis(4);
+
+/// Longest wait for which a copy may hope to ride on the next packet.
+const RIDE_MAX: Duration = Duration::from_millis(40);
