@@ -24,13 +24,17 @@ pub struct Impairments {
 }
 
 /// What can be said, with an example each.
-pub const WORDS: [(&str, &str); 11] = [
+pub const WORDS: [(&str, &str); 12] = [
     ("delay=25ms", "one-way delay"),
     (
         "jitter=5ms",
         "varies the delay by up to this; keeps the order",
     ),
     ("loss=5%", "independent loss of datagrams"),
+    (
+        "nth=4/2",
+        "loses the second of every four datagrams; nth=4 the fourth",
+    ),
     (
         "burst=60ms/1s",
         "outages of 60 ms on average, 1 s apart on average",
@@ -127,6 +131,7 @@ fn set(conditions: &mut Conditions, name: &str, value: &str) -> Result<(), Strin
         "delay" => conditions.delay = span(value, DELAY_MAX)?,
         "jitter" => conditions.jitter = span(value, DELAY_MAX)?,
         "loss" => conditions.loss = share(value)?,
+        "nth" => conditions.nth = turns(value)?,
         "burst" if value == "0" => conditions.bursts = None,
         "burst" => {
             let (bad, good) = pair(value, "outage and the time between two, burst=60ms/1s")?;
@@ -165,6 +170,7 @@ fn unknown(word: &str) -> String {
         "jit" => "did you mean jitter=5ms? ",
         "cor" | "fli" => "did you mean corrupt=1%? ",
         "ban" | "rat" | "bit" => "did you mean rate=10Mbit? ",
+        "eve" | "per" => "did you mean nth=4? ",
         "reo" => "did you mean reorder=1%/10ms? ",
         "mtu" | "fra" => "did you mean mtu=1500? ",
         "bur" | "out" => "did you mean burst=60ms/1s? ",
@@ -197,6 +203,20 @@ fn share(value: &str) -> Result<f64, String> {
     match number.parse::<f64>() {
         Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(percent / 100.0),
         Ok(_) | Err(_) => Err("a share goes from 0% to 100%".to_owned()),
+    }
+}
+
+/// One of so many, and which: the last one unless it says.
+fn turns(value: &str) -> Result<(u32, u32), String> {
+    if value == "0" {
+        return Ok((0, 0));
+    }
+    let (of, which) = value.split_once('/').unwrap_or((value, value));
+    match (of.parse(), which.parse()) {
+        (Ok(of), Ok(which)) if of >= 2 && (1..=of).contains(&which) => Ok((of, which)),
+        _ => Err(
+            "one of at least 2, and if not the last, then which: nth=4/2; nth=0 is none".to_owned(),
+        ),
     }
 }
 
@@ -297,6 +317,13 @@ fn words(conditions: &Conditions) -> Vec<String> {
         conditions.loss > 0.0,
         format!("loss={}", percent(conditions.loss)),
     );
+    let (of, which) = conditions.nth;
+    let which = if which == of {
+        String::new()
+    } else {
+        format!("/{which}")
+    };
+    say(of > 0, format!("nth={of}{which}"));
     if let Some((bad, good)) = conditions.bursts {
         let (bad, good) = (show_duration(bad), show_duration(good));
         say(true, format!("burst={bad}/{good}"));
@@ -355,6 +382,7 @@ mod tests {
             delay: Duration::from_millis(25),
             jitter: Duration::from_millis(5),
             loss: 0.05,
+            nth: (4, 2),
             bursts: Some((Duration::from_millis(60), Duration::from_secs(1))),
             reorder: (0.01, Duration::from_millis(10)),
             duplicate: 0.01,
@@ -379,6 +407,8 @@ mod tests {
             "loss=0.01%",
             "delay=25ms up.loss=12.5% down.rate=512kbit down.queue=16KiB",
             "up.delay=1s up.jitter=1s",
+            "nth=4",
+            "up.nth=3/1 down.nth=2",
             "burst=100ms/2s up.corrupt=100% rebind=1m",
         ] {
             let impairments = said(words).unwrap();
@@ -389,8 +419,9 @@ mod tests {
 
     #[test]
     fn later_words_win_and_nothing_turns_it_off() {
-        let mut impairments = said("delay=25ms loss=5% burst=60ms/1s reorder=1%/10ms").unwrap();
-        let change = "up.loss=0 burst=0 reorder=0 delay=0 rate=0";
+        let mut impairments =
+            said("delay=25ms loss=5% nth=4 burst=60ms/1s reorder=1%/10ms").unwrap();
+        let change = "up.loss=0 nth=0 burst=0 reorder=0 delay=0 rate=0";
         impairments.change(change.split_whitespace()).unwrap();
         assert_eq!(impairments.to_string(), "down.loss=5%");
         impairments.change(["perfect"]).unwrap();
@@ -409,6 +440,11 @@ mod tests {
             ("delay=5ms jitter=6ms", "more than the delay of 5ms"),
             ("latency=25ms", "did you mean delay=25ms?"),
             ("--loss", "did you mean loss=5%?"),
+            ("nth=1", "at least 2"),
+            ("nth=4/5", "nth=4/2"),
+            ("nth=4/0", "nth=4/2"),
+            ("nth=25%", "nth=4/2"),
+            ("--every=4", "did you mean nth=4?"),
             ("burst=60ms", "burst=60ms/1s"),
             ("burst=0ms/1s", "burst=0 is none"),
             ("reorder=1%", "reorder=1%/10ms"),

@@ -1,4 +1,4 @@
-//! One direction of a bad network: delay, jitter, loss, bursts, reordering, duplicates, bit flips, a
+//! One direction of a bad network: delay, jitter, loss at random and by turns, bursts, reordering, duplicates, bit flips, a
 //! rate with a bounded queue. Takes datagrams and times, gives datagrams and times; reads no clock.
 //!
 //! Simulations drive it in virtual time, `tidegate lag` in real time.
@@ -21,6 +21,9 @@ pub struct Conditions {
     pub jitter: Duration,
     /// Share of datagrams lost, each by itself.
     pub loss: f64,
+    /// One of so many datagrams offered is lost, and which: `(4, 1)` loses the first, the fifth, the ninth; of 0 none is.
+    /// Where two kinds of packet take turns, it can hit one kind only, which loss at random does not.
+    pub nth: (u32, u32),
     /// Outages: mean time of a bad spell and of a good one; everything is lost in a bad spell.
     pub bursts: Option<(Duration, Duration)>,
     /// Share of datagrams held back, and for how long; later ones pass them.
@@ -44,6 +47,7 @@ impl Default for Conditions {
             delay: Duration::ZERO,
             jitter: Duration::ZERO,
             loss: 0.0,
+            nth: (0, 0),
             bursts: None,
             reorder: (0.0, Duration::ZERO),
             duplicate: 0.0,
@@ -64,7 +68,7 @@ pub struct Done {
     pub offered_bytes: u64,
     /// Delivered, duplicates included.
     pub delivered: u64,
-    /// Lost at random or in a burst.
+    /// Lost at random, in their turn or in a burst.
     pub lost: u64,
     /// Dropped by the full queue, or because too many were under way.
     pub overflowed: u64,
@@ -191,7 +195,7 @@ impl<T: Clone> Link<T> {
             self.in_burst(now),
             self.random.happens(self.conditions.loss),
         );
-        if in_burst || lost {
+        if in_burst || lost || self.is_its_turn() {
             self.done.lost += 1;
             return;
         }
@@ -238,6 +242,12 @@ impl<T: Clone> Link<T> {
         let time = Duration::from_nanos(bytes as u64 * 8_000_000_000 / self.conditions.rate);
         self.busy_until = self.busy_until.max(now) + time;
         Some(self.busy_until)
+    }
+
+    /// Whether the datagram offered last is one of every so many.
+    fn is_its_turn(&self) -> bool {
+        let (of, which) = self.conditions.nth;
+        of > 0 && self.done.offered % u64::from(of) == u64::from(which) % u64::from(of)
     }
 
     fn in_burst(&mut self, now: Timestamp) -> bool {
@@ -326,6 +336,23 @@ mod tests {
             (1_800..2_200).contains(&lost),
             "{lost} of 10000 lost at 20 %"
         );
+
+        for (nth, kept) in [
+            ((2, 1), vec![1, 3, 5, 7]),
+            ((3, 3), vec![0, 1, 3, 4, 6, 7]),
+            ((4, 2), vec![0, 2, 3, 4, 6, 7]),
+            ((1, 1), vec![]),
+            ((0, 0), (0..8).collect()),
+        ] {
+            let periodic = Conditions {
+                nth,
+                ..Conditions::default()
+            };
+            let (link, arrived) = run(periodic, 2, 8);
+            let arrived: Vec<_> = arrived.into_iter().map(|(_, n)| n).collect();
+            assert_eq!(arrived, kept, "{nth:?}");
+            assert_eq!(link.done().lost, 8 - kept.len() as u64);
+        }
 
         let bursts = Some((Duration::from_millis(60), Duration::from_millis(1140)));
         let bursty = Conditions {
