@@ -4,7 +4,7 @@
 //!
 //! | | waits | for |
 //! |---|---|---|
-//! | [`Client`] | in tokio, with a task of its own | bots, tools, servers, clients with an async runtime |
+//! | `Client`, with the feature `tokio` | in tokio, with a task of its own | bots, tools, servers, clients with an async runtime |
 //! | [`Polled`] | never: once a frame you call [`Polled::update`] | a game loop, without a runtime |
 //! | [`Machine`] | never, and has no socket: datagrams and the time are arguments | engines with their own transport; tests |
 //!
@@ -29,8 +29,6 @@
 //! C library (`capi/`) is made from it that way.
 //!
 //! What the messages may count on is written down in `docs/RELIABILITY.md`, the wire in `docs/wire/`.
-// For the table above, where there is none.
-#![cfg_attr(not(feature = "tokio"), doc = "\n[`Client`]: crate")]
 #![warn(missing_debug_implementations)]
 
 mod clock;
