@@ -22,6 +22,7 @@ SILENT_WHEN_WELL = {
     "TidegateAbsent": "there are targets, so nothing is absent",
     "TidegateNobodyGetsIn": "it compares with the hour before, and this scene takes a minute",
     "TidegateRestartedWithPlayers": "it compares with two minutes before, likewise",
+    "TidegateBackendSilent": "it looks at the ten minutes until one minute before, likewise",
     "Alerts": "no alert fires",
 }
 
