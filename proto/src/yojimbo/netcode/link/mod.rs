@@ -245,6 +245,10 @@ impl Link {
         if !prefix.kind.is_replay_protected() || self.replay.check(prefix.sequence).is_err() {
             return false;
         }
+        // As opening does, but before a stranger's bytes are copied.
+        if datagram.len() > usize::from(self.beyond.sizes.datagram) {
+            return false;
+        }
         let (role, key, id) = (self.role, &self.receive_key, self.protocol_id);
         let copy = &mut datagram.to_vec();
         packet::open(role, key, id, &mut self.beyond.again(), None, copy).is_ok()
