@@ -119,11 +119,13 @@ impl Receiver {
         for record in records {
             match record {
                 Record::KeepAlive | Record::Goodbye => continue,
+                Record::Unreliable(payload) | Record::Reliable { payload, .. }
+                    if payload.len() > self.message_bytes_max =>
+                {
+                    return Err(Reject::Malformed);
+                }
                 Record::Unreliable(_) => {}
                 Record::Reliable { id, payload } => {
-                    if payload.len() > self.message_bytes_max {
-                        return Err(Reject::ProtocolError);
-                    }
                     self.judge_message(&mut trial, id, payload.len())?;
                 }
                 Record::Fragment {
@@ -367,6 +369,14 @@ mod tests {
             Ok(())
         }
 
+        /// One packet with one message that nobody sends again.
+        fn receive_unreliable(&mut self, payload: &[u8]) -> Result<(), Reject> {
+            let mut packet = Vec::new();
+            wire::emit_unreliable((payload, &[]), &mut packet);
+            let records = wire::parse(&packet).expect("own bytes");
+            self.receiver.judge(records, &mut self.inbox)
+        }
+
         /// One packet with one fragment, with as many bytes as it may have or `length` at the end.
         fn receive_fragment(
             &mut self,
@@ -456,6 +466,18 @@ mod tests {
         short.receiver = Receiver::new(Timestamp::ZERO, FRAGMENT_BYTES - 1);
         let alone = short.receive_fragment(0, (0, 0), FRAGMENT_BYTES);
         assert_eq!(alone.err(), bad);
+    }
+
+    /// No message is longer than the listener takes, whichever record it comes in.
+    #[test]
+    fn a_message_is_as_long_as_the_listener_takes() {
+        let mut far = Far::new();
+        far.receiver = Receiver::new(Timestamp::ZERO, 100);
+        let too_long = [0; 101];
+        assert_eq!(far.receive(&[0], &too_long), Err(Reject::Malformed));
+        assert_eq!(far.receive_unreliable(&too_long), Err(Reject::Malformed));
+        assert_eq!(far.receive(&[0], &too_long[1..]), Ok(()));
+        assert_eq!(far.receive_unreliable(&too_long[1..]), Ok(()));
     }
 
     /// When memory is short nothing may wait. The next message need not.

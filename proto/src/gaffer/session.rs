@@ -198,6 +198,9 @@ impl Session {
         if payload == [KEEP_ALIVE] {
             return Ok(brought);
         }
+        if payload.len() > self.params.message_bytes_max {
+            return Err(Reject::Malformed);
+        }
         brought.has_content = true;
         brought.has_news = true;
         if order == Order::Late && late == Late::Drop && self.received.is_some() {

@@ -7,7 +7,7 @@ use super::games::{Game, Rules, client_address, server_address};
 use super::scenario::{Scenario, bad_weather, path};
 use crate::endpoint::Handled;
 use crate::gaffer::wire::Header;
-use crate::gaffer::{Params, Session};
+use crate::gaffer::{Late, Params, Payload, Session};
 use crate::session::{CloseReason, Reject, Session as _};
 use crate::sim::{Conditions, Traffic};
 use crate::time::{Now, Timestamp};
@@ -134,11 +134,15 @@ struct Uphill {
 
 impl Uphill {
     fn from(sequence: u32) -> Self {
+        Self::to(&Params::default(), sequence)
+    }
+
+    fn to(params: &Params, sequence: u32) -> Self {
         let now = Now {
             mono: Timestamp::from_millis(1),
             unix_secs: 0,
         };
-        let mut session = Session::replayed(now, &Params::default(), [7, 7, 0, 0, 0]);
+        let mut session = Session::replayed(now, params, [7, 7, 0, 0, 0]);
         session.admit(now);
         Self {
             session,
@@ -148,6 +152,14 @@ impl Uphill {
     }
 
     fn send(&mut self, id: u16) -> Result<(), Reject> {
+        let mut payload = vec![1];
+        payload.extend(id.to_be_bytes());
+        payload.extend(1_000u16.to_be_bytes());
+        payload.extend([0; 1_000]);
+        self.send_payload(&payload)
+    }
+
+    fn send_payload(&mut self, payload: &[u8]) -> Result<(), Reject> {
         self.now = self.now.after(Duration::from_millis(1));
         let mut datagram = Vec::new();
         let header = Header {
@@ -157,10 +169,7 @@ impl Uphill {
             ack_bits: 0,
         };
         header.emit(&mut datagram);
-        datagram.push(1);
-        datagram.extend(id.to_be_bytes());
-        datagram.extend(1_000u16.to_be_bytes());
-        datagram.extend([0; 1_000]);
+        datagram.extend(payload);
         self.sequence = self.sequence.wrapping_add(1);
         self.session.handle_datagram(self.now, &mut datagram)
     }
@@ -196,4 +205,20 @@ fn a_peer_may_begin_to_count_anywhere() {
         assert_eq!(header.ack, first.wrapping_add(39), "{first:x}");
         assert_eq!(header.ack_bits, u32::MAX, "{first:x}");
     }
+}
+
+/// Where each packet is one message, it is as long as the listener takes, however much a datagram holds.
+#[test]
+fn a_raw_packet_is_as_long_as_the_listener_takes() {
+    let params = Params {
+        payload: Payload::Raw { late: Late::Drop },
+        message_bytes_max: 100,
+        ..Params::default()
+    };
+    let mut uphill = Uphill::to(&params, 1);
+    assert_eq!(uphill.send_payload(&[1; 101]), Err(Reject::Malformed));
+    assert_eq!(uphill.send_payload(&[1; 100]), Ok(()));
+    let message = uphill.session.poll_message().expect("the one that fits");
+    assert_eq!(message.payload.len(), 100);
+    assert!(uphill.session.poll_message().is_none());
 }
