@@ -348,6 +348,21 @@ mod tests {
         assert_eq!(kinds, [0x05, 0xe0, 0xe3]);
     }
 
+    /// What stands before it in the buffer counts for nothing.
+    #[test]
+    fn a_header_is_written_behind_what_is_there() {
+        let whom = proxied("203.0.113.9:1", "198.51.100.1:2");
+        let header = ProxyHeader {
+            version: ProxyVersion::V2,
+            transport: ProxyTransport::Stream,
+            tlvs: ALL,
+        };
+        let mut out = vec![9; HEADER_BYTES_MAX];
+        header.emit(&whom, &mut out);
+        assert_eq!(out[..HEADER_BYTES_MAX], [9; HEADER_BYTES_MAX]);
+        assert_eq!(out[HEADER_BYTES_MAX..], emit(ProxyVersion::V2, ALL, &whom));
+    }
+
     #[test]
     fn the_transport_can_be_datagram() {
         let header = ProxyHeader {

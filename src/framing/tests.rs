@@ -70,14 +70,16 @@ fn varint_lengths_grow_by_seven_bits() {
 /// The largest message passes, one byte more does not, in both directions and with the reason.
 #[test]
 fn the_limit_is_exact() {
-    for framing in Framing::ALL {
+    let channelled = |framing| [(framing, false), (framing, true)];
+    for (framing, channel_byte) in Framing::ALL.into_iter().flat_map(channelled) {
         if framing == Framing::Raw {
             continue;
         }
-        let codec = codec(framing, 300);
+        let codec = FrameCodec::new(framing, false, channel_byte, 300);
         let mut out = Vec::new();
         codec.encode(0, &[b'x'; 300], &mut out).unwrap();
-        assert_eq!(codec.decode(&out).unwrap().unwrap().consumed, out.len());
+        let decoded = codec.decode(&out).unwrap().unwrap();
+        assert_eq!((decoded.consumed, decoded.payload.len()), (out.len(), 300));
         assert!(out.len() <= codec.max_frame());
 
         let mut refused = Vec::new();
@@ -95,7 +97,7 @@ fn the_limit_is_exact() {
         );
 
         let mut announced = Vec::new();
-        FrameCodec::new(framing, false, false, 1000)
+        FrameCodec::new(framing, false, channel_byte, 1000)
             .encode(0, &[b'x'; 301], &mut announced)
             .unwrap();
         assert_eq!(codec.decode(&announced), Err(expected));
@@ -133,12 +135,14 @@ fn an_announced_length_is_checked_before_the_message_comes() {
         }
     ));
     let endless = [b'x'; 12];
-    let line = codec(Framing::Line, 10);
-    assert_eq!(line.decode(&endless[..10]), Ok(None));
-    assert!(
-        line.decode(&endless[..11]).is_err(),
-        "no newline can make this one shorter"
-    );
+    for channel_byte in [false, true] {
+        let line = FrameCodec::new(Framing::Line, false, channel_byte, 10);
+        let longest = 10 + usize::from(channel_byte);
+        assert_eq!(line.decode(&endless[..longest]), Ok(None));
+        let error = line.decode(&endless[..longest + 1]);
+        let error = error.expect_err("no newline can make this one shorter");
+        assert!(matches!(error, FrameError::TooLong { size: 11, .. }));
+    }
 }
 
 #[test]
@@ -161,6 +165,10 @@ fn broken_frames_say_what_is_broken() {
             _ => &[0, 0],
         };
         assert_eq!(channelled.decode(empty), Err(FrameError::MissingChannel));
+        let mut nothing_said = Vec::new();
+        channelled.encode(7, b"", &mut nothing_said).unwrap();
+        let decoded = channelled.decode(&nothing_said).unwrap().unwrap();
+        assert_eq!((decoded.channel, decoded.payload.len()), (7, 0));
     }
 
     let line = FrameCodec::new(Framing::Line, false, true, 100);
