@@ -61,7 +61,7 @@ impl Bans {
         let range = range.trunc();
         let was = self.ranges.remove(&range).is_some();
         if was {
-            self.forget_length(range.prefix_len());
+            forget(&mut self.lengths, range.prefix_len());
         }
         was
     }
@@ -136,10 +136,6 @@ impl Bans {
             return Err(BanError::Full);
         }
         Ok(())
-    }
-
-    fn forget_length(&mut self, length: u8) {
-        forget(&mut self.lengths, length);
     }
 }
 

@@ -281,8 +281,41 @@ fn bans_are_bounded_and_expired_ones_make_room() {
     assert_eq!(bans.ban(at(500), range(70_000), None), Err(BanError::Full));
     bans.ban(at(1_000), range(70_000), None).unwrap();
     assert_eq!(bans.ranges(), [(range(70_000), None)]);
-    let everybody = "0.0.0.0/0".parse().unwrap();
-    assert_eq!(bans.ban(at(0), everybody, None), Err(BanError::TooWide));
+}
+
+#[test]
+fn a_ban_of_a_continent_is_refused() {
+    let mut bans = Bans::default();
+    for (widest, wider) in [("10.0.0.0/8", "10.0.0.0/7"), ("2001::/16", "2000::/15")] {
+        assert_eq!(bans.ban(at(0), widest.parse().unwrap(), None), Ok(()));
+        let refused = bans.ban(at(0), wider.parse().unwrap(), None);
+        assert_eq!(refused, Err(BanError::TooWide), "{wider}");
+    }
+}
+
+/// Ranges of one length are looked up together, until the last of them is lifted or over.
+#[test]
+fn the_end_of_one_ban_leaves_the_others() {
+    let mut bans = Bans::default();
+    let lifted = "192.0.2.0/24".parse().unwrap();
+    bans.ban(at(0), lifted, None).unwrap();
+    let short = "203.0.113.0/24".parse().unwrap();
+    bans.ban(at(0), short, Some(at(10))).unwrap();
+    let lasting = ["100.64.0.0/24", "198.51.100.0/24"].map(|range| range.parse().unwrap());
+    for range in lasting {
+        bans.ban(at(0), range, None).unwrap();
+    }
+    bans.ban_client(at(0), 7, Some(at(10))).unwrap();
+    bans.ban_client(at(0), 8, None).unwrap();
+    assert_eq!(bans.len(), 6);
+    assert!(bans.unban(lifted));
+    for now in [10, 11] {
+        bans.expire(at(now));
+    }
+    assert_eq!(bans.ranges(), lasting.map(|range| (range, None)));
+    assert_eq!(bans.clients(), [(8, None)]);
+    let covers = |text: &str| bans.covers(at(0), text.parse().unwrap());
+    assert!(covers("198.51.100.1") && !covers("192.0.2.1") && !covers("203.0.113.1"));
 }
 
 #[test]
