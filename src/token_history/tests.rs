@@ -29,6 +29,14 @@ impl Scene {
         TokenHistory::open(&self.directory, "game", at(now), self.board.clone())
     }
 
+    /// As another process has it: its locks are other descriptions of the same files.
+    fn directory_of_another(&self) -> StateDirectory {
+        StateDirectory {
+            claims: Arc::default(),
+            ..self.directory.clone()
+        }
+    }
+
     fn file(&self) -> PathBuf {
         self.directory.path.join("game.tokens")
     }
@@ -253,11 +261,7 @@ fn a_process_that_runs_shares_its_file_with_no_other() {
     let scene = Scene::new("shared");
     let (mut first, _) = scene.open(2_000);
     first.record(at(2_001), token(1, 2_031));
-    // Locks of another process are another description of the same file.
-    let elsewhere = StateDirectory {
-        claims: Arc::default(),
-        ..scene.directory.clone()
-    };
+    let elsewhere = scene.directory_of_another();
     let open = |now| TokenHistory::open(&elsewhere, "game", at(now), scene.board.clone());
     let (mut second, past) = open(2_002);
     assert_eq!((past.since, past.used.len()), (2_002, 0));
@@ -280,6 +284,23 @@ fn a_process_that_runs_shares_its_file_with_no_other() {
     second.record(at(2_026), token(5, 2_056));
     let (_, past) = open(2_030);
     assert_eq!((past.since, past.used.len()), (2_027, 3));
+}
+
+/// A lock without a name keeps nobody out, so it is taken again when the file is written as a whole.
+#[test]
+fn a_lock_that_was_tidied_away_is_taken_again() {
+    let scene = Scene::new("tidied");
+    let (mut first, _) = scene.open(2_000);
+    fs::remove_file(scene.directory.path.join("game.lock")).unwrap();
+    let count = RECORDS_SPARE as u32 + 1;
+    for number in 0..count {
+        first.record(at(2_001), token(number, 2_031));
+    }
+    let elsewhere = scene.directory_of_another();
+    let (_, past) = TokenHistory::open(&elsewhere, "game", at(2_002), scene.board.clone());
+    assert_eq!(past, Past::unknown(2_002));
+    let contents = read(&scene.file()).unwrap();
+    assert_eq!(contents.used.len(), count as usize, "nobody wrote over it");
 }
 
 /// A day of players, 40 a second, each with a token that lives 30 s.
