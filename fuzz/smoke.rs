@@ -15,6 +15,8 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use tidegate_proto::random::Random;
+
 /// Inputs per target.
 const RUNS: u64 = 20_000;
 
@@ -43,7 +45,7 @@ macro_rules! targets {
 
 /// Runs one target on its seeds, and on what is made of them.
 pub(crate) fn smoke(name: &str, seeds: &[Vec<u8>], run: fn(&[u8])) {
-    let mut random = Random::for_run(name);
+    let mut random = random(name);
     let mut costs = Costs::new(name);
     for seed in seeds {
         costs.run(run, seed);
@@ -57,7 +59,7 @@ pub(crate) fn smoke(name: &str, seeds: &[Vec<u8>], run: fn(&[u8])) {
                 .map(|_| random.next() as u8)
                 .collect(),
             _ if seeds.is_empty() => (0..random.below(64)).map(|_| random.next() as u8).collect(),
-            _ => seeds[random.below(seeds.len())].clone(),
+            _ => seeds[random.below(seeds.len() as u64) as usize].clone(),
         };
         for _ in 0..random.below(6) {
             mutate(&mut input, &mut random);
@@ -113,40 +115,24 @@ fn mutate(input: &mut Vec<u8>, random: &mut Random) {
         input.push(random.next() as u8);
         return;
     }
-    let at = random.below(input.len());
+    let at = random.below(input.len() as u64) as usize;
     match random.below(5) {
         0 => input[at] ^= 1 << random.below(8),
         1 => input[at] = random.next() as u8,
         2 => input.truncate(at),
         3 => input.insert(at, random.next() as u8),
-        _ => input[at] = [0, 0xff, 0x7f, 0x80][random.below(4)],
+        _ => input[at] = [0, 0xff, 0x7f, 0x80][random.below(4) as usize],
     }
 }
 
-/// SplitMix64: small, seeded, good enough to shake a parser.
-struct Random(u64);
-
-impl Random {
-    fn for_run(name: &str) -> Self {
-        let seed = match std::env::var("TIDEGATE_SEED") {
-            Ok(text) => text.parse().expect("TIDEGATE_SEED is a number"),
-            Err(_) => SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .map_or(1, |d| d.as_nanos() as u64),
-        };
-        eprintln!("{name}: TIDEGATE_SEED={seed}");
-        Self(seed)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
-    }
+/// Another one in each run, unless it was said which.
+fn random(name: &str) -> Random {
+    let seed = match std::env::var("TIDEGATE_SEED") {
+        Ok(text) => text.parse().expect("TIDEGATE_SEED is a number"),
+        Err(_) => SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(1, |d| d.as_nanos() as u64),
+    };
+    eprintln!("{name}: TIDEGATE_SEED={seed}");
+    Random::new(seed)
 }

@@ -5,30 +5,10 @@ use std::collections::BinaryHeap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use tidegate_proto::random::Random;
 use tidegate_proto::{
     Acceptor, CloseReason, Event, Now, SendError, Session, Stranger, Timestamp, Verdict,
 };
-
-/// SplitMix64.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub(crate) fn chance(&mut self, share: f64) -> bool {
-        ((self.next() >> 11) as f64) < share * (1u64 << 53) as f64
-    }
-
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-}
 
 /// How bad the link is.
 #[derive(Clone, Copy, Debug)]
@@ -144,7 +124,7 @@ impl Pair {
             weather,
             damage: Damage::default(),
             acceptor,
-            random: Random(seed),
+            random: Random::new(seed),
             air: BinaryHeap::new(),
             serial: 0,
             latest: [0; 2],
@@ -327,11 +307,11 @@ impl Pair {
 
     fn launch(&mut self, from: usize, datagram: Vec<u8>) {
         self.damage.sent += 1;
-        if self.random.chance(self.weather.loss) {
+        if self.random.happens(self.weather.loss) {
             self.damage.lost += 1;
             return;
         }
-        let copies = if self.random.chance(self.weather.duplicates) {
+        let copies = if self.random.happens(self.weather.duplicates) {
             self.damage.duplicated += 1;
             2
         } else {
