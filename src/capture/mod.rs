@@ -30,6 +30,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
 use anyhow::bail;
+use serde::{Deserialize, Serialize};
 use tidegate_proto::{Now, Session};
 
 use crate::clock;
@@ -39,9 +40,10 @@ use track::Track;
 use writer::Writer;
 
 /// What is to be recorded.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
 pub struct Order {
-    /// Where to; must not exist.
+    /// Where to, as this process sees the path; must not exist.
     pub file: PathBuf,
     /// Only sessions of this listener.
     pub listener: Option<String>,

@@ -13,6 +13,7 @@ use clap::{Args, Subcommand};
 use serde_json::Value;
 
 use super::{input, print};
+use crate::capture::Order;
 use crate::config::{parse_duration, parse_size};
 use crate::control::{self, Request};
 use crate::exit::{Exit, Misused, Unavailable};
@@ -215,13 +216,13 @@ impl CtlCommand {
                 peer,
                 content,
                 size,
-            }) => Request::CaptureStart {
+            }) => Request::CaptureStart(Order {
                 file: file.clone(),
                 listener: listener.clone(),
                 peer: *peer,
                 content: *content,
                 bytes_max: *size,
-            },
+            }),
             Self::Capture(CaptureCommand::Stop) => Request::CaptureStop,
             Self::Stats => Request::Stats,
         }

@@ -190,19 +190,7 @@ impl Gate {
             Request::Undrain => self.undrain().await,
             Request::Reload => self.reload().await,
             Request::Log { level, seconds } => self.log(level.as_deref(), seconds),
-            Request::CaptureStart {
-                file,
-                listener,
-                peer,
-                content,
-                bytes_max,
-            } => self.start_capture(Order {
-                file,
-                listener,
-                peer,
-                content,
-                bytes_max,
-            }),
+            Request::CaptureStart(order) => self.start_capture(order),
             Request::CaptureStop => self.stop_capture(),
             Request::Stats => Ok(self.stats()),
         }

@@ -1,9 +1,8 @@
 //! What can be asked over the control socket: one JSON object a line, each answered by one.
 
-use std::net::IpAddr;
-use std::path::PathBuf;
-
 use serde::{Deserialize, Serialize};
+
+use crate::capture::Order;
 
 /// A request, as it stands on the line: `{"command":"kick","whom":"7"}`.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -39,18 +38,7 @@ pub enum Request {
         seconds: Option<u64>,
     },
     /// Records sessions that begin from now on.
-    CaptureStart {
-        /// Where to, as the daemon sees the path; must not exist.
-        file: PathBuf,
-        /// Of this listener only.
-        listener: Option<String>,
-        /// From this address only.
-        peer: Option<IpAddr>,
-        /// Also decrypted messages, for a replay.
-        content: bool,
-        /// Where the file ends.
-        bytes_max: u64,
-    },
+    CaptureStart(Order),
     /// Ends the recording.
     CaptureStop,
     /// Figures of the process.
@@ -76,7 +64,7 @@ impl Request {
             | Self::Undrain
             | Self::Reload
             | Self::Log { level: Some(_), .. }
-            | Self::CaptureStart { .. }
+            | Self::CaptureStart(_)
             | Self::CaptureStop => false,
         }
     }
