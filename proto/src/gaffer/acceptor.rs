@@ -9,8 +9,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::gaffer::session::KEEP_ALIVE;
-use crate::gaffer::wire::Header;
+use crate::gaffer::wire::{Header, KEEP_ALIVE};
 use crate::gaffer::{Params, Session};
 use crate::session::{Acceptor as Interface, Reject, Session as _, Stranger, Verdict};
 use crate::siphash::Key;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::gaffer::acks::{Order, Received, Sent};
 use crate::gaffer::numbering::{FalseAck, Numbering, Place};
 use crate::gaffer::receiver::{self, Brought, Receiver};
-use crate::gaffer::wire::{self, Header, Record, is_more_recent};
+use crate::gaffer::wire::{self, Header, KEEP_ALIVE, Record, is_more_recent};
 use crate::gaffer::{Late, Params, Payload};
 use crate::inbox::Inbox;
 use crate::lifecycle::Lifecycle;
@@ -19,10 +19,6 @@ use crate::session::{
 use crate::stall::{HeardClock, StallTimer};
 use crate::stats::Stats;
 use crate::time::{Deadline, Now, Timestamp, Wake};
-
-/// The payload of a packet that is for its header only. A keep-alive needs one byte: the article's
-/// code ignores the acks of a packet without payload.
-pub(super) const KEEP_ALIVE: u8 = 0;
 
 /// How often a dialling session says hello, until it is answered.
 const HELLO_INTERVAL: Duration = Duration::from_millis(100);

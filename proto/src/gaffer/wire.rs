@@ -100,7 +100,9 @@ pub enum Record<'a> {
     Goodbye,
 }
 
-const KEEP_ALIVE: u8 = 0;
+/// All that a packet says which is for its header only, with records or without. A keep-alive needs one
+/// byte: the article's code ignores the acks of a packet without payload.
+pub const KEEP_ALIVE: u8 = 0;
 const RELIABLE: u8 = 1;
 const UNRELIABLE: u8 = 2;
 const FRAGMENT: u8 = 3;
