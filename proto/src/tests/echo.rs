@@ -1,13 +1,11 @@
 //! A game server that answers what it hears at once. Where a message got lost on the way up, all that waited behind
 //! it is answered in one go: a backlog, on a path that could carry much more.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use super::games::{Game, Rules};
+use super::games::Game;
 use super::scenario::Scenario;
 use crate::sim::{Conditions, Traffic};
-use crate::yojimbo;
 
 const SEEDS: u64 = 4;
 
@@ -19,11 +17,6 @@ fn paths() -> (Conditions, Conditions) {
         ..Conditions::default()
     };
     (Conditions { loss: 0.05, ..down }, down)
-}
-
-fn clients(seed: u64) -> Game {
-    let rules = Rules::Yojimbo(Arc::new(yojimbo::Params::default()));
-    Game::new(rules, seed).with_library_clients()
 }
 
 /// How long messages took there and back.
@@ -53,8 +46,9 @@ fn a_backlog_is_answered_as_soon_as_by_the_library() {
             every: Duration::from_secs(1) / a_second,
             ..Traffic::default()
         };
-        let library = p99(|seed| round_trips(clients(seed).with_library_server(), &says));
-        let ours = p99(|seed| round_trips(clients(seed), &says));
+        let library =
+            p99(|seed| round_trips(Game::of_library_clients(seed).with_library_server(), &says));
+        let ours = p99(|seed| round_trips(Game::of_library_clients(seed), &says));
         assert!(
             ours <= library.mul_f64(1.05),
             "{says:?}: {ours:?}, with the library's server {library:?}"

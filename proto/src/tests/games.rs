@@ -74,6 +74,12 @@ impl Game {
         }
     }
 
+    /// The library's clients, before a server of ours with the usual rules.
+    pub(super) fn of_library_clients(seed: u64) -> Self {
+        let rules = Rules::Yojimbo(Arc::new(yojimbo::Params::default()));
+        Self::new(rules, seed).with_library_clients()
+    }
+
     /// With tokens that let a session be silent for so many seconds.
     pub(super) fn with_timeout(self, secs: i32) -> Self {
         Self {

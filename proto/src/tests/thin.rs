@@ -33,11 +33,6 @@ fn says() -> Traffic {
     }
 }
 
-fn stock_clients(seed: u64) -> Game {
-    let rules = Rules::Yojimbo(Arc::new(yojimbo::Params::default()));
-    Game::new(rules, seed).with_library_clients()
-}
-
 /// The least share of what was said that was heard, either way.
 fn share_heard(mut game: Game, link: Conditions, traffic: &Traffic) -> f64 {
     let mut scenario = Scenario::new(&mut game, 1, link, traffic, traffic);
@@ -62,9 +57,9 @@ fn copies_leave_a_thin_line_open() {
     for (millis, loss) in [(25, 0.02), (35, 0.02), (45, 0.02), (40, 0.05)] {
         let link = line(millis, loss);
         for seed in 0..4 {
-            let library = stock_clients(seed).with_library_server();
+            let library = Game::of_library_clients(seed).with_library_server();
             let library = share_heard(library, link, &says);
-            let ours = share_heard(stock_clients(seed), link, &says);
+            let ours = share_heard(Game::of_library_clients(seed), link, &says);
             assert!(
                 ours > 0.98,
                 "seed {seed}, {link:?}: {ours:.3}, with the library's server {library:.3}"
@@ -112,7 +107,7 @@ fn copies_hold_back_where_answers_come_in_heaps() {
     let says = says();
     let shares: Vec<_> = (0..24)
         .map(|seed| {
-            let mut game = stock_clients(seed);
+            let mut game = Game::of_library_clients(seed);
             let link = line(25, 0.05);
             let mut scenario = Scenario::echoed(&mut game, link, &says);
             scenario.run_for(SPAN);
