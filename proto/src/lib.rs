@@ -2,6 +2,19 @@
 //!
 //! Start with [`session`]: what a [`Session`] is told and what it asks for. Then one of
 //! the protocols, whose `mod.rs` shows its layers in one picture.
+//!
+//! ```text
+//!   endpoint ──▶ session                        one socket's peers, each behind the two interfaces
+//!                   ▲
+//!   yojimbo, gaffer, rudp                       the protocols; none knows another
+//!      │  ├─▶ sender ──▶ rate, rtt, windowed    what leaves when
+//!      │  ├─▶ inbox, reassembly, ring           what waits: to be taken, for its rest, to leave
+//!      │  └─▶ lifecycle, stall                  the life of a session, and who makes no progress
+//!      ▼
+//!   cursor, ip, sequence, skipped               bytes and numbers of the wire
+//!   random, siphash, per_second, time, stats    what all of them share
+//!   sim                                         a bad network in virtual time
+//! ```
 
 pub mod cursor;
 pub mod endpoint;

@@ -165,8 +165,9 @@ pub enum Way {
 }
 
 /// What an accepted session began with, besides its rules and the time: numbers that only its
-/// protocol reads, each in an order of its own (see its session's `replayed`). There are no keys among them: with them and its rules, a session under keys of its
-/// own repeats what the recorded one did.
+/// protocol reads, each in an order of its own (see its session's `replayed`). There are no keys
+/// among them: with them and its rules, a session under keys of its own repeats what the recorded
+/// one did.
 pub type Origin = [u64; 5];
 
 /// A channel of messages with one ordering rule: its index among the protocol's channels.
