@@ -13,7 +13,8 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use support::lossy::{Lossy, bad_network};
-use support::program::{Place, Program};
+use support::place::Place;
+use support::program::Program;
 use support::{echo_server, wait_until};
 use tidegate_proto::sim::{Conditions, Random};
 use tidegate_proto::yojimbo::netcode::gcm;
@@ -27,7 +28,7 @@ struct Bridge {
 impl Bridge {
     /// Both programs around a network under these conditions.
     fn build(place: &Place, protocol: &str, framing: &str, conditions: Conditions) -> Self {
-        let mut serve = place.serve(protocol, framing, echo_server(), &[]);
+        let serve = place.serve(protocol, framing, echo_server(), &[]);
         let server = serve.address();
         let lossy = Lossy::start(server, conditions, 7);
         let remote = format!("{protocol}://{}", lossy.address);
@@ -179,7 +180,7 @@ fn a_server_that_is_not_there_closes_the_local_connection() {
     let place = Place::new("bridge-nobody");
     let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let remote = format!("gaffer://{}", nobody.local_addr().unwrap());
-    let mut connect = connect(&place, &remote, &[]);
+    let connect = connect(&place, &remote, &[]);
     let mut stream = TcpStream::connect(connect.address()).unwrap();
     stream
         .set_read_timeout(Some(Duration::from_secs(30)))
@@ -209,7 +210,7 @@ fn a_token_for_another_game_is_told_of() {
     let mut mint = place.start(&[&mint[..], &for_another].concat());
     assert_eq!(mint.exit_code(), Some(0));
     let remote = format!("yojimbo://{server}");
-    let mut connect = connect(&place, &remote, &["--token-file", "token"]);
+    let connect = connect(&place, &remote, &["--token-file", "token"]);
     let _stream = TcpStream::connect(connect.address()).unwrap();
     let line = connect.wait_for("\"event\":\"token_doubtful\"");
     for part in [

@@ -15,7 +15,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use support::lossy::{Lossy, bad_network};
-use support::program::{Place, Program};
+use support::place::Place;
+use support::program::Program;
 use support::token::mint;
 use support::{echo_server, skipped};
 
@@ -28,7 +29,7 @@ struct Game {
 
 impl Game {
     fn start(place: &Place) -> Self {
-        let mut serve = place.serve("yojimbo", "u16be", echo_server(), &[]);
+        let serve = place.serve("yojimbo", "u16be", echo_server(), &[]);
         let lossy = Lossy::start(serve.address(), bad_network(), 5);
         let minted = mint(place, 7, &[lossy.address], Duration::from_secs(20));
         let token = place.path("token.bin");

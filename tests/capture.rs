@@ -13,7 +13,7 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use support::lossy::{Lossy, bad_network};
-use support::program::Place;
+use support::place::Place;
 use support::token::mint;
 use support::{echo_server, scene, skipped, wait_until};
 use tidegate::capture::pcapng::{DATAGRAMS, Packet, Packets, RECORDS};
@@ -163,7 +163,7 @@ fn repeats(protocol: &str) {
 fn a_goodbye_from_a_new_address_is_heard() {
     let place = Place::new("capture-moved");
     let more = ["--capture", "session.pcapng"];
-    let mut serve = place.serve("yojimbo", "u16be", echo_server(), &more);
+    let serve = place.serve("yojimbo", "u16be", echo_server(), &more);
     let server = serve.address();
     let token = mint(&place, 7, &[server], Duration::from_secs(20));
     let clock = Clock::start();
@@ -271,7 +271,7 @@ fn an_operator_records_one_listener() {
     let backend = echo_server();
     place.write(
         "serve.toml",
-        &format!(
+        format!(
             r#"
             version = 1
             admin.control_socket = "{}"
@@ -286,7 +286,7 @@ fn an_operator_records_one_listener() {
             place.path("control").display()
         ),
     );
-    let mut serve = place.start(&["serve", "-c", "serve.toml", "--admin", ""]);
+    let serve = place.start(&["serve", "-c", "serve.toml", "--admin", ""]);
     let server = serve.address();
     serve.wait_for("\"event\":\"control\"");
     let ctl = |arguments: &[&str]| {

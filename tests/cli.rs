@@ -4,24 +4,24 @@ use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// Where one test's program runs; gone when dropped.
-struct Place(PathBuf);
+#[path = "support/place.rs"]
+#[expect(
+    unreachable_pub,
+    reason = "shared with the tests of the running program"
+)]
+mod place;
+
+use place::Place;
 
 impl Place {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("tidegate-cli-{}-{name}", std::process::id()));
-        fs::create_dir_all(&path).expect("a temporary directory can be made");
-        Self(path)
-    }
-
     fn run_with(&self, environment: &[(&str, &str)], arguments: &[&str]) -> Output {
         Command::new(env!("CARGO_BIN_EXE_tidegate"))
             .args(arguments)
-            .current_dir(&self.0)
+            .current_dir(self.dir())
             .env_clear()
             .envs(environment.iter().copied())
             .output()
@@ -48,16 +48,6 @@ impl Place {
             "{arguments:?}\n{out}\n{err}"
         );
         (out, err)
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        fs::remove_dir_all(&self.0).expect("the directory is still there");
     }
 }
 
@@ -93,7 +83,7 @@ fn check_says_good_or_what_is_wrong() {
     let place = Place::new("check");
     place.expect(0, &["keygen", "--out", "netcode.key"]);
     let (minimal, _) = place.expect(0, &["init", "yojimbo"]);
-    fs::write(place.path("good.toml"), &minimal).unwrap();
+    place.write("good.toml", &minimal);
     let (out, _) = place.expect(0, &["check", "-c", "good.toml"]);
     assert!(
         out.starts_with("good.toml: good\n  listener game: yojimbo on "),
@@ -114,7 +104,7 @@ fn check_says_good_or_what_is_wrong() {
     assert!(out.lines().any(|line| line.contains("# default")), "{out}");
     assert!(out.lines().any(|line| line.ends_with("# file")), "{out}");
 
-    fs::write(place.path("bad.toml"), minimal.replace("backend", "bakend")).unwrap();
+    place.write("bad.toml", minimal.replace("backend", "bakend"));
     let (out, err) = place.expect(78, &["check", "-c", "bad.toml"]);
     assert!(
         out.is_empty() && err.contains("unknown key `bakend`"),
@@ -165,7 +155,7 @@ fn init_prints_good_files() {
     place.expect(0, &["keygen", "--out", "netcode.key"]);
     for kind in ["yojimbo", "gaffer", "rudp", "tunnel", "reference"] {
         let (text, _) = place.expect(0, &["init", kind]);
-        fs::write(place.path("file.toml"), text).unwrap();
+        place.write("file.toml", text);
         place.expect(0, &["check", "-c", "file.toml"]);
     }
 }
@@ -183,7 +173,7 @@ fn tokens_are_minted_and_explained() {
     assert_eq!(mode(&place.path("token")), 0o600);
     assert_eq!(fs::read(place.path("token")).unwrap().len(), 2048);
     let (text, _) = place.expect(0, &mint);
-    fs::write(place.path("token.txt"), text).unwrap();
+    place.write("token.txt", text);
 
     for file in ["token", "token.txt"] {
         let known = [
@@ -215,7 +205,7 @@ fn tokens_are_minted_and_explained() {
     let config = |address: &str| {
         let (text, _) = place.expect(0, &["init", "yojimbo"]);
         let text = text.replace("203.0.113.7:40000", address);
-        fs::write(place.path("tidegate.toml"), text).unwrap();
+        place.write("tidegate.toml", text);
     };
     config(server);
     let (out, _) = place.expect(0, &["token", "inspect", "token", "-c", "tidegate.toml"]);
@@ -307,11 +297,7 @@ fn variables_are_told_from_flags() {
     let place = Place::new("variables");
     let (_, err) = place.expect(0, &["keygen", "--out", "netcode.key"]);
     assert!(err.contains("made netcode.key"), "{err}");
-    fs::write(
-        place.path("good.toml"),
-        include_str!("../config/minimal.toml"),
-    )
-    .unwrap();
+    place.write("good.toml", include_str!("../config/minimal.toml"));
     let wrong = [("TIDEGATE_LOG_LEVEL", "loud")];
     for command in ["serve", "check"] {
         let (_, err) = place.expect_with(&wrong, 78, &[command, "--config", "good.toml"]);
@@ -334,7 +320,7 @@ fn variables_are_told_from_flags() {
 #[test]
 fn a_file_of_another_kind_is_refused() {
     let place = Place::new("kinds");
-    fs::write(place.path("windows.toml"), b"v\0e\0r\0\n\0\xff\xfe").unwrap();
+    place.write("windows.toml", b"v\0e\0r\0\n\0\xff\xfe");
     let (_, err) = place.expect(78, &["check", "--config", "windows.toml"]);
     assert!(
         err.contains("no UTF-8 text, from line 2 on\n help: "),
@@ -353,7 +339,7 @@ fn a_file_of_another_kind_is_refused() {
 fn bounded(place: &Place, arguments: &[&str], input: &[u8]) -> (Option<i32>, String) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
         .args(arguments)
-        .current_dir(&place.0)
+        .current_dir(place.dir())
         .env_clear()
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
@@ -467,7 +453,7 @@ fn a_refused_start_makes_no_key() {
     ] {
         let (_, err) = place.expect(code, &[&serve, more].concat());
         assert!(!err.contains("key"), "{err}");
-        let made: Vec<_> = fs::read_dir(&place.0).unwrap().collect();
+        let made: Vec<_> = fs::read_dir(place.dir()).unwrap().collect();
         assert!(made.is_empty(), "{more:?}: {made:?}");
     }
 }
@@ -476,7 +462,7 @@ fn a_refused_start_makes_no_key() {
 #[test]
 fn files_that_cannot_be_made_are_unavailable() {
     let place = Place::new("unavailable");
-    fs::write(place.path("taken"), "precious").unwrap();
+    place.write("taken", "precious");
     let serve = "serve --listen gaffer://127.0.0.1:0 --backend tcp://127.0.0.1:1 --admin 127.0.0.1:0 --capture taken";
     let (_, err) = place.expect(69, &serve.split(' ').collect::<Vec<_>>());
     assert!(
@@ -505,7 +491,7 @@ fn a_file_that_may_not_grow_is_told_of_and_not_left_behind() {
         let output = Command::new("sh")
             .args(["-c", &format!("ulimit -f 0; \"$0\" {command}")])
             .arg(env!("CARGO_BIN_EXE_tidegate"))
-            .current_dir(&place.0)
+            .current_dir(place.dir())
             .output()
             .expect("there is a shell");
         let said = String::from_utf8_lossy(&output.stderr);
@@ -516,7 +502,7 @@ fn a_file_that_may_not_grow_is_told_of_and_not_left_behind() {
         );
         assert!(said.contains("LimitFSIZE="), "{said}");
     }
-    let made = fs::read_dir(&place.0).expect("it is there").flatten();
+    let made = fs::read_dir(place.dir()).expect("it is there").flatten();
     let mut made: Vec<_> = made.map(|entry| entry.file_name()).collect();
     made.sort();
     assert_eq!(
@@ -537,7 +523,7 @@ fn only_the_journal_is_told_how_bad_an_error_is() {
         let inode = found.ino() + u64::from(!is_journal);
         Command::new(env!("CARGO_BIN_EXE_tidegate"))
             .args(["ctl", "--control", "nobody.sock", "stats"])
-            .current_dir(&place.0)
+            .current_dir(place.dir())
             .env("JOURNAL_STREAM", format!("{}:{inode}", found.dev()))
             .stderr(file)
             .status()
@@ -555,7 +541,7 @@ fn only_the_journal_is_told_how_bad_an_error_is() {
 fn a_file_without_an_end_is_refused_for_its_beginning() {
     let place = Place::new("endless");
     let (key, _) = place.expect(0, &["keygen"]);
-    fs::write(place.path("key"), key).expect("it can be written");
+    place.write("key", key);
     fs::set_permissions(place.path("key"), fs::Permissions::from_mode(0o600)).expect("it is ours");
     let mint =
         "token mint --key key --client-id 1 --server 127.0.0.1:40000 --user-data-file /dev/zero";
@@ -568,7 +554,7 @@ fn a_file_without_an_end_is_refused_for_its_beginning() {
             .args(["-c", "ulimit -v 1048576; exec \"$0\" \"$@\""])
             .arg(env!("CARGO_BIN_EXE_tidegate"))
             .args(arguments.split(' '))
-            .current_dir(&place.0)
+            .current_dir(place.dir())
             .output()
             .expect("the program runs");
         let error = String::from_utf8_lossy(&output.stderr);

@@ -12,7 +12,8 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use support::lossy::{Lossy, bad_network};
-use support::program::{Place, Program};
+use support::place::Place;
+use support::program::Program;
 use support::token::mint;
 use support::{closed_port, echo_server, own_address};
 use tidegate::tokens;
@@ -84,7 +85,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 fn messages_survive(protocol: &str) {
     const MESSAGES: u32 = 300;
     let place = Place::new(&format!("client-{protocol}"));
-    let mut serve = serve(&place, protocol, anywhere(), echo_server());
+    let serve = serve(&place, protocol, anywhere(), echo_server());
     let lossy = Lossy::start(serve.address(), bad_network(), 11);
     let dial = dial(&place, protocol, lossy.address);
     block_on(async {
@@ -140,7 +141,7 @@ fn messages_survive_loss_over_rudp() {
 #[test]
 fn a_polled_client_plays_in_a_loop() {
     let place = Place::new("client-polled");
-    let mut serve = serve(&place, "yojimbo", anywhere(), echo_server());
+    let serve = serve(&place, "yojimbo", anywhere(), echo_server());
     let lossy = Lossy::start(serve.address(), bad_network(), 12);
     let clock = Clock::start();
     let dial = token(&place, &[lossy.address], PATIENCE);
@@ -185,7 +186,7 @@ fn a_polled_client_plays_in_a_loop() {
 #[test]
 fn a_client_that_reads_slowly_is_not_given_up() {
     let place = Place::new("client-slow");
-    let mut serve = serve(&place, "yojimbo", anywhere(), echo_server());
+    let serve = serve(&place, "yojimbo", anywhere(), echo_server());
     let clock = Clock::start();
     let dial = token(&place, &[serve.address()], PATIENCE);
     let mut client = Polled::connect(clock.now(), dial).unwrap();
@@ -214,7 +215,7 @@ fn a_client_that_reads_slowly_is_not_given_up() {
 fn what_goes_wrong_at_the_start_has_a_name() {
     let place = Place::new("client-refused");
     let (_closed, gone) = closed_port();
-    let mut serve = serve(&place, "yojimbo", anywhere(), gone);
+    let serve = serve(&place, "yojimbo", anywhere(), gone);
     let server = serve.address();
     let (_socket, silent) = nobody();
     let second = Duration::from_secs(1);
@@ -235,7 +236,7 @@ fn what_goes_wrong_at_the_start_has_a_name() {
 #[test]
 fn first_words_do_not_wait() {
     let place = Place::new("client-early");
-    let mut serve = serve(&place, "yojimbo", anywhere(), echo_server());
+    let serve = serve(&place, "yojimbo", anywhere(), echo_server());
     let lossy = Lossy::start(serve.address(), bad_network(), 13);
     let mut early = 0;
     for _ in 0..10 {
@@ -260,7 +261,7 @@ fn first_words_do_not_wait() {
 #[test]
 fn a_server_that_is_silent_is_passed_over() {
     let place = Place::new("client-next");
-    let mut serve = serve(&place, "yojimbo", anywhere(), echo_server());
+    let serve = serve(&place, "yojimbo", anywhere(), echo_server());
     let server = serve.address();
     let (_socket, silent) = nobody();
     let dial = token(&place, &[silent, server], Duration::from_secs(2));
@@ -277,7 +278,7 @@ fn a_server_that_is_silent_is_passed_over() {
 #[test]
 fn a_server_that_cannot_be_sent_to_is_passed_over() {
     let place = Place::new("client-no-way");
-    let mut serve = serve(&place, "yojimbo", anywhere(), echo_server());
+    let serve = serve(&place, "yojimbo", anywhere(), echo_server());
     let server = serve.address();
     // Nobody can send to port 0: EINVAL, wherever this runs.
     let no_way = SocketAddr::from(([127, 0, 0, 1], 0));
@@ -336,7 +337,7 @@ fn a_player_comes_back_after_the_server_was_restarted() {
         assert_eq!(ended, Ended::Session(CloseReason::PeerTimeout));
         second.exit_code();
 
-        let mut third = serve(&place, "yojimbo", server, echo);
+        let third = serve(&place, "yojimbo", server, echo);
         third.address();
         let client = redial.connect().await.unwrap();
         hello(&client).await;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use tidegate::config::{
     self, ConnectFlags, Effective, Input, Loaded, Protocol, RateProfile, Refusal, ServeFlags,
@@ -13,25 +13,29 @@ use tidegate::protocol;
 use tidegate_proto::sender::{self, Params};
 use tidegate_proto::yojimbo::channels::Layout;
 
-/// A directory with keys in it, good and bad ones; gone when dropped.
-struct Directory(PathBuf);
+#[path = "support/place.rs"]
+#[expect(
+    unreachable_pub,
+    reason = "shared with the tests of the running program"
+)]
+mod place;
 
-impl Directory {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("tidegate-{}-{name}", std::process::id()));
-        fs::create_dir_all(&path).expect("a temporary directory can be made");
-        let directory = Self(path);
-        directory.write_key("netcode.key", &[7; 32], 0o600);
-        directory.write_key("open.key", &[7; 32], 0o644);
-        directory.write_key("zero.key", &[0; 32], 0o600);
-        directory.write_key("short.key", &[7; 31], 0o600);
-        fs::create_dir_all(directory.0.join("directory")).expect("a directory can be made");
-        directory
+use place::Place;
+
+impl Place {
+    /// With keys in it, good and bad ones.
+    fn with_keys(name: &str) -> Self {
+        let place = Self::new(name);
+        place.write_key("netcode.key", &[7; 32], 0o600);
+        place.write_key("open.key", &[7; 32], 0o644);
+        place.write_key("zero.key", &[0; 32], 0o600);
+        place.write_key("short.key", &[7; 31], 0o600);
+        fs::create_dir_all(place.path("directory")).expect("a directory can be made");
+        place
     }
 
     fn write_key(&self, name: &str, bytes: &[u8], mode: u32) {
-        let path = self.0.join(name);
-        fs::write(&path, bytes).expect("a key file can be written");
+        let path = self.write(name, bytes);
         let mode = fs::Permissions::from_mode(mode);
         fs::set_permissions(&path, mode).expect("its mode can be set");
     }
@@ -42,7 +46,7 @@ impl Directory {
 
     fn load_with(&self, text: &str, environment: &[(&str, &str)]) -> Result<Loaded, Refusal> {
         config::load(&Input {
-            file: Some((self.0.join("tidegate.toml"), text.to_owned())),
+            file: Some((self.path("tidegate.toml"), text.to_owned())),
             environment: (environment.iter())
                 .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
                 .collect(),
@@ -53,13 +57,7 @@ impl Directory {
     /// What is printed about a file that is refused, without this run's path.
     fn complaint(&self, refusal: &Refusal) -> String {
         let text = refusal.to_string();
-        text.replace(&self.0.display().to_string(), "DIR")
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        fs::remove_dir_all(&self.0).expect("the directory is still there");
+        text.replace(&self.dir().display().to_string(), "DIR")
     }
 }
 
@@ -84,8 +82,8 @@ framing = "u32be"
 
 #[test]
 fn a_small_file_is_enough() {
-    let directory = Directory::new("small");
-    let loaded = directory.load(GOOD).unwrap();
+    let place = Place::with_keys("small");
+    let loaded = place.load(GOOD).unwrap();
     let listener = &loaded.config.listeners[0];
     assert_eq!(listener.name, "game");
     let Protocol::Yojimbo(yojimbo) = &listener.protocol else {
@@ -104,14 +102,14 @@ fn a_small_file_is_enough() {
 /// the clients' code.
 #[test]
 fn what_names_no_channel_goes_out_on_a_reliable_one() {
-    let directory = Directory::new("channels");
+    let place = Place::with_keys("channels");
     let channel = |list: &[&str]| {
         let channels: String = (list.iter())
             .map(|kind| format!("[[listener.game.yojimbo.channel]]\ntype = \"{kind}\"\n"))
             .collect();
         let message = "[[listener.game.yojimbo.message]]\nname = \"Frame\"\nbody = \"bytes\"\n\
                        length = [0, 1000]\n";
-        let loaded = directory.load(&format!("{GOOD}{channels}{message}"));
+        let loaded = place.load(&format!("{GOOD}{channels}{message}"));
         let listener = &loaded.unwrap().config.listeners[0];
         let codec = protocol::fitting(listener.backend.codec, &listener.protocol);
         codec.decode(b"\0\0\0\x01x").unwrap().unwrap().channel
@@ -125,11 +123,11 @@ fn what_names_no_channel_goes_out_on_a_reliable_one() {
 /// Protocols that cannot know their peers are for closed networks unless somebody says otherwise.
 #[test]
 fn only_private_networks_may_come_to_protocols_without_authentication() {
-    let directory = Directory::new("sources");
+    let place = Place::with_keys("sources");
     let allowed = |protocol: &str, limits: &str| {
         let backend = "backend = \"game\"";
         let more = format!("{backend}\nprotocol = \"{protocol}\"\nlimits = {{ {limits} }}");
-        let loaded = directory.load(&GOOD.replace(backend, &more))?;
+        let loaded = place.load(&GOOD.replace(backend, &more))?;
         let allowed = loaded.config.listeners[0].limits.allow.iter();
         Ok::<Vec<String>, Refusal>(allowed.map(ToString::to_string).collect())
     };
@@ -153,21 +151,21 @@ fn only_private_networks_may_come_to_protocols_without_authentication() {
 /// Each unknown key costs a reading of the file, of which a large one would take for ever.
 #[test]
 fn the_file_of_another_program_is_refused_soon() {
-    let directory = Directory::new("another");
+    let place = Place::with_keys("another");
     let keys = |count: usize| {
         (0..count)
             .map(|n| format!("key{n} = 1\n"))
             .collect::<String>()
     };
-    let mistakes = |count| directory.load(&keys(count)).unwrap_err().mistakes.len();
+    let mistakes = |count| place.load(&keys(count)).unwrap_err().mistakes.len();
     assert_eq!(mistakes(3), 3);
     assert_eq!(mistakes(5_000), 100);
 }
 
 #[test]
 fn serve_and_connect_need_no_file() {
-    let directory = Directory::new("flags");
-    let key = directory.0.join("netcode.key").display().to_string();
+    let place = Place::with_keys("flags");
+    let key = place.path("netcode.key").display().to_string();
     let serve = ServeFlags {
         listen: "yojimbo://0.0.0.0:40000".to_owned(),
         backend: "tcp://127.0.0.1:7000".to_owned(),
@@ -207,7 +205,7 @@ fn serve_and_connect_need_no_file() {
 /// Every file under config/ is good, by the same way as `tidegate check`.
 #[test]
 fn shipped_files_are_good() {
-    let directory = Directory::new("shipped");
+    let place = Place::with_keys("shipped");
     let mut count = 0;
     for folder in ["config", "config/bridge"] {
         for entry in fs::read_dir(repository().join(folder)).unwrap() {
@@ -217,7 +215,7 @@ fn shipped_files_are_good() {
                 .is_some_and(|extension| extension == "toml")
             {
                 let text = fs::read_to_string(&path).unwrap();
-                if let Err(refusal) = directory.load(&text) {
+                if let Err(refusal) = place.load(&text) {
                     panic!("{}:\n{refusal}", path.display());
                 }
                 count += 1;
@@ -230,10 +228,10 @@ fn shipped_files_are_good() {
 /// Both sides of the bridge, as shipped, read their streams the same way.
 #[test]
 fn the_bridge_fits_together() {
-    let directory = Directory::new("bridge");
+    let place = Place::with_keys("bridge");
     let load = |name: &str| {
         let text = fs::read_to_string(repository().join("config/bridge").join(name)).unwrap();
-        directory.load(&text).unwrap().config
+        place.load(&text).unwrap().config
     };
     let (server, client) = (load("server.toml"), load("client.toml"));
     assert_eq!(server.listeners[0].backend.codec, client.tunnels[0].codec);
@@ -264,8 +262,8 @@ const EXAMPLES: [&str; 17] = [
 /// What the reference shows as a default is the default.
 #[test]
 fn the_reference_tells_the_truth() {
-    let directory = Directory::new("truth");
-    let shown = directory.load(&reference()).unwrap().effective;
+    let place = Place::with_keys("truth");
+    let shown = place.load(&reference()).unwrap().effective;
     let bare = r#"
         version = 1
         listener.game = { bind = ["127.0.0.1:1"], backend = "game" }
@@ -278,7 +276,7 @@ fn the_reference_tells_the_truth() {
         framing = "raw"
         netcode.key_file = "netcode.key"
     "#;
-    let defaults: BTreeMap<_, _> = (directory.load(bare).unwrap().effective.into_iter())
+    let defaults: BTreeMap<_, _> = (place.load(bare).unwrap().effective.into_iter())
         .map(|value| (value.path, value.value))
         .collect();
     for Effective { path, value, .. } in shown {
@@ -295,7 +293,7 @@ fn the_reference_tells_the_truth() {
 /// Every key that can be typed stands in the reference, in a table of its kind.
 #[test]
 fn the_reference_is_complete() {
-    let directory = Directory::new("complete");
+    let place = Place::with_keys("complete");
     let reference = reference();
     // Each kind of table, with something that it cannot have: the answer lists what it can.
     for (table, marks) in [
@@ -327,7 +325,7 @@ fn the_reference_is_complete() {
         ("[tunnel.x]", "[tunnel.home]"),
         ("[tunnel.x.netcode]", "[tunnel.home.netcode]"),
     ] {
-        let refusal = directory
+        let refusal = place
             .load(&format!("{table}\nno_such_key = 1\n"))
             .unwrap_err();
         let help = &refusal.mistakes[0].help;
@@ -361,7 +359,7 @@ fn the_reference_is_complete() {
 /// What stands here as the default of the rate is what the sender does by default.
 #[test]
 fn rate_defaults_are_the_senders() {
-    let directory = Directory::new("rate");
+    let place = Place::with_keys("rate");
     for (profile, params) in [
         ("adaptive", Params::default()),
         ("article", Params::article()),
@@ -371,7 +369,7 @@ fn rate_defaults_are_the_senders() {
              [listener.game]\nprotocol = \"gaffer\"\nbind = [\"127.0.0.1:40000\"]\n\
              backend = \"game\"\nrate = {{ profile = \"{profile}\" }}\n"
         );
-        let rate = directory.load(&text).unwrap().config.listeners[0].rate;
+        let rate = place.load(&text).unwrap().config.listeners[0].rate;
         assert_eq!(f64::from(rate.good_rate), params.packets.good, "{profile}");
         assert_eq!(f64::from(rate.bad_rate), params.packets.bad, "{profile}");
         assert_eq!(f64::from(rate.burst), params.packets.burst, "{profile}");
@@ -403,7 +401,7 @@ fn rate_defaults_are_the_senders() {
 /// run with TIDEGATE_BLESS=1 and read the difference as an operator would.
 #[test]
 fn errors_say_what_to_do() {
-    let directory = Directory::new("errors");
+    let place = Place::with_keys("errors");
     let folder = repository().join("tests/config_errors");
     let mut differences = Vec::new();
     for entry in fs::read_dir(&folder).unwrap() {
@@ -412,13 +410,13 @@ fn errors_say_what_to_do() {
             continue;
         }
         let text = fs::read_to_string(&path).unwrap();
-        let refusal = directory
+        let refusal = place
             .load(&text)
             .expect_err("every file here has a mistake");
         for mistake in &refusal.mistakes {
             assert!(!mistake.help.is_empty(), "{}: {mistake}", path.display());
         }
-        let complaint = directory.complaint(&refusal) + "\n";
+        let complaint = place.complaint(&refusal) + "\n";
         let expected = path.with_extension("txt");
         if std::env::var_os("TIDEGATE_BLESS").is_some() {
             fs::write(&expected, &complaint).unwrap();
@@ -431,7 +429,7 @@ fn errors_say_what_to_do() {
 
 #[test]
 fn later_sources_win() {
-    let directory = Directory::new("later");
+    let place = Place::with_keys("later");
     let text = GOOD.replace("backend = \"game\"", "backend = \"game\"\nmax_peers = 10");
     let source = |loaded: &Loaded, path: &str| {
         let found = loaded.effective.iter().find(|value| value.path == path);
@@ -440,12 +438,12 @@ fn later_sources_win() {
             .unwrap()
     };
     let peers = "listener.game.max_peers";
-    let plain = directory.load(GOOD).unwrap();
+    let plain = place.load(GOOD).unwrap();
     assert_eq!(source(&plain, peers), ("4096".to_owned(), Source::Default));
-    let typed = directory.load(&text).unwrap();
+    let typed = place.load(&text).unwrap();
     assert_eq!(source(&typed, peers), ("10".to_owned(), Source::File));
     let variable = "TIDEGATE__LISTENER__GAME__MAX_PEERS";
-    let overridden = directory.load_with(&text, &[(variable, "64")]).unwrap();
+    let overridden = place.load_with(&text, &[(variable, "64")]).unwrap();
     assert_eq!(overridden.config.listeners[0].max_peers, 64);
     let environment = Source::Environment(variable.to_owned());
     assert_eq!(source(&overridden, peers), ("64".to_owned(), environment));
@@ -454,8 +452,8 @@ fn later_sources_win() {
 /// Text stays text where the key wants text, and lists can be given too.
 #[test]
 fn variables_have_the_type_of_their_key() {
-    let directory = Directory::new("variables");
-    let loaded = directory
+    let place = Place::with_keys("variables");
+    let loaded = place
         .load_with(
             &GOOD.replace("listener.game", "listener.my-Game"),
             &[
@@ -482,7 +480,7 @@ fn variables_have_the_type_of_their_key() {
 
 #[test]
 fn variables_of_no_key_are_refused() {
-    let directory = Directory::new("refused");
+    let place = Place::with_keys("refused");
     for (variable, value, expected) in [
         (
             "TIDEGATE__LISTENER__GANE__MAX_PEERS",
@@ -515,7 +513,7 @@ fn variables_of_no_key_are_refused() {
             "no level and no directive",
         ),
     ] {
-        let refusal = directory
+        let refusal = place
             .load_with(GOOD, &[(variable, value)])
             .expect_err(variable);
         let text = refusal.to_string();
@@ -530,11 +528,11 @@ fn variables_of_no_key_are_refused() {
 /// systemd puts credentials elsewhere, and they win over files beside the configuration.
 #[test]
 fn credentials_come_first() {
-    let (directory, credentials) = (Directory::new("beside"), Directory::new("credentials"));
+    let (place, credentials) = (Place::with_keys("beside"), Place::with_keys("credentials"));
     credentials.write_key("netcode.key", &[9; 32], 0o400);
     let loaded = config::load(&Input {
-        file: Some((directory.0.join("tidegate.toml"), GOOD.to_owned())),
-        credentials: Some(credentials.0.clone()),
+        file: Some((place.path("tidegate.toml"), GOOD.to_owned())),
+        credentials: Some(credentials.dir().to_owned()),
         ..Input::default()
     })
     .unwrap();
@@ -548,17 +546,17 @@ fn credentials_come_first() {
 /// would be "Protocol error": the file that is missing is named here.
 #[test]
 fn an_empty_credential_is_none() {
-    let (directory, credentials) = (Directory::new("absent"), Directory::new("empty"));
-    fs::remove_file(directory.0.join("netcode.key")).unwrap();
-    fs::write(credentials.0.join("netcode.key"), "\n").unwrap();
+    let (place, credentials) = (Place::with_keys("absent"), Place::with_keys("empty"));
+    fs::remove_file(place.path("netcode.key")).unwrap();
+    credentials.write("netcode.key", "\n");
     let refused = config::load(&Input {
-        file: Some((directory.0.join("tidegate.toml"), GOOD.to_owned())),
-        credentials: Some(credentials.0.clone()),
+        file: Some((place.path("tidegate.toml"), GOOD.to_owned())),
+        credentials: Some(credentials.dir().to_owned()),
         ..Input::default()
     })
     .unwrap_err()
     .to_string();
-    let missing = directory.0.join("netcode.key");
+    let missing = place.path("netcode.key");
     let help = format!("tidegate keygen --out {}", missing.display());
     assert!(refused.contains(&help), "{refused}");
 }
@@ -566,10 +564,10 @@ fn an_empty_credential_is_none() {
 /// Whatever is printed about a configuration, the key is not in it.
 #[test]
 fn keys_never_print() {
-    let directory = Directory::new("canary");
+    let place = Place::with_keys("canary");
     let canary: [u8; 32] = std::array::from_fn(|index| 0xa0 ^ index as u8);
-    directory.write_key("netcode.key", &canary, 0o600);
-    let loaded = directory.load(GOOD).unwrap();
+    place.write_key("netcode.key", &canary, 0o600);
+    let loaded = place.load(GOOD).unwrap();
     let printed = format!("{loaded:?}").to_lowercase();
     for form in ["a0a1a2a3", "160, 161, 162", "oKGio6Sl"] {
         assert!(

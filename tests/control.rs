@@ -6,13 +6,16 @@
 mod support;
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::{TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::time::Duration;
 
-use support::scene::{Directory, Running, Scene, Traffic, ctl, is_over, program};
+use serde_json::Value;
+use support::place::Place;
+use support::program::{Program, program};
+use support::scene::{Scene, Traffic, ctl, is_over};
 use support::{PATIENCE, accept, skipped, wait_until};
 
 /// A kick ends the session on both sides, each with its reason.
@@ -63,16 +66,15 @@ fn a_kick_is_seen_on_both_sides() {
 #[test]
 fn a_peer_is_found_by_session_client_and_address() {
     let mut scene = Scene::new("whom");
-    let remote = scene.server.logged("listening")["address"].clone();
+    let remote = scene.server.address();
     let tunnel = format!(
         "version = 1\n[admin]\nlisten = \"\"\ncontrol_socket = \"\"\n\
-         [tunnel.home]\nlisten = [\"tcp://127.0.0.1:0\"]\nremote = {remote}\n\
+         [tunnel.home]\nlisten = [\"tcp://127.0.0.1:0\"]\nremote = \"{remote}\"\n\
          framing = \"raw\"\nnetcode = {{ key_file = \"key\", client_id = \"2535405290000000\" }}\n"
     );
-    let config = scene.directory.write("console.toml", &tunnel);
-    scene.tunnel = Running::start(&["connect", "--config", config.to_str().unwrap()]);
-    let entrance = scene.tunnel.logged("listening")["address"].clone();
-    scene.entrance = entrance.as_str().unwrap().parse().unwrap();
+    let config = scene.place.write("console.toml", &tunnel);
+    scene.tunnel = Program::start(program().args(["connect", "--config"]).arg(config));
+    scene.entrance = scene.tunnel.address();
     for spelling in ["session", "client_id", "hexadecimal", "address", "ip"] {
         let (mut player, _stream) = scene.join();
         let peer = scene.ask(&["peers"])["peers"][0].clone();
@@ -115,7 +117,7 @@ fn top_shows_who_plays() {
     };
     for sort in ["rtt", "loss", "bytes", "queue"] {
         let text = top(&["--json", "--sort", sort]);
-        let answer: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let answer: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(answer["peers"].as_array().unwrap().len(), 1, "{text}");
         assert_eq!(answer["peers"][0]["client_id"], "77");
     }
@@ -191,15 +193,13 @@ fn a_drain_can_be_undone() {
 #[test]
 fn a_drained_tunnel_takes_no_streams() {
     let scene = Scene::new("drained-tunnel");
-    let path = |file: &str| scene.directory.0.join(file).display().to_string();
+    let path = |file: &str| scene.place.path(file).display().to_string();
     let (key, control) = (path("key"), path("tunnel.sock"));
-    let remote = scene.server.logged("listening")["address"].clone();
-    let remote = format!("yojimbo://{}", remote.as_str().unwrap());
+    let remote = format!("yojimbo://{}", scene.server.address());
     let to = ["connect", "--remote", &remote, "--key", &key];
     let from = ["--listen", "tcp://127.0.0.1:0", "--control", &control];
-    let tunnel = Running::start(&[&to[..], &from[..]].concat());
-    let entrance = tunnel.logged("listening")["address"].clone();
-    let entrance: SocketAddr = entrance.as_str().unwrap().parse().unwrap();
+    let tunnel = Program::start(program().args(to).args(from));
+    let entrance = tunnel.address();
     tunnel.logged("control");
     let join = || {
         let mut player = TcpStream::connect(entrance).unwrap();
@@ -224,36 +224,33 @@ fn a_drained_tunnel_takes_no_streams() {
 #[test]
 fn a_drained_tunnel_fetches_no_token() {
     let scene = Scene::new("drained-token");
-    let remote = scene.server.logged("listening")["address"].clone();
-    let control = scene.directory.0.join("tunnel.sock");
-    let config = scene.directory.write(
+    let remote = scene.server.address();
+    let control = scene.place.path("tunnel.sock");
+    let config = scene.place.write(
         "fetching.toml",
-        &format!(
+        format!(
             "version = 1\n[admin]\nlisten = \"\"\ncontrol_socket = \"{}\"\n\
-             [tunnel.home]\nlisten = [\"tcp://127.0.0.1:0\"]\nremote = {remote}\n\
+             [tunnel.home]\nlisten = [\"tcp://127.0.0.1:0\"]\nremote = \"{remote}\"\n\
              framing = \"raw\"\nnetcode = {{ token_command = \"echo >>{}\" }}\n",
             control.display(),
-            scene.directory.0.join("asked").display()
+            scene.place.path("asked").display()
         ),
     );
-    let tunnel = Running::start(&["connect", "--config", config.to_str().unwrap()]);
-    let entrance = tunnel.logged("listening")["address"].clone();
-    let entrance: SocketAddr = entrance.as_str().unwrap().parse().unwrap();
+    let tunnel = Program::start(program().args(["connect", "--config"]).arg(config));
+    let entrance = tunnel.address();
     tunnel.logged("control");
     assert!(ctl(&control, &["drain"]).status.success());
     let mut late = TcpStream::connect(entrance).unwrap();
     assert!(is_over(&mut late));
     assert_eq!(tunnel.logged("dial_refused")["reason"], "draining");
-    assert!(!scene.directory.0.join("asked").exists());
+    assert!(!scene.place.path("asked").exists());
 }
 
 /// Somebody wonders in the morning why nobody could come in.
 #[test]
 fn a_drain_by_signal_is_in_the_log() {
     let scene = Scene::new("usr1");
-    let pid = scene.server.child.id().to_string();
-    let sent = Command::new("kill").args(["-s", "USR1", &pid]).status();
-    assert!(sent.unwrap().success());
+    scene.server.signal("USR1");
     let line = scene.server.logged("drain");
     assert_eq!(line["reason"], "SIGUSR1");
     assert!(line["msg"].as_str().unwrap().contains("undrain"), "{line}");
@@ -268,9 +265,7 @@ fn a_drain_by_signal_is_in_the_log() {
 fn a_signal_that_means_nothing_does_nothing() {
     let scene = Scene::new("usr2");
     let (mut player, mut stream) = scene.join();
-    let pid = scene.server.child.id().to_string();
-    let sent = Command::new("kill").args(["-s", "USR2", &pid]).status();
-    assert!(sent.unwrap().success());
+    scene.server.signal("USR2");
     assert_eq!(scene.server.logged("signal_ignored")["signal"], "SIGUSR2");
     player.write_all(b"still here").unwrap();
     let mut heard = [0; 10];
@@ -294,9 +289,9 @@ fn the_log_is_not_silenced_by_an_empty_word() {
 #[test]
 fn who_is_refused_is_named_to_whoever_asks() {
     let mut scene = Scene::new("refused");
-    let server = scene.server.logged("listening")["address"].clone();
+    let server = scene.server.address();
     let junk = UdpSocket::bind("127.0.0.1:0").unwrap();
-    junk.connect(server.as_str().unwrap()).unwrap();
+    junk.connect(server).unwrap();
     let stranger = junk.local_addr().unwrap().to_string();
     let flood = || {
         for _ in 0..500 {
@@ -325,23 +320,19 @@ fn who_is_refused_is_named_to_whoever_asks() {
     assert_eq!(line["reason"], "unknown_peer", "{line}");
 
     // Its token is made with another key.
-    let other = scene.directory.0.join("other");
+    let other = scene.place.path("other");
     let made = program().args(["keygen", "--out"]).arg(other).status();
     assert!(made.unwrap().success());
     let tunnel = format!(
         "version = 1\n[admin]\nlisten = \"\"\ncontrol_socket = \"\"\n\
-         [tunnel.home]\nlisten = [\"tcp://127.0.0.1:0\"]\nremote = {server}\n\
+         [tunnel.home]\nlisten = [\"tcp://127.0.0.1:0\"]\nremote = \"{server}\"\n\
          framing = \"raw\"\nnetcode = {{ key_file = \"other\", client_id = \"78\" }}\n"
     );
-    let config = scene.directory.write("stranger.toml", &tunnel);
-    scene.tunnel = Running::start(&["connect", "--config", config.to_str().unwrap()]);
-    let entrance = scene.tunnel.logged("listening")["address"].clone();
-    let _player = TcpStream::connect(entrance.as_str().unwrap()).unwrap();
-    let refused = || {
-        let mut lines = scene.server.all_logged("refused").into_iter();
-        lines.find(|line| line["reason"] == "token_key")
-    };
-    wait_until("the key", PATIENCE, refused);
+    let config = scene.place.write("stranger.toml", &tunnel);
+    scene.tunnel = Program::start(program().args(["connect", "--config"]).arg(config));
+    let _player = TcpStream::connect(scene.tunnel.address()).unwrap();
+    let is_key = |line: &Value| line["reason"] == "token_key";
+    scene.server.logged_where("refused", is_key);
     assert!(quiet.is_empty(), "{quiet:?}");
     let lines = scene.server.all_logged("refused").len();
     assert!(lines < 100, "{lines} lines of 500 datagrams and a player");
@@ -367,8 +358,8 @@ fn a_level_can_be_asked_for_and_set_for_a_while() {
 /// Not everything that can be named with --control is tidegate's.
 #[test]
 fn what_is_no_control_socket_is_said() {
-    let directory = Directory::new("foreign");
-    let foreign = directory.0.join("foreign.sock");
+    let place = Place::new("foreign");
+    let foreign = place.path("foreign.sock");
     let other = std::os::unix::net::UnixListener::bind(&foreign).unwrap();
     let answers = std::thread::spawn(move || {
         let (mut caller, _) = other.accept().unwrap();
@@ -378,8 +369,8 @@ fn what_is_no_control_socket_is_said() {
         caller.write_all(b"220 mail.example.net\r\n").unwrap();
     });
     for (path, hint) in [
-        (&directory.0, "no socket"),
-        (&directory.write("file", "x"), "no socket"),
+        (place.dir(), "no socket"),
+        (&place.write("file", "x"), "no socket"),
         (&foreign, "it answers \"220 mail.example.net\""),
     ] {
         let output = ctl(path, &["stats"]);
@@ -394,8 +385,8 @@ fn what_is_no_control_socket_is_said() {
 /// Whether it was done is another question, and the answer says where that is written.
 #[test]
 fn an_answer_that_never_comes_is_told_from_one_that_was_cut_off() {
-    let directory = Directory::new("unanswered");
-    let path = directory.0.join("silent.sock");
+    let place = Place::new("unanswered");
+    let path = place.path("silent.sock");
     let silent = std::os::unix::net::UnixListener::bind(&path).unwrap();
     let asked = |reason: &str| {
         let output = ctl(&path, &["reload"]);
@@ -455,27 +446,25 @@ fn the_socket_is_its_owners_alone() {
     let mode = scene.control().metadata().unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     another_user_is_refused(&scene);
-    let own = scene.directory.0.join("server.toml");
-    let mut second = Running::start(&["serve", "--config", own.to_str().unwrap()]);
-    assert_eq!(second.end(), 69);
-    second.said("another process answers there");
-    second.said("help: stop that one (`ss -xlp");
-    let pid = i32::try_from(scene.server.child.id()).unwrap();
-    // SAFETY: a signal to a child that has not been waited for.
-    unsafe { libc::kill(pid, libc::SIGTERM) };
-    assert_eq!(scene.server.end(), 0);
+    let own = scene.place.path("server.toml");
+    let mut second = Program::start(program().args(["serve", "--config"]).arg(&own));
+    assert_eq!(second.exit_code(), Some(69));
+    second.wait_for("another process answers there");
+    second.wait_for("help: stop that one (`ss -xlp");
+    scene.server.signal("TERM");
+    assert_eq!(scene.server.exit_code(), Some(0));
     assert!(!scene.control().exists());
 
     // What a killed process left is taken over; what is no socket is left alone.
     drop(std::os::unix::net::UnixListener::bind(scene.control()).unwrap());
-    let third = Running::start(&["serve", "--config", own.to_str().unwrap()]);
+    let third = Program::start(program().args(["serve", "--config"]).arg(&own));
     third.logged("control");
     drop(third);
     std::fs::remove_file(scene.control()).unwrap();
-    let elsewhere = scene.directory.write("precious", "data");
+    let elsewhere = scene.place.write("precious", "data");
     std::os::unix::fs::symlink(&elsewhere, scene.control()).unwrap();
-    let mut fourth = Running::start(&["serve", "--config", own.to_str().unwrap()]);
-    assert_eq!(fourth.end(), 69, "a link is not followed");
+    let mut fourth = Program::start(program().args(["serve", "--config"]).arg(&own));
+    assert_eq!(fourth.exit_code(), Some(69), "a link is not followed");
     assert_eq!(std::fs::read_to_string(elsewhere).unwrap(), "data");
 }
 
@@ -509,17 +498,17 @@ fn silent_callers_make_room() {
 /// The Unix socket of a tunnel goes with its process, like the control socket; a killed one's is taken over.
 #[test]
 fn a_tunnels_socket_goes_with_the_process() {
-    let directory = Directory::new("tunnel-socket");
-    let path = directory.0.join("in.sock");
+    let place = Place::new("tunnel-socket");
+    let path = place.path("in.sock");
     let listen = format!("unix:{}", path.display());
     let remote = ["--remote", "gaffer://127.0.0.1:9", "--admin", ""];
-    let told = std::os::unix::net::UnixDatagram::bind(directory.0.join("notify")).unwrap();
+    let told = std::os::unix::net::UnixDatagram::bind(place.path("notify")).unwrap();
     told.set_read_timeout(Some(Duration::from_secs(20)))
         .unwrap();
     let start = || {
         let mut command = program();
-        command.env("NOTIFY_SOCKET", directory.0.join("notify"));
-        Running::of(command.args(["connect", "--listen", &listen]).args(remote))
+        command.env("NOTIFY_SOCKET", place.path("notify"));
+        Program::start(command.args(["connect", "--listen", &listen]).args(remote))
     };
     // Signals are listened to from then on.
     let is_ready = || {
@@ -532,21 +521,23 @@ fn a_tunnels_socket_goes_with_the_process() {
     is_ready();
     let mode = path.metadata().unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    assert_eq!(start().end(), 69, "another process answers there");
+    assert_eq!(
+        start().exit_code(),
+        Some(69),
+        "another process answers there"
+    );
     drop(killed);
     assert!(path.exists());
 
     let mut stopped = start();
     is_ready();
-    let pid = i32::try_from(stopped.child.id()).unwrap();
-    // SAFETY: a signal to a child that has not been waited for.
-    unsafe { libc::kill(pid, libc::SIGTERM) };
-    assert_eq!(stopped.end(), 0);
+    stopped.signal("TERM");
+    assert_eq!(stopped.exit_code(), Some(0));
     assert!(!path.exists());
 
     // What is no socket is left alone.
     std::fs::write(&path, "data").unwrap();
-    assert_eq!(start().end(), 69);
+    assert_eq!(start().exit_code(), Some(69));
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "data");
 }
 
@@ -558,8 +549,8 @@ fn another_user_is_refused(scene: &Scene) {
         return;
     }
     // Where everybody may go: the build's own directory may be closed to others.
-    std::fs::set_permissions(&scene.directory.0, PermissionsExt::from_mode(0o755)).unwrap();
-    let ours = scene.directory.0.join("tidegate");
+    std::fs::set_permissions(scene.place.dir(), PermissionsExt::from_mode(0o755)).unwrap();
+    let ours = scene.place.path("tidegate");
     // By a process of its own: what this one has open to write, a child of another test may still have open,
     // and nothing can be run that somebody may write.
     let copy = Command::new("cp")
@@ -591,19 +582,19 @@ const NOBODY: u32 = 65_534;
 /// when several do, and passes by what a killed one left.
 #[test]
 fn the_one_that_runs_is_found() {
-    let directory = Directory::new("found");
-    let session = directory.0.join("session");
+    let place = Place::new("found");
+    let session = place.path("session");
     std::fs::create_dir(&session).unwrap();
     let start = |arguments: &[&str]| {
         let mut command = program();
         let command = command.env("XDG_RUNTIME_DIR", &session).args(arguments);
-        Running::of(command.current_dir(&directory.0))
+        Program::start(command.current_dir(place.dir()))
     };
     let ask = |more: &[&str]| {
         let mut command = program();
         command.env("XDG_RUNTIME_DIR", &session);
         // In place of the directory of a service that may run on this machine.
-        command.env("RUNTIME_DIRECTORY", directory.0.join("service"));
+        command.env("RUNTIME_DIRECTORY", place.path("service"));
         let output = command.args(["ctl", "--json", "stats"]).args(more).output();
         let output = output.unwrap();
         let text = [output.stdout, output.stderr].concat();
@@ -648,7 +639,7 @@ fn the_one_that_runs_is_found() {
     assert!(session_directory.join("1.sock").exists());
     drop((second, fourth));
 
-    let elsewhere = directory.0.join("chosen.sock");
+    let elsewhere = place.path("chosen.sock");
     let chosen = [&serve[..], &["--control", elsewhere.to_str().unwrap()]].concat();
     let third = start(&chosen);
     assert_eq!(third.logged("control")["path"], elsewhere.to_str().unwrap());
@@ -678,7 +669,7 @@ fn garbage_is_answered() {
 fn a_broken_file_changes_nothing() {
     let scene = Scene::new("broken");
     let traffic = Traffic::start(scene.join());
-    let path = scene.directory.0.join("server.toml");
+    let path = scene.place.path("server.toml");
     let good = std::fs::read_to_string(&path).unwrap();
     for broken in [
         good.replace("raw", "row"),
@@ -716,7 +707,7 @@ fn a_broken_file_changes_nothing() {
 fn a_key_changes_without_an_outage() {
     let scene = Scene::new("rotation");
     let traffic = Traffic::start(scene.join());
-    let second = scene.directory.0.join("second");
+    let second = scene.place.path("second");
     let made = program()
         .arg("keygen")
         .arg("--out")
@@ -779,10 +770,8 @@ fn what_needs_a_restart_is_said() {
     );
     assert_eq!(scene.ask(&["stats"])["needs_restart"][0], "runtime.workers");
     scene.edit("version = 1", "version = 1\nlog = { level = \"debug\" }");
-    let pid = i32::try_from(scene.server.child.id()).unwrap();
     for reloads in 2..6 {
-        // SAFETY: a signal to a child that has not been waited for.
-        unsafe { libc::kill(pid, libc::SIGHUP) };
+        scene.server.signal("HUP");
         wait_until("another reload", Duration::from_secs(10), || {
             (scene.ask(&["stats"])["reloads"] == reloads).then_some(())
         });
@@ -793,13 +782,13 @@ fn what_needs_a_restart_is_said() {
 /// A control socket that nobody asked for and that cannot be made costs a warning; one that was named, the start.
 #[test]
 fn only_a_named_socket_must_be_had() {
-    let directory = Directory::new("no-control");
-    let session = directory.0.join("x".repeat(100));
+    let place = Place::new("no-control");
+    let session = place.path(&"x".repeat(100));
     std::fs::create_dir(&session).unwrap();
     let serve = ["serve", "--listen", "gaffer://127.0.0.1:0", "--admin", ""];
     let serve = [&serve[..], &["--backend", "tcp://127.0.0.1:9"]].concat();
     let mut command = program();
-    let running = Running::of(command.env("XDG_RUNTIME_DIR", &session).args(&serve));
+    let running = Program::start(command.env("XDG_RUNTIME_DIR", &session).args(&serve));
     let warning = running.logged("control_failed");
     assert_eq!(warning["level"], "warn", "{warning}");
     let error = warning["error"].as_str().unwrap();
@@ -816,7 +805,7 @@ fn only_a_named_socket_must_be_had() {
             .args(&serve)
             .arg("--control")
             .arg(named.join("x.sock"));
-        let output = command.current_dir(&directory.0).output().unwrap();
+        let output = command.current_dir(place.dir()).output().unwrap();
         assert_eq!(output.status.code(), Some(code), "{output:?}");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(said.contains(help), "{said}");

@@ -17,6 +17,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use serde_json::Value;
+use support::place::Place;
 use support::{PATIENCE, wait_until};
 use tidegate::lag::{Impairments, Lag, Setup};
 
@@ -235,26 +236,25 @@ fn a_queue_is_bounded() {
 /// It is given the name of a key, say, by whoever mistakes one option for another.
 #[test]
 fn a_control_socket_takes_the_place_of_no_file() {
-    let path = std::env::temp_dir().join(format!("tidegate-lag-{}.key", std::process::id()));
-    std::fs::write(&path, "precious").unwrap();
+    let place = Place::new("precious");
+    let path = place.write("netcode.key", "precious");
     let output = Command::new(env!("CARGO_BIN_EXE_tidegate"))
         .args(["lag", "--listen", "127.0.0.1:0", "--to", "127.0.0.1:9"])
         .args(["--for", "1s", "--control", path.to_str().unwrap()])
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    let left = std::fs::read_to_string(&path);
-    std::fs::remove_file(&path).ok();
     assert_eq!(output.status.code(), Some(69), "{said}");
     assert!(said.contains("something else than a socket"), "{said}");
-    assert_eq!(left.unwrap(), "precious");
+    assert_eq!(std::fs::read_to_string(path).unwrap(), "precious");
 }
 
 /// Standard input and the socket change what happens; mistakes change nothing and say what to write.
 #[test]
 fn it_changes_while_it_runs() {
     let (client, server) = (socket(), socket());
-    let path = std::env::temp_dir().join(format!("tidegate-lag-{}.sock", std::process::id()));
+    let place = Place::new("changes");
+    let path = place.path("lag.sock");
     let mut lag = Running::start(
         server.local_addr().unwrap(),
         &["loss=100%", "--control", path.to_str().unwrap()],
@@ -300,7 +300,8 @@ fn it_changes_while_it_runs() {
 
 #[test]
 fn a_line_that_is_no_text_is_a_mistake_like_any_other() {
-    let path = std::env::temp_dir().join(format!("tidegate-lag-{}-text.sock", std::process::id()));
+    let place = Place::new("text");
+    let path = place.path("lag.sock");
     let nobody = SocketAddr::from(([127, 0, 0, 1], 9));
     let mut lag = Running::start(nobody, &["--control", path.to_str().unwrap()]);
     lag.stdin.write_all(b"loss=5%\xff\n").unwrap();
@@ -312,7 +313,6 @@ fn a_line_that_is_no_text_is_a_mistake_like_any_other() {
     let mut answers = BufReader::new(socket).lines().map(Result::unwrap);
     assert!(answers.next().unwrap().contains("error"));
     assert!(answers.next().unwrap().contains("loss=7%"));
-    std::fs::remove_file(path).unwrap();
 }
 
 #[test]

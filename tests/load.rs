@@ -12,41 +12,21 @@ use std::fs::Permissions;
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
 use support::lossy::Lossy;
-use support::program::{Place, Program};
+use support::place::Place;
+use support::program::Program;
 use support::{closed_port, read_frame, write_frame};
 use tidegate_proto::sim::Conditions;
 
-/// Where one test's programs run.
-struct Bench {
-    place: Place,
-    directory: PathBuf,
-}
-
-impl Bench {
-    fn new(name: &str) -> Self {
-        let name = format!("load-{name}");
-        let directory =
-            std::env::temp_dir().join(format!("tidegate-{}-{name}", std::process::id()));
-        let place = Place::new(&name);
-        Self { place, directory }
-    }
-
-    fn serve(&self, protocol: &str, framing: &str, backend: SocketAddr) -> (Program, SocketAddr) {
-        let mut serve = self.place.serve(protocol, framing, backend, &[]);
-        let address = serve.address();
-        (serve, address)
-    }
-
+impl Place {
     fn run(&self, arguments: &str) -> Output {
         Command::new(env!("CARGO_BIN_EXE_tidegate"))
             .args(arguments.split_whitespace())
-            .current_dir(&self.directory)
+            .current_dir(self.dir())
             .env_clear()
             .stdin(Stdio::null())
             .output()
@@ -62,8 +42,7 @@ impl Bench {
 
     /// A file with a key, each of its bytes written as these two digits.
     fn write_key(&self, name: &str, digits: &str) {
-        self.place.write(name, &digits.repeat(32));
-        let path = self.directory.join(name);
+        let path = self.write(name, digits.repeat(32));
         std::fs::set_permissions(path, Permissions::from_mode(0o600)).unwrap();
     }
 
@@ -88,8 +67,8 @@ impl Bench {
             {backend}
             "#
         );
-        self.place.write(name, &config);
-        self.place.start(&["serve", "--config", name])
+        self.write(name, &config);
+        self.start(&["serve", "--config", name])
     }
 
     /// A tunnel to this server in `tunnel.toml`, whose layout is not the server's: messages of 1000 bytes at
@@ -115,7 +94,7 @@ impl Bench {
             body = "block"
             "#
         );
-        self.place.write("tunnel.toml", &config);
+        self.write("tunnel.toml", &config);
     }
 
     /// With these arguments, as they would be typed: the exit code, the result, and what it complained about.
@@ -172,13 +151,14 @@ fn all_of_it_comes_back_over_a_bad_network() {
         ("gaffer", "u16be"),
         ("rudp", "u16be"),
     ] {
-        let bench = Bench::new(&format!("good-{protocol}-{framing}"));
+        let place = Place::new(&format!("good-{protocol}-{framing}"));
         let echo = echo_server();
-        let (_serve, server) = bench.serve(protocol, framing, echo);
+        let serve = place.serve(protocol, framing, echo, &[]);
+        let server = serve.address();
         let lossy = Lossy::start(server, bad_network(), 13);
         let dial = dial(protocol, lossy.address);
         let load = format!("{dial} --clients 20 --rate 20 --size 12-700 --ramp 200ms --for 3s");
-        let (code, result, complaint) = bench.load(&load);
+        let (code, result, complaint) = place.load(&load);
         let what = format!("{protocol} {framing}: {result} {complaint}");
         assert_eq!(code, 0, "{what}");
         assert_eq!(count(&result, "/connected"), 20, "{what}");
@@ -204,14 +184,14 @@ fn all_of_it_comes_back_over_a_bad_network() {
 /// Unreliable messages go and come on a channel of their own; some get lost, and that is no mistake.
 #[test]
 fn unreliable_messages_are_counted_apart() {
-    let bench = Bench::new("unreliable");
-    bench.write_key("netcode.key", "11");
+    let place = Place::new("unreliable");
+    place.write_key("netcode.key", "11");
     let any = r#"public_addresses = ["any"]"#;
-    let mut serve = bench.serve_yojimbo("serve.toml", any, "channel_byte = true");
+    let serve = place.serve_yojimbo("serve.toml", any, "channel_byte = true");
     let lossy = Lossy::start(serve.address(), bad_network(), 17);
     let dial = dial("yojimbo", lossy.address);
     let load = format!("{dial} --clients 10 --rate 40 --unreliable 50 --ramp 100ms --for 3s");
-    let (code, result, complaint) = bench.load(&load);
+    let (code, result, complaint) = place.load(&load);
     assert_eq!(code, 0, "{result} {complaint}");
     let (sent, back) = (
         count(&result, "/unreliable/sent"),
@@ -276,11 +256,12 @@ fn a_backend_that_does_harm_is_found_out() {
         ("swallow", swallow, "/reliable/missing"),
         ("repeat", repeat, "/reliable/duplicated"),
     ] {
-        let bench = Bench::new(name);
-        let (_serve, server) = bench.serve("yojimbo", "u16be", bad_backend(harm));
+        let place = Place::new(name);
+        let serve = place.serve("yojimbo", "u16be", bad_backend(harm), &[]);
+        let server = serve.address();
         let dial = dial("yojimbo", server);
         let load = format!("{dial} --clients 4 --rate 50 --ramp 50ms --for 1s --settle 2s");
-        let (code, result, complaint) = bench.load(&load);
+        let (code, result, complaint) = place.load(&load);
         assert_eq!(code, 1, "{name}: {result} {complaint}");
         assert_eq!(result["ok"], false);
         assert_eq!(count(&result, "/connected"), 4, "{name}: {result}");
@@ -309,10 +290,11 @@ fn the_wrong_order_is_found_out() {
             std::thread::spawn(move || turn_round(stream));
         }
     });
-    let bench = Bench::new("order");
-    let (_serve, server) = bench.serve("gaffer", "u16be", backend);
+    let place = Place::new("order");
+    let serve = place.serve("gaffer", "u16be", backend, &[]);
+    let server = serve.address();
     let dial = dial("gaffer", server);
-    let (code, result, _) = bench.load(&format!("{dial} --clients 1 --window 8 --for 1s"));
+    let (code, result, _) = place.load(&format!("{dial} --clients 1 --window 8 --for 1s"));
     assert_eq!(code, 1, "{result}");
     assert!(count(&result, "/reliable/out_of_order") > 5, "{result}");
     assert_eq!(count(&result, "/wrong"), 0, "{result}");
@@ -321,14 +303,14 @@ fn the_wrong_order_is_found_out() {
 /// Nobody there, the wrong key, no backend: the code says "not available", and a sentence says why.
 #[test]
 fn clients_that_do_not_get_in_say_why() {
-    let bench = Bench::new("outside");
+    let place = Place::new("outside");
     let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-    let three = |dial: &str| bench.load(&format!("{dial} --clients 3 {BRIEFLY}"));
+    let three = |dial: &str| place.load(&format!("{dial} --clients 3 {BRIEFLY}"));
     let nowhere = dial("rudp", nobody.local_addr().unwrap());
     let (code, result, _) = three(&nowhere);
     assert_eq!(code, 69, "{result}");
     assert_eq!(count(&result, "/refused/connect_timeout"), 3, "{result}");
-    let summary = bench.summary(&format!("{nowhere} --clients 1 {BRIEFLY}"));
+    let summary = place.summary(&format!("{nowhere} --clients 1 {BRIEFLY}"));
     assert!(
         summary.contains("clients      0 of 1 connected\n"),
         "{summary}"
@@ -338,14 +320,15 @@ fn clients_that_do_not_get_in_say_why() {
     }
 
     let (_closed, closed) = closed_port();
-    let (_serve, server) = bench.serve("yojimbo", "u16be", closed);
+    let serve = place.serve("yojimbo", "u16be", closed, &[]);
+    let server = serve.address();
     let (code, result, _) = three(&dial("yojimbo", server));
     assert_eq!(code, 69, "{result}");
     let refused = count(&result, "/refused/denied");
     assert_eq!(refused, 3, "{result}");
     assert!(count(&result, "/redials") >= 1, "they try again: {result}");
 
-    bench.write_key("other.key", "22");
+    place.write_key("other.key", "22");
     let (code, result, _) = three(&format!("--remote yojimbo://{server} --key other.key"));
     assert_eq!(code, 69, "{result}");
     assert_eq!(count(&result, "/refused/connect_timeout"), 3, "{result}");
@@ -354,15 +337,15 @@ fn clients_that_do_not_get_in_say_why() {
 /// Who is turned away hears "denied" and no more; the log has the key to raise.
 #[test]
 fn a_full_server_names_the_limit_that_was_met() {
-    let bench = Bench::new("full");
+    let place = Place::new("full");
     let echo = echo_server();
     for (key, runtime, listener) in [
         ("runtime.max_peers", "max_peers = 1", ""),
         ("listener.game.max_peers", "", "max_peers = 1"),
     ] {
-        bench.place.write(
+        place.write(
             "full.toml",
-            &format!(
+            format!(
                 r#"
                 version = 1
                 [runtime]
@@ -380,11 +363,11 @@ fn a_full_server_names_the_limit_that_was_met() {
                 "#
             ),
         );
-        let mut serve = bench.place.start(&["serve", "--config", "full.toml"]);
+        let serve = place.start(&["serve", "--config", "full.toml"]);
         let dial = dial("gaffer", serve.address());
         let load = format!("load {dial} --clients 3 --for 2s --connect-timeout 2s");
         let load: Vec<&str> = load.split_whitespace().collect();
-        let load = bench.place.start(&load);
+        let load = place.start(&load);
         let line = serve.wait_for("newcomers_refused");
         for part in [
             format!("\"key\":\"{key}\""),
@@ -400,12 +383,12 @@ fn a_full_server_names_the_limit_that_was_met() {
 /// Tokens name another place than the server believes to be at: its log says so.
 #[test]
 fn a_public_address_that_differs_is_named_in_the_servers_log() {
-    let bench = Bench::new("elsewhere");
-    bench.write_key("netcode.key", "33");
+    let place = Place::new("elsewhere");
+    place.write_key("netcode.key", "33");
     let address = r#"public_addresses = ["203.0.113.7:40000"]"#;
-    let mut serve = bench.serve_yojimbo("serve.toml", address, "");
+    let serve = place.serve_yojimbo("serve.toml", address, "");
     let dial = dial("yojimbo", serve.address());
-    let (code, result, _) = bench.load(&format!("{dial} --clients 2 {BRIEFLY}"));
+    let (code, result, _) = place.load(&format!("{dial} --clients 2 {BRIEFLY}"));
     assert_eq!(code, 69, "{result}");
     let line = serve.wait_for("token_refused");
     assert!(
@@ -421,18 +404,18 @@ fn a_public_address_that_differs_is_named_in_the_servers_log() {
 /// Two sides with different layouts: the server's log says so.
 #[test]
 fn a_layout_that_differs_is_named_in_the_servers_log() {
-    let bench = Bench::new("layout");
-    bench.write_key("netcode.key", "33");
+    let place = Place::new("layout");
+    place.write_key("netcode.key", "33");
     let any = r#"public_addresses = ["any"]"#;
-    let mut serve = bench.serve_yojimbo("serve.toml", any, "");
+    let serve = place.serve_yojimbo("serve.toml", any, "");
     let unreliable = r#"
         [[tunnel.home.yojimbo.channel]]
         type = "unreliable-unordered"
         disable_blocks = true
         "#;
-    bench.write_other_layout(serve.address(), unreliable);
+    place.write_other_layout(serve.address(), unreliable);
     let load = format!("--config tunnel.toml --clients 2 {BRIEFLY}");
-    let (code, result, complaint) = bench.load(&load);
+    let (code, result, complaint) = place.load(&load);
     assert_eq!(code, 1, "{result} {complaint}");
     assert_eq!(count(&result, "/ended/peer_disconnect"), 2, "{result}");
     let line = serve.wait_for("unreadable_peer");
@@ -445,8 +428,8 @@ fn a_layout_that_differs_is_named_in_the_servers_log() {
 /// The kernel spreads one address over the workers by its ports; what it did counts at all of them.
 #[test]
 fn strikes_keep_an_address_out_of_every_worker() {
-    let bench = Bench::new("strikes");
-    bench.write_key("netcode.key", "33");
+    let place = Place::new("strikes");
+    place.write_key("netcode.key", "33");
     let echo = echo_server();
     let config = format!(
         r#"
@@ -466,11 +449,11 @@ fn strikes_keep_an_address_out_of_every_worker() {
         framing = "u16be"
         "#
     );
-    bench.place.write("strikes.toml", &config);
-    let mut serve = bench.place.start(&["serve", "--config", "strikes.toml"]);
+    place.write("strikes.toml", &config);
+    let serve = place.start(&["serve", "--config", "strikes.toml"]);
     let address = serve.address();
-    bench.write_other_layout(address, "");
-    bench.load(&format!("--config tunnel.toml --clients 12 {BRIEFLY}"));
+    place.write_other_layout(address, "");
+    place.load(&format!("--config tunnel.toml --clients 12 {BRIEFLY}"));
     let line = serve.wait_for("source_banned");
     for part in [
         "\"level\":\"warn\"",
@@ -482,7 +465,7 @@ fn strikes_keep_an_address_out_of_every_worker() {
         assert!(line.contains(part), "no {part} in {line}");
     }
     let dial = dial("yojimbo", address);
-    let (code, result, _) = bench.load(&format!("{dial} --clients 8 {BRIEFLY}"));
+    let (code, result, _) = place.load(&format!("{dial} --clients 8 {BRIEFLY}"));
     assert_eq!(code, 69, "{result}");
     assert_eq!(count(&result, "/connected"), 0, "{result}");
 }
@@ -504,7 +487,7 @@ fn more_clients_than_open_files_are_refused() {
 
 #[test]
 fn mistakes_on_the_command_line_speak() {
-    let bench = Bench::new("mistakes");
+    let place = Place::new("mistakes");
     for (arguments, code, hint) in [
         ("", 2, "give --remote URL, --config FILE or --echo ADDRESS"),
         ("--remote 127.0.0.1:9", 2, "write yojimbo://HOST:PORT"),
@@ -536,7 +519,7 @@ fn mistakes_on_the_command_line_speak() {
             "cannot find nowhere.invalid",
         ),
     ] {
-        let (got, result, complaint) = bench.load(arguments);
+        let (got, result, complaint) = place.load(arguments);
         assert_eq!(got, code, "{arguments:?}: {result} {complaint}");
         assert!(complaint.contains(hint), "{arguments:?}: {complaint}");
     }

@@ -10,10 +10,10 @@ mod support;
 
 use std::io::Write;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use support::place::Place;
 use support::toy::Client;
 use support::{PATIENCE, Relay, Setup, read_frame, wait_until, write_frame};
 use tidegate::capacity::{Capacity, Queued};
@@ -33,15 +33,14 @@ const MESSAGES: u32 = 1_500;
 struct Scene {
     relay: Relay,
     backend: UnixListener,
-    path: PathBuf,
+    _place: Place,
     capacity: Arc<Capacity>,
 }
 
 impl Scene {
     fn new(name: &str) -> Self {
-        let file = format!("tidegate-memory-{}-{name}.sock", std::process::id());
-        let path = std::env::temp_dir().join(file);
-        std::fs::remove_file(&path).ok();
+        let place = Place::new(name);
+        let path = place.path("backend.sock");
         let backend = UnixListener::bind(&path).unwrap();
         backend.set_nonblocking(true).unwrap();
         let setup = Setup {
@@ -51,9 +50,9 @@ impl Scene {
         };
         let capacity = setup.capacity.clone();
         Self {
-            relay: Relay::start(&[Target::Unix(path.clone())], setup),
+            relay: Relay::start(&[Target::Unix(path)], setup),
             backend,
-            path,
+            _place: place,
             capacity,
         }
     }
@@ -100,12 +99,6 @@ impl Scene {
         let none = [[0; DropReason::ALL.len()]; Direction::ALL.len()];
         assert_eq!(counters.messages_dropped, none);
         assert_eq!(overloaded(&counters), 0);
-    }
-}
-
-impl Drop for Scene {
-    fn drop(&mut self) {
-        std::fs::remove_file(&self.path).ok();
     }
 }
 

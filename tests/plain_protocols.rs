@@ -14,8 +14,9 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use support::lossy::{self, Lossy};
-use support::program::{Place, Program};
-use support::{PATIENCE, accept, echo_server, read_frame, wait_until, write_frame};
+use support::place::Place;
+use support::program::Program;
+use support::{PATIENCE, accept, echo_server, page, read_frame, wait_until, write_frame};
 use tidegate_client::{Clock, Dial, GAFFER_PROTOCOL_ID, Polled, State};
 use tidegate_proto::sim::{Conditions, Random};
 
@@ -38,30 +39,20 @@ impl Serve {
     fn start(place: &Place, file: &str) -> Self {
         place.write("serve.toml", file);
         let arguments = ["serve", "-c", "serve.toml", "--admin", "127.0.0.1:0"];
-        let mut program = place.start(&arguments);
+        let program = place.start(&arguments);
         let admin = program.admin();
         Self { program, admin }
     }
 
     /// Where this listener's socket is.
-    fn address(&mut self, listener: &str) -> SocketAddr {
-        let event = format!("\"event\":\"listening\",\"listener\":\"{listener}\"");
-        let line: serde_json::Value = serde_json::from_str(&self.program.wait_for(&event)).unwrap();
+    fn address(&self, listener: &str) -> SocketAddr {
+        let line = (self.program).logged_where("listening", |line| line["listener"] == listener);
         line["address"].as_str().unwrap().parse().unwrap()
     }
 
     /// One series now.
     fn metric(&self, series: &str) -> u64 {
-        let mut stream = TcpStream::connect(self.admin).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream
-            .write_all(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
-            .unwrap();
-        let mut text = String::new();
-        stream.read_to_string(&mut text).unwrap();
-        let line = text.lines().find_map(|line| line.strip_prefix(series));
-        let value = line.unwrap_or_else(|| panic!("no {series} in\n{text}"));
-        value.trim().parse::<f64>().unwrap() as u64
+        page::metric(self.admin, series).expect(series) as u64
     }
 
     /// Waits until a series has this value; figures are published four times a second.
@@ -112,12 +103,12 @@ fn bridge(protocol: &str, framing: &str, bytes: &[u8]) {
     let listen = format!("{protocol}://127.0.0.1:0");
     let common = ["--framing", framing, "--admin", ""];
     let serve = ["serve", "--listen", &listen, "--backend", &backend];
-    let mut serve = place.start(&[&serve[..], &common].concat());
+    let serve = place.start(&[&serve[..], &common].concat());
     let lossy = Lossy::start(serve.address(), bad_network(), 11);
     let remote = format!("{protocol}://{}", lossy.address);
     let connect = ["connect", "--listen", "tcp://127.0.0.1:0"];
     let connect = [&connect[..], &["--remote", &remote], &common].concat();
-    let mut connect = place.start(&connect);
+    let connect = place.start(&connect);
 
     let mut stream = TcpStream::connect(connect.address()).unwrap();
     let patience = Some(PATIENCE);
@@ -215,7 +206,7 @@ fn a_gaffer_stranger_must_answer_before_a_backend_hears_of_it() {
     let backend = TcpListener::bind("127.0.0.1:0").unwrap();
     backend.set_nonblocking(true).unwrap();
     let file = file("legacy", "gaffer", RAW, backend.local_addr().unwrap());
-    let mut serve = Serve::start(&place, &file);
+    let serve = Serve::start(&place, &file);
     let mut client = Article::new(serve.address("legacy"));
     for _ in 0..20 {
         client.heard = 0;
@@ -253,7 +244,7 @@ fn a_listener_is_full_over_all_of_its_sockets() {
     let more = "max_peers = 1";
     let file = file("game", "gaffer", more, backend)
         .replace("[\"127.0.0.1:0\"]", "[\"127.0.0.1:0\", \"127.0.0.2:0\"]");
-    let mut serve = Serve::start(&place, &file);
+    let serve = Serve::start(&place, &file);
     let servers = ["127.0.0.1", "127.0.0.2"].map(|ip| {
         let line = serve.program.wait_for(&format!("\"address\":\"{ip}:"));
         let line: serde_json::Value = serde_json::from_str(&line).unwrap();
@@ -300,7 +291,7 @@ fn silence_ends_a_gaffer_session() {
         "{RAW}\n[listener.quick]\nprotocol = \"gaffer\"\nbind = [\"127.0.0.1:0\"]\nbackend = \"game\"\n\
          idle_timeout = \"1s\"\n{RAW}"
     );
-    let mut serve = Serve::start(&place, &file("legacy", "gaffer", &quick, address));
+    let serve = Serve::start(&place, &file("legacy", "gaffer", &quick, address));
     let mut silent = Vec::new();
     for (listener, timeout) in [("legacy", 10), ("quick", 1)] {
         let mut client = Article::new(serve.address(listener));
@@ -335,7 +326,7 @@ fn a_rudp_stranger_is_answered_little_and_seldom() {
     let backend = TcpListener::bind("127.0.0.1:0").unwrap();
     backend.set_nonblocking(true).unwrap();
     let file = file("skynet", "rudp", "", backend.local_addr().unwrap());
-    let mut serve = Serve::start(&place, &file);
+    let serve = Serve::start(&place, &file);
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.connect(serve.address("skynet")).unwrap();
     socket
@@ -374,7 +365,7 @@ fn an_empty_datagram_of_a_rudp_stranger_is_no_nonsense() {
     let place = Place::new("plain-rudp-empty");
     let backend = TcpListener::bind("127.0.0.1:0").unwrap();
     let file = file("skynet", "rudp", "", backend.local_addr().unwrap());
-    let mut serve = Serve::start(&place, &file);
+    let serve = Serve::start(&place, &file);
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.connect(serve.address("skynet")).unwrap();
     // Message 0, of 125 bytes, with its length in two bytes.
@@ -400,7 +391,7 @@ fn a_message_that_a_rudp_peer_forgot_is_reported() {
     let backend = TcpListener::bind("127.0.0.1:0").unwrap();
     let more = "rudp = { on_missing = \"skip\" }";
     let file = file("skynet", "rudp", more, backend.local_addr().unwrap());
-    let mut serve = Serve::start(&place, &file);
+    let serve = Serve::start(&place, &file);
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.connect(serve.address("skynet")).unwrap();
     socket
@@ -440,7 +431,7 @@ fn who_is_not_allowed_hears_nothing() {
     let place = Place::new("plain-denied");
     let more = format!("{RAW}\nlimits = {{ allow = [\"10.0.0.0/8\"] }}");
     let nobody = SocketAddr::from(([127, 0, 0, 1], 9));
-    let mut serve = Serve::start(&place, &file("legacy", "gaffer", &more, nobody));
+    let serve = Serve::start(&place, &file("legacy", "gaffer", &more, nobody));
     let mut client = Article::new(serve.address("legacy"));
     client.send(b"hello");
     serve.wait_for_metric(
@@ -472,7 +463,7 @@ fn three_protocols_live_side_by_side() {
             "[listener.{name}-door]\nprotocol = \"{name}\"\nbind = [\"127.0.0.1:0\"]\nbackend = \"game\"\n"
         );
     }
-    let mut serve = Serve::start(&place, &config);
+    let serve = Serve::start(&place, &config);
     // Kept running to the end: each still has to tell its peer that the program's stream closed.
     let mut connects = Vec::new();
     for (count, name) in (3u64..).zip(protocols) {
@@ -482,7 +473,7 @@ fn three_protocols_live_side_by_side() {
         if name == "yojimbo" {
             arguments.extend(["--key", "netcode.key"]);
         }
-        let mut connect = place.start(&arguments);
+        let connect = place.start(&arguments);
         let mut stream = TcpStream::connect(connect.address()).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         for number in 0..count {
@@ -521,7 +512,7 @@ fn the_documented_gaffer_client_is_served() {
     }
     let place = Place::new("plain-python");
     let more = "idle_timeout = \"2s\"\ngaffer = { protocol_id = \"0x11223344\" }";
-    let mut serve = Serve::start(&place, &file("legacy", "gaffer", more, echo_server()));
+    let serve = Serve::start(&place, &file("legacy", "gaffer", more, echo_server()));
     let lossy = Lossy::start(serve.address("legacy"), bad_network(), 5);
     // Long enough to need a hundred packets each way.
     let words = "again and ".repeat(30);

@@ -9,11 +9,13 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::Value;
-use support::scene::{Directory, Running, ctl, program};
+use support::place::Place;
+use support::program::{Program, program};
+use support::scene::ctl;
 use support::{PATIENCE, closed_port, own_address, wait_until};
 
 struct Site {
-    directory: Directory,
+    place: Place,
     config: PathBuf,
     udp: SocketAddr,
     admin: SocketAddr,
@@ -22,7 +24,7 @@ struct Site {
 
 impl Site {
     fn new(name: &str) -> Self {
-        let directory = Directory::new(&format!("probe-{name}"));
+        let place = Place::new(&format!("probe-{name}"));
         let (admin, udp) = (own_address(), own_address());
         let backend = TcpListener::bind("127.0.0.1:0").unwrap();
         let text = format!(
@@ -30,12 +32,12 @@ impl Site {
              [listener.game]\nprotocol = \"gaffer\"\nbind = [\"{udp}\"]\nbackend = \"game\"\n\
              [backend.game]\ntargets = [\"tcp://{}\"]\nframing = \"raw\"\n\
              health = {{ kind = \"off\" }}\n",
-            directory.0.join("control.sock").display(),
+            place.path("control.sock").display(),
             backend.local_addr().unwrap()
         );
-        let config = directory.write("tidegate.toml", &text);
+        let config = place.write("tidegate.toml", &text);
         Self {
-            directory,
+            place,
             config,
             udp,
             admin,
@@ -64,8 +66,9 @@ impl Site {
         )
     }
 
-    fn start(&self) -> Running {
-        let server = Running::start(&["serve", "--config", self.config.to_str().unwrap()]);
+    fn start(&self) -> Program {
+        let server =
+            Program::start(program().args(["serve", "--config", self.config.to_str().unwrap()]));
         server.logged("control");
         server
     }
@@ -112,15 +115,10 @@ fn what_is_missing_is_said() {
     let text = std::fs::read_to_string(&site.config).unwrap();
     let (_closed, nobody) = closed_port();
     let text = text.replace(&dead.to_string(), &nobody.to_string());
-    let control = site.directory.0.join("control.sock").display().to_string();
-    let nowhere = site
-        .directory
-        .0
-        .join("no/control.sock")
-        .display()
-        .to_string();
-    site.directory
-        .write("tidegate.toml", &text.replace(&control, &nowhere));
+    let control = site.place.path("control.sock").display().to_string();
+    let nowhere = site.place.path("no/control.sock").display().to_string();
+    site.place
+        .write("tidegate.toml", text.replace(&control, &nowhere));
     let (code, text) = site.check(&[]);
     assert_eq!(code, Some(69), "{text}");
     for line in [
@@ -149,14 +147,14 @@ fn what_is_missing_is_said() {
 fn what_would_hurt_later_is_a_warning() {
     let site = Site::new("warning");
     let text = std::fs::read_to_string(&site.config).unwrap();
-    let state = site.directory.0.join("state");
+    let state = site.place.path("state");
     let runtime = format!(
         "version = 1\n[runtime]\nmax_peers = 10\nqueue_memory = \"1MiB\"\n\
          udp_recv_buffer = \"1GiB\"\nstate_directory = \"{}\"\n",
         state.display()
     );
     let text = text.replace("version = 1\n", &runtime);
-    site.directory.write("tidegate.toml", &text);
+    site.place.write("tidegate.toml", &text);
     let (code, text) = site.check(&[]);
     assert_eq!(code, Some(0), "{text}");
     for line in [
@@ -205,10 +203,10 @@ fn what_would_hurt_later_is_a_warning() {
 #[test]
 fn places_are_tried_and_not_only_looked_at() {
     let site = Site::new("full");
-    let state = site.directory.0.join("state");
+    let state = site.place.path("state");
     std::fs::create_dir(&state).unwrap();
     let text = std::fs::read_to_string(&site.config).unwrap();
-    let control = site.directory.0.join("control.sock");
+    let control = site.place.path("control.sock");
     let runtime = format!(
         "[runtime]\nstate_directory = \"{}\"\n[admin]\n",
         state.display()
@@ -216,7 +214,7 @@ fn places_are_tried_and_not_only_looked_at() {
     let text = text
         .replace("[admin]\n", &runtime)
         .replace(control.to_str().unwrap(), "/proc/control.sock");
-    site.directory.write("tidegate.toml", &text);
+    site.place.write("tidegate.toml", &text);
     // No file may have a byte in it.
     let script = "ulimit -f 0; exec \"$0\" check --probe --config \"$1\"";
     let mut command = Command::new("sh");
@@ -240,7 +238,7 @@ fn places_are_tried_and_not_only_looked_at() {
 #[test]
 fn what_a_killed_probe_left_is_no_obstacle() {
     let site = Site::new("left");
-    let state = site.directory.0.join("state");
+    let state = site.place.path("state");
     std::fs::create_dir(&state).unwrap();
     let text = std::fs::read_to_string(&site.config).unwrap();
     let runtime = format!(
@@ -248,11 +246,11 @@ fn what_a_killed_probe_left_is_no_obstacle() {
         state.display()
     );
     let text = text.replace("[admin]\n", &runtime);
-    site.directory.write("tidegate.toml", &text);
+    site.place.write("tidegate.toml", &text);
     let script = "cd \"$1\" && touch .probe-$$ state/.probe-$$ && exec \"$0\" check --probe --config tidegate.toml";
     let mut command = Command::new("sh");
     command.args(["-c", script, env!("CARGO_BIN_EXE_tidegate")]);
-    let output = command.arg(&site.directory.0).output().unwrap();
+    let output = command.arg(site.place.dir()).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(0), "{text}");
     assert!(!text.contains("no file can be written there"), "{text}");
@@ -267,7 +265,7 @@ fn health_tells_alive_from_ready() {
     wait_until("ready", PATIENCE, || {
         (site.health(&["--ready"]).0 == Some(0)).then_some(())
     });
-    let drained = ctl(&site.directory.0.join("control.sock"), &["drain"]);
+    let drained = ctl(&site.place.path("control.sock"), &["drain"]);
     assert!(drained.status.success(), "{drained:?}");
     assert_eq!(site.health(&[]).0, Some(0));
     let (code, text) = site.health(&["--ready"]);
@@ -284,11 +282,11 @@ fn a_second_process_does_not_share_the_port() {
     let site = Site::new("second");
     let text = std::fs::read_to_string(&site.config).unwrap();
     let text = text.replace("version = 1\n", "version = 1\n[runtime]\nworkers = 2\n");
-    site.directory.write("tidegate.toml", &text);
+    site.place.write("tidegate.toml", &text);
     let _server = site.start();
     let text = text.replace(&site.admin.to_string(), "");
     let text = text.replace("control.sock", "second.sock");
-    let config = site.directory.write("second.toml", &text);
-    let mut second = Running::start(&["serve", "--config", config.to_str().unwrap()]);
-    assert_eq!(second.end(), 69);
+    let config = site.place.write("second.toml", &text);
+    let mut second = Program::start(program().args(["serve", "--config"]).arg(config));
+    assert_eq!(second.exit_code(), Some(69));
 }

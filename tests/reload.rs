@@ -9,7 +9,9 @@ use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
 
 use serde_json::Value;
-use support::scene::{Directory, Running, Scene, Traffic, ctl, is_over, program};
+use support::place::Place;
+use support::program::{Program, program};
+use support::scene::{Scene, Traffic, ctl, is_over};
 use support::{PATIENCE, accept, wait_until};
 
 /// Adds this text to the server's file.
@@ -18,16 +20,16 @@ fn append(scene: &Scene, text: &str) {
 }
 
 /// A second tunnel, to this address of the server, as another client.
-fn tunnel(scene: &Scene, remote: &str, protocol: &str, more: &str) -> (Running, SocketAddr) {
+fn tunnel(scene: &Scene, remote: &str, protocol: &str, more: &str) -> (Program, SocketAddr) {
     let text = format!(
         "version = 1\n[admin]\nlisten = \"\"\ncontrol_socket = \"\"\n\
          [tunnel.second]\nlisten = [\"tcp://127.0.0.1:0\"]\nremote = \"{remote}\"\n\
          protocol = \"{protocol}\"\nframing = \"raw\"\n{more}\n"
     );
-    let path = scene.directory.write("second.toml", &text);
-    let running = Running::start(&["connect", "--config", path.to_str().unwrap()]);
-    let entrance = running.logged("listening")["address"].clone();
-    (running, entrance.as_str().unwrap().parse().unwrap())
+    let path = scene.place.write("second.toml", &text);
+    let running = Program::start(program().args(["connect", "--config"]).arg(path));
+    let entrance = running.address();
+    (running, entrance)
 }
 
 fn join(entrance: SocketAddr, backend: &TcpListener) -> (TcpStream, TcpStream) {
@@ -134,8 +136,7 @@ fn a_listener_comes_and_goes() {
 #[test]
 fn an_address_changes() {
     let scene = Scene::new("moves");
-    let old = scene.server.logged("listening")["address"].clone();
-    let old = old.as_str().unwrap();
+    let old = scene.server.address().to_string();
     let (mut player, _stream) = scene.join();
     assert_eq!(scene.ask(&["ban", "198.51.100.7"])["ok"], true);
 
@@ -175,7 +176,7 @@ fn an_address_changes() {
     assert!(is_over(&mut player), "its address is gone");
     assert_eq!(scene.server.logged("session_end")["reason"], "drain");
     wait_for_listeners(&scene, &[("game", 1)]);
-    wait_until("the old port", PATIENCE, || UdpSocket::bind(old).ok());
+    wait_until("the old port", PATIENCE, || UdpSocket::bind(&old).ok());
     // Two workers had it, and whatever they said of it stands before the next line.
     assert_eq!(scene.ask(&["ban", "198.51.100.8"])["ok"], true);
     wait_until("the next line", PATIENCE, || {
@@ -185,7 +186,7 @@ fn an_address_changes() {
     });
     let closed = scene.server.all_logged("listener_closed");
     let addresses: Vec<_> = closed.iter().map(|line| &line["address"]).collect();
-    assert_eq!(addresses, [old]);
+    assert_eq!(addresses, [old.as_str()]);
     assert!(
         received(scene.ask(&["stats"])) >= before,
         "counters do not fall"
@@ -236,10 +237,10 @@ fn a_taken_port_changes_nothing() {
     wait_for_listeners(&scene, &[("game", 1)]);
 
     // Another name for the same address: it has to become free first.
-    let game = scene.server.logged("listening")["address"].clone();
+    let game = scene.server.address();
     scene.edit(
         "[listener.game]\nbind = [\"127.0.0.1:0\"]",
-        &format!("[listener.renamed]\nbind = [{game}]"),
+        &format!("[listener.renamed]\nbind = [\"{game}\"]"),
     );
     let answer = scene.ask(&["reload"]);
     let error = answer["error"].as_str().unwrap();
@@ -261,10 +262,7 @@ fn address_of(scene: &Scene, listener: &str) -> String {
 
 /// The address in the first line of the log that says this of a socket.
 fn bound(scene: &Scene, is: impl Fn(&Value) -> bool) -> String {
-    let line = wait_until("its address", PATIENCE, || {
-        let mut lines = scene.server.all_logged("listening").into_iter();
-        lines.find(&is)
-    });
+    let line = scene.server.logged_where("listening", is);
     line["address"].as_str().unwrap().to_owned()
 }
 
@@ -313,9 +311,7 @@ fn who_is_told_to_go_has_the_grace_in_force() {
     let (tunnel, entrance) = tunnel(&scene, &address_of(&scene, "arena"), "gaffer", "");
     let (_player, mut stream) = join(entrance, &backend);
     // It takes nothing any more, and is given all the time there is.
-    let pid = tunnel.child.id().to_string();
-    let stopped = Command::new("kill").args(["-s", "STOP", &pid]).status();
-    assert!(stopped.unwrap().success());
+    tunnel.signal("STOP");
     stream.write_all(b"for nobody").unwrap();
     scene.edit(&arena, "[drain]\ngrace = \"1h\"\n");
     let answer = scene.ask(&["reload"]);
@@ -327,8 +323,8 @@ fn who_is_told_to_go_has_the_grace_in_force() {
 /// Nobody made a mistake: nothing is counted, no alert fires, and whoever asked is told.
 #[test]
 fn what_cannot_be_reloaded_is_no_failure() {
-    let directory = Directory::new("noreload");
-    let control = directory.0.join("control.sock");
+    let place = Place::new("noreload");
+    let control = place.path("control.sock");
     let admin = format!(
         "version = 1\n[admin]\nlisten = \"\"\ncontrol_socket = \"{}\"\n",
         control.display()
@@ -342,8 +338,8 @@ fn what_cannot_be_reloaded_is_no_failure() {
         ("connect", tunnel, "a tunnel changes with a restart only"),
         ("serve", server, "standard input can be read only once"),
     ] {
-        let config = directory.write("config.toml", &format!("{admin}{tables}"));
-        let running = Running::of(
+        let config = place.write("config.toml", format!("{admin}{tables}"));
+        let running = Program::start(
             program()
                 .args([command, "--config", "-"])
                 .stdin(std::fs::File::open(config).unwrap()),
@@ -355,9 +351,7 @@ fn what_cannot_be_reloaded_is_no_failure() {
         let answer = ask(&["reload"]);
         assert_eq!(answer["ok"], false, "{answer}");
         assert!(answer["error"].as_str().unwrap().contains(why), "{answer}");
-        let pid = running.child.id().to_string();
-        let sent = Command::new("kill").args(["-s", "HUP", &pid]).status();
-        assert!(sent.unwrap().success());
+        running.signal("HUP");
         let said = || {
             let lines = running.all_logged("reload");
             (lines.len() == 2).then_some(lines)
@@ -378,9 +372,9 @@ fn what_cannot_be_reloaded_is_no_failure() {
 /// A pipe is read at the start. A reload that waited for another writer would keep signals and commands waiting.
 #[test]
 fn a_reload_waits_for_no_pipe() {
-    let directory = Directory::new("pipes");
-    let control = directory.0.join("control.sock");
-    let key = directory.0.join("key");
+    let place = Place::new("pipes");
+    let control = place.path("control.sock");
+    let key = place.path("key");
     let made = program().args(["keygen", "--out"]).arg(&key).status();
     assert!(made.unwrap().success());
     let config = |key: &str| {
@@ -392,8 +386,8 @@ fn a_reload_waits_for_no_pipe() {
             control.display()
         )
     };
-    let plain = directory.write("plain.toml", &config("pipe"));
-    let pipe = directory.0.join("pipe");
+    let plain = place.write("plain.toml", config("pipe"));
+    let pipe = place.path("pipe");
     let made = Command::new("mkfifo")
         .args(["-m", "600"])
         .arg(&pipe)
@@ -408,7 +402,7 @@ fn a_reload_waits_for_no_pipe() {
         ),
         (&pipe, config("key"), "the configuration came by a pipe"),
     ] {
-        let running = Running::of(program().args(["serve", "--config"]).arg(named));
+        let running = Program::start(program().args(["serve", "--config"]).arg(named));
         let to = pipe.clone();
         let writer = std::thread::spawn(move || std::fs::write(to, content));
         running.logged("control");
@@ -450,8 +444,8 @@ fn a_reload_that_leaves_only_drained_targets_says_so() {
 fn a_game_server_comes_and_another_goes() {
     let scene = Scene::new("targets");
     let key = "netcode = { key_file = \"key\", client_id = \"78\" }";
-    let address = scene.server.logged("listening")["address"].clone();
-    let (_tunnel, entrance) = tunnel(&scene, address.as_str().unwrap(), "yojimbo", key);
+    let address = scene.server.address().to_string();
+    let (_tunnel, entrance) = tunnel(&scene, &address, "yojimbo", key);
     let traffic = Traffic::start(scene.join());
     let first = format!("tcp://{}", scene.backend.local_addr().unwrap());
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -521,8 +515,8 @@ fn a_game_server_comes_and_another_goes() {
 fn seats_come_and_go() {
     let scene = Scene::new("seats");
     let key = "netcode = { key_file = \"key\", client_id = \"78\" }";
-    let address = scene.server.logged("listening")["address"].clone();
-    let (_tunnel, entrance) = tunnel(&scene, address.as_str().unwrap(), "yojimbo", key);
+    let address = scene.server.address().to_string();
+    let (_tunnel, entrance) = tunnel(&scene, &address, "yojimbo", key);
     scene.edit(
         "backend = \"game\"\n",
         "backend = \"game\"\nmax_peers = 1\n",

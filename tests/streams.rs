@@ -16,6 +16,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use socket2::{Domain, SockAddr, Socket, Type};
+use support::place::Place;
 use support::toy::Client;
 use support::{
     PATIENCE, Relay, Setup, accept, closed_port, read_frame, tcp_backend, tcp_target, toy_parts,
@@ -76,9 +77,8 @@ fn messages_echo_through_tcp() {
 
 #[test]
 fn messages_echo_through_a_unix_socket() {
-    let directory = std::env::temp_dir().join(format!("tidegate-test-{}", std::process::id()));
-    std::fs::create_dir_all(&directory).unwrap();
-    let path = directory.join("backend.sock");
+    let place = Place::new("echo");
+    let path = place.path("backend.sock");
     let backend = UnixListener::bind(&path).unwrap();
     let mut relay = Relay::start(&[Target::Unix(path)], Setup::default());
     let echo = std::thread::spawn(move || {
@@ -95,7 +95,6 @@ fn messages_echo_through_a_unix_socket() {
     client.say_goodbye();
     closed(&mut relay, CloseReason::PeerDisconnect);
     echo.join().unwrap();
-    std::fs::remove_dir_all(directory).unwrap();
 }
 
 #[test]
@@ -150,9 +149,8 @@ fn a_backend_without_a_socket_denies_the_peer() {
 /// they would with TCP, and nobody is denied.
 #[test]
 fn peers_wait_for_a_full_queue() {
-    let directory = std::env::temp_dir().join(format!("tidegate-queue-{}", std::process::id()));
-    std::fs::create_dir_all(&directory).unwrap();
-    let path = directory.join("backend.sock");
+    let place = Place::new("queue");
+    let path = place.path("backend.sock");
     let backend = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
     backend.bind(&SockAddr::unix(&path).unwrap()).unwrap();
     backend.listen(1).unwrap();
@@ -169,7 +167,6 @@ fn peers_wait_for_a_full_queue() {
     let counters = relay.counters();
     assert_eq!(counters.targets[0].connect_failures, [0; 6]);
     drop(streams);
-    std::fs::remove_dir_all(directory).unwrap();
 }
 
 #[test]
@@ -367,9 +364,8 @@ fn a_backend_that_never_reads_is_given_up() {
 /// longer for that than we are patient. It reads all the same.
 #[test]
 fn a_backend_that_reads_slowly_is_not_given_up() {
-    let directory = std::env::temp_dir().join(format!("tidegate-slow-{}", std::process::id()));
-    std::fs::create_dir_all(&directory).unwrap();
-    let path = directory.join("backend.sock");
+    let place = Place::new("slow");
+    let path = place.path("backend.sock");
     let backend = UnixListener::bind(&path).unwrap();
     let stall = Duration::from_secs(1);
     let setup = Setup {
@@ -409,7 +405,6 @@ fn a_backend_that_reads_slowly_is_not_given_up() {
     relay.wait_for("peer gone", |counters| counters.peers == 0);
     let lost = relay.counters().messages_dropped[Direction::ToBackend as usize];
     assert_eq!(lost, [0; DropReason::ALL.len()], "after {read} bytes");
-    std::fs::remove_dir_all(directory).unwrap();
 }
 
 /// Bytes. Within the patience above, less than frees three quarters of the buffer, and more than the longest write.

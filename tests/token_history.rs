@@ -10,7 +10,8 @@ mod support;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::time::Duration;
 
-use support::program::{Place, Program};
+use support::place::Place;
+use support::program::Program;
 use support::{own_address, wait_until};
 use tidegate::config::read_key_file;
 use tidegate::tokens::{self, Recipe};
@@ -34,7 +35,7 @@ impl Scene {
         std::fs::create_dir(place.path("state")).unwrap();
         place.write(
             "tidegate.toml",
-            &format!(
+            format!(
                 "version = 1\n\
                  [runtime]\nworkers = 2\nstate_directory = \"{state}\"\n\
                  [admin]\nlisten = \"\"\n\
@@ -56,7 +57,7 @@ impl Scene {
     }
 
     fn start(&self) -> Program {
-        let mut program = self.place.start(&["serve", "--config", "tidegate.toml"]);
+        let program = self.place.start(&["serve", "--config", "tidegate.toml"]);
         program.address();
         program
     }
@@ -136,7 +137,7 @@ fn a_killed_server_remembers_who_was_there_and_nobody_else_waits() {
     second.signal("KILL");
     second.exit_code();
 
-    let mut third = scene.start();
+    let third = scene.start();
     let said = third.wait_for("\"event\":\"token_history\"");
     assert!(said.contains("\"tokens\":3"), "{said}");
     for token in [&used, &unused] {
@@ -163,7 +164,7 @@ fn a_broken_file_is_said_and_stops_nothing() {
     let unused = scene.token();
     std::thread::sleep(Duration::from_millis(1_100));
     std::fs::write(scene.file(), "this is no token history").unwrap();
-    let mut server = scene.start();
+    let server = scene.start();
     server.wait_for("\"event\":\"token_history_unreadable\"");
     assert_eq!(
         dial(&unused, REFUSED).1,
@@ -177,7 +178,7 @@ fn a_broken_file_is_said_and_stops_nothing() {
 #[test]
 fn that_no_more_tokens_can_be_remembered_is_said() {
     let scene = Scene::new("full-history", "");
-    let mut server = scene.start();
+    let server = scene.start();
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.connect(scene.server).unwrap();
     let (key, recipe) = (scene.key(), scene.recipe());

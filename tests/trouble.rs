@@ -17,26 +17,29 @@ use std::process::{Command, Stdio};
 use std::sync::Barrier;
 use std::time::Duration;
 
+use serde_json::Value;
 use socket2::SockRef;
-use support::scene::{Directory, Running, ctl, program};
-use support::{accept, end_of, own_address, skipped, wait_until};
+use support::place::Place;
+use support::program::{Program, program};
+use support::scene::ctl;
+use support::{accept, end_of, own_address, page, skipped, wait_until};
 use tidegate::config::{self, Input};
 use tidegate::running_listener::bind;
 
 /// A gaffer listener before `targets`, a tunnel that leads to it, and its page.
 struct Scene {
-    directory: Directory,
-    server: Running,
-    _tunnel: Running,
+    place: Place,
+    server: Program,
+    _tunnel: Program,
     entrance: SocketAddr,
-    page: String,
+    page: SocketAddr,
 }
 
 impl Scene {
     /// `serve` is how the server is started: the program's name and arguments follow.
     fn start(name: &str, serve: &[&str], targets: &str, backend: &str) -> Self {
-        let directory = Directory::new(name);
-        let path = |file: &str| directory.0.join(file).display().to_string();
+        let place = Place::new(name);
+        let path = |file: &str| place.path(file).display().to_string();
         let server = format!(
             "version = 1\n\
              [runtime]\nworkers = 1\n\
@@ -46,7 +49,7 @@ impl Scene {
              [backend.game]\ntargets = [{targets}]\nframing = \"u16be\"\n{backend}\n",
             path("control.sock")
         );
-        directory.write("server.toml", &server);
+        place.write("server.toml", &server);
         let mut command = match serve {
             [] => program(),
             [wrapper, arguments @ ..] => {
@@ -55,21 +58,20 @@ impl Scene {
                 command
             }
         };
-        let server = Running::of(command.args(["serve", "--config", &path("server.toml")]));
-        let remote = text(&server, "listening", "address");
-        let page = text(&server, "admin", "listen");
+        let server = Program::start(command.args(["serve", "--config", &path("server.toml")]));
+        let (remote, page) = (server.address(), server.admin());
         server.logged("control");
         let tunnel = format!(
             "version = 1\n[admin]\nlisten = \"\"\ncontrol_socket = \"\"\n\
              [tunnel.home]\nprotocol = \"gaffer\"\nlisten = [\"tcp://127.0.0.1:0\"]\n\
              remote = \"{remote}\"\nframing = \"raw\"\nidle_timeout = \"60s\"\n"
         );
-        directory.write("tunnel.toml", &tunnel);
-        let tunnel = Running::start(&["connect", "--config", &path("tunnel.toml")]);
-        let entrance = text(&tunnel, "listening", "address").parse().unwrap();
+        place.write("tunnel.toml", &tunnel);
+        let tunnel = Program::start(program().args(["connect", "--config", &path("tunnel.toml")]));
+        let entrance = tunnel.address();
         assert_eq!(tunnel.logged("listening")["tunnel"], "home");
         Self {
-            directory,
+            place,
             server,
             _tunnel: tunnel,
             entrance,
@@ -85,24 +87,9 @@ impl Scene {
         player
     }
 
-    fn ask(&self, path: &str) -> String {
-        let mut page = TcpStream::connect(&self.page).unwrap();
-        let patience = Some(Duration::from_secs(20));
-        page.set_read_timeout(patience).unwrap();
-        let request =
-            format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-        page.write_all(request.as_bytes()).unwrap();
-        let mut answer = String::new();
-        page.read_to_string(&mut answer).unwrap();
-        answer
-    }
-
-    /// Of the first series that begins so.
+    /// Of the first series that begins so; less than any figure where there is none.
     fn metric(&self, series: &str) -> f64 {
-        let answer = self.ask("/metrics");
-        let line = answer.lines().find(|line| line.starts_with(series));
-        let value = line.and_then(|line| line.rsplit(' ').next());
-        value.and_then(|value| value.parse().ok()).unwrap_or(-1.0)
+        page::metric(self.page, series).unwrap_or(-1.0)
     }
 
     fn wait_for_metric(&self, series: &str) {
@@ -113,10 +100,6 @@ impl Scene {
 
 /// The first connection that such a backend sees is a session's.
 const UNWATCHED: &str = "health = { kind = \"off\" }";
-
-fn text(running: &Running, event: &str, field: &str) -> String {
-    running.logged(event)[field].as_str().unwrap().to_owned()
-}
 
 fn backend() -> (TcpListener, String) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -199,14 +182,9 @@ fn a_pause_longer_than_the_timeout_costs_no_peer_that_went_on_speaking() {
     let mut stream = accept(&listener);
     let mut frame = [0; 7];
     stream.read_exact(&mut frame).unwrap();
-    let pid = scene.server.child.id().to_string();
-    let signal = |name| {
-        let sent = Command::new("kill").args(["-s", name, &pid]).status();
-        assert!(sent.unwrap().success());
-    };
-    signal("STOP");
+    scene.server.signal("STOP");
     std::thread::sleep(Duration::from_millis(3_500));
-    signal("CONT");
+    scene.server.signal("CONT");
     player.write_all(b"again").unwrap();
     stream.read_exact(&mut frame).unwrap();
     assert_eq!(&frame[2..], b"again");
@@ -218,27 +196,22 @@ fn a_pause_longer_than_the_timeout_costs_no_peer_that_went_on_speaking() {
 /// Every worker sees it, and it is one event.
 #[test]
 fn a_pause_is_told_once_whoever_sees_it() {
-    let directory = Directory::new("paused-twice");
-    let file = directory.write(
+    let place = Place::new("paused-twice");
+    let file = place.write(
         "server.toml",
         "version = 1\n[runtime]\nworkers = 2\n[log]\nrepeat_window = \"0s\"\n\
          [admin]\nlisten = \"\"\ncontrol_socket = \"\"\n\
          [listener.game]\nprotocol = \"gaffer\"\nbind = [\"127.0.0.1:0\"]\nbackend = \"game\"\n\
          [backend.game]\ntargets = [\"tcp://127.0.0.1:1\"]\nframing = \"raw\"\nhealth = { kind = \"off\" }\n",
     );
-    let mut server = Running::start(&["serve", "--config", file.to_str().unwrap()]);
+    let mut server = Program::start(program().args(["serve", "--config"]).arg(file));
     server.logged("listening");
-    let pid = server.child.id().to_string();
-    let signal = |name| {
-        let sent = Command::new("kill").args(["-s", name, &pid]).status();
-        assert!(sent.unwrap().success());
-    };
-    signal("STOP");
+    server.signal("STOP");
     std::thread::sleep(Duration::from_millis(2_500));
-    signal("CONT");
+    server.signal("CONT");
     server.logged("process_paused");
-    signal("TERM");
-    assert_eq!(server.end(), 0);
+    server.signal("TERM");
+    assert_eq!(server.exit_code(), Some(0));
     server.logged("stopped");
     assert_eq!(server.all_logged("process_paused").len(), 1);
 }
@@ -249,7 +222,7 @@ fn a_limit_of_file_sizes_costs_a_recording_and_no_session() {
     let (listener, target) = backend();
     let limited = ["sh", "-c", "ulimit -f 8; exec \"$0\" \"$@\""];
     let scene = Scene::start("limited", &limited, &target, UNWATCHED);
-    let file = |name: &str| scene.directory.0.join(name);
+    let file = |name: &str| scene.place.path(name);
     let recording = file("game.pcapng").display().to_string();
     let order = ["capture", "start", &recording, "--content"];
     let started = ctl(&file("control.sock"), &order);
@@ -282,20 +255,17 @@ fn without_descriptors_newcomers_are_refused_and_operators_are_not() {
     });
     let _players: Vec<_> = (0..70).map(|_| scene.player()).collect();
     scene.wait_for_metric("tidegate_peer_disconnects_total{listener=\"game\",reason=\"overload\"}");
-    let refusals = || {
-        let mut lines = scene.server.all_logged("newcomers_refused").into_iter();
-        lines.find(|line| line["reason"] == "overload")
-    };
-    let line = wait_until("the limit", Duration::from_secs(20), refusals);
+    let is_limit = |line: &Value| line["reason"] == "overload";
+    let line = scene.server.logged_where("newcomers_refused", is_limit);
     assert_eq!(
         (&line["key"], line["limit"].as_u64()),
         (&"LimitNOFILE".into(), Some(64))
     );
-    assert!(scene.ask("/livez").starts_with("HTTP/1.1 200"));
-    let stats = ctl(&scene.directory.0.join("control.sock"), &["stats"]);
+    assert_eq!(page::ask(scene.page, "/livez").0, 200);
+    let stats = ctl(&scene.place.path("control.sock"), &["stats"]);
     assert!(stats.status.success(), "{stats:?}");
     assert_eq!(scene.metric("tidegate_backend_up"), 1.0);
-    let failures = scene.ask("/metrics");
+    let (_, failures) = page::ask(scene.page, "/metrics");
     let mut failures = failures
         .lines()
         .filter(|line| line.starts_with("tidegate_backend_connect_failures_total{"));
@@ -366,7 +336,7 @@ fn a_start_without_threads_says_which_limit_it_met() {
         let mut command = stranger.command("prlimit");
         let command = command.arg(format!("--nproc={most}"));
         let child = command
-            .arg(stranger.0.0.join("tidegate"))
+            .arg(stranger.0.path("tidegate"))
             .args(["serve", "--listen", "gaffer://127.0.0.1:0", "--control", ""])
             .args(["--backend", "tcp://127.0.0.1:1", "--admin", "127.0.0.1:0"])
             .env("TIDEGATE__RUNTIME__WORKERS", "3")
@@ -421,8 +391,8 @@ fn a_look_up_without_a_thread_ends_nothing() {
          [backend.game]\ntargets = [\"tcp://localhost:{port}\"]\nframing = \"raw\"\ndns_refresh = \"1s\"\n"
     );
     let file = stranger.0.write("server.toml", &file);
-    let mut command = stranger.command(stranger.0.0.join("tidegate"));
-    let mut server = Running::of(command.args(["serve", "--config"]).arg(file));
+    let mut command = stranger.command(stranger.0.path("tidegate"));
+    let mut server = Program::start(command.args(["serve", "--config"]).arg(file));
     server.logged("admin");
     // After the start: what looks names up then has ended.
     accept(&listener);
@@ -440,7 +410,7 @@ fn a_look_up_without_a_thread_ends_nothing() {
 }
 
 /// A directory with the program in it, for somebody who runs nothing else.
-struct Stranger(Directory);
+struct Stranger(Place);
 
 impl Stranger {
     /// Only root can become somebody else.
@@ -450,20 +420,20 @@ impl Stranger {
             skipped("limits of threads; run this test as root");
             return None;
         }
-        let directory = Directory::new(name);
-        std::fs::set_permissions(&directory.0, PermissionsExt::from_mode(0o755)).unwrap();
+        let place = Place::new(name);
+        std::fs::set_permissions(place.dir(), PermissionsExt::from_mode(0o755)).unwrap();
         // By a process of its own: nothing can be run that another child may still have open to write.
         let mut copy = Command::new("cp");
-        let copy = copy.arg(env!("CARGO_BIN_EXE_tidegate")).arg(&directory.0);
+        let copy = copy.arg(env!("CARGO_BIN_EXE_tidegate")).arg(place.dir());
         assert!(copy.status().unwrap().success());
-        Some(Self(directory))
+        Some(Self(place))
     }
 
     fn command(&self, program: impl AsRef<OsStr>) -> Command {
         // Each test is somebody of its own, because limits count all of a user's threads.
-        let user = std::fs::metadata(&self.0.0).unwrap().ino() as u32 % 10_000 + 1_000_000;
+        let user = std::fs::metadata(self.0.dir()).unwrap().ino() as u32 % 10_000 + 1_000_000;
         let mut command = Command::new(program);
-        command.current_dir(&self.0.0).uid(user).gid(user);
+        command.current_dir(self.0.dir()).uid(user).gid(user);
         command
     }
 }
@@ -471,8 +441,8 @@ impl Stranger {
 /// A pipe to which nobody writes costs the connection that waits for it, and the others hear their signals and commands.
 #[test]
 fn a_token_that_never_comes_holds_up_nothing_else() {
-    let directory = Directory::new("no-token");
-    let path = |name: &str| directory.0.join(name);
+    let place = Place::new("no-token");
+    let path = |name: &str| place.path(name);
     let made = Command::new("mkfifo").arg(path("token")).status().unwrap();
     assert!(made.success());
     let control = path("control.sock");
@@ -482,18 +452,18 @@ fn a_token_that_never_comes_holds_up_nothing_else() {
          connect_timeout = \"1s\"\nnetcode = {{ token_file = \"token\" }}\n",
         control.display()
     );
-    let file = directory.write("tunnel.toml", &file);
-    let mut tunnel = Running::start(&["connect", "--config", file.to_str().unwrap()]);
-    let mut player = TcpStream::connect(text(&tunnel, "listening", "address")).unwrap();
+    let file = place.write("tunnel.toml", &file);
+    let mut tunnel = Program::start(program().args(["connect", "--config"]).arg(file));
+    let mut player = TcpStream::connect(tunnel.address()).unwrap();
     let patience = Some(Duration::from_secs(20));
     player.set_read_timeout(patience).unwrap();
     assert_eq!(player.read(&mut [0; 1]).unwrap(), 0);
-    let failed = text(&tunnel, "dial_failed", "error");
-    assert!(failed.contains("within connect_timeout"), "{failed}");
+    let failed = tunnel.logged("dial_failed");
+    let error = failed["error"].as_str().unwrap();
+    assert!(error.contains("within connect_timeout"), "{failed}");
     assert!(ctl(&control, &["stats"]).status.success());
-    let pid = tunnel.child.id().to_string();
-    assert!(Command::new("kill").arg(&pid).status().unwrap().success());
-    assert_eq!(tunnel.end(), 0);
+    tunnel.signal("TERM");
+    assert_eq!(tunnel.exit_code(), Some(0));
 }
 
 /// Its backend hangs, so its stream outlives the process's patience; why it ended and how far it got is said all the same.
@@ -504,10 +474,8 @@ fn a_stop_that_waits_for_no_stream_tells_of_each_session() {
     let _player = scene.player();
     let _hung = accept(&listener);
     scene.server.logged("session_start");
-    let pid = scene.server.child.id().to_string();
-    let status = Command::new("kill").args(["-INT", &pid]).status();
-    assert!(status.unwrap().success());
-    assert_eq!(scene.server.end(), 0);
+    scene.server.signal("INT");
+    assert_eq!(scene.server.exit_code(), Some(0));
     assert_eq!(scene.server.logged("session_end")["reason"], "shutdown");
 }
 
@@ -517,15 +485,13 @@ fn the_deadline_of_a_drain_includes_the_time_before_it() {
     let (_listener, target) = backend();
     let drain = "[drain]\nready_delay = \"600s\"\ngrace = \"5s\"";
     let mut scene = Scene::start("deadline", &[], &target, drain);
-    let pid = scene.server.child.id().to_string();
-    let signal = || Command::new("kill").arg(&pid).status().unwrap();
-    assert!(signal().success());
+    scene.server.signal("TERM");
     scene.server.logged("drain");
     let begun = scene.metric("process_start_time_seconds");
     let deadline = scene.metric("tidegate_drain_deadline_timestamp_seconds");
     assert!(deadline - begun > 600.0, "{deadline} is too near {begun}");
     // A drain without an end, as SIGUSR1 orders it, has none; the stop keeps its own.
-    let control = scene.directory.0.join("control.sock");
+    let control = scene.place.path("control.sock");
     let answer = ctl(&control, &["drain"]);
     let answer = String::from_utf8(answer.stdout).unwrap();
     assert!(answer.contains("the process is stopping"), "{answer}");
@@ -534,8 +500,8 @@ fn the_deadline_of_a_drain_includes_the_time_before_it() {
     assert_eq!(reloaded, 1.0, "nobody made a mistake");
     let series = "tidegate_drain_deadline_timestamp_seconds";
     assert!((scene.metric(series) - deadline).abs() < 1.0);
-    assert!(signal().success());
-    assert_eq!(scene.server.end(), 0);
+    scene.server.signal("TERM");
+    assert_eq!(scene.server.exit_code(), Some(0));
 }
 
 /// A drain by hand ends sessions, and the process stays: that is not late, for as long as it takes.
@@ -545,7 +511,7 @@ fn a_drain_by_hand_has_met_its_deadline_when_everybody_has_gone() {
     let scene = Scene::start("by-hand", &[], &target, UNWATCHED);
     let mut player = scene.player();
     let mut stream = accept(&listener);
-    let control = scene.directory.0.join("control.sock");
+    let control = scene.place.path("control.sock");
     let drain = |grace: &str| {
         let answer = ctl(&control, &["drain", "--grace", grace]);
         assert!(answer.status.success(), "{answer:?}");
@@ -561,7 +527,11 @@ fn a_drain_by_hand_has_met_its_deadline_when_everybody_has_gone() {
     let is_met = || (scene.metric(series) == 0.0).then_some(());
     wait_until("the deadline to be met", Duration::from_secs(20), is_met);
     assert_eq!(scene.metric("tidegate_state{state=\"draining\"}"), 1.0);
-    assert!(scene.ask("/status").contains("until it is stopped"));
+    assert!(
+        page::ask(scene.page, "/status")
+            .1
+            .contains("until it is stopped")
+    );
 }
 
 /// A service manager can only restart what has ended.
@@ -594,7 +564,7 @@ fn a_reader_of_the_log_who_is_stuck_keeps_nobody_from_ending() {
 }
 
 /// `/etc/hosts` of a server: what its names stand for.
-struct Hosts(Directory);
+struct Hosts(Place);
 
 impl Hosts {
     /// None where this user may not give a program files of its own.
@@ -605,7 +575,7 @@ impl Hosts {
             skipped("a program with an /etc/hosts of its own needs unshare, and user namespaces");
             return None;
         }
-        let hosts = Self(Directory::new(&format!("hosts-{name}")));
+        let hosts = Self(Place::new(&format!("hosts-{name}")));
         hosts.0.write("nsswitch.conf", "hosts: files\n");
         hosts.set(&[]);
         Some(hosts)
@@ -620,7 +590,7 @@ impl Hosts {
 
     /// Starts a program that reads it instead of the machine's.
     fn around(&self) -> [String; 6] {
-        let files = self.0.0.display();
+        let files = self.0.dir().display();
         let script = format!(
             "for file in hosts nsswitch.conf; do mount --bind {files}/$file /etc/$file || exit; done
              exec \"$0\" \"$@\""
@@ -640,14 +610,14 @@ fn a_stop_during_a_start_ends_it_in_order() {
             return;
         };
         // Whoever looks a name up waits there until somebody opens it to write.
-        let file = hosts.0.0.join("hosts");
+        let file = hosts.0.path("hosts");
         std::fs::remove_file(&file).unwrap();
         let made = Command::new("mkfifo").arg(&file).status().unwrap();
         assert!(made.success());
         let [wrapper, arguments @ ..] = hosts.around();
         let mut command = Command::new(wrapper);
         let command = command.args(arguments).arg(env!("CARGO_BIN_EXE_tidegate"));
-        let mut server = Running::of(
+        let mut server = Program::start(
             command
                 .args(["serve", "--listen", "gaffer://127.0.0.1:0"])
                 .args(["--backend", "tcp://game.test:7000"])
@@ -662,9 +632,8 @@ fn a_stop_during_a_start_ends_it_in_order() {
             names.find(|name| name.trim_end() == "look-up")
         };
         wait_until("a look-up", Duration::from_secs(20), looks_up);
-        let sent = Command::new("kill").args(["-s", signal, &pid]).status();
-        assert!(sent.unwrap().success());
-        assert_eq!(server.end(), 0, "{signal}");
+        server.signal(signal);
+        assert_eq!(server.exit_code(), Some(0), "{signal}");
         server.logged("stopped");
         assert_eq!(server.all_logged("stopped").len(), 1, "{signal}");
     }
@@ -759,7 +728,7 @@ fn the_addresses_of_a_name_are_servers_of_their_own() {
         (1.0, 1.0)
     );
     assert_eq!(scene.metric("tidegate_backend_up"), 1.0);
-    assert!(scene.ask("/readyz").starts_with("HTTP/1.1 200"));
+    assert_eq!(page::ask(scene.page, "/readyz").0, 200);
     let _more = [scene.player(), scene.player()];
     let _streams = [playing(&one), playing(&one)];
 
@@ -793,7 +762,7 @@ fn a_dead_backend_that_nobody_checks_is_told_of() {
     );
     assert_eq!(scene.metric("tidegate_backend_up"), 0.0);
     // Nobody else finds out that it is back.
-    assert!(scene.ask("/readyz").starts_with("HTTP/1.1 200"));
+    assert_eq!(page::ask(scene.page, "/readyz").0, 200);
     let listener = TcpListener::bind(address).unwrap();
     listener.set_nonblocking(true).unwrap();
     let mut players = Vec::new();

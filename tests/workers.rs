@@ -8,15 +8,15 @@
 
 mod support;
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use support::program::{Place, Program};
+use support::place::Place;
+use support::program::Program;
 use support::token::mint;
-use support::{PATIENCE, echo_server, wait_until};
+use support::{PATIENCE, echo_server, page, wait_until};
 use tidegate::clock::Clock;
 use tidegate_proto::yojimbo::{Connector, Params};
 use tidegate_proto::{Event, Session};
@@ -29,12 +29,12 @@ struct Serve {
 
 impl Serve {
     fn start(place: &Place, backend: SocketAddr) -> Self {
-        place.write("netcode.key", &"42".repeat(32));
+        place.write("netcode.key", "42".repeat(32));
         let key = place.path("netcode.key");
         std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
         place.write(
             "tidegate.toml",
-            &format!(
+            format!(
                 r#"
                 version = 1
                 [runtime]
@@ -56,22 +56,13 @@ impl Serve {
                 "#
             ),
         );
-        let mut program = place.start(&["serve", "--config", "tidegate.toml"]);
+        let program = place.start(&["serve", "--config", "tidegate.toml"]);
         let admin = program.admin();
         Self { program, admin }
     }
 
     fn metrics(&self) -> String {
-        let mut stream = TcpStream::connect(self.admin).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        write!(
-            stream,
-            "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-        )
-        .unwrap();
-        let mut text = String::new();
-        stream.read_to_string(&mut text).unwrap();
-        text
+        page::ask(self.admin, "/metrics").1
     }
 
     /// Which worker has all peers, once one of them does.
@@ -194,7 +185,7 @@ impl Player {
 #[test]
 fn a_session_follows_its_peer_to_another_worker() {
     let place = Place::new("workers");
-    let mut serve = Serve::start(&place, echo_server());
+    let serve = Serve::start(&place, echo_server());
     let address = serve.program.address();
     let mut player = Player::new(&place, address, 7);
     player.turn_until("connected", |player| player.connected);

@@ -9,7 +9,7 @@ use tidegate_client::State;
 use crate::backend::{Backend, Manner};
 use crate::gate::{Gate, PLAYERS, Setup};
 use crate::players::Players;
-use crate::skip::skipped;
+use crate::support::skipped;
 use crate::{PROBE, Scale};
 
 /// One way to make the kernel refuse a datagram.

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use tidegate_client::{CloseReason, Ended, State};
 
+use crate::Scale;
 use crate::backend::{Backend, Manner};
 use crate::gate::{Gate, Setup, run};
 use crate::players::{Player, Players};
-use crate::{Scale, wait_until};
+use crate::support::wait_until;
 
 const FRAME: Duration = Duration::from_millis(16);
 const TOKEN_TIMEOUT: Duration = Duration::from_secs(5);

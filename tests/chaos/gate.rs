@@ -1,19 +1,17 @@
 //! The namespace of the built program, and the program in it.
 
 use std::fs::File;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use tidegate::config::read_key_file;
-use tidegate::tokens::{self, Recipe};
+use tidegate::tokens;
 use tidegate_client::Dial;
-use tidegate_proto::yojimbo::netcode::UserData;
 
-use crate::wait_until;
+use crate::support::place::Place;
+use crate::support::{page, token, wait_until};
 
 /// A namespace with one end of a veth pair, held by a process that sleeps.
 pub struct Space {
@@ -105,7 +103,7 @@ pub fn run(program: &str, arguments: &[&str]) {
 /// A running `tidegate serve` in a namespace, with one listener and a backend on a Unix socket.
 pub struct Gate {
     pub space: Space,
-    directory: PathBuf,
+    place: Place,
     child: Child,
     log: PathBuf,
 }
@@ -124,36 +122,34 @@ pub struct Setup<'a> {
 impl Gate {
     pub fn start(name: &str, setup: &Setup<'_>) -> Self {
         let space = Space::new();
-        let directory =
-            std::env::temp_dir().join(format!("tidegate-chaos-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&directory).unwrap();
-        std::fs::write(
-            directory.join("tidegate.toml"),
+        let place = Place::new(&format!("chaos-{name}"));
+        place.write(
+            "tidegate.toml",
             format!(
                 "version = 1\n[admin]\nlisten = \"{SERVER}:{ADMIN}\"\ncontrol_socket = \"\"\n\
                  [log]\nformat = \"json\"\nrepeat_window = \"1ms\"\n\
-                 [backend.game]\ntargets = [\"unix:{0}/backend.sock\"]\nframing = \"u16be\"\n\
+                 [backend.game]\ntargets = [\"unix:{0}\"]\nframing = \"u16be\"\n\
                  [listener.game]\nbind = [\"{SERVER}:40000\"]\nbackend = \"game\"\nmax_peers = 1024\n\
                  {1}\n",
-                directory.display(),
+                place.path("backend.sock").display(),
                 setup.config,
             ),
-        )
-        .unwrap();
-        run_in(&directory, &["keygen", "--out", "netcode.key"]);
+        );
+        let mut keygen = place.start(&["keygen", "--out", "netcode.key"]);
+        assert_eq!(keygen.exit_code(), Some(0));
         // The first check alone decides whether a target is up: it finds somebody, in whose place
         // the scenario's own backend comes.
-        let socket = directory.join("backend.sock");
+        let socket = place.path("backend.sock");
         let somebody = UnixListener::bind(&socket).unwrap();
         somebody.set_nonblocking(true).unwrap();
-        let log = setup.log.map_or(directory.join("log"), Path::to_owned);
+        let log = setup.log.map_or(place.path("log"), Path::to_owned);
         let pid = space.pid();
         let mut arguments = vec!["-t", &pid, "-n", "--"];
         arguments.extend(setup.wrapper);
         arguments.extend([PROGRAM, "serve", "--config", "tidegate.toml"]);
         let child = Command::new("nsenter")
             .args(arguments)
-            .current_dir(&directory)
+            .current_dir(place.dir())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(File::create(&log).unwrap())
@@ -161,7 +157,7 @@ impl Gate {
             .unwrap();
         let gate = Self {
             space,
-            directory,
+            place,
             child,
             log,
         };
@@ -174,21 +170,13 @@ impl Gate {
 
     /// Where its backend is expected.
     pub fn backend(&self) -> PathBuf {
-        self.directory.join("backend.sock")
+        self.place.path("backend.sock")
     }
 
     /// A way in, for one client.
     pub fn dial(&self, timeout: Duration) -> Dial {
-        let key = read_key_file(&self.directory.join("netcode.key")).unwrap();
-        let recipe = Recipe {
-            protocol_id: u64::from_le_bytes(*b"tidegat1"),
-            client_id: u64::from_le_bytes(tokens::random().unwrap()),
-            servers: vec![address()],
-            lifetime: Duration::from_secs(30),
-            timeout,
-            user_data: UserData::empty(),
-        };
-        let token = tokens::mint(recipe, &key).unwrap();
+        let client_id = u64::from_le_bytes(tokens::random().unwrap());
+        let token = token::mint(&self.place, client_id, &[address()], timeout);
         Dial::yojimbo(tokens::token_text(&token).as_bytes()).unwrap()
     }
 
@@ -239,7 +227,8 @@ impl Gate {
 
     /// What all series of a metric that have these labels add up to now.
     pub fn metric(&self, name: &str, labels: &[&str]) -> u64 {
-        let text = self.ask("/metrics");
+        let page = SocketAddr::new(SERVER.parse().unwrap(), ADMIN);
+        let (_, text) = page::ask(page, "/metrics");
         let series = text.lines().filter(|line| {
             let rest = line.strip_prefix(name);
             rest.is_some_and(|rest| rest.starts_with(['{', ' ']))
@@ -247,21 +236,6 @@ impl Gate {
         });
         let values = series.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap());
         values.sum::<f64>() as u64
-    }
-
-    fn ask(&self, path: &str) -> String {
-        let mut stream = TcpStream::connect((SERVER, ADMIN)).unwrap();
-        stream
-            .set_read_timeout(Some(Duration::from_secs(60)))
-            .unwrap();
-        write!(
-            stream,
-            "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-        )
-        .unwrap();
-        let mut text = String::new();
-        stream.read_to_string(&mut text).unwrap();
-        text
     }
 
     /// Ends it as an operator would; panics unless it ends well.
@@ -283,18 +257,7 @@ impl Drop for Gate {
             let last = log.len().saturating_sub(10);
             eprintln!("the last of its log: {:#?}", &log[last..]);
         }
-        std::fs::remove_dir_all(&self.directory).ok();
     }
-}
-
-fn run_in(directory: &Path, arguments: &[&str]) {
-    let output = Command::new(PROGRAM)
-        .args(arguments)
-        .current_dir(directory)
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{arguments:?}: {said}");
 }
 
 pub fn address() -> SocketAddr {

@@ -24,13 +24,12 @@ mod flood;
 mod gate;
 mod players;
 mod pressure;
-#[path = "../support/skip.rs"]
-mod skip;
 mod soak;
+#[path = "../support/mod.rs"]
+mod support;
 
 use std::process::{Command, ExitCode};
 use std::sync::Mutex;
-use std::time::Duration;
 
 /// How long and how heavy a scenario is.
 #[derive(Clone, Copy, Debug)]
@@ -92,7 +91,7 @@ fn main() -> ExitCode {
         .args(["-n", "-m", "ip", "link", "set", "lo", "up"])
         .output();
     if !can.is_ok_and(|can| can.status.success()) {
-        skip::skipped(
+        support::skipped(
             "all of chaos: network namespaces cannot be made here, which needs root, unshare and ip",
         );
         return ExitCode::SUCCESS;
@@ -160,19 +159,6 @@ fn run(name: &str) -> bool {
         print!("{}", String::from_utf8_lossy(&output.stderr));
     }
     passed
-}
-
-/// Asks again and again, for a bounded time.
-pub fn wait_until<T>(what: &str, patience: Duration, mut ask: impl FnMut() -> Option<T>) -> T {
-    #[expect(clippy::disallowed_methods, reason = "a test waits in real time")]
-    let start = std::time::Instant::now();
-    loop {
-        if let Some(answer) = ask() {
-            return answer;
-        }
-        assert!(start.elapsed() < patience, "waited too long: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 /// Seconds, for `timeout`: a day of soak, and more than anything else takes.

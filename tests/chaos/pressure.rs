@@ -10,7 +10,7 @@ use crate::backend::{Backend, Manner};
 use crate::faults::dial_until_seated;
 use crate::gate::{Gate, Setup, run};
 use crate::players::{Player, Players};
-use crate::skip::skipped;
+use crate::support::skipped;
 
 /// F15: newcomers are refused, those who are here play on, and nothing spins.
 pub fn descriptors_used_up(scale: Scale) {

@@ -8,6 +8,7 @@ use crate::Scale;
 use crate::backend::{Backend, Manner};
 use crate::gate::{Gate, Setup};
 use crate::players::Players;
+use crate::support::wait_until;
 
 /// Eighteen bad networks, each way.
 fn conditions() -> Vec<(&'static str, Conditions)> {
@@ -120,7 +121,7 @@ fn far(millis: u64) -> Conditions {
 /// Whoever came is gone, and what was said was heard, once.
 fn check_books(gate: &Gate, backend: &Backend, messages: u64, sessions: u64) {
     // Published four times a second.
-    crate::wait_until("the last counters", Duration::from_secs(20), || {
+    wait_until("the last counters", Duration::from_secs(20), || {
         (gate.metric("tidegate_peers", &[]) == 0).then_some(())
     });
     let forwarded = |direction| gate.metric("tidegate_messages_forwarded_total", &[direction]);
@@ -196,7 +197,7 @@ pub fn soak(scale: Scale) {
             resident / 1024
         );
     }
-    crate::wait_until("every session ends", Duration::from_secs(40), || {
+    wait_until("every session ends", Duration::from_secs(40), || {
         (gate.said(&["session_end"]) >= memory.len() * count).then_some(())
     });
     assert_eq!(

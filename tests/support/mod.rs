@@ -11,6 +11,8 @@
 pub mod address;
 pub mod backend;
 pub mod lossy;
+pub mod page;
+pub mod place;
 pub mod program;
 pub mod relay;
 pub mod scene;

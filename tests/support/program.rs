@@ -2,32 +2,26 @@
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
+use serde_json::Value;
+
+use super::place::Place;
 use super::{PATIENCE, wait_until};
 
-/// A directory that programs run in; gone when dropped.
-pub struct Place(PathBuf);
+/// The program, not started yet, and without what it would find in a login session.
+pub fn program() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command
+        .env_remove("RUNTIME_DIRECTORY")
+        .env_remove("XDG_RUNTIME_DIR")
+        .env_remove("TIDEGATE_CONTROL")
+        .env_remove("TIDEGATE_CONFIG");
+    command
+}
 
 impl Place {
-    pub fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("tidegate-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    /// A file there, or the place for one.
-    pub fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-
-    /// Puts a file there.
-    pub fn write(&self, name: &str, text: &str) {
-        std::fs::write(self.0.join(name), text).unwrap();
-    }
-
     /// Starts `serve` with one listener on a free port, and its key beside it.
     pub fn serve(
         &self,
@@ -52,60 +46,69 @@ impl Place {
         self.start(&[&arguments, more].concat())
     }
 
-    /// Starts the program with these arguments.
+    /// Starts the program here, with these arguments and nothing in its environment.
     pub fn start(&self, arguments: &[&str]) -> Program {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
-            .args(arguments)
-            .current_dir(&self.0)
-            .env_clear()
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let said = Arc::new(Mutex::new(Vec::new()));
-        let stderr = BufReader::new(child.stderr.take().unwrap());
-        let lines = said.clone();
-        std::thread::spawn(move || {
-            for line in stderr.lines().map_while(Result::ok) {
-                lines.lock().unwrap().push(line);
-            }
-        });
-        Program { child, said }
+        let mut command = program();
+        let command = command.args(arguments).current_dir(self.dir());
+        Program::start(command.env_clear().stdout(Stdio::null()))
     }
 }
 
-impl Drop for Place {
-    fn drop(&mut self) {
-        std::fs::remove_dir_all(&self.0).ok();
-    }
-}
-
-/// One run of it; killed when dropped.
+/// One run of it, and what it has logged; killed when dropped.
 pub struct Program {
-    child: Child,
-    said: Arc<Mutex<Vec<String>>>,
+    pub child: Child,
+    log: Arc<Mutex<Vec<String>>>,
 }
 
 impl Program {
+    pub fn start(command: &mut Command) -> Self {
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let (stderr, lines) = (child.stderr.take().unwrap(), log.clone());
+        std::thread::spawn(move || {
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                lines.lock().unwrap().push(line);
+            }
+        });
+        Self { child, log }
+    }
+
     /// Where it listens, as its log says.
-    pub fn address(&mut self) -> SocketAddr {
-        self.logged_address("listening", "address")
+    pub fn address(&self) -> SocketAddr {
+        parsed(&self.logged("listening")["address"])
     }
 
     /// Where its page is, as its log says.
-    pub fn admin(&mut self) -> SocketAddr {
-        self.logged_address("admin", "listen")
+    pub fn admin(&self) -> SocketAddr {
+        parsed(&self.logged("admin")["listen"])
     }
 
-    fn logged_address(&mut self, event: &str, field: &str) -> SocketAddr {
-        let line = self.wait_for(&format!("\"event\":\"{event}\""));
-        let (_, rest) = line.split_once(&format!("\"{field}\":\"")).unwrap();
-        let (address, _) = rest.split_once('"').unwrap();
-        address.parse().unwrap()
+    /// The first line of its log about this event.
+    pub fn logged(&self, event: &str) -> Value {
+        self.logged_where(event, |_| true)
+    }
+
+    /// The first of those that are what is asked for.
+    pub fn logged_where(&self, event: &str, is: impl Fn(&Value) -> bool) -> Value {
+        wait_until(event, PATIENCE, || {
+            let mut lines = self.all_logged(event).into_iter();
+            lines.find(&is)
+        })
+    }
+
+    /// Every line about this event so far.
+    pub fn all_logged(&self, event: &str) -> Vec<Value> {
+        let log = self.log.lock().unwrap();
+        let lines = log
+            .iter()
+            .filter_map(|line| serde_json::from_str(line).ok());
+        lines
+            .filter(|line: &Value| line["event"] == event)
+            .collect()
     }
 
     /// The first line of its log with this in it.
-    pub fn wait_for(&mut self, what: &str) -> String {
+    pub fn wait_for(&self, what: &str) -> String {
         wait_until(what, PATIENCE, || self.line(what))
     }
 
@@ -126,8 +129,8 @@ impl Program {
     }
 
     fn line(&self, what: &str) -> Option<String> {
-        let said = self.said.lock().unwrap();
-        said.iter().find(|line| line.contains(what)).cloned()
+        let log = self.log.lock().unwrap();
+        log.iter().find(|line| line.contains(what)).cloned()
     }
 }
 
@@ -136,4 +139,8 @@ impl Drop for Program {
         self.child.kill().ok();
         self.child.wait().ok();
     }
+}
+
+fn parsed(address: &Value) -> SocketAddr {
+    address.as_str().unwrap().parse().unwrap()
 }

@@ -1,135 +1,37 @@
 //! A server in front of a backend, a tunnel that leads to it, and `tidegate ctl` beside.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Arc, Mutex};
+use std::process::Output;
+use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{PATIENCE, accept, wait_until};
-
-/// A directory of this test's own, gone with it.
-pub struct Directory(pub PathBuf);
-
-impl Directory {
-    pub fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("tidegate-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    pub fn write(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.0.join(name);
-        std::fs::write(&path, text).unwrap();
-        path
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        std::fs::remove_dir_all(&self.0).ok();
-    }
-}
-
-pub fn program() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-    command
-        .env_remove("RUNTIME_DIRECTORY")
-        .env_remove("XDG_RUNTIME_DIR")
-        .env_remove("TIDEGATE_CONTROL")
-        .env_remove("TIDEGATE_CONFIG");
-    command
-}
-
-/// A running tidegate, and what it has logged.
-pub struct Running {
-    pub child: Child,
-    log: Arc<Mutex<Vec<Value>>>,
-}
-
-impl Running {
-    pub fn start(arguments: &[&str]) -> Self {
-        Self::of(program().args(arguments))
-    }
-
-    pub fn of(command: &mut Command) -> Self {
-        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-        let log = Arc::new(Mutex::new(Vec::new()));
-        let (lines, kept) = (child.stderr.take().unwrap(), log.clone());
-        std::thread::spawn(move || {
-            for line in BufReader::new(lines).lines().map_while(Result::ok) {
-                let line = serde_json::from_str(&line).unwrap_or(Value::String(line));
-                kept.lock().unwrap().push(line);
-            }
-        });
-        Self { child, log }
-    }
-
-    pub fn logged(&self, event: &str) -> Value {
-        wait_until(event, PATIENCE, || {
-            let log = self.log.lock().unwrap();
-            log.iter().find(|line| line["event"] == event).cloned()
-        })
-    }
-
-    /// Every line of this event so far.
-    pub fn all_logged(&self, event: &str) -> Vec<Value> {
-        let log = self.log.lock().unwrap();
-        let lines = log.iter().filter(|line| line["event"] == event);
-        lines.cloned().collect()
-    }
-
-    /// Waits for a line with this in it, whatever its shape.
-    pub fn said(&self, what: &str) {
-        wait_until(what, PATIENCE, || {
-            let log = self.log.lock().unwrap();
-            let mut lines = log.iter().filter_map(Value::as_str);
-            lines.any(|line| line.contains(what)).then_some(())
-        });
-    }
-
-    pub fn end(&mut self) -> i32 {
-        wait_until("its end", PATIENCE, || self.child.try_wait().unwrap())
-            .code()
-            .unwrap()
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.child.kill().ok();
-        self.child.wait().ok();
-    }
-}
+use super::place::Place;
+use super::program::{Program, program};
+use super::{PATIENCE, accept};
 
 /// A server in front of a backend, and a tunnel that leads to it.
 pub struct Scene {
-    pub directory: Directory,
+    pub place: Place,
     pub backend: TcpListener,
-    pub server: Running,
-    pub tunnel: Running,
+    pub server: Program,
+    pub tunnel: Program,
     pub entrance: SocketAddr,
 }
 
 impl Scene {
     pub fn new(name: &str) -> Self {
-        let directory = Directory::new(name);
-        let key = directory.0.join("key");
-        let made = program()
-            .arg("keygen")
-            .arg("--out")
-            .arg(&key)
-            .status()
-            .unwrap();
-        assert!(made.success());
+        let place = Place::new(name);
+        let mut keygen = place.start(&["keygen", "--out", "key"]);
+        assert_eq!(keygen.exit_code(), Some(0));
         let backend = TcpListener::bind("127.0.0.1:0").unwrap();
         let target = backend.local_addr().unwrap();
-        let control = directory.0.join("control.sock");
-        let config = directory.write(
+        let control = place.path("control.sock");
+        let config = place.write(
             "server.toml",
-            &format!(
+            format!(
                 "version = 1\n\
                  [runtime]\nworkers = 2\n\
                  [admin]\nlisten = \"\"\ncontrol_socket = \"{}\"\n\
@@ -140,28 +42,21 @@ impl Scene {
                 control.display()
             ),
         );
-        let server = Running::start(&["serve", "--config", config.to_str().unwrap()]);
-        let address = server.logged("listening")["address"]
-            .as_str()
-            .unwrap()
-            .to_owned();
+        let server = Program::start(program().args(["serve", "--config"]).arg(config));
+        let address = server.address();
         server.logged("control");
-        let config = directory.write(
+        let config = place.write(
             "tunnel.toml",
-            &format!(
+            format!(
                 "version = 1\n[admin]\nlisten = \"\"\ncontrol_socket = \"\"\n\
                  [tunnel.home]\nlisten = [\"tcp://127.0.0.1:0\"]\nremote = \"{address}\"\n\
                  framing = \"raw\"\nnetcode = {{ key_file = \"key\", client_id = \"77\" }}\n"
             ),
         );
-        let tunnel = Running::start(&["connect", "--config", config.to_str().unwrap()]);
-        let entrance = tunnel.logged("listening")["address"]
-            .as_str()
-            .unwrap()
-            .parse()
-            .unwrap();
+        let tunnel = Program::start(program().args(["connect", "--config"]).arg(config));
+        let entrance = tunnel.address();
         Self {
-            directory,
+            place,
             backend,
             server,
             tunnel,
@@ -181,7 +76,7 @@ impl Scene {
     }
 
     pub fn control(&self) -> PathBuf {
-        self.directory.0.join("control.sock")
+        self.place.path("control.sock")
     }
 
     pub fn ctl(&self, arguments: &[&str]) -> Output {
@@ -190,7 +85,7 @@ impl Scene {
 
     /// Changes the server's file.
     pub fn edit(&self, from: &str, to: &str) {
-        let path = self.directory.0.join("server.toml");
+        let path = self.place.path("server.toml");
         let text = std::fs::read_to_string(&path).unwrap();
         assert!(text.contains(from), "{text}");
         std::fs::write(path, text.replace(from, to)).unwrap();

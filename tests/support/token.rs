@@ -7,7 +7,7 @@ use tidegate::config::read_key_file;
 use tidegate::tokens::{self, Recipe};
 use tidegate_proto::yojimbo::netcode::{ConnectToken, UserData};
 
-use super::program::Place;
+use super::place::Place;
 
 /// Good for these servers for 30 s; its session times out after this silence.
 pub fn mint(
