@@ -15,8 +15,8 @@ use std::time::Duration;
 use serde_json::Value;
 use support::place::Place;
 use support::program::{Program, program};
-use support::scene::{Scene, Traffic, ctl, is_over};
-use support::{PATIENCE, accept, skipped, wait_until};
+use support::scene::{Scene, Traffic, ctl, is_over, join};
+use support::{PATIENCE, skipped, wait_until};
 
 /// A kick ends the session on both sides, each with its reason.
 #[test]
@@ -201,14 +201,7 @@ fn a_drained_tunnel_takes_no_streams() {
     let tunnel = Program::start(program().args(to).args(from));
     let entrance = tunnel.address();
     tunnel.logged("control");
-    let join = || {
-        let mut player = TcpStream::connect(entrance).unwrap();
-        player.write_all(b"hello").unwrap();
-        let mut stream = accept(&scene.backend);
-        stream.read_exact(&mut [0; 5]).unwrap();
-        (player, stream)
-    };
-    let (mut player, mut stream) = join();
+    let (mut player, mut stream) = join(entrance, &scene.backend);
     let ask = |order| ctl(control.as_ref(), &[order]).status.success();
     assert!(ask("drain"));
     let mut late = TcpStream::connect(entrance).unwrap();
@@ -217,7 +210,7 @@ fn a_drained_tunnel_takes_no_streams() {
     player.write_all(b"still").unwrap();
     stream.read_exact(&mut [0; 5]).unwrap();
     assert!(ask("undrain"));
-    join();
+    join(entrance, &scene.backend);
 }
 
 /// A token is good for one session, and may have cost its service something.

@@ -11,8 +11,8 @@ use std::process::Command;
 use serde_json::Value;
 use support::place::Place;
 use support::program::{Program, program};
-use support::scene::{Scene, Traffic, ctl, is_over};
-use support::{PATIENCE, accept, wait_until};
+use support::scene::{Scene, Traffic, ctl, is_over, join};
+use support::{PATIENCE, wait_until};
 
 /// Adds this text to the server's file.
 fn append(scene: &Scene, text: &str) {
@@ -30,16 +30,6 @@ fn tunnel(scene: &Scene, remote: &str, protocol: &str, more: &str) -> (Program, 
     let running = Program::start(program().args(["connect", "--config"]).arg(path));
     let entrance = running.address();
     (running, entrance)
-}
-
-fn join(entrance: SocketAddr, backend: &TcpListener) -> (TcpStream, TcpStream) {
-    let mut player = TcpStream::connect(entrance).unwrap();
-    player.set_read_timeout(Some(PATIENCE)).unwrap();
-    player.write_all(b"hello").unwrap();
-    let mut stream = accept(backend);
-    let mut heard = [0; 5];
-    stream.read_exact(&mut heard).unwrap();
-    (player, stream)
 }
 
 fn names(list: &Value) -> Vec<&str> {

@@ -66,13 +66,7 @@ impl Scene {
 
     /// A player whose stream reaches the backend.
     pub fn join(&self) -> (TcpStream, TcpStream) {
-        let mut player = TcpStream::connect(self.entrance).unwrap();
-        player.set_read_timeout(Some(PATIENCE)).unwrap();
-        player.write_all(b"hello").unwrap();
-        let mut stream = accept(&self.backend);
-        let mut heard = [0; 5];
-        stream.read_exact(&mut heard).unwrap();
-        (player, stream)
+        join(self.entrance, &self.backend)
     }
 
     pub fn control(&self) -> PathBuf {
@@ -97,6 +91,17 @@ impl Scene {
         let error = String::from_utf8(output.stderr).unwrap();
         serde_json::from_str(&text).unwrap_or_else(|_| panic!("{arguments:?}: {text}{error}"))
     }
+}
+
+/// A player who comes in there, and whose stream reaches this backend.
+pub fn join(entrance: SocketAddr, backend: &TcpListener) -> (TcpStream, TcpStream) {
+    let mut player = TcpStream::connect(entrance).unwrap();
+    player.set_read_timeout(Some(PATIENCE)).unwrap();
+    player.write_all(b"hello").unwrap();
+    let mut stream = accept(backend);
+    let mut heard = [0; 5];
+    stream.read_exact(&mut heard).unwrap();
+    (player, stream)
 }
 
 pub fn ctl(control: &Path, arguments: &[&str]) -> Output {
