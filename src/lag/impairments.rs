@@ -389,6 +389,7 @@ mod tests {
             corrupt: 0.01,
             rate: 10_000_000,
             queue: 64 * 1024,
+            polices: false,
             mtu: 1_500,
         };
         let expected = Impairments {

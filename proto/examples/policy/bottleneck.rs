@@ -1,4 +1,4 @@
-//! The tables of bulk: one sender, many, and beside a stranger, at a bottleneck with a queue.
+//! The tables of bulk: one sender, many, and beside a stranger, at a bottleneck with a queue or a policer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tidegate_proto::sim::Conditions;
 
 use crate::end::{BULK, MESSAGES};
 use crate::paths::{input60, narrow};
-use crate::run::{App, Flow, Setup, quantile, run};
+use crate::run::{App, Flow, Outcome, Setup, quantile, run};
 use crate::{Options, Policy};
 
 /// Messages and bulk from one sender through a bottleneck.
@@ -105,56 +105,49 @@ pub(crate) fn fairness(options: &Options) {
         println!(
             "| policy | N | use | fairness (Jain) | queue mean / p95 ms | drops |\n|---|---|---|---|---|---|"
         );
+        let setup = setup(options, narrow(50, 10.0, queue_ms, 0.0), 13);
         for (label, policy, size) in contenders() {
             if options.shows(label) {
                 for count in [1, 2, 4, 8, 16] {
-                    println!("{}", share(options, label, &policy, size, count, queue_ms));
+                    let outcome = run(&setup, equal(&policy, size, count));
+                    let queue = outcome.queue_ms();
+                    println!(
+                        "| {label} | {count} | {:.1} % | {:.3} | {:.1} / {:.1} | {:.2} % |",
+                        100.0 * shares(&setup, &outcome).iter().sum::<f64>(),
+                        jain(&shares(&setup, &outcome)),
+                        mean(&queue),
+                        quantile(&queue, 0.95),
+                        dropped(&outcome)
+                    );
                 }
             }
         }
     }
 }
 
-/// One row: so many flows through so long a queue.
-fn share(
-    options: &Options,
-    label: &str,
-    policy: &Policy,
-    size: usize,
-    count: usize,
-    queue_ms: f64,
-) -> String {
-    let setup = Setup {
-        forward: narrow(50, 10.0, queue_ms, 0.0),
-        back: Conditions {
-            rate: 0,
-            ..narrow(50, 10.0, queue_ms, 0.0)
-        },
-        warm_up: Duration::from_secs(if options.quick { 20 } else { 60 }),
-        measured: Duration::from_secs(if options.quick { 20 } else { 120 }),
-        seed: 13,
-    };
-    let flow = |n| Flow {
-        ends: policy.ends(n),
-        apps: vec![(0, BULK, App::Saturate { size })],
-    };
-    let outcome = run(&setup, (0..count).map(flow).collect());
-    let queue = outcome.queue_ms();
-    let mean = mean(&queue);
-    let shares: Vec<f64> = outcome
-        .bulk_bytes
-        .iter()
-        .map(|bytes| *bytes as f64)
-        .collect();
-    let sum: f64 = shares.iter().sum();
-    let squares: f64 = shares.iter().map(|share| share * share).sum();
-    format!(
-        "| {label} | {count} | {:.1} % | {:.3} | {mean:.1} / {:.1} | {:.2} % |",
-        sum * 8.0 / setup.measured.as_secs_f64() / 1e7 * 100.0,
-        sum * sum / (count as f64 * squares),
-        quantile(&queue, 0.95),
-        100.0 * outcome.drops as f64 / outcome.offered.max(1) as f64
-    )
+/// Equal bulk flows through a policer, which drops and never delays.
+pub(crate) fn policers(options: &Options) {
+    if !options.wants("policers") {
+        return;
+    }
+    println!("\n**N equal bulk flows through a policer with a burst of 10 ms, RTT 50 ms**\n");
+    println!("| policy | policer | N | use | fairness (Jain) | drops |\n|---|---|---|---|---|---|");
+    for mbit in POLICED_MBIT {
+        let setup = setup(options, policed(mbit), 13);
+        for (label, policy, size) in contenders() {
+            if options.shows(label) {
+                for count in [1, 2, 4, 8, 16] {
+                    let outcome = run(&setup, equal(&policy, size, count));
+                    println!(
+                        "| {label} | {mbit} Mbit/s | {count} | {:.1} % | {:.3} | {:.2} % |",
+                        100.0 * shares(&setup, &outcome).iter().sum::<f64>(),
+                        jain(&shares(&setup, &outcome)),
+                        dropped(&outcome)
+                    );
+                }
+            }
+        }
+    }
 }
 
 /// Bulk and messages of ours beside somebody else's bulk, which fills the queue and goes by loss
@@ -174,40 +167,107 @@ pub(crate) fn beside(options: &Options) {
             continue;
         }
         for queue_ms in [30.0, 100.0, 300.0] {
-            let setup = Setup {
-                forward: narrow(50, 10.0, queue_ms, 0.0),
-                back: Conditions {
-                    rate: 0,
-                    ..narrow(50, 10.0, queue_ms, 0.0)
-                },
-                warm_up: Duration::from_secs(if options.quick { 20 } else { 60 }),
-                measured: Duration::from_secs(if options.quick { 20 } else { 120 }),
-                seed: 17,
-            };
-            let bulk = |size| (0, BULK, App::Saturate { size });
-            let ours = Flow {
-                ends: policy.ends(0),
-                apps: vec![(0, MESSAGES, input60()), bulk(size)],
-            };
-            let theirs = Flow {
-                ends: Policy::Quic.ends(1),
-                apps: vec![bulk(1000)],
-            };
-            let mut outcome = run(&setup, vec![ours, theirs]);
-            outcome.extra_ms.sort_by(f64::total_cmp);
-            let share = |flow: usize| {
-                let bits = outcome.bulk_bytes[flow] as f64 * 8.0;
-                bits / setup.measured.as_secs_f64() / 1e7 * 100.0
-            };
-            println!(
-                "| {label} | {queue_ms:.0} ms | {:.1} % | {:.1} % | {:.0} / {:.0} |",
-                share(0),
-                share(1),
-                quantile(&outcome.extra_ms, 0.5),
-                quantile(&outcome.extra_ms, 0.99)
-            );
+            let setup = setup(options, narrow(50, 10.0, queue_ms, 0.0), 17);
+            let row = beside_newreno(&setup, &policy, size);
+            println!("| {label} | {queue_ms:.0} ms | {row} |");
         }
     }
+}
+
+/// The same behind a policer.
+pub(crate) fn beside_policed(options: &Options) {
+    if !options.wants("policers") {
+        return;
+    }
+    println!(
+        "\n**beside one NewReno flow through a policer with a burst of 10 ms, RTT 50 ms: our bulk and 60 messages a second**\n"
+    );
+    println!(
+        "| policy | policer | use of ours | of NewReno | message extra p50 / p99 ms |\n|---|---|---|---|---|"
+    );
+    for (label, policy, size) in contenders() {
+        if !options.shows(label) {
+            continue;
+        }
+        for mbit in POLICED_MBIT {
+            let setup = setup(options, policed(mbit), 17);
+            let row = beside_newreno(&setup, &policy, size);
+            println!("| {label} | {mbit} Mbit/s | {row} |");
+        }
+    }
+}
+
+/// What policers let through, in Mbit/s.
+const POLICED_MBIT: [f64; 2] = [10.0, 50.0];
+
+/// A policer of so many Mbit/s.
+fn policed(mbit: f64) -> Conditions {
+    Conditions {
+        polices: true,
+        ..narrow(50, mbit, 10.0, 0.0)
+    }
+}
+
+/// A bottleneck forward, and the same path back without one.
+fn setup(options: &Options, forward: Conditions, seed: u64) -> Setup {
+    Setup {
+        forward,
+        back: Conditions { rate: 0, ..forward },
+        warm_up: Duration::from_secs(if options.quick { 20 } else { 60 }),
+        measured: Duration::from_secs(if options.quick { 20 } else { 120 }),
+        seed,
+    }
+}
+
+/// So many flows of bulk.
+fn equal(policy: &Policy, size: usize, count: usize) -> Vec<Flow> {
+    let flow = |n| Flow {
+        ends: policy.ends(n),
+        apps: vec![(0, BULK, App::Saturate { size })],
+    };
+    (0..count).map(flow).collect()
+}
+
+/// The end of a row: ours and a NewReno's.
+fn beside_newreno(setup: &Setup, policy: &Policy, size: usize) -> String {
+    let bulk = |size| (0, BULK, App::Saturate { size });
+    let ours = Flow {
+        ends: policy.ends(0),
+        apps: vec![(0, MESSAGES, input60()), bulk(size)],
+    };
+    let theirs = Flow {
+        ends: Policy::Quic.ends(1),
+        apps: vec![bulk(1000)],
+    };
+    let mut outcome = run(setup, vec![ours, theirs]);
+    outcome.extra_ms.sort_by(f64::total_cmp);
+    let shares = shares(setup, &outcome);
+    format!(
+        "{:.1} % | {:.1} % | {:.0} / {:.0}",
+        100.0 * shares[0],
+        100.0 * shares[1],
+        quantile(&outcome.extra_ms, 0.5),
+        quantile(&outcome.extra_ms, 0.99)
+    )
+}
+
+/// Of the bottleneck, what each flow's bulk took, 0 to 1.
+fn shares(setup: &Setup, outcome: &Outcome) -> Vec<f64> {
+    let bytes_max = setup.measured.as_secs_f64() * setup.forward.rate as f64 / 8.0;
+    let share = |bytes: &u64| *bytes as f64 / bytes_max;
+    outcome.bulk_bytes.iter().map(share).collect()
+}
+
+/// 1 where all are equal, and `1 / n` where one has everything.
+fn jain(shares: &[f64]) -> f64 {
+    let sum: f64 = shares.iter().sum();
+    let squares: f64 = shares.iter().map(|share| share * share).sum();
+    sum * sum / (shares.len() as f64 * squares)
+}
+
+/// Percent of what the bottleneck was offered.
+fn dropped(outcome: &Outcome) -> f64 {
+    100.0 * outcome.drops as f64 / outcome.offered.max(1) as f64
 }
 
 fn mean(values: &[f64]) -> f64 {

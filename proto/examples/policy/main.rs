@@ -113,5 +113,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     bottleneck::one_sender(&options);
     bottleneck::fairness(&options);
     bottleneck::beside(&options);
+    bottleneck::policers(&options);
+    bottleneck::beside_policed(&options);
     Ok(())
 }

@@ -210,7 +210,7 @@ impl<'a> Run<'a> {
             let payload = vec![0; bytes - IPV4_UDP_HEADER_BYTES];
             link.push(now, (flow as u32, packet), &payload);
             let rate = link.conditions().rate;
-            if !is_forward || rate == 0 {
+            if !is_forward || rate == 0 || link.conditions().polices {
                 continue;
             }
             if counts {

@@ -1,5 +1,5 @@
 //! One direction of a bad network: delay, jitter, loss at random and by turns, bursts, reordering, duplicates, bit flips, a
-//! rate with a bounded queue. Takes datagrams and times, gives datagrams and times; reads no clock.
+//! rate with a bounded queue or a policer. Takes datagrams and times, gives datagrams and times; reads no clock.
 //!
 //! Simulations drive it in virtual time, `tidegate lag` in real time.
 
@@ -36,6 +36,8 @@ pub struct Conditions {
     pub rate: u64,
     /// Bytes that wait for the rate at most; more are dropped.
     pub queue: usize,
+    /// Nothing waits for the rate: `queue` is the burst that passes, and what is above that is dropped (RFC 2697).
+    pub polices: bool,
     /// Bytes of the longest IP packet, headers included; longer ones are dropped and nobody is told.
     /// 0 is no limit.
     pub mtu: usize,
@@ -54,6 +56,7 @@ impl Default for Conditions {
             corrupt: 0.0,
             rate: 0,
             queue: 64 * 1024,
+            polices: false,
             mtu: 0,
         }
     }
@@ -70,7 +73,7 @@ pub struct Done {
     pub delivered: u64,
     /// Lost at random, in their turn or in a burst.
     pub lost: u64,
-    /// Dropped by the full queue, or because too many were under way.
+    /// Dropped by the full queue or the policer, or because too many were under way.
     pub overflowed: u64,
     /// Longer than the MTU.
     pub too_long: u64,
@@ -229,7 +232,8 @@ impl<T: Clone> Link<T> {
         self.under_way.peek().map(|Reverse(next)| next.at)
     }
 
-    /// When the bottleneck has put these bytes on the wire; `None` when its queue is full.
+    /// When the bottleneck has put these bytes on the wire; `None` when its queue is full. A policer has a queue of tokens
+    /// instead, and what gets some has passed.
     fn pass_queue(&mut self, now: Timestamp, bytes: usize) -> Option<Timestamp> {
         if self.conditions.rate == 0 {
             return Some(now);
@@ -241,7 +245,10 @@ impl<T: Clone> Link<T> {
         }
         let time = Duration::from_nanos(bytes as u64 * 8_000_000_000 / self.conditions.rate);
         self.busy_until = self.busy_until.max(now) + time;
-        Some(self.busy_until)
+        match self.conditions.polices {
+            true => Some(now),
+            false => Some(self.busy_until),
+        }
     }
 
     /// Whether the datagram offered last is one of every so many.
@@ -415,6 +422,21 @@ mod tests {
             worst <= Duration::from_millis(20) && worst > Duration::from_millis(15),
             "{worst:?}"
         );
+    }
+
+    #[test]
+    fn a_policer_drops_what_is_above_the_rate_and_delays_nothing() {
+        let policed = Conditions {
+            rate: 400_000,
+            queue: 1_000,
+            polices: true,
+            ..Conditions::default()
+        };
+        let (link, arrived) = run(policed, 7, 1_000);
+        let done = link.done();
+        assert!((450..=520).contains(&done.overflowed), "{done:?}");
+        let is_on_time = |(at, n): &(Timestamp, u64)| *at == Timestamp::from_millis(*n);
+        assert!(arrived.iter().all(is_on_time));
     }
 
     #[test]
