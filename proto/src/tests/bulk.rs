@@ -526,3 +526,37 @@ fn many_lose_little_to_each_other() {
     let what = format!("{overflowed:.3} run over, {carried:.2} carried");
     assert!(overflowed < 0.12 && carried > 0.8, "{what}");
 }
+
+/// A policer drops what is too much and delays nothing. Whoever takes that for what the path loses anyway keeps his rate,
+/// and the others, who do not, lose theirs to him.
+#[test]
+fn those_behind_a_policer_get_alike() {
+    for (rate, seed) in [(10_000_000, 48), (50_000_000, 49)] {
+        let link = Conditions {
+            delay: Duration::from_millis(25),
+            jitter: Duration::from_millis(1),
+            rate,
+            queue: rate as usize / 800,
+            polices: true,
+            mtu: 1_500,
+            ..Conditions::default()
+        };
+        let up = without_end(1_000);
+        let rules = Rules::Yojimbo(Arc::new(yojimbo::Params::default()));
+        let mut game = Game::new(rules, seed);
+        let mut scenario = Scenario::new(&mut game, 8, link, &up, &Traffic::silent());
+        let heard =
+            |scenario: &Scenario| [0, 1, 2, 3, 4, 5, 6, 7].map(|n| scenario.outcome(n).up.1);
+        scenario.run_for(Duration::from_secs(10));
+        let before = heard(&scenario);
+        scenario.run_for(Duration::from_secs(20));
+        let after = heard(&scenario);
+        let shares: Vec<f64> = (0..8).map(|n| (after[n] - before[n]) as f64).collect();
+        let sum: f64 = shares.iter().sum();
+        let squares: f64 = shares.iter().map(|share| share * share).sum();
+        let fairness = sum * sum / (8.0 * squares);
+        let carried = sum * 8_000.0 / 20.0 / rate as f64;
+        let what = format!("{shares:?}: {fairness:.2}, {carried:.2} carried, seed {seed}");
+        assert!(fairness > 0.75 && carried > 0.8, "{what}");
+    }
+}

@@ -184,8 +184,8 @@ impl Bulk {
         };
         let path = self.watch.look(now, step, queue, going, params);
         if path.is_end {
+            self.grown_at = now + self.rest(step, &path);
             self.on_path_full(&path, params);
-            self.grown_at = now + step;
             self.watch.rest_until(now + 2 * step);
         } else {
             // Until the path's end was met, what left at once says more than a rate that nobody measured.
@@ -284,10 +284,13 @@ impl Bulk {
 
     /// The path carries no more: goes on with a part of what it carried.
     fn on_path_full(&mut self, path: &Path, params: &Params) {
-        // Where no queue is felt, none has to drain.
         let keep = if path.is_queue {
             params.bulk.kept_on_return
+        } else if path.is_shared {
+            // Who has more gives more: that is what makes flows equal that share what they lose.
+            params.bulk.kept_on_return - self.watch.distrust()
         } else {
+            // Where no queue is felt, none has to drain.
             KEPT_WITHOUT_QUEUE - self.watch.distrust()
         };
         self.in_slow_start = false;
@@ -295,6 +298,15 @@ impl Bulk {
         self.steps_without_queue = 0;
         self.end = path.end;
         self.rate = self.rate.min(keep * path.end).max(self.floor);
+    }
+
+    /// How long the rate stays when the path's end was met. Who shares it heard the losses as well, and needs the time to
+    /// come back. What slow start carried first is too little known to stay with.
+    fn rest(&self, step: Duration, path: &Path) -> Duration {
+        match path.is_shared && !path.is_queue && self.end > 0.0 {
+            true => (RESTS_AFTER_LOSSES * step).min(RESTS_MAX).max(step),
+            false => step,
+        }
     }
 
     /// More comes through than where the path was last found full, without a queue, for some round trips:
@@ -393,6 +405,11 @@ impl Bulk {
 
 /// What is kept of the delivered rate where no queue has to drain.
 const KEPT_WITHOUT_QUEUE: f64 = 0.95;
+
+/// Round trips for which the rate stays after such losses, and the most time: a TCP that halved the 60 segments it has under
+/// way takes as many to have them back (RFC 5681, section 3.1: a segment a round trip).
+const RESTS_AFTER_LOSSES: u32 = 30;
+const RESTS_MAX: Duration = Duration::from_secs(2);
 
 /// At this many times what was carried at its end, a path that is full would show a queue within a few round trips.
 const ABOVE_END: f64 = 1.1;

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use crate::time::Timestamp;
+use crate::windowed::{Smallest, Windowed};
 
 use super::loss_tally::LossTally;
 
@@ -18,6 +19,10 @@ pub(super) struct Losses {
     usual: f32,
     /// Of so many packets.
     known: f32,
+    /// The least that was lost in one window of late, given the chance that made it so little.
+    least: Windowed<f64, Smallest>,
+    /// Windows in the present slice of that.
+    windows: u8,
     /// Rows of losses in this window, each after something that arrived.
     rows: u32,
     /// Losses in one of them, usually.
@@ -26,6 +31,8 @@ pub(super) struct Losses {
     rises: u8,
     /// The packet that was lost last was of several datagrams.
     is_split: bool,
+    /// In the last window losses hardly came in rows.
+    are_single: bool,
 }
 
 /// What losses of a moment say of the path.
@@ -71,6 +78,12 @@ impl Losses {
         !self.is_split && share <= TIMES_USUAL * self.usual + ABOVE_USUAL
     }
 
+    /// What was lost in the last window was lost one by one, as those lose who share what lets only so much through: each
+    /// sends evenly, and all are a little too fast. A radio loses rows.
+    pub(super) fn are_single(&self) -> bool {
+        self.are_single
+    }
+
     /// Of the carried rate, how much less is kept than after a single rise.
     pub(super) fn distrust(&self) -> f64 {
         DISTRUST * f64::from(self.rises.saturating_sub(1))
@@ -95,6 +108,7 @@ impl Losses {
         let count = packets as f32;
         let share = lost as f32 / count;
         let row = lost as f32 / self.rows.max(1) as f32;
+        self.are_single = !self.is_split && row < ROW_MIN;
         self.since = now;
         self.restart();
         if self.known == 0.0 {
@@ -112,7 +126,8 @@ impl Losses {
         if share > 0.0 && !has_risen && witness != Witness::Overflow {
             self.row += 0.1 * (row.min(ROW_MAX) - self.row);
         }
-        self.learn(share.min(most), witness);
+        let least = self.least(share, count);
+        self.learn(share.min(most).min(least), witness);
         self.known = (self.known + count).min(KNOWN_MAX);
         has_risen
     }
@@ -134,7 +149,33 @@ impl Losses {
         // A row is lost by one chance, not by many.
         let spread = likely * (1.0 - likely) * self.row.max(1.0);
         let chance = (spread / count).sqrt() + 2.0 * (spread / self.known.max(1.0)).sqrt();
-        TIMES_USUAL * likely + ABOVE_USUAL + chance
+        TIMES_USUAL * likely + self.above_usual() + chance
+    }
+
+    /// A path that hardly loses anything says sooner that something is wrong.
+    fn above_usual(&self) -> f32 {
+        match self.are_single {
+            true => (ABOVE_NOTHING + ABOVE_EACH * self.usual).min(ABOVE_USUAL),
+            false => ABOVE_USUAL,
+        }
+    }
+
+    /// No more than this is the path's own: what it loses whatever is sent, it loses in every window. What all lose who
+    /// send too much stops for a while when they go slower, and who took it for usual would keep what the others leave.
+    fn least(&mut self, share: f32, count: f32) -> f32 {
+        if !self.are_single {
+            return share;
+        }
+        let likely = (share * count + 1.0) / (count + 2.0);
+        let spread = likely * (1.0 - likely) * self.row.max(1.0);
+        let luck = LUCK * (spread / count).sqrt();
+        self.windows += 1;
+        if self.windows == WINDOWS {
+            self.windows = 0;
+            self.least.turn();
+        }
+        self.least.note((share + luck).into());
+        self.least.get().map_or(share, |least| least as f32)
     }
 
     /// What is usual: a rate that is a little too high must not make its own losses usual, nor must many who
@@ -168,6 +209,9 @@ const KNOWN_MAX: f32 = 2000.0;
 /// A row of losses counts as no longer than this.
 const ROW_MAX: f32 = 64.0;
 
+/// Losses are a row when there are so many of them, on average.
+const ROW_MIN: f32 = 3.0;
+
 /// More than this share of datagrams is hardly lost whatever is sent.
 const USUAL_MAX: f32 = 0.1;
 
@@ -177,6 +221,18 @@ const USUAL_OF_CROWD: f32 = 0.02;
 /// A rise is more than so many times the usual, and this, and chance.
 const TIMES_USUAL: f32 = 1.5;
 const ABOVE_USUAL: f32 = 0.05;
+
+/// Where nothing is lost as usual it is more than this, and so many times what is usual. A TCP beside it hears each loss:
+/// the sooner all go slower, the less often it does.
+const ABOVE_NOTHING: f32 = 0.015;
+const ABOVE_EACH: f32 = 4.0;
+
+/// Windows of a third of the time in which the least is looked for. In some of so many, those who share a path have just
+/// gone slower.
+const WINDOWS: u8 = 12;
+
+/// Standard deviations by which the luckiest of so many windows lost less than the path does.
+const LUCK: f32 = 1.8;
 
 /// Each rise that follows another one takes this share of what the path carried: going slower alone was not
 /// enough, others do so too late, or not at all.
@@ -230,6 +286,20 @@ mod tests {
         let found = rises(4, 220, |round| if round < 200 { 0.02 } else { 0.25 });
         let late = found.iter().filter(|round| **round >= 200).count();
         assert!(late >= 10 && found.len() - late < 3, "{found:?}");
+    }
+
+    /// Those who share a policer lose a tenth to each other, go slower, and lose nothing until they are too fast again.
+    #[test]
+    fn what_stops_for_a_while_is_not_usual() {
+        let found = rises(7, 1_000, |round| if round % 20 < 10 { 0.0 } else { 0.1 });
+        let late = found.iter().filter(|round| **round >= 200).count();
+        assert!(late > 150, "{late} of 400");
+    }
+
+    #[test]
+    fn who_loses_nothing_soon_hears_of_a_little() {
+        let found = rises(8, 210, |round| if round < 200 { 0.0 } else { 0.035 });
+        assert!(found.len() >= 4, "{found:?}");
     }
 
     /// Many who lose a tenth to each other never get used to it; who is alone on a path that loses a tenth does.

@@ -41,6 +41,8 @@ pub(super) struct Path {
     pub(super) is_late: bool,
     /// It has been for so long that it is a queue.
     pub(super) is_queue: bool,
+    /// More gets lost than usual, one by one: others share the path, and lose as much.
+    pub(super) is_shared: bool,
     /// It carries no more.
     pub(super) is_end: bool,
     /// It may carry no more.
@@ -113,6 +115,7 @@ impl Watch {
         Path {
             is_late,
             is_queue,
+            is_shared: overflows && self.losses.are_single(),
             is_end: best > 0.0 && (overflows || fills || going.in_slow_start && is_queue),
             is_met: is_queue || overflows || is_full,
             carried,
