@@ -285,6 +285,33 @@ fn jitter_takes_little_from_what_a_path_carries() {
     }
 }
 
+/// The start overruns a slow line, and much is lost until the queue is gone. There was nobody else: a queue that begins
+/// a few seconds later is ours, and not one to be filled as a TCP connection would.
+#[test]
+fn losses_of_the_start_are_nobody_to_compete_with() {
+    let link = Conditions {
+        delay: Duration::from_millis(25),
+        jitter: Duration::from_millis(15),
+        rate: 200_000,
+        // A second.
+        queue: 25_000,
+        mtu: 1_500,
+        ..Conditions::default()
+    };
+    let up = without_end(1_000);
+    for seed in 0..24 {
+        let mut game = Game::new(Rules::Yojimbo(Arc::default()), seed);
+        let mut scenario = Scenario::new(&mut game, 1, link, &up, &Traffic::silent());
+        scenario.run_for(Duration::from_secs(10));
+        let mut round_trip = || {
+            scenario.run_for(Duration::from_millis(500));
+            scenario.client_stats(0).rtt
+        };
+        let mean = (0..20).map(|_| round_trip()).sum::<Duration>() / 20;
+        assert!(mean < Duration::from_millis(450), "seed {seed}: {mean:?}");
+    }
+}
+
 /// How long the first megabyte of a connection takes over 50 ms and 100 Mbit/s, in seconds, sixteen times,
 /// ascending.
 fn first_megabytes(jitter: Duration) -> Vec<f64> {

@@ -382,9 +382,12 @@ impl Adaptive {
         State::Bad(bad)
     }
 
-    /// We slowed down, and a queue stays that is not ours.
+    /// We slowed down, and a queue stays that is not ours; or losses do.
     fn compete(&mut self, now: Timestamp, queue: Queue) -> State {
-        let stays = if self.bulk.is_active() {
+        let stays = if queue.delay < queue.low {
+            // It is for its losses that the path is bad: there is no queue that somebody could fill again.
+            Duration::ZERO
+        } else if self.bulk.is_active() {
             RIVAL_STAYS_TO_BULK
         } else {
             RIVAL_STAYS
