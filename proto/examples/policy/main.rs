@@ -11,6 +11,7 @@
 
 mod bottleneck;
 mod end;
+mod jitter;
 mod kcp;
 mod paths;
 mod players;
@@ -115,5 +116,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     bottleneck::beside(&options);
     bottleneck::policers(&options);
     bottleneck::beside_policed(&options);
+    jitter::swinging(&options);
     Ok(())
 }
