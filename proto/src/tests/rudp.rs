@@ -167,6 +167,29 @@ fn answers_to_late_questions_are_no_other_life() {
     }
 }
 
+/// A client speaks when it is asked and when it asks. In turn, so that of two datagrams one only answers: where every
+/// other one is lost, that is all of its answers, or none.
+#[test]
+fn losses_in_turn_let_a_client_in() {
+    let traffic = Traffic {
+        messages: 20,
+        ..Traffic::default()
+    };
+    for (turn, seed) in [1, 2]
+        .into_iter()
+        .flat_map(|turn| (0..8).map(move |seed| (turn, seed)))
+    {
+        let calm = path(5 + 10 * seed, 0.0);
+        let every_other = Conditions {
+            nth: (2, turn),
+            ..calm
+        };
+        let mut scenario = scenario(seed, Params::default(), calm, &traffic, &traffic);
+        scenario.set_weather(every_other, calm);
+        scenario.deliver_all_within(Duration::from_secs(20));
+    }
+}
+
 #[test]
 fn no_backend_is_opened_for_an_address_that_was_not_probed() {
     let silent = Traffic::silent();

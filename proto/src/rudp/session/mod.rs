@@ -2,6 +2,7 @@
 //!
 //! Rule: docs/wire/rudp.md, sections 3 to 6.
 
+mod echoes;
 mod output;
 mod poll;
 
@@ -21,6 +22,7 @@ use crate::stall::StallTimer;
 use crate::stats::Stats;
 use crate::time::{Deadline, Now, Timestamp, Wake};
 
+use echoes::Echoes;
 use output::Output;
 use poll::Poll;
 
@@ -55,9 +57,7 @@ pub struct Session {
     poll: Poll,
     /// Until then nothing new is sent; see [`OPENING`].
     opening_until: Option<Timestamp>,
-    /// Ids a probe asked for, to be echoed.
-    echoes: Vec<u16>,
-    echoes_left: u8,
+    echoes: Echoes,
     stall: StallTimer,
     corrupt_at: Option<Timestamp>,
     other_incarnation: u8,
@@ -73,7 +73,7 @@ impl Session {
     pub fn dial(now: Now, params: Params) -> Self {
         let lifecycle = Lifecycle::dialing(now.mono, params.idle_timeout, params.goodbyes());
         let mut session = Self::new(now, params, lifecycle);
-        session.echoes_left = ECHOES_MAX;
+        session.echoes = Echoes::new(ECHOES_MAX);
         session.poll.hurry(now.mono);
         session
     }
@@ -107,8 +107,7 @@ impl Session {
             output: Output::new(now + params.tick * params.send_delay),
             poll: Poll::after_the_first_wait(now),
             opening_until: None,
-            echoes: Vec::new(),
-            echoes_left: 0,
+            echoes: Echoes::default(),
             stall: StallTimer::new(now),
             corrupt_at: None,
             other_incarnation: 0,
@@ -165,12 +164,11 @@ impl Session {
         match self.outgoing.on_request(now, id) {
             Requested::Sent => {}
             Requested::NeverSent
-                if self.echoes_left > 0
+                if self.echoes.are_left()
                     && (!self.outgoing.is_near(id) || self.outgoing.is_untouched()) =>
             {
                 // A probe: only an honest *missing* proves that we receive what is sent to us. Or
                 // the question what we sent before we were accepted: nothing.
-                self.echoes_left -= 1;
                 self.echoes.push(id);
             }
             Requested::NeverSent => {}

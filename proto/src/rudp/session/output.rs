@@ -69,7 +69,7 @@ impl Session {
 
     /// When an output has something to say; in the past when it has now.
     fn output_wanted_at(&self) -> (Timestamp, Wake) {
-        if !self.echoes.is_empty() || self.outgoing.next_answer().is_some() {
+        if self.echoes.are_due() || self.outgoing.next_answer().is_some() {
             return (Timestamp::ZERO, Wake::SendSlot);
         }
         if self.may_send_new() && self.outgoing.next_unsent().is_some() {
@@ -108,6 +108,7 @@ impl Session {
             self.poll.on_asked(now);
         }
         output.tail = self.outgoing.tail_due(now);
+        self.echoes.begin_output();
     }
 
     /// Writes the next datagram of the output under way; false when there is nothing left.
@@ -142,12 +143,12 @@ impl Session {
     }
 
     fn emit_echoes(&mut self, datagram: &mut Datagram<'_>) -> bool {
-        while let Some(id) = self.echoes.last().copied() {
+        while let Some(id) = self.echoes.next() {
             if !datagram.fits(ID_RECORD) {
                 return false;
             }
             wire::emit_missing(datagram.out, id);
-            self.echoes.pop();
+            self.echoes.on_said();
         }
         true
     }
