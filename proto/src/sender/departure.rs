@@ -203,7 +203,7 @@ impl Sender {
             with_copies: self.copier.are_dense(),
             split: wire_bytes > usize::from(self.plan.datagram + self.framing.wire_overhead),
             whole: self.waits_whole(),
-            again: self.plan.again,
+            again: self.plan.again.map(|again| again.number),
         };
         let has_messages = self.file(number, leaving);
         self.note_datagram(now, number, wire_bytes);

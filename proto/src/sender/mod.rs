@@ -73,7 +73,7 @@ pub use params::{
     AckTiming, BulkRates, Extensions, KeepAlive, OUTBOX_FAR, PacketRates, Params, PathLimits,
     Profile, QueueLimits, Redundancy,
 };
-pub use plan::{Fragment, Plan, Planned};
+pub use plan::{Again, Fragment, Plan, Planned};
 
 use ack_timer::AckTimer;
 use arrivals::Arrivals;

@@ -1,5 +1,7 @@
 //! What goes into one packet: the sender fills a plan, and the session writes it to its wire.
 
+use std::num::NonZeroU8;
+
 use crate::session::Channel;
 
 /// What goes into the packet that is due.
@@ -21,9 +23,8 @@ pub struct Plan {
     pub padded_to: u16,
     /// It asks whether the peer opens the wire's second cipher, by being under it.
     pub(super) asks_cipher: bool,
-    /// The packet that left under this number goes again, and keeps the number on the wire: what it carries
-    /// is the same to the byte.
-    pub again: Option<u64>,
+    /// A packet that left before goes again, and keeps its number on the wire: what it carries is the same to the byte.
+    pub again: Option<Again>,
 }
 
 impl Plan {
@@ -47,6 +48,15 @@ impl Plan {
         self.asks_cipher = false;
         self.again = None;
     }
+}
+
+/// A packet that left before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Again {
+    /// The number that it has on the wire.
+    pub number: u64,
+    /// Times that it left.
+    pub times: NonZeroU8,
 }
 
 /// One message in a plan.

@@ -41,9 +41,11 @@ impl Probes {
     /// A probe leaves. A path may lose every other packet, as one does that spreads packets over two links of which
     /// one is dead. Probes that leave in turn with what else we say, such as keep-alives, would never be among
     /// those that arrive: so after every second one to a peer that is `heard` a packet more leaves, and the next
-    /// ones meet the other link.
+    /// ones meet the other link. And where they are rare, whether it is heard or not: a peer that has nothing to say
+    /// says only keep-alives, which are not told here.
     pub(super) fn on_probe(&mut self, now: Timestamp, heard: Timestamp) {
-        self.falls_out_of_step = self.go_on() && heard > self.last;
+        let is_rare = now >= self.last + EVERY_MAX;
+        self.falls_out_of_step = self.go_on() && (heard > self.last || is_rare);
         self.unanswered = self.unanswered.saturating_add(1);
         self.quiet_since = now;
         self.last = now;

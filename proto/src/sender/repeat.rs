@@ -5,6 +5,8 @@
 //! section 5). Here it is another packet all the same, with a number that the wire does not see, so that its
 //! time, its fate and its round trip are like those of others.
 
+use std::num::NonZeroU8;
+
 use super::departure::{Open, Reason};
 use super::in_flight::Sent;
 use super::*;
@@ -20,7 +22,10 @@ impl Sender {
         self.plan.clear();
         self.plan.datagram = self.framing.datagram;
         self.plan.is_bulk = is_bulk;
-        self.plan.again = Some(self.in_flight.first_of(last));
+        self.plan.again = self.in_flight.get(last).map(|sent| Again {
+            number: self.in_flight.first_of(last),
+            times: NonZeroU8::MIN.saturating_add(sent.repeats),
+        });
         let items = self.in_flight.items(last);
         let messages = items.map(|Item { lane, id, .. }| Planned { lane, id });
         self.plan.messages.extend(messages);

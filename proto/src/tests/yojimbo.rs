@@ -62,6 +62,33 @@ fn frames_of_all_sizes_and_blocks_keep_their_order() {
     scenario.deliver_all_within(Duration::from_secs(300));
 }
 
+/// A path that spreads datagrams over several links of which one is dead loses the same ones of each packet, as often as
+/// it goes in the same order.
+#[test]
+fn losses_in_turn_do_not_hit_the_same_fragment_for_ever() {
+    let traffic = Traffic {
+        messages: 10,
+        every: Duration::from_millis(100),
+        ..Traffic::default()
+    };
+    for (of, size) in [2, 3, 4, 5]
+        .into_iter()
+        .flat_map(|of| [1_200, 2_200, 4_000, 7_000].map(|size| (of, size)))
+    {
+        let traffic = Traffic {
+            sizes: size..=size,
+            ..traffic.clone()
+        };
+        let in_turn = Conditions {
+            nth: (of, 1),
+            ..path(20, 0.0)
+        };
+        let mut scenario = scenario(of.into(), path(20, 0.0), &traffic, &traffic);
+        scenario.set_weather(in_turn, in_turn);
+        scenario.deliver_all_within(Duration::from_secs(30));
+    }
+}
+
 /// Both ways over a little loss, between two ends with this layout.
 fn deliver(channel: ChannelLayout, messages: Vec<MessageType>, traffic: &Traffic) {
     let layout = Layout::new(vec![channel], messages, Limits::default()).unwrap();
