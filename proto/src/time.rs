@@ -82,6 +82,17 @@ impl Span {
     pub(crate) const fn from_micros(micros: u32) -> Self {
         Self(micros as u64 * 1_000)
     }
+
+    /// To the nearest nanosecond; none of a negative number of seconds.
+    pub(crate) const fn from_secs(secs: f64) -> Self {
+        Self((secs * 1e9 + 0.5) as u64)
+    }
+}
+
+impl From<Duration> for Span {
+    fn from(span: Duration) -> Self {
+        Self(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX))
+    }
 }
 
 impl Add for Span {

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use crate::sender::params::Params;
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 use crate::windowed::{Largest, Smallest, Windowed};
 
 use super::jitter::Jitter;
@@ -167,7 +167,7 @@ impl Queueing {
             self.over = 0;
             self.variation += 0.02 * ((rtt - self.fast).abs() - self.variation);
         }
-        let long = |since| now.since(since) >= limits.stands;
+        let long = |since: Timestamp| now >= since + limits.stands;
         Queue {
             delay,
             latest: proven - own,
@@ -210,15 +210,14 @@ impl Queueing {
     /// The smallest round trip of the last one or two moments. A moment is half a round trip, and
     /// long enough for a process that waits for its processor to run in between.
     fn of_this_moment(&mut self, now: Timestamp, rtt: f64) -> f64 {
-        let moment = Duration::from_secs_f64(0.5 * self.fast).max(MOMENT_MIN);
-        let age = now.since(self.moment_began);
-        if age >= moment {
+        let moment = Span::from_secs(0.5 * self.fast).max(MOMENT_MIN);
+        if now >= self.moment_began + moment {
             let [before, last] = self.moments;
             self.note_fill(last);
             if before.is_finite() {
                 self.wander += 0.1 * ((last - before).abs() - self.wander);
             }
-            let before = if age < 2 * moment {
+            let before = if now < self.moment_began + moment * 2 {
                 last
             } else {
                 f64::INFINITY
@@ -236,7 +235,7 @@ impl Queueing {
     }
 
     fn note_base(&mut self, now: Timestamp, rtt: f64, window: Duration) {
-        if now.since(self.slice_began) > window / 3 {
+        if now > self.slice_began + Span::from(window) / 3 {
             self.slice_began = now;
             self.minimum.turn();
             self.maximum.turn();
@@ -278,7 +277,7 @@ const FELT: f64 = 0.002;
 const EXPLAINED: f64 = 0.75;
 
 /// The least time over which round trips are compared.
-const MOMENT_MIN: Duration = Duration::from_millis(25);
+const MOMENT_MIN: Span = Span::from_millis(25);
 
 #[cfg(test)]
 mod tests {
