@@ -80,11 +80,18 @@ struct Reading {
     now: Timestamp,
     /// Seconds since the last one.
     dt: f64,
-    /// A round trip: how long the path takes to answer a change.
-    step: Duration,
+    /// A round trip, in seconds.
+    rtt_s: f64,
     queue: Queue,
     heavy_loss: bool,
     copies: Copies,
+}
+
+impl Reading {
+    /// How long the path takes to answer a change.
+    fn step(&self) -> Duration {
+        Duration::from_secs_f64(self.rtt_s).max(STEP_MIN)
+    }
 }
 
 impl Adaptive {
@@ -274,7 +281,7 @@ impl Adaptive {
         Reading {
             now,
             dt: since.as_secs_f64(),
-            step: Duration::from_secs_f64(rtt_s).max(STEP_MIN),
+            rtt_s,
             queue,
             heavy_loss,
             copies,
@@ -282,23 +289,20 @@ impl Adaptive {
     }
 
     fn while_good(&mut self, reading: Reading, params: &Params) -> State {
-        let Reading {
-            now, step, queue, ..
-        } = reading;
+        let Reading { now, queue, .. } = reading;
         if queue.stands || reading.heavy_loss {
             return self.turn_bad(reading, params);
         }
         self.switch.update(reading.dt, Mode::Good);
-        if self.bulk.grow(now, step, queue, params) {
-            self.try_slower(now, step, queue.delay, params.bulk.kept_on_return);
+        if self.bulk.is_active() && self.bulk.grow(now, reading.step(), queue, params) {
+            let kept = params.bulk.kept_on_return;
+            self.try_slower(now, reading.step(), queue.delay, kept);
         }
         State::Good
     }
 
     fn turn_bad(&mut self, reading: Reading, params: &Params) -> State {
-        let Reading {
-            now, step, queue, ..
-        } = reading;
+        let Reading { now, queue, .. } = reading;
         let spares_messages = self.bulk.is_active() || reading.copies == Copies::Many;
         if spares_messages {
             self.switch.enter_bad();
@@ -316,7 +320,8 @@ impl Adaptive {
         let peak = self.bulk.peak();
         self.bulk.cut(now, params);
         if queue.stands {
-            self.try_slower(now, step, queue.delay, params.bulk.kept_when_bad);
+            let kept = params.bulk.kept_when_bad;
+            self.try_slower(now, reading.step(), queue.delay, kept);
         }
         State::Bad(Bad::new(now, spares_messages, peak))
     }
@@ -355,9 +360,8 @@ impl Adaptive {
     }
 
     fn while_bad(&mut self, mut bad: Bad, reading: Reading, params: &Params) -> State {
-        let Reading {
-            now, step, queue, ..
-        } = reading;
+        let Reading { now, queue, .. } = reading;
+        let step = reading.step();
         if self.losses.tolerate_as_not_ours() {
             return self.return_to_good(now, params);
         }
@@ -403,9 +407,8 @@ impl Adaptive {
         reading: Reading,
         params: &Params,
     ) -> State {
-        let Reading {
-            now, step, queue, ..
-        } = reading;
+        let Reading { now, queue, .. } = reading;
+        let step = reading.step();
         if competing.is_over(now, step, queue) {
             self.rival = Some(competing.rival());
             return self.return_to_good(now, params);

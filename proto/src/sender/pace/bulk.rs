@@ -165,8 +165,8 @@ impl Bulk {
         self.watch.packet_time(carries).min(PACKET_TIME_MAX)
     }
 
-    /// The path is good: looks for more, once per `step` (a round trip). True when a queue was met, and the rate
-    /// fell.
+    /// Bulk is being sent and the path is good: looks for more, once per `step` (a round trip). True when a queue was
+    /// met, and the rate fell.
     pub(super) fn grow(
         &mut self,
         now: Timestamp,
@@ -174,9 +174,6 @@ impl Bulk {
         queue: Queue,
         params: &Params,
     ) -> bool {
-        if !self.is_active {
-            return false;
-        }
         let going = Going {
             rate: self.rate,
             in_slow_start: self.in_slow_start,
