@@ -12,6 +12,8 @@ pub(super) struct Asked {
     bytes: f64,
     /// Over the last spans, newest last.
     rates: [f64; 4],
+    /// The least of them.
+    rate: f64,
 }
 
 impl Asked {
@@ -20,6 +22,7 @@ impl Asked {
             counted_since: now,
             bytes: 0.0,
             rates: [0.0; 4],
+            rate: 0.0,
         }
     }
 
@@ -32,6 +35,7 @@ impl Asked {
         } else if span >= SPAN {
             self.rates.rotate_left(1);
             self.rates[3] = self.bytes / span.as_secs_f64();
+            self.rate = self.rates.into_iter().fold(f64::INFINITY, f64::min);
             (self.counted_since, self.bytes) = (now, 0.0);
         }
         self.bytes += bytes as f64;
@@ -39,7 +43,7 @@ impl Asked {
 
     /// The least of the last four spans; zero before that.
     pub(super) fn rate(&self) -> f64 {
-        self.rates.into_iter().fold(f64::INFINITY, f64::min)
+        self.rate
     }
 }
 
