@@ -174,7 +174,15 @@ impl Deadline {
 
     /// The earliest of deadlines that may not exist.
     pub fn earliest<const N: usize>(deadlines: [Option<Self>; N]) -> Option<Self> {
-        deadlines.into_iter().flatten().min()
+        let mut earliest: Option<Self> = None;
+        for deadline in deadlines {
+            if let Some(Self { at, .. }) = deadline
+                && earliest.is_none_or(|earliest| at < earliest.at)
+            {
+                earliest = deadline;
+            }
+        }
+        earliest
     }
 }
 
