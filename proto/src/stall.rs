@@ -28,7 +28,7 @@ impl HeardClock {
     /// be silent.
     pub(crate) fn on_heard(&mut self, now: Timestamp, grain: Duration) {
         let counted = now.min(self.heard + grain);
-        self.reading += counted.since(self.heard);
+        self.reading += counted.span_since(self.heard);
         self.heard = self.heard.max(now);
     }
 

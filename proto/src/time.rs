@@ -36,6 +36,11 @@ impl Timestamp {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
+    /// Time since `earlier`, for sums; none when `earlier` is in fact later.
+    pub(crate) const fn span_since(self, earlier: Self) -> Span {
+        Span(self.0.saturating_sub(earlier.0))
+    }
+
     /// Whole microseconds since `earlier`; none when `earlier` is in fact later.
     pub(crate) const fn micros_since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0) / 1_000
@@ -124,6 +129,12 @@ impl Add<Span> for Timestamp {
 
     fn add(self, span: Span) -> Self {
         Self(self.0.saturating_add(span.0))
+    }
+}
+
+impl AddAssign<Span> for Timestamp {
+    fn add_assign(&mut self, span: Span) {
+        *self = *self + span;
     }
 }
 

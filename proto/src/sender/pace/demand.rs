@@ -95,7 +95,7 @@ impl Demand {
                 self.waiting = Waiting::Not { since, drained };
             }
             Waiting::Since(_) => {}
-            Waiting::Not { since, drained } if now.since(drained) <= GAP_MAX => {
+            Waiting::Not { since, drained } if now <= drained + GAP_MAX => {
                 if waits {
                     self.waiting = Waiting::Since(since);
                 }
@@ -115,7 +115,7 @@ impl Demand {
 
     /// Something has waited all the time for longer than `span`.
     pub(super) fn has_waited(&self, now: Timestamp, span: Duration) -> bool {
-        matches!(self.waiting, Waiting::Since(since) if now.since(since) > span)
+        matches!(self.waiting, Waiting::Since(since) if now > since + span)
     }
 
     /// Nothing waits, after something did for so long.

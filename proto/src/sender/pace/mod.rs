@@ -228,12 +228,12 @@ impl Pace {
 
     /// Time passed.
     pub(super) fn update(&mut self, now: Timestamp, params: &Params) {
-        // A pause of the process is no experience with the path.
-        let dt = now.since(self.updated_at).min(Duration::from_secs(1));
-        self.updated_at = self.updated_at.max(now);
+        let since = self.updated_at;
+        self.updated_at = since.max(now);
         let before = self.mode();
         match &mut self.rule {
-            Rule::Article(article) => article.update(dt),
+            // A pause of the process is no experience with the path.
+            Rule::Article(article) => article.update(now.since(since).min(GAP_MAX)),
             Rule::Untried => {}
             Rule::Adaptive(adaptive) => adaptive.on_idle(now, params),
         }
@@ -319,3 +319,6 @@ impl Pace {
         }
     }
 }
+
+/// Time that passed counts as no more than this.
+const GAP_MAX: Duration = Duration::from_secs(1);

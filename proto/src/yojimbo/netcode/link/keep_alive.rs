@@ -4,17 +4,17 @@
 
 use std::time::Duration;
 
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 /// Silence after which a keep-alive is due; also the pace of handshake packets.
 pub const SEND_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Keep-alives of a link with nothing to say thin out to this. What they are for bears it: a NAT
 /// forgets a mapping after 30 s at the earliest, and the far end's timeout counts in seconds.
-const QUIET_INTERVAL: Duration = Duration::from_secs(1);
+const QUIET_INTERVAL: Span = Span::from_millis(1_000);
 
 /// But at least so many fall into a timeout, so that losing a few in a row ends nothing.
-const KEEP_ALIVES_PER_TIMEOUT: u32 = 10;
+const KEEP_ALIVES_PER_TIMEOUT: u64 = 10;
 
 /// After so many keep-alives a session that has just said something waits as long as an idle one.
 const SETTLED: u32 = 24;
@@ -23,7 +23,7 @@ const SETTLED: u32 = 24;
 #[derive(Debug)]
 pub(super) struct KeepAlives {
     /// How long a link with nothing to say waits between them.
-    quiet: Duration,
+    quiet: Span,
     /// Since anything else was sent.
     in_a_row: u32,
     ever: u32,
@@ -34,7 +34,8 @@ impl KeepAlives {
     pub(super) fn new(timeout: Option<Duration>) -> Self {
         Self {
             quiet: timeout.map_or(QUIET_INTERVAL, |span| {
-                (span / KEEP_ALIVES_PER_TIMEOUT).clamp(SEND_INTERVAL, QUIET_INTERVAL)
+                let few = Span::from(span) / KEEP_ALIVES_PER_TIMEOUT;
+                few.clamp(SEND_INTERVAL.into(), QUIET_INTERVAL)
             }),
             in_a_row: 0,
             ever: 0,
@@ -66,11 +67,12 @@ impl KeepAlives {
             return soon;
         };
         let wait = if self.ever < SETTLED {
-            self.quiet.min(SEND_INTERVAL * (1 << self.in_a_row.min(4)))
+            self.quiet
+                .min(Span::from(SEND_INTERVAL) * (1 << self.in_a_row.min(4)))
         } else {
             self.quiet
         };
-        let silent = last_receive + 2 * self.quiet;
+        let silent = last_receive + self.quiet * 2;
         (last_send + wait).min(soon.max(silent))
     }
 }
