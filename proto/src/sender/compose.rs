@@ -31,8 +31,8 @@ impl Sender {
             self.take_lane(lane, turn, old, open.bulk, &mut room);
         }
         for turn in [Turn::Unreliable, Turn::Messages, Turn::Bulk] {
-            for lane in self.lanes.numbers() {
-                if turns[usize::from(lane)] == turn && Some(lane) != first {
+            for (lane, its) in self.lanes.numbers().zip(&turns) {
+                if *its == turn && Some(lane) != first {
                     self.take_lane(lane, turn, old, open.bulk, &mut room);
                 }
             }

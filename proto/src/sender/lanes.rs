@@ -30,6 +30,8 @@ pub(super) enum LaneQueue {
 /// Which lanes come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
+    /// There is nothing on it.
+    Never,
     Unreliable,
     Messages,
     Bulk,
@@ -127,10 +129,12 @@ impl Lanes {
 
     /// When each lane comes that is there.
     pub(super) fn turns(&self, framing: &Framing) -> [Turn; LANES_MAX] {
-        let mut turns = [Turn::Unreliable; LANES_MAX];
+        let mut turns = [Turn::Never; LANES_MAX];
         for (turn, queue) in turns.iter_mut().zip(&self.queues) {
             *turn = match queue {
+                LaneQueue::Unreliable(queue) if queue.is_empty() => Turn::Never,
                 LaneQueue::Unreliable(_) => Turn::Unreliable,
+                LaneQueue::Reliable(outbox) if outbox.is_empty() => Turn::Never,
                 LaneQueue::Reliable(outbox) if outbox.is_bulk(framing) => Turn::Bulk,
                 LaneQueue::Reliable(_) => Turn::Messages,
             };

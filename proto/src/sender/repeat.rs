@@ -14,6 +14,10 @@ use super::*;
 impl Sender {
     /// Plans a packet that was lost once more, if it is the first thing due and may go again as it was.
     pub(super) fn plan_again(&mut self, reason: Reason, open: Open) -> bool {
+        // Most often nothing is lost, which one look tells.
+        if reason != Reason::Probe && !self.lanes.outboxes().any(Outbox::has_lost) {
+            return false;
+        }
         let mut lanes = self.lanes.numbers();
         let Some((last, is_bulk)) = lanes.find_map(|lane| self.find_again(lane, reason, open))
         else {

@@ -132,10 +132,15 @@ impl Outbox {
         started == self.entries.len() && self.first_due() == started && self.under_way.is_none()
     }
 
+    /// Something that left is lost, and due again.
+    pub(in crate::sender) fn has_lost(&self) -> bool {
+        self.first_due() < self.started()
+    }
+
     /// Something may leave.
     pub(in crate::sender) fn is_due(&self) -> bool {
         let fragments = self.under_way.as_ref().is_some_and(|them| them.is_due());
-        self.first_due() < self.started() || fragments || self.has_fresh()
+        self.has_lost() || fragments || self.has_fresh()
     }
 
     /// Bytes never sent, blocks included.
