@@ -3,7 +3,7 @@
 // beforehand.
 
 use tidegate_proto::yojimbo::channels::{
-    ChannelLayout, ConnectionPacket, Delivery, Item, MessageType, PacketSize, PacketWriter, Layout,
+    ChannelLayout, ConnectionPacket, Delivery, FirstItems, Item, MessageType, PacketSize, PacketWriter, Layout,
 };
 use tidegate_proto::yojimbo::reliable::Limits;
 
@@ -43,7 +43,8 @@ pub fn run(data: &[u8]) {
         return;
     };
     let layout = layout(choice);
-    let Ok(packet) = ConnectionPacket::parse(bytes, &layout) else {
+    let mut first = FirstItems::default();
+    let Ok(packet) = ConnectionPacket::parse(bytes, &layout, &mut first) else {
         return;
     };
     let items: Vec<Item<'_>> = packet.items().collect();
@@ -55,7 +56,9 @@ pub fn run(data: &[u8]) {
     }
     let (written, size) = write(&layout, &items);
     assert_eq!(written.len(), size);
-    let again = ConnectionPacket::parse(&written, &layout).expect("what we write, we read");
+    let mut first = FirstItems::default();
+    let again = ConnectionPacket::parse(&written, &layout, &mut first);
+    let again = again.expect("what we write, we read");
     let again: Vec<Item<'_>> = again.items().collect();
     assert_eq!(again.len(), items.len());
     let (mut one, mut other) = ([0; 256], [0; 256]);

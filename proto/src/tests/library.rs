@@ -14,7 +14,7 @@ use crate::stats::Stats;
 use crate::time::{Deadline, Now, Timestamp, Wake};
 use crate::yojimbo::Params;
 use crate::yojimbo::channels::{
-    self, Carriage, ConnectionPacket, Layout, PacketSize, PacketWriter,
+    self, Carriage, ConnectionPacket, FirstItems, Layout, PacketSize, PacketWriter,
 };
 use crate::yojimbo::netcode::{
     Client, ClientState, ConnectToken, Handshake, Link, Outcome, Received, Seat,
@@ -308,7 +308,9 @@ impl Incoming {
             return Ok(());
         };
         on_acks(header);
-        let packet = ConnectionPacket::parse(payload, layout).map_err(|_| Reject::ProtocolError)?;
+        let mut first = FirstItems::default();
+        let packet = ConnectionPacket::parse(payload, layout, &mut first)
+            .map_err(|_| Reject::ProtocolError)?;
         let Self {
             channels, inbox, ..
         } = self;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::acks::{Acks, FalseAck};
-use super::channels::{self, ConnectionPacket, Layout};
+use super::channels::{self, ConnectionPacket, FirstItems, Layout};
 use super::long_ack::{LongAck, Record};
 use super::params::Params;
 use super::reliable::{self, Arrival, DatagramError};
@@ -123,7 +123,10 @@ impl Incoming {
         })
         .map_err(|FalseAck| Trouble::Broken(Reject::BadAck))?;
 
-        let packet = read_packet(payload, &self.layout)?;
+        let mut first = FirstItems::default();
+        let Ok(packet) = ConnectionPacket::parse(payload, &self.layout, &mut first) else {
+            return Err(Trouble::Broken(Reject::ProtocolError));
+        };
         let heard = self.heard_clock.now();
         let (channels, inbox) = (&mut self.channels, &mut self.inbox);
         if let Err(trouble) = check(&packet, is_taking, heard, channels, inbox) {
@@ -251,16 +254,8 @@ impl Incoming {
 /// least 120 packets that could have closed it, however many were lost on the way.
 const PACKET_EVERY_MAX: Duration = Duration::from_millis(250);
 
-/// The entries of a connection packet; one that cannot be read, or only as something else than was
-/// written, ends the session.
-fn read_packet<'a>(payload: &'a [u8], layout: &'a Layout) -> Result<ConnectionPacket<'a>, Trouble> {
-    match ConnectionPacket::parse(payload, layout) {
-        Ok(packet) if !packet.is_misread() => Ok(packet),
-        Ok(_) | Err(_) => Err(Trouble::Broken(Reject::ProtocolError)),
-    }
-}
-
-/// Whether all of a packet can be taken now; nothing of it is, otherwise.
+/// Whether all of a packet can be taken now; nothing of it is, otherwise. One that reads as something else than was
+/// written ends the session.
 fn check(
     packet: &ConnectionPacket<'_>,
     is_taking: bool,
@@ -268,6 +263,9 @@ fn check(
     channels: &mut channels::Receiver,
     inbox: &mut Inbox,
 ) -> Result<(), Trouble> {
+    if packet.is_misread() {
+        return Err(Trouble::Broken(Reject::ProtocolError));
+    }
     if !is_taking && packet.is_reliable() {
         return Err(Trouble::Reject(Reject::Refused));
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tidegate_proto::inbox::Inbox;
-use tidegate_proto::yojimbo::channels::{self, ConnectionPacket, Layout};
+use tidegate_proto::yojimbo::channels::{self, ConnectionPacket, FirstItems, Layout};
 use tidegate_proto::yojimbo::netcode::packet::{Beyond, Packet, open};
 use tidegate_proto::yojimbo::netcode::replay::Replay;
 use tidegate_proto::yojimbo::netcode::{Key, Role};
@@ -62,7 +62,9 @@ impl Direction {
         let Ok(Arrival::Packet { header, payload }) = self.packets.receive(now, bytes) else {
             return;
         };
-        let packet = ConnectionPacket::parse(payload, &self.layout).expect("a good packet");
+        let mut first = FirstItems::default();
+        let packet = ConnectionPacket::parse(payload, &self.layout, &mut first);
+        let packet = packet.expect("a good packet");
         self.channels
             .check(now, &packet, &mut self.inbox)
             .expect("a legal packet");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use tidegate_proto::inbox::Inbox;
 use tidegate_proto::yojimbo::channels::{
-    ConnectionPacket, FragmentPlace, Item, Layout, Objection, PacketError, PacketSize,
+    ConnectionPacket, FirstItems, FragmentPlace, Item, Layout, Objection, PacketError, PacketSize,
     PacketWriter, Receiver,
 };
 use tidegate_proto::{Channel, Stats, Timestamp};
@@ -104,8 +104,9 @@ fn packets() {
         let (written, size) = write(case, &layout);
         assert_eq!(written, expected, "{name}");
         assert_eq!(size.bytes(), expected.len(), "{name}");
-        let packet =
-            ConnectionPacket::parse(&expected, &layout).unwrap_or_else(|e| panic!("{name}: {e:?}"));
+        let mut first = FirstItems::default();
+        let packet = ConnectionPacket::parse(&expected, &layout, &mut first)
+            .unwrap_or_else(|e| panic!("{name}: {e:?}"));
         let mut listed = Vec::new();
         for entry in entries(case) {
             let channel = int(&entry["channel"]) as u8;
@@ -147,7 +148,9 @@ impl Connection {
 
     fn receive(&mut self, packet: &[u8]) -> Result<(), Refusal> {
         let now = Timestamp::ZERO;
-        let packet = ConnectionPacket::parse(packet, &self.layout).map_err(Refusal::Packet)?;
+        let mut first = FirstItems::default();
+        let packet =
+            ConnectionPacket::parse(packet, &self.layout, &mut first).map_err(Refusal::Packet)?;
         self.receiver
             .check(now, &packet, &mut self.inbox)
             .map_err(Refusal::Channel)?;

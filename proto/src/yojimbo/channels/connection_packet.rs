@@ -36,6 +36,11 @@ impl From<BitError> for PacketError {
     }
 }
 
+/// Room for the first items of a packet: most packets then need no second walk. Eight messages of a kilobyte fill the
+/// longest datagram. It stays where it is: a packet with it inside would be four hundred bytes to move.
+#[derive(Debug, Default)]
+pub struct FirstItems<'a>([Option<Item<'a>>; 8]);
+
 /// A packet that was read to its end and found good.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionPacket<'a> {
@@ -45,16 +50,10 @@ pub struct ConnectionPacket<'a> {
     /// Channels that have something in it, by bit.
     channels: u64,
     reliable: bool,
-    /// What it carries, unless that is more: most packets then need no second walk. Eight messages of a kilobyte fill
-    /// the longest datagram.
-    few: [Option<Item<'a>>; FEW],
-    /// How much it carries.
-    count: usize,
+    /// What it carries, unless that is more than there was room for.
+    few: Option<&'a [Option<Item<'a>>]>,
     is_misread: bool,
 }
-
-/// Items kept from the first walk.
-const FEW: usize = 8;
 
 /// One thing a packet carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,24 +173,28 @@ impl<'a> Body<'a> {
 impl<'a> ConnectionPacket<'a> {
     /// Reads a whole packet; what follows its last field is ignored.
     #[inline]
-    pub fn parse(bytes: &'a [u8], layout: &'a Layout) -> Result<Self, PacketError> {
+    pub fn parse(
+        bytes: &'a [u8],
+        layout: &'a Layout,
+        FirstItems(few): &'a mut FirstItems<'a>,
+    ) -> Result<Self, PacketError> {
         let mut packet = Self {
             layout,
             bytes,
             messages: 0,
             channels: 0,
             reliable: false,
-            few: [None; FEW],
-            count: 0,
+            few: None,
             is_misread: false,
         };
+        let mut count = 0;
         let mut walk = Walk::new(bytes, layout)?;
         let entries = walk.entries_left;
         while let Some(item) = walk.next_item()? {
-            if let Some(place) = packet.few.get_mut(packet.count) {
+            if let Some(place) = few.get_mut(count) {
                 *place = Some(item);
             }
-            packet.count += 1;
+            count += 1;
             match item {
                 Item::Message(message) => {
                     packet.messages += 1;
@@ -201,16 +204,18 @@ impl<'a> ConnectionPacket<'a> {
             }
             packet.channels |= 1 << item.channel();
         }
+        packet.few = few.get(..count);
         packet.is_misread = entries > 0 && packet.is_empty() && !walk.reader.rest_is_zero();
         Ok(packet)
     }
 
     /// What the packet carries, in the order of the wire. Ids may be old, far ahead, or repeated.
     pub fn items(&self) -> impl Iterator<Item = Item<'a>> + use<'a, '_> {
-        let few = self.few.get(..self.count);
-        let walk = few.is_none().then(|| Walk::new(self.bytes, self.layout));
-        let mut walk = walk.and_then(Result::ok);
-        let mut few = few.unwrap_or_default().iter().flatten();
+        let mut walk = match self.few {
+            Some(_) => None,
+            None => Walk::new(self.bytes, self.layout).ok(),
+        };
+        let mut few = self.few.unwrap_or_default().iter().flatten();
         std::iter::from_fn(move || match &mut walk {
             Some(walk) => walk.next_item().ok().flatten(),
             None => few.next().copied(),

@@ -20,7 +20,8 @@ mod sink;
 mod size;
 
 pub use connection_packet::{
-    BlockFragment, Body, BodyScratch, ConnectionPacket, FragmentPlace, Item, Message, PacketError,
+    BlockFragment, Body, BodyScratch, ConnectionPacket, FirstItems, FragmentPlace, Item, Message,
+    PacketError,
 };
 pub use emit::{PacketWriter, Split};
 pub use layout::{

@@ -43,7 +43,9 @@ impl Far {
     }
 
     fn receive(&mut self, packet: &[u8]) -> Result<(), Objection> {
-        let packet = ConnectionPacket::parse(packet, &self.layout).expect("a good packet");
+        let mut first = FirstItems::default();
+        let packet = ConnectionPacket::parse(packet, &self.layout, &mut first);
+        let packet = packet.expect("a good packet");
         self.receiver.check(self.now, &packet, &mut self.inbox)?;
         self.receiver
             .apply(self.now, &packet, &mut self.inbox, &mut self.stats);
@@ -467,7 +469,7 @@ fn stricter_than_the_reference() {
         (&default, vec![0], None),
     ];
     for (index, (layout, packet, expected)) in cases.iter().enumerate() {
-        let outcome = ConnectionPacket::parse(packet, layout).err();
+        let outcome = ConnectionPacket::parse(packet, layout, &mut FirstItems::default()).err();
         assert_eq!(outcome, *expected, "case {index}");
     }
 }
