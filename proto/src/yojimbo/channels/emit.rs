@@ -131,7 +131,10 @@ impl<'a> PacketWriter<'a> {
 
     fn split(&mut self, (head, tail): Split<'_>) {
         self.bits.bytes(head);
-        self.bits.bytes(tail);
+        // A ring seldom wraps within a message.
+        if !tail.is_empty() {
+            self.bits.bytes(tail);
+        }
     }
 
     /// Completes the packet.

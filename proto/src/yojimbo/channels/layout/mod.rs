@@ -182,11 +182,21 @@ impl Layout {
     /// type.
     pub fn carriage(&self, channel: Channel, payload: Split<'_>) -> Option<Carriage> {
         let rules = self.channel(channel)?;
-        let length = payload.0.len() + payload.1.len();
         let inline = (self.messages.iter()).position(|message_type| message_type.takes(payload));
-        if let Some(kind) = inline {
-            return Some(Carriage::Message(kind as u8));
+        match inline {
+            Some(kind) => Some(Carriage::Message(kind as u8)),
+            None => self.carriage_as_block(channel, rules, payload.0.len() + payload.1.len()),
         }
+    }
+
+    /// What no message type takes goes as a block, if at all.
+    #[cold]
+    fn carriage_as_block(
+        &self,
+        channel: Channel,
+        rules: &ChannelLayout,
+        length: usize,
+    ) -> Option<Carriage> {
         let (block, max) = self.blocks(channel)?;
         if !(1..=max).contains(&length) {
             None
