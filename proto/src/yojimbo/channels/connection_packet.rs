@@ -292,7 +292,15 @@ impl<'a> Walk<'a> {
         })
     }
 
+    #[inline]
     fn next_item(&mut self) -> Result<Option<Item<'a>>, PacketError> {
+        if self.list.left == 0 && self.entries_left == 0 {
+            return Ok(None);
+        }
+        self.read_item()
+    }
+
+    fn read_item(&mut self) -> Result<Option<Item<'a>>, PacketError> {
         loop {
             if self.list.left > 0 {
                 return self.message().map(|message| Some(Item::Message(message)));
