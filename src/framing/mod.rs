@@ -87,10 +87,13 @@ impl Framing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameCodec {
     framing: Framing,
-    length_includes_header: bool,
+    /// Bytes of the length field that the length itself counts.
+    counted_header: usize,
     channel_byte: bool,
     /// Of frames that do not say one.
     channel: Channel,
+    /// The longest payload that the length field can say.
+    sayable: usize,
     max_message: usize,
 }
 
@@ -115,11 +118,19 @@ impl FrameCodec {
         channel_byte: bool,
         max_message: usize,
     ) -> Self {
+        let channel_byte = channel_byte && framing != Framing::Raw;
+        let counted_header = match framing.fixed_header() {
+            Some(size) if length_includes_header => size,
+            Some(_) | None => 0,
+        };
+        let extra = counted_header + usize::from(channel_byte);
+        let sayable = framing.largest_length().saturating_sub(extra as u64);
         Self {
             framing,
-            length_includes_header: length_includes_header && framing.fixed_header().is_some(),
-            channel_byte: channel_byte && framing != Framing::Raw,
+            counted_header,
+            channel_byte,
             channel: 0,
+            sayable: usize::try_from(sayable).unwrap_or(usize::MAX),
             max_message: max_message.max(1),
         }
     }
@@ -150,9 +161,7 @@ impl FrameCodec {
     /// The longest payload this stream can carry: the limit it was given, or less when the length
     /// field cannot say that much.
     pub fn max_message(&self) -> usize {
-        let extra = self.counted_header() + usize::from(self.channel_byte);
-        let sayable = self.framing.largest_length().saturating_sub(extra as u64);
-        usize::try_from(sayable).map_or(self.max_message, |sayable| sayable.min(self.max_message))
+        self.sayable.min(self.max_message)
     }
 
     /// The most bytes one frame can take on the stream; a read buffer never needs to hold more.
@@ -183,7 +192,7 @@ impl FrameCodec {
     ) -> Result<(), FrameError> {
         self.check_size(payload.len() as u64)?;
         let body = payload.len() + usize::from(self.channel_byte);
-        let length = (body + self.counted_header()) as u64;
+        let length = (body + self.counted_header) as u64;
         match self.framing {
             Framing::U16Be => out.extend_from_slice(&(length as u16).to_be_bytes()),
             Framing::U16Le => out.extend_from_slice(&(length as u16).to_le_bytes()),
@@ -251,7 +260,7 @@ impl FrameCodec {
         let Some((header, length)) = self.parse_length(buffer)? else {
             return Ok(None);
         };
-        let counted = self.counted_header() as u64;
+        let counted = self.counted_header as u64;
         let Some(body) = length.checked_sub(counted) else {
             return Err(FrameError::LengthBelowHeader {
                 length,
@@ -299,14 +308,6 @@ impl FrameCodec {
             field.iter().rev().fold(0, append)
         };
         Ok(Some((size, length)))
-    }
-
-    /// Bytes of the length field that the length itself counts.
-    fn counted_header(&self) -> usize {
-        match self.framing.fixed_header() {
-            Some(size) if self.length_includes_header => size,
-            Some(_) | None => 0,
-        }
     }
 
     fn check_size(&self, size: u64) -> Result<(), FrameError> {
