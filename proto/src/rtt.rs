@@ -10,10 +10,10 @@ use crate::windowed::{Smallest, Windowed};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// All of it.
-    pub took: Duration,
+    pub took: Span,
     /// The path's share is at least this: the peer's packet before the one that acknowledged arrived so
     /// long after ours had left, and did not know of it.
-    pub least: Duration,
+    pub least: Span,
 }
 
 /// Estimates the round trip from samples of sent-to-acknowledged time. Microseconds inside: there is
@@ -51,8 +51,8 @@ impl Rtt {
         if took < SAMPLE_MIN || took >= SAMPLE_MAX {
             return false;
         }
-        let sample = took.as_micros() as u32;
-        let least = (least.as_micros() as u32).min(sample);
+        let sample = took.as_micros();
+        let least = least.as_micros().min(sample);
         self.note_minimum(now, sample);
         // The path's share lies between the two. Where the peer may have held the acknowledgement back
         // for long that says nothing new, and what was known stays: no less than the shortest lately, nor
@@ -79,9 +79,9 @@ impl Rtt {
     }
 
     /// A packet that its peer may have had reason to acknowledge late took so long: a bound, no more.
-    pub fn on_bound(&mut self, now: Timestamp, took: Duration) {
+    pub fn on_bound(&mut self, now: Timestamp, took: Span) {
         if took >= SAMPLE_MIN && took < SAMPLE_MAX {
-            self.note_minimum(now, took.as_micros() as u32);
+            self.note_minimum(now, took.as_micros());
         }
     }
 
@@ -156,10 +156,10 @@ pub const ASSUMED: Duration = Duration::from_millis(ASSUMED_MS as u64);
 const ASSUMED_MS: u32 = 100;
 
 /// Less than this cannot be told from nothing.
-const SAMPLE_MIN: Duration = Duration::from_micros(1);
+const SAMPLE_MIN: Span = Span::from_micros(1);
 
 /// Samples from here on are not round trips but accidents: a paused process, a replayed ack.
-const SAMPLE_MAX: Duration = Duration::from_secs(60);
+const SAMPLE_MAX: Span = Span::from_millis(60_000);
 
 /// In microseconds: peers like us hold acknowledgements back for so long.
 const HELD_USUALLY: u32 = 20_000;
@@ -182,7 +182,7 @@ mod tests {
 
     /// A round trip that the peer did not lengthen.
     fn prompt(millis: u64) -> Sample {
-        let took = Duration::from_millis(millis);
+        let took = Duration::from_millis(millis).into();
         Sample { took, least: took }
     }
 
@@ -198,7 +198,7 @@ mod tests {
     fn accidents_are_not_samples() {
         let mut rtt = sampled(&[50, 50, 50]);
         let now = Timestamp::from_millis(10_000);
-        for took in [Duration::ZERO, Duration::from_secs(60), Duration::MAX] {
+        for took in [Span::ZERO, Span::from_millis(60_000), Span::MAX] {
             let sample = Sample { took, least: took };
             assert!(!rtt.on_sample(now, sample), "{took:?}");
         }
@@ -228,8 +228,8 @@ mod tests {
     fn what_the_peer_held_back_is_not_the_path() {
         let mut rtt = sampled(&[50]);
         for n in 1..200 {
-            let took = Duration::from_millis(50 + n * 37 % 200);
-            let least = took.saturating_sub(Duration::from_millis(200));
+            let took = Span::from(Duration::from_millis(50 + n * 37 % 200));
+            let least = took - Span::from_millis(200);
             rtt.on_sample(Timestamp::from_millis(n * 200), Sample { took, least });
         }
         let path = rtt.path().as_millis();
@@ -258,8 +258,8 @@ mod tests {
             if n % 64 == 0 {
                 rtt.on_sample(now, prompt(1));
             } else {
-                let took = Duration::from_millis(21);
-                let least = Duration::ZERO;
+                let took = Span::from_millis(21);
+                let least = Span::ZERO;
                 rtt.on_sample(now, Sample { took, least });
             }
         }

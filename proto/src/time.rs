@@ -40,11 +40,6 @@ impl Timestamp {
     pub(crate) const fn span_since(self, earlier: Self) -> Span {
         Span(self.0.saturating_sub(earlier.0))
     }
-
-    /// Whole microseconds since `earlier`; none when `earlier` is in fact later.
-    pub(crate) const fn micros_since(self, earlier: Self) -> u64 {
-        self.0.saturating_sub(earlier.0) / 1_000
-    }
 }
 
 impl Add<Duration> for Timestamp {
@@ -74,9 +69,11 @@ impl Sub<Duration> for Timestamp {
 /// A length of time in nanoseconds, for sums that every packet makes: [`Duration`] counts seconds apart from what is
 /// less than one, and is several times as long about each sum and each comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Span(u64);
+pub struct Span(u64);
 
 impl Span {
+    /// No time.
+    pub(crate) const ZERO: Self = Self(0);
     /// 584 years.
     pub(crate) const MAX: Self = Self(u64::MAX);
 
@@ -86,6 +83,15 @@ impl Span {
 
     pub(crate) const fn from_micros(micros: u32) -> Self {
         Self(micros as u64 * 1_000)
+    }
+
+    /// Whole microseconds; 71 minutes count for more.
+    pub(crate) fn as_micros(self) -> u32 {
+        u32::try_from(self.0 / 1_000).unwrap_or(u32::MAX)
+    }
+
+    pub(crate) const fn as_secs(self) -> f64 {
+        self.0 as f64 / 1e9
     }
 
     /// To the nearest nanosecond; none of a negative number of seconds.
@@ -100,11 +106,25 @@ impl From<Duration> for Span {
     }
 }
 
+impl From<Span> for Duration {
+    fn from(span: Span) -> Self {
+        Self::from_nanos(span.0)
+    }
+}
+
 impl Add for Span {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
+    }
+}
+
+impl Sub for Span {
+    type Output = Self;
+
+    fn sub(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
     }
 }
 
@@ -183,7 +203,7 @@ impl Deadline {
         at.map(|at| Self { at, why })
     }
 
-    /// The earliest of deadlines that may not exist.
+    /// The earliest of deadlines that may not exist; of several at once the first.
     pub fn earliest<const N: usize>(deadlines: [Option<Self>; N]) -> Option<Self> {
         let mut earliest: Option<Self> = None;
         for deadline in deadlines {

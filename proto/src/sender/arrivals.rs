@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::rtt::Sample;
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 use super::cadence::Cadence;
 
@@ -46,7 +46,7 @@ impl Arrivals {
     /// A packet is being handled; `in_order`: none is missing right before it; `is_of_older`: it acknowledges
     /// older ones of ours than the one before.
     pub(super) fn on_packet(&mut self, now: Timestamp, in_order: bool, is_of_older: bool) {
-        let after = u32::try_from(now.micros_since(self.cadence.last())).unwrap_or(u32::MAX);
+        let after = now.span_since(self.cadence.last()).as_micros();
         let so_far = if self.of_older { self.after_us } else { 0 };
         self.after_us = after.saturating_add(so_far);
         self.of_older = is_of_older;
@@ -61,12 +61,12 @@ impl Arrivals {
 
     /// The packet being handled is the first to acknowledge one of ours, the newest so far, that left
     /// so long ago.
-    pub(super) fn sample(&mut self, took: Duration) -> Sample {
+    pub(super) fn sample(&mut self, took: Span) -> Sample {
         // The peer's packet before this one did not know of ours: it cannot have been there much
         // earlier. True of all that is acknowledged together, and most is said by the oldest.
-        let least = took.saturating_sub(Duration::from_micros(self.after_us.into()));
-        self.least_us = self.least_us.max(whole_micros(least));
-        let least = Duration::from_micros(self.least_us.into());
+        let least = took - Span::from_micros(self.after_us);
+        self.least_us = self.least_us.max(least.as_micros());
+        let least = Span::from_micros(self.least_us);
         Sample { took, least }
     }
 
@@ -97,8 +97,8 @@ impl Arrivals {
     }
 
     /// Mean time between packets while they come.
-    pub(super) fn rhythm(&self) -> Duration {
-        Duration::from_micros(self.rhythm_us.into())
+    pub(super) fn rhythm(&self) -> Span {
+        Span::from_micros(self.rhythm_us)
     }
 }
 
@@ -114,7 +114,3 @@ const LONGEST_US: u32 = 200_000;
 
 /// So much longer than eight times the usual, a time between packets is a pause.
 const PAUSE_US: u32 = 20_000;
-
-fn whole_micros(span: Duration) -> u32 {
-    u32::try_from(span.as_micros()).unwrap_or(u32::MAX)
-}

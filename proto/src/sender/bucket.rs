@@ -23,7 +23,7 @@ impl Bucket {
     /// Adds what came back since the last call. A clock that stood still or a process that was
     /// paused brings at most `limit`, so a pause is never followed by a flood.
     pub(crate) fn fill(&mut self, now: Timestamp, per_second: f64, limit: f64) {
-        let seconds = now.since(self.filled_at).as_secs_f64();
+        let seconds = now.span_since(self.filled_at).as_secs();
         self.filled_at = self.filled_at.max(now);
         self.tokens = (self.tokens + seconds * per_second).min(limit);
     }

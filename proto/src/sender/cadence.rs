@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 /// A smoothed interval (gain 1/8).
 #[derive(Clone, Copy, Debug)]
@@ -24,12 +24,11 @@ impl Cadence {
     }
 
     /// It happened again; returns how long after the last time.
-    pub(super) fn on_event(&mut self, now: Timestamp) -> Duration {
-        let longest = u64::from(self.longest_us);
-        let gap_us = now.micros_since(self.last).min(longest) as u32;
-        let gap = now.since(self.last).min(Duration::from_micros(longest));
+    pub(super) fn on_event(&mut self, now: Timestamp) -> Span {
+        let gap = now.span_since(self.last);
+        let gap = gap.min(Span::from_micros(self.longest_us));
         self.last = now;
-        self.every_us = (7 * self.every_us + gap_us) / 8;
+        self.every_us = (7 * self.every_us + gap.as_micros()) / 8;
         gap
     }
 

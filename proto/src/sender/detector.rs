@@ -295,7 +295,7 @@ mod tests {
 
     fn patience(detector: &Detector, rtt: &Rtt) -> Duration {
         match detector.overtaken(rtt) {
-            Rule::Overtaken { patience, .. } => (Timestamp::ZERO + patience).since(Timestamp::ZERO),
+            Rule::Overtaken { patience, .. } => patience.into(),
             Rule::Article { .. } => unreachable!(),
         }
     }
@@ -307,7 +307,7 @@ mod tests {
         let mut rtt = Rtt::new(Timestamp::ZERO);
         for sample in 0..600 {
             let sample_at = Timestamp::from_millis(100 * sample);
-            let (took, least) = (ROUND_TRIP, ROUND_TRIP);
+            let (took, least) = (ROUND_TRIP.into(), ROUND_TRIP.into());
             rtt.on_sample(sample_at, Sample { took, least });
         }
         let mut detector = Detector::new(Timestamp::ZERO);

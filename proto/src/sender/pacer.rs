@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 use super::arrivals::Arrivals;
 use super::bucket::Bucket;
@@ -88,7 +88,7 @@ impl Pacer {
     /// However fast the path, no more packets may pass between two of the peer than it acknowledges. In bytes
     /// a second.
     fn reach(&self, arrivals: &Arrivals) -> f64 {
-        let rhythm = arrivals.rhythm().max(HEARD_MIN).as_secs_f64();
+        let rhythm = arrivals.rhythm().max(HEARD_MIN).as_secs();
         arrivals.reach() * f64::from(self.packet_bytes) / rhythm
     }
 
@@ -113,7 +113,7 @@ impl Pacer {
     /// the peer, of which one may be lost.
     pub(super) fn ahead_of_acks(&self, arrivals: &Arrivals, params: &Params) -> u64 {
         let rate = self.bulk_rate(arrivals, params).unwrap_or(0.0) / f64::from(self.packet_bytes);
-        (2.0 * rate * arrivals.rhythm().as_secs_f64()).ceil() as u64
+        (2.0 * rate * arrivals.rhythm().as_secs()).ceil() as u64
     }
 
     /// A packet may leave.
@@ -192,4 +192,4 @@ const BURST_MAX: f64 = 32_768.0;
 const FAST_BURST_MAX: f64 = 262_144.0;
 
 /// No time between two packets of the peer is known better: those of one turn have one time.
-const HEARD_MIN: Duration = Duration::from_micros(10);
+const HEARD_MIN: Span = Span::from_micros(10);

@@ -43,8 +43,8 @@ impl Sender {
             self.counters.packets_lost = self.counters.packets_lost.saturating_sub(1);
         }
         if self.detector.on_acked(number) {
-            let sample = self.arrivals.sample(now.since(sent.at));
-            if sent.repeats > 0 && sample.took < self.rtt.min() {
+            let sample = self.arrivals.sample(now.span_since(sent.at));
+            if sent.repeats > 0 && sample.took < Span::from(self.rtt.min()) {
                 self.on_late_first(now, first);
             } else if !sent.prompts {
                 self.rtt.on_bound(now, sample.took);

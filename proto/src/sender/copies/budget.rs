@@ -1,10 +1,8 @@
 //! What copies may cost: a share of what is sent anyway, and for outages something beside it.
 
-use std::time::Duration;
-
 use crate::sender::bucket::Bucket;
 use crate::sender::params::Redundancy;
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 /// The budget for copies: a share of what fresh packets cost, and a trickle.
 #[derive(Clone, Copy, Debug)]
@@ -22,8 +20,8 @@ impl CopyBudget {
 
     /// A packet with something new in it left, `gap` after the one before: so many bytes may go to
     /// copies, less what the trickle brought meanwhile.
-    pub(super) fn on_fresh(&mut self, bytes: f64, gap: Duration, redundancy: &Redundancy) {
-        let trickled = gap.as_secs_f64() * redundancy.trickle;
+    pub(super) fn on_fresh(&mut self, bytes: f64, gap: Span, redundancy: &Redundancy) {
+        let trickled = gap.as_secs() * redundancy.trickle;
         self.0.add((bytes - trickled).max(0.0), BUDGET_MAX);
     }
 

@@ -10,7 +10,7 @@ mod selector;
 use std::time::Duration;
 
 use crate::rtt::Rtt;
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 use super::cadence::Cadence;
 use super::detector::Outcome;
@@ -182,7 +182,8 @@ impl Copier {
         let Some(redundancy) = &params.redundancy else {
             return;
         };
-        let far = rtt.smoothed().as_secs_f64() / NEAR.as_secs_f64();
+        let [smoothed, ..] = rtt.spans();
+        let far = smoothed.as_secs() / NEAR.as_secs();
         let far = far.clamp(1.0, redundancy.far.max(1.0));
         let share = redundancy.share * plain_bytes as f64;
         let share = share.min(redundancy.share_of_messages * payload_bytes as f64);
@@ -304,7 +305,7 @@ fn gain_min(fullness: f64, redundancy: &Redundancy) -> f32 {
 const GAIN_DOUBLINGS: f64 = 6.0;
 
 /// Round trips up to this are near: a lost message is soon asked for again.
-const NEAR: Duration = Duration::from_millis(60);
+const NEAR: Span = Span::from_millis(60);
 
 /// An ack is overdue this long after the smoothed round trip at the earliest.
 const OVERDUE_MIN: Duration = Duration::from_millis(4);

@@ -25,7 +25,7 @@ use crate::sender::copies::Copies;
 use crate::sender::detector::Outcome;
 use crate::sender::in_flight::Sent;
 use crate::sender::params::Params;
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 use super::HeldBy;
 use super::bad::Bad;
@@ -203,7 +203,7 @@ impl Adaptive {
 
     /// Whether a message of now begins another tick of the game. A backlog is read as there is room for it.
     pub(super) fn is_next_tick(&self, now: Timestamp) -> bool {
-        self.ticks.is_next(now) && !self.demand.has_waited(now, Duration::ZERO)
+        self.ticks.is_next(now) && !self.demand.has_waited(now, Span::ZERO)
     }
 
     pub(super) fn on_tick(&mut self, now: Timestamp, params: &Params) {
@@ -260,7 +260,7 @@ impl Adaptive {
     /// Bulk leaves, and has for so long that a delay of now may be its doing. What a hole in the peer's messages
     /// kept back is gone before that.
     fn is_bulk_felt(&self, now: Timestamp) -> bool {
-        let round_trip = || Duration::from_secs_f64(self.queueing.rtt_s());
+        let round_trip = || Span::from_secs(self.queueing.rtt_s());
         self.bulk.is_active() && self.demand.has_waited(now, round_trip())
     }
 
@@ -276,11 +276,11 @@ impl Adaptive {
         }
         let heavy_loss = self.losses.is_heavy(params.path.loss_max)
             && (copies == Copies::Withdrawn || self.mode() == Mode::Bad);
-        let since = now.since(self.judged_at).min(GAP_MAX);
+        let since = now.span_since(self.judged_at).min(GAP_MAX);
         self.judged_at = now;
         Reading {
             now,
-            dt: since.as_secs_f64(),
+            dt: since.as_secs(),
             rtt_s,
             queue,
             heavy_loss,
@@ -434,7 +434,7 @@ const STANDS: Duration = Duration::from_millis(300);
 const STANDS_BESIDE_BULK: Duration = Duration::from_millis(10);
 
 /// A longer time between two samples counts as this much experience with the path: nobody looked at the rest.
-const GAP_MAX: Duration = Duration::from_secs(1);
+const GAP_MAX: Span = Span::from_millis(1_000);
 
 /// A path answers no sooner than this, however short it is: peers hold acknowledgements back for so long.
 const STEP_MIN: Duration = Duration::from_millis(20);
@@ -456,19 +456,19 @@ const DRAINED: f64 = 0.25;
 /// What the peer may have held back is no sign of a queue. Of the packets of bulk some are acknowledged at
 /// once. Where the path is so slow that each has an acknowledgement of its own, that one comes as late as
 /// peers let it.
-fn proven_by_bulk(rtt: Sample, packet: f64) -> Duration {
-    let held = rtt.took.saturating_sub(rtt.least);
+fn proven_by_bulk(rtt: Sample, packet: f64) -> Span {
+    let held = rtt.took - rtt.least;
     if held <= QUICK {
         rtt.took
-    } else if held.as_secs_f64() <= 2.0 * packet {
-        rtt.least.max(rtt.took.saturating_sub(HELD_MAX))
+    } else if held.as_secs() <= 2.0 * packet {
+        rtt.least.max(rtt.took - HELD_MAX)
     } else {
         rtt.least
     }
 }
 
 /// Peers do not hold acknowledgements back while packets come in quicker succession than this.
-const QUICK: Duration = Duration::from_millis(50);
+const QUICK: Span = Span::from_millis(50);
 
 /// Else they may do so for this long.
-const HELD_MAX: Duration = Duration::from_millis(40);
+const HELD_MAX: Span = Span::from_millis(40);

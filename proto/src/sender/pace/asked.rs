@@ -1,9 +1,7 @@
 //! What the messages of a session ask of its path, by what is said: a session that never gets rid of its backlog learns
 //! nothing from what leaves.
 
-use std::time::Duration;
-
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 /// Bytes a second that are said, evenly: a map says much once, which is no rate.
 #[derive(Clone, Copy, Debug)]
@@ -29,12 +27,12 @@ impl Asked {
     /// A message of so many bytes waits to be sent. `is_full`: nothing more has room, so who says it waits for that, and
     /// would say more.
     pub(super) fn on_said(&mut self, now: Timestamp, bytes: usize, is_full: bool) {
-        let span = now.since(self.counted_since);
+        let span = now.span_since(self.counted_since);
         if is_full || span > PAUSE_MIN {
             *self = Self::new(now);
         } else if span >= SPAN {
             self.rates.rotate_left(1);
-            self.rates[3] = self.bytes / span.as_secs_f64();
+            self.rates[3] = self.bytes / span.as_secs();
             self.rate = self.rates.into_iter().fold(f64::INFINITY, f64::min);
             (self.counted_since, self.bytes) = (now, 0.0);
         }
@@ -48,10 +46,10 @@ impl Asked {
 }
 
 /// Time over which bytes are counted, at least.
-const SPAN: Duration = Duration::from_millis(250);
+const SPAN: Span = Span::from_millis(250);
 
 /// A span that took longer has a pause in it: what was said before says nothing of now.
-const PAUSE_MIN: Duration = Duration::from_millis(1_500);
+const PAUSE_MIN: Span = Span::from_millis(1_500);
 
 #[cfg(test)]
 mod tests {

@@ -104,7 +104,7 @@ impl Bulk {
 
     /// Without bulk for longer than the rate explains, there is a pause.
     pub(super) fn on_idle(&mut self, now: Timestamp, rtt_s: f64, params: &Params) {
-        let idle = now.since(self.sent_at).as_secs_f64();
+        let idle = now.span_since(self.sent_at).as_secs();
         if self.is_active && idle > 2.0 * rtt_s + IDLE_MIN + self.watch.packet_time(self.rate) {
             self.is_active = false;
             self.watch.pause();

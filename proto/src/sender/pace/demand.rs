@@ -1,10 +1,8 @@
 //! What the messages of a session ask of its path by themselves, and were given: no reason to cut bulk makes it
 //! slower than that. A game whose backlogs meet a lower rate would never be rid of them.
 
-use std::time::Duration;
-
 use crate::sender::params::Params;
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 use super::asked::Asked;
 
@@ -101,7 +99,7 @@ impl Demand {
                 }
             }
             Waiting::Not { since, drained } => {
-                self.on_pause(now, drained.since(since));
+                self.on_pause(now, drained.span_since(since));
                 self.waiting = match waits {
                     true => Waiting::Since(now),
                     false => Waiting::Not {
@@ -114,21 +112,21 @@ impl Demand {
     }
 
     /// Something has waited all the time for longer than `span`.
-    pub(super) fn has_waited(&self, now: Timestamp, span: Duration) -> bool {
+    pub(super) fn has_waited(&self, now: Timestamp, span: Span) -> bool {
         matches!(self.waiting, Waiting::Since(since) if now > since + span)
     }
 
     /// Nothing waits, after something did for so long.
-    fn on_pause(&mut self, now: Timestamp, waited: Duration) {
+    fn on_pause(&mut self, now: Timestamp, waited: Span) {
         self.met_queue = false;
         let is_bulk = waited > BACKLOG_MAX;
-        let span = now.since(self.counted_since);
+        let span = now.span_since(self.counted_since);
         if !is_bulk && span < SPAN {
             return;
         }
         // Bulk takes what it is given, which says nothing.
         if !is_bulk {
-            let rate = self.bytes / span.as_secs_f64();
+            let rate = self.bytes / span.as_secs();
             let gain = if self.rate == 0.0 { 1.0 } else { GAIN };
             self.rate += gain * (rate - self.rate);
         }
@@ -140,24 +138,24 @@ impl Demand {
 const MARGIN: f64 = 1.5;
 
 /// Time over which bytes are counted, at least.
-const SPAN: Duration = Duration::from_secs(1);
+const SPAN: Span = Span::from_millis(1_000);
 
 /// Of what the last span says, this share counts.
 const GAIN: f64 = 0.25;
 
 /// What waits for longer is bulk: what a hole in the peer's messages kept back, and what came meanwhile, are gone
 /// by then.
-const BACKLOG_MAX: Duration = Duration::from_secs(1);
+const BACKLOG_MAX: Span = Span::from_millis(1_000);
 
 /// What was said and waits for longer than this is bulk too, where no queue is met.
-const SAID_BACKLOG_MAX: Duration = Duration::from_secs(3);
+const SAID_BACKLOG_MAX: Span = Span::from_millis(3_000);
 
 /// Late acknowledgements in a row that may be a queue. Bulk that looks for the path's end waits for twice as many, as it
 /// pays for what it takes for one by mistake.
 const LATE_MAX: u8 = 4;
 
 /// A program that is read from as soon as there is room again makes no longer pause than this.
-const GAP_MAX: Duration = Duration::from_millis(5);
+const GAP_MAX: Span = Span::from_millis(5);
 
 #[cfg(test)]
 mod tests {
@@ -229,8 +227,8 @@ mod tests {
         let mut demand = Demand::new(at(0));
         bursts(&mut demand, 0..20_000, 98);
         assert_eq!(demand.floor(at(20_000), &params), params.bulk.min);
-        assert!(!demand.has_waited(at(20_000), Duration::ZERO));
+        assert!(!demand.has_waited(at(20_000), Span::ZERO));
         demand.on_waiting(at(20_001), true);
-        assert!(demand.has_waited(at(20_001), Duration::from_secs(19)));
+        assert!(demand.has_waited(at(20_001), Span::from_millis(19_000)));
     }
 }

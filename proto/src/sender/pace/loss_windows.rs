@@ -1,11 +1,9 @@
 //! Loss judged by windows of a hundred packets: is it heavy, does it last, and is it our doing? It is the loss
 //! of datagrams: a packet of several is lost with any of them, which says nothing more of the path.
 
-use std::time::Duration;
-
 use crate::rate::Mode;
 use crate::sender::detector::Outcome;
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 use super::loss_tally::LossTally;
 
@@ -67,9 +65,8 @@ impl LossWindows {
             Mode::Good => WINDOW,
             Mode::Bad => WINDOW_IN_BAD,
         };
-        let span = now.since(self.began);
         let packets = self.tally.packets();
-        if packets < least || span < Duration::from_secs_f64(rtt_s.max(SPAN_MIN)) {
+        if packets < least || now < self.began + Span::from_secs(rtt_s.max(SPAN_MIN)) {
             return false;
         }
         self.before = self.last;
@@ -154,6 +151,8 @@ const UNCHANGED: f64 = 0.6;
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     /// Plays windows of 100 packets, of which so many in a hundred get lost, 200 ms each.

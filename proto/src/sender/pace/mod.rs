@@ -244,7 +244,7 @@ impl Pace {
         self.try_out(now, params);
         let before = self.mode();
         match &mut self.rule {
-            Rule::Article(article) => article.on_rtt(rtt.took),
+            Rule::Article(article) => article.on_rtt(rtt.took.into()),
             Rule::Untried => {}
             Rule::Adaptive(adaptive) => adaptive.on_rtt(now, rtt, copies, params),
         }

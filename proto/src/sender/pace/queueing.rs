@@ -138,12 +138,12 @@ impl Queueing {
     pub(super) fn on_rtt(
         &mut self,
         now: Timestamp,
-        rtt: Duration,
-        proven: Duration,
+        rtt: Span,
+        proven: Span,
         limits: &Limits,
     ) -> Queue {
         let packet = limits.packet;
-        let (rtt, proven) = (rtt.as_secs_f64(), proven.as_secs_f64());
+        let (rtt, proven) = (rtt.as_secs(), proven.as_secs());
         if self.fast == 0.0 {
             (self.fast, self.variation) = (rtt, rtt / 8.0);
         }
@@ -153,10 +153,10 @@ impl Queueing {
         let delay = self.of_this_moment(now, proven) - own;
         let limit = (limits.queue).max(4.0 * self.variation).max(1.5 * packet);
         let over = delay > limit;
-        let pause = now.since(std::mem::replace(&mut self.heard_at, now));
-        let is_new = pause > Duration::ZERO;
+        let pause = now.span_since(std::mem::replace(&mut self.heard_at, now));
+        let is_new = pause > Span::ZERO;
         if is_new && packet > 0.0 {
-            let is_long = pause.as_secs_f64() > 0.5 * self.fast;
+            let is_long = pause.as_secs() > 0.5 * self.fast;
             self.jitter.note(proven, is_long);
         }
         if over {
@@ -296,7 +296,7 @@ mod tests {
     fn stands(bursts: u64, took: impl Fn(u64) -> u64) -> Vec<u64> {
         let mut queueing = Queueing::new(Timestamp::ZERO);
         let burst = |burst: u64| {
-            let took = Duration::from_millis(took(burst));
+            let took = Span::from(Duration::from_millis(took(burst)));
             let now = Timestamp::from_millis(33 * burst) + took;
             let packets = [(); 4].map(|()| queueing.on_rtt(now, took, took, &BULK));
             packets.iter().any(|queue| queue.stands).then_some(burst)
