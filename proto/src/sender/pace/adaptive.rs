@@ -223,9 +223,11 @@ impl Adaptive {
         self.bulk.set_floor(floor);
         let queue = self.queue(now, rtt, params);
         self.shows_queue = queue.shows && !self.is_bulk_felt(now);
-        self.bulk.note_queue(queue, params);
-        self.demand
-            .on_delay(queue.delay > queue.felt(params), queue.is_new);
+        let felt = queue.felt(params);
+        if queue.latest > felt {
+            self.bulk.on_queue();
+        }
+        self.demand.on_delay(queue.delay > felt, queue.is_new);
         let reading = self.read(now, queue, copies, params);
         self.conclude_trial(reading, params);
         self.state = match self.state {

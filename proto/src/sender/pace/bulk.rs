@@ -112,11 +112,9 @@ impl Bulk {
         }
     }
 
-    /// The last acknowledgement met this.
-    pub(super) fn note_queue(&mut self, queue: Queue, params: &Params) {
-        if queue.latest > queue.felt(params) {
-            self.volley.on_queue();
-        }
+    /// The last acknowledgement met a queue that is felt.
+    pub(super) fn on_queue(&mut self) {
+        self.volley.on_queue();
     }
 
     /// A packet that was sent then was acknowledged.
