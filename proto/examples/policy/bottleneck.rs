@@ -174,7 +174,7 @@ pub(crate) fn beside(options: &Options) {
     }
 }
 
-/// The same behind a policer.
+/// Our bulk and messages beside a NewReno flow, behind a policer.
 pub(crate) fn beside_policed(options: &Options) {
     if !options.wants("policers") {
         return;
