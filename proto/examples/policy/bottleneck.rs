@@ -153,46 +153,41 @@ pub(crate) fn policers(options: &Options) {
 /// Bulk and messages of ours beside somebody else's bulk, which fills the queue and goes by loss
 /// alone, as a TCP does.
 pub(crate) fn beside(options: &Options) {
-    if !options.wants("beside") {
-        return;
-    }
-    println!(
-        "\n**beside one NewReno flow on 10 Mbit/s, RTT 50 ms: our bulk and 60 messages a second**\n"
-    );
-    println!(
-        "| policy | queue | use of ours | of NewReno | message extra p50 / p99 ms |\n|---|---|---|---|---|"
-    );
-    for (label, policy, size) in contenders() {
-        if !options.shows(label) {
-            continue;
-        }
-        for queue_ms in [30.0, 100.0, 300.0] {
-            let setup = setup(options, narrow(50, 10.0, queue_ms, 0.0), 17);
-            let row = beside_newreno(&setup, &policy, size);
-            println!("| {label} | {queue_ms:.0} ms | {row} |");
-        }
+    if options.wants("beside") {
+        let queues = [30.0, 100.0, 300.0];
+        let paths = queues.map(|ms| (format!("{ms:.0} ms"), narrow(50, 10.0, ms, 0.0)));
+        beside_newreno(options, ("on 10 Mbit/s", "queue"), &paths);
     }
 }
 
 /// Our bulk and messages beside a NewReno flow, behind a policer.
 pub(crate) fn beside_policed(options: &Options) {
-    if !options.wants("policers") {
-        return;
+    if options.wants("policers") {
+        let paths = POLICED_MBIT.map(|mbit| (format!("{mbit} Mbit/s"), policed(mbit)));
+        let what = ("through a policer with a burst of 10 ms", "policer");
+        beside_newreno(options, what, &paths);
     }
+}
+
+/// A table of bulk and messages of ours and a NewReno flow, `beside` each other on paths that differ in their `column`.
+fn beside_newreno(
+    options: &Options,
+    (beside, column): (&str, &str),
+    paths: &[(String, Conditions)],
+) {
     println!(
-        "\n**beside one NewReno flow through a policer with a burst of 10 ms, RTT 50 ms: our bulk and 60 messages a second**\n"
+        "\n**beside one NewReno flow {beside}, RTT 50 ms: our bulk and 60 messages a second**\n"
     );
     println!(
-        "| policy | policer | use of ours | of NewReno | message extra p50 / p99 ms |\n|---|---|---|---|---|"
+        "| policy | {column} | use of ours | of NewReno | message extra p50 / p99 ms |\n|---|---|---|---|---|"
     );
     for (label, policy, size) in contenders() {
         if !options.shows(label) {
             continue;
         }
-        for mbit in POLICED_MBIT {
-            let setup = setup(options, policed(mbit), 17);
-            let row = beside_newreno(&setup, &policy, size);
-            println!("| {label} | {mbit} Mbit/s | {row} |");
+        for (path, forward) in paths {
+            let row = with_newreno(&setup(options, *forward, 17), &policy, size);
+            println!("| {label} | {path} | {row} |");
         }
     }
 }
@@ -229,7 +224,7 @@ fn equal(policy: &Policy, size: usize, count: usize) -> Vec<Flow> {
 }
 
 /// The end of a row: ours and a NewReno's.
-fn beside_newreno(setup: &Setup, policy: &Policy, size: usize) -> String {
+fn with_newreno(setup: &Setup, policy: &Policy, size: usize) -> String {
     let bulk = |size| (0, BULK, App::Saturate { size });
     let ours = Flow {
         ends: policy.ends(0),
