@@ -187,6 +187,8 @@ fn losses_in_turn_let_a_client_in() {
         let mut scenario = scenario(seed, Params::default(), calm, &traffic, &traffic);
         scenario.set_weather(every_other, calm);
         scenario.deliver_all_within(Duration::from_secs(20));
+        let (up, _) = scenario.network();
+        assert!(up.lost >= up.offered / 3, "seed {seed}: {up:?}");
     }
 }
 

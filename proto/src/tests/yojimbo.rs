@@ -86,6 +86,10 @@ fn losses_in_turn_do_not_hit_the_same_fragment_for_ever() {
         let mut scenario = scenario(of.into(), path(20, 0.0), &traffic, &traffic);
         scenario.set_weather(in_turn, in_turn);
         scenario.deliver_all_within(Duration::from_secs(30));
+        let (up, down) = scenario.network();
+        for way in [up, down] {
+            assert!(way.lost * 2 > way.offered / u64::from(of), "{way:?}");
+        }
     }
 }
 
