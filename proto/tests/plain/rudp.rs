@@ -290,6 +290,28 @@ fn three_bytes_draw_at_most_one_datagram_per_tick() {
     assert!(bytes < 1100, "{bytes} bytes in a second");
 }
 
+/// What a server said is not to be drawn from it again and again, by requests in its client's name.
+#[test]
+fn asking_all_the_time_draws_so_many_copies() {
+    let mut pair = connected(Params::default(), CALM, 1);
+    for id in 0..20u8 {
+        let server = pair.ends[1].session_mut();
+        server.send(pair.now, 0, &[id; 1000]).unwrap();
+    }
+    outputs(&mut pair, 1, 500);
+    let all: Vec<u8> = (0..20).flat_map(|id| [2, 0, id]).collect();
+    let mut bytes = 0;
+    for _ in 0..300 {
+        let server = pair.ends[1].session_mut();
+        server.handle_datagram(pair.now, &mut all.clone()).unwrap();
+        bytes += outputs(&mut pair, 1, 10)
+            .iter()
+            .map(Vec::len)
+            .sum::<usize>();
+    }
+    assert!(bytes < 45 * 20 * 1004, "{bytes} bytes in three seconds");
+}
+
 /// One corrupt byte is too easy to forge; two in a second end the session, unless configured not to.
 #[test]
 fn one_forged_corrupt_byte_does_not_end_a_session() {

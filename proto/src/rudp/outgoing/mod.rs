@@ -1,5 +1,6 @@
 //! Our messages on their way to the peer: which may be sent, which the peer asks for, which it has. They are kept in
-//! a `store`; `lead` says whether the peer shows what it has, `tail` when the last one is repeated.
+//! a `store`; `repeats` says when one goes again that is asked for, `lead` whether the peer shows what it has, `tail`
+//! when the last one is repeated.
 //!
 //! Rule: docs/wire/rudp.md, sections 3 and 5. The wire has no acknowledgement; a peer only asks for
 //! what it knows to be missing. Two things stand in for one: a peer asks for its oldest gap first,
@@ -7,6 +8,7 @@
 //! can know that it is missing.
 
 mod lead;
+mod repeats;
 mod store;
 mod tail;
 
@@ -99,7 +101,8 @@ impl Outgoing {
     /// The peer asks for a message again. Resolved by our own counter, never by the peer's:
     /// the reference mixes the two up and then stays silent (docs/wire/rudp.md, section 5).
     ///
-    /// A request for what was never sent, or is queued and leaves anyway, gets no answer.
+    /// A request for what was never sent, or is queued and leaves anyway, gets no answer; nor does one that
+    /// comes too soon behind many others.
     pub(super) fn on_request(&mut self, now: Timestamp, wire_id: u16) -> Requested {
         let unsent = self.store.unsent_id();
         let id = sequence::nearest(unsent, wire_id);
@@ -109,7 +112,9 @@ impl Outgoing {
             }
             return Requested::NeverSent;
         }
-        if let Err(place) = self.asked.binary_search(&id)
+        let is_due = self.store.repeats_mut(id).is_none_or(|it| it.is_due(now));
+        if is_due
+            && let Err(place) = self.asked.binary_search(&id)
             && self.asked.len() < ASKED_MAX
         {
             self.asked.insert(place, id);
@@ -213,8 +218,13 @@ impl Outgoing {
         })
     }
 
-    pub(super) fn on_answered(&mut self) {
-        self.asked.pop_front();
+    /// The answer just named by [`Outgoing::next_answer`] left.
+    pub(super) fn on_answered(&mut self, now: Timestamp) {
+        if let Some(id) = self.asked.pop_front()
+            && let Some(repeats) = self.store.repeats_mut(id)
+        {
+            repeats.on_repeated(now);
+        }
     }
 
     /// The next message that was never sent, if the history has room to keep it.

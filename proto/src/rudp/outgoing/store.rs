@@ -14,6 +14,15 @@ use crate::ring;
 use crate::rudp::wire;
 use crate::time::Timestamp;
 
+use super::repeats::Repeats;
+
+/// What is known of a message of the history.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    at: Timestamp,
+    repeats: Repeats,
+}
+
 /// History and queue.
 #[derive(Debug, Default)]
 pub(super) struct Store {
@@ -21,8 +30,8 @@ pub(super) struct Store {
     bytes: VecDeque<u8>,
     entries: VecDeque<Entry>,
     first_id: u64,
-    /// When the messages of the history were sent: as many entries, from the front.
-    sent_at: VecDeque<Timestamp>,
+    /// The messages of the history: as many entries, from the front.
+    history: VecDeque<Sent>,
     sent_bytes: usize,
 }
 
@@ -53,12 +62,15 @@ impl Store {
     /// The first message of the queue, which must have one, becomes the last of the history.
     pub(super) fn on_sent(&mut self, now: Timestamp) {
         self.sent_bytes += self.length(self.unsent_id());
-        self.sent_at.push_back(now);
+        self.history.push_back(Sent {
+            at: now,
+            repeats: Repeats::default(),
+        });
     }
 
     /// Forgets the first message of the history, if it has one.
     pub(super) fn forget_first(&mut self) {
-        if self.sent_at.pop_front().is_none() {
+        if self.history.pop_front().is_none() {
             return;
         }
         let Some(entry) = self.entries.pop_front() else {
@@ -82,7 +94,7 @@ impl Store {
         if self.entries.is_empty() {
             self.bytes.shrink_to(8192);
             self.entries.shrink_to(64);
-            self.sent_at.shrink_to(64);
+            self.history.shrink_to(64);
         }
     }
 
@@ -103,12 +115,18 @@ impl Store {
 
     /// When the first message of the history was sent.
     pub(super) fn first_sent_at(&self) -> Option<Timestamp> {
-        self.sent_at.front().copied()
+        self.history.front().map(|sent| sent.at)
+    }
+
+    /// How often a message of the history was repeated; `None` for any other.
+    pub(super) fn repeats_mut(&mut self, id: u64) -> Option<&mut Repeats> {
+        let place = usize::try_from(id.checked_sub(self.first_id)?).ok()?;
+        self.history.get_mut(place).map(|sent| &mut sent.repeats)
     }
 
     /// Messages of the history.
     pub(super) fn sent(&self) -> usize {
-        self.sent_at.len()
+        self.history.len()
     }
 
     /// Bytes of the history.

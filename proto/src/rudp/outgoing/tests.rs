@@ -46,13 +46,32 @@ fn requests_are_answered_once_in_order_and_only_for_what_was_sent() {
     let mut answers = Vec::new();
     while let Some(answer) = outgoing.next_answer() {
         answers.push(answer);
-        outgoing.on_answered();
+        outgoing.on_answered(at(0));
     }
     assert_eq!(answers, [Answer::Message(1), Answer::Message(3)]);
     outgoing.expire(at(60));
     outgoing.expire(at(120));
     outgoing.on_request(at(0), 1);
     assert_eq!(outgoing.next_answer(), Some(Answer::Missing(1)));
+}
+
+/// The reference asks on every tick, and forged requests come as often as somebody likes.
+#[test]
+fn a_message_that_is_asked_for_all_the_time_goes_ever_more_rarely() {
+    let mut outgoing = outgoing(100);
+    outgoing.queue(b"x");
+    send_all(&mut outgoing, at(0));
+    let mut answered = Vec::new();
+    for millis in (0..1500).step_by(10) {
+        assert_eq!(outgoing.on_request(at(millis), 0), Requested::Sent);
+        if outgoing.next_answer().is_some() {
+            outgoing.on_answered(at(millis));
+            answered.push(millis);
+        }
+    }
+    let at_once: Vec<u64> = (0..32).map(|tick| 10 * tick).collect();
+    let later = [330, 370, 450, 610, 930, 1250];
+    assert_eq!(answered, [&at_once[..], &later].concat());
 }
 
 /// By messages and by bytes; the last one in may go beyond the bytes. History counts as held, not as queued.

@@ -123,7 +123,7 @@ impl Session {
         };
         let _is_all = self.emit_requests(&mut datagram)
             && self.emit_echoes(&mut datagram)
-            && self.emit_answers(&mut datagram)
+            && self.emit_answers(now, &mut datagram)
             && self.emit_tail(now, &mut datagram)
             && self.emit_new(now, &mut datagram);
         datagram.out.len() > datagram.start
@@ -153,7 +153,7 @@ impl Session {
         true
     }
 
-    fn emit_answers(&mut self, datagram: &mut Datagram<'_>) -> bool {
+    fn emit_answers(&mut self, now: Timestamp, datagram: &mut Datagram<'_>) -> bool {
         while let Some(answer) = self.outgoing.next_answer() {
             match answer {
                 Answer::Missing(id) if datagram.fits(ID_RECORD) => {
@@ -165,7 +165,7 @@ impl Session {
                 }
                 Answer::Missing(_) | Answer::Message(_) => return false,
             }
-            self.outgoing.on_answered();
+            self.outgoing.on_answered(now);
         }
         true
     }
