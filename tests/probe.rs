@@ -230,8 +230,18 @@ fn places_are_tried_and_not_only_looked_at() {
     ] {
         assert!(text.contains(&line), "{line}\n{text}");
     }
+    // It is there.
+    assert!(!text.contains("make the directory"), "{text}");
     assert_eq!(output.status.code(), Some(69), "{text}");
     assert_eq!(std::fs::read_dir(&state).unwrap().count(), 0, "it is tidy");
+
+    std::fs::remove_dir(&state).unwrap();
+    std::fs::write(&state, "").unwrap();
+    let (_, text) = site.check(&[]);
+    assert!(
+        text.contains("help: a file has the name of the directory"),
+        "{text}"
+    );
 }
 
 /// One that was killed half-way in a container, where the next one has its number, does not stand in the way.

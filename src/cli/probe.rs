@@ -181,11 +181,14 @@ fn state_directory(config: &Config) -> Option<Finding> {
             token_history::ON_DISK
         )),
         Ok(()) => Verdict::Good(String::new()),
-        Err(error) => Verdict::Warning(format!(
-            "no file can be written there: {error}. Used tokens are not remembered, and after each restart all \
-             tokens from before it are refused for max_token_lifetime\n help: make the directory and let the \
-             user who runs tidegate write there"
-        )),
+        Err(error) => {
+            let help = token_history::help(&error).map(|help| format!("\n help: {help}"));
+            Verdict::Warning(format!(
+                "no file can be written there: {error}. Used tokens are not remembered, and after each restart all \
+                 tokens from before it are refused for max_token_lifetime{}",
+                help.unwrap_or_default()
+            ))
+        }
     };
     Some(Finding {
         of: "runtime".to_owned(),

@@ -112,6 +112,26 @@ pub fn is_on_disk(directory: &Path) -> bool {
 pub const ON_DISK: &str = "a disk that stands still stops every session while somebody joins: put state_directory in \
                            memory, below /run or on a tmpfs; across boots it is of no use";
 
+/// What to do about a directory in which no file can be written; `None` where `error` says it all.
+pub fn help(error: &io::Error) -> Option<&'static str> {
+    match error.kind() {
+        io::ErrorKind::NotFound => {
+            Some("make the directory and let the user who runs tidegate write there")
+        }
+        io::ErrorKind::NotADirectory => {
+            Some("a file has the name of the directory, or of one above it: choose another name")
+        }
+        io::ErrorKind::PermissionDenied => Some("let the user who runs tidegate write there"),
+        io::ErrorKind::ReadOnlyFilesystem => {
+            Some("put state_directory where this process may write: below /run or on a tmpfs")
+        }
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Some(
+            "make room there: a listener's file takes up to 4 MiB, twice that while it is written anew",
+        ),
+        _ => None,
+    }
+}
+
 /// The file of one listener.
 pub struct TokenHistory {
     directory: StateDirectory,
@@ -302,6 +322,7 @@ impl TokenHistory {
                 listener = %self.listener,
                 path = %self.path.display(),
                 %error,
+                help = help(error),
                 "players notice nothing; without the file, a restart refuses tokens from before it"
             );
         }
