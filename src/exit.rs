@@ -16,6 +16,7 @@ use std::process::ExitCode;
 use std::{fmt, io};
 
 use crate::config::Refusal;
+use crate::given_file::Unread;
 use crate::sizing::file_size;
 use crate::sizing::open_files::{self, are_used_up};
 
@@ -56,7 +57,7 @@ impl Exit {
                 Some(Self::Configuration)
             } else if cause.is::<Misused>() {
                 Some(Self::Usage)
-            } else if cause.is::<Unavailable>() || cause.downcast_ref().is_some_and(are_used_up) {
+            } else if cause.is::<Unavailable>() || kernels(cause).is_some_and(are_used_up) {
                 Some(Self::Unavailable)
             } else {
                 None
@@ -68,8 +69,13 @@ impl Exit {
 
 /// What to do about an error that is the kernel's own, where it says so nowhere else.
 pub fn help(error: &anyhow::Error) -> Option<String> {
-    let mut causes = error.chain().filter_map(|cause| cause.downcast_ref());
-    causes.find_map(help_with)
+    error.chain().filter_map(kernels).find_map(help_with)
+}
+
+/// The error of the kernel that a cause is.
+fn kernels<'a>(cause: &'a (dyn std::error::Error + 'static)) -> Option<&'a io::Error> {
+    let unread = || cause.downcast_ref::<Unread>().and_then(Unread::io);
+    cause.downcast_ref().or_else(unread)
 }
 
 /// What to do about this one error of the kernel.

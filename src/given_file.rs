@@ -68,6 +68,14 @@ impl Unread {
         }
     }
 
+    /// The system's error, if it is one.
+    pub fn io(&self) -> Option<&io::Error> {
+        match self {
+            Self::Io(error) => Some(error),
+            Self::NoFile(_) | Self::PipeAgain | Self::PipeUnfinished(_) => None,
+        }
+    }
+
     /// Another try would find the same.
     pub fn is_lasting(&self) -> bool {
         match self {
@@ -94,7 +102,8 @@ impl fmt::Display for Unread {
 impl std::error::Error for Unread {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Io(error) => Some(error),
+            // Its own words are said above.
+            Self::Io(error) => error.source(),
             Self::NoFile(_) | Self::PipeAgain | Self::PipeUnfinished(_) => None,
         }
     }

@@ -411,6 +411,11 @@ fn directories_devices_and_sockets_are_refused_and_pipes_are_read() {
             assert!(said.contains(what), "{arguments:?}: {said}");
         }
     }
+    for arguments in [&mint("absent")[..], &["token", "inspect", "absent"]] {
+        let (_, said) = bounded(&place, arguments, b"");
+        let times = said.matches("No such file").count();
+        assert_eq!(times, 1, "said so often: {said}");
+    }
     let fifo = place.path("fifo");
     let made = Command::new("mkfifo")
         .args(["-m", "600"])
