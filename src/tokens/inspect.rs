@@ -5,7 +5,7 @@
 use std::net::SocketAddr;
 
 use tidegate_proto::Reject;
-use tidegate_proto::yojimbo::netcode::{ConnectToken, Key};
+use tidegate_proto::yojimbo::netcode::{ConnectToken, Key, PrivateToken};
 
 /// What a server knows when a token is presented.
 #[derive(Clone, Debug)]
@@ -37,68 +37,17 @@ pub struct Doubt {
 
 /// Every reason for which `server` would refuse `token` at `now`, in the order it looks.
 pub fn doubts(token: &ConnectToken, server: &Server, now: u64) -> Vec<Doubt> {
-    let other = other_protocol(token, "the server", server.protocol_id);
-    let expired = expired(token, server.clock_skew, now);
-    let mut doubts: Vec<_> = other.into_iter().chain(expired).collect();
-    let mut doubt = |reject, why, help| doubts.push(Doubt { reject, why, help });
-    let skew = server.clock_skew;
-    let horizon = now.saturating_add(server.max_token_lifetime);
-    if token.expire > horizon.saturating_add(skew) {
-        let ahead = token.expire - now;
-        doubt(
-            Reject::TokenFuture,
-            format!(
-                "the token lives for another {ahead} s, genuine ones for {} at most",
-                server.max_token_lifetime
-            ),
-            "set max_token_lifetime to what the token service issues, or compare the clocks",
-        );
-    }
-    if let Some(started) = server.started
-        && token.expire < started.saturating_add(server.max_token_lifetime)
-    {
-        doubt(
-            Reject::TokenBeforeStart,
-            format!(
-                "the server was started {} s ago, and the token may have been used before that",
-                now.saturating_sub(started)
-            ),
-            "mint a new one; tokens must live for max_token_lifetime, not less",
-        );
-    }
-    match token.open_private(&server.keys) {
-        Err(reject) => doubt(
-            reject,
-            "none of the server's keys opens the token".to_owned(),
-            "the token service and the server need the same key file; compare fingerprints",
-        ),
-        Ok((_, private)) => {
-            if let Some(own) = &server.public_addresses
-                && !private.servers.iter().any(|named| own.contains(named))
-            {
-                doubt(
-                    Reject::TokenAddress,
-                    format!(
-                        "the token names {}, the server is known as {}",
-                        list(&private.servers),
-                        list(own)
-                    ),
-                    "set public_addresses to what the token names",
-                );
-            }
-            if private.timeout_seconds <= 0 {
-                doubt(
-                    Reject::TokenInvalid,
-                    format!(
-                        "its timeout of {} s means that silence never ends the session",
-                        private.timeout_seconds
-                    ),
-                    "have the token service give a timeout of 1 to 60 s",
-                );
-            }
-        }
-    }
-    doubts
+    let in_clear = [
+        other_protocol(token, "the server", server.protocol_id),
+        expired(token, server.clock_skew, now),
+        future(token, server, now),
+        before_start(token, server, now),
+    ];
+    let sealed = match token.open_private(&server.keys) {
+        Err(reject) => [Some(other_key(reject)), None],
+        Ok((_, private)) => [other_address(&private, server), endless(&private)],
+    };
+    in_clear.into_iter().chain(sealed).flatten().collect()
 }
 
 /// What a client of this protocol id can tell is wrong with a token. It has neither the server's keys nor its
@@ -124,6 +73,66 @@ fn expired(token: &ConnectToken, skew: u64, now: u64) -> Option<Doubt> {
         reject: Reject::TokenExpired,
         why: format!("the token expired {} s ago", now - token.expire),
         help: "mint a new one; if it is new, compare the clocks of both machines",
+    })
+}
+
+fn future(token: &ConnectToken, server: &Server, now: u64) -> Option<Doubt> {
+    let longest = server.max_token_lifetime;
+    let horizon = now
+        .saturating_add(longest)
+        .saturating_add(server.clock_skew);
+    (token.expire > horizon).then(|| Doubt {
+        reject: Reject::TokenFuture,
+        why: format!(
+            "the token lives for another {} s, genuine ones for {longest} at most",
+            token.expire - now
+        ),
+        help: "set max_token_lifetime to what the token service issues, or compare the clocks",
+    })
+}
+
+fn before_start(token: &ConnectToken, server: &Server, now: u64) -> Option<Doubt> {
+    let started = server.started?;
+    (token.expire < started.saturating_add(server.max_token_lifetime)).then(|| Doubt {
+        reject: Reject::TokenBeforeStart,
+        why: format!(
+            "the server was started {} s ago, and the token may have been used before that",
+            now.saturating_sub(started)
+        ),
+        help: "mint a new one; tokens must live for max_token_lifetime, not less",
+    })
+}
+
+fn other_key(reject: Reject) -> Doubt {
+    Doubt {
+        reject,
+        why: "none of the server's keys opens the token".to_owned(),
+        help: "the token service and the server need the same key file; compare fingerprints",
+    }
+}
+
+fn other_address(private: &PrivateToken, server: &Server) -> Option<Doubt> {
+    let own = server.public_addresses.as_ref()?;
+    let is_named = private.servers.iter().any(|named| own.contains(named));
+    (!is_named).then(|| Doubt {
+        reject: Reject::TokenAddress,
+        why: format!(
+            "the token names {}, the server is known as {}",
+            list(&private.servers),
+            list(own)
+        ),
+        help: "set public_addresses to what the token names",
+    })
+}
+
+fn endless(private: &PrivateToken) -> Option<Doubt> {
+    (private.timeout_seconds <= 0).then(|| Doubt {
+        reject: Reject::TokenInvalid,
+        why: format!(
+            "its timeout of {} s means that silence never ends the session",
+            private.timeout_seconds
+        ),
+        help: "have the token service give a timeout of 1 to 60 s",
     })
 }
 
