@@ -66,8 +66,22 @@ impl Clients {
         self.came
     }
 
-    pub(super) fn find(&self, address: SocketAddr) -> Option<usize> {
-        self.by_address.get(&address).copied()
+    /// The client that sends from there, or a new one; `None` if there is no room for it beside so many.
+    pub(super) fn find_or_open(
+        &mut self,
+        now: Timestamp,
+        route: Route,
+        most: usize,
+        registry: &Registry,
+    ) -> Option<usize> {
+        if let Some(slot) = self.by_address.get(&route.from) {
+            return Some(*slot);
+        }
+        if self.len() >= most {
+            return None;
+        }
+        // Out of descriptors or ports: this one has to stay outside.
+        self.open(now, route, registry).ok()
     }
 
     pub(super) fn get_mut(&mut self, slot: usize) -> Option<&mut Client> {
@@ -75,12 +89,7 @@ impl Clients {
     }
 
     /// A client that was not there before.
-    pub(super) fn open(
-        &mut self,
-        now: Timestamp,
-        route: Route,
-        registry: &Registry,
-    ) -> io::Result<usize> {
+    fn open(&mut self, now: Timestamp, route: Route, registry: &Registry) -> io::Result<usize> {
         let slot = self.free.last().copied().unwrap_or(self.slots.len());
         let socket = open_socket(self.to, registry, slot)?;
         // Its draws depend on its number alone.

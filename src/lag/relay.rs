@@ -166,23 +166,10 @@ impl Relay {
             self.report.overrun += self.front.new_drops(&self.received);
             for index in 0..self.received.len() {
                 let (route, datagrams) = self.received.take(index);
-                let known = self.clients.find(route.from);
-                let slot = match known {
-                    Some(slot) => slot,
-                    None if self.clients.len() < self.setup.clients_max => {
-                        match self.clients.open(now, route, self.poll.registry()) {
-                            Ok(slot) => slot,
-                            // Out of descriptors or ports: this one has to stay outside.
-                            Err(_) => {
-                                self.report.refused += datagrams.count() as u64;
-                                continue;
-                            }
-                        }
-                    }
-                    None => {
-                        self.report.refused += datagrams.count() as u64;
-                        continue;
-                    }
+                let (most, registry) = (self.setup.clients_max, self.poll.registry());
+                let Some(slot) = self.clients.find_or_open(now, route, most, registry) else {
+                    self.report.refused += datagrams.count() as u64;
+                    continue;
                 };
                 let Some(client) = self.clients.get_mut(slot) else {
                     continue;
