@@ -7,7 +7,7 @@ use tidegate_proto::{CloseReason, Message, Timestamp};
 
 use super::{Failure, Rules, Side, State, Stream};
 use crate::config::UnreliablePolicy;
-use crate::counters::{Direction, DropReason};
+use crate::counters::{Direction, DropReason, WorkerCounters};
 use crate::framing::Framing;
 
 /// What was taken from the session and did not reach the backend yet.
@@ -46,6 +46,15 @@ impl ToBackend {
     /// Messages that wait.
     pub(super) fn messages(&self) -> u64 {
         self.waiting.messages + self.late.len() as u64
+    }
+
+    /// Keeps the frame of an unreliable message behind the queue; the oldest one makes room.
+    fn keep_late(&mut self, frame: Vec<u8>, counters: &mut WorkerCounters) {
+        self.late.push_back(frame);
+        if self.late.len() > LATE_FRAMES {
+            self.late.pop_front();
+            counters.on_drop(Direction::ToBackend, DropReason::QueueFull, 1);
+        }
     }
 
     /// Nothing more is written: lets go of all bytes.
@@ -116,12 +125,7 @@ impl Stream {
                     let mut frame = Vec::new();
                     let encoded = codec.encode(channel, payload, &mut frame);
                     if encoded.is_ok() {
-                        self.to_backend.late.push_back(frame);
-                    }
-                    if self.to_backend.late.len() > LATE_FRAMES {
-                        self.to_backend.late.pop_front();
-                        side.counters
-                            .on_drop(Direction::ToBackend, DropReason::QueueFull, 1);
+                        self.to_backend.keep_late(frame, side.counters);
                     }
                     encoded
                 }
