@@ -282,6 +282,10 @@ fn an_operator_records_one_listener() {
             protocol = "gaffer"
             bind = ["127.0.0.1:0"]
             backend = "game"
+            [listener.lobby]
+            protocol = "gaffer"
+            bind = ["127.0.0.2:0"]
+            backend = "game"
             "#,
             place.path("control").display()
         ),
@@ -309,6 +313,13 @@ fn an_operator_records_one_listener() {
         ])
     };
     assert!(!ctl(&["capture", "stop"]).0, "there is none");
+    for (begun, said) in [
+        start("nobody.pcapng", "gmae"),
+        ctl(&["peers", "--listener", "gmae"]),
+    ] {
+        assert!(!begun && said.contains("no listener gmae;"), "{said}");
+    }
+    assert!(!place.path("nobody.pcapng").exists());
     let (begun, said) = start("other.pcapng", "lobby");
     assert!(begun, "{said}");
     assert!(!start("second.pcapng", "game").0, "one at a time");

@@ -164,6 +164,7 @@ impl Gate {
     pub(super) async fn handle(self: &Arc<Self>, request: Request) -> anyhow::Result<Value> {
         match request {
             Request::Peers { listener } => {
+                self.refuse_misspelt(listener.as_deref())?;
                 let mut peers = self.peers().await?;
                 peers.retain(|peer| listener.as_ref().is_none_or(|name| *name == peer.listener));
                 Ok(json!({ "peers": peers }))
@@ -218,6 +219,7 @@ impl Gate {
         let Some(tap) = &self.tap else {
             bail!("sessions are recorded where they are accepted, by serve");
         };
+        self.refuse_misspelt(order.listener.as_deref())?;
         tap.start(order, self.clock.clone().now())?;
         Ok(json!({}))
     }
@@ -234,6 +236,17 @@ impl Gate {
             "cut": taken.cut,
             "bytes": taken.bytes,
         }))
+    }
+
+    /// A listener that is not there has no peers, and nothing to record: who asks means another one.
+    fn refuse_misspelt(&self, listener: Option<&str>) -> anyhow::Result<()> {
+        let snapshot = self.board.snapshot(self.clock.clone().now());
+        match listener {
+            Some(name) if !snapshot.listeners.iter().any(|it| it.about.name == name) => {
+                bail!("no listener {name}; `tidegate ctl stats` lists them")
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 
     async fn peers(&self) -> anyhow::Result<Vec<PeerView>> {
