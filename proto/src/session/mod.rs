@@ -211,7 +211,8 @@ pub enum AckPolicy {
     /// When its messages were taken by the bounded inbox.
     #[default]
     Queued,
-    /// When its messages were written to the backend's socket.
+    /// When its messages were written to the backend's socket, but for those behind a missing one, which cannot be
+    /// before it comes: with these at once, and with that one once all of them were written. For yojimbo.
     Written,
 }
 

@@ -2,8 +2,9 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::library::{LibraryPeer, LibraryServer};
+use super::library::{FRAME, LibraryPeer, LibraryServer};
 use crate::endpoint::{self, Endpoint, PeerId};
 use crate::session::{Acceptor, Reject, Session, Stranger, Verdict};
 use crate::sim::{Conditions, Random, Traffic, World};
@@ -46,6 +47,8 @@ pub(super) struct Game {
     /// Yojimbo clients, and the server, are of the library's make.
     library_clients: bool,
     library_server: bool,
+    /// The library's clients look at their network so often.
+    frame: Duration,
     seed: u64,
     random: Random,
     /// What tokens say of it, in seconds.
@@ -67,6 +70,7 @@ impl Game {
             dialling: rules.clone(),
             library_clients: false,
             library_server: false,
+            frame: FRAME,
             rules,
             seed,
             random: Random::new(seed),
@@ -97,6 +101,14 @@ impl Game {
     pub(super) fn with_library_clients(self) -> Self {
         Self {
             library_clients: true,
+            ..self
+        }
+    }
+
+    /// With clients that have so many frames a second.
+    pub(super) fn with_ticks(self, ticks: u32) -> Self {
+        Self {
+            frame: Duration::from_secs(1) / ticks,
             ..self
         }
     }
@@ -148,7 +160,7 @@ impl Game {
             Rules::Yojimbo(params) => {
                 let token = self.token(now, client);
                 if self.library_clients {
-                    return Box::new(LibraryPeer::dial(now, params, token));
+                    return Box::new(LibraryPeer::dial(now, params, token, self.frame));
                 }
                 Box::new(yojimbo::Connector::new(now, params, token, seed))
             }

@@ -1,5 +1,5 @@
-//! Peers that do as yojimbo's own library does, client or server: a packet in each of 60 frames a second, in it each
-//! message that did not go within 0.1 s and was not acknowledged, whatever the path can carry. Blocks aside.
+//! Peers that do as yojimbo's own library does, client or server: a packet in each frame, in it each message that did
+//! not go within 0.1 s and was not acknowledged, whatever the path can carry. Blocks aside.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,7 +21,8 @@ use crate::yojimbo::netcode::{
 };
 use crate::yojimbo::reliable::{self, Arrival, Header};
 
-const FRAME: Duration = Duration::from_nanos(16_666_667);
+/// Of a game that looks at its network sixty times a second.
+pub(super) const FRAME: Duration = Duration::from_nanos(16_666_667);
 const RESEND_AFTER: Duration = Duration::from_millis(100);
 /// The library splits what is longer; we do so later (see [`reliable::Limits`]).
 const FRAGMENT_ABOVE: usize = 1024;
@@ -48,7 +49,7 @@ impl Acceptor for LibraryServer {
             Ok(Outcome::Denied(reject)) => Verdict::Deny(reject),
             Ok(Outcome::Seated(seated)) => {
                 let stage = Stage::Waiting(seated.link, seated.seat);
-                let mut peer = LibraryPeer::new(now, self.params.clone(), stage);
+                let mut peer = LibraryPeer::new(now, self.params.clone(), FRAME, stage);
                 peer.events.push_back(Event::Authenticated);
                 Verdict::Accept(Box::new(peer))
             }
@@ -62,6 +63,7 @@ pub(super) struct LibraryPeer {
     stage: Stage,
     incoming: Incoming,
     outgoing: Outgoing,
+    frame: Duration,
     next_frame: Timestamp,
     /// Datagrams of the last frame.
     ready: VecDeque<Vec<u8>>,
@@ -76,22 +78,25 @@ enum Stage {
 }
 
 impl LibraryPeer {
-    /// A client.
-    pub(super) fn dial(now: Now, params: Arc<Params>, token: ConnectToken) -> Self {
-        Self::new(
-            now,
-            params,
-            Stage::Dialing(Box::new(Client::new(now, token))),
-        )
+    /// A client of a game with frames of this length.
+    pub(super) fn dial(
+        now: Now,
+        params: Arc<Params>,
+        token: ConnectToken,
+        frame: Duration,
+    ) -> Self {
+        let stage = Stage::Dialing(Box::new(Client::new(now, token)));
+        Self::new(now, params, frame, stage)
     }
 
-    fn new(now: Now, params: Arc<Params>, stage: Stage) -> Self {
+    fn new(now: Now, params: Arc<Params>, frame: Duration, stage: Stage) -> Self {
         Self {
             incoming: Incoming::new(&params),
             outgoing: Outgoing::default(),
             params,
             stage,
-            next_frame: now.mono + FRAME,
+            frame,
+            next_frame: now.mono + frame,
             ready: VecDeque::new(),
             events: VecDeque::new(),
         }
@@ -124,7 +129,7 @@ impl LibraryPeer {
 
     fn open(&mut self, now: Now, link: Link, seat: Option<Seat>) {
         self.stage = Stage::Open { link, _seat: seat };
-        self.next_frame = now.mono + FRAME;
+        self.next_frame = now.mono + self.frame;
         self.events.push_back(Event::Connected);
     }
 
@@ -139,7 +144,7 @@ impl LibraryPeer {
         if now.mono < self.next_frame {
             return;
         }
-        self.next_frame += FRAME;
+        self.next_frame += self.frame;
         let layout = &self.params.layout;
         let (ack, ack_bits) = self.incoming.reliable.ack();
         let (sequence, packet) = self.outgoing.packet(now.mono, layout);
@@ -275,8 +280,12 @@ impl Session for LibraryPeer {
         Identity::default()
     }
 
+    /// As acknowledged counts what stands before the oldest message that is not.
     fn stats(&self) -> Stats {
-        self.incoming.stats
+        Stats {
+            messages_acked: self.outgoing.acked,
+            ..self.incoming.stats
+        }
     }
 }
 
@@ -337,6 +346,8 @@ struct Outgoing {
     /// From `first_id` on.
     messages: VecDeque<Unacked>,
     first_id: u16,
+    /// Messages before that.
+    acked: u64,
     unreliable: Vec<(u8, Vec<u8>)>,
     /// The packets sent last, with the ids in them.
     packets: VecDeque<(u16, Vec<u16>)>,
@@ -448,6 +459,7 @@ impl Outgoing {
         {
             self.messages.pop_front();
             self.first_id = self.first_id.wrapping_add(1);
+            self.acked += 1;
         }
     }
 }

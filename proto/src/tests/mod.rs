@@ -18,6 +18,7 @@ mod scenario;
 mod seeds;
 mod stalls;
 mod stock;
+mod strict;
 mod thin;
 mod ticks;
 mod volleys;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::acks::{Acks, FalseAck};
-use super::channels::{self, ConnectionPacket, FirstItems, Layout};
+use super::channels::{self, BlockFragment, ConnectionPacket, FirstItems, Item, Layout};
 use super::long_ack::{LongAck, Record};
 use super::params::Params;
 use super::reliable::{self, Arrival, DatagramError};
@@ -35,7 +35,7 @@ pub(super) struct Incoming {
     pub(super) inbox: Inbox,
     ack: AckPolicy,
     unwritten: Unwritten,
-    /// Something was delivered since the last word that all was written.
+    /// Something was delivered that is to be written before it is acknowledged.
     owes_write: bool,
     /// The time that counts against gaps.
     heard_clock: HeardClock,
@@ -141,21 +141,10 @@ impl Incoming {
         let repeats = self.stats.messages_duplicate - known;
         let delivered = self.stats.messages_received - received;
         let worth = worth(&packet, payload.len(), repeats, delivered);
-        let waits = match self.ack {
-            AckPolicy::Queued => false,
-            AckPolicy::Written => {
-                self.owes_write |= delivered > 0;
-                let (channels, is_all_written) = (&self.channels, !self.owes_write);
-                // Nobody will confirm the write of what brings nothing new: fragments of a block, and repeats.
-                self.unwritten.note(
-                    header.sequence,
-                    &packet,
-                    |channel, id| channels.is_in_pieces(channel, id),
-                    |channel, id| is_all_written && channels.is_delivered(channel, id),
-                )
-            }
-        };
-        if !waits {
+        self.owes_write |= self.ack == AckPolicy::Written && delivered > 0;
+        if self.owes_write && brings_delivered(&packet, &self.channels) {
+            self.unwritten.push(header.sequence);
+        } else {
             accept(&mut self.reliable, &mut self.record, header.sequence);
         }
         let in_order = self.note_order(header.sequence);
@@ -183,22 +172,18 @@ impl Incoming {
         self.record.as_deref_mut()
     }
 
-    /// Everything polled was written. What was taken may be acknowledged now, unless some of it
-    /// still waits here; true if that was something.
+    /// Everything polled was written. What waited for that is acknowledged now, unless something was delivered that is
+    /// still to be polled; true if that was something.
     pub(super) fn confirm_written(&mut self) -> bool {
         if !self.inbox.is_empty() {
             return false;
         }
         self.owes_write = false;
-        let channels = &self.channels;
         let mut any = false;
-        self.unwritten.take(
-            |channel, id| channels.is_delivered(channel, id),
-            |sequence| {
-                accept(&mut self.reliable, &mut self.record, sequence);
-                any = true;
-            },
-        );
+        while let Some(sequence) = self.unwritten.pop() {
+            accept(&mut self.reliable, &mut self.record, sequence);
+            any = true;
+        }
         any
     }
 
@@ -274,6 +259,20 @@ fn check(
         Err(objection) if objection.is_violation() => Err(Trouble::Broken(Reject::ProtocolError)),
         Err(_) => Err(Trouble::Reject(Reject::Refused)),
     }
+}
+
+/// Whether a packet that was taken brings a reliable message that went on, now or earlier. What waits behind a gap has
+/// not, nor have fragments of a block of which others are missing: their sender is not done before the one that completes
+/// it is acknowledged.
+fn brings_delivered(packet: &ConnectionPacket<'_>, channels: &channels::Receiver) -> bool {
+    packet.items().any(|item| match item {
+        Item::Message(message) => message
+            .id
+            .is_some_and(|id| channels.is_delivered(message.channel, id)),
+        Item::Fragment(BlockFragment { place, .. }) => {
+            channels.is_delivered(place.channel, place.id)
+        }
+    })
 }
 
 /// The packet is acknowledged from now on.
@@ -389,47 +388,82 @@ mod tests {
         }
     }
 
-    /// Fragments of a block and repeats bring the writer nothing new, so no write of theirs is ever confirmed. A
-    /// peer of the standard sends the first 25 fragments again and again until they are acknowledged.
-    #[test]
-    fn what_brings_nothing_to_write_waits_for_no_write() {
-        let now = Now {
-            mono: Timestamp::ZERO,
-            unix_secs: 0,
-        };
-        let params = Params {
-            ack: AckPolicy::Written,
-            ..Params::default()
-        };
-        let mut incoming = Incoming::new(now, &params);
-        let mut next = 0;
-        let mut take = |incoming: &mut Incoming, fill: &dyn Fn(&mut PacketWriter<'_>)| {
+    /// One that acknowledges only what was written, and the packets it is sent.
+    struct Strict {
+        incoming: Incoming,
+        params: Params,
+        next: u16,
+    }
+
+    impl Strict {
+        fn new() -> Self {
+            let params = Params {
+                ack: AckPolicy::Written,
+                ..Params::default()
+            };
+            Self {
+                incoming: Incoming::new(NOW, &params),
+                params,
+                next: 0,
+            }
+        }
+
+        /// Takes a packet; which of all so far are acknowledged then.
+        fn take(&mut self, fill: impl Fn(&mut PacketWriter<'_>)) -> Vec<bool> {
             let mut payload = Vec::new();
             let header = Header {
-                sequence: next,
+                sequence: self.next,
                 ack: 65_535,
                 ack_bits: 0,
             };
-            next += 1;
+            self.next += 1;
             header.emit(&mut payload);
-            let mut writer = PacketWriter::new(&params.layout, &mut payload);
+            let mut writer = PacketWriter::new(&self.params.layout, &mut payload);
             fill(&mut writer);
             writer.finish();
-            let heard = incoming.handle(now, &payload, true, |_| Ok(()));
+            let heard = self.incoming.handle(NOW, &payload, true, |_| Ok(()));
             assert!(matches!(heard, Ok(Some(_))), "{heard:?}");
-            let (ack, bits) = incoming.take_ack();
+            self.acked()
+        }
+
+        fn acked(&mut self) -> Vec<bool> {
+            let (ack, bits) = self.incoming.take_ack();
             let behind = |number: u16| u32::from(ack.wrapping_sub(number));
             let is_acked = |number| {
                 bits.checked_shr(behind(number))
                     .is_some_and(|it| it & 1 == 1)
             };
-            (0..next).map(is_acked).collect::<Vec<bool>>()
-        };
-        let message: &dyn Fn(&mut PacketWriter<'_>) = &|writer| {
-            writer.reliable(0, [0].into_iter());
-            writer.message(0, (b"a message", &[]));
-        };
-        let fragment: &dyn Fn(&mut PacketWriter<'_>) = &|writer| {
+            (0..self.next).map(is_acked).collect()
+        }
+
+        /// Polls one message, and says that it is written.
+        fn write_one(&mut self) -> Vec<bool> {
+            assert!(self.incoming.inbox.pop().is_some());
+            self.incoming.confirm_written();
+            self.acked()
+        }
+    }
+
+    const NOW: Now = Now {
+        mono: Timestamp::ZERO,
+        unix_secs: 0,
+    };
+
+    fn messages(ids: &[u16]) -> impl Fn(&mut PacketWriter<'_>) {
+        move |writer| {
+            writer.reliable(0, ids.iter().copied());
+            for _ in ids {
+                writer.message(0, (b"a message", &[]));
+            }
+        }
+    }
+
+    /// Fragments of a block and repeats bring the writer nothing new, so no write of theirs is ever confirmed. A
+    /// peer of the standard sends the first 25 fragments again and again until they are acknowledged.
+    #[test]
+    fn what_brings_nothing_to_write_waits_for_no_write() {
+        let mut strict = Strict::new();
+        let fragment = |writer: &mut PacketWriter<'_>| {
             let place = FragmentPlace {
                 channel: 0,
                 id: 1,
@@ -438,14 +472,26 @@ mod tests {
             };
             writer.fragment(place, 1, (&[7; 1024], &[]));
         };
-        assert_eq!(take(&mut incoming, message), [false]);
-        assert_eq!(take(&mut incoming, fragment), [false, true]);
-        assert_eq!(take(&mut incoming, message), [false, true, false]);
-        assert!(incoming.inbox.pop().is_some());
-        assert!(incoming.confirm_written());
-        assert_eq!(take(&mut incoming, message), [true; 4]);
-        assert_eq!(take(&mut incoming, fragment), [true; 5]);
-        assert_eq!(take(&mut incoming, &|_| ()), [true; 6]);
+        assert_eq!(strict.take(messages(&[0])), [false]);
+        assert_eq!(strict.take(fragment), [false, true]);
+        assert_eq!(strict.take(messages(&[0])), [false, true, false]);
+        assert_eq!(strict.write_one(), [true; 3]);
+        assert_eq!(strict.take(messages(&[0])), [true; 4]);
+        assert_eq!(strict.take(fragment), [true; 5]);
+        assert_eq!(strict.take(|_| ()), [true; 6]);
+    }
+
+    /// What waits for a missing message is acknowledged, and the missing one once both are written.
+    #[test]
+    fn what_is_behind_a_gap_waits_for_no_write() {
+        let mut strict = Strict::new();
+        assert_eq!(strict.take(messages(&[0, 2])), [false]);
+        assert_eq!(strict.take(messages(&[3])), [false, true]);
+        assert_eq!(strict.write_one(), [true; 2]);
+        assert_eq!(strict.take(messages(&[1, 5])), [true, true, false]);
+        assert_eq!(strict.write_one(), [true, true, false]);
+        assert_eq!(strict.write_one(), [true, true, false]);
+        assert_eq!(strict.write_one(), [true; 3]);
     }
 
     #[test]

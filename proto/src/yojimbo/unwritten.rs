@@ -1,26 +1,30 @@
 //! Packets that were taken and are acknowledged only once what they brought is written
 //! ([`AckPolicy::Written`](crate::session::AckPolicy::Written)).
+//!
+//! What a packet brings from behind a gap is not waited for. It cannot be written before the gap closes, and a sender
+//! that repeats whole packets by the clock may have no room for the missing message until they are acknowledged. That
+//! one is acknowledged with what waits behind it, once all of that is written:
+//!
+//! ```text
+//!            written │ delivered │ gap │ early
+//!   ids    ──────────┼───────────┼─────┼────────▶
+//!   packet     6     │     7     │     │  10         waits for the write of 7
+//!   packet           │           │     │  10  11     waits for nothing
+//!   packet           │           │  8  │             waits for the write of 8 and of what then is delivered
+//! ```
+//!
+//! So whatever stands before a peer's oldest unacknowledged message is written. Rule: docs/RELIABILITY.md, "Stations of
+//! a message on its way to the backend".
 
 use std::collections::VecDeque;
 
-use super::channels::{BlockFragment, ConnectionPacket, Item};
 use super::long_ack::NUMBERS;
-use crate::session::Channel;
 
-/// Packets that wait for a write, oldest first.
+/// Numbers of the packets that wait for a write, oldest first.
 #[derive(Debug)]
 pub(super) struct Unwritten {
-    packets: VecDeque<Waiting>,
+    packets: VecDeque<u16>,
     packets_max: usize,
-}
-
-#[derive(Debug)]
-struct Waiting {
-    sequence: u16,
-    /// The last message of each reliable channel in it: delivered in order, so the last one says it
-    /// all. Fragments of a block count as written when they are stored, all but the one that
-    /// completes it, which stands for the block: its sender is not done before that one is acknowledged.
-    last: Vec<(Channel, u16)>,
 }
 
 impl Default for Unwritten {
@@ -38,63 +42,18 @@ impl Unwritten {
         self.packets_max = NUMBERS.into();
     }
 
-    /// Notes a packet that was taken, unless there is nothing in it that waits for a write; says whether there
-    /// is. `is_in_pieces`: fragments of a block are missing still.
-    pub(super) fn note(
-        &mut self,
-        sequence: u16,
-        packet: &ConnectionPacket<'_>,
-        is_in_pieces: impl Fn(Channel, u16) -> bool,
-        is_written: impl Fn(Channel, u16) -> bool,
-    ) -> bool {
-        let mut last: Vec<(Channel, u16)> = Vec::new();
-        for item in packet.items() {
-            let (channel, id) = match item {
-                Item::Message(message) => match message.id {
-                    Some(id) => (message.channel, id),
-                    None => continue,
-                },
-                Item::Fragment(BlockFragment { place, .. }) => (place.channel, place.id),
-            };
-            if is_in_pieces(channel, id) {
-                continue;
-            }
-            match last.last_mut() {
-                Some((of, newest)) if *of == channel => *newest = id,
-                _ => last.push((channel, id)),
-            }
-        }
-        let packet = Waiting { sequence, last };
-        if packet.is_all(is_written) {
-            return false;
-        }
+    /// Notes a packet.
+    pub(super) fn push(&mut self, sequence: u16) {
         // The messages of one that is pushed out here come again, are known, and are acknowledged then.
         if self.packets.len() >= self.packets_max {
             self.packets.pop_front();
         }
-        self.packets.push_back(packet);
-        true
+        self.packets.push_back(sequence);
     }
 
-    /// Takes the packets of which all was delivered.
-    pub(super) fn take(
-        &mut self,
-        is_delivered: impl Fn(Channel, u16) -> bool,
-        mut taken: impl FnMut(u16),
-    ) {
-        self.packets.retain(|packet| {
-            let is_ready = packet.is_all(&is_delivered);
-            if is_ready {
-                taken(packet.sequence);
-            }
-            !is_ready
-        });
-    }
-}
-
-impl Waiting {
-    fn is_all(&self, done: impl Fn(Channel, u16) -> bool) -> bool {
-        self.last.iter().all(|&(channel, id)| done(channel, id))
+    /// Takes the oldest one, when all was written that was delivered.
+    pub(super) fn pop(&mut self) -> Option<u16> {
+        self.packets.pop_front()
     }
 }
 

@@ -218,12 +218,6 @@ impl Receiver {
         channel.is_none_or(|channel| channel.as_ref().is_none_or(|c| c.is_delivered(id)))
     }
 
-    /// Whether fragments of this block are missing.
-    pub fn is_in_pieces(&self, channel: Channel, id: u16) -> bool {
-        let channel = self.channels.get(usize::from(channel));
-        channel.is_some_and(|channel| channel.as_ref().is_some_and(|c| c.is_in_pieces(id)))
-    }
-
     /// Whether the peer has left a message or the rest of a block out for too long: the session should end. Time is
     /// what passes here as elsewhere, or less: whatever the caller counts against the peer.
     pub fn is_stalled(&self, now: Timestamp) -> bool {

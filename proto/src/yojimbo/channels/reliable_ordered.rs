@@ -303,11 +303,6 @@ impl ReliableOrdered {
         }
     }
 
-    /// Whether fragments of the block `id` are missing.
-    pub(super) fn is_in_pieces(&self, id: u16) -> bool {
-        matches!(self.place(id), Place::Within(id) if self.blocks.get(id).is_some())
-    }
-
     /// Starts the clocks again: what waits here waits for us and not for the peer.
     pub(super) fn excuse(&mut self, now: Timestamp) {
         self.progress_at = now;
