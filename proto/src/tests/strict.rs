@@ -70,6 +70,29 @@ fn a_backlog_is_delivered() {
     }
 }
 
+/// Nor does it send that while the oldest wait for a backend that reads nothing, for longer than a gap may last.
+#[test]
+fn a_gap_is_not_held_against_who_waits_for_a_write() {
+    let nap = Duration::from_secs(45);
+    let says = Traffic {
+        begins: nap + Duration::from_millis(100),
+        ..backlog(0..=2_000)
+    };
+    let naps = Traffic {
+        reader_sleeps: Some(nap),
+        ..Traffic::silent()
+    };
+    for ticks in TICKS {
+        for seed in 0..4 {
+            let mut game = Game::new(strict(), seed)
+                .with_library_clients()
+                .with_ticks(ticks);
+            let mut scenario = Scenario::new(&mut game, 1, path(25, 0.05), &says, &naps);
+            deliver(&mut scenario, &format!("{ticks} Hz, seed {seed}"));
+        }
+    }
+}
+
 /// Between two tidegates a loss costs hardly more than where it is not waited for: what is behind a gap does not look
 /// lost as well.
 #[test]

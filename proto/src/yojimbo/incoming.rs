@@ -104,11 +104,12 @@ impl Incoming {
     ) -> Result<Option<Heard>, Trouble> {
         let is_fragment = reliable::is_fragment(payload);
         self.stats.fragments_received += u64::from(is_fragment);
+        let counted = self.counted_silence();
         let arrival = match self.reliable.receive(now.mono, payload) {
             Ok(arrival) => arrival,
             Err(error) => return Err(self.on_datagram_error(now, error)),
         };
-        self.heard_clock.on_heard(now.mono, PACKET_EVERY_MAX);
+        self.heard_clock.on_heard(now.mono, counted);
         let Arrival::Packet { header, payload } = arrival else {
             return Ok(None);
         };
@@ -151,12 +152,22 @@ impl Incoming {
         Ok(Some(Heard { worth, in_order }))
     }
 
+    /// How much of a silence before a packet counts against gaps. Nothing while the peer waits for us to write: it may
+    /// have to repeat what we do not acknowledge yet, and have no room for what is missing.
+    fn counted_silence(&self) -> Duration {
+        if self.owes_write {
+            Duration::ZERO
+        } else {
+            PACKET_EVERY_MAX
+        }
+    }
+
     /// The layer below takes nothing from this datagram.
     fn on_datagram_error(&mut self, now: Now, error: DatagramError) -> Trouble {
         let late = matches!(error, DatagramError::Stale | DatagramError::Duplicate);
         self.stats.packets_duplicate += u64::from(late);
         if error == DatagramError::BadFragment {
-            self.heard_clock.on_heard(now.mono, PACKET_EVERY_MAX);
+            self.heard_clock.on_heard(now.mono, self.counted_silence());
             self.mismatched.note(self.heard_clock.now());
         }
         Trouble::Reject(error.into())
