@@ -41,6 +41,7 @@ impl Checker<'_> {
             &typed.idle_timeout,
             SECOND..=600 * SECOND,
         );
+        let ack = self.ack(&key("ack"), typed);
         let protocol = self.listener_protocol(&at, typed);
         let backend = self.backend_of(&at, typed.backend.as_deref(), backends);
         if let (Some(protocol), Some(backend)) = (&protocol, &backend) {
@@ -53,10 +54,7 @@ impl Checker<'_> {
             backend: backend?,
             max_peers,
             idle_timeout,
-            ack: match typed.ack {
-                file::Ack::Queued => AckPolicy::Queued,
-                file::Ack::Strict => AckPolicy::Written,
-            },
+            ack,
             follow_address_change: typed.follow_address_change,
             limits,
             rate,
@@ -64,6 +62,22 @@ impl Checker<'_> {
             // Known once the whole file is.
             recorded: "".into(),
         })
+    }
+
+    /// Sessions of the other protocols know no write.
+    fn ack(&mut self, path: &str, typed: &file::Listener) -> AckPolicy {
+        let protocol = match (typed.ack, typed.protocol) {
+            (file::Ack::Queued, _) => return AckPolicy::Queued,
+            (file::Ack::Strict, file::Protocol::Yojimbo) => return AckPolicy::Written,
+            (file::Ack::Strict, file::Protocol::Gaffer) => "gaffer",
+            (file::Ack::Strict, file::Protocol::Rudp) => "rudp",
+        };
+        self.mistake(
+            path,
+            format!("{path} = \"strict\" does nothing with {protocol}"),
+            "it is for yojimbo; delete the line".to_owned(),
+        );
+        AckPolicy::Queued
     }
 
     fn backend_of(
