@@ -85,52 +85,69 @@ impl Listener {
     fn handle_batch(&mut self, turn: &mut Turn<'_>, dialled: Option<SocketAddr>) {
         self.counters.receive_calls += 1;
         for index in 0..turn.received.len() {
-            let (route, datagrams) = turn.received.take(index);
-            let route = Route {
-                from: dialled.unwrap_or(route.from),
-                to: route.to,
-            };
-            if self.memory.is_short()
-                && let Some(id) = self.endpoint.find(route.from)
-            {
-                self.weigh(id);
-            }
-            let mut known = None;
-            for datagram in datagrams {
-                self.counters.datagrams_received += 1;
-                self.counters.datagram_bytes_received += datagram.len() as u64;
-                self.received_bytes += datagram.len();
-                known = self.endpoint.find(route.from);
-                let charged = match self.judge(turn.now, route.from, known, datagram) {
-                    Ok(charged) => charged,
-                    Err(reject) => {
-                        self.counters.on_reject(reject);
-                        if known.is_none() {
-                            self.tell_refused(turn.now.mono, route.from, reject);
-                        }
-                        continue;
-                    }
-                };
-                match known {
-                    Some(id) => {
-                        let handled = self.endpoint.handle_datagram_of(turn.now, id, datagram);
-                        if let Handled::PeerRejected(_, reject) = handled {
-                            self.refund(id, reject, charged);
-                        }
-                        self.after_datagram(turn.now, turn.outgoing, route, handled);
-                    }
-                    None if self.strangers.take_in(route, datagram) => {}
-                    None => self.counters.on_reject(Reject::ListenerLimited),
-                }
-            }
-            if let Some(id) = known {
-                self.relieve(turn, id);
-            }
+            self.handle_buffer(turn, index, dialled);
         }
         // Replies and urgent packets of this batch leave now; a peer's own socket sends its own.
         if dialled.is_none() && turn.outgoing.is_full() {
             self.flush(turn, None);
         }
+    }
+
+    /// The datagrams of one buffer, all from one address.
+    fn handle_buffer(&mut self, turn: &mut Turn<'_>, index: usize, dialled: Option<SocketAddr>) {
+        let (route, datagrams) = turn.received.take(index);
+        let route = Route {
+            from: dialled.unwrap_or(route.from),
+            to: route.to,
+        };
+        if self.memory.is_short()
+            && let Some(id) = self.endpoint.find(route.from)
+        {
+            self.weigh(id);
+        }
+        let mut known = None;
+        for datagram in datagrams {
+            known = self.handle_datagram(turn.now, turn.outgoing, route, datagram);
+        }
+        if let Some(id) = known {
+            self.relieve(turn, id);
+        }
+    }
+
+    /// One datagram: to the peer that it is from, which is returned; without one, to the strangers.
+    fn handle_datagram(
+        &mut self,
+        now: Now,
+        outgoing: &mut Outgoing,
+        route: Route,
+        datagram: &mut [u8],
+    ) -> Option<PeerId> {
+        self.counters.datagrams_received += 1;
+        self.counters.datagram_bytes_received += datagram.len() as u64;
+        self.received_bytes += datagram.len();
+        let known = self.endpoint.find(route.from);
+        let charged = match self.judge(now, route.from, known, datagram) {
+            Ok(charged) => charged,
+            Err(reject) => {
+                self.counters.on_reject(reject);
+                if known.is_none() {
+                    self.tell_refused(now.mono, route.from, reject);
+                }
+                return known;
+            }
+        };
+        let Some(id) = known else {
+            if !self.strangers.take_in(route, datagram) {
+                self.counters.on_reject(Reject::ListenerLimited);
+            }
+            return None;
+        };
+        let handled = self.endpoint.handle_datagram_of(now, id, datagram);
+        if let Handled::PeerRejected(_, reject) = handled {
+            self.refund(id, reject, charged);
+        }
+        self.after_datagram(now, outgoing, route, handled);
+        known
     }
 
     /// A turn may read megabytes from one peer, and what its inbox refuses meanwhile the peer takes for
