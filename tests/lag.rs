@@ -233,6 +233,24 @@ fn a_queue_is_bounded() {
     assert!((155..=165).contains(&dropped), "{stats}");
 }
 
+/// What is above a rate that lets nothing through for minutes is dropped, and what passes has not waited for it.
+#[test]
+fn a_policer_drops_and_delays_nothing() {
+    let (client, server) = (socket(), socket());
+    let mut lag = Running::start(
+        server.local_addr().unwrap(),
+        &["rate=1bit", "queue=4KiB", "police=on"],
+    );
+    let arrivals = receive(&server);
+    send_numbers(&client, lag.address, 0..80);
+    // The burst holds 60 of 68 bytes, and some room comes back only after minutes.
+    let mut received = Vec::new();
+    receive_all(&arrivals, &mut lag, 80, &mut received);
+    let first = (0..60u32).map(|number| number.to_be_bytes().repeat(10));
+    assert_eq!(received, first.collect::<Vec<_>>());
+    assert_eq!(count(&lag.stats(), "/up/dropped_by_queue"), 20);
+}
+
 /// It is given the name of a key, say, by whoever mistakes one option for another.
 #[test]
 fn a_control_socket_takes_the_place_of_no_file() {

@@ -24,7 +24,7 @@ pub struct Impairments {
 }
 
 /// What can be said, with an example each.
-pub const WORDS: [(&str, &str); 12] = [
+pub const WORDS: [(&str, &str); 13] = [
     ("delay=25ms", "one-way delay"),
     (
         "jitter=5ms",
@@ -50,6 +50,10 @@ pub const WORDS: [(&str, &str); 12] = [
         "rate limit; 28 bytes of headers count for each datagram",
     ),
     ("queue=64KiB", "queue in front of the rate limit; drop-tail"),
+    (
+        "police=on",
+        "the rate limit drops and delays nothing; queue is the burst that passes",
+    ),
     (
         "mtu=1500",
         "longest IP packet in bytes; longer ones are dropped silently",
@@ -153,6 +157,7 @@ fn set(conditions: &mut Conditions, name: &str, value: &str) -> Result<(), Strin
             let size = parse_size(value)?;
             conditions.queue = usize::try_from(size).map_err(|_| "too much".to_owned())?;
         }
+        "police" => conditions.polices = police(value)?,
         "mtu" => conditions.mtu = mtu(value)?,
         _ => return Err(unknown(name)),
     }
@@ -172,6 +177,7 @@ fn unknown(word: &str) -> String {
         "ban" | "rat" | "bit" => "did you mean rate=10Mbit? ",
         "eve" | "per" => "did you mean nth=4? ",
         "reo" => "did you mean reorder=1%/10ms? ",
+        "pol" => "did you mean police=on? ",
         "mtu" | "fra" => "did you mean mtu=1500? ",
         "bur" | "out" => "did you mean burst=60ms/1s? ",
         _ => "",
@@ -217,6 +223,14 @@ fn turns(value: &str) -> Result<(u32, u32), String> {
         _ => Err(
             "one of at least 2, and if not the last, then which: nth=4/2; nth=0 is none".to_owned(),
         ),
+    }
+}
+
+fn police(value: &str) -> Result<bool, String> {
+    match value {
+        "on" => Ok(true),
+        "0" => Ok(false),
+        _ => Err("police=on drops what the rate limit would delay; police=0 does not".to_owned()),
     }
 }
 
@@ -349,6 +363,7 @@ fn words(conditions: &Conditions) -> Vec<String> {
         conditions.rate > 0 || conditions.queue != perfect.queue,
         format!("queue={}", show_size(conditions.queue as u64)),
     );
+    say(conditions.polices, "police=on".to_owned());
     say(conditions.mtu > 0, format!("mtu={}", conditions.mtu));
     words
 }
@@ -389,7 +404,7 @@ mod tests {
             corrupt: 0.01,
             rate: 10_000_000,
             queue: 64 * 1024,
-            polices: false,
+            polices: true,
             mtu: 1_500,
         };
         let expected = Impairments {
@@ -408,6 +423,7 @@ mod tests {
             "loss=0.01%",
             "delay=25ms up.loss=12.5% down.rate=512kbit down.queue=16KiB",
             "up.delay=1s up.jitter=1s",
+            "rate=10Mbit queue=64KiB up.police=on",
             "nth=4",
             "up.nth=3/1 down.nth=2",
             "burst=100ms/2s up.corrupt=100% rebind=1m",
@@ -421,8 +437,8 @@ mod tests {
     #[test]
     fn later_words_win_and_nothing_turns_it_off() {
         let mut impairments =
-            said("delay=25ms loss=5% nth=4 burst=60ms/1s reorder=1%/10ms").unwrap();
-        let change = "up.loss=0 nth=0 burst=0 reorder=0 delay=0 rate=0";
+            said("delay=25ms loss=5% nth=4 burst=60ms/1s reorder=1%/10ms police=on").unwrap();
+        let change = "up.loss=0 nth=0 burst=0 reorder=0 delay=0 rate=0 police=0";
         impairments.change(change.split_whitespace()).unwrap();
         assert_eq!(impairments.to_string(), "down.loss=5%");
         impairments.change(["perfect"]).unwrap();
@@ -452,6 +468,8 @@ mod tests {
             ("rate=10MB", "rate=10Mbit"),
             ("rate=Mbit", "rate=10Mbit"),
             ("queue=64K", "64KiB"),
+            ("police=10Mbit", "police=on"),
+            ("policer=on", "did you mean police=on?"),
             ("left.loss=1%", "up is from clients to the server"),
             ("impairments", "say delay=25ms, jitter=5ms"),
         ] {
