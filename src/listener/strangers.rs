@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use tidegate_proto::{Glance, Handled, Now, PeerId, Reject, Timestamp};
 
+use super::receive::Charged;
 use super::{Listener, Turn};
 use crate::udp::Route;
 
@@ -42,20 +43,13 @@ impl Listener {
             let Some((route, datagram)) = strangers.next() else {
                 break;
             };
-            // Said behind an answer: its sender is a stranger no more.
-            let mut charged = None;
-            if let Some(id) = self.endpoint.find(route.from) {
-                match self.charge(turn.now, id, datagram.len()) {
-                    Ok(paid) => charged = Some(paid),
-                    Err(reject) => {
-                        self.counters.on_reject(reject);
-                        continue;
-                    }
+            let charged = match self.charge_seated(turn.now, route.from, datagram.len()) {
+                Ok(charged) => charged,
+                Err(reject) => {
+                    self.counters.on_reject(reject);
+                    continue;
                 }
-                if self.memory.is_short() {
-                    self.weigh(id);
-                }
-            }
+            };
             // The last one, or another worker's of this moment, may have taken the last seat.
             self.open_or_shut();
             let handled = self
@@ -81,6 +75,23 @@ impl Listener {
         // Those who were let in ask for a backend at once, and what was answered leaves.
         self.pump(turn);
         self.transmit(turn);
+    }
+
+    /// What was said behind an answer that let its sender in: that is a stranger no more, and pays as peers do.
+    fn charge_seated(
+        &mut self,
+        now: Now,
+        from: SocketAddr,
+        length: usize,
+    ) -> Result<Option<Charged>, Reject> {
+        let Some(id) = self.endpoint.find(from) else {
+            return Ok(None);
+        };
+        let charged = self.charge(now, id, length)?;
+        if self.memory.is_short() {
+            self.weigh(id);
+        }
+        Ok(Some(charged))
     }
 
     /// A stranger is a peer now.
