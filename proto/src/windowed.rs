@@ -36,6 +36,14 @@ impl Keep<u32> for Smallest {
     }
 }
 
+impl Keep<f32> for Smallest {
+    const NOTHING: f32 = f32::INFINITY;
+
+    fn of(a: f32, b: f32) -> f32 {
+        if b < a { b } else { a }
+    }
+}
+
 impl Keep<f64> for Smallest {
     const NOTHING: f64 = f64::INFINITY;
 

@@ -169,6 +169,36 @@ pub(crate) fn beside_policed(options: &Options) {
     }
 }
 
+/// Equal bulk flows where much is lost whatever is sent.
+pub(crate) fn heavy_loss(options: &Options) {
+    if !options.wants("heavy") {
+        return;
+    }
+    println!("\n**N equal bulk flows on 50 Mbit/s with heavy loss, queue 50 ms, RTT 50 ms**\n");
+    println!(
+        "| policy | loss | N | use | fairness (Jain) | least flow | drops |\n|---|---|---|---|---|---|---|"
+    );
+    for loss in [0.16, 0.2, 0.25] {
+        let setup = setup(options, narrow(50, 50.0, 50.0, loss), 13);
+        for (label, policy, size) in contenders() {
+            if options.shows(label) {
+                for count in [1, 2, 4] {
+                    let outcome = run(&setup, equal(&policy, size, count));
+                    let shares = shares(&setup, &outcome);
+                    println!(
+                        "| {label} | {:.0} % | {count} | {:.1} % | {:.3} | {:.2} % | {:.2} % |",
+                        100.0 * loss,
+                        100.0 * shares.iter().sum::<f64>(),
+                        jain(&shares),
+                        100.0 * shares.iter().copied().fold(f64::INFINITY, f64::min),
+                        dropped(&outcome)
+                    );
+                }
+            }
+        }
+    }
+}
+
 /// A table of bulk and messages of ours and a NewReno flow, `beside` each other on paths that differ in their `column`.
 fn beside_newreno(
     options: &Options,

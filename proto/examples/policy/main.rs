@@ -116,6 +116,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     bottleneck::beside(&options);
     bottleneck::policers(&options);
     bottleneck::beside_policed(&options);
+    bottleneck::heavy_loss(&options);
     jitter::swinging(&options);
     Ok(())
 }

@@ -587,3 +587,60 @@ fn those_behind_a_policer_get_alike() {
         assert!(fairness > 0.75 && carried > 0.8, "{what}");
     }
 }
+
+/// A radio that loses a fifth of everything loses it at any rate. Who takes that for the path's end has a hundredth of it
+/// left.
+#[test]
+fn heavy_loss_that_is_the_paths_own_leaves_most_of_it() {
+    let link = Conditions {
+        delay: Duration::from_millis(25),
+        loss: 0.2,
+        rate: 50_000_000,
+        queue: 312_500,
+        mtu: 1_500,
+        ..Conditions::default()
+    };
+    let up = without_end(1_000);
+    for seed in 51..55 {
+        let ours = yojimbo::Params::default().with_path_mtu(1_500, true);
+        let mut game = Game::new(Rules::Yojimbo(Arc::new(ours)), seed);
+        let mut scenario = Scenario::new(&mut game, 1, link, &up, &Traffic::silent());
+        scenario.run_for(Duration::from_secs(90));
+        let (before, heard) = (scenario.network().0, scenario.outcome(0).up.1);
+        scenario.run_for(Duration::from_secs(5));
+        let (after, heard) = (scenario.network().0, scenario.outcome(0).up.1 - heard);
+        let lost = (after.lost - before.lost) as f64 / (after.offered - before.offered) as f64;
+        let carried = heard as f64 * 8_000.0 / 5.0 / link.rate as f64;
+        let what = format!("seed {seed}: {lost:.3} lost, {carried:.3} carried");
+        assert!(lost > 0.18, "{what}");
+        assert!(carried > 0.3, "{what}");
+    }
+}
+
+/// Many at a policer make each other lose much, and none of them can change that alone. Nobody may take it for the path's
+/// own and go on.
+#[test]
+fn sixteen_at_a_policer_do_not_take_their_losses_for_the_paths() {
+    let link = Conditions {
+        delay: Duration::from_millis(25),
+        rate: 10_000_000,
+        queue: 12_500,
+        polices: true,
+        mtu: 1_500,
+        ..Conditions::default()
+    };
+    let up = without_end(1_000);
+    let rules = Rules::Yojimbo(Arc::new(yojimbo::Params::default()));
+    for seed in [61, 62] {
+        let mut game = Game::new(rules.clone(), seed);
+        let mut scenario = Scenario::new(&mut game, 16, link, &up, &Traffic::silent());
+        scenario.run_for(Duration::from_secs(10));
+        let before = scenario.network().0;
+        scenario.run_for(Duration::from_secs(20));
+        let after = scenario.network().0;
+        let offered = after.offered - before.offered;
+        let overflowed = (after.overflowed - before.overflowed) as f64 / offered as f64;
+        let what = format!("seed {seed}: {overflowed:.3} dropped");
+        assert!((0.05..0.14).contains(&overflowed), "{what}");
+    }
+}

@@ -37,7 +37,7 @@ use super::queueing::{Limits, Queue, Queueing};
 use super::ticks::Ticks;
 
 /// What is known of one path, and the rates that follow.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Adaptive {
     state: State,
     /// Has the penalties. Its mode is the state's.
@@ -268,15 +268,20 @@ impl Adaptive {
 
     fn read(&mut self, now: Timestamp, queue: Queue, copies: Copies, params: &Params) -> Reading {
         let rtt_s = self.queueing.rtt_s();
-        if self
-            .losses
-            .close(now, self.mode(), rtt_s, params.path.loss_max)
-            && let Some(loss) = self.losses.lasting(params.path.loss_max)
-            && !self.bulk.is_usual_loss(loss)
-        {
-            self.bulk.limit_by_loss(rtt_s, loss, params);
+        let loss_max = self.bulk.loss_max(params);
+        if let Some(window) = self.losses.close(now, self.mode(), rtt_s, loss_max) {
+            if let Some(loss) = self.losses.lasting(loss_max)
+                && !self.bulk.is_usual_loss(loss)
+            {
+                self.bulk.limit_by_loss(now, rtt_s, loss, params);
+            }
+            if self.mode() == Mode::Good {
+                self.bulk.judge_loss(now, rtt_s, window, params);
+            }
         }
-        let heavy_loss = self.losses.is_heavy(params.path.loss_max)
+        let tries_loss = self.mode() == Mode::Good && self.bulk.tries_loss();
+        let heavy_loss = !tries_loss
+            && self.losses.is_heavy(loss_max)
             && (copies == Copies::Withdrawn || self.mode() == Mode::Bad);
         let since = now.span_since(self.judged_at).min(GAP_MAX);
         self.judged_at = now;

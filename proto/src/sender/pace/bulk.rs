@@ -14,12 +14,13 @@ use crate::sender::in_flight::Sent;
 use crate::sender::params::Params;
 use crate::time::Timestamp;
 
+use super::heavy_loss::{HeavyLoss, Step, Window};
 use super::queueing::Queue;
 use super::volley::Volley;
 use super::watch::{DATAGRAM, Going, Path, Watch};
 
 /// Bytes a second for bulk.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Bulk {
     rate: f64,
     /// It is no lower than this.
@@ -40,6 +41,8 @@ pub(super) struct Bulk {
     end: f64,
     /// Steps of growth above that without a sign of a queue.
     steps_above_end: u32,
+    /// Once loss was heavy, which few ever see.
+    heavy_loss: Option<Box<HeavyLoss>>,
     watch: Watch,
     volley: Volley,
 }
@@ -57,6 +60,7 @@ impl Bulk {
             steps_without_queue: 0,
             end: 0.0,
             steps_above_end: 0,
+            heavy_loss: None,
             watch: Watch::default(),
             volley: Volley::new(now, params),
         }
@@ -178,6 +182,9 @@ impl Bulk {
             knows_end: self.end > 0.0,
         };
         let path = self.watch.look(now, step, queue, going, params);
+        if self.tries_loss() && !path.is_queue {
+            return false;
+        }
         if path.is_end {
             self.grown_at = now + self.rest(step, &path);
             self.on_path_full(&path, params);
@@ -246,7 +253,7 @@ impl Bulk {
         };
         // Before anything of that is known, once at most.
         let unknown = best == 0.0 && self.rate <= params.bulk.start;
-        if unknown || self.watch.delivered().last() > enough * self.rate {
+        if unknown || self.watch.passed_own() > enough * self.rate {
             self.rate *= times;
         }
     }
@@ -378,24 +385,84 @@ impl Bulk {
 
     /// Whatever the cause: under heavy loss of datagrams bulk takes no more than a TCP would, which goes
     /// there by steps too.
-    pub(super) fn limit_by_loss(&mut self, rtt_s: f64, loss: f64, params: &Params) {
-        if self.is_active {
-            let tcp = TCP_BY_LOSS * DATAGRAM / (rtt_s.max(RTT_MIN) * loss.sqrt());
-            let least = (params.bulk.kept_when_bad * self.rate).max(self.floor);
-            self.rate = self.rate.min(tcp.max(least));
-            self.in_slow_start = false;
+    pub(super) fn limit_by_loss(&mut self, now: Timestamp, rtt_s: f64, loss: f64, params: &Params) {
+        if !self.is_active || self.tries_loss() {
+            return;
         }
+        if self.watch.doubt_loss()
+            && let Some(heavy_loss) = &mut self.heavy_loss
+        {
+            heavy_loss.doubt(now);
+        }
+        let least = (params.bulk.kept_when_bad * self.rate).max(self.floor);
+        self.rate = self.rate.min(tcp_rate(rtt_s, loss).max(least));
+        self.in_slow_start = false;
+    }
+
+    /// A window of losses ended on a good path. Heavy loss that is the path's own says nothing of how much it carries.
+    pub(super) fn judge_loss(
+        &mut self,
+        now: Timestamp,
+        rtt_s: f64,
+        window: Window,
+        params: &Params,
+    ) {
+        if !self.is_active || self.watch.is_loss_own() {
+            return;
+        }
+        if self.watch.loses_split() {
+            // What is lost of packets of several datagrams is too rough for that.
+            self.heavy_loss = None;
+            return;
+        }
+        let loss_max = params.path.loss_max;
+        if self.heavy_loss.is_none() && window.share <= loss_max {
+            return;
+        }
+        let heavy_loss = self
+            .heavy_loss
+            .get_or_insert_with(|| Box::new(HeavyLoss::new(now)));
+        let rate = match heavy_loss.climbs() {
+            true => self.rate,
+            false => self.rate.max(tcp_rate(rtt_s, window.share.max(loss_max))),
+        };
+        match heavy_loss.on_window(now, window, rate, loss_max) {
+            Step::Nothing => {}
+            Step::Try(rate) => self.rate = rate.min(params.bulk.max).max(self.floor),
+            Step::Believe(share) => {
+                self.watch.believe_loss(share);
+                self.search_on();
+            }
+        }
+    }
+
+    /// Bulk goes faster, to see whether more is lost.
+    pub(super) fn tries_loss(&self) -> bool {
+        self.is_active && self.heavy_loss.as_ref().is_some_and(|loss| loss.climbs())
     }
 
     /// So much is lost here whatever is sent.
     pub(super) fn is_usual_loss(&self, share: f64) -> bool {
-        self.watch.is_usual_loss(share)
+        share <= self.watch.most_usual_loss()
+    }
+
+    /// Loss above this is heavy: more than heavy loss that is the path's own.
+    pub(super) fn loss_max(&self, params: &Params) -> f64 {
+        match self.is_active && self.watch.is_loss_own() {
+            true => params.path.loss_max.max(self.watch.most_usual_loss()),
+            false => params.path.loss_max,
+        }
     }
 
     /// Delivered most lately.
     pub(super) fn peak(&self) -> f64 {
         self.watch.delivered().lately()
     }
+}
+
+/// What a TCP would take where such a share is lost, in bytes a second.
+fn tcp_rate(rtt_s: f64, loss: f64) -> f64 {
+    TCP_BY_LOSS * DATAGRAM / (rtt_s.max(RTT_MIN) * loss.sqrt())
 }
 
 /// What is kept of the delivered rate where no queue has to drain.

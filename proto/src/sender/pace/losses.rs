@@ -11,16 +11,18 @@ use crate::windowed::{Smallest, Windowed};
 use super::loss_tally::LossTally;
 
 /// What is lost of what is sent, now and usually.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Losses {
     since: Timestamp,
     tally: LossTally,
     /// Smoothed: what the path loses whatever is sent.
     usual: f32,
+    /// More is not: [`USUAL_MAX`], or what was found to be the path's own ([`Losses::believe`]).
+    usual_max: f32,
     /// Of so many packets.
     known: f32,
     /// The least that was lost in one window of late, given the chance that made it so little.
-    least: Windowed<f64, Smallest>,
+    least: Windowed<f32, Smallest>,
     /// Windows in the present slice of that.
     windows: u8,
     /// Rows of losses in this window, each after something that arrived.
@@ -46,7 +48,53 @@ pub(super) enum Witness {
     Overflow,
 }
 
+impl Default for Losses {
+    fn default() -> Self {
+        Self {
+            since: Timestamp::ZERO,
+            tally: LossTally::default(),
+            usual: 0.0,
+            usual_max: USUAL_MAX,
+            known: 0.0,
+            least: Windowed::default(),
+            windows: 0,
+            rows: 0,
+            row: 0.0,
+            rises: 0,
+            is_split: false,
+            are_single: false,
+        }
+    }
+}
+
 impl Losses {
+    /// The path loses so much whatever is sent.
+    pub(super) fn believe(&mut self, share: f32) {
+        self.usual = share;
+        self.usual_max = (OWN_KNOWN * share).max(USUAL_MAX);
+        self.known = KNOWN_MAX;
+    }
+
+    /// It may not. True if that was believed.
+    pub(super) fn doubt(&mut self) -> bool {
+        let was_own = self.is_own();
+        if was_own {
+            self.usual_max = USUAL_MAX;
+            self.usual = self.usual.min(USUAL_MAX);
+        }
+        was_own
+    }
+
+    /// The packet that was lost last was of several datagrams.
+    pub(super) fn is_split(&self) -> bool {
+        self.is_split
+    }
+
+    /// Heavy loss is the path's own.
+    pub(super) fn is_own(&self) -> bool {
+        self.usual_max > USUAL_MAX
+    }
+
     pub(super) fn on_acked(&mut self) {
         // It ends no row: acknowledgements come in any order, and whether losses follow each other they say themselves.
         self.tally.count(false);
@@ -70,12 +118,15 @@ impl Losses {
 
     /// What is usual, as far as it may be the path's own.
     pub(super) fn usual(&self) -> f32 {
-        self.usual.min(USUAL_MAX)
+        self.usual.min(self.usual_max)
     }
 
-    /// Is this share of the datagrams lost here whatever is sent?
-    pub(super) fn is_usual(&self, share: f32) -> bool {
-        !self.is_split && share <= TIMES_USUAL * self.usual + ABOVE_USUAL
+    /// Of datagrams, the largest share that is not clearly more than usual. Packets of several say nothing of it.
+    pub(super) fn most_usual(&self) -> f32 {
+        match self.is_split {
+            true => 0.0,
+            false => self.clearly_above(self.usual, ABOVE_USUAL),
+        }
     }
 
     /// What was lost in the last window was lost one by one, as those lose who share what lets only so much through: each
@@ -108,7 +159,7 @@ impl Losses {
         let count = packets as f32;
         let share = lost as f32 / count;
         let row = lost as f32 / self.rows.max(1) as f32;
-        self.are_single = !self.is_split && row < ROW_MIN;
+        self.are_single = !self.is_split && !self.is_own() && row < ROW_MIN;
         self.since = now;
         self.restart();
         if self.known == 0.0 {
@@ -149,7 +200,7 @@ impl Losses {
         // A row is lost by one chance, not by many.
         let spread = likely * (1.0 - likely) * self.row.max(1.0);
         let chance = (spread / count).sqrt() + 2.0 * (spread / self.known.max(1.0)).sqrt();
-        TIMES_USUAL * likely + self.above_usual() + chance
+        self.clearly_above(likely, self.above_usual()) + chance
     }
 
     /// A path that hardly loses anything says sooner that something is wrong.
@@ -174,15 +225,25 @@ impl Losses {
             self.windows = 0;
             self.least.turn();
         }
-        self.least.note((share + luck).into());
-        self.least.get().map_or(share, |least| least as f32)
+        self.least.note(share + luck);
+        self.least.get().unwrap_or(share)
+    }
+
+    /// More than this is clearly more, where that is usual. Heavy loss that is the path's own is known better, and
+    /// what comes to it costs others more.
+    fn clearly_above(&self, usual: f32, above: f32) -> f32 {
+        if self.is_own() && !self.is_split {
+            TIMES_OWN * usual + ABOVE_OWN
+        } else {
+            TIMES_USUAL * usual + above
+        }
     }
 
     /// What is usual: a rate that is a little too high must not make its own losses usual, nor must many who
     /// each are a little too fast. Packets of several datagrams lose so many more that only time tells. Less
     /// is believed sooner than more, except where nobody else can have lost it.
     fn learn(&mut self, share: f32, witness: Witness) {
-        let is_of_crowd = witness == Witness::Crowd && !self.is_split;
+        let is_of_crowd = witness == Witness::Crowd && !self.is_split && !self.is_own();
         if is_of_crowd && self.usual > USUAL_OF_CROWD {
             self.usual = (0.9 * self.usual).max(USUAL_OF_CROWD);
         }
@@ -190,12 +251,15 @@ impl Losses {
             _ if share < self.usual => 0.1,
             Witness::Overflow => 0.0,
             _ if self.is_split || self.usual < USUAL_OF_CROWD => 0.03,
-            Witness::Crowd => 0.0,
-            Witness::Path => 0.2,
+            Witness::Crowd if !self.is_own() => 0.0,
+            Witness::Crowd | Witness::Path => 0.2,
         };
         self.usual += gain * (share - self.usual);
         if !self.is_split {
-            self.usual = self.usual.min(USUAL_MAX);
+            self.usual = self.usual.min(self.usual_max);
+            if self.usual < USUAL_MAX {
+                self.usual_max = USUAL_MAX;
+            }
         }
     }
 }
@@ -212,7 +276,7 @@ const ROW_MAX: f32 = 64.0;
 /// Losses are a row when there are so many of them, on average.
 const ROW_MIN: f32 = 3.0;
 
-/// More than this share of datagrams is hardly lost whatever is sent.
+/// More than this share of datagrams is hardly lost whatever is sent, unless it was found to be ([`Losses::believe`]).
 const USUAL_MAX: f32 = 0.1;
 
 /// Nor is more than this where many share the path.
@@ -233,6 +297,13 @@ const WINDOWS: u8 = 12;
 
 /// Standard deviations by which the luckiest of so many windows lost less than the path does.
 const LUCK: f32 = 1.8;
+
+/// A rise over heavy loss that is the path's own is more than so many times that, and this, and chance.
+const TIMES_OWN: f32 = 1.1;
+const ABOVE_OWN: f32 = 0.03;
+
+/// What was found to be the path's own is so many times as much at most: it was a matter of a thousand packets.
+const OWN_KNOWN: f32 = 1.2;
 
 /// Each rise that follows another one takes this share of what the path carried: going slower alone was not
 /// enough, others do so too late, or not at all.

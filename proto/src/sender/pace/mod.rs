@@ -13,7 +13,7 @@
 //!   on_tick ────────────────▶ ticks ───────────────────┼────────────────▶ packet_rate
 //!   on_said, on_sent ───────▶ demand (asked) ──────┐   ▼
 //!   on_acked, on_lost ──────▶ watch, volley ───────┴▶ bulk ─────────────▶ bulk_rate, bulk_window
-//!                             (watch: delivered, losses, short_queue)
+//!                             (heavy_loss; watch: delivered, losses, short_queue)
 //! ```
 //!
 //! | question | file |
@@ -21,6 +21,7 @@
 //! | is the path good, and what follows | `adaptive`; what holding back brought: `bad`; beside somebody else: `competing` |
 //! | how long do our packets wait in a queue | `queueing`; how much of that jitter explains: `jitter` |
 //! | is so much lost that the path is bad | `loss_windows` |
+//! | is that the path's own, whatever is sent | `heavy_loss` |
 //! | how fast does bulk go | `bulk`; does it meet the path's end: `watch` |
 //! | what came through lately | `delivered` |
 //! | is more lost than usual | `losses` |
@@ -70,6 +71,7 @@ mod bulk;
 mod competing;
 mod delivered;
 mod demand;
+mod heavy_loss;
 mod jitter;
 mod loss_tally;
 mod loss_windows;

@@ -125,7 +125,7 @@ impl Watch {
             } else {
                 self.delivered.usual() / share
             },
-            passed: self.delivered.last() / share,
+            passed: self.passed(),
         }
     }
 
@@ -165,6 +165,11 @@ impl Watch {
         self.packet / rate.max(1.0)
     }
 
+    /// What came through last, to where the path loses what it loses anyway.
+    pub(super) fn passed(&self) -> f64 {
+        self.delivered.last() / f64::from(1.0 - self.losses.usual())
+    }
+
     /// What came through lately.
     pub(super) fn delivered(&self) -> &Delivered {
         &self.delivered
@@ -175,9 +180,37 @@ impl Watch {
         self.losses.distrust()
     }
 
-    /// So much is lost here whatever is sent.
-    pub(super) fn is_usual_loss(&self, share: f64) -> bool {
-        self.losses.is_usual(share as f32)
+    /// More than this is clearly more than what is lost here whatever is sent.
+    pub(super) fn most_usual_loss(&self) -> f64 {
+        self.losses.most_usual().into()
+    }
+
+    /// What is lost are packets of several datagrams: their share is not that of datagrams.
+    pub(super) fn loses_split(&self) -> bool {
+        self.losses.is_split()
+    }
+
+    /// The path loses such a share of datagrams whatever is sent.
+    pub(super) fn believe_loss(&mut self, share: f64) {
+        self.losses.believe(share as f32);
+    }
+
+    /// It may not. True if it was thought to.
+    pub(super) fn doubt_loss(&mut self) -> bool {
+        self.losses.doubt()
+    }
+
+    /// Heavy loss is the path's own.
+    pub(super) fn is_loss_own(&self) -> bool {
+        self.losses.is_own()
+    }
+
+    /// What came through last, to where the path loses heavily.
+    pub(super) fn passed_own(&self) -> f64 {
+        match self.losses.is_own() {
+            true => self.passed(),
+            false => self.delivered.last(),
+        }
     }
 }
 
