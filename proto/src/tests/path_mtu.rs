@@ -8,10 +8,13 @@ use std::time::Duration;
 
 use super::games::{Game, Rules};
 use super::scenario::Scenario;
+use crate::sender;
 use crate::session::AckPolicy;
 use crate::sim::{Conditions, Traffic, Way};
 use crate::yojimbo::Params;
+use crate::yojimbo::channels::{ChannelLayout, Delivery, Layout, MessageType};
 use crate::yojimbo::netcode::wire::Kind;
+use crate::yojimbo::reliable::Limits;
 
 /// The number of [`Kind::GcmPayload`] in the first byte of a packet.
 const GCM: u8 = Kind::GcmPayload as u8;
@@ -137,6 +140,43 @@ fn datagrams_grow_to_what_the_path_takes() {
         };
         assert!(refused.contains(&probes), "MTU {mtu}: {probes} probes");
         assert_eq!(scenario.network().0.too_long, probes as u64);
+    }
+}
+
+/// Where datagrams can get no longer than the standard's longest, their acknowledgement shows no tidegate: neither end
+/// may count on the other's wider limits, which it has only for one that it heard.
+#[test]
+fn what_any_peer_takes_shows_no_tidegate() {
+    for (packet_bytes_max, mtu) in [(1_024, 9_000), (8_192, 1_340)] {
+        let limits = Limits {
+            packet_bytes_max,
+            fragment_above: 300,
+            ..Limits::default()
+        };
+        let channel = ChannelLayout {
+            block_fragment_size: 512,
+            ..ChannelLayout::new(Delivery::ReliableOrdered)
+        };
+        let layout = Layout::new(vec![channel], vec![MessageType::Block], limits);
+        let layout = layout.expect("it is legal");
+        let params = Params::new(layout, sender::Params::default());
+        let ours = |asks_first| {
+            let params = params.clone().with_path_mtu(mtu, asks_first);
+            Rules::Yojimbo(Arc::new(params))
+        };
+        let blocks = Traffic {
+            messages: 100,
+            sizes: 9_000..=12_000,
+            burst: 20,
+            ..Traffic::default()
+        };
+        let weather = Conditions {
+            loss: 0.1,
+            ..path(0)
+        };
+        let mut game = game(ours(false), ours(true));
+        let mut scenario = Scenario::new(&mut game, 1, weather, &blocks, &Traffic::silent());
+        scenario.deliver_all_within(3 * ALL);
     }
 }
 

@@ -66,16 +66,18 @@ impl Params {
         }
     }
 
-    /// Lets packets grow up to what an IP packet of `mtu` bytes holds, where path and peer take it; up to
-    /// 1280, what every link of IPv6 takes, there is nothing to look for. `asks_first`: without a sign
-    /// that the peer takes more than the standard. To such a peer goes the second cipher as well, where
-    /// the processor makes it the faster one.
+    /// Lets packets grow up to what an IP packet of `mtu` bytes holds, where path and peer take it. With an `mtu`
+    /// below 1361, or packets of less than 1279 bytes, no datagram would be longer than the standard's longest, and there
+    /// is nothing to look for. `asks_first`: without a sign that the peer takes more than the standard. To such a peer
+    /// goes the second cipher as well, where the processor makes it the faster one.
     #[must_use]
     pub fn with_path_mtu(mut self, mtu: u16, asks_first: bool) -> Self {
         let packet = self.layout.limits().packet_bytes_max;
-        let payload = match mtu {
-            0..=EVERY_LINK => 0,
-            _ => usize::from(mtu - IPV6_UDP_HEADER_BYTES as u16 - DATAGRAM_OVERHEAD).min(packet),
+        let payload = mtu.saturating_sub(IPV6_UDP_HEADER_BYTES as u16 + DATAGRAM_OVERHEAD);
+        let payload = match usize::from(payload).min(packet) {
+            // Any peer takes that, and its acknowledgement would pass for that of a tidegate.
+            0..PAYLOAD_BEYOND => 0,
+            payload => payload,
         };
         let mut sender = sender::Params::clone(&self.sender);
         sender.extensions = Extensions {
@@ -185,8 +187,9 @@ const DATAGRAM_OVERHEAD: u16 = ((1 + 8) + TAG_BYTES + HEADER_BYTES_MAX) as u16;
 /// twice as far back.)
 const ACKS_REACH: u16 = 32;
 
-/// Bytes of an IP packet that every link of IPv6 takes (RFC 8200, section 5).
-const EVERY_LINK: u16 = 1280;
+/// The shortest connection packet whose datagram is always longer than the standard's longest: with netcode's shortest
+/// prefix and its tag, and reliable's shortest header.
+const PAYLOAD_BEYOND: usize = Sizes::STANDARD.datagram as usize + 1 - ((1 + 1) + TAG_BYTES + 4);
 
 #[cfg(test)]
 mod tests {
@@ -224,9 +227,10 @@ mod tests {
             let params = Params::default().with_path_mtu(mtu, false);
             (params.sender.extensions.mtu_payload_max, params.sizes())
         };
-        for none in [0, 576, 1_280] {
+        for none in [0, 576, 1_280, 1_360] {
             assert_eq!(payload(none), (0, Sizes::STANDARD));
         }
+        assert_eq!(payload(1_361).0, 1_279);
         assert_eq!(payload(1_500), (1_418, Sizes::with_payload(1_427)));
         let largest = Sizes {
             payload: 8_201,
