@@ -7,8 +7,8 @@
 pub(super) struct Echoes {
     /// To be said now.
     due: Vec<u16>,
-    /// Said once. A path may lose every other datagram, and of two of ours, one asks and the other answers: so the next
-    /// one that asks answers as well.
+    /// Said once. A path may lose every other datagram, and of two of ours, one asks and the other answers, or one answers
+    /// and the other carries a message: so the next one answers as well.
     said: Vec<u16>,
     /// To be said again with what leaves.
     again: Vec<u16>,
@@ -41,12 +41,12 @@ impl Echoes {
         !self.due.is_empty()
     }
 
-    /// An output begins.
-    pub(super) fn begin_output(&mut self) {
+    /// A datagram leaves behind the one that said them.
+    pub(super) fn say_again(&mut self) {
         self.again.append(&mut self.said);
     }
 
-    /// The next one of this output.
+    /// The next one of this datagram.
     pub(super) fn next(&self) -> Option<u16> {
         self.due.last().or(self.again.last()).copied()
     }

@@ -108,7 +108,6 @@ impl Session {
             self.poll.on_asked(now);
         }
         output.tail = self.outgoing.tail_due(now);
-        self.echoes.begin_output();
     }
 
     /// Writes the next datagram of the output under way; false when there is nothing left.
@@ -121,12 +120,24 @@ impl Session {
             out,
             mtu: self.params.mtu,
         };
+        if self.has_more() {
+            self.echoes.say_again();
+        }
         let _is_all = self.emit_requests(&mut datagram)
             && self.emit_echoes(&mut datagram)
             && self.emit_answers(now, &mut datagram)
             && self.emit_tail(now, &mut datagram)
             && self.emit_new(now, &mut datagram);
         datagram.out.len() > datagram.start
+    }
+
+    /// A datagram leaves anyway: something is left of this output, echoes that were said once aside.
+    fn has_more(&self) -> bool {
+        self.output.asked < self.output.asks.len()
+            || self.echoes.are_due()
+            || self.outgoing.next_answer().is_some()
+            || self.output.tail.is_some()
+            || self.may_send_new() && self.outgoing.next_unsent().is_some()
     }
 
     /// As all of these: false when something is left that does not fit.
