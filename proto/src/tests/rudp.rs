@@ -225,3 +225,39 @@ fn no_backend_is_opened_for_an_address_that_was_not_probed() {
     }
     assert!(scenario.server().is_empty());
 }
+
+/// A path that spreads datagrams over several links of which one is dead loses the same datagram of each output, as long
+/// as all of them have as many.
+#[test]
+fn losses_in_turn_do_not_hit_the_same_datagram_for_ever() {
+    let traffic = Traffic {
+        messages: 24,
+        sizes: 100..=300,
+        every: Duration::from_millis(100),
+        ..Traffic::default()
+    };
+    // One output each half second, with nearly every record in a datagram of its own.
+    let params = Params {
+        tick: Duration::from_millis(50),
+        send_delay: 10,
+        mtu: 64,
+        ..Params::default()
+    };
+    let [mut together, mut alone] = [params, params];
+    together.send_queue_messages_max = 1_024;
+    alone.send_queue_messages_max = 1;
+    let clear = path(20, 0.0);
+    for params in [together, alone] {
+        for (of, which) in (2..=5).flat_map(|of| (1..=of).map(move |which| (of, which))) {
+            let in_turn = Conditions {
+                nth: (of, which),
+                ..clear
+            };
+            for weathers in [[in_turn, clear], [clear, in_turn], [in_turn, in_turn]] {
+                let mut scenario = scenario(of.into(), params, clear, &traffic, &traffic);
+                scenario.set_weather(weathers[0], weathers[1]);
+                scenario.deliver_all_within(Duration::from_secs(60));
+            }
+        }
+    }
+}

@@ -3,6 +3,7 @@
 //! Rule: docs/wire/rudp.md, sections 3 to 6.
 
 mod echoes;
+mod in_step;
 mod output;
 mod poll;
 

@@ -5,6 +5,7 @@
 //! between its keep-alives.
 
 use super::Session;
+use super::in_step::InStep;
 use crate::rudp::outgoing::Answer;
 use crate::rudp::wire;
 use crate::time::{Deadline, Timestamp, Wake};
@@ -23,6 +24,9 @@ pub(super) struct Output {
     asked: usize,
     /// The last message, to be repeated.
     tail: Option<u64>,
+    in_step: InStep,
+    /// What comes first leaves in a datagram of its own before.
+    begins_twice: bool,
 }
 
 impl Output {
@@ -35,6 +39,8 @@ impl Output {
             asks: Vec::new(),
             asked: 0,
             tail: None,
+            in_step: InStep::default(),
+            begins_twice: false,
         }
     }
 }
@@ -98,6 +104,8 @@ impl Session {
         if !self.refusing {
             self.incoming.ask(now, self.params.mtu, &mut output.asks);
         }
+        let (gap, answer) = (output.asks.first().copied(), self.outgoing.next_answer());
+        output.begins_twice = output.in_step.begin_output(now, gap, answer);
         if output.asks.is_empty() && now >= self.poll.due_at() {
             let next = self.incoming.next_wire_id();
             self.poll
@@ -120,6 +128,9 @@ impl Session {
             out,
             mtu: self.params.mtu,
         };
+        if std::mem::take(&mut self.output.begins_twice) && self.emit_beginning(&mut datagram) {
+            return true;
+        }
         if self.has_more() {
             self.echoes.say_again();
         }
@@ -138,6 +149,17 @@ impl Session {
             || self.outgoing.next_answer().is_some()
             || self.output.tail.is_some()
             || self.may_send_new() && self.outgoing.next_unsent().is_some()
+    }
+
+    /// What the next datagram says as well; false when that is nothing.
+    fn emit_beginning(&mut self, datagram: &mut Datagram<'_>) -> bool {
+        if !self.output.asks.is_empty() {
+            let is_all = self.emit_requests(datagram);
+            self.output.asked = 0;
+            return is_all;
+        }
+        let answer = self.outgoing.next_answer();
+        answer.is_some_and(|answer| self.emit_answer(answer, datagram))
     }
 
     /// As all of these: false when something is left that does not fit.
@@ -166,17 +188,24 @@ impl Session {
 
     fn emit_answers(&mut self, now: Timestamp, datagram: &mut Datagram<'_>) -> bool {
         while let Some(answer) = self.outgoing.next_answer() {
-            match answer {
-                Answer::Missing(id) if datagram.fits(ID_RECORD) => {
-                    wire::emit_missing(datagram.out, id as u16);
-                }
-                Answer::Message(id) if datagram.fits(self.outgoing.record_bytes(id)) => {
-                    self.outgoing.emit(id, datagram.out);
-                    self.stats.messages_resent += 1;
-                }
-                Answer::Missing(_) | Answer::Message(_) => return false,
+            if !self.emit_answer(answer, datagram) {
+                return false;
             }
             self.outgoing.on_answered(now);
+        }
+        true
+    }
+
+    fn emit_answer(&mut self, answer: Answer, datagram: &mut Datagram<'_>) -> bool {
+        match answer {
+            Answer::Missing(id) if datagram.fits(ID_RECORD) => {
+                wire::emit_missing(datagram.out, id as u16);
+            }
+            Answer::Message(id) if datagram.fits(self.outgoing.record_bytes(id)) => {
+                self.outgoing.emit(id, datagram.out);
+                self.stats.messages_resent += 1;
+            }
+            Answer::Missing(_) | Answer::Message(_) => return false,
         }
         true
     }
