@@ -94,8 +94,12 @@ impl Sender {
             let last = entry.last_packet().and_then(|n| self.in_flight.get(n));
             last.is_none_or(|sent| sent.at <= old)
         };
-        let before = self.plan.messages.len();
-        let all = room.take_due(&mut self.plan, lane, outbox, range, is_old);
+        let (before, start) = (self.plan.messages.len(), range.start);
+        let mut all = room.take_due(&mut self.plan, lane, outbox, range, is_old);
+        if all && self.plan.messages.len() == before {
+            // Those behind were all acknowledged. A probe without anything would not leave, and count.
+            all = room.take_due(&mut self.plan, lane, outbox, 0..start, is_old);
+        }
         if (goes_on || !self.probes.are_unanswered())
             && let Some(last) = self.plan.messages[before..].last()
         {

@@ -93,6 +93,33 @@ fn losses_in_turn_do_not_hit_the_same_fragment_for_ever() {
     }
 }
 
+/// A peer with nothing to say is probed ever more rarely, until keep-alives leave between: every other datagram is one.
+#[test]
+fn probes_do_not_keep_step_with_keep_alives() {
+    for (delay, which, messages) in [60, 70, 80, 90, 100]
+        .into_iter()
+        .flat_map(|delay| [1, 2].map(|which| (delay, which)))
+        .flat_map(|(delay, which)| (1..8).map(move |messages| (delay, which, messages)))
+    {
+        let traffic = Traffic {
+            messages,
+            sizes: 600..=600,
+            // The session has lasted by then, so that its keep-alives are as rare as they get.
+            begins: Duration::from_secs(20),
+            every: Duration::from_millis(300),
+            ..Traffic::default()
+        };
+        let in_turn = Conditions {
+            nth: (2, which),
+            ..path(delay, 0.0)
+        };
+        let mut scenario = scenario(messages, path(delay, 0.0), &traffic, &Traffic::silent());
+        scenario.run_for(Duration::from_secs(20));
+        scenario.set_weather(in_turn, path(delay, 0.0));
+        scenario.deliver_all_within(Duration::from_secs(30));
+    }
+}
+
 /// Both ways over a little loss, between two ends with this layout.
 fn deliver(channel: ChannelLayout, messages: Vec<MessageType>, traffic: &Traffic) {
     let layout = Layout::new(vec![channel], messages, Limits::default()).unwrap();
