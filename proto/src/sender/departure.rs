@@ -35,6 +35,8 @@ struct News {
     /// Something that the peer lacks, so that it acknowledges soon. A path that loses much carries
     /// little but what was lost: who took the time of new messages only would be blind there.
     prompts: bool,
+    /// What others wait for was lost more often than by chance.
+    is_in_step: bool,
 }
 
 impl Sender {
@@ -190,7 +192,7 @@ impl Sender {
 
     /// The planned packet left under `number` (greater than any before) as `wire_bytes` bytes.
     pub fn on_sent(&mut self, now: Timestamp, number: u64, wire_bytes: usize) {
-        let mut news = self.commit_messages(number);
+        let mut news = self.commit_messages(now, number);
         if self.commit_fragment(number) {
             (news.fresh, news.prompts) = (true, true);
         }
@@ -225,6 +227,9 @@ impl Sender {
         self.acks.on_sent();
         if self.probes.take_out_of_step() {
             self.acks.owe(now);
+        }
+        if news.is_in_step && !self.goes_by_bulk_rate() {
+            self.fall_out_of_step(now, number);
         }
         self.last_sent = now;
         self.next_number = number + 1;
@@ -272,14 +277,20 @@ impl Sender {
     }
 
     /// Marks the planned messages as sent.
-    fn commit_messages(&mut self, number: u64) -> News {
+    fn commit_messages(&mut self, now: Timestamp, number: u64) -> News {
         let mut news = News::default();
+        let in_step_from = self.in_step_from();
         for planned in &self.plan.messages {
             match self.lanes.queue_mut(planned.lane) {
                 LaneQueue::Reliable(outbox) => {
                     let Some(entry) = outbox.get(planned.id) else {
                         continue;
                     };
+                    news.is_in_step |= entry.sends >= in_step_from
+                        && entry.sends.is_multiple_of(2)
+                        && entry.in_flight <= 1
+                        && planned.id == outbox.base()
+                        && now.since(entry.pushed_at) >= IN_STEP_AFTER;
                     match (entry.sends, entry.in_flight) {
                         (0, _) => {
                             news.fresh = true;
@@ -302,6 +313,26 @@ impl Sender {
         }
         news.prompts |= news.fresh;
         news
+    }
+
+    /// What was lost goes again with the next packet as well; where nobody said so, and only a probe asks, any packet leaves
+    /// between.
+    fn fall_out_of_step(&mut self, now: Timestamp, number: u64) {
+        self.in_flight.expire(number);
+        self.mark_lost(number);
+        if !self.lanes.outboxes().any(Outbox::has_lost) {
+            self.acks.owe(now);
+        }
+    }
+
+    /// Times that the oldest message went until it may be in step with the path: one that loses every fourth packet loses
+    /// it for ever, if it goes again each time that three later ones were acknowledged. The article's times are no losses
+    /// until an answer had time to come.
+    fn in_step_from(&self) -> u8 {
+        let blind = self.params.resend_after().map_or(0, |after| {
+            self.rtt.smoothed().as_millis() / after.as_millis().max(1)
+        });
+        IN_STEP_FROM.saturating_add(u8::try_from(blind).unwrap_or(u8::MAX))
     }
 
     fn commit_fragment(&mut self, number: u64) -> bool {
@@ -350,6 +381,11 @@ impl Sender {
             .due(&self.framing, self.params.queues.outbox_bytes_max)
     }
 }
+
+/// Times that a message went, and how long it waits, that chance does not explain. Where every second packet is lost, some
+/// go as often, with their copies, but none waits as long.
+const IN_STEP_FROM: u8 = 6;
+const IN_STEP_AFTER: Duration = Duration::from_secs(3);
 
 /// Packets of bulk that need no answer: what peers hold back, and what leaves at once.
 const UNANSWERED_MIN: f64 = 16.0;

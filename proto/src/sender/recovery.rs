@@ -135,7 +135,7 @@ impl Sender {
     }
 
     /// What a packet carried is under way in one packet less.
-    fn mark_lost(&mut self, number: u64) {
+    pub(super) fn mark_lost(&mut self, number: u64) {
         for item in self.in_flight.items(number) {
             if let Some(outbox) = self.lanes.outbox_mut(item.lane) {
                 outbox.on_lost(item.id, item.fragment);

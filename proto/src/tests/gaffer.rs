@@ -8,6 +8,7 @@ use super::scenario::{Scenario, bad_weather, path};
 use crate::endpoint::Handled;
 use crate::gaffer::wire::Header;
 use crate::gaffer::{Late, Params, Payload, Session};
+use crate::sender;
 use crate::session::{CloseReason, Reject, Session as _};
 use crate::sim::{Conditions, Traffic};
 use crate::time::{Now, Timestamp};
@@ -221,4 +222,40 @@ fn a_raw_packet_is_as_long_as_the_listener_takes() {
     let message = uphill.session.poll_message().expect("the one that fits");
     assert_eq!(message.payload.len(), 100);
     assert!(uphill.session.poll_message().is_none());
+}
+
+/// A path that spreads datagrams over several links of which one is dead. What goes again once three later packets were
+/// acknowledged, or three packets of the article's are over, meets the same link each time.
+#[test]
+fn losses_in_turn_do_not_hit_the_same_message_for_ever() {
+    let traffic = Traffic {
+        messages: 60,
+        sizes: 0..=300,
+        every: Duration::from_millis(50),
+        unreliable: true,
+        ..Traffic::default()
+    };
+    let mut one_by_one = sender::Params {
+        redundancy: None,
+        ..sender::Params::default()
+    };
+    one_by_one.queues.outbox_bytes_max = 1;
+    for sender in [one_by_one, sender::Params::article()] {
+        let params = Params {
+            sender,
+            ..Params::default()
+        };
+        for (of, which) in (2..=5).flat_map(|of| (1..=of).map(move |which| (of, which))) {
+            let in_turn = Conditions {
+                nth: (of, which),
+                ..path(100, 0.0)
+            };
+            for weathers in [[in_turn, path(100, 0.0)], [in_turn, in_turn]] {
+                let mut game = Game::new(Rules::Gaffer(Arc::new(params.clone())), of.into());
+                let mut scenario = Scenario::new(&mut game, 1, path(100, 0.0), &traffic, &traffic);
+                scenario.set_weather(weathers[0], weathers[1]);
+                scenario.deliver_all_within(Duration::from_secs(120));
+            }
+        }
+    }
 }
