@@ -8,12 +8,16 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::random::Random;
-use crate::session::Message;
+use crate::session::{Channel, Message};
 use crate::time::Timestamp;
 
 /// What one end sends.
 #[derive(Clone, Debug)]
 pub struct Traffic {
+    /// The reliable channels it uses: each message goes on one of them, drawn evenly.
+    pub reliable: Vec<Channel>,
+    /// The unreliable one.
+    pub on_unreliable: Channel,
     /// Reliable messages in all.
     pub messages: u64,
     /// Bytes of each of them, drawn evenly.
@@ -35,6 +39,8 @@ pub struct Traffic {
 impl Default for Traffic {
     fn default() -> Self {
         Self {
+            reliable: vec![0],
+            on_unreliable: 1,
             messages: 200,
             sizes: 0..=200,
             begins: Duration::ZERO,
@@ -65,9 +71,13 @@ pub struct Application {
     origin: u64,
     hears_origin: u64,
     hears_sizes: RangeInclusive<usize>,
+    hears_on: Vec<Channel>,
     said: u64,
+    /// By the place of the channel in [`Traffic::reliable`].
+    said_on: Vec<u64>,
     said_unreliable: u64,
     heard: u64,
+    heard_on: Vec<u64>,
     heard_unreliable: HashSet<u64>,
     next_burst: Timestamp,
     /// When each message was said, to be compared with when it was heard.
@@ -80,13 +90,16 @@ impl Application {
     pub fn new(says: Traffic, origin: u64, hears: &Traffic, hears_origin: u64) -> Self {
         Self {
             next_burst: Timestamp::ZERO + says.begins,
+            said_on: vec![0; says.reliable.len()],
             says,
             origin,
             hears_origin,
             hears_sizes: hears.sizes.clone(),
+            hears_on: hears.reliable.clone(),
             said: 0,
             said_unreliable: 0,
             heard: 0,
+            heard_on: vec![0; hears.reliable.len()],
             heard_unreliable: HashSet::new(),
             said_at: Vec::new(),
             heard_at: Vec::new(),
@@ -107,30 +120,40 @@ impl Application {
         self.said < most
     }
 
-    /// Says what is due. `say` gets the channel and the payload, and false from it means "not now".
-    pub fn speak(&mut self, now: Timestamp, mut say: impl FnMut(u8, &[u8]) -> bool) {
+    /// Says what is due. `say` gets the channel, whether it is a reliable one, and the payload, and false from it means
+    /// "not now".
+    pub fn speak(&mut self, now: Timestamp, mut say: impl FnMut(Channel, bool, &[u8]) -> bool) {
         while self.wants_to_speak() && self.next_burst <= now {
             for _ in 0..self.says.burst {
                 if !self.wants_to_speak() {
                     break;
                 }
-                if !say(0, &payload(self.origin, self.said, &self.says.sizes)) {
+                let place = self.next_channel();
+                let body = message(self.origin, place, self.said_on[place], &self.says.sizes);
+                if !say(self.says.reliable[place], true, &body) {
                     self.next_burst = now + Duration::from_millis(5);
                     return;
                 }
+                self.said_on[place] += 1;
                 self.said += 1;
                 self.said_at.push(now);
             }
             if self.says.unreliable {
                 let mut body = self.said_unreliable.to_le_bytes().to_vec();
                 body.extend_from_slice(&payload(!self.origin, self.said_unreliable, &(4..=64)));
-                say(1, &body);
+                say(self.says.on_unreliable, false, &body);
                 self.said_unreliable += 1;
             }
             if !self.says.echoes {
                 self.next_burst = self.next_burst.max(now - self.says.every) + self.says.every;
             }
         }
+    }
+
+    /// The place of the channel that its next message goes on.
+    fn next_channel(&self) -> usize {
+        let draw = Random::new(self.origin.rotate_left(32) ^ self.said).next();
+        (draw % self.says.reliable.len() as u64) as usize
     }
 
     /// Whether the reader is awake.
@@ -144,16 +167,21 @@ impl Application {
     /// Checks a message against what must come next; an error says what is wrong.
     pub fn hear(&mut self, now: Timestamp, message: Message<'_>) -> Result<(), String> {
         if message.reliable {
-            let expected = payload(self.hears_origin, self.heard, &self.hears_sizes);
+            let mut places = self.hears_on.iter();
+            let place = places.position(|channel| *channel == message.channel);
+            let place = place.ok_or("nothing was said on this channel")?;
+            let number = self.heard_on[place];
+            let expected = self::message(self.hears_origin, place, number, &self.hears_sizes);
             if message.payload != expected {
                 return Err(format!(
-                    "reliable message {} of origin {}: {} bytes do not match the {} that were sent",
-                    self.heard,
+                    "reliable message {number} of origin {} on channel {}: {} bytes do not match the {} that were sent",
                     self.hears_origin,
+                    message.channel,
                     message.payload.len(),
                     expected.len()
                 ));
             }
+            self.heard_on[place] += 1;
             self.heard += 1;
             self.heard_at.push(now);
             return Ok(());
@@ -182,7 +210,7 @@ impl Application {
         self.said_unreliable
     }
 
-    /// Reliable messages heard, all in order.
+    /// Reliable messages heard, all in the order of their channel.
     pub fn heard(&self) -> u64 {
         self.heard
     }
@@ -206,6 +234,11 @@ impl Application {
     pub fn heard_at(&self) -> &[Timestamp] {
         &self.heard_at
     }
+}
+
+/// What `origin` says as its message `number` on the reliable channel at this place.
+fn message(origin: u64, place: usize, number: u64, sizes: &RangeInclusive<usize>) -> Vec<u8> {
+    payload(origin ^ (place as u64) << 48, number, sizes)
 }
 
 /// What `origin` says as its message `number`.

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::World;
-use super::wires::urgent;
+use super::wires::{check_room, urgent};
 use crate::endpoint::{Endpoint, Handled, PeerId};
 use crate::session::{CloseReason, Event};
 use crate::sim::traffic::{Application, Traffic};
@@ -137,10 +137,16 @@ impl World {
             }
             if client.may_speak() {
                 let (endpoint, peer, now) = (&mut client.endpoint, client.peer, self.now);
-                client.application.speak(now.mono, |channel, payload| {
-                    (channel != 0 || endpoint.has_room(peer))
-                        && endpoint.send(now, peer, channel, payload).is_ok()
-                });
+                client
+                    .application
+                    .speak(now.mono, |channel, reliable, payload| {
+                        if reliable && !endpoint.has_room(peer) {
+                            return false;
+                        }
+                        let sent = endpoint.send(now, peer, channel, payload);
+                        check_room(reliable, sent);
+                        sent.is_ok()
+                    });
             }
             if client.application.reads(self.now.mono) && client.sleeps_until <= self.now.mono {
                 self.client_listens(index);

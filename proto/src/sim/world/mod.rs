@@ -5,15 +5,16 @@
 //! and chance are simulated. It knows no protocol: the caller brings the endpoints.
 //!
 //! Oracles, each a panic with the seed in its text:
-//! 1. what an application hears on a reliable channel is exactly what the other said, in order:
-//!    a prefix at any time;
+//! 1. what an application hears on a reliable channel is exactly what the other said on it, in
+//!    order: a prefix at any time;
 //! 2. an unreliable message is heard at most once, and unchanged;
 //! 3. each session that began ends at most once, and nothing follows its end;
 //! 4. an endpoint that wakes does something, and not without end: no spinning at one point in time;
 //! 5. queues stay inside their bounds;
 //! 6. an address without a session is never told more than it may be, counted over all time, and
 //!    no address gets a session but a client's;
-//! 7. sessions opened are sessions closed and sessions there, messages accepted are messages taken.
+//! 7. who has room takes the next message on any reliable channel;
+//! 8. sessions opened are sessions closed and sessions there, messages accepted are messages taken.
 //!
 //! What only a test can know of its protocol it adds with [`World::set_watch`].
 

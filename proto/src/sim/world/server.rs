@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use super::World;
-use super::wires::urgent;
+use super::wires::{check_room, urgent};
 use crate::endpoint::{Handled, PeerId};
 use crate::session::{CloseReason, Event, SendError};
 use crate::sim::traffic::{Application, Traffic};
@@ -85,18 +85,21 @@ impl World {
             if seat.closed.is_none() {
                 let server = &mut self.server;
                 let now = self.now;
-                seat.application.speak(now.mono, |channel, payload| {
-                    if channel == 0 && !server.has_room(peer) {
-                        return false;
-                    }
-                    match server.send(now, peer, channel, payload) {
-                        Ok(()) => true,
-                        Err(SendError::Full | SendError::Closed) => false,
-                        Err(other) => {
-                            panic!("the simulation sends what no channel takes: {other:?}")
+                seat.application
+                    .speak(now.mono, |channel, reliable, payload| {
+                        if reliable && !server.has_room(peer) {
+                            return false;
                         }
-                    }
-                });
+                        let sent = server.send(now, peer, channel, payload);
+                        check_room(reliable, sent);
+                        match sent {
+                            Ok(()) => true,
+                            Err(SendError::Full | SendError::Closed) => false,
+                            Err(other) => {
+                                panic!("the simulation sends what no channel takes: {other:?}")
+                            }
+                        }
+                    });
             }
             let held = self.server.inbox_bytes(peer);
             // What an inbox takes, and what waited behind a gap that closes.

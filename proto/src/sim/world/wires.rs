@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use crate::endpoint::{Endpoint, PeerId};
+use crate::session::SendError;
 use crate::sim::link::Link;
 use crate::time::Now;
 
@@ -61,4 +62,10 @@ pub(super) fn urgent(
         send(to, &out);
         out.clear();
     }
+}
+
+/// Who had room takes the message.
+pub(super) fn check_room(reliable: bool, sent: Result<(), SendError>) {
+    let refused = reliable && sent == Err(SendError::Full);
+    assert!(!refused, "it had room, and was full");
 }

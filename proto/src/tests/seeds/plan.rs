@@ -183,11 +183,10 @@ fn traffic(random: &mut Random, rules: &Rules) -> Traffic {
     Traffic {
         messages: random.below(1 + 120_000 / (largest as u64 + 200)),
         sizes: 0..=largest,
-        begins: Duration::ZERO,
         every: Duration::from_millis(1 + random.below(60)),
         burst: 1 + random.below(10),
         unreliable: coin(random) && !matches!(rules, Rules::Rudp(_)),
-        echoes: false,
         reader_sleeps: coin(random).then(|| Duration::from_millis(100 + random.below(2_000))),
+        ..Traffic::default()
     }
 }
