@@ -26,8 +26,7 @@ pub(super) const FRAME: Duration = Duration::from_nanos(16_666_667);
 const RESEND_AFTER: Duration = Duration::from_millis(100);
 /// The library splits what is longer; we do so later (see [`reliable::Limits`]).
 const FRAGMENT_ABOVE: usize = 1024;
-/// Messages that are not acknowledged, and packets that are remembered.
-const MESSAGES_MAX: usize = 1024;
+/// Packets that are remembered.
 const PACKETS_MAX: usize = 256;
 
 /// Lets in whoever the handshake does.
@@ -144,7 +143,8 @@ impl LibraryPeer {
         if now.mono < self.next_frame {
             return;
         }
-        self.next_frame += self.frame;
+        // Whose process stood still goes on from now.
+        self.next_frame = (self.next_frame + self.frame).max(now.mono);
         let layout = &self.params.layout;
         let (ack, ack_bits) = self.incoming.reliable.ack();
         let (sequence, packet) = self.outgoing.packet(now.mono, layout);
@@ -185,10 +185,15 @@ impl Session for LibraryPeer {
                     Received::Disconnect => self.end(CloseReason::PeerDisconnect),
                     Received::Payload { bytes, .. } => {
                         let outgoing = &mut self.outgoing;
-                        self.incoming
-                            .handle(now, bytes, &self.params.layout, |header| {
-                                outgoing.on_acks(header);
-                            })?;
+                        let handled =
+                            self.incoming
+                                .handle(now, bytes, &self.params.layout, |header| {
+                                    outgoing.on_acks(header);
+                                });
+                        if handled == Err(Reject::ProtocolError) {
+                            self.end(CloseReason::ProtocolViolation);
+                        }
+                        return handled;
                     }
                     Received::KeepAlive { .. } | Received::Handshake => {}
                 }
@@ -264,7 +269,7 @@ impl Session for LibraryPeer {
     fn release(&mut self) {}
 
     fn has_room(&self) -> bool {
-        matches!(self.stage, Stage::Open { .. }) && self.outgoing.messages.len() < MESSAGES_MAX
+        matches!(self.stage, Stage::Open { .. }) && self.outgoing.has_room(&self.params.layout)
     }
 
     fn poll_timeout(&self) -> Option<Deadline> {
@@ -325,7 +330,10 @@ impl Incoming {
         } = self;
         channels
             .check(now.mono, &packet, inbox)
-            .map_err(|_| Reject::Refused)?;
+            .map_err(|objection| match objection.is_violation() {
+                true => Reject::ProtocolError,
+                false => Reject::Refused,
+            })?;
         channels.apply(now.mono, &packet, inbox, &mut self.stats);
         self.reliable.accept(header.sequence);
         Ok(())
@@ -354,6 +362,12 @@ struct Outgoing {
 }
 
 impl Outgoing {
+    /// Messages that are not acknowledged are as many as the other end keeps track of.
+    fn has_room(&self, layout: &Layout) -> bool {
+        let window = layout.channels()[usize::from(RELIABLE)].receive_window;
+        self.messages.len() < usize::from(window)
+    }
+
     fn push(&mut self, layout: &Layout, channel: Channel, payload: &[u8]) -> Result<(), SendError> {
         let Some(Carriage::Message(kind)) = layout.carriage(channel, (payload, &[])) else {
             return Err(SendError::TooLarge {
@@ -365,7 +379,7 @@ impl Outgoing {
             self.unreliable.push((kind, payload.to_vec()));
             return Ok(());
         }
-        if self.messages.len() >= MESSAGES_MAX {
+        if !self.has_room(layout) {
             return Err(SendError::Full);
         }
         self.messages.push_back(Unacked {
@@ -382,11 +396,17 @@ impl Outgoing {
         let (ids, size) = self.choose(now, layout);
         let mut unreliable = std::mem::take(&mut self.unreliable);
         let mut size = size.with_list(layout, UNRELIABLE);
+        let most = usize::from(layout.channels()[usize::from(UNRELIABLE)].messages_per_packet_max);
+        let mut count = 0;
         unreliable.retain(|(kind, payload)| {
+            if count == most {
+                return false;
+            }
             let larger = size.with_message(layout, 0, *kind, payload.len());
             let fits = larger.bytes() <= layout.limits().packet_bytes_max;
             if fits {
                 size = larger;
+                count += 1;
             }
             fits
         });
