@@ -45,8 +45,8 @@ soak SECONDS="60":
 bench-policy *ARGS:
     cargo run --release -p tidegate-proto --features sim --example policy -- {{ARGS}}
 
-# Many simulated worlds, one core; says how fast they went. A seed that fails goes, with what it
-# found, to proto/src/tests/kept_seeds.txt.
+# Many simulated worlds, so many of the usual kind and as many of odd options, a core each; says how fast they went. A seed
+# that fails goes, with what it found, to proto/src/tests/kept_seeds.txt.
 sim SEEDS="20000" FIRST="1":
     TIDEGATE_SEEDS={{SEEDS}} TIDEGATE_SEED={{FIRST}} nice cargo test --release -p tidegate-proto --lib every_world -- --nocapture
 

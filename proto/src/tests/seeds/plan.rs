@@ -16,6 +16,9 @@ pub(super) struct Plan {
     pub(super) up: Traffic,
     pub(super) down: Traffic,
     pub(super) weather: Conditions,
+    /// What is lost by turns, up and down, in the calm as well: see [`Conditions::nth`].
+    pub(super) turns: [(u32, u32); 2],
+    pub(super) made_by: Maker,
     pub(super) storm: Duration,
     /// Players whose session ended dial again.
     pub(super) come_back: bool,
@@ -24,6 +27,14 @@ pub(super) struct Plan {
     pub(super) liar: bool,
     pub(super) deaf: bool,
     pub(super) acts: Vec<(Duration, Act)>,
+}
+
+/// Whose make the ends are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Maker {
+    Tidegate,
+    LibraryClients,
+    LibraryServer,
 }
 
 /// What an operator, a backend or the machine does in the middle of a storm.
@@ -36,6 +47,16 @@ pub(super) enum Act {
     Restart,
     StepCalendar(i64),
     Pause(Duration),
+}
+
+impl Act {
+    /// Whether a session ends of it.
+    pub(super) fn ends(self) -> bool {
+        matches!(
+            self,
+            Self::Restart | Self::Kick | Self::Finish | Self::BackendAway
+        )
+    }
 }
 
 impl Plan {
@@ -55,11 +76,7 @@ impl Plan {
         ];
         for act in kinds {
             let at = storm.mul_f64(random.share());
-            let ends = matches!(
-                act,
-                Act::Restart | Act::Kick | Act::Finish | Act::BackendAway
-            );
-            if random.happens(0.15) && !(ends && matches!(rules, Rules::Rudp(_))) {
+            if random.happens(0.15) && !(act.ends() && matches!(rules, Rules::Rudp(_))) {
                 acts.push((at, act));
             }
         }
@@ -69,6 +86,8 @@ impl Plan {
             up: traffic(random, &rules),
             down: traffic(random, &rules),
             weather: weather(random, is_sealed),
+            turns: [(0, 0); 2],
+            made_by: Maker::Tidegate,
             storm,
             come_back: coin(random),
             replays: random.happens(0.3),
@@ -80,6 +99,11 @@ impl Plan {
         };
         plan.draw_sizes(random);
         plan
+    }
+
+    /// This weather, up and down.
+    pub(super) fn weathers(&self, weather: Conditions) -> [Conditions; 2] {
+        self.turns.map(|nth| Conditions { nth, ..weather })
     }
 
     /// Datagrams that may grow, over a path that may be narrower, with enough to say to find out.
@@ -104,7 +128,7 @@ impl Plan {
 }
 
 /// Each feature is on in half of the worlds, so that rare combinations are common.
-fn coin(random: &mut Random) -> bool {
+pub(super) fn coin(random: &mut Random) -> bool {
     random.happens(0.5)
 }
 

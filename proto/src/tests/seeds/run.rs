@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Figures;
-use super::plan::{Act, Plan};
+use super::plan::{Act, Maker, Plan};
 use crate::Timestamp;
 use crate::session::{Allowance, CloseReason, Reject};
 use crate::sim::{Conditions, Intent, Intruder, Random, World};
@@ -31,8 +31,26 @@ impl Run {
     pub(super) fn new(seed: u64) -> Self {
         let mut random = Random::new(seed);
         let plan = Plan::draw(&mut random);
+        Self::begin(seed, random, plan)
+    }
+
+    /// A world of another kind, drawn from the same seed.
+    pub(super) fn odd(seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let plan = Plan::draw_odd(&mut random);
+        Self::begin(seed, random, plan)
+    }
+
+    fn begin(seed: u64, mut random: Random, plan: Plan) -> Self {
         let mut game = Game::new(plan.rules.clone(), seed);
+        game = match plan.made_by {
+            Maker::Tidegate => game,
+            Maker::LibraryClients => game.with_library_clients(),
+            Maker::LibraryServer => game.with_library_server(),
+        };
         let mut world = game.world(seed, plan.clients, plan.weather, &plan.up, &plan.down);
+        let [up, down] = plan.weathers(plan.weather);
+        world.set_weather(up, down);
         let is_sealed = matches!(plan.rules, Rules::Yojimbo(_));
         if is_sealed {
             world.set_watch(nonces::ledger());
@@ -190,7 +208,8 @@ impl Run {
             mtu: self.plan.weather.mtu,
             ..Conditions::default()
         };
-        self.world.set_weather(calm, calm);
+        let [up, down] = self.plan.weathers(calm);
+        self.world.set_weather(up, down);
         let mut comers = if self.plan.come_back { 4 } else { 0 };
         for _ in 0..260 {
             self.run_for(Duration::from_secs(1));
