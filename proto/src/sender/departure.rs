@@ -1,6 +1,7 @@
 //! When a packet may leave, and what its leaving changes.
 
 use super::lanes::Due;
+use super::outbox::Entry;
 use super::pace::HeldBy;
 use super::recovery::REMEMBERED_MAX;
 use super::*;
@@ -35,8 +36,8 @@ struct News {
     /// Something that the peer lacks, so that it acknowledges soon. A path that loses much carries
     /// little but what was lost: who took the time of new messages only would be blind there.
     prompts: bool,
-    /// What others wait for was lost more often than by chance.
-    is_in_step: bool,
+    /// How often that went for which others have waited long; 0 without such.
+    waited_for: u8,
 }
 
 impl Sender {
@@ -228,7 +229,7 @@ impl Sender {
         if self.probes.take_out_of_step() {
             self.acks.owe(now);
         }
-        if news.is_in_step && !self.goes_by_bulk_rate() {
+        if news.waited_for > 0 && self.is_in_step(news.waited_for) && !self.goes_by_bulk_rate() {
             self.fall_out_of_step(now, number);
         }
         self.last_sent = now;
@@ -279,28 +280,25 @@ impl Sender {
     /// Marks the planned messages as sent.
     fn commit_messages(&mut self, now: Timestamp, number: u64) -> News {
         let mut news = News::default();
-        let in_step_from = self.in_step_from();
         for planned in &self.plan.messages {
             match self.lanes.queue_mut(planned.lane) {
                 LaneQueue::Reliable(outbox) => {
                     let Some(entry) = outbox.get(planned.id) else {
                         continue;
                     };
-                    news.is_in_step |= entry.sends >= in_step_from
-                        && entry.sends.is_multiple_of(2)
-                        && entry.in_flight <= 1
-                        && planned.id == outbox.base()
-                        && now.since(entry.pushed_at) >= IN_STEP_AFTER;
-                    match (entry.sends, entry.in_flight) {
-                        (0, _) => {
-                            news.fresh = true;
-                            self.counters.messages_sent_reliable += 1;
-                        }
-                        (_, 0) => {
+                    if entry.sends == 0 {
+                        news.fresh = true;
+                        self.counters.messages_sent_reliable += 1;
+                    } else {
+                        if entry.in_flight == 0 {
                             news.prompts = true;
                             self.counters.messages_resent += 1;
+                        } else {
+                            self.counters.messages_repeated += 1;
                         }
-                        _ => self.counters.messages_repeated += 1,
+                        if planned.id == outbox.base() && has_waited(entry, now) {
+                            news.waited_for = news.waited_for.max(entry.sends);
+                        }
                     }
                     outbox.on_sent(planned.id, number);
                 }
@@ -325,14 +323,14 @@ impl Sender {
         }
     }
 
-    /// Times that the oldest message went until it may be in step with the path: one that loses every fourth packet loses
-    /// it for ever, if it goes again each time that three later ones were acknowledged. The article's times are no losses
-    /// until an answer had time to come.
-    fn in_step_from(&self) -> u8 {
+    /// Whether the oldest message, which went so often, may be in step with the path: one that loses every fourth packet
+    /// loses it for ever, if it goes again each time that three later ones were acknowledged. The article's times are no
+    /// losses until an answer had time to come.
+    fn is_in_step(&self, times: u8) -> bool {
         let blind = self.params.resend_after().map_or(0, |after| {
             self.rtt.smoothed().as_millis() / after.as_millis().max(1)
         });
-        IN_STEP_FROM.saturating_add(u8::try_from(blind).unwrap_or(u8::MAX))
+        u128::from(times) >= u128::from(IN_STEP_FROM) + blind
     }
 
     fn commit_fragment(&mut self, number: u64) -> bool {
@@ -380,6 +378,14 @@ impl Sender {
         self.lanes
             .due(&self.framing, self.params.queues.outbox_bytes_max)
     }
+}
+
+/// Everything behind the message waits for it, longer and after more times than by chance. Every second time counts.
+fn has_waited(entry: &Entry, now: Timestamp) -> bool {
+    entry.sends >= IN_STEP_FROM
+        && entry.sends.is_multiple_of(2)
+        && entry.in_flight <= 1
+        && now.since(entry.pushed_at) >= IN_STEP_AFTER
 }
 
 /// Times that a message went, and how long it waits, that chance does not explain. Where every second packet is lost, some
