@@ -133,11 +133,7 @@ impl Plan {
 
 fn yojimbo_params(random: &mut Random, layout: &Layout, is_stock: bool) -> yojimbo::Params {
     let mut params = yojimbo::Params::new(layout.clone(), sender::draw(random));
-    // Who repeats by the clock repeats the same packets as long as they are not acknowledged, and they are not before
-    // all is written that is in them. Where those of a tenth of a second leave no room for what is missing, it never
-    // goes.
-    let by_clock = is_stock || params.sender.profile != crate::sender::Profile::Adaptive;
-    if coin(random) && !by_clock {
+    if coin(random) {
         params.ack = AckPolicy::Written;
     }
     params.inbox_max = pick(random, INBOXES);
