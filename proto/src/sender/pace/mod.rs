@@ -22,7 +22,7 @@
 //! | how long do our packets wait in a queue | `queueing`; how much of that jitter explains: `jitter` |
 //! | is so much lost that the path is bad | `loss_windows` |
 //! | is that the path's own, whatever is sent | `heavy_loss` |
-//! | how fast does bulk go | `bulk`; does it meet the path's end: `watch` |
+//! | how fast does bulk go | `bulk`; where much is lost: `bulk/under_loss`; does it meet the path's end: `watch` |
 //! | what came through lately | `delivered` |
 //! | is more lost than usual | `losses` |
 //! | is there a queue too short to be felt | `short_queue` |

@@ -8,16 +8,18 @@
 //!       └── above that without a sign of an end ◀────────┘            └── an end: again from a part
 //! ```
 
+mod under_loss;
+
 use std::time::Duration;
 
 use crate::sender::in_flight::Sent;
 use crate::sender::params::Params;
 use crate::time::Timestamp;
 
-use super::heavy_loss::{HeavyLoss, Step, Window};
+use super::heavy_loss::HeavyLoss;
 use super::queueing::Queue;
 use super::volley::Volley;
-use super::watch::{DATAGRAM, Going, Path, Watch};
+use super::watch::{Going, Path, Watch};
 
 /// Bytes a second for bulk.
 #[derive(Clone, Debug)]
@@ -383,86 +385,10 @@ impl Bulk {
         }
     }
 
-    /// Whatever the cause: under heavy loss of datagrams bulk takes no more than a TCP would, which goes
-    /// there by steps too.
-    pub(super) fn limit_by_loss(&mut self, now: Timestamp, rtt_s: f64, loss: f64, params: &Params) {
-        if !self.is_active || self.tries_loss() {
-            return;
-        }
-        if self.watch.doubt_loss()
-            && let Some(heavy_loss) = &mut self.heavy_loss
-        {
-            heavy_loss.doubt(now);
-        }
-        let least = (params.bulk.kept_when_bad * self.rate).max(self.floor);
-        self.rate = self.rate.min(tcp_rate(rtt_s, loss).max(least));
-        self.in_slow_start = false;
-    }
-
-    /// A window of losses ended on a good path. Heavy loss that is the path's own says nothing of how much it carries.
-    pub(super) fn judge_loss(
-        &mut self,
-        now: Timestamp,
-        rtt_s: f64,
-        window: Window,
-        params: &Params,
-    ) {
-        if !self.is_active || self.watch.is_loss_own() {
-            return;
-        }
-        if self.watch.loses_split() {
-            // What is lost of packets of several datagrams is too rough for that.
-            self.heavy_loss = None;
-            return;
-        }
-        let loss_max = params.path.loss_max;
-        if self.heavy_loss.is_none() && window.share <= loss_max {
-            return;
-        }
-        let heavy_loss = self
-            .heavy_loss
-            .get_or_insert_with(|| Box::new(HeavyLoss::new(now)));
-        let rate = match heavy_loss.climbs() {
-            true => self.rate,
-            false => self.rate.max(tcp_rate(rtt_s, window.share.max(loss_max))),
-        };
-        match heavy_loss.on_window(now, window, rate, loss_max) {
-            Step::Nothing => {}
-            Step::Try(rate) => self.rate = rate.min(params.bulk.max).max(self.floor),
-            Step::Believe(share) => {
-                self.watch.believe_loss(share);
-                self.search_on();
-            }
-        }
-    }
-
-    /// Bulk goes faster, to see whether more is lost.
-    pub(super) fn tries_loss(&self) -> bool {
-        self.is_active && self.heavy_loss.as_ref().is_some_and(|loss| loss.climbs())
-    }
-
-    /// So much is lost here whatever is sent.
-    pub(super) fn is_usual_loss(&self, share: f64) -> bool {
-        share <= self.watch.most_usual_loss()
-    }
-
-    /// Loss above this is heavy: more than heavy loss that is the path's own.
-    pub(super) fn loss_max(&self, params: &Params) -> f64 {
-        match self.is_active && self.watch.is_loss_own() {
-            true => params.path.loss_max.max(self.watch.most_usual_loss()),
-            false => params.path.loss_max,
-        }
-    }
-
     /// Delivered most lately.
     pub(super) fn peak(&self) -> f64 {
         self.watch.delivered().lately()
     }
-}
-
-/// What a TCP would take where such a share is lost, in bytes a second.
-fn tcp_rate(rtt_s: f64, loss: f64) -> f64 {
-    TCP_BY_LOSS * DATAGRAM / (rtt_s.max(RTT_MIN) * loss.sqrt())
 }
 
 /// What is kept of the delivered rate where no queue has to drain.
@@ -530,13 +456,6 @@ const UNMEASURED: f64 = 0.5;
 /// As a TCP goes by loss: half is kept, and a segment more, in bytes, is sent each round trip (RFC 5681, section 3.1).
 const TCP_DECREASE: f64 = 0.5;
 const TCP_INCREASE: f64 = 1250.0;
-
-/// What a TCP has under way where a share of `p` is lost: so many segments divided by the root of `p`. That is the root of
-/// 3/2, the simple form of the equation in RFC 5348, section 3.1.
-const TCP_BY_LOSS: f64 = 1.22;
-
-/// In seconds: a round trip that is shorter counts as this long, since TCPs on such paths are not limited by loss.
-const RTT_MIN: f64 = 1e-3;
 
 #[cfg(test)]
 mod tests {

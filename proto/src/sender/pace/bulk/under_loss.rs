@@ -1,0 +1,100 @@
+//! Bulk under loss that is heavy for longer than an overflow of ours: it goes down to what a TCP would take, until that
+//! loss is found to be the path's own.
+
+use crate::sender::pace::heavy_loss::{HeavyLoss, Step, Window};
+use crate::sender::pace::watch::DATAGRAM;
+use crate::sender::params::Params;
+use crate::time::Timestamp;
+
+use super::Bulk;
+
+impl Bulk {
+    /// Whatever the cause: under heavy loss of datagrams bulk takes no more than a TCP would, which goes
+    /// there by steps too.
+    pub(in crate::sender::pace) fn limit_by_loss(
+        &mut self,
+        now: Timestamp,
+        rtt_s: f64,
+        loss: f64,
+        params: &Params,
+    ) {
+        if !self.is_active || self.tries_loss() {
+            return;
+        }
+        if self.watch.doubt_loss()
+            && let Some(heavy_loss) = &mut self.heavy_loss
+        {
+            heavy_loss.doubt(now);
+        }
+        let least = (params.bulk.kept_when_bad * self.rate).max(self.floor);
+        self.rate = self.rate.min(tcp_rate(rtt_s, loss).max(least));
+        self.in_slow_start = false;
+    }
+
+    /// A window of losses ended on a good path. Heavy loss that is the path's own says nothing of how much it carries.
+    pub(in crate::sender::pace) fn judge_loss(
+        &mut self,
+        now: Timestamp,
+        rtt_s: f64,
+        window: Window,
+        params: &Params,
+    ) {
+        if !self.is_active || self.watch.is_loss_own() {
+            return;
+        }
+        if self.watch.loses_split() {
+            // What is lost of packets of several datagrams is too rough for that.
+            self.heavy_loss = None;
+            return;
+        }
+        let loss_max = params.path.loss_max;
+        if self.heavy_loss.is_none() && window.share <= loss_max {
+            return;
+        }
+        let heavy_loss = self
+            .heavy_loss
+            .get_or_insert_with(|| Box::new(HeavyLoss::new(now)));
+        let rate = match heavy_loss.climbs() {
+            true => self.rate,
+            false => self.rate.max(tcp_rate(rtt_s, window.share.max(loss_max))),
+        };
+        match heavy_loss.on_window(now, window, rate, loss_max) {
+            Step::Nothing => {}
+            Step::Try(rate) => self.rate = rate.min(params.bulk.max).max(self.floor),
+            Step::Believe(share) => {
+                self.watch.believe_loss(share);
+                self.search_on();
+            }
+        }
+    }
+
+    /// Bulk goes faster, to see whether more is lost.
+    pub(in crate::sender::pace) fn tries_loss(&self) -> bool {
+        self.is_active && self.heavy_loss.as_ref().is_some_and(|loss| loss.climbs())
+    }
+
+    /// So much is lost here whatever is sent.
+    pub(in crate::sender::pace) fn is_usual_loss(&self, share: f64) -> bool {
+        share <= self.watch.most_usual_loss()
+    }
+
+    /// Loss above this is heavy: more than heavy loss that is the path's own.
+    pub(in crate::sender::pace) fn loss_max(&self, params: &Params) -> f64 {
+        match self.is_active && self.watch.is_loss_own() {
+            true => params.path.loss_max.max(self.watch.most_usual_loss()),
+            false => params.path.loss_max,
+        }
+    }
+}
+
+/// What a TCP would take where such a share is lost, in bytes a second.
+fn tcp_rate(rtt_s: f64, loss: f64) -> f64 {
+    TCP_BY_LOSS * DATAGRAM / (rtt_s.max(RTT_MIN) * loss.sqrt())
+}
+
+/// What a TCP has under way where a share of `p` is lost: so many segments divided by the root of `p`. That is the root of
+/// 3/2, the simple form of the equation in RFC 5348, section 3.1.
+const TCP_BY_LOSS: f64 = 1.22;
+
+/// In seconds: a round trip that is shorter counts as this long, since TCPs on such paths are not limited by loss.
+const RTT_MIN: f64 = 1e-3;
