@@ -18,6 +18,27 @@ pub struct SocketFile {
     inode: u64,
 }
 
+impl SocketFile {
+    /// Whether there is nothing at its place; not so while that cannot be told.
+    fn is_missing(&self) -> bool {
+        let found = self.path.symlink_metadata();
+        found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        // Somebody else's by now, if it is another file.
+        if self
+            .path
+            .symlink_metadata()
+            .is_ok_and(|found| found.ino() == self.inode)
+        {
+            std::fs::remove_file(&self.path).ok();
+        }
+    }
+}
+
 /// A socket that a task accepts from. Its file may be removed under it, as what tidies up `/tmp` does, and then nobody
 /// finds it: while nobody comes, the file is looked after.
 pub struct KeptSocket {
@@ -53,36 +74,45 @@ impl KeptSocket {
 
     /// Makes the file again where there is nothing. Whatever else is there is somebody else's.
     fn look_after(&mut self) {
-        let path = &self.file.path;
-        let found = path.symlink_metadata();
-        if !found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+        if !self.file.is_missing() {
             return;
         }
-        let again =
-            make(path, self.mode).and_then(|(listener, file)| Ok((for_tasks(listener)?, file)));
-        match again {
-            Ok((listener, file)) => {
-                tracing::warn!(
-                    event = "socket_removed",
-                    address = %path.display(),
-                    help = "it was made again; whatever removed it may do so again: name a place that nothing tidies \
-                            up, such as one below /run",
-                );
-                (self.listener, self.file) = (listener, file);
+        match self.make_again() {
+            Ok(()) => {
+                tell_made_again(&self.file.path);
                 self.is_lost = false;
             }
             Err(error) if !self.is_lost => {
-                tracing::warn!(
-                    event = "socket_lost",
-                    address = %path.display(),
-                    %error,
-                    "it was removed and cannot be made again yet"
-                );
+                tell_lost(&self.file.path, &error);
                 self.is_lost = true;
             }
             Err(_) => {}
         }
     }
+
+    fn make_again(&mut self) -> io::Result<()> {
+        let (listener, file) = make(&self.file.path, self.mode)?;
+        (self.listener, self.file) = (for_tasks(listener)?, file);
+        Ok(())
+    }
+}
+
+fn tell_made_again(path: &Path) {
+    tracing::warn!(
+        event = "socket_removed",
+        address = %path.display(),
+        help = "it was made again; whatever removed it may do so again: name a place that nothing tidies up, such as \
+                one below /run",
+    );
+}
+
+fn tell_lost(path: &Path, error: &io::Error) {
+    tracing::warn!(
+        event = "socket_lost",
+        address = %path.display(),
+        %error,
+        "it was removed and cannot be made again yet"
+    );
 }
 
 fn for_tasks(listener: UnixListener) -> io::Result<tokio::net::UnixListener> {
@@ -117,19 +147,6 @@ pub fn try_at(trial: &Path) -> Result<(), String> {
         // Its name is longer than the one that will be needed, and finds no room in an address.
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
         tried => tried.map_err(|error| format!("{error}{}", help(&error))),
-    }
-}
-
-impl Drop for SocketFile {
-    fn drop(&mut self) {
-        // Somebody else's by now, if it is another file.
-        if self
-            .path
-            .symlink_metadata()
-            .is_ok_and(|found| found.ino() == self.inode)
-        {
-            std::fs::remove_file(&self.path).ok();
-        }
     }
 }
 
