@@ -4,7 +4,7 @@ use std::io::{self, Read};
 use std::time::Duration;
 
 use tidegate_proto::inbox::MESSAGE_OVERHEAD;
-use tidegate_proto::{CloseReason, SendError};
+use tidegate_proto::{Channel, CloseReason, SendError};
 
 use super::{Failure, Pumped, Side, Stream};
 use crate::counters::{Direction, DropReason};
@@ -127,34 +127,41 @@ impl Stream {
             };
             let payload = &bytes[*at..][frame.payload.clone()];
             *at += frame.consumed;
-            let sent = side
-                .endpoint
-                .send(side.now, side.id, frame.channel, payload);
-            let dropped = match sent {
-                Ok(()) => {
-                    let taken = payload.len() + MESSAGE_OVERHEAD;
-                    side.room_left = side.room_left.saturating_sub(taken);
-                    side.counters.on_forward(Direction::ToPeer, payload.len());
-                    continue;
-                }
-                // Only an unreliable channel can be full where the reliable one has room.
-                Err(SendError::Full) => DropReason::QueueFull,
-                Err(SendError::Closed) => DropReason::SessionClosed,
-                Err(error @ SendError::TooLarge { .. }) => {
-                    self.to_peer.misread = Some(format!("a frame of {error}"));
-                    DropReason::TooLarge
-                }
-                Err(error @ SendError::NoSuchChannel) => {
-                    self.to_peer.misread =
-                        Some(format!("a frame for channel {}: {error}", frame.channel));
-                    return Forwarded::Broken(CloseReason::BackendProtocolError);
-                }
-            };
-            side.counters.on_drop(Direction::ToPeer, dropped, 1);
-            if dropped == DropReason::TooLarge {
-                return Forwarded::Broken(CloseReason::MessageTooLarge);
+            if let Err(reason) = self.send(side, frame.channel, payload) {
+                return Forwarded::Broken(reason);
             }
         }
+    }
+
+    /// Sends one message, or drops it; an error is one that no session can take, and ends this one.
+    fn send(
+        &mut self,
+        side: &mut Side<'_>,
+        channel: Channel,
+        payload: &[u8],
+    ) -> Result<(), CloseReason> {
+        let sent = side.endpoint.send(side.now, side.id, channel, payload);
+        let (dropped, outcome) = match sent {
+            Ok(()) => {
+                let taken = payload.len() + MESSAGE_OVERHEAD;
+                side.room_left = side.room_left.saturating_sub(taken);
+                side.counters.on_forward(Direction::ToPeer, payload.len());
+                return Ok(());
+            }
+            // Only an unreliable channel can be full where the reliable one has room.
+            Err(SendError::Full) => (DropReason::QueueFull, Ok(())),
+            Err(SendError::Closed) => (DropReason::SessionClosed, Ok(())),
+            Err(error @ SendError::TooLarge { .. }) => {
+                self.to_peer.misread = Some(format!("a frame of {error}"));
+                (DropReason::TooLarge, Err(CloseReason::MessageTooLarge))
+            }
+            Err(error @ SendError::NoSuchChannel) => {
+                self.to_peer.misread = Some(format!("a frame for channel {channel}: {error}"));
+                return Err(CloseReason::BackendProtocolError);
+            }
+        };
+        side.counters.on_drop(Direction::ToPeer, dropped, 1);
+        outcome
     }
 
     /// One read; 0 when there is nothing now, or nothing ever again.
