@@ -8,7 +8,7 @@ use tidegate_proto::{CloseReason, Message, Timestamp};
 use super::{Failure, Rules, Side, State, Stream};
 use crate::config::UnreliablePolicy;
 use crate::counters::{Direction, DropReason, WorkerCounters};
-use crate::framing::Framing;
+use crate::framing::{FrameCodec, FrameError, Framing};
 
 /// What was taken from the session and did not reach the backend yet.
 #[derive(Debug, Default)]
@@ -46,6 +46,32 @@ impl ToBackend {
     /// Messages that wait.
     pub(super) fn messages(&self) -> u64 {
         self.waiting.messages + self.late.len() as u64
+    }
+
+    /// Does with a message what was decided. An error when it fits no frame: then it is nowhere.
+    fn take(
+        &mut self,
+        message: &Message<'_>,
+        fate: Fate,
+        codec: &FrameCodec,
+        frames: &mut Vec<u8>,
+        counters: &mut WorkerCounters,
+    ) -> Result<(), FrameError> {
+        let (channel, payload) = (message.channel, message.payload);
+        match fate {
+            Fate::Drop(reason) => counters.on_drop(Direction::ToBackend, reason, 1),
+            Fate::Queue => {
+                codec.encode(channel, payload, frames)?;
+                self.waiting.messages += 1;
+                self.waiting.bytes += payload.len() as u64;
+            }
+            Fate::Late => {
+                let mut frame = Vec::new();
+                codec.encode(channel, payload, &mut frame)?;
+                self.keep_late(frame, counters);
+            }
+        }
+        Ok(())
     }
 
     /// Keeps the frame of an unreliable message behind the queue; the oldest one makes room.
@@ -110,27 +136,12 @@ impl Stream {
                 side.messages_left = side.messages_left.saturating_sub(1);
             }
             self.to_backend.unconfirmed = true;
-            let (channel, payload) = (message.channel, message.payload);
+            let fate = self.fate(side.rules, &message, backlogged);
             let codec = &side.rules.codec;
-            let encoded = match self.fate(side.rules, &message, backlogged) {
-                Fate::Drop(reason) => {
-                    side.counters.on_drop(Direction::ToBackend, reason, 1);
-                    continue;
-                }
-                Fate::Queue => codec.encode(channel, payload, frames).map(|()| {
-                    self.to_backend.waiting.messages += 1;
-                    self.to_backend.waiting.bytes += payload.len() as u64;
-                }),
-                Fate::Late => {
-                    let mut frame = Vec::new();
-                    let encoded = codec.encode(channel, payload, &mut frame);
-                    if encoded.is_ok() {
-                        self.to_backend.keep_late(frame, side.counters);
-                    }
-                    encoded
-                }
-            };
-            if let Err(error) = encoded {
+            let taken = self
+                .to_backend
+                .take(&message, fate, codec, frames, side.counters);
+            if let Err(error) = taken {
                 tracing::debug!(%error, "message does not fit a frame");
                 side.counters
                     .on_drop(Direction::ToBackend, DropReason::TooLarge, 1);
