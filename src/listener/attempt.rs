@@ -69,6 +69,17 @@ impl Attempt {
     pub(super) fn poll_timeout(&self) -> Option<Timestamp> {
         self.wakes
     }
+
+    /// A target's queue of connects is full: when to try again. None once that took as long as a connect may.
+    fn queue(&mut self, now: Timestamp, timeout: Duration) -> Option<Timestamp> {
+        let until = *self.queues_until.get_or_insert(now + timeout);
+        if now >= until {
+            self.queues_until = None;
+            return None;
+        }
+        let waited = timeout.saturating_sub(until.since(now));
+        Some(now + queue_pause(waited))
+    }
 }
 
 impl Listener {
@@ -169,16 +180,11 @@ impl Listener {
             // A Unix socket whose queue is full says so at once, where TCP would try again by itself:
             // a server that is slow to accept is there all the same.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                let patience = now + destination.timeout;
-                let until = *peer.attempt.queues_until.get_or_insert(patience);
-                if now >= until {
-                    peer.attempt.queues_until = None;
+                let Some(again) = peer.attempt.queue(now, destination.timeout) else {
                     return self.on_late_connect(turn, id);
-                }
+                };
                 destination.pool.on_closed(pick);
-                peer.attempt.picked = false;
-                let waited = destination.timeout.saturating_sub(until.since(now));
-                peer.attempt.wakes = Some(now + queue_pause(waited));
+                (peer.attempt.picked, peer.attempt.wakes) = (false, Some(again));
                 self.schedule(id);
             }
             // Not the target's doing, and trying elsewhere takes a descriptor as well.
@@ -193,30 +199,12 @@ impl Listener {
     }
 
     fn on_backend_connected(&mut self, turn: &mut Turn<'_>, id: PeerId) {
-        let Some(whom) = self.endpoint.identity(id) else {
+        let Some(greeting) = self.greeting(id) else {
             return;
         };
         let (Some(peer), Some(destination)) = (self.peers.get_mut(id), &self.destination) else {
             return;
         };
-        let mut greeting = Vec::new();
-        if let Some(header) = &destination.proxy {
-            let local = self.socket.as_ref().map(|socket| socket.local_addr());
-            let mut ours = local.unwrap_or(peer.remote);
-            if let Some(ip) = peer.ours {
-                ours.set_ip(ip);
-            }
-            let proxied = Proxied {
-                source: peer.remote,
-                destination: ours,
-                session: peer.session,
-                listener: &self.name,
-                protocol: self.protocol,
-                client_id: whom.client_id,
-                user_data: whom.user_data,
-            };
-            header.emit(&proxied, &mut greeting);
-        }
         (peer.attempt.wakes, peer.attempt.queues_until) = (None, None);
         peer.attempt.counted = true;
         peer.stream.on_connected(&greeting);
@@ -232,6 +220,31 @@ impl Listener {
         }
         self.endpoint.admit(turn.now, id);
         self.touch(id);
+    }
+
+    /// What a stream begins with: who its peer is, for a backend that is told. None once there is no such peer.
+    fn greeting(&self, id: PeerId) -> Option<Vec<u8>> {
+        let (peer, whom) = (self.peers.get(id)?, self.endpoint.identity(id)?);
+        let mut greeting = Vec::new();
+        let Some(header) = &self.destination.as_ref()?.proxy else {
+            return Some(greeting);
+        };
+        let local = self.socket.as_ref().map(|socket| socket.local_addr());
+        let mut ours = local.unwrap_or(peer.remote);
+        if let Some(ip) = peer.ours {
+            ours.set_ip(ip);
+        }
+        let proxied = Proxied {
+            source: peer.remote,
+            destination: ours,
+            session: peer.session,
+            listener: &self.name,
+            protocol: self.protocol,
+            client_id: whom.client_id,
+            user_data: whom.user_data,
+        };
+        header.emit(&proxied, &mut greeting);
+        Some(greeting)
     }
 
     fn on_late_connect(&mut self, turn: &mut Turn<'_>, id: PeerId) {
