@@ -43,38 +43,50 @@ impl Listener {
             let Some((route, datagram)) = strangers.next() else {
                 break;
             };
-            let charged = match self.charge_seated(turn.now, route.from, datagram.len()) {
-                Ok(charged) => charged,
-                Err(reject) => {
-                    self.counters.on_reject(reject);
-                    continue;
-                }
-            };
-            // The last one, or another worker's of this moment, may have taken the last seat.
-            self.open_or_shut();
-            let handled = self
-                .endpoint
-                .handle_datagram(turn.now, route.from, datagram, turn.reply);
-            match handled {
-                Handled::Rejected(why) => self.ask_siblings(turn.now, route, why, datagram),
-                Handled::PeerRejected(id, reject) => {
-                    if let Some(charged) = charged {
-                        self.refund(id, reject, charged);
-                    }
-                }
-                Handled::Peer(_) => {}
-                Handled::Accepted(_) | Handled::Moved(_) | Handled::Replied => answers -= 1,
+            if self.hear_stranger(turn, route, datagram) {
+                answers -= 1;
             }
-            if !turn.reply.is_empty() {
-                turn.outgoing.bytes().extend_from_slice(turn.reply);
-                turn.outgoing.push(route.from, route.to);
-            }
-            self.after_datagram(turn.now, turn.outgoing, route, handled);
         }
         self.strangers = strangers;
         // Those who were let in ask for a backend at once, and what was answered leaves.
         self.pump(turn);
         self.transmit(turn);
+    }
+
+    /// One datagram of those that waited; whether it was answered, or let its sender in.
+    fn hear_stranger(&mut self, turn: &mut Turn<'_>, route: Route, datagram: &mut [u8]) -> bool {
+        let charged = match self.charge_seated(turn.now, route.from, datagram.len()) {
+            Ok(charged) => charged,
+            Err(reject) => {
+                self.counters.on_reject(reject);
+                return false;
+            }
+        };
+        // The last one, or another worker's of this moment, may have taken the last seat.
+        self.open_or_shut();
+        let handled = self
+            .endpoint
+            .handle_datagram(turn.now, route.from, datagram, turn.reply);
+        let was_answered = match handled {
+            Handled::Rejected(why) => {
+                self.ask_siblings(turn.now, route, why, datagram);
+                false
+            }
+            Handled::PeerRejected(id, reject) => {
+                if let Some(charged) = charged {
+                    self.refund(id, reject, charged);
+                }
+                false
+            }
+            Handled::Peer(_) => false,
+            Handled::Accepted(_) | Handled::Moved(_) | Handled::Replied => true,
+        };
+        if !turn.reply.is_empty() {
+            turn.outgoing.bytes().extend_from_slice(turn.reply);
+            turn.outgoing.push(route.from, route.to);
+        }
+        self.after_datagram(turn.now, turn.outgoing, route, handled);
+        was_answered
     }
 
     /// What was said behind an answer that let its sender in: that is a stranger no more, and pays as peers do.
