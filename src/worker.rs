@@ -242,18 +242,7 @@ impl Worker {
     }
 
     fn turn(&mut self, now: Now) -> io::Result<()> {
-        let mut woken = false;
-        for event in &self.events {
-            match meaning(event.token()) {
-                Some((index, what)) => {
-                    if let Some(listener) = find(&mut self.listeners, index) {
-                        listener.on_event(what, event);
-                    }
-                }
-                None => woken = true,
-            }
-        }
-        if woken {
+        if self.hand_out_events() {
             self.take_commands(now);
         }
         let mut turn = self.buffers.turn(now, self.poll.registry());
@@ -275,6 +264,21 @@ impl Worker {
             self.publish(now);
         }
         Ok(())
+    }
+
+    /// Tells the listeners what the poll has for them. Returns whether somebody woke the worker itself.
+    fn hand_out_events(&mut self) -> bool {
+        let mut woken = false;
+        for event in &self.events {
+            let Some((index, what)) = meaning(event.token()) else {
+                woken = true;
+                continue;
+            };
+            if let Some(listener) = find(&mut self.listeners, index) {
+                listener.on_event(what, event);
+            }
+        }
+        woken
     }
 
     /// No wait is longer than a quarter of a second: if more time has passed between two turns, this
