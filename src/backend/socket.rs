@@ -150,6 +150,14 @@ impl Socket {
             Self::Unix(stream) => registry.register(stream, token, both),
         }
     }
+
+    /// Asks no more.
+    pub fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => registry.deregister(stream),
+            Self::Unix(stream) => registry.deregister(stream),
+        }
+    }
 }
 
 /// Connecting to a port of this host on which nobody listens, a socket may get that very port as its own, and
@@ -160,16 +168,6 @@ pub(super) fn refuse_itself(local: SocketAddr, peer: io::Result<SocketAddr>) -> 
         return Err(io::ErrorKind::ConnectionRefused.into());
     }
     Ok(())
-}
-
-impl Socket {
-    /// Asks no more.
-    pub fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
-        match self {
-            Self::Tcp(stream) => registry.deregister(stream),
-            Self::Unix(stream) => registry.deregister(stream),
-        }
-    }
 }
 
 impl AsRawFd for Socket {
