@@ -93,26 +93,23 @@ impl Siblings {
 
     /// Asks all others; those with a full mailbox are left out.
     pub(super) fn ask(&self, route: Route, datagram: &[u8]) {
-        for (index, mailbox) in self.mailboxes.iter().enumerate() {
-            if index != self.own {
-                // One that does not read any more has no peers either.
-                mailbox
-                    .put(Letter::Lost {
-                        asker: self.own,
-                        route,
-                        datagram: datagram.into(),
-                    })
-                    .ok();
-            }
-        }
+        self.tell_others(|| Letter::Lost {
+            asker: self.own,
+            route,
+            datagram: datagram.into(),
+        });
     }
 
     /// Tells all others whose peer broke the protocol: they are to keep its address out as well.
     pub(super) fn tell_of_strike(&self, from: SocketAddr) {
+        self.tell_others(|| Letter::Struck(from));
+    }
+
+    fn tell_others(&self, letter: impl Fn() -> Letter) {
         for (index, mailbox) in self.mailboxes.iter().enumerate() {
             if index != self.own {
-                // One that does not read any more lets nobody in either.
-                mailbox.put(Letter::Struck(from)).ok();
+                // One that does not read any more has no peers, and lets nobody in.
+                mailbox.put(letter()).ok();
             }
         }
     }
