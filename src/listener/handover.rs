@@ -12,9 +12,9 @@
 //! way, datagrams for it are lost as on any network.
 
 use tidegate_proto::per_second::PerSecond;
-use tidegate_proto::{CloseReason, Handled, Now, PeerId, Reject};
+use tidegate_proto::{CloseReason, Handled, Now, PeerId, Reject, Session, Stats};
 
-use super::peer::Phase;
+use super::peer::{Peer, Phase};
 use super::siblings::{Found, Letter};
 use super::wakes::{Wakes, poll_token};
 use super::{Listener, Turn};
@@ -74,30 +74,13 @@ impl Listener {
             return;
         };
         // One that is still joining, or over, stays: its next datagrams ask again.
-        let is_settled = |id: PeerId| {
-            let peer = self.peers.get(id)?;
-            Some(peer.phase == Phase::Playing && peer.stream.is_open())
-        };
-        if is_settled(id) != Some(true) {
+        let is_settled = |peer: &Peer| peer.phase == Phase::Playing && peer.stream.is_open();
+        if !self.peers.get(id).is_some_and(is_settled) {
             return;
         }
-        self.set_blocked(id, false);
-        self.on_ended(id);
-        let Some(mut peer) = self.peers.remove(id) else {
+        let Some((peer, session, before)) = self.take_out(turn, id) else {
             return;
         };
-        self.memory.on_gone(&peer.scale);
-        let Some((session, before)) = self.endpoint.take_out(id) else {
-            return;
-        };
-        if let Err(error) = peer.stream.deregister(turn.registry) {
-            tracing::debug!(%error, "stream was not registered");
-        }
-        if let Some(target) = peer.attempt.target() {
-            let connections = &mut self.counters.target(target).connections;
-            *connections = connections.saturating_sub(1);
-        }
-        self.handovers.departed += 1;
         let found = Found {
             peer,
             session,
@@ -109,6 +92,28 @@ impl Listener {
         if let Err(found) = self.siblings.answer(asker, found) {
             self.adopt(turn, *found);
         }
+    }
+
+    /// Takes a peer out of all tables and counts of this worker, and of its poll.
+    fn take_out(
+        &mut self,
+        turn: &mut Turn<'_>,
+        id: PeerId,
+    ) -> Option<(Box<Peer>, Box<dyn Session>, Stats)> {
+        self.set_blocked(id, false);
+        self.on_ended(id);
+        let mut peer = self.peers.remove(id)?;
+        self.memory.on_gone(&peer.scale);
+        let (session, before) = self.endpoint.take_out(id)?;
+        if let Err(error) = peer.stream.deregister(turn.registry) {
+            tracing::debug!(%error, "stream was not registered");
+        }
+        if let Some(target) = peer.attempt.target() {
+            let connections = &mut self.counters.target(target).connections;
+            *connections = connections.saturating_sub(1);
+        }
+        self.handovers.departed += 1;
+        Some((peer, session, before))
     }
 
     fn adopt(&mut self, turn: &mut Turn<'_>, found: Found) {
