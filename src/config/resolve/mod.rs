@@ -151,49 +151,9 @@ impl Checker<'_> {
     }
 
     fn admin(&mut self, typed: &file::Admin) -> Admin {
-        let control_socket = match typed.control_socket.as_str() {
-            "auto" => match self.directory("auto") {
-                Some(directory) => Some(directory.join("control.sock")),
-                None => self.surroundings.session_socket.clone(),
-            },
-            other => {
-                let named = self.directory(other);
-                named.map(|file| self.socket_file("admin.control_socket", &file))
-            }
-        };
-        let mode = u32::from_str_radix(&typed.control_mode, 8).ok();
-        let control_mode = mode.filter(|mode| *mode <= 0o777).unwrap_or_else(|| {
-            self.mistake(
-                "admin.control_mode",
-                format!(
-                    "admin.control_mode = {:?} is no file mode",
-                    typed.control_mode
-                ),
-                "write three octal digits, for example \"0660\"".to_owned(),
-            );
-            0
-        });
-        if control_mode & 0o002 != 0 {
-            self.mistake(
-                "admin.control_mode",
-                format!(
-                    "admin.control_mode = {:?} lets every user of this machine drain, reload and record",
-                    typed.control_mode
-                ),
-                "write 0660, and put those who may into the socket's group".to_owned(),
-            );
-        }
-        for name in &typed.allowed_hosts {
-            if !crate::admin::is_host_name(name) {
-                self.mistake(
-                    "admin.allowed_hosts",
-                    format!("admin.allowed_hosts: {name:?} is no host name"),
-                    "write the name alone, for example \"tidegate.example.net\": no port, no https://; IP addresses \
-                     and localhost need not be listed"
-                        .to_owned(),
-                );
-            }
-        }
+        let control_socket = self.control_socket(&typed.control_socket);
+        let control_mode = self.control_mode(&typed.control_mode);
+        self.host_names(&typed.allowed_hosts);
         Admin {
             allowed_hosts: typed.allowed_hosts.clone(),
             listen: match typed.listen.as_str() {
@@ -203,6 +163,53 @@ impl Checker<'_> {
             control_socket,
             control_named: typed.control_socket != "auto",
             control_mode,
+        }
+    }
+
+    fn control_socket(&mut self, typed: &str) -> Option<PathBuf> {
+        if typed == "auto" {
+            return match self.directory("auto") {
+                Some(directory) => Some(directory.join("control.sock")),
+                None => self.surroundings.session_socket.clone(),
+            };
+        }
+        let named = self.directory(typed);
+        named.map(|file| self.socket_file("admin.control_socket", &file))
+    }
+
+    fn control_mode(&mut self, typed: &str) -> u32 {
+        let mode = u32::from_str_radix(typed, 8).ok();
+        let mode = mode.filter(|mode| *mode <= 0o777).unwrap_or_else(|| {
+            self.mistake(
+                "admin.control_mode",
+                format!("admin.control_mode = {typed:?} is no file mode"),
+                "write three octal digits, for example \"0660\"".to_owned(),
+            );
+            0
+        });
+        if mode & 0o002 != 0 {
+            self.mistake(
+                "admin.control_mode",
+                format!(
+                    "admin.control_mode = {typed:?} lets every user of this machine drain, reload and record"
+                ),
+                "write 0660, and put those who may into the socket's group".to_owned(),
+            );
+        }
+        mode
+    }
+
+    fn host_names(&mut self, typed: &[String]) {
+        for name in typed {
+            if !crate::admin::is_host_name(name) {
+                self.mistake(
+                    "admin.allowed_hosts",
+                    format!("admin.allowed_hosts: {name:?} is no host name"),
+                    "write the name alone, for example \"tidegate.example.net\": no port, no https://; IP addresses \
+                     and localhost need not be listed"
+                        .to_owned(),
+                );
+            }
         }
     }
 
@@ -281,18 +288,17 @@ impl Checker<'_> {
     /// Two listeners on one port would each get a part of the datagrams.
     fn duplicates(&mut self, config: &Config) {
         let mut seen: BTreeMap<SocketAddr, &str> = BTreeMap::new();
-        for listener in &config.listeners {
-            for bind in listener.bind.iter().filter(|bind| bind.port() != 0) {
-                if let Some(other) = seen.insert(*bind, &listener.name) {
-                    self.mistake(
-                        &format!("listener.{}.bind", listener.name),
-                        format!(
-                            "listener.{}.bind: {bind} is bound by listener.{other} already",
-                            listener.name
-                        ),
-                        "every listener needs addresses of its own".to_owned(),
-                    );
-                }
+        let bound = config.listeners.iter().flat_map(|listener| {
+            let fixed = listener.bind.iter().filter(|bind| bind.port() != 0);
+            fixed.map(|bind| (&listener.name, *bind))
+        });
+        for (name, bind) in bound {
+            if let Some(other) = seen.insert(bind, name) {
+                self.mistake(
+                    &format!("listener.{name}.bind"),
+                    format!("listener.{name}.bind: {bind} is bound by listener.{other} already"),
+                    "every listener needs addresses of its own".to_owned(),
+                );
             }
         }
     }
