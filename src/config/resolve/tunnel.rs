@@ -79,19 +79,24 @@ impl Checker<'_> {
                     "every address once; delete the other".to_owned(),
                 );
             }
-            if let Some(address) = text.strip_prefix("tcp://") {
-                addresses.extend(self.bindable(&path, address).map(LocalAddress::Tcp));
-            } else if let Some(file) = text.strip_prefix("unix:").filter(|f| f.starts_with('/')) {
-                addresses.push(LocalAddress::Unix(self.socket_file(&path, Path::new(file))));
-            } else {
-                self.mistake(
-                    &path,
-                    format!("{path}: {text:?} is nothing to listen on"),
-                    "write \"tcp://127.0.0.1:7000\" or \"unix:/path/to/socket\"".to_owned(),
-                );
-            }
+            addresses.extend(self.local_address(&path, text));
         }
         addresses
+    }
+
+    fn local_address(&mut self, path: &str, text: &str) -> Option<LocalAddress> {
+        if let Some(address) = text.strip_prefix("tcp://") {
+            return self.bindable(path, address).map(LocalAddress::Tcp);
+        }
+        if let Some(file) = text.strip_prefix("unix:").filter(|f| f.starts_with('/')) {
+            return Some(LocalAddress::Unix(self.socket_file(path, Path::new(file))));
+        }
+        self.mistake(
+            path,
+            format!("{path}: {text:?} is nothing to listen on"),
+            "write \"tcp://127.0.0.1:7000\" or \"unix:/path/to/socket\"".to_owned(),
+        );
+        None
     }
 
     fn remote(&mut self, path: &str, typed: Option<&str>) -> Option<(String, u16)> {
@@ -162,28 +167,7 @@ impl Checker<'_> {
 
     fn token_source(&mut self, at: &str, typed: &file::TunnelNetcode) -> Option<TokenSource> {
         match (&typed.key_file, &typed.token_file, &typed.token_command) {
-            (Some(name), None, None) => {
-                let key = self.key(&format!("{at}.key_file"), name, typed.insecure, |error| {
-                    error.help_unless_made(
-                        "copy the server's key: one that is made here opens nothing there",
-                    )
-                });
-                let client_id = typed.client_id.as_deref();
-                let client_id =
-                    client_id.map(|id| self.id(&format!("{at}.client_id"), id, u64::MAX));
-                let path = format!("{at}.server_addresses");
-                let servers = typed.server_addresses.iter().enumerate();
-                let server_addresses = servers
-                    .filter_map(|(index, text)| self.address(&format!("{path}[{index}]"), text))
-                    .collect();
-                let lifetime = typed.token_lifetime.parse().unwrap_or(SECOND);
-                Some(TokenSource::Key(TokenMint {
-                    key: key?,
-                    client_id,
-                    server_addresses,
-                    lifetime,
-                }))
-            }
+            (Some(name), None, None) => self.token_mint(at, name, typed).map(TokenSource::Key),
             (None, Some(name), None) => {
                 Some(TokenSource::File(self.surroundings.key_files.locate(name)))
             }
@@ -207,5 +191,37 @@ impl Checker<'_> {
                 None
             }
         }
+    }
+
+    fn token_mint(
+        &mut self,
+        at: &str,
+        key_file: &str,
+        typed: &file::TunnelNetcode,
+    ) -> Option<TokenMint> {
+        let key = self.key(
+            &format!("{at}.key_file"),
+            key_file,
+            typed.insecure,
+            |error| {
+                error.help_unless_made(
+                    "copy the server's key: one that is made here opens nothing there",
+                )
+            },
+        );
+        let client_id = typed.client_id.as_deref();
+        let client_id = client_id.map(|id| self.id(&format!("{at}.client_id"), id, u64::MAX));
+        let path = format!("{at}.server_addresses");
+        let servers = typed.server_addresses.iter().enumerate();
+        let server_addresses = servers
+            .filter_map(|(index, text)| self.address(&format!("{path}[{index}]"), text))
+            .collect();
+        let lifetime = typed.token_lifetime.parse().unwrap_or(SECOND);
+        Some(TokenMint {
+            key: key?,
+            client_id,
+            server_addresses,
+            lifetime,
+        })
     }
 }
