@@ -28,7 +28,7 @@ pub(crate) use protocol::{
     ChannelKind, Gaffer, MessageBody, Netcode, Protocol, Rudp, Yojimbo, YojimboChannel,
     YojimboMessage,
 };
-pub(crate) use rate::{Penalty, Rate, RateProfile};
+pub(crate) use rate::{Bulk, Penalty, Rate, RateProfile};
 pub(crate) use tunnel::{Tunnel, TunnelNetcode};
 
 /// Of serde's own arrays, what is there beyond their length is lost without a word.

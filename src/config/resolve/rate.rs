@@ -98,7 +98,6 @@ impl Checker<'_> {
             );
         }
         let queue_max = typed.queue_max.get_or_insert_default();
-        let bulk = typed.bulk.get_or_insert_default();
         let base_window = typed.base_window.get_or_insert(Span::of("30s"));
         let loss_max = *typed.loss_max.get_or_insert(0.15);
         if !(0.01..=1.0).contains(&loss_max) {
@@ -108,25 +107,8 @@ impl Checker<'_> {
                 "accepted are 0.01 to 1.0: 0.15 is 15 % of the packets".to_owned(),
             );
         }
-        let mut size = |name: &str, typed| {
-            self.size(
-                &key(&format!("bulk.{name}")),
-                typed,
-                KIB..=4 * KIB * KIB * KIB,
-            ) as f64
-        };
-        let (start, min, max) = (
-            size("start", &bulk.start),
-            size("min", &bulk.min),
-            size("max", &bulk.max),
-        );
-        if !(min..=max).contains(&start) {
-            self.mistake(
-                &key("bulk"),
-                format!("{} does not have min <= start <= max", key("bulk")),
-                "min <= start <= max".to_owned(),
-            );
-        }
+        let [bulk_start, bulk_min, bulk_max] =
+            self.bulk(&key("bulk"), typed.bulk.get_or_insert_default());
         let waits = MILLISECOND..=10 * SECOND;
         Adaptive {
             good_rate_max: self.count(&key("good_rate_max"), good_rate_max, 1..=1000) as u32,
@@ -134,10 +116,30 @@ impl Checker<'_> {
             queue_max_messages: self.span(&key("queue_max.messages"), &queue_max.messages, waits),
             base_window: self.span(&key("base_window"), base_window, SECOND..=HOUR),
             loss_max,
-            bulk_start: start,
-            bulk_min: min,
-            bulk_max: max,
+            bulk_start,
+            bulk_min,
+            bulk_max,
         }
+    }
+
+    /// The rate that bulk starts with, its least and its most.
+    fn bulk(&mut self, at: &str, typed: &file::Bulk) -> [f64; 3] {
+        let mut size = |name: &str, typed| {
+            self.size(&format!("{at}.{name}"), typed, KIB..=4 * KIB * KIB * KIB) as f64
+        };
+        let (start, min, max) = (
+            size("start", &typed.start),
+            size("min", &typed.min),
+            size("max", &typed.max),
+        );
+        if !(min..=max).contains(&start) {
+            self.mistake(
+                at,
+                format!("{at} does not have min <= start <= max"),
+                "min <= start <= max".to_owned(),
+            );
+        }
+        [start, min, max]
     }
 
     fn article(&mut self, at: &str, typed: &mut file::Rate) -> Article {
