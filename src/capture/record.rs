@@ -83,64 +83,7 @@ impl<'a> Record<'a> {
         out.push(self.what.kind());
         out.extend_from_slice(&self.session.to_le_bytes());
         out.extend_from_slice(&self.at.as_nanos().to_le_bytes());
-        match self.what {
-            What::Begin { origin, rules } => {
-                for number in origin {
-                    out.extend_from_slice(&number.to_le_bytes());
-                }
-                out.extend_from_slice(rules.as_bytes());
-            }
-            What::Datagram {
-                opened,
-                outcome,
-                bytes,
-            } => {
-                out.push(opened.into());
-                out.push(match outcome {
-                    None => UNKNOWN,
-                    Some(Ok(())) => TAKEN,
-                    Some(Err(reject)) => reject as u8,
-                });
-                out.extend_from_slice(bytes);
-            }
-            What::Timeout | What::Admit | What::Written => {}
-            What::Send {
-                channel,
-                outcome,
-                payload,
-            } => {
-                out.extend_from_slice(&[channel, outcome]);
-                out.extend_from_slice(payload);
-            }
-            What::Finish { reason, linger } => {
-                out.push(reason as u8);
-                out.extend_from_slice(&linger.to_le_bytes());
-            }
-            What::Close { reason } => out.push(reason as u8),
-            What::Transmit(None) | What::Message(None) => out.push(0),
-            What::Transmit(Some(bytes)) => {
-                out.push(1);
-                out.extend_from_slice(bytes);
-            }
-            What::Event(event) => out.push(match event {
-                Event::Authenticated => AUTHENTICATED,
-                Event::Connected => CONNECTED,
-                Event::Closed(reason) => reason as u8,
-            }),
-            What::Message(Some((channel, reliable, payload))) => {
-                out.extend_from_slice(&[1, channel, reliable.into()]);
-                out.extend_from_slice(payload);
-            }
-            What::Allowance(Allowance {
-                inbox,
-                ahead,
-                pieces,
-            }) => {
-                for bytes in [inbox, ahead, pieces] {
-                    out.extend_from_slice(&(bytes as u64).to_le_bytes());
-                }
-            }
-        }
+        self.what.emit(out);
     }
 
     /// Reads one; `None` for what is none.
@@ -169,6 +112,68 @@ impl<'a> What<'a> {
             Self::Event(_) => 10,
             Self::Message(_) => 11,
             Self::Allowance(_) => 12,
+        }
+    }
+
+    /// What is behind the kind, the session and the time.
+    fn emit(&self, out: &mut Vec<u8>) {
+        match *self {
+            Self::Begin { origin, rules } => {
+                for number in origin {
+                    out.extend_from_slice(&number.to_le_bytes());
+                }
+                out.extend_from_slice(rules.as_bytes());
+            }
+            Self::Datagram {
+                opened,
+                outcome,
+                bytes,
+            } => {
+                out.push(opened.into());
+                out.push(match outcome {
+                    None => UNKNOWN,
+                    Some(Ok(())) => TAKEN,
+                    Some(Err(reject)) => reject as u8,
+                });
+                out.extend_from_slice(bytes);
+            }
+            Self::Timeout | Self::Admit | Self::Written => {}
+            Self::Send {
+                channel,
+                outcome,
+                payload,
+            } => {
+                out.extend_from_slice(&[channel, outcome]);
+                out.extend_from_slice(payload);
+            }
+            Self::Finish { reason, linger } => {
+                out.push(reason as u8);
+                out.extend_from_slice(&linger.to_le_bytes());
+            }
+            Self::Close { reason } => out.push(reason as u8),
+            Self::Transmit(None) | Self::Message(None) => out.push(0),
+            Self::Transmit(Some(bytes)) => {
+                out.push(1);
+                out.extend_from_slice(bytes);
+            }
+            Self::Event(event) => out.push(match event {
+                Event::Authenticated => AUTHENTICATED,
+                Event::Connected => CONNECTED,
+                Event::Closed(reason) => reason as u8,
+            }),
+            Self::Message(Some((channel, reliable, payload))) => {
+                out.extend_from_slice(&[1, channel, reliable.into()]);
+                out.extend_from_slice(payload);
+            }
+            Self::Allowance(Allowance {
+                inbox,
+                ahead,
+                pieces,
+            }) => {
+                for bytes in [inbox, ahead, pieces] {
+                    out.extend_from_slice(&(bytes as u64).to_le_bytes());
+                }
+            }
         }
     }
 
