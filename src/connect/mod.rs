@@ -58,21 +58,10 @@ async fn connect(config: Config, logging: Logging) -> anyhow::Result<()> {
         runtime.queue_memory as u64,
     ));
     let board = Arc::new(Board::new(clock.now(), capacity.clone()));
-    let workers = runtime.workers;
     tokio::spawn(logging.clone().publish(board.clone()));
-    let mut listeners = Vec::new();
-    for tunnel in &config.tunnels {
-        let bind = |local| LocalListener::bind(&tunnel.name, local);
-        let bound: anyhow::Result<Vec<_>> = tunnel.listen.iter().map(bind).collect();
-        listeners.push(bound.with_context(|| format!("tunnel {}", tunnel.name))?);
-    }
-    let mut shares: Shares = (0..workers).map(|_| Vec::new()).collect();
-    for tunnel in &config.tunnels {
-        let all = parts(tunnel, &board, &capacity, workers)?;
-        for (share, parts) in shares.iter_mut().zip(all) {
-            share.push(parts);
-        }
-    }
+    let listeners: anyhow::Result<Vec<_>> = config.tunnels.iter().map(bind).collect();
+    let listeners = listeners?;
+    let shares = shares(&config, &board, &capacity)?;
     let allowed_hosts = &config.admin.allowed_hosts;
     let start = |listen| Admin::start(listen, allowed_hosts, board.clone(), clock.clone());
     let _admin = config.admin.listen.map(start).transpose()?;
@@ -96,18 +85,44 @@ async fn connect(config: Config, logging: Logging) -> anyhow::Result<()> {
             board: board.clone(),
             clock: clock.clone(),
             doubted: AtomicBool::new(false),
-            options: Options {
-                receive_buffer: config.runtime.udp_recv_buffer.min(SESSION_BUFFER),
-                send_buffer: 0,
-                never_cut: tunnel.protocol.tries_longer_datagrams(),
-                ..Options::default()
-            },
+            options: options(&config, tunnel),
         };
         running.open(listeners);
     }
     fleet.run(&board, &config.drain, stops).await
 }
 
+/// Where the tunnel's local programs come in.
+fn bind(tunnel: &Tunnel) -> anyhow::Result<Vec<LocalListener>> {
+    let bind = |local| LocalListener::bind(&tunnel.name, local);
+    let bound: anyhow::Result<Vec<_>> = tunnel.listen.iter().map(bind).collect();
+    bound.with_context(|| format!("tunnel {}", tunnel.name))
+}
+
+/// Of each session's own socket.
+fn options(config: &Config, tunnel: &Tunnel) -> Options {
+    Options {
+        receive_buffer: config.runtime.udp_recv_buffer.min(SESSION_BUFFER),
+        send_buffer: 0,
+        never_cut: tunnel.protocol.tries_longer_datagrams(),
+        ..Options::default()
+    }
+}
+
+/// Each worker has a listener for each tunnel, in their order.
+fn shares(config: &Config, board: &Board, capacity: &Arc<Capacity>) -> anyhow::Result<Shares> {
+    let workers = config.runtime.workers;
+    let mut shares: Shares = (0..workers).map(|_| Vec::new()).collect();
+    for tunnel in &config.tunnels {
+        let all = parts(tunnel, board, capacity, workers)?;
+        for (share, parts) in shares.iter_mut().zip(all) {
+            share.push(parts);
+        }
+    }
+    Ok(shares)
+}
+
+/// One tunnel's listener for each worker.
 fn parts(
     tunnel: &Tunnel,
     board: &Board,
