@@ -134,8 +134,26 @@ impl Peer {
         );
     }
 
+    /// Lines for whoever can do something about how it ended, if somebody can.
+    pub(super) fn log_causes(
+        &self,
+        listener: &str,
+        target: Option<&str>,
+        client_id: Option<u64>,
+        stats: &Stats,
+    ) {
+        self.log_not_let_in(listener);
+        // Elsewhere anybody can write nonsense in a peer's name.
+        if client_id.is_some() && self.phase == Phase::Over(CloseReason::ProtocolViolation) {
+            self.log_misfit(listener, stats);
+        }
+        if let Some(error) = self.stream.misread() {
+            self.log_unreadable_backend(listener, target, error);
+        }
+    }
+
     /// It is who it says, and wrote what cannot be read: most likely two sides with different settings.
-    pub(super) fn log_misfit(&self, listener: &str, stats: &Stats) {
+    fn log_misfit(&self, listener: &str, stats: &Stats) {
         let (reason, help) = if stats.messages_received == 0 {
             (
                 "first_message",
@@ -161,7 +179,7 @@ impl Peer {
     }
 
     /// Its backend wrote what is no message. That is a setting, here or there, and no player's doing.
-    pub(super) fn log_unreadable_backend(&self, listener: &str, target: Option<&str>, error: &str) {
+    fn log_unreadable_backend(&self, listener: &str, target: Option<&str>, error: &str) {
         tracing::warn!(
             event = "unreadable_backend",
             reason = self.phase.reason_label(),
@@ -176,7 +194,7 @@ impl Peer {
     }
 
     /// A server that we dialled did not let us in. It refuses most things in silence, so all that may be is named.
-    pub(super) fn log_not_let_in(&self, tunnel: &str) {
+    fn log_not_let_in(&self, tunnel: &str) {
         let Some(reason) = self.phase.close_reason() else {
             return;
         };

@@ -259,14 +259,7 @@ impl Listener {
             self.capacity.on_departure();
             let target = target.as_deref();
             peer.log_end(&self.name, target, client_id, turn.now.mono, &stats);
-            peer.log_not_let_in(&self.name);
-            // Elsewhere anybody can write nonsense in a peer's name.
-            if client_id.is_some() && peer.phase == Phase::Over(CloseReason::ProtocolViolation) {
-                peer.log_misfit(&self.name, &stats);
-            }
-            if let Some(error) = peer.stream.misread() {
-                peer.log_unreadable_backend(&self.name, target, error);
-            }
+            peer.log_causes(&self.name, target, client_id, &stats);
             if let Some(target) = peer.attempt.target() {
                 let by = peer.stream.ended_by();
                 self.counters.target(target).closes[by as usize] += 1;
