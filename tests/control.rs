@@ -172,9 +172,13 @@ fn a_drain_can_be_undone() {
     let (mut player, mut stream) = scene.join();
     assert_eq!(scene.ask(&["drain"])["ok"], true);
     assert_eq!(scene.ask(&["stats"])["state"], "draining");
-    let mut late = TcpStream::connect(scene.entrance).unwrap();
-    late.set_read_timeout(Some(Duration::from_secs(20)))
-        .unwrap();
+    // Of another client: a second session of the first one's would be refused anyway.
+    let remote = format!("yojimbo://{}", scene.server.address());
+    let to = ["connect", "--remote", &remote, "--key"];
+    let from = ["--listen", "tcp://127.0.0.1:0", "--control", ""];
+    let another = Program::start(program().args(to).arg(scene.place.path("key")).args(from));
+    let mut late = TcpStream::connect(another.address()).unwrap();
+    assert_eq!(another.logged("not_let_in")["reason"], "denied");
     assert!(is_over(&mut late));
     player.write_all(b"still").unwrap();
     let mut heard = [0; 5];
