@@ -6,7 +6,7 @@
 mod support;
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpStream, UdpSocket};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::process::Command;
@@ -38,6 +38,8 @@ fn a_kick_is_seen_on_both_sides() {
     assert_eq!(scene.server.logged("session_start")["session"], session);
     assert_eq!(scene.server.logged("session_start")["target"], target);
     assert_eq!(scene.ask(&["peer", "77"])["peers"][0]["session"], session);
+    let of_listener = scene.ask(&["peers", "--listener", "game"])["peers"].clone();
+    assert_eq!(of_listener[0]["session"], session);
 
     let mut ctl = program();
     let ctl = ctl.args(["ctl", "--control"]).arg(scene.control());
@@ -433,6 +435,36 @@ fn a_target_can_be_taken_out() {
     assert_eq!(
         scene.ask(&["backend", "drain", "tcp://nobody:1"])["ok"],
         false
+    );
+}
+
+/// One target is drained by hand and the other one dies: it looks as if one were left, so the log says that none is.
+#[test]
+fn a_target_that_dies_beside_a_drained_one_is_told_of() {
+    let place = Place::new("last-target");
+    assert_eq!(
+        place.start(&["keygen", "--out", "key"]).exit_code(),
+        Some(0)
+    );
+    let [kept, lost] = [(), ()].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let [drained, dead] = [&kept, &lost].map(|one| format!("tcp://{}", one.local_addr().unwrap()));
+    let config = format!(
+        "version = 1\n[admin]\nlisten = \"\"\ncontrol_socket = \"control.sock\"\n\
+         [listener.game]\nbind = [\"127.0.0.1:0\"]\nbackend = \"game\"\nnetcode = {{ key_file = \"key\" }}\n\
+         [backend.game]\ntargets = [\"{drained}\", \"{dead}\"]\nframing = \"raw\"\n\
+         health = {{ kind = \"connect\", interval = \"1s\", timeout = \"1s\", up_after = 1, down_after = 1 }}\n"
+    );
+    place.write("server.toml", config);
+    let server = place.start(&["serve", "--config", "server.toml"]);
+    server.logged("control");
+    let control = place.path("control.sock");
+    let done = ctl(&control, &["backend", "drain", &drained]);
+    assert!(done.status.success());
+    drop(lost);
+    let line = server.logged("no_target_left");
+    assert_eq!(
+        (&line["backend"], &line["target"]),
+        (&"game".into(), &dead.as_str().into())
     );
 }
 
