@@ -8,7 +8,7 @@
 
 mod support;
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
@@ -27,6 +27,7 @@ use tidegate::clock::Clock;
 use tidegate::config::{Balance, Target, UnreliablePolicy};
 use tidegate::counters::{Direction, DropReason};
 use tidegate::framing::Framing;
+use tidegate::proxy_protocol::{ProxyHeader, ProxyTlvs, ProxyTransport, ProxyVersion};
 use tidegate::worker::{Command, Handle};
 use tidegate_proto::{CloseReason, Reject, Timestamp};
 
@@ -116,6 +117,33 @@ fn ipv6_peers_are_served() {
 }
 
 /// Nobody is seated in front of a backend that is not there.
+/// A listener that has all addresses of its host names the one that this player dialled.
+#[test]
+fn a_backend_is_told_which_address_was_dialled() {
+    let header = ProxyHeader {
+        version: ProxyVersion::V1,
+        transport: ProxyTransport::Stream,
+        tlvs: ProxyTlvs::default(),
+    };
+    let (backend, target) = tcp_backend();
+    let setup = Setup {
+        bind: SocketAddr::from(([0, 0, 0, 0], 0)),
+        proxy: Some(header),
+        ..Setup::default()
+    };
+    let relay = Relay::start(&[target], setup);
+    let port = relay.address.port();
+    let client = Client::new(SocketAddr::from(([127, 0, 0, 2], port)));
+    let from = client.socket.local_addr().unwrap().port();
+    let mut line = String::new();
+    let mut stream = BufReader::new(accept(&backend));
+    stream.read_line(&mut line).unwrap();
+    assert_eq!(
+        line,
+        format!("PROXY TCP4 127.0.0.1 127.0.0.2 {from} {port}\r\n")
+    );
+}
+
 #[test]
 fn a_refusing_backend_denies_the_peer() {
     let (_closed, address) = closed_port();

@@ -13,6 +13,7 @@ use tidegate::config::{Backoff, Balance, Target, UnreliablePolicy};
 use tidegate::counters::WorkerCounters;
 use tidegate::framing::{FrameCodec, Framing};
 use tidegate::listener::{Destination, Parts, PeerLimits};
+use tidegate::proxy_protocol::ProxyHeader;
 use tidegate::udp::{Options, UdpSocket};
 use tidegate::worker::{Command, Handle};
 use tidegate_proto::{Endpoint, Now};
@@ -37,6 +38,7 @@ pub struct Setup {
     pub linger: Duration,
     pub unreliable: UnreliablePolicy,
     pub max_message: usize,
+    pub proxy: Option<ProxyHeader>,
     pub limits: Option<PeerLimits>,
     pub admission: Option<admission::Params>,
     pub capacity: Arc<Capacity>,
@@ -53,6 +55,7 @@ impl Default for Setup {
             linger: Duration::from_secs(2),
             unreliable: UnreliablePolicy::DropOldest,
             max_message: 60_000,
+            proxy: None,
             limits: None,
             admission: None,
             capacity: Arc::new(Capacity::new(64, 1 << 28)),
@@ -152,7 +155,7 @@ pub fn toy_parts(
                 first: Duration::from_millis(20),
                 most: Duration::from_millis(100),
             },
-            proxy: None,
+            proxy: setup.proxy,
             socket: SocketOptions {
                 nodelay: true,
                 keepalive: None,
