@@ -71,9 +71,18 @@ fn messages_echo_through_tcp() {
     closed(&mut relay, CloseReason::PeerDisconnect);
     echo.join().unwrap();
     let counters = relay.counters();
+    assert_eq!(counters.rejects[Reject::ListenerLimited as usize], 0);
     assert_eq!(counters.messages_forwarded, [500, 500]);
+    let turns = counters.forward_duration.each_ref();
+    assert_eq!(turns.map(|histogram| histogram.count()), [500, 500]);
     assert_eq!(counters.messages_dropped, [[0; DropReason::ALL.len()]; 2]);
-    assert_eq!(counters.targets[0].connections, 0);
+    let target = &counters.targets[0];
+    assert_eq!(target.connections, 0);
+    let framed = client.received.iter().map(|message| 2 + message.len());
+    let framed = framed.sum::<usize>() as u64;
+    assert_eq!((target.bytes_sent, target.bytes_received), (framed, framed));
+    assert!(counters.datagram_bytes_sent > framed);
+    assert!(counters.receive_buffer_bytes > 0 && counters.send_buffer_bytes > 0);
 }
 
 #[test]
@@ -345,6 +354,16 @@ fn what_was_accepted_reaches_a_slow_backend_after_the_goodbye() {
     );
 }
 
+/// Once a second each peer is looked at: that is where the page has the worst from, and the dashboard its distributions.
+#[test]
+fn peers_are_sampled() {
+    let (mut relay, client, _stream) = seated(Setup::default());
+    let worst = wait_until("a look at all peers", PATIENCE, || relay.worst().pop());
+    assert_eq!(worst.address, client.socket.local_addr().unwrap());
+    assert_eq!(worst.target, Some(0));
+    assert_eq!(relay.counters().peers, 1);
+}
+
 /// A backend that never reads costs a bounded queue, then its session, and nobody else's.
 #[test]
 fn a_backend_that_never_reads_is_given_up() {
@@ -363,11 +382,13 @@ fn a_backend_that_never_reads_is_given_up() {
     for _ in 0..10_000 {
         stuck.send(&[7; 900]);
     }
-    let mut largest = 0;
+    let (mut largest, mut waiting) = (0, 0);
     let mut fine_count = 0;
     while stuck.goodbye.is_none() {
         stuck.turn();
-        largest = largest.max(relay.counters().queued_bytes[Direction::ToBackend as usize]);
+        let counters = relay.counters();
+        largest = largest.max(counters.queued_bytes[Direction::ToBackend as usize]);
+        waiting = waiting.max(counters.peers_blocked[Direction::ToBackend as usize]);
         fine.send(b"still there");
         fine.run_until("acknowledged", |client| client.unacked() == 0);
         assert_eq!(read_frame(&mut fine_stream).unwrap(), b"still there");
@@ -377,6 +398,7 @@ fn a_backend_that_never_reads_is_given_up() {
     assert_eq!(stuck.goodbye.as_deref(), Some("backend_stalled"));
     assert!(largest > 64 * 1024, "the queue was never full: {largest}");
     assert!(largest < 256 * 1024, "the queue grew to {largest}");
+    assert_eq!(waiting, 1, "one of the two peers waits for its backend");
     relay.wait_for("peer gone", |counters| counters.peers == 1);
     let counters = relay.counters();
     let lost = counters.messages_dropped[Direction::ToBackend as usize];

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tidegate::admission::{self, Admission};
 use tidegate::backend::{Pool, Rules, SocketOptions};
-use tidegate::board::{Board, ListenerInfo, Reporter};
+use tidegate::board::{Board, ListenerInfo, PeerRow, Reporter};
 use tidegate::capacity::Capacity;
 use tidegate::clock::Clock;
 use tidegate::config::{Backoff, Balance, Target, UnreliablePolicy};
@@ -111,6 +111,12 @@ impl Relay {
     pub fn counters(&mut self) -> WorkerCounters {
         let now = self.now();
         self.board.snapshot(now).listeners[0].counters.clone()
+    }
+
+    /// The worst peers, as last published.
+    pub fn worst(&mut self) -> Vec<PeerRow> {
+        let now = self.now();
+        self.board.snapshot(now).listeners.swap_remove(0).worst
     }
 
     /// Waits until the published counters satisfy this; they are published four times a second.
