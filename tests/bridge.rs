@@ -140,6 +140,32 @@ fn a_fast_stream_fills_the_datagrams_that_the_path_takes() {
     }
 }
 
+/// With `ack = "strict"` nothing is acknowledged before the backend's socket took it. Were a write not told of, no packet
+/// would ever be, and what the client's queue holds would be all that gets through.
+#[test]
+fn a_stream_goes_on_where_only_what_was_written_is_acknowledged() {
+    let place = Place::new("bridge-strict");
+    place.start(&["keygen", "--out", "netcode.key"]).exit_code();
+    let config = format!(
+        "version = 1\n[admin]\nlisten = \"\"\ncontrol_socket = \"\"\n\
+         [listener.game]\nbind = [\"127.0.0.1:0\"]\nbackend = \"game\"\nack = \"strict\"\n\
+         netcode = {{ key_file = \"netcode.key\" }}\n\
+         [backend.game]\ntargets = [\"tcp://{}\"]\nframing = \"raw\"\n",
+        echo_server()
+    );
+    place.write("strict.toml", config);
+    let serve = place.start(&["serve", "--config", "strict.toml"]);
+    let remote = format!("yojimbo://{}", serve.address());
+    let options = ["--framing", "raw", "--key", "netcode.key"];
+    let connect = connect(&place, &remote, &options);
+    let stream = TcpStream::connect(connect.address()).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(60)))
+        .unwrap();
+    let bytes = random_bytes(5, 12_000_000);
+    assert!(round_trip(stream, &bytes) == bytes);
+}
+
 #[test]
 fn frames_survive_loss_over_yojimbo() {
     let mut random = Random::new(3);
