@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mio::{Events, Poll, Token, Waker};
+use socket2::SockRef;
 use support::{Setup, tcp_backend, toy_parts, wait_until};
 use tidegate::admission;
 use tidegate::backend::Scratch;
@@ -249,4 +250,72 @@ fn a_turn_takes_more_than_an_inbox_holds() {
         .unwrap();
     let mut frames = vec![0; 80 * 1_002];
     stream.read_exact(&mut frames).unwrap();
+}
+
+/// Takes what has come, `most` bytes of it.
+fn take(stream: &mut TcpStream, most: usize, taken: &mut Vec<u8>) {
+    let mut buffer = vec![0; most];
+    if let Ok(count) = stream.read(&mut buffer) {
+        taken.extend_from_slice(&buffer[..count]);
+    }
+}
+
+/// The payloads of whole frames.
+fn payloads(mut bytes: &[u8]) -> Vec<&[u8]> {
+    let mut all = Vec::new();
+    while let Some((length, rest)) = bytes.split_first_chunk() {
+        let Some((payload, rest)) = rest.split_at_checked(u16::from_be_bytes(*length).into())
+        else {
+            break;
+        };
+        all.push(payload);
+        bytes = rest;
+    }
+    all
+}
+
+/// Unreliable messages that meet a queue wait beside it, the newest of them, and are the first that go when it is written.
+#[test]
+fn the_newest_unreliable_messages_wait_for_a_slow_backend() {
+    let mut table = Table::new();
+    // The kernel is to hold little, so that the queue is here.
+    let small = SockRef::from(&table.backend).set_recv_buffer_size(8 << 10);
+    small.unwrap();
+    let (player, mut stream) = table.player();
+    stream.set_nonblocking(true).unwrap();
+    let mut next = 0u32;
+    let mut say_more = |table: &mut Table| {
+        let message = [b"M", &next.to_be_bytes()[..], &[0; 1_000]].concat();
+        player.send(&message).unwrap();
+        table.play();
+        let mut answer = [0; 16];
+        let length = player.recv(&mut answer).unwrap();
+        let is_taken = answer[..length] == *[b"A", &(next + 1).to_be_bytes()[..]].concat();
+        next += u32::from(is_taken);
+        is_taken
+    };
+    while say_more(&mut table) {}
+    let mut taken = Vec::new();
+    // Now the stream's queue is full, and so is the inbox: until that takes some more.
+    wait_until("room in the inbox", Duration::from_secs(20), || {
+        take(&mut stream, 4 << 10, &mut taken);
+        say_more(&mut table).then_some(())
+    });
+
+    for number in 1..=200u8 {
+        player.send(&[b'U', number]).unwrap();
+        if number.is_multiple_of(20) {
+            table.play();
+        }
+    }
+    let heard = wait_until("the newest", Duration::from_secs(20), || {
+        take(&mut stream, 1 << 20, &mut taken);
+        table.play();
+        let short = payloads(&taken).into_iter().filter(|it| it.len() == 1);
+        let numbers = short.map(|it| it[0]).collect::<Vec<u8>>();
+        numbers.contains(&200).then_some(numbers)
+    });
+    assert_eq!(heard, (169..=200).collect::<Vec<u8>>());
+    let reliable = payloads(&taken).len() - heard.len();
+    assert_eq!(reliable, next as usize, "no reliable one makes way");
 }
