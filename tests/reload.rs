@@ -12,7 +12,7 @@ use serde_json::Value;
 use support::place::Place;
 use support::program::{Program, program};
 use support::scene::{Scene, Traffic, ctl, is_over, join};
-use support::{PATIENCE, wait_until};
+use support::{PATIENCE, accept, wait_until};
 
 /// Adds this text to the server's file.
 fn append(scene: &Scene, text: &str) {
@@ -498,6 +498,67 @@ fn a_game_server_comes_and_another_goes() {
         let is_back = row["target"] == first.as_str() && row["connects"] == 2;
         is_back.then_some(())
     });
+}
+
+/// Streams share a buffer that holds the longest frame: where a reload allows longer ones, it has to grow.
+#[test]
+fn longer_frames_pass_after_a_reload() {
+    let place = Place::new("longer-frames");
+    let mut keygen = place.start(&["keygen", "--out", "key"]);
+    assert_eq!(keygen.exit_code(), Some(0));
+    let backend = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = backend.local_addr().unwrap();
+    let write_config = |max_message: &str| {
+        let config = format!(
+            "version = 1\n[admin]\nlisten = \"\"\ncontrol_socket = \"control.sock\"\n\
+             [listener.game]\nbind = [\"127.0.0.1:0\"]\nbackend = \"game\"\nnetcode = {{ key_file = \"key\" }}\n\
+             [backend.game]\ntargets = [\"tcp://{target}\"]\nframing = \"u32be\"\nmax_message = \"{max_message}\"\n\
+             health = {{ kind = \"off\" }}\n"
+        );
+        place.write("server.toml", config);
+    };
+    write_config("1KiB");
+    let server = place.start(&["serve", "--config", "server.toml"]);
+    let remote = format!("yojimbo://{}", server.address());
+    let connect = ["connect", "--listen", "tcp://127.0.0.1:0", "--admin", ""];
+    let to = ["--remote", &remote, "--key", "key", "--framing", "u32be"];
+    let tunnel = place.start(&[&connect[..], &to].concat());
+    server.logged("control");
+    write_config("200KiB");
+    assert!(
+        ctl(&place.path("control.sock"), &["reload"])
+            .status
+            .success()
+    );
+
+    let mut player = TcpStream::connect(tunnel.address()).unwrap();
+    player.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut stream = accept(&backend);
+    let frame = [&150_000u32.to_be_bytes()[..], &[7; 150_000]].concat();
+    stream.write_all(&frame).unwrap();
+    let mut heard = vec![0; frame.len()];
+    player.read_exact(&mut heard).unwrap();
+    assert!(heard == frame);
+}
+
+/// Only yojimbo has slots, whose number a reload changes as well: elsewhere the endpoint alone knows how many may come.
+#[test]
+fn seats_without_slots_come_and_go() {
+    let scene = Scene::new("gaffer-seats");
+    let open = "[listener.open]\nprotocol = \"gaffer\"\nbind = [\"127.0.0.1:0\"]\nbackend = \"game\"\nmax_peers = 2\n";
+    append(&scene, open);
+    assert_eq!(scene.ask(&["reload"])["ok"], true);
+    let address = address_of(&scene, "open");
+    let (_tunnel, entrance) = tunnel(&scene, &address, "gaffer", "");
+    let _one = join(entrance, &scene.backend);
+    scene.edit("max_peers = 2\n", "max_peers = 1\n");
+    assert_eq!(scene.ask(&["reload"])["ok"], true);
+    let _refused = TcpStream::connect(entrance).unwrap();
+    let line = scene.server.logged("newcomers_refused");
+    assert_eq!(line["key"], "listener.open.max_peers");
+    scene.edit("max_peers = 1\n", "max_peers = 2\n");
+    assert_eq!(scene.ask(&["reload"])["ok"], true);
+    join(entrance, &scene.backend);
 }
 
 /// Seats can be more and fewer; with fewer than are taken nobody has to go.
