@@ -130,6 +130,22 @@ fn a_backend_that_writes_no_frames_is_named_with_what_it_wrote() {
     );
 }
 
+#[test]
+fn a_frame_that_fits_no_message_is_named_with_its_size() {
+    let (listener, target) = backend();
+    let scene = Scene::start("too-long", &[], &target, UNWATCHED);
+    let _player = scene.player();
+    let frame = [&20_000u16.to_be_bytes()[..], &[7; 20_000]].concat();
+    accept(&listener).write_all(&frame).unwrap();
+    let line = scene.server.logged("unreadable_backend");
+    assert_eq!(line["reason"], "message_too_large");
+    let error = line["error"].as_str().unwrap();
+    assert!(
+        error.contains("a frame of 20000 bytes") && error.contains("16384"),
+        "{error}"
+    );
+}
+
 /// What fits the kernel's buffers is the kernel's to give up, and what does not is ours.
 #[test]
 fn a_backend_that_reads_nothing_stalls_and_does_not_break() {

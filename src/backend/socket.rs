@@ -224,6 +224,34 @@ mod tests {
         assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
     }
 
+    /// Small messages are urgent, a silent connection is asked whether it lives, and one that takes nothing is given up.
+    #[test]
+    fn a_stream_is_set_up_as_asked() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let tcp = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let options = SocketOptions {
+            nodelay: true,
+            keepalive: Some(Duration::from_secs(7)),
+            user_timeout: Duration::from_secs(9),
+        };
+        let Socket::Tcp(stream) = Socket::adopt_tcp(tcp, options).unwrap() else {
+            panic!("it is one over TCP");
+        };
+        let socket = SockRef::from(&stream);
+        assert!(socket.tcp_nodelay().unwrap());
+        assert!(socket.keepalive().unwrap());
+        assert_eq!(socket.tcp_keepalive_time().unwrap(), Duration::from_secs(7));
+        assert_eq!(
+            socket.tcp_keepalive_interval().unwrap(),
+            Duration::from_secs(7)
+        );
+        assert_eq!(socket.tcp_keepalive_retries().unwrap(), 3);
+        assert_eq!(
+            socket.tcp_user_timeout().unwrap(),
+            Some(Duration::from_secs(9))
+        );
+    }
+
     #[test]
     fn a_backend_that_reads_gets_four_times_the_buffer() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

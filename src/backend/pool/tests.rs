@@ -46,14 +46,27 @@ fn at(millis: u64) -> Timestamp {
     Timestamp::from_millis(millis)
 }
 
+fn targets(ports: std::ops::Range<u16>) -> Vec<Target> {
+    let host = "127.0.0.1".to_owned();
+    let target = |port| Target::Tcp {
+        host: host.clone(),
+        port,
+    };
+    ports.map(target).collect()
+}
+
 fn pool(balance: Balance, count: u16) -> Pool {
-    let targets: Vec<_> = (0..count)
-        .map(|index| Target::Tcp {
-            host: "127.0.0.1".into(),
-            port: 7000 + index,
-        })
-        .collect();
-    Pool::new(balance, &targets)
+    Pool::new(balance, &targets(7000..7000 + count))
+}
+
+/// Counters are kept of all that ever were targets; one that comes back is no new one.
+#[test]
+fn a_backend_has_had_so_many_targets_at_most() {
+    let pool = pool(Balance::First, 2);
+    assert!(pool.check_room(&targets(7002..8024)).is_ok());
+    assert!(pool.check_room(&targets(7000..8024)).is_ok());
+    let refused = pool.check_room(&targets(7002..8025)).unwrap_err();
+    assert!(refused.to_string().contains("has had 1025"), "{refused}");
 }
 
 /// One target, whose name stands for these.
