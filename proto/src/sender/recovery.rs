@@ -1,5 +1,6 @@
 //! What became of the packets that left: acknowledged, lost by gap, lost by time, or silent.
 
+use super::in_flight::Sent;
 use super::*;
 use crate::time::Span;
 
@@ -25,6 +26,21 @@ impl Sender {
         if matches!(sent.fate, Fate::Skipped | Fate::Acked) {
             return;
         }
+        self.on_arrived(now, number, &sent);
+        if self.detector.on_acked(number) {
+            self.on_newest(now, first, &sent);
+        }
+        for item in self.in_flight.items(number) {
+            if let Some(outbox) = self.lanes.outbox_mut(item.lane) {
+                let is_news = outbox.on_acked(item.id, item.fragment);
+                self.counters.messages_acked += u64::from(is_news);
+            }
+        }
+        self.probes.on_progress(now);
+    }
+
+    /// A packet got there, before or after it was given up.
+    fn on_arrived(&mut self, now: Timestamp, number: u64, sent: &Sent) {
         self.counters.packets_acked += 1;
         if sent.has_items() {
             self.progress_at = now;
@@ -42,23 +58,18 @@ impl Sender {
             self.detector.on_late(now, now.since(sent.at), &self.rtt);
             self.counters.packets_lost = self.counters.packets_lost.saturating_sub(1);
         }
-        if self.detector.on_acked(number) {
-            let sample = self.arrivals.sample(now.span_since(sent.at));
-            if sent.repeats > 0 && sample.took < Span::from(self.rtt.min()) {
-                self.on_late_first(now, first);
-            } else if !sent.prompts {
-                self.rtt.on_bound(now, sample.took);
-            } else if self.rtt.on_sample(now, sample) && self.arrivals.is_in_order() {
-                self.judge_path(now, sample);
-            }
+    }
+
+    /// The newest packet that is acknowledged, which first left under the number `first`, tells how long an answer takes.
+    fn on_newest(&mut self, now: Timestamp, first: u64, sent: &Sent) {
+        let sample = self.arrivals.sample(now.span_since(sent.at));
+        if sent.repeats > 0 && sample.took < Span::from(self.rtt.min()) {
+            self.on_late_first(now, first);
+        } else if !sent.prompts {
+            self.rtt.on_bound(now, sample.took);
+        } else if self.rtt.on_sample(now, sample) && self.arrivals.is_in_order() {
+            self.judge_path(now, sample);
         }
-        for item in self.in_flight.items(number) {
-            if let Some(outbox) = self.lanes.outbox_mut(item.lane) {
-                let is_news = outbox.on_acked(item.id, item.fragment);
-                self.counters.messages_acked += u64::from(is_news);
-            }
-        }
-        self.probes.on_progress(now);
     }
 
     /// The peer is there from now on, and perhaps was not before: what left until now goes again at once, and as
