@@ -98,35 +98,44 @@ impl Governor {
         match self.state {
             State::Free if with_copies => {
                 if self.close_window(now, lost, Duration::from_secs(1)) {
-                    // Smoothed: one bad window among many is chance.
-                    let level = self.window_loss();
-                    self.loss_with += (level - self.loss_with) / f32::from(self.windows.min(2) + 1);
-                    self.windows = self.windows.saturating_add(1);
-                    if self.windows > 1 && self.loss_with > self.suspicious(grouping) {
-                        self.enter(State::Trial, now);
-                    } else {
-                        self.hold = (self.hold * 3 / 4).max(HOLD_MIN);
-                        self.restart(now);
-                    }
+                    self.judge_window(now, grouping);
                 }
             }
             State::Free | State::Held { .. } => self.learn_without(lost),
             State::Trial => {
                 // Others on the same link may have stopped too: let it settle first.
-                if now.since(self.began) < SETTLE || !self.close_window(now, lost, 2 * SETTLE) {
-                    return;
-                }
-                let level = self.window_loss();
-                self.loss_without = level;
-                self.count_without = WINDOW;
-                let gain = self.loss_with - level;
-                let chance = deviation(self.loss_with, WINDOW, grouping);
-                if gain > 0.3 * self.loss_with && gain > 2.5 * chance {
-                    self.withdraw(now);
-                } else {
-                    self.enter(State::Free, now);
+                if now.since(self.began) >= SETTLE && self.close_window(now, lost, 2 * SETTLE) {
+                    self.judge_trial(now, grouping);
                 }
             }
+        }
+    }
+
+    /// A window with copies is full: more loss than is usual without them starts a trial.
+    fn judge_window(&mut self, now: Timestamp, grouping: f32) {
+        // Smoothed: one bad window among many is chance.
+        let level = self.window_loss();
+        self.loss_with += (level - self.loss_with) / f32::from(self.windows.min(2) + 1);
+        self.windows = self.windows.saturating_add(1);
+        if self.windows > 1 && self.loss_with > self.suspicious(grouping) {
+            self.enter(State::Trial, now);
+        } else {
+            self.hold = (self.hold * 3 / 4).max(HOLD_MIN);
+            self.restart(now);
+        }
+    }
+
+    /// The trial's window is full: copies stay off where it clearly was better.
+    fn judge_trial(&mut self, now: Timestamp, grouping: f32) {
+        let level = self.window_loss();
+        self.loss_without = level;
+        self.count_without = WINDOW;
+        let gain = self.loss_with - level;
+        let chance = deviation(self.loss_with, WINDOW, grouping);
+        if gain > 0.3 * self.loss_with && gain > 2.5 * chance {
+            self.withdraw(now);
+        } else {
+            self.enter(State::Free, now);
         }
     }
 
