@@ -286,19 +286,19 @@ impl Sender {
                     let Some(entry) = outbox.get(planned.id) else {
                         continue;
                     };
-                    if entry.sends == 0 {
-                        news.fresh = true;
-                        self.counters.messages_sent_reliable += 1;
-                    } else {
-                        if entry.in_flight == 0 {
+                    match (entry.sends, entry.in_flight) {
+                        (0, _) => {
+                            news.fresh = true;
+                            self.counters.messages_sent_reliable += 1;
+                        }
+                        (_, 0) => {
                             news.prompts = true;
                             self.counters.messages_resent += 1;
-                        } else {
-                            self.counters.messages_repeated += 1;
                         }
-                        if planned.id == outbox.base() && has_waited(entry, now) {
-                            news.waited_for = news.waited_for.max(entry.sends);
-                        }
+                        _ => self.counters.messages_repeated += 1,
+                    }
+                    if planned.id == outbox.base() && has_waited(entry, now) {
+                        news.waited_for = news.waited_for.max(entry.sends);
                     }
                     outbox.on_sent(planned.id, number);
                 }
