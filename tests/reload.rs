@@ -77,6 +77,8 @@ fn a_listener_comes_and_goes() {
     let (_tunnel, entrance) = tunnel(&scene, &address, "gaffer", "");
     let (mut player, mut stream) = join(entrance, &backend);
     wait_for_listeners(&scene, &[("game", 1), ("arena", 1)]);
+    let of_one = scene.ask(&["peers", "--listener", "arena"])["peers"].clone();
+    assert_eq!(of_one.as_array().unwrap().len(), 1, "{of_one}");
     assert_eq!(
         scene.ask(&["backends"])["targets"]
             .as_array()
@@ -539,6 +541,22 @@ fn longer_frames_pass_after_a_reload() {
     let mut heard = vec![0; frame.len()];
     player.read_exact(&mut heard).unwrap();
     assert!(heard == frame);
+}
+
+/// Where streams go and what they begin with is in force for the next one.
+#[test]
+fn a_backend_that_wants_a_header_has_it_after_a_reload() {
+    let scene = Scene::new("header");
+    scene.edit(
+        "framing = \"raw\"\n",
+        "framing = \"raw\"\nproxy_protocol = \"v1\"\n",
+    );
+    assert_eq!(scene.ask(&["reload"])["ok"], true);
+    let mut player = TcpStream::connect(scene.entrance).unwrap();
+    player.write_all(b"hello").unwrap();
+    let mut begin = [0; 11];
+    accept(&scene.backend).read_exact(&mut begin).unwrap();
+    assert_eq!(&begin, b"PROXY TCP4 ");
 }
 
 /// Only yojimbo has slots, whose number a reload changes as well: elsewhere the endpoint alone knows how many may come.
