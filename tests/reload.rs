@@ -559,6 +559,26 @@ fn a_backend_that_wants_a_header_has_it_after_a_reload() {
     assert_eq!(&begin, b"PROXY TCP4 ");
 }
 
+/// Who may come is in force for the next one who does.
+#[test]
+fn a_network_that_is_denied_stays_out_after_a_reload() {
+    let scene = Scene::new("denied");
+    let denied = "limits = { deny = [\"127.0.0.0/8\"] }\n";
+    scene.edit(
+        "backend = \"game\"\n",
+        &format!("backend = \"game\"\n{denied}"),
+    );
+    assert_eq!(scene.ask(&["reload"])["ok"], true);
+    let mut refused = TcpStream::connect(scene.entrance).unwrap();
+    refused.set_read_timeout(Some(PATIENCE)).unwrap();
+    assert!(is_over(&mut refused));
+    let line = scene.tunnel.logged("not_let_in");
+    assert_eq!(line["reason"], "connect_timeout");
+    scene.edit(denied, "");
+    assert_eq!(scene.ask(&["reload"])["ok"], true);
+    scene.join();
+}
+
 /// Only yojimbo has slots, whose number a reload changes as well: elsewhere the endpoint alone knows how many may come.
 #[test]
 fn seats_without_slots_come_and_go() {
