@@ -12,10 +12,12 @@
 //!      │  └─▶ lifecycle, stall                  the life of a session, and who makes no progress
 //!      ▼
 //!   cursor, ip, sequence, skipped               bytes and numbers of the wire
-//!   random, siphash, per_second, time, stats    what all of them share
+//!   random, siphash, bucket, per_second,        what all of them share
+//!   time, stats
 //!   sim                                         a bad network in virtual time
 //! ```
 
+mod bucket;
 pub mod cursor;
 pub mod endpoint;
 pub mod gaffer;

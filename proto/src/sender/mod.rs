@@ -31,7 +31,6 @@
 
 mod ack_timer;
 mod arrivals;
-mod bucket;
 mod cadence;
 mod compose;
 mod copies;

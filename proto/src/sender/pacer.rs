@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
+use crate::bucket::Bucket;
 use crate::time::{Span, Timestamp};
 
 use super::arrivals::Arrivals;
-use super::bucket::Bucket;
 use super::framing::Framing;
 use super::pace::Pace;
 use super::params::Params;

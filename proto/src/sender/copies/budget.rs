@@ -1,6 +1,6 @@
 //! What copies may cost: a share of what is sent anyway, and for outages something beside it.
 
-use crate::sender::bucket::Bucket;
+use crate::bucket::Bucket;
 use crate::sender::params::Redundancy;
 use crate::time::{Span, Timestamp};
 

@@ -15,7 +15,7 @@
 
 use std::time::Duration;
 
-use crate::sender::bucket::Bucket;
+use crate::bucket::Bucket;
 use crate::time::Timestamp;
 
 /// The rate of copies on one path.
