@@ -1,12 +1,13 @@
 //! Our messages on their way to the peer: which may be sent, which the peer asks for, which it has. They are kept in
-//! a `store`; `repeats` says when one goes again that is asked for, `lead` whether the peer shows what it has, `tail`
-//! when the last one is repeated.
+//! a `store`; `repeats` says when one goes again that is asked for, `budget` what that may cost, `lead` whether the peer
+//! shows what it has, `tail` when the last one is repeated.
 //!
 //! Rule: docs/wire/rudp.md, sections 3 and 5. The wire has no acknowledgement; a peer only asks for
 //! what it knows to be missing. Two things stand in for one: a peer asks for its oldest gap first,
 //! so everything below that arrived, and the last message is repeated a few times because nobody
 //! can know that it is missing.
 
+mod budget;
 mod lead;
 mod repeats;
 mod store;
@@ -21,6 +22,7 @@ use crate::rudp::wire;
 use crate::sequence;
 use crate::time::Timestamp;
 
+use budget::Budget;
 use lead::Lead;
 use store::Store;
 use tail::Tail;
@@ -47,6 +49,7 @@ pub(super) struct Outgoing {
     store: Store,
     /// Ids the peer asked for, ascending.
     asked: VecDeque<u64>,
+    budget: Budget,
     last_expiry: Timestamp,
     /// The peer has everything below this id.
     received_below: u64,
@@ -80,6 +83,7 @@ impl Outgoing {
             limits,
             store: Store::default(),
             asked: VecDeque::new(),
+            budget: Budget::new(now),
             last_expiry: now,
             received_below: 0,
             lead: Lead::new(now),
@@ -102,7 +106,7 @@ impl Outgoing {
     /// the reference mixes the two up and then stays silent (docs/wire/rudp.md, section 5).
     ///
     /// A request for what was never sent, or is queued and leaves anyway, gets no answer; nor does one that
-    /// comes too soon behind many others.
+    /// comes too soon behind many others, or that there is nothing left to pay for with.
     pub(super) fn on_request(&mut self, now: Timestamp, wire_id: u16) -> Requested {
         let unsent = self.store.unsent_id();
         let id = sequence::nearest(unsent, wire_id);
@@ -116,6 +120,7 @@ impl Outgoing {
         if is_due
             && let Err(place) = self.asked.binary_search(&id)
             && self.asked.len() < ASKED_MAX
+            && self.budget.pay(now, self.answer_bytes(id))
         {
             self.asked.insert(place, id);
         }
@@ -265,6 +270,8 @@ impl Outgoing {
         while self.history_frees() && !self.history_takes_next() {
             self.store.forget_first();
         }
+        self.budget
+            .on_sent(now, self.record_bytes(self.store.unsent_id()));
         self.store.on_sent(now);
         self.tail = Tail::sent(now);
     }
@@ -299,6 +306,15 @@ impl Outgoing {
     /// Bytes the record of message `id` takes in a datagram, as the reference counts them.
     pub(super) fn record_bytes(&self, id: u64) -> usize {
         wire::RECORD_OVERHEAD + self.store.length(id)
+    }
+
+    /// Bytes of the record of a message that is kept. That one is gone takes as much as to ask for it.
+    fn answer_bytes(&self, id: u64) -> usize {
+        if id < self.store.first_id() {
+            0
+        } else {
+            self.record_bytes(id)
+        }
     }
 
     /// Appends the record of message `id`.

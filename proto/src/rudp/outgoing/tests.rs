@@ -74,6 +74,30 @@ fn a_message_that_is_asked_for_all_the_time_goes_ever_more_rarely() {
     assert_eq!(answered, [&at_once[..], &later].concat());
 }
 
+/// Three bytes ask for a whole message, and anybody can forge them.
+#[test]
+fn who_asks_for_everything_all_the_time_draws_a_multiple_of_what_was_said() {
+    let mut outgoing = Outgoing::new(at(0), crate::rudp::Params::default().limits());
+    outgoing.on_heartbeat();
+    let [mut said, mut drawn] = [0; 2];
+    for _ in 0..1_000 {
+        outgoing.queue(&[0; 1_000]);
+        said += outgoing.record_bytes(outgoing.store.unsent_id());
+    }
+    send_all(&mut outgoing, at(0));
+    for millis in (0..3_000).step_by(10) {
+        for id in 0..1_000 {
+            outgoing.on_request(at(millis), id);
+        }
+        while let Some(Answer::Message(id)) = outgoing.next_answer() {
+            drawn += outgoing.record_bytes(id);
+            outgoing.on_answered(at(millis));
+        }
+    }
+    assert!(drawn > said, "each is answered once: {drawn}");
+    assert!(drawn < said + said / 3, "{drawn} for {said}");
+}
+
 /// By messages and by bytes; the last one in may go beyond the bytes. History counts as held, not as queued.
 #[test]
 fn what_is_held_is_counted_and_the_queue_is_bounded() {
