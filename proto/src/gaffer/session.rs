@@ -336,6 +336,7 @@ impl Interface for Session {
             // Without a payload a packet is alive and nothing else; less than a header as well.
             None if datagram.len() > id.len() => {
                 self.lifecycle.on_heard(now.mono);
+                self.heard_clock.on_heard(now.mono, PACKET_EVERY_MAX);
                 Ok(())
             }
             None => Err(Reject::Malformed),

@@ -104,12 +104,11 @@ impl Incoming {
     ) -> Result<Option<Heard>, Trouble> {
         let is_fragment = reliable::is_fragment(payload);
         self.stats.fragments_received += u64::from(is_fragment);
-        let counted = self.counted_silence();
+        self.on_heard(now);
         let arrival = match self.reliable.receive(now.mono, payload) {
             Ok(arrival) => arrival,
-            Err(error) => return Err(self.on_datagram_error(now, error)),
+            Err(error) => return Err(self.on_datagram_error(error)),
         };
-        self.heard_clock.on_heard(now.mono, counted);
         let Arrival::Packet { header, payload } = arrival else {
             return Ok(None);
         };
@@ -152,22 +151,23 @@ impl Incoming {
         Ok(Some(Heard { worth, in_order }))
     }
 
-    /// How much of a silence before a packet counts against gaps. Nothing while the peer waits for us to write: it may
-    /// have to repeat what we do not acknowledge yet, and have no room for what is missing.
-    fn counted_silence(&self) -> Duration {
-        if self.owes_write {
+    /// Something came from the peer, if only a sign of life or what came before: it might have been what is missing. Of a
+    /// silence before, nothing counts against gaps while the peer waits for us to write: it may have to repeat what we do
+    /// not acknowledge yet, and have no room for what is missing.
+    pub(super) fn on_heard(&mut self, now: Now) {
+        let counted = if self.owes_write {
             Duration::ZERO
         } else {
             PACKET_EVERY_MAX
-        }
+        };
+        self.heard_clock.on_heard(now.mono, counted);
     }
 
     /// The layer below takes nothing from this datagram.
-    fn on_datagram_error(&mut self, now: Now, error: DatagramError) -> Trouble {
+    fn on_datagram_error(&mut self, error: DatagramError) -> Trouble {
         let late = matches!(error, DatagramError::Stale | DatagramError::Duplicate);
         self.stats.packets_duplicate += u64::from(late);
         if error == DatagramError::BadFragment {
-            self.heard_clock.on_heard(now.mono, self.counted_silence());
             self.mismatched.note(self.heard_clock.now());
         }
         Trouble::Reject(error.into())
@@ -246,8 +246,8 @@ impl Incoming {
     }
 }
 
-/// Packets further apart than this count as if they were not: thirty seconds against a gap are at
-/// least 120 packets that could have closed it, however many were lost on the way.
+/// Datagrams further apart than this count as if they were not: thirty seconds against a gap are at
+/// least 120 that could have closed it, however many were lost on the way.
 const PACKET_EVERY_MAX: Duration = Duration::from_millis(250);
 
 /// Whether all of a packet can be taken now; nothing of it is, otherwise. One that reads as something else than was
@@ -503,6 +503,37 @@ mod tests {
         assert_eq!(strict.write_one(), [true, true, false]);
         assert_eq!(strict.write_one(), [true, true, false]);
         assert_eq!(strict.write_one(), [true; 3]);
+    }
+
+    /// As long as its datagrams arrive, as repeats or signs of life, and whatever waits here for what is missing.
+    #[test]
+    fn a_gap_is_held_against_who_says_nothing_new() {
+        let params = Params::default();
+        let mut payload = Vec::new();
+        let header = Header {
+            sequence: 0,
+            ack: 65_535,
+            ack_bits: 0,
+        };
+        header.emit(&mut payload);
+        let mut writer = PacketWriter::new(&params.layout, &mut payload);
+        messages(&[1])(&mut writer);
+        writer.finish();
+        let repeats = |incoming: &mut Incoming, now| {
+            incoming.handle(now, &payload, true, |_| Ok(())).ok();
+        };
+        let lives = |incoming: &mut Incoming, now| incoming.on_heard(now);
+        for says in [&repeats as &dyn Fn(&mut Incoming, Now), &lives] {
+            let mut incoming = Incoming::new(NOW, &params);
+            repeats(&mut incoming, NOW);
+            let mut stalled_at = None;
+            for tenth in 1..=400 {
+                let now = NOW.after(Duration::from_millis(100 * tenth));
+                says(&mut incoming, now);
+                stalled_at = stalled_at.or(incoming.is_stalled().then_some(tenth));
+            }
+            assert_eq!(stalled_at, Some(300));
+        }
     }
 
     #[test]

@@ -219,7 +219,10 @@ impl crate::session::Session for Session {
                 }
                 self.handle_payload(now, bytes)
             }
-            Received::KeepAlive { .. } | Received::Handshake => Ok(()),
+            Received::KeepAlive { .. } | Received::Handshake => {
+                self.incoming.on_heard(now);
+                Ok(())
+            }
             Received::Disconnect => {
                 self.end(CloseReason::PeerDisconnect);
                 Ok(())
