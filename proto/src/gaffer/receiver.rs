@@ -112,9 +112,14 @@ impl Receiver {
         self.large = None;
     }
 
-    /// Whether every record of a packet can be taken now. Changes nothing that is delivered.
-    pub(super) fn judge(&self, records: Records<'_>, inbox: &mut Inbox) -> Result<(), Reject> {
-        let is_taking = inbox.is_taking();
+    /// Whether every record of a packet can be taken now; without `is_taking`, no message is. Changes nothing that is
+    /// delivered.
+    pub(super) fn judge(
+        &self,
+        records: Records<'_>,
+        is_taking: bool,
+        inbox: &Inbox,
+    ) -> Result<(), Reject> {
         let mut trial = Trial::default();
         for record in records {
             match record {
@@ -359,7 +364,7 @@ mod tests {
                 wire::emit_reliable(*id, (payload, &[]), &mut packet);
             }
             let records = wire::parse(&packet).expect("own bytes");
-            self.receiver.judge(records, &mut self.inbox)?;
+            self.receiver.judge(records, true, &self.inbox)?;
             self.receiver
                 .apply(Timestamp::ZERO, records, &mut self.inbox);
             assert!(self.receiver.stored_bytes <= STORED_BYTES_MAX);
@@ -374,7 +379,7 @@ mod tests {
             let mut packet = Vec::new();
             wire::emit_unreliable((payload, &[]), &mut packet);
             let records = wire::parse(&packet).expect("own bytes");
-            self.receiver.judge(records, &mut self.inbox)
+            self.receiver.judge(records, true, &self.inbox)
         }
 
         /// One packet with one fragment, with as many bytes as it may have or `length` at the end.
@@ -389,7 +394,7 @@ mod tests {
             let mut packet = Vec::new();
             wire::emit_fragment(id, index, last, (&bytes, &[]), &mut packet);
             let records = wire::parse(&packet).expect("own bytes");
-            self.receiver.judge(records, &mut self.inbox)?;
+            self.receiver.judge(records, true, &self.inbox)?;
             let inbox = &mut self.inbox;
             Ok(self.receiver.apply(Timestamp::ZERO, records, inbox))
         }

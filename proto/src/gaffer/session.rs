@@ -180,7 +180,8 @@ impl Session {
 
     fn take_messages(&mut self, payload: &[u8]) -> Result<Brought, Reject> {
         let records = wire::parse(payload).map_err(|wire::Malformed| Reject::Malformed)?;
-        if let Err(reject) = self.receiver.judge(records, &mut self.inbox) {
+        let is_taking = self.is_taking();
+        if let Err(reject) = self.receiver.judge(records, is_taking, &self.inbox) {
             self.stats.packets_refused += u64::from(reject == Reject::Refused);
             return Err(reject);
         }
@@ -254,6 +255,11 @@ impl Session {
         }
     }
 
+    /// Whether messages are taken: there is room for them, and the owner is not done.
+    fn is_taking(&mut self) -> bool {
+        self.inbox.is_taking() && self.lifecycle.takes_messages()
+    }
+
     /// A peer that is heard and acknowledges no reliable message is given up.
     fn check_stall(&mut self, now: Timestamp) {
         self.stall.on_heard(now, self.sender.waits_since());
@@ -265,7 +271,7 @@ impl Session {
     /// A peer that leaves out a message, or a fragment of one, and goes on is given up as well.
     fn check_gap(&mut self) {
         let heard = self.heard_clock.now();
-        if !self.inbox.is_taking() {
+        if !self.is_taking() {
             self.receiver.excuse(heard);
         }
         let since = self.receiver.waits_since();
