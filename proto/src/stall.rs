@@ -38,44 +38,96 @@ impl HeardClock {
     }
 }
 
-/// How long a peer that is heard has owed us something: an acknowledgement, or a message.
+/// How long a peer that is heard has owed us something: an acknowledgement, or a message. Two debts are the same as long
+/// as they are equal; most are known by when they began.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct StallTimer {
+pub(crate) struct StallTimer<Debt = Timestamp> {
     clock: HeardClock,
-    /// When it began to owe what it owes now.
-    since: Option<Timestamp>,
+    /// What it owes now.
+    debt: Option<Debt>,
     /// What the clock showed when we noticed.
     from: Timestamp,
 }
 
-impl StallTimer {
+impl<Debt: PartialEq> StallTimer<Debt> {
     /// It owes nothing.
     pub(crate) const fn new(now: Timestamp) -> Self {
         Self {
             clock: HeardClock::new(now),
-            since: None,
+            debt: None,
             from: now,
         }
     }
 
-    /// The peer was heard, and has owed us something since `since`. A time other than
-    /// at the last call means that it has paid in between.
-    pub(crate) fn on_heard(&mut self, now: Timestamp, since: Option<Timestamp>) {
+    /// The peer was heard, and owes this. Another debt than at the last call means that it has paid in between.
+    pub(crate) fn on_heard(&mut self, now: Timestamp, debt: Option<Debt>) {
         self.clock.on_heard(now, KEEP_ALIVE_MAX);
-        if since != self.since {
-            self.since = since;
+        if debt != self.debt {
+            self.debt = debt;
             self.from = self.clock.now();
         }
     }
 
     /// For how long it has owed that, on the clock that runs only while it is heard.
     pub(crate) fn lasted(&self) -> Duration {
-        match self.since {
+        match self.debt {
             Some(_) => self.clock.now().since(self.from),
             None => Duration::ZERO,
         }
     }
 }
+
+/// How long a peer that is heard has acknowledged no messages, although some wait.
+///
+/// A server refuses messages while its backend reads nothing, and once that has nothing more to say: then it delivers what
+/// it was told before. It gives up a backend by a clock of its own (`stall`), so who dialled it leaves that to it for
+/// longer, as long as it acknowledges packets without messages: they show that it is reached. Nobody but us gives up a
+/// client whose program reads nothing.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AckStall {
+    is_server: bool,
+    /// What it owes: an acknowledgement, of a server's any.
+    silent: StallTimer<(Timestamp, u64)>,
+    /// What it owes: one of messages, or messages of its own.
+    refusing: StallTimer<(Timestamp, u64)>,
+}
+
+/// What a peer has done so far.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Done {
+    /// Packets that it acknowledged, those without messages too.
+    pub(crate) acked: u64,
+    /// Messages that it delivered.
+    pub(crate) delivered: u64,
+}
+
+impl AckStall {
+    /// A peer that owes nothing. `is_server`: we dialled it.
+    pub(crate) fn new(now: Timestamp, is_server: bool) -> Self {
+        Self {
+            is_server,
+            silent: StallTimer::new(now),
+            refusing: StallTimer::new(now),
+        }
+    }
+
+    /// The peer was heard. Messages wait, and none of them was acknowledged `since` then.
+    pub(crate) fn on_heard(&mut self, now: Timestamp, since: Option<Timestamp>, done: Done) {
+        let acked = if self.is_server { done.acked } else { 0 };
+        let owes = |paid| since.map(|since| (since, paid));
+        self.silent.on_heard(now, owes(acked));
+        self.refusing.on_heard(now, owes(done.delivered));
+    }
+
+    /// Whether that was so for `most`, on the clock that runs only while it is heard, or for [`REFUSALS`] times as long
+    /// from a server that is there.
+    pub(crate) fn is_over(&self, most: Duration) -> bool {
+        self.silent.lasted() >= most || self.refusing.lasted() >= most * REFUSALS
+    }
+}
+
+/// A minute instead of ten seconds. Not for ever: a server with other limits may never take what it is sent.
+const REFUSALS: u32 = 6;
 
 /// The rarest keep-alives of any protocol here are this far apart.
 const KEEP_ALIVE_MAX: Duration = Duration::from_secs(1);
@@ -118,5 +170,30 @@ mod tests {
         assert_eq!(stall.lasted(), Duration::ZERO, "it acknowledged something");
         stall.on_heard(at(21_900), None);
         assert_eq!(stall.lasted(), Duration::ZERO);
+    }
+
+    /// After how many seconds a peer is given up that does this in each.
+    fn given_up_after(is_server: bool, acks: bool, delivers: bool) -> Option<u64> {
+        let mut stall = AckStall::new(at(0), is_server);
+        (0..=100).find(|second| {
+            let done = Done {
+                acked: u64::from(acks) * second,
+                delivered: u64::from(delivers) * second,
+            };
+            stall.on_heard(at(second * 1_000), Some(at(0)), done);
+            stall.is_over(Duration::from_secs(10))
+        })
+    }
+
+    #[test]
+    fn a_server_may_refuse_messages_for_longer() {
+        assert_eq!(given_up_after(true, false, true), Some(10), "not reached");
+        assert_eq!(given_up_after(true, true, false), Some(60), "refuses all");
+        assert_eq!(
+            given_up_after(true, true, true),
+            None,
+            "delivers what it has"
+        );
+        assert_eq!(given_up_after(false, true, true), Some(10), "a client");
     }
 }

@@ -11,12 +11,12 @@ use crate::gaffer::wire::{self, Header, KEEP_ALIVE, Record, is_more_recent};
 use crate::gaffer::{Late, Params, Payload};
 use crate::inbox::Inbox;
 use crate::lifecycle::Lifecycle;
-use crate::sender::{Heard, Planned, Sender};
+use crate::sender::{Heard, Planned, Sender, Worth};
 use crate::session::{
     Allowance, Channel, CloseReason, Event, Held, Identity, Message, Origin, Reject, SendError,
     Session as Interface,
 };
-use crate::stall::{HeardClock, StallTimer};
+use crate::stall::{AckStall, Done, HeardClock};
 use crate::stats::Stats;
 use crate::time::{Deadline, Now, Timestamp, Wake};
 
@@ -44,7 +44,7 @@ pub struct Session {
     receiver: Receiver,
     inbox: Inbox,
     stats: Stats,
-    stall: StallTimer,
+    stall: AckStall,
     /// The time that counts against gaps.
     heard_clock: HeardClock,
     /// While dialling: when the next hello leaves. Once after that: at once, because the peer waits for
@@ -70,6 +70,7 @@ impl Session {
         let lifecycle = Lifecycle::dialing(now.mono, params.idle_timeout, params.goodbyes());
         Self {
             hello_at: Some(now.mono),
+            stall: AckStall::new(now.mono, true),
             ..Self::new(now, params, Numbering::drawn(seed), lifecycle)
         }
     }
@@ -101,7 +102,7 @@ impl Session {
             receiver: Receiver::new(now, params.message_max()),
             inbox: Inbox::new(params.inbox_max),
             stats: Stats::default(),
-            stall: StallTimer::new(now),
+            stall: AckStall::new(now, false),
             heard_clock: HeardClock::new(now),
             hello_at: None,
             newest_ack: 0,
@@ -160,7 +161,7 @@ impl Session {
         self.stats.packets_out_of_order += u64::from(order == Order::Late);
         let brought = match self.params.payload {
             Payload::Raw { late } => self.take_raw(payload, order, late)?,
-            Payload::Messages => self.take_messages(payload)?,
+            Payload::Messages => self.take_messages(now, payload)?,
         };
         if is_first {
             self.received = Received::starting_at(header.sequence.wrapping_sub(1));
@@ -178,11 +179,15 @@ impl Session {
         Ok(())
     }
 
-    fn take_messages(&mut self, payload: &[u8]) -> Result<Brought, Reject> {
+    fn take_messages(&mut self, now: Timestamp, payload: &[u8]) -> Result<Brought, Reject> {
         let records = wire::parse(payload).map_err(|wire::Malformed| Reject::Malformed)?;
         let is_taking = self.is_taking();
         if let Err(reject) = self.receiver.judge(records, is_taking, &self.inbox) {
-            self.stats.packets_refused += u64::from(reject == Reject::Refused);
+            if reject == Reject::Refused {
+                self.stats.packets_refused += 1;
+                // It asks for room: let it hear that we are there.
+                self.sender.on_received(now, Worth::Repeats, true);
+            }
             return Err(reject);
         }
         let heard = self.heard_clock.now();
@@ -262,8 +267,12 @@ impl Session {
 
     /// A peer that is heard and acknowledges no reliable message is given up.
     fn check_stall(&mut self, now: Timestamp) {
-        self.stall.on_heard(now, self.sender.waits_since());
-        if self.stall.lasted() >= self.params.stall_timeout {
+        let done = Done {
+            acked: self.sender.packets_acked(),
+            delivered: self.stats.messages_received,
+        };
+        self.stall.on_heard(now, self.sender.waits_since(), done);
+        if self.stall.is_over(self.params.stall_timeout) {
             self.lifecycle.close(CloseReason::PeerStalled);
         }
     }

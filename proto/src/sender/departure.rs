@@ -58,6 +58,10 @@ impl Sender {
         if may_pad && self.plan_probe_of_bulk(now) {
             return true;
         }
+        if owes && self.is_stuck(now) {
+            self.plan.clear();
+            return true;
+        }
         match self.reason(now, due, owes, open) {
             None => {
                 self.plan.clear();
@@ -186,6 +190,13 @@ impl Sender {
         self.refusal.is_likely() && self.in_flight.unsettled() > 0 && !has_article
     }
 
+    /// Nothing with messages was acknowledged for long. A peer whose backend reads nothing refuses those, and takes others:
+    /// now and then one leaves without, and what else is owed leaves so, for else nobody could tell it from a dead path.
+    fn is_stuck(&self, now: Timestamp) -> bool {
+        let since = self.waits_since();
+        since.is_some_and(|since| now.since(since) >= STUCK_AFTER)
+    }
+
     /// By then any peer has answered, where there is one.
     pub(super) fn answer_time(&self) -> Duration {
         2 * self.rtt.smoothed() + 4 * self.rtt.variation() + ANSWER_MIN
@@ -226,7 +237,8 @@ impl Sender {
         self.pacer.pace.on_sent(plain_bytes);
         self.spend_bulk(now, wire_bytes);
         self.acks.on_sent();
-        if self.probes.take_out_of_step() {
+        let asks = has_messages && number.is_multiple_of(BARE_EVERY) && self.is_stuck(now);
+        if self.probes.take_out_of_step() || asks {
             self.acks.owe(now);
         }
         if news.waited_for > 0 && self.is_in_step(news.waited_for) && !self.goes_by_bulk_rate() {
@@ -402,3 +414,9 @@ const UNDER_WAY_MAX: f64 = REMEMBERED_MAX as f64 * 0.75;
 
 /// Any peer is given so long for an answer, besides the round trips.
 const ANSWER_MIN: Duration = Duration::from_millis(100);
+
+/// Longer than most paths are away, and a third of what a peer has that takes nothing.
+const STUCK_AFTER: Duration = Duration::from_secs(3);
+
+/// Not two: a path may lose every other datagram.
+const BARE_EVERY: u64 = 3;

@@ -323,6 +323,11 @@ impl Sender {
         Some(oldest.max(self.progress_at))
     }
 
+    /// Packets that were acknowledged, whatever they carried.
+    pub fn packets_acked(&self) -> u64 {
+        self.counters.packets_acked
+    }
+
     /// Since when the oldest message without acknowledgement waits.
     fn oldest_unacked_since(&self) -> Option<Timestamp> {
         let outboxes = self.lanes.outboxes();

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use super::games::{Game, Rules};
 use super::scenario::{Scenario, dead, path};
-use crate::gaffer;
 use crate::sender;
-use crate::session::CloseReason;
+use crate::session::{AckPolicy, CloseReason};
 use crate::sim::{Conditions, Traffic};
+use crate::{gaffer, yojimbo};
 
 /// Games whose sessions may be silent for 30 s: three times what a stall takes.
 fn patient_games(seed: u64) -> [Game; 2] {
@@ -174,5 +174,84 @@ fn who_is_refused_asks_and_does_not_flood() {
         assert!(refused > 20, "it was let in: {refused} refused");
         assert!(sent < 1_000, "{sent} packets in 3 s, {refused} refused");
         assert_eq!(scenario.ends(), [None, None]);
+    }
+}
+
+/// A server whose backend closed takes nothing more, and goes on delivering what was queued: its client waits for that.
+#[test]
+fn a_server_delivers_a_long_tail_although_it_takes_nothing_more() {
+    // Half a minute's.
+    let tail = Traffic {
+        messages: 900,
+        sizes: 900..=1100,
+        burst: 900,
+        ..Traffic::default()
+    };
+    let clear = path(30, 0.0);
+    let thin = Conditions {
+        rate: 256_000,
+        ..clear
+    };
+    for mut game in patient_games(68) {
+        let mut scenario = Scenario::new(&mut game, 1, clear, &chatter(), &tail);
+        scenario.set_weather(clear, thin);
+        scenario.run_for(Duration::from_secs(2));
+        let (now, peer) = (scenario.now(), scenario.server_peers_of(0)[0]);
+        let (reason, linger) = (CloseReason::BackendClosed, Duration::from_secs(5));
+        scenario.server().finish(now, peer, reason, linger);
+        let heard = scenario.outcome(0).up.1;
+        scenario.run_for(Duration::from_secs(20));
+        assert_eq!(scenario.ends(), [None, None], "it takes longer");
+        scenario.run_for(Duration::from_secs(100));
+        let outcome = scenario.outcome(0);
+        assert_eq!(outcome.down, (900, 900));
+        assert_eq!(outcome.up.1, heard, "nobody is there to hear more");
+        let ends = [Some(CloseReason::PeerDisconnect), Some(reason)];
+        assert_eq!(scenario.ends(), ends);
+    }
+}
+
+/// A backend that reads nothing for most of a minute holds its client back, and costs no session: whether its server has
+/// something to say itself, and whatever that acknowledges.
+#[test]
+fn who_dials_waits_for_a_backend_that_reads_nothing() {
+    let nap = Duration::from_secs(45);
+    let says = Traffic {
+        messages: 1_500,
+        sizes: 900..=1000,
+        begins: nap,
+        every: Duration::from_millis(10),
+        ..Traffic::default()
+    };
+    let answers = |messages| Traffic {
+        messages,
+        every: Duration::from_millis(100),
+        reader_sleeps: Some(nap),
+        ..Traffic::default()
+    };
+    let strict = yojimbo::Params {
+        ack: AckPolicy::Written,
+        ..yojimbo::Params::default()
+    };
+    let fast = gaffer::Params {
+        sender: sender::Params::default(),
+        ..gaffer::Params::default()
+    };
+    for rules in [
+        Rules::Yojimbo(Arc::default()),
+        Rules::Yojimbo(Arc::new(strict)),
+        Rules::Gaffer(Arc::new(fast)),
+        Rules::Gaffer(Arc::default()),
+    ] {
+        for (messages, loss, seed) in [(0, 0.0, 1), (0, 0.2, 2), (1_000, 0.0, 3), (1_000, 0.2, 4)] {
+            let mut game = Game::new(rules.clone(), seed);
+            let answers = answers(messages);
+            let mut scenario = Scenario::new(&mut game, 1, path(25, loss), &says, &answers);
+            scenario.run_for(2 * nap);
+            let what = format!("{rules:?}, seed {seed}");
+            assert_eq!(scenario.ends(), [None, None], "{what}");
+            assert!(!scenario.all_delivered(), "it held nothing back: {what}");
+            scenario.deliver_all_within(4 * nap);
+        }
     }
 }

@@ -215,6 +215,11 @@ impl Incoming {
             || self.channels.is_stalled(self.heard_clock.now())
     }
 
+    /// Messages that were delivered so far.
+    pub(super) fn messages_received(&self) -> u64 {
+        self.stats.messages_received
+    }
+
     pub(super) fn fill_stats(&self, stats: &mut Stats) {
         *stats = self.stats;
         stats.reassembly_failures += self.reliable.reassembly_failures();

@@ -41,9 +41,8 @@ impl Run {
                     || other_ended(outcome.client_closed)
                     || other_ended(outcome.server_closed)
             }
-            // Who hears nothing hears no acknowledgements either; which clock ends first is chance. A server that finishes
-            // takes nothing more, and may have much to deliver.
-            CloseReason::PeerStalled => silenced || self.ended.contains(&client),
+            // Who hears nothing hears no acknowledgements either; which clock ends first is chance.
+            CloseReason::PeerStalled => silenced,
             // Who gave up on a server that stood still leaves its gaps open.
             CloseReason::PeerGapStall => {
                 silenced && outcome.client_closed == Some(CloseReason::PeerTimeout)

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::{Phase, Session};
 use crate::session::Event;
-use crate::stall::StallTimer;
+use crate::stall::AckStall;
 use crate::time::Now;
 use crate::yojimbo::netcode::{Client, ClientState};
 use crate::yojimbo::params::Params;
@@ -18,6 +18,7 @@ impl Session {
         let (handshake, link) = client.into_parts();
         Self {
             joining: Some(Box::new(handshake)),
+            stall: AckStall::new(now.mono, true),
             ..Self::new(now, params, link, Phase::Open, seed)
         }
     }
@@ -43,7 +44,7 @@ impl Session {
         if handshake.is_second_heard(now) {
             self.outgoing.sender.start_over(now.mono);
         }
-        self.stall = StallTimer::new(now.mono);
+        self.stall = AckStall::new(now.mono, true);
         if let Phase::Finishing { since, .. } = &mut self.phase {
             *since = now.mono;
         }

@@ -26,7 +26,7 @@ use crate::sender::Worth;
 use crate::session::{
     Allowance, Channel, CloseReason, Event, Held, Identity, Message, Origin, Reject, SendError, Way,
 };
-use crate::stall::StallTimer;
+use crate::stall::{AckStall, Done};
 use crate::stats::Stats;
 use crate::time::{Deadline, Now, Timestamp, Wake};
 
@@ -40,7 +40,7 @@ pub struct Session {
     phase: Phase,
     incoming: Incoming,
     outgoing: Outgoing,
-    stall: StallTimer,
+    stall: AckStall,
     events: VecDeque<Event>,
     identity: ClientIdentity,
     /// Slot and client id of a server's peer, given back when the session closes.
@@ -108,6 +108,7 @@ impl Session {
     pub fn connected(now: Now, params: Arc<Params>, link: Link, seed: u64) -> Self {
         Self {
             events: [Event::Connected].into(),
+            stall: AckStall::new(now.mono, true),
             ..Self::new(now, params, link, Phase::Open, seed)
         }
     }
@@ -121,7 +122,7 @@ impl Session {
             phase,
             incoming: Incoming::new(now, &params),
             outgoing: Outgoing::new(now, &params, seed),
-            stall: StallTimer::new(now.mono),
+            stall: AckStall::new(now.mono, false),
             events: VecDeque::new(),
             identity: ClientIdentity::default(),
             seat: None,
@@ -146,8 +147,9 @@ impl Session {
                 Ok(())
             }
             Err(Trouble::Reject(reject)) => {
-                if reject == Reject::Stale {
-                    // It is not known to have arrived, or too old to be.
+                if matches!(reject, Reject::Stale | Reject::Refused) {
+                    // It is not known to have arrived, or too old to be. Or the peer asks for room: let it hear that we
+                    // are there.
                     outgoing.sender.on_received(now.mono, Worth::Repeats, true);
                 }
                 Err(reject)
@@ -161,11 +163,15 @@ impl Session {
 
     /// What a peer that is heard does not do: acknowledge, or send what others wait for.
     fn judge_peer(&mut self, now: Now) {
-        self.stall
-            .on_heard(now.mono, self.outgoing.sender.waits_since());
+        let sender = &self.outgoing.sender;
+        let done = Done {
+            acked: sender.packets_acked(),
+            delivered: self.incoming.messages_received(),
+        };
+        self.stall.on_heard(now.mono, sender.waits_since(), done);
         let is_open = matches!(self.phase, Phase::Open);
         let is_waited_for = is_open || matches!(self.phase, Phase::Finishing { .. });
-        if is_waited_for && self.stall.lasted() >= self.params.peer_stall_timeout {
+        if is_waited_for && self.stall.is_over(self.params.peer_stall_timeout) {
             self.end(CloseReason::PeerStalled);
         } else if is_open && self.incoming.is_stalled() {
             self.end(CloseReason::PeerGapStall);
