@@ -44,7 +44,6 @@ pub(super) struct Adaptive {
     switch: Switch,
     /// Who filled the queue when we last competed.
     rival: Option<Rival>,
-    judged_at: Timestamp,
     queueing: Queueing,
     bulk: Bulk,
     demand: Demand,
@@ -100,7 +99,6 @@ impl Adaptive {
             state: State::Good,
             switch: Switch::trusting(params.penalty),
             rival: None,
-            judged_at: now,
             queueing: Queueing::new(now),
             bulk: Bulk::new(now, params),
             demand: Demand::new(now),
@@ -283,11 +281,9 @@ impl Adaptive {
         let heavy_loss = !tries_loss
             && self.losses.is_heavy(loss_max)
             && (copies == Copies::Withdrawn || self.mode() == Mode::Bad);
-        let since = now.span_since(self.judged_at).min(GAP_MAX);
-        self.judged_at = now;
         Reading {
             now,
-            dt: since.as_secs(),
+            dt: queue.pause.min(GAP_MAX).as_secs(),
             rtt_s,
             queue,
             heavy_loss,

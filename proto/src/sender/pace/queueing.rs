@@ -29,14 +29,15 @@ pub(super) struct Queueing {
     /// 0 for the base to 1 for the largest.
     maximum: Windowed<f64, Largest>,
     mean: f64,
-    fill: f64,
+    fill: f32,
     slice_began: Timestamp,
     /// A round trip that going slower did not shorten, in seconds, and until when it is believed.
     own: f64,
     own_until: Timestamp,
     jitter: Jitter,
-    /// Since when it exceeds the limit, and by how many samples in a row, those of one moment as one.
-    over_since: Option<Timestamp>,
+    /// Since when it exceeds the limit ([`Timestamp::MAX`] while it does not), and by how many samples in a row, those
+    /// of one moment as one.
+    over_since: Timestamp,
     over: u8,
     heard_at: Timestamp,
 }
@@ -52,6 +53,8 @@ pub(super) struct Queue {
     pub(super) noise: f64,
     /// Ordinary deviation of one round trip, in seconds.
     pub(super) jitter: f64,
+    /// Since the sample before.
+    pub(super) pause: Span,
     /// Nothing was said of this moment before: what one acknowledgement says of several packets was late
     /// together.
     pub(super) is_new: bool,
@@ -82,6 +85,7 @@ impl Queue {
             latest: delay,
             noise: 0.0,
             jitter: 0.0,
+            pause: Span::from_millis(5),
             is_new: true,
             fill: 0.0,
             low: 0.01,
@@ -123,7 +127,7 @@ impl Queueing {
             own: 0.0,
             own_until: now,
             jitter: Jitter::default(),
-            over_since: None,
+            over_since: Timestamp::MAX,
             over: 0,
             heard_at: now,
         }
@@ -160,25 +164,25 @@ impl Queueing {
             self.jitter.note(proven, is_long);
         }
         if over {
-            self.over_since.get_or_insert(now);
+            self.over_since = self.over_since.min(now);
             self.over = self.over.saturating_add(is_new.into());
         } else {
-            self.over_since = None;
+            self.over_since = Timestamp::MAX;
             self.over = 0;
             self.variation += 0.02 * ((rtt - self.fast).abs() - self.variation);
         }
-        let long = |since: Timestamp| now >= since + limits.stands;
         Queue {
             delay,
             latest: proven - own,
             noise: 3.0 * self.wander,
             jitter: self.variation,
+            pause,
             is_new,
-            fill: self.fill,
+            fill: self.fill.into(),
             low: (0.5 * limit).max(packet),
             shows: self.lasts_for_moments() && delay > SHOWS.max(6.0 * self.variation),
             over,
-            stands: self.over >= limits.samples && self.over_since.is_some_and(long),
+            stands: self.over >= limits.samples && now >= self.over_since + limits.stands,
         }
     }
 
@@ -255,7 +259,7 @@ impl Queueing {
         let base = self.base();
         let longest = self.maximum.get().unwrap_or(0.0) - base;
         self.fill = if longest > FELT {
-            ((self.mean - base) / longest).clamp(0.0, 1.0)
+            (((self.mean - base) / longest) as f32).clamp(0.0, 1.0)
         } else {
             0.0
         };
