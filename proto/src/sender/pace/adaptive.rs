@@ -34,6 +34,7 @@ use super::competing::{Competing, Rival};
 use super::demand::Demand;
 use super::loss_windows::LossWindows;
 use super::queueing::{Limits, Queue, Queueing};
+use super::silences::Silences;
 use super::ticks::Ticks;
 
 /// What is known of one path, and the rates that follow.
@@ -45,6 +46,7 @@ pub(super) struct Adaptive {
     /// Who filled the queue when we last competed.
     rival: Option<Rival>,
     queueing: Queueing,
+    silences: Silences,
     bulk: Bulk,
     demand: Demand,
     ticks: Ticks,
@@ -100,6 +102,7 @@ impl Adaptive {
             switch: Switch::trusting(params.penalty),
             rival: None,
             queueing: Queueing::new(now),
+            silences: Silences::default(),
             bulk: Bulk::new(now, params),
             demand: Demand::new(now),
             ticks: Ticks::new(now, params),
@@ -243,7 +246,8 @@ impl Adaptive {
         let (limit, stands, samples, proven) = if is_bulk {
             let samples = self.bulk.samples_to_stop();
             let proven = proven_by_bulk(rtt, packet);
-            (params.path.queue_max, STANDS_BESIDE_BULK, samples, proven)
+            let limit = params.path.queue_max.max(self.silences.explained(now));
+            (limit, STANDS_BESIDE_BULK, samples, proven)
         } else {
             (params.path.queue_max_messages, STANDS, 0, rtt.least)
         };
@@ -254,7 +258,11 @@ impl Adaptive {
             packet,
             base_window: params.path.base_window,
         };
-        self.queueing.on_rtt(now, rtt.took, proven, &limits)
+        let queue = self.queueing.on_rtt(now, rtt.took, proven, &limits);
+        if is_bulk {
+            self.silences.on_rtt(now, rtt, packet, queue.is_new);
+        }
+        queue
     }
 
     /// Bulk leaves, and has for so long that a delay of now may be its doing. What a hole in the peer's messages

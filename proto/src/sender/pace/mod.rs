@@ -79,6 +79,7 @@ mod losses;
 mod outage;
 mod queueing;
 mod short_queue;
+mod silences;
 mod ticks;
 mod volley;
 mod watch;

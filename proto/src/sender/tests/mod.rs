@@ -4,6 +4,7 @@
 mod early;
 mod memory;
 mod steps;
+mod swinging;
 mod truth;
 
 use std::collections::HashSet;
