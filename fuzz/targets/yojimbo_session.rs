@@ -201,6 +201,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
         // A frame that is there before the backend is.
         vec![16, 64, 16, 0, 0x11, 0, 0, 0x40, 2, 0, 0x13, 0xbc, 0x80, 0x48, 0x82, 0x10, 0x23, 0x49, 0x72, 6, 0, 7, 200],
         long_acks(),
+        long_fragments(),
         probe_beside_a_block(),
         // First fragments of ever new packets, and a stranger's noise.
         vec![
@@ -224,6 +225,21 @@ fn long_acks() -> Vec<u8> {
         input.extend([5, 4, 1, 2, 3, 4, 255, 1, 0]);
     }
     input.extend([64, 8, 0, 1, 3, 2, 1, 255, 0, 255]);
+    input
+}
+
+/// A datagram beyond the standard that says that long fragments are read, a block of one, the second of another's
+/// three, a large one to send, and an acknowledgement.
+fn long_fragments() -> Vec<u8> {
+    let mut input = vec![6, 0x42, 100, 0x3e, 0, 0, 1, 0, 0, 0, 0, 0, 2];
+    input.extend([0; 90]);
+    input.extend([64, 63, 0, 4, 0, 0, 0, 50, 0, 0, 0, 0, 4, 0, 0]);
+    input.extend([9; 50]);
+    input.extend([64, 63, 0, 4, 0, 1, 0, 0x32, 8, 0, 0, 0, 4, 2, 0]);
+    input.extend([9; 50]);
+    input.extend([0x75, 250]);
+    input.extend([8; 250]);
+    input.extend([7, 50, 64, 255, 0, 15, 255, 64, 255, 0]);
     input
 }
 

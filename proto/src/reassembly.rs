@@ -8,6 +8,8 @@
 #[derive(Debug)]
 pub(crate) struct Reassembly {
     size: usize,
+    /// Bytes of the whole, at most.
+    whole_max: usize,
     /// The index of each fragment, in order of arrival.
     arrived: Vec<u16>,
     data: Vec<u8>,
@@ -15,9 +17,16 @@ pub(crate) struct Reassembly {
 }
 
 impl Reassembly {
+    /// Nothing has come of `count` fragments.
     pub(crate) fn new(count: u16, size: usize) -> Self {
+        Self::of_length(count, size, usize::from(count) * size)
+    }
+
+    /// Nothing has come of `count` fragments, which are no more than `whole_max` bytes together.
+    pub(crate) fn of_length(count: u16, size: usize, whole_max: usize) -> Self {
         Self {
             size,
+            whole_max,
             arrived: Vec::new(),
             data: Vec::new(),
             count,
@@ -27,6 +36,16 @@ impl Reassembly {
     /// Fragments of the whole.
     pub(crate) fn count(&self) -> u16 {
         self.count
+    }
+
+    /// Bytes of each fragment but the last.
+    pub(crate) fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Bytes of the whole, at most.
+    pub(crate) fn whole_max(&self) -> usize {
+        self.whole_max
     }
 
     pub(crate) fn contains(&self, index: u16) -> bool {
@@ -39,8 +58,7 @@ impl Reassembly {
         let needed = self.data.len() + fragment.len();
         if needed > self.data.capacity() {
             // Doubling, but never beyond the whole: a complete one has no slack.
-            let whole = usize::from(self.count) * self.size;
-            let room = (self.data.len() * 2).min(whole).max(needed);
+            let room = (self.data.len() * 2).min(self.whole_max).max(needed);
             self.data.reserve_exact(room - self.data.len());
         }
         self.data.extend_from_slice(fragment);

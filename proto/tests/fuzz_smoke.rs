@@ -16,6 +16,7 @@ targets!(
     connection_packet,
     gaffer_datagram,
     gaffer_session,
+    long_fragment,
     netcode_challenge,
     netcode_client,
     netcode_packet,

@@ -25,10 +25,16 @@ impl Sender {
         let old = is_probe.then(|| now - self.rtt.smoothed());
         // Whoever found no room last time comes first this time.
         let first = self.lanes.take_crowded_out();
-        let turns = self.lanes.turns(&framing);
+        let mut turns = self.lanes.turns(&framing);
+        if reason == Reason::Bulk && !open.messages && self.is_long_fragment_next() {
+            // It has a packet to itself. Messages would have to leave before it, and have no token.
+            turns.iter_mut().for_each(|turn| *turn = turn.bulk_only());
+        }
         if let Some(lane) = first {
             let turn = turns[usize::from(lane)];
-            self.take_lane(lane, turn, old, open.bulk, &mut room);
+            if turn != Turn::Never {
+                self.take_lane(lane, turn, old, open.bulk, &mut room);
+            }
         }
         for turn in [Turn::Unreliable, Turn::Messages, Turn::Bulk] {
             for (lane, its) in self.lanes.numbers().zip(&turns) {
@@ -60,9 +66,11 @@ impl Sender {
             LaneQueue::Unreliable(queue) => room.take_unreliable(plan, lane, queue),
             LaneQueue::Reliable(_) if turn == Turn::Bulk && !bulk_open => true,
             LaneQueue::Reliable(outbox) if outbox.is_block_next(old.is_some()) => {
-                room.take_fragment(plan, lane, outbox, old.is_some());
+                let is_probe = old.is_some();
+                let long = self.datagrams.long_fragments(&self.params, is_probe);
+                let all = room.take_fragment(plan, lane, outbox, is_probe, long);
                 plan.is_bulk |= plan.fragment.is_some();
-                true
+                all
             }
             LaneQueue::Reliable(outbox) => match old {
                 None => {

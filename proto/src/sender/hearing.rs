@@ -81,6 +81,11 @@ impl Hearing<'_> {
         self.sender.in_flight.base().max(oldest)
     }
 
+    /// The peer says that it reads long fragments.
+    pub fn reads_long_fragments(&mut self) {
+        self.sender.datagrams.on_long_fragments_read();
+    }
+
     /// The peer took a datagram that is longer than those of others.
     pub fn is_peer_ours(&self) -> bool {
         self.sender.is_peer_ours()

@@ -72,7 +72,7 @@ pub use params::{
     AckTiming, BulkRates, Extensions, KeepAlive, OUTBOX_FAR, PacketRates, Params, PathLimits,
     Profile, QueueLimits, Redundancy,
 };
-pub use plan::{Again, Fragment, Plan, Planned};
+pub use plan::{Again, Fragment, LongFragment, Plan, Planned};
 
 use ack_timer::AckTimer;
 use arrivals::Arrivals;
@@ -283,6 +283,11 @@ impl Sender {
     /// Bytes of a planned fragment.
     pub fn fragment_payload(&self, fragment: Fragment) -> (&[u8], &[u8]) {
         self.lanes.fragment(fragment).unwrap_or_default()
+    }
+
+    /// How the block is cut of which this is planned, if its fragments are longer than the wire's own.
+    pub fn long_fragment(&self, fragment: Fragment) -> Option<LongFragment> {
+        self.lanes.outbox(fragment.lane)?.long_fragment(fragment.id)
     }
 
     /// A packet from the peer was accepted: what it brought, and whether it is the one right after

@@ -80,3 +80,12 @@ pub struct Fragment {
     /// Of how many.
     pub count: u16,
 }
+
+/// How a block is cut whose fragments are longer than the wire's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LongFragment {
+    /// Bytes of the block.
+    pub length: u32,
+    /// Bytes of each fragment but the last.
+    pub size: u16,
+}

@@ -5,6 +5,7 @@ use std::ops::Range;
 use crate::session::Channel;
 
 use super::copies::CopySelector;
+use super::datagrams::LongFragments;
 use super::framing::Framing;
 use super::lanes::LANES_MAX;
 use super::outbox::{Entry, Outbox};
@@ -128,32 +129,47 @@ impl Room {
         true
     }
 
+    /// The fragment that goes next; of a block that begins, it is as long as `long` says. False if one that must have
+    /// the packet to itself finds something in it.
     pub(super) fn take_fragment(
         &mut self,
         plan: &mut Plan,
         lane: Channel,
         outbox: &mut Outbox,
         is_probe: bool,
-    ) {
+        long: LongFragments,
+    ) -> bool {
         if plan.fragment.is_some() {
-            return;
+            return true;
         }
-        let Some((id, index, count, bytes)) = outbox.next_fragment(is_probe) else {
-            return;
+        let Some(next) = outbox.next_fragment(is_probe, long.fill(self.datagram)) else {
+            return true;
         };
-        let need = usize::from(self.framing.fragment_overhead) + bytes;
+        if next.is_long && !plan.is_empty() {
+            return false;
+        }
+        let overhead = match next.is_long {
+            true => long.overhead,
+            false => self.framing.fragment_overhead,
+        };
+        let need = usize::from(overhead) + next.bytes;
         // A piece that no datagram holds makes the packet longer than one.
         let longer = if need > self.datagram { self.longer } else { 0 };
         if need <= self.left + longer {
             self.left = self.left.saturating_sub(need);
             self.longer -= longer;
+            if next.is_long {
+                (self.left, self.longer) = (0, 0);
+                plan.datagram = plan.datagram.max(long.datagram);
+            }
             plan.fragment = Some(Fragment {
                 lane,
-                id,
-                index,
-                count,
+                id: next.id,
+                index: next.index,
+                count: next.count,
             });
         }
+        true
     }
 
     /// Copies of what is under way, as far as there is a budget for them.

@@ -37,6 +37,17 @@ impl Rules {
             ..yojimbo::Params::default()
         }))
     }
+
+    /// Of a tidegate that knows no long fragments.
+    pub(super) fn older(&self) -> Self {
+        match self {
+            Self::Yojimbo(params) => {
+                let params = yojimbo::Params::clone(params);
+                Self::Yojimbo(Arc::new(params.without_long_fragments()))
+            }
+            Self::Gaffer(_) | Self::Rudp(_) => self.clone(),
+        }
+    }
 }
 
 /// Makes servers and clients that fit each other; each with keys, tokens and seeds of its own.

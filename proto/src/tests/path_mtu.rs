@@ -308,6 +308,77 @@ fn losses_do_not_make_datagrams_small() {
     assert!(large > 10 * small, "{large} large ones, {small} small ones");
 }
 
+/// Blocks without end. Between two that read long fragments each datagram is full; where either end does not, as older
+/// tidegates do not, the other sends fragments of the wire's own size, and everything arrives as well.
+#[test]
+fn blocks_fill_datagrams_where_both_ends_read_long_fragments() {
+    let blocks = Traffic {
+        messages: 400,
+        sizes: 50_000..=60_000,
+        burst: 20,
+        every: Duration::from_millis(1),
+        ..Traffic::default()
+    };
+    let silent = Traffic::silent();
+    let lossy = |mtu| Conditions {
+        loss: 0.02,
+        ..path(mtu)
+    };
+    let ends = |(server, client): (bool, bool)| {
+        let end = |asks_first, is_new| match is_new {
+            true => ours(asks_first),
+            false => ours(asks_first).older(),
+        };
+        game(end(false, server), end(true, client))
+    };
+    for new in [(true, true), (false, true), (true, false)] {
+        for (mtu, longest) in [(1_500, 1_452), (9_000, 8_226)] {
+            for way in [Way::Up, Way::Down] {
+                let (up, down) = match way {
+                    Way::Up => (&blocks, &silent),
+                    Way::Down => (&silent, &blocks),
+                };
+                let mut game = ends(new);
+                let mut scenario = Scenario::new(&mut game, 1, lossy(mtu), up, down);
+                let lengths = Lengths::watch(&mut scenario, way);
+                scenario.deliver_all_within(ALL);
+                let full = lengths.near(longest);
+                let what = format!("new {new:?}, MTU {mtu}, {way:?}: {full} of {longest} bytes");
+                if new == (true, true) {
+                    let all = 400 * 55_000 / longest;
+                    assert!(4 * full > 3 * all, "{what}, and at most {all}");
+                } else {
+                    assert!(full < 10, "{what}: probes");
+                }
+            }
+        }
+    }
+}
+
+/// Blocks that are cut for datagrams that the path then takes no longer go on in several each.
+#[test]
+fn blocks_that_were_cut_for_a_longer_path_arrive() {
+    let blocks = Traffic {
+        messages: 4_000,
+        sizes: 0..=100_000,
+        burst: 400,
+        every: Duration::from_millis(1),
+        ..Traffic::default()
+    };
+    let mut game = game(ours(false), ours(true));
+    let mut scenario = Scenario::new(&mut game, 1, path(0), &blocks, &Traffic::silent());
+    let lengths = Lengths::watch(&mut scenario, Way::Up);
+    scenario.run_for(Duration::from_millis(300));
+    assert!(lengths.above(7_000) > 100, "{}", lengths.above(7_000));
+    lengths.forget();
+    scenario.set_weather(path(1_400), path(1_400));
+    scenario.deliver_all_within(ALL);
+    let too_long = scenario.network().0.too_long;
+    assert!(too_long > 4, "{too_long} were too long");
+    let parts = lengths.above(900) - lengths.above(1_186);
+    assert!(parts > 32, "{parts} parts of such packets");
+}
+
 /// Messages and blocks in one queue, 250 of each. Whoever sends blocks one at a time takes two round trips
 /// for each of them, fifty seconds.
 #[test]

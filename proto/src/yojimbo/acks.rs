@@ -1,13 +1,15 @@
 //! What a packet on its way in says of those that went out: read by `incoming.rs`, judged by `outgoing.rs`.
 
-use super::long_ack::{LongAck, Record};
+use super::long_ack::Record;
+use super::postscript::Postscript;
 use super::reliable::Header;
 
 /// What a packet says of the packets that we sent.
 #[derive(Debug)]
 pub(super) struct Acks<'a> {
     pub(super) header: Header,
-    pub(super) long: Option<LongAck<'a>>,
+    /// What follows, if it carries nothing.
+    pub(super) postscript: Option<Postscript<'a>>,
     /// None is missing right before the packet.
     pub(super) in_order: bool,
     /// What long acknowledgements tell of the peer's packets, if it is a tidegate.

@@ -11,9 +11,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::acks::{Acks, FalseAck};
-use super::channels::{self, BlockFragment, ConnectionPacket, FirstItems, Item, Layout};
-use super::long_ack::{LongAck, Record};
+use super::channels::{
+    self, BlockFragment, ConnectionPacket, FirstItems, Item, Layout, parse_long_fragment,
+};
+use super::long_ack::Record;
 use super::params::Params;
+use super::postscript::Postscript;
 use super::reliable::{self, Arrival, DatagramError};
 use super::unwritten::Unwritten;
 use crate::inbox::Inbox;
@@ -31,6 +34,8 @@ pub(super) struct Incoming {
     reliable: reliable::Receiver,
     /// What another tidegate is told in long acknowledgements.
     record: Option<Box<Record>>,
+    /// Another tidegate may send long fragments, once it was heard.
+    reads_long_fragments: bool,
     channels: channels::Receiver,
     pub(super) inbox: Inbox,
     ack: AckPolicy,
@@ -70,6 +75,7 @@ impl Incoming {
             layout: params.layout.clone(),
             reliable: reliable::Receiver::new(*params.layout.limits()),
             record: None,
+            reads_long_fragments: params.reads_long_fragments(),
             channels: channels::Receiver::new(params.layout.clone()),
             inbox: Inbox::new(params.inbox_max),
             ack: params.ack,
@@ -115,18 +121,28 @@ impl Incoming {
         if is_fragment {
             self.mismatched = MismatchedFragments::default();
         }
+        let postscript = Postscript::parse(payload, self.reads_long_fragments);
         on_acks(Acks {
             header,
-            long: LongAck::parse(header, payload),
+            postscript,
             in_order: advance(&mut self.newest_heard, header.sequence) == Step::Next,
             record: self.record.as_deref_mut(),
         })
         .map_err(|FalseAck| Trouble::Broken(Reject::BadAck))?;
 
         let mut first = FirstItems::default();
-        let Ok(packet) = ConnectionPacket::parse(payload, &self.layout, &mut first) else {
+        let mut alone;
+        let Ok(mut packet) = ConnectionPacket::parse(payload, &self.layout, &mut first) else {
             return Err(Trouble::Broken(Reject::ProtocolError));
         };
+        if let Some(postscript) = postscript
+            && let Some(bytes) = postscript.long_fragment()
+            && self.record.is_some()
+        {
+            alone = FirstItems::default();
+            packet = parse_long_fragment(bytes, &self.layout, &mut alone)
+                .map_err(|_| Trouble::Broken(Reject::ProtocolError))?;
+        }
         let heard = self.heard_clock.now();
         let (channels, inbox) = (&mut self.channels, &mut self.inbox);
         if let Err(trouble) = check(&packet, is_taking, heard, channels, inbox) {

@@ -8,7 +8,7 @@
 //!   00  01  runs            after the header of a packet that carries nothing
 //!   │   │   └ from packet ack - 32 back: so many were received, so many not, so many received, ...;
 //!   │   │     a byte each, 512 at most
-//!   │   └ a long acknowledgement follows (zeros there are padding)
+//!   │   └ a long acknowledgement follows (postscript.rs)
 //!   └ no entries
 //! ```
 //!
@@ -16,6 +16,7 @@
 
 use std::ops::Range;
 
+use super::postscript::LONG_ACK;
 use super::reliable::{Header, Window};
 use crate::sequence::{self, is_newer};
 
@@ -27,14 +28,11 @@ pub(super) struct LongAck<'a> {
 }
 
 impl<'a> LongAck<'a> {
-    /// The one in a packet with this header and payload, if it has one. Any bytes are one.
-    pub(super) fn parse(header: Header, payload: &'a [u8]) -> Option<Self> {
-        match payload {
-            [NO_ENTRIES, FOLLOWS, runs @ ..] => Some(Self {
-                ack: header.ack,
-                runs,
-            }),
-            _ => None,
+    /// The one with these runs in a packet with this header.
+    pub(super) fn new(header: Header, runs: &'a [u8]) -> Self {
+        Self {
+            ack: header.ack,
+            runs,
         }
     }
 
@@ -105,7 +103,7 @@ impl Record {
         let runs = RUNS_MAX.min(RUNS_EACH * usize::from(self.accepted));
         self.accepted = 0;
         let end = out.len() + room.min(1 + runs);
-        out.push(FOLLOWS);
+        out.push(LONG_ACK);
         let newest = self.window.next().wrapping_sub(1);
         let remembered = NUMBERS.saturating_sub(newest.wrapping_sub(ack));
         let unknown = match self.known {
@@ -161,12 +159,6 @@ impl Record {
     }
 }
 
-/// What a connection packet without entries begins with.
-const NO_ENTRIES: u8 = 0;
-
-/// What says that this is no padding.
-const FOLLOWS: u8 = 1;
-
 /// Packets that a header acknowledges.
 const REACH: u16 = 32;
 
@@ -181,6 +173,7 @@ const RUNS_EACH: usize = 64;
 
 #[cfg(test)]
 mod tests {
+    use super::super::postscript::{NO_ENTRIES, Postscript};
     use super::*;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
@@ -199,9 +192,13 @@ mod tests {
         payload
     }
 
+    fn parse(ack: u16, payload: &[u8]) -> Option<LongAck<'_>> {
+        Postscript::parse(payload, false)?.long_ack(header(ack))
+    }
+
     /// What a payload says to the sender of `newest` packets.
     fn received(ack: u16, payload: &[u8], newest: u64) -> Vec<Range<u64>> {
-        let long = LongAck::parse(header(ack), payload).expect("it says so");
+        let long = parse(ack, payload).expect("it says so");
         long.received(newest).collect()
     }
 
@@ -219,8 +216,8 @@ mod tests {
         assert_eq!(long(&mut record.clone(), 20, 100), [0, 1]);
         record.known = Some(12);
         assert_eq!(long(&mut record, 60, 100), [0, 1, 0, 15, 1]);
-        assert!(LongAck::parse(header(60), &[0]).is_none());
-        assert!(LongAck::parse(header(60), &[0; 100]).is_none(), "padding");
+        assert!(parse(60, &[0]).is_none());
+        assert!(parse(60, &[0; 100]).is_none(), "padding");
     }
 
     #[test]

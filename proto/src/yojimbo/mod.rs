@@ -21,6 +21,7 @@ mod long_ack;
 pub mod netcode;
 mod outgoing;
 mod params;
+mod postscript;
 pub mod reliable;
 mod session;
 mod unwritten;

@@ -9,11 +9,14 @@
 use std::ops::Range;
 
 use super::acks::{Acks, FalseAck};
-use super::channels::{Carriage, FragmentPlace, Layout, MessageType, PacketWriter};
+use super::channels::{
+    Carriage, FragmentPlace, Layout, MessageType, PacketWriter, emit_long_fragment,
+};
 use super::long_ack::{LongAck, Record};
 use super::params::{Params, WIRE_OVERHEAD};
+use super::postscript::{LONG_ACK_OF_READER, LONG_FRAGMENT, NO_ENTRIES, PROBE_OF_READER};
 use super::reliable::{Header, acked};
-use crate::sender::{Form, Heard, Hearing, Planned, Sender};
+use crate::sender::{Form, Fragment, Heard, Hearing, LongFragment, Planned, Sender};
 use crate::sequence;
 use crate::session::{Channel, SendError};
 use crate::skipped::SkippedNumbers;
@@ -94,7 +97,7 @@ impl Outgoing {
     pub(super) fn on_acks(&mut self, now: Now, acks: Acks<'_>) -> Result<(), FalseAck> {
         let Acks {
             header,
-            long,
+            postscript,
             in_order,
             mut record,
         } = acks;
@@ -115,7 +118,14 @@ impl Outgoing {
                     record.on_acked(number);
                 }
             }
+            let Some(postscript) = postscript else {
+                return Ok(());
+            };
+            if postscript.is_of_reader() {
+                hearing.reads_long_fragments();
+            }
             // What others have behind their last field says nothing.
+            let long = postscript.long_ack(header);
             match long.filter(|_| hearing.is_peer_ours()) {
                 Some(long) => hear_long(hearing, long, next, skipped),
                 None => Ok(()),
@@ -184,12 +194,16 @@ impl Outgoing {
         let start = out.len();
         header.emit(out);
         let body = out.len();
-        self.write_packet(layout, out);
         let plan = self.sender.planned();
-        out.resize(out.len().max(body + usize::from(plan.padded_to)), 0);
-        if let Some(record) = record.filter(|_| plan.is_empty() && plan.padded_to == 0) {
-            let room = layout.limits().fragment_above - (out.len() - body);
-            record.emit(number, ack, room, out);
+        if plan.is_empty() {
+            let room = layout.limits().fragment_above;
+            self.write_postscript(record, (number, ack), room, out);
+        } else if let Some(fragment) = plan.fragment
+            && let Some(long) = self.sender.long_fragment(fragment)
+        {
+            self.write_long_fragment(fragment, long, out);
+        } else {
+            self.write_packet(layout, out);
         }
         let length = out.len() - body;
         self.written = Some((number, length + WIRE_OVERHEAD));
@@ -211,6 +225,37 @@ impl Outgoing {
         if let Some((number, bytes)) = self.written.take() {
             self.sender.on_sent(now.mono, number, bytes);
         }
+    }
+
+    /// Appends a packet that carries nothing, and what may stand behind that: padding, or a long acknowledgement of
+    /// `room` bytes at most in our packet `number`.
+    fn write_postscript(
+        &self,
+        record: Option<&mut Record>,
+        (number, ack): (u64, u16),
+        room: usize,
+        out: &mut Vec<u8>,
+    ) {
+        let body = out.len();
+        let plan = self.sender.planned();
+        out.push(NO_ENTRIES);
+        if plan.padded_to > 0 {
+            out.resize(body + usize::from(plan.padded_to), 0);
+            if self.sender.reads_long_fragments() {
+                out[body + 1] = PROBE_OF_READER;
+            }
+        } else if let Some(record) = record {
+            record.emit(number, ack, room - 1, out);
+            if self.sender.reads_long_fragments() && self.sender.are_long_fragments_read() {
+                out[body + 1] = LONG_ACK_OF_READER;
+            }
+        }
+    }
+
+    fn write_long_fragment(&self, fragment: Fragment, long: LongFragment, out: &mut Vec<u8>) {
+        out.extend([NO_ENTRIES, LONG_FRAGMENT]);
+        let data = self.sender.fragment_payload(fragment);
+        emit_long_fragment(place(fragment), long, data, out);
     }
 
     fn write_packet(&self, layout: &Layout, out: &mut Vec<u8>) {
@@ -259,7 +304,7 @@ impl Outgoing {
         &self,
         layout: &Layout,
         writer: &mut PacketWriter<'_>,
-        fragment: Option<crate::sender::Fragment>,
+        fragment: Option<Fragment>,
     ) {
         let Some(fragment) = fragment else { return };
         let data = self.sender.fragment_payload(fragment);
@@ -268,19 +313,23 @@ impl Outgoing {
             .iter()
             .position(|message_type| *message_type == MessageType::Block)
             .unwrap_or(0) as u8;
-        let place = FragmentPlace {
-            channel: fragment.lane,
-            id: fragment.id,
-            count: fragment.count,
-            index: fragment.index,
-        };
-        writer.fragment(place, kind, data);
+        writer.fragment(place(fragment), kind, data);
     }
 
     fn take_number(&mut self) -> u64 {
         self.next += u64::from(self.skipped.is_next(self.next));
         self.next += 1;
         self.next - 1
+    }
+}
+
+/// Where the wire says that a fragment belongs.
+fn place(fragment: Fragment) -> FragmentPlace {
+    FragmentPlace {
+        channel: fragment.lane,
+        id: fragment.id,
+        count: fragment.count,
+        index: fragment.index,
     }
 }
 
@@ -316,6 +365,7 @@ mod tests {
     use std::collections::VecDeque;
     use std::time::Duration;
 
+    use super::super::postscript::{LONG_ACK, Postscript};
     use super::*;
     use crate::stats::Stats;
     use crate::time::Timestamp;
@@ -379,10 +429,10 @@ mod tests {
                 ack: ack as u16,
                 ack_bits,
             };
-            let payload = [&[0, 1], runs].concat();
+            let payload = [&[NO_ENTRIES, LONG_ACK], runs].concat();
             let acks = Acks {
                 header,
-                long: LongAck::parse(header, &payload),
+                postscript: Postscript::parse(&payload, false),
                 in_order: true,
                 record: None,
             };
@@ -431,6 +481,38 @@ mod tests {
         );
     }
 
+    /// Older tidegates read no acknowledgement behind another mark than theirs.
+    #[test]
+    fn a_peer_that_reads_long_fragments_is_told_that_we_do() {
+        let now = Now {
+            mono: Timestamp::from_millis(1000),
+            unix_secs: 0,
+        };
+        let ours = Params::default().with_path_mtu(1_500, true);
+        let older = ours.clone().without_long_fragments();
+        for (params, answer) in [(ours, LONG_ACK_OF_READER), (older, LONG_ACK)] {
+            let mut outgoing = Outgoing::new(now, &params, 1);
+            let kind = |outgoing: &Outgoing| {
+                let (mut record, mut out) = (Record::new(0), Vec::new());
+                outgoing.write_postscript(Some(&mut record), (1, 40), 100, &mut out);
+                out[1]
+            };
+            assert_eq!(kind(&outgoing), LONG_ACK, "it has not said so");
+            let acks = Acks {
+                header: Header {
+                    sequence: 0,
+                    ack: u16::MAX,
+                    ack_bits: 0,
+                },
+                postscript: Postscript::parse(&[NO_ENTRIES, PROBE_OF_READER], true),
+                in_order: true,
+                record: None,
+            };
+            assert_eq!(outgoing.on_acks(now, acks), Ok(()));
+            assert_eq!(kind(&outgoing), answer);
+        }
+    }
+
     /// Under the number of the first each time. Those in between were found lost once the answer came.
     #[test]
     fn what_was_repeated_for_want_of_an_answer_is_not_lost() {
@@ -457,7 +539,7 @@ mod tests {
                 ack: 0,
                 ack_bits: 1,
             },
-            long: None,
+            postscript: None,
             in_order: true,
             record: None,
         };

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::channels::{
-    ChannelLayout, Delivery, Layout, MessageType, WIDE_BLOCK_BYTES_MAX, WIDE_WINDOW,
+    ChannelLayout, Delivery, LONG_FRAGMENT_HEADER_BYTES, Layout, MessageType, WIDE_BLOCK_BYTES_MAX,
+    WIDE_WINDOW,
 };
 use super::netcode::gcm;
 use super::netcode::packet::Beyond;
@@ -85,9 +86,27 @@ impl Params {
             mtu_asks_first: asks_first,
             second_cipher: payload > 0 && gcm::has_instructions(),
             wide_window: WIDE_WINDOW,
+            long_fragment_overhead: match payload {
+                0 => 0,
+                _ => LONG_FRAGMENT_OVERHEAD,
+            },
         };
         self.sender = Arc::new(sender);
         self
+    }
+
+    /// Sends and reads no long fragments, as older tidegates do.
+    #[must_use]
+    pub fn without_long_fragments(mut self) -> Self {
+        let mut sender = sender::Params::clone(&self.sender);
+        sender.extensions.long_fragment_overhead = 0;
+        self.sender = Arc::new(sender);
+        self
+    }
+
+    /// Another tidegate may send long fragments.
+    pub(super) fn reads_long_fragments(&self) -> bool {
+        self.sender.extensions.long_fragment_overhead > 0
     }
 
     /// Offers and takes the second cipher, or not, whatever the processor.
@@ -182,6 +201,9 @@ pub(super) const WIRE_OVERHEAD: usize =
 /// What a datagram adds to a connection packet at most: netcode's longest prefix and its tag, reliable's
 /// header.
 const DATAGRAM_OVERHEAD: u16 = ((1 + 8) + TAG_BYTES + HEADER_BYTES_MAX) as u16;
+
+/// What a long fragment adds to its bytes beside the byte of any packet: its kind, and its header.
+const LONG_FRAGMENT_OVERHEAD: u16 = 1 + LONG_FRAGMENT_HEADER_BYTES;
 
 /// A header acknowledges so many numbers, the newest that the peer saw among them. (It puts packets together
 /// twice as far back.)

@@ -1,10 +1,13 @@
 //! How long the datagrams of one session are, and under which cipher: the wire's own for messages, and for
 //! bulk what the path and the peer were found to take.
 
+mod long_fragments;
 mod path_mtu;
 mod second_cipher;
 
 use super::*;
+
+pub(super) use long_fragments::LongFragments;
 
 use path_mtu::PathMtu;
 use second_cipher::SecondCipher;
@@ -16,6 +19,8 @@ pub(super) struct Datagrams {
     are_taken: bool,
     /// The peer took one, and so is a tidegate.
     is_peer_ours: bool,
+    /// It said that it reads long fragments.
+    are_long_fragments_read: bool,
     /// From the first time that they would have helped.
     search: Option<Box<Search>>,
     /// Datagrams of the peer that were as full as they get, one soon after the other.
@@ -34,6 +39,7 @@ impl Datagrams {
         Self {
             are_taken: extensions.mtu_asks_first,
             is_peer_ours: false,
+            are_long_fragments_read: false,
             search: None,
             full_heard: 0,
         }

@@ -26,7 +26,11 @@ impl State {
 #[derive(Debug)]
 struct Block {
     id: u16,
+    /// Bytes of each fragment but the last.
+    size: u16,
     count: u16,
+    /// Bytes that it counts for among those under way.
+    counted: u32,
     /// Where its fragments are, counted from the first fragment of the first block ever.
     start: u64,
     acked: u16,
@@ -60,7 +64,7 @@ pub(super) struct BlocksUnderWay {
     fragments: VecDeque<State>,
     /// Where the first of them is.
     start: u64,
-    /// Fragments of the blocks that are not whole.
+    /// Bytes that the blocks count for that are not whole.
     under_way: u32,
     /// Fragments unsent or lost.
     due: u32,
@@ -71,18 +75,21 @@ pub(super) struct BlocksUnderWay {
 impl BlocksUnderWay {
     /// Whether a block of so many bytes may begin beside these. One alone always may.
     pub(super) fn take(&self, length: u32, blocks: &Blocks) -> bool {
-        let all = self.under_way + length.div_ceil(blocks.fragment.into());
-        self.under_way == 0 || all * u32::from(blocks.fragment) <= blocks.together_max
+        self.under_way == 0 || self.under_way + counted(length, blocks) <= blocks.together_max
     }
 
-    /// A block of `count` fragments, newer than the others, begins.
-    pub(super) fn begin(&mut self, id: u16, count: u16) {
+    /// A block of so many bytes, newer than the others, begins: in fragments of `size` bytes.
+    pub(super) fn begin(&mut self, id: u16, length: u32, size: u16, blocks: &Blocks) {
+        let count = length.div_ceil(size.into()) as u16;
+        let counted = counted(length, blocks);
         if self.due == 0 {
             self.first_due = id;
         }
         self.blocks.push_back(Block {
             id,
+            size,
             count,
+            counted,
             start: self.start + self.fragments.len() as u64,
             acked: 0,
             due: count,
@@ -90,7 +97,7 @@ impl BlocksUnderWay {
         });
         let unsent = std::iter::repeat_n(State::Unsent, count.into());
         self.fragments.extend(unsent);
-        self.under_way += u32::from(count);
+        self.under_way += counted;
         self.due += u32::from(count);
     }
 
@@ -159,7 +166,7 @@ impl BlocksUnderWay {
         if !block.is_whole() {
             return false;
         }
-        self.under_way -= u32::from(block.count);
+        self.under_way -= block.counted;
         while let Some(oldest) = self.blocks.front().filter(|block| block.is_whole()) {
             self.start += u64::from(oldest.count);
             self.fragments.drain(..usize::from(oldest.count));
@@ -201,6 +208,11 @@ impl BlocksUnderWay {
         Some((index, from))
     }
 
+    /// Bytes of each fragment but the last of a block that began to leave.
+    pub(super) fn size(&self, id: u16) -> Option<u16> {
+        Some(self.blocks[self.index(id)?].size)
+    }
+
     fn index(&self, id: u16) -> Option<usize> {
         let place = self.place(id);
         let block = self.blocks.get(place)?;
@@ -213,10 +225,22 @@ impl BlocksUnderWay {
     }
 }
 
+/// What a block of so many bytes counts for among those under way: whole fragments of the wire's own size, however
+/// it is cut. That is no less than its peer counts.
+fn counted(length: u32, blocks: &Blocks) -> u32 {
+    length.next_multiple_of(blocks.fragment.into())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::sim::Random;
+
+    const OF_TEN: Blocks = Blocks {
+        fragment: 10,
+        bytes_max: 100,
+        together_max: 1_000,
+    };
 
     impl BlocksUnderWay {
         /// Looks at every fragment.
@@ -235,7 +259,7 @@ mod tests {
                 assert_eq!(count(|it| it == State::Acked), block.acked.into());
                 due += u32::from(block.due);
                 if !block.is_whole() {
-                    under_way += u32::from(block.count);
+                    under_way += block.counted;
                 }
                 first = first.or((block.due > 0).then_some(block.id));
             }
@@ -256,7 +280,11 @@ mod tests {
             let (id, fragment) = (next.wrapping_sub(back), random.below(7) as u16);
             match random.below(16) {
                 0 if blocks.blocks.len() < 40 => {
-                    blocks.begin(next, 1 + random.below(6) as u16);
+                    let (fragments, bytes) = (1 + random.below(6) as u32, random.below(10) as u32);
+                    // Of the wire's size, or longer.
+                    let size = 10 + 3 * random.below(2) as u16;
+                    let length = fragments * u32::from(size) - bytes;
+                    blocks.begin(next, length, size, &OF_TEN);
                     next = next.wrapping_add(1 + random.below(3) as u16);
                 }
                 1..6 => {

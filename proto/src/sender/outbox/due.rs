@@ -4,6 +4,20 @@
 use super::entry::{Entry, Way};
 use super::{Blocks, Framing, Outbox};
 
+/// A fragment that leaves next.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::sender) struct NextFragment {
+    /// Its block's.
+    pub(in crate::sender) id: u16,
+    pub(in crate::sender) index: u16,
+    /// Of how many.
+    pub(in crate::sender) count: u16,
+    /// Its own.
+    pub(in crate::sender) bytes: usize,
+    /// Its block is cut into longer fragments than the wire's own.
+    pub(in crate::sender) is_long: bool,
+}
+
 impl Outbox {
     /// Where what must go begins: the first that is lost, or else the first not started.
     pub(in crate::sender) fn first_due(&self) -> usize {
@@ -74,13 +88,14 @@ impl Outbox {
         block <= self.first_due()
     }
 
-    /// The fragment that leaves next, if any may: its block's id, which one, of how many, and its bytes.
-    /// `is_probe`: one that is under way goes again.
+    /// The fragment that leaves next, if any may. `is_probe`: one that is under way goes again. `long`: bytes of the
+    /// fragments of a block that begins, if that is more than the wire's own.
     pub(in crate::sender) fn next_fragment(
         &mut self,
         is_probe: bool,
-    ) -> Option<(u16, u16, u16, usize)> {
-        let size = u32::from(self.blocks?.fragment);
+        long: u16,
+    ) -> Option<NextFragment> {
+        let blocks = self.blocks?;
         let has_fresh = self.has_fresh();
         let under_way = self.under_way.get_or_insert_default();
         if is_probe {
@@ -89,12 +104,19 @@ impl Outbox {
         if !under_way.is_due() && has_fresh {
             let length = self.entries[usize::from(self.started)].length;
             let id = self.base.wrapping_add(self.started);
-            under_way.begin(id, length.div_ceil(size) as u16);
+            under_way.begin(id, length, long.max(blocks.fragment), &blocks);
         }
         let (id, index, count) = under_way.next_due()?;
-        let from = u32::from(index) * size;
-        let bytes = self.get(id)?.length.saturating_sub(from).min(size);
-        Some((id, index, count, bytes as usize))
+        let size = under_way.size(id)?;
+        let from = u32::from(index) * u32::from(size);
+        let bytes = self.get(id)?.length.saturating_sub(from).min(size.into());
+        Some(NextFragment {
+            id,
+            index,
+            count,
+            bytes: bytes as usize,
+            is_long: size > blocks.fragment,
+        })
     }
 
     /// A message that was never sent is a block if it goes now.

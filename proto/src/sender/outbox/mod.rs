@@ -19,6 +19,7 @@ use crate::time::Timestamp;
 use super::framing::Framing;
 use super::high_water::HighWater;
 use super::lane::Blocks;
+use super::plan::LongFragment;
 
 pub(super) use entry::Entry;
 
@@ -196,10 +197,21 @@ impl Outbox {
 
     /// The bytes of a fragment of a block.
     pub(super) fn fragment(&self, id: u16, index: u16) -> Option<(&[u8], &[u8])> {
-        let (entry, size) = (self.get(id)?, usize::from(self.blocks?.fragment));
+        let (entry, size) = (self.get(id)?, usize::from(self.fragment_size(id)?));
         let from = usize::from(index) * size;
         let length = (entry.length as usize).saturating_sub(from).min(size);
         Some(self.piece(entry, from, length))
+    }
+
+    /// Bytes of each fragment but the last of a block that began to leave.
+    fn fragment_size(&self, id: u16) -> Option<u16> {
+        self.under_way.as_ref()?.size(id)
+    }
+
+    /// How a block that began to leave is cut, if into longer fragments than the wire's own.
+    pub(super) fn long_fragment(&self, id: u16) -> Option<LongFragment> {
+        let (size, length) = (self.fragment_size(id)?, self.get(id)?.length);
+        (size > self.blocks?.fragment).then_some(LongFragment { length, size })
     }
 
     /// `length` bytes of the payload from `offset`.

@@ -13,6 +13,10 @@ pub struct Extensions {
     /// The wire has a second cipher, faster than the one that all peers know: a peer that takes larger
     /// datagrams is asked whether it opens that.
     pub second_cipher: bool,
+    /// What a fragment of a block adds to its bytes that is as long as a datagram takes, beside
+    /// [`Framing::packet_overhead`](crate::sender::Framing::packet_overhead). 0: the wire has none, and all fragments
+    /// are as long as the lane's [`Blocks`](crate::sender::Blocks) say.
+    pub long_fragment_overhead: u16,
     /// Messages under way on each lane, to a peer that was found to take larger datagrams; no less than
     /// what the lane's [`window`](crate::sender::Lane::Reliable::window) says.
     pub wide_window: u16,

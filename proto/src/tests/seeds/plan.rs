@@ -35,6 +35,16 @@ pub(super) enum Maker {
     Tidegate,
     LibraryClients,
     LibraryServer,
+    /// One end is a tidegate that knows no long fragments.
+    OlderClients,
+    OlderServer,
+}
+
+impl Maker {
+    /// One end is of the library's make.
+    pub(super) fn is_of_library(self) -> bool {
+        matches!(self, Self::LibraryClients | Self::LibraryServer)
+    }
 }
 
 /// What an operator, a backend or the machine does in the middle of a storm.

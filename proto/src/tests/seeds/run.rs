@@ -47,6 +47,10 @@ impl Run {
             Maker::Tidegate => game,
             Maker::LibraryClients => game.with_library_clients(),
             Maker::LibraryServer => game.with_library_server(),
+            Maker::OlderClients => game.dialled_by(plan.rules.older()),
+            Maker::OlderServer => {
+                Game::new(plan.rules.older(), seed).dialled_by(plan.rules.clone())
+            }
         };
         let mut world = game.world(seed, plan.clients, plan.weather, &plan.up, &plan.down);
         let [up, down] = plan.weathers(plan.weather);

@@ -6,6 +6,7 @@
 //! fail.
 
 use super::layout::{ChannelLayout, FIXED_BITS_MAX, Layout, MessageType};
+use crate::reassembly::Reassembly;
 use crate::session::Channel;
 use crate::yojimbo::bits::{BitError, BitReader};
 
@@ -107,8 +108,26 @@ pub struct BlockFragment<'a> {
     pub place: FragmentPlace,
     /// The block's message type, with the first piece only.
     pub kind: Option<u8>,
+    /// Bytes of each piece of the block but the last.
+    pub size: u16,
+    /// Bytes of the block, at most.
+    pub whole_max: u32,
     /// Its bytes.
     pub data: &'a [u8],
+}
+
+impl BlockFragment<'_> {
+    /// What puts together the block that it is the first of to come.
+    pub(super) fn reassembly(&self) -> Reassembly {
+        let (count, size) = (self.place.count, self.size.into());
+        Reassembly::of_length(count, size, self.whole_max as usize)
+    }
+
+    /// It is cut from a block as the others of this one are.
+    pub(super) fn is_of(&self, block: &Reassembly) -> bool {
+        (block.count(), block.size()) == (self.place.count, self.size.into())
+            && block.whole_max() == self.whole_max as usize
+    }
 }
 
 /// A message's payload, where it lies in the packet.
@@ -207,6 +226,24 @@ impl<'a> ConnectionPacket<'a> {
         packet.few = few.get(..count);
         packet.is_misread = entries > 0 && packet.is_empty() && !walk.reader.rest_is_zero();
         Ok(packet)
+    }
+
+    /// A packet with nothing but a piece of a block, which came in another way.
+    pub(super) fn alone(
+        fragment: BlockFragment<'a>,
+        layout: &'a Layout,
+        FirstItems(few): &'a mut FirstItems<'a>,
+    ) -> Self {
+        few[0] = Some(Item::Fragment(fragment));
+        Self {
+            layout,
+            bytes: &[],
+            messages: 0,
+            channels: 1 << fragment.place.channel,
+            reliable: true,
+            few: few.get(..1),
+            is_misread: false,
+        }
     }
 
     /// What the packet carries, in the order of the wire. Ids may be old, far ahead, or repeated.
@@ -420,6 +457,8 @@ impl<'a> Walk<'a> {
                 index,
             },
             kind,
+            size,
+            whole_max: u32::from(count) * u32::from(size),
             data,
         })
     }

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use super::connection_packet::BlockFragment;
 use crate::reassembly::Reassembly;
 
 /// The blocks of one channel that miss fragments, by id in full.
 #[derive(Debug, Default)]
 pub(super) struct IncompleteBlocks {
     blocks: BTreeMap<u64, Reassembly>,
-    /// Fragments of all of them, those that are missing too.
-    fragments: usize,
+    /// Bytes that all of them may grow to.
+    reserved: usize,
     /// Bytes they have grown to, with their own.
     held: usize,
 }
@@ -23,9 +24,9 @@ impl IncompleteBlocks {
         self.blocks.get(&id)
     }
 
-    /// Fragments that make all blocks whole, those that are here among them.
-    pub(super) fn fragments(&self) -> usize {
-        self.fragments
+    /// Bytes that the blocks may grow to.
+    pub(super) fn reserved(&self) -> usize {
+        self.reserved
     }
 
     /// Bytes that the blocks have grown to.
@@ -33,26 +34,20 @@ impl IncompleteBlocks {
         self.held
     }
 
-    /// Adds a fragment of the block `id`, which has `count` of them, of `size` bytes each but the last: one that
-    /// is not here yet. The whole block, if nothing is missing now. A block of another count stays as it is.
-    pub(super) fn add(
-        &mut self,
-        id: u64,
-        (index, count): (u16, u16),
-        size: usize,
-        data: &[u8],
-    ) -> Option<Vec<u8>> {
+    /// Adds a fragment of the block `id`: one that is not here yet. The whole block, if nothing is missing now. A block
+    /// that is cut in another way stays as it is.
+    pub(super) fn add(&mut self, id: u64, fragment: &BlockFragment<'_>) -> Option<Vec<u8>> {
         let block = self.blocks.entry(id).or_insert_with(|| {
-            let block = Reassembly::new(count, size);
-            self.fragments += usize::from(count);
+            let block = fragment.reassembly();
+            self.reserved += block.whole_max();
             self.held += held(&block);
             block
         });
-        if block.count() != count {
+        if !fragment.is_of(block) {
             return None;
         }
         let before = held(block);
-        block.add(index, data);
+        block.add(fragment.place.index, fragment.data);
         self.held += held(block) - before;
         if block.missing() > 0 {
             return None;
@@ -78,7 +73,7 @@ impl IncompleteBlocks {
 
     fn take(&mut self, id: u64) -> Option<Reassembly> {
         let block = self.blocks.remove(&id)?;
-        self.fragments -= usize::from(block.count());
+        self.reserved -= block.whole_max();
         self.held -= held(&block);
         Some(block)
     }
@@ -90,6 +85,7 @@ fn held(block: &Reassembly) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use super::super::connection_packet::FragmentPlace;
     use super::*;
     use crate::sim::Random;
 
@@ -108,14 +104,26 @@ mod tests {
                     let (index, count) = (random.below(5) as u16, 3 + (id % 3) as u16);
                     let is_here = incomplete.get(id).is_some_and(|it| it.contains(index));
                     if index < count && !is_here {
-                        let whole = incomplete.add(id, (index, count), 8, &[index as u8; 8]);
+                        let fragment = BlockFragment {
+                            place: FragmentPlace {
+                                channel: 0,
+                                id: id as u16,
+                                count,
+                                index,
+                            },
+                            kind: None,
+                            size: 8,
+                            whole_max: 8 * u32::from(count),
+                            data: &[index as u8; 8],
+                        };
+                        let whole = incomplete.add(id, &fragment);
                         wholes += usize::from(whole.is_some());
                     }
                 }
             }
             let blocks = || incomplete.blocks.values();
-            let fragments: u16 = blocks().map(Reassembly::count).sum();
-            assert_eq!(incomplete.fragments(), usize::from(fragments));
+            let reserved: usize = blocks().map(Reassembly::whole_max).sum();
+            assert_eq!(incomplete.reserved(), reserved);
             assert_eq!(incomplete.held(), blocks().map(held).sum());
             most = most.max(incomplete.blocks.len());
         }

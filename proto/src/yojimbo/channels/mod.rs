@@ -13,6 +13,7 @@ mod connection_packet;
 mod emit;
 mod incomplete_blocks;
 mod layout;
+mod long_fragment;
 mod objection;
 mod receiver;
 mod reliable_ordered;
@@ -28,6 +29,7 @@ pub use layout::{
     CHANNELS_MAX, Carriage, ChannelLayout, Delivery, FIXED_BITS_MAX, Layout, LayoutError,
     MessageType, WIDE_WINDOW,
 };
+pub use long_fragment::{LONG_FRAGMENT_HEADER_BYTES, emit_long_fragment, parse_long_fragment};
 pub use objection::Objection;
 pub use receiver::{Receiver, WIDE_BLOCK_BYTES_MAX};
 pub use size::{Overhead, PacketSize};

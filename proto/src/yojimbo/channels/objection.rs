@@ -9,8 +9,8 @@ pub enum Objection {
     WindowFull,
     /// A message id beyond the receive window: a protocol error.
     WindowOverflow,
-    /// Two fragments of a block do not agree on their number: a protocol error.
-    FragmentCountChanged,
+    /// Two fragments of a block do not agree on how it is cut: a protocol error.
+    FragmentsChanged,
 }
 
 impl Objection {
@@ -18,7 +18,7 @@ impl Objection {
     pub const fn is_violation(self) -> bool {
         match self {
             Self::InboxFull | Self::WindowFull => false,
-            Self::WindowOverflow | Self::FragmentCountChanged => true,
+            Self::WindowOverflow | Self::FragmentsChanged => true,
         }
     }
 }

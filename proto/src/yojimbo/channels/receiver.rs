@@ -108,10 +108,7 @@ impl Receiver {
                     let id = message.id.unwrap_or_default();
                     channel.check_message(trial, id, message.body.len())?;
                 }
-                Item::Fragment(fragment) => {
-                    let rules = &self.layout.channels()[index];
-                    channel.check_fragment(trial, fragment.place, rules)?;
-                }
+                Item::Fragment(fragment) => channel.check_fragment(trial, &fragment)?,
             }
         }
         self.check_room(packet, inbox)
@@ -167,11 +164,8 @@ impl Receiver {
     }
 
     fn block_reserved(&self) -> usize {
-        let rules = self.layout.channels().iter();
-        rules
-            .zip(&self.channels)
-            .filter_map(|(rules, channel)| Some(channel.as_ref()?.block_reserved(rules)))
-            .sum()
+        let channels = self.channels.iter().flatten();
+        channels.map(ReliableOrdered::block_reserved).sum()
     }
 
     /// Takes a packet that [`Receiver::check`] just found good: messages in order go straight to
@@ -186,7 +180,6 @@ impl Receiver {
         let mut scratch = [0; BODY_SCRATCH];
         for item in packet.items() {
             let index = item.channel();
-            let rules = &self.layout.channels()[usize::from(index)];
             let mut sink = Sink {
                 channel: index,
                 inbox,
@@ -202,8 +195,7 @@ impl Receiver {
                     sink.deliver_or_drop(message.body.read(&mut scratch));
                 }
                 (Item::Fragment(fragment), Some(channel)) => {
-                    let data = fragment.data;
-                    channel.apply_fragment(now, fragment.place, data, rules, &mut sink);
+                    channel.apply_fragment(now, &fragment, &mut sink);
                 }
                 // A packet with one was not parsed.
                 (Item::Fragment(_), None) => {}

@@ -16,9 +16,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::connection_packet::FragmentPlace;
+use super::connection_packet::BlockFragment;
 use super::incomplete_blocks::IncompleteBlocks;
-use super::layout::ChannelLayout;
 use super::objection::Objection;
 use super::sink::Sink;
 use crate::inbox::MESSAGE_OVERHEAD;
@@ -58,7 +57,8 @@ pub(super) struct ReliableOrdered {
 pub(super) struct Trial {
     next: u64,
     newest: u64,
-    /// The block that the packet begins, and its number of fragments.
+    /// The block that the packet begins, and its number of fragments. (Fragments of any other length than the wire's own
+    /// come one to a packet.)
     begun: Option<(u16, u16)>,
     /// Fragments of this channel in the packet. Senders put in one; with more, some may be the same,
     /// and then the trial charges for a whole block but never counts on having it.
@@ -155,9 +155,9 @@ impl ReliableOrdered {
     pub(super) fn check_fragment(
         &self,
         trial: &mut Trial,
-        place: FragmentPlace,
-        rules: &ChannelLayout,
+        fragment: &BlockFragment<'_>,
     ) -> Result<(), Objection> {
+        let place = fragment.place;
         if !self.takes_together && place.id != trial.newest as u16 {
             return Ok(());
         }
@@ -169,15 +169,13 @@ impl ReliableOrdered {
         if id < trial.next || self.early.contains_key(&id) {
             return Ok(());
         }
-        let whole = usize::from(place.count) * usize::from(rules.block_fragment_size);
+        let whole = fragment.whole_max as usize;
         let known = self.blocks.get(id);
         let begun = trial.begun.filter(|(begun, _)| *begun == place.id);
-        match known
-            .map(Reassembly::count)
-            .or(begun.map(|(_, count)| count))
-        {
-            Some(count) if count != place.count => return Err(Objection::FragmentCountChanged),
-            Some(_) => {}
+        let is_of = known.map(|block| fragment.is_of(block));
+        match is_of.or(begun.map(|(_, count)| count == place.count)) {
+            Some(false) => return Err(Objection::FragmentsChanged),
+            Some(true) => {}
             None => {
                 trial.begun = Some((place.id, place.count));
                 trial.reserved += whole;
@@ -272,11 +270,10 @@ impl ReliableOrdered {
     pub(super) fn apply_fragment(
         &mut self,
         now: Timestamp,
-        place: FragmentPlace,
-        data: &[u8],
-        rules: &ChannelLayout,
+        fragment: &BlockFragment<'_>,
         sink: &mut Sink<'_>,
     ) {
+        let place = fragment.place;
         let id = match self.place(place.id) {
             Place::Within(id) if self.takes_together || id == self.newest => id,
             _ => return sink.duplicate(),
@@ -290,8 +287,7 @@ impl ReliableOrdered {
             self.progress_at = now;
         }
         // Only a packet with several fragments can get one of another block past the judge: it is dropped.
-        let (which, size) = ((place.index, place.count), rules.block_fragment_size.into());
-        let Some(whole) = self.blocks.add(id, which, size, data) else {
+        let Some(whole) = self.blocks.add(id, fragment) else {
             return;
         };
         self.newest = self.newest.max(id + 1);
@@ -325,8 +321,8 @@ impl ReliableOrdered {
     }
 
     /// Bytes the blocks that miss fragments may grow to.
-    pub(super) fn block_reserved(&self, rules: &ChannelLayout) -> usize {
-        self.blocks.fragments() * usize::from(rules.block_fragment_size)
+    pub(super) fn block_reserved(&self) -> usize {
+        self.blocks.reserved()
     }
 
     /// Bytes the blocks that miss fragments have grown to.

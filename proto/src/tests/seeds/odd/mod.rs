@@ -97,9 +97,10 @@ impl Plan {
         self.made_by = match random.below(4) {
             0 => Maker::LibraryClients,
             1 => Maker::LibraryServer,
-            _ => Maker::Tidegate,
+            2 => Maker::Tidegate,
+            _ => pick(random, [Maker::OlderClients, Maker::OlderServer]),
         };
-        let is_stock = self.made_by != Maker::Tidegate;
+        let is_stock = self.made_by.is_of_library();
         if is_stock {
             // They are tidegates.
             (self.liar, self.deaf) = (false, false);

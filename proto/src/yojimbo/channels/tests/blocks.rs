@@ -63,7 +63,7 @@ fn fragments_must_agree() {
     for size in [1500, 4000] {
         assert_eq!(
             far.receive(&piece(&layout, 0, &vec![1; size], 0)),
-            Err(Objection::FragmentCountChanged)
+            Err(Objection::FragmentsChanged)
         );
     }
     assert_eq!(far.receive(&piece(&layout, 0, &[1; 3000], 0)), Ok(()));
@@ -84,10 +84,7 @@ fn fragments_must_agree() {
         writer.finish();
         out
     };
-    assert_eq!(
-        far.receive(&two([2, 3])),
-        Err(Objection::FragmentCountChanged)
-    );
+    assert_eq!(far.receive(&two([2, 3])), Err(Objection::FragmentsChanged));
     assert_eq!(far.receive(&two([2, 2])), Ok(()));
     assert_eq!(far.pop_all(), [vec![2; 2048]]);
 }
@@ -122,7 +119,7 @@ fn blocks_of_a_peer_of_ours_come_together() {
     assert_eq!(far.receive(&frames(&layout, 0, &[(33, b"behind")])), Ok(()));
     assert_eq!(
         far.receive(&piece(&layout, 2, &[0; 4000], 1)),
-        Err(Objection::FragmentCountChanged)
+        Err(Objection::FragmentsChanged)
     );
     assert_eq!(
         far.receive(&piece(&layout, WIDE_WINDOW, &[0; 4000], 1)),
@@ -235,4 +232,48 @@ fn a_fragment_beyond_the_largest_block_is_refused() {
     };
     assert_eq!(fault(&[1; 100]), None);
     assert_eq!(fault(&[1; 101]), Some(PacketError::BlockTooLarge));
+}
+
+/// In any order; a fragment of a block that is cut in another way, or has another length, is none of it.
+#[test]
+fn long_fragments_make_a_block() {
+    let mut far = Far::new(Layout::default());
+    let layout = far.layout.clone();
+    far.receiver.widen();
+    let block: Vec<u8> = (0..30_000u32).map(|at| (at / 100) as u8).collect();
+    let last = block.len() / 1_400;
+    assert_eq!(
+        far.receive_long(&long_piece(0, &block, 1_400, last)),
+        Ok(())
+    );
+    assert!(far.receiver.held() < 1_000, "{} held", far.receiver.held());
+    for other in [
+        long_piece(0, &block, 1_401, 1),
+        long_piece(0, &block[..29_999], 1_400, 1),
+    ] {
+        let taken = far.receive_long(&other);
+        assert_eq!(taken, Err(Objection::FragmentsChanged));
+    }
+    let short = far.receive(&piece(&layout, 0, &block[..22 * 1_024], 1));
+    assert_eq!(short, Err(Objection::FragmentsChanged), "as many, of 1024");
+    for index in (0..last).rev() {
+        assert_eq!(
+            far.receive_long(&long_piece(0, &block, 1_400, index)),
+            Ok(())
+        );
+        assert!(far.receiver.held() < 30_000 + 1_000, "no more than its own");
+    }
+    assert_eq!(far.pop_all(), [block]);
+    assert_eq!(far.receiver.held(), 0);
+}
+
+/// Whatever their fragments, blocks count for their own bytes, and no more than eight mebibytes begin.
+#[test]
+fn long_fragments_begin_no_more_than_others() {
+    let mut far = Far::new(Layout::default());
+    far.receiver.widen();
+    let block = vec![1; 9_000];
+    let begun =
+        (1..8_000).take_while(|id| far.receive_long(&long_piece(*id, &block, 8_000, 1)).is_ok());
+    assert_eq!(begun.count(), WIDE_BLOCK_BYTES_MAX / 9_000);
 }

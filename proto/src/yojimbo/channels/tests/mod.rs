@@ -12,6 +12,7 @@ use proptest::prelude::*;
 use super::receiver::{EARLY_BYTES_MAX, EARLY_BYTES_RESERVE};
 use super::*;
 use crate::inbox::{Inbox, MESSAGE_OVERHEAD};
+use crate::sender::LongFragment;
 use crate::session::Allowance;
 use crate::stats::Stats;
 use crate::time::Timestamp;
@@ -43,12 +44,21 @@ impl Far {
     }
 
     fn receive(&mut self, packet: &[u8]) -> Result<(), Objection> {
-        let mut first = FirstItems::default();
-        let packet = ConnectionPacket::parse(packet, &self.layout, &mut first);
-        let packet = packet.expect("a good packet");
-        self.receiver.check(self.now, &packet, &mut self.inbox)?;
+        let (layout, mut first) = (self.layout.clone(), FirstItems::default());
+        let packet = ConnectionPacket::parse(packet, &layout, &mut first);
+        self.take(&packet.expect("a good packet"))
+    }
+
+    fn receive_long(&mut self, fragment: &[u8]) -> Result<(), Objection> {
+        let (layout, mut first) = (self.layout.clone(), FirstItems::default());
+        let packet = parse_long_fragment(fragment, &layout, &mut first);
+        self.take(&packet.expect("a good packet"))
+    }
+
+    fn take(&mut self, packet: &ConnectionPacket<'_>) -> Result<(), Objection> {
+        self.receiver.check(self.now, packet, &mut self.inbox)?;
         self.receiver
-            .apply(self.now, &packet, &mut self.inbox, &mut self.stats);
+            .apply(self.now, packet, &mut self.inbox, &mut self.stats);
         Ok(())
     }
 
@@ -87,6 +97,24 @@ fn piece(layout: &Layout, id: u16, block: &[u8], index: usize) -> Vec<u8> {
     let mut writer = PacketWriter::new(layout, &mut out);
     writer.fragment(place, BLOCK, (data, &[]));
     writer.finish();
+    out
+}
+
+/// A piece of a block that is cut into fragments of `size` bytes.
+fn long_piece(id: u16, block: &[u8], size: u16, index: usize) -> Vec<u8> {
+    let long = LongFragment {
+        length: block.len() as u32,
+        size,
+    };
+    let place = FragmentPlace {
+        channel: 0,
+        id,
+        count: block.len().div_ceil(size.into()) as u16,
+        index: index as u16,
+    };
+    let data = block.chunks(size.into()).nth(index).expect("a fragment");
+    let mut out = Vec::new();
+    emit_long_fragment(place, long, (data, &[]), &mut out);
     out
 }
 
