@@ -21,6 +21,8 @@ pub(super) struct Pacer {
     /// Bytes of a packet of bulk: of the last one, as a message beyond a datagram makes a large one, but no less
     /// than a datagram.
     packet_bytes: u16,
+    /// Bytes of a packet that left as the first of two: the second pays for it.
+    owed: u16,
 }
 
 impl Pacer {
@@ -31,6 +33,7 @@ impl Pacer {
             packets: Bucket::new(now, params.packets.burst),
             bulk: Bucket::new(now, params.bulk.window),
             packet_bytes: framing.datagram,
+            owed: 0,
         }
     }
 
@@ -176,7 +179,13 @@ impl Pacer {
         framing: &Framing,
     ) {
         self.packet_bytes = wire_bytes.clamp(framing.datagram.into(), u16::MAX.into()) as u16;
-        self.bulk.spend(wire_bytes as f64);
+        match self.owed {
+            0 if self.pace.wants_pairs() => self.owed = wire_bytes.min(u16::MAX.into()) as u16,
+            owed => {
+                self.bulk.spend((wire_bytes + usize::from(owed)) as f64);
+                self.owed = 0;
+            }
+        }
         self.pace.on_bulk_sent(now, wire_bytes, params);
     }
 }

@@ -649,6 +649,38 @@ fn heavy_loss_that_is_the_paths_own_leaves_most_of_it() {
     }
 }
 
+/// Who finds out late that a radio loses a fifth of everything finds it full of those who did before.
+#[test]
+fn several_share_a_path_with_heavy_loss() {
+    let link = Conditions {
+        delay: Duration::from_millis(25),
+        jitter: Duration::from_millis(1),
+        loss: 0.2,
+        rate: 50_000_000,
+        queue: 312_500,
+        mtu: 1_500,
+        ..Conditions::default()
+    };
+    let up = without_end(1_000);
+    let rules = Rules::Yojimbo(Arc::new(yojimbo::Params::default()));
+    let least = [71, 72, 73, 74].map(|seed| {
+        let mut game = Game::new(rules.clone(), seed);
+        let mut scenario = Scenario::new(&mut game, 4, link, &up, &Traffic::silent());
+        let heard = |scenario: &Scenario| [0, 1, 2, 3].map(|n| scenario.outcome(n).up.1);
+        scenario.run_for(Duration::from_secs(60));
+        let before = heard(&scenario);
+        scenario.run_for(Duration::from_secs(10));
+        let after = heard(&scenario);
+        let carried = |n: usize| (after[n] - before[n]) as f64 * 800.0 / link.rate as f64;
+        [0, 1, 2, 3].map(carried).into_iter().fold(1.0, f64::min)
+    });
+    let mean = least.iter().sum::<f64>() / 4.0;
+    assert!(
+        mean > 0.03,
+        "the least of four, seeds 71 to 74: {least:.4?}"
+    );
+}
+
 /// Many at a policer make each other lose much, and none of them can change that alone. Nobody may take it for the path's
 /// own and go on.
 #[test]

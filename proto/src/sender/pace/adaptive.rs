@@ -124,6 +124,11 @@ impl Adaptive {
         self.bulk.rate()
     }
 
+    /// Packets of bulk are to leave two at a time.
+    pub(super) fn wants_pairs(&self) -> bool {
+        self.bulk.wants_pairs()
+    }
+
     /// Bulk is being sent: it left, and no pause has begun since.
     pub(super) fn is_bulk_active(&self) -> bool {
         self.bulk.is_active()
@@ -156,6 +161,7 @@ impl Adaptive {
     pub(super) fn on_outcome(&mut self, outcome: Outcome) {
         if self.bulk.is_active() {
             self.losses.on_bulk_outcome(outcome);
+            self.bulk.on_outcome(outcome);
         } else {
             self.losses.on_outcome(outcome.lost, outcome.datagrams);
         }
@@ -275,19 +281,18 @@ impl Adaptive {
     fn read(&mut self, now: Timestamp, queue: Queue, copies: Copies, params: &Params) -> Reading {
         let rtt_s = self.queueing.rtt_s();
         let loss_max = self.bulk.loss_max(params);
-        if let Some(window) = self.losses.close(now, self.mode(), rtt_s, loss_max) {
+        if self.losses.close(now, self.mode(), rtt_s, loss_max) {
             if let Some(loss) = self.losses.lasting(loss_max)
                 && !self.bulk.is_usual_loss(loss)
             {
-                self.bulk.limit_by_loss(now, rtt_s, loss, params);
+                self.bulk.limit_by_loss(rtt_s, loss, params);
             }
             if self.mode() == Mode::Good {
-                self.bulk.judge_loss(now, rtt_s, window, params);
+                self.bulk
+                    .judge_loss(now, self.losses.is_heavy_again(), params);
             }
         }
-        let tries_loss = self.mode() == Mode::Good && self.bulk.tries_loss();
-        let heavy_loss = !tries_loss
-            && self.losses.is_heavy(loss_max)
+        let heavy_loss = self.losses.is_heavy(loss_max)
             && (copies == Copies::Withdrawn || self.mode() == Mode::Bad);
         Reading {
             now,

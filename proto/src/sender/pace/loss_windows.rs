@@ -5,7 +5,6 @@ use crate::rate::Mode;
 use crate::sender::detector::Outcome;
 use crate::time::{Span, Timestamp};
 
-use super::heavy_loss::Window;
 use super::loss_tally::LossTally;
 
 /// Shares of datagrams lost, window by window.
@@ -61,20 +60,14 @@ impl LossWindows {
     }
 
     /// Ends the present window if there is enough in it.
-    pub(super) fn close(
-        &mut self,
-        now: Timestamp,
-        mode: Mode,
-        rtt_s: f64,
-        loss_max: f64,
-    ) -> Option<Window> {
+    pub(super) fn close(&mut self, now: Timestamp, mode: Mode, rtt_s: f64, loss_max: f64) -> bool {
         let least = match mode {
             Mode::Good => WINDOW,
             Mode::Bad => WINDOW_IN_BAD,
         };
         let packets = self.tally.packets();
         if packets < least || now < self.began + Span::from_secs(rtt_s.max(SPAN_MIN)) {
-            return None;
+            return false;
         }
         self.before = self.last;
         let arrived = 1.0 - f64::from(self.tally.lost()) / f64::from(packets);
@@ -92,15 +85,17 @@ impl LossWindows {
         self.tally.restart();
         self.more_datagrams = 0;
         self.began = now;
-        Some(Window {
-            packets: f64::from(packets),
-            share: self.last,
-        })
+        true
     }
 
     /// The smoothed share, if it has been above the limit for longer than an overflow of ours lasts.
     pub(super) fn lasting(&self, loss_max: f64) -> Option<f64> {
         (self.smoothed > loss_max && self.heavy >= LASTS).then_some(self.smoothed)
+    }
+
+    /// Two windows in a row were above the limit.
+    pub(super) fn is_heavy_again(&self) -> bool {
+        self.heavy >= 2
     }
 
     /// Two windows in a row above the limit, and clearly above what is tolerated: one outage is not
@@ -172,7 +167,7 @@ mod tests {
                 windows.on_outcome(packet < *lost, 1);
             }
             let now = windows.began + Duration::from_millis(200);
-            assert!(windows.close(now, mode, 0.05, 0.15).is_some());
+            assert!(windows.close(now, mode, 0.05, 0.15));
         }
     }
 
@@ -213,10 +208,10 @@ mod tests {
             windows.on_outcome(true, 1);
         }
         let late = Timestamp::from_millis(10_000);
-        assert_eq!(windows.close(late, Mode::Good, 0.05, 0.15), None);
+        assert!(!windows.close(late, Mode::Good, 0.05, 0.15));
         windows.on_outcome(true, 1);
         let early = Timestamp::from_millis(99);
-        assert_eq!(windows.close(early, Mode::Good, 0.05, 0.15), None);
-        assert!(windows.close(late, Mode::Good, 0.05, 0.15).is_some());
+        assert!(!windows.close(early, Mode::Good, 0.05, 0.15));
+        assert!(windows.close(late, Mode::Good, 0.05, 0.15));
     }
 }

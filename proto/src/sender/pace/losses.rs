@@ -75,14 +75,12 @@ impl Losses {
         self.known = KNOWN_MAX;
     }
 
-    /// It may not. True if that was believed.
-    pub(super) fn doubt(&mut self) -> bool {
-        let was_own = self.is_own();
-        if was_own {
+    /// It may not.
+    pub(super) fn doubt(&mut self) {
+        if self.is_own() {
             self.usual_max = USUAL_MAX;
             self.usual = self.usual.min(USUAL_MAX);
         }
-        was_own
     }
 
     /// The packet that was lost last was of several datagrams.

@@ -21,7 +21,7 @@
 //! | is the path good, and what follows | `adaptive`; what holding back brought: `bad`; beside somebody else: `competing` |
 //! | how long do our packets wait in a queue | `queueing`; how much of that jitter explains: `jitter` |
 //! | is so much lost that the path is bad | `loss_windows` |
-//! | is that the path's own, whatever is sent | `heavy_loss` |
+//! | is that the path's own, whatever is sent | `heavy_loss`, by which packets of two get lost |
 //! | how fast does bulk go | `bulk`; where much is lost: `bulk/under_loss`; does it meet the path's end: `watch` |
 //! | what came through lately | `delivered` |
 //! | is more lost than usual | `losses` |
@@ -57,6 +57,7 @@
 //!   the detector ─┬─ found lost, at once ─▶ Pace::on_lost ────▶ losses, volley: does bulk send too much just now?
 //!                 │                                             adaptive, while competing: as a TCP hears it
 //!                 └─ final, in order ─────▶ Pace::on_outcome ─▶ loss_windows: is so much lost that the path is bad?
+//!                                                             heavy_loss: is that the path's own?
 //! ```
 //!
 //! What is found lost may be late, and then is heard again as acknowledged. Bulk does not wait for that: meanwhile it would
@@ -184,6 +185,14 @@ impl Pace {
     pub(super) fn on_tick(&mut self, now: Timestamp, params: &Params) {
         if let Some(adaptive) = self.adaptive_mut() {
             adaptive.on_tick(now, params);
+        }
+    }
+
+    /// Packets of bulk are to leave two at a time.
+    pub(super) fn wants_pairs(&self) -> bool {
+        match &self.rule {
+            Rule::Article(_) | Rule::Untried => false,
+            Rule::Adaptive(adaptive) => adaptive.wants_pairs(),
         }
     }
 

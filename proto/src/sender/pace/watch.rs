@@ -195,9 +195,9 @@ impl Watch {
         self.losses.believe(share as f32);
     }
 
-    /// It may not. True if it was thought to.
-    pub(super) fn doubt_loss(&mut self) -> bool {
-        self.losses.doubt()
+    /// It may not.
+    pub(super) fn doubt_loss(&mut self) {
+        self.losses.doubt();
     }
 
     /// Heavy loss is the path's own.

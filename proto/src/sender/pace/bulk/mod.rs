@@ -43,7 +43,7 @@ pub(super) struct Bulk {
     end: f64,
     /// Steps of growth above that without a sign of a queue.
     steps_above_end: u32,
-    /// Once loss was heavy, which few ever see.
+    /// While loss is heavy and may be the path's own, which few ever see.
     heavy_loss: Option<Box<HeavyLoss>>,
     watch: Watch,
     volley: Volley,
@@ -184,9 +184,6 @@ impl Bulk {
             knows_end: self.end > 0.0,
         };
         let path = self.watch.look(now, step, queue, going, params);
-        if self.tries_loss() && !path.is_queue {
-            return false;
-        }
         if path.is_end {
             self.grown_at = now + self.rest(step, &path);
             self.on_path_full(&path, params);

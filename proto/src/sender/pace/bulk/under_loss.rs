@@ -1,7 +1,8 @@
 //! Bulk under loss that is heavy for longer than an overflow of ours: it goes down to what a TCP would take, until that
 //! loss is found to be the path's own.
 
-use crate::sender::pace::heavy_loss::{HeavyLoss, Step, Window};
+use crate::sender::detector::Outcome;
+use crate::sender::pace::heavy_loss::{Finding, HeavyLoss};
 use crate::sender::pace::watch::DATAGRAM;
 use crate::sender::params::Params;
 use crate::time::Timestamp;
@@ -13,30 +14,25 @@ impl Bulk {
     /// there by steps too.
     pub(in crate::sender::pace) fn limit_by_loss(
         &mut self,
-        now: Timestamp,
         rtt_s: f64,
         loss: f64,
         params: &Params,
     ) {
-        if !self.is_active || self.tries_loss() {
+        if !self.is_active {
             return;
         }
-        if self.watch.doubt_loss()
-            && let Some(heavy_loss) = &mut self.heavy_loss
-        {
-            heavy_loss.doubt(now);
-        }
+        self.watch.doubt_loss();
         let least = (params.bulk.kept_when_bad * self.rate).max(self.floor);
         self.rate = self.rate.min(tcp_rate(rtt_s, loss).max(least));
         self.in_slow_start = false;
     }
 
-    /// A window of losses ended on a good path. Heavy loss that is the path's own says nothing of how much it carries.
+    /// A window of losses ended on a good path. `is_heavy`: it lost much, as the one before did. Heavy loss that is the
+    /// path's own says nothing of how much it carries.
     pub(in crate::sender::pace) fn judge_loss(
         &mut self,
         now: Timestamp,
-        rtt_s: f64,
-        window: Window,
+        is_heavy: bool,
         params: &Params,
     ) {
         if !self.is_active || self.watch.is_loss_own() {
@@ -48,29 +44,34 @@ impl Bulk {
             return;
         }
         let loss_max = params.path.loss_max;
-        if self.heavy_loss.is_none() && window.share <= loss_max {
+        if self.heavy_loss.is_none() && !is_heavy {
             return;
         }
         let heavy_loss = self
             .heavy_loss
-            .get_or_insert_with(|| Box::new(HeavyLoss::new(now)));
-        let rate = match heavy_loss.climbs() {
-            true => self.rate,
-            false => self.rate.max(tcp_rate(rtt_s, window.share.max(loss_max))),
-        };
-        match heavy_loss.on_window(now, window, rate, loss_max) {
-            Step::Nothing => {}
-            Step::Try(rate) => self.rate = rate.min(params.bulk.max).max(self.floor),
-            Step::Believe(share) => {
+            .get_or_insert_with(|| Box::new(HeavyLoss::new()));
+        match heavy_loss.find(now, loss_max) {
+            Finding::Open => {}
+            Finding::Light => self.heavy_loss = None,
+            Finding::Own(share) => {
+                self.heavy_loss = None;
                 self.watch.believe_loss(share);
                 self.search_on();
             }
         }
     }
 
-    /// Bulk goes faster, to see whether more is lost.
-    pub(in crate::sender::pace) fn tries_loss(&self) -> bool {
-        self.is_active && self.heavy_loss.as_ref().is_some_and(|loss| loss.climbs())
+    /// The final fate of a packet, in the order in which they were sent.
+    pub(in crate::sender::pace) fn on_outcome(&mut self, outcome: Outcome) {
+        if let Some(heavy_loss) = &mut self.heavy_loss {
+            heavy_loss.on_outcome(outcome);
+        }
+    }
+
+    /// Packets are to leave two at a time, to see which of two get lost.
+    pub(in crate::sender::pace) fn wants_pairs(&self) -> bool {
+        let heavy_loss = self.heavy_loss.as_ref();
+        self.is_active && heavy_loss.is_some_and(|heavy_loss| heavy_loss.wants_pairs())
     }
 
     /// So much is lost here whatever is sent.
