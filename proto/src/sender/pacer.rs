@@ -1,6 +1,7 @@
 //! Whether there is enough for a packet to leave: tokens, which the rates in force bring back, and which each
 //! packet takes. Messages are paid for in packets and bulk in bytes, where it has a rate of its own.
 
+use std::mem;
 use std::time::Duration;
 
 use crate::bucket::Bucket;
@@ -21,8 +22,7 @@ pub(super) struct Pacer {
     /// Bytes of a packet of bulk: of the last one, as a message beyond a datagram makes a large one, but no less
     /// than a datagram.
     packet_bytes: u16,
-    /// Bytes of a packet that left as the first of two: the second pays for it.
-    owed: u16,
+    pairing: Pairing,
 }
 
 impl Pacer {
@@ -33,7 +33,7 @@ impl Pacer {
             packets: Bucket::new(now, params.packets.burst),
             bulk: Bucket::new(now, params.bulk.window),
             packet_bytes: framing.datagram,
-            owed: 0,
+            pairing: Pairing::default(),
         }
     }
 
@@ -179,16 +179,41 @@ impl Pacer {
         framing: &Framing,
     ) {
         self.packet_bytes = wire_bytes.clamp(framing.datagram.into(), u16::MAX.into()) as u16;
-        match self.owed {
-            0 if self.pace.wants_pairs() => self.owed = wire_bytes.min(u16::MAX.into()) as u16,
-            owed => {
-                self.bulk.spend((wire_bytes + usize::from(owed)) as f64);
-                self.owed = 0;
-            }
-        }
+        let due = self.pairing.due(wire_bytes, self.pace.wants_pairs());
+        self.bulk.spend(due as f64);
         self.pace.on_bulk_sent(now, wire_bytes, params);
     }
 }
+
+/// Makes packets of bulk leave two at a time: the second pays for the first.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pairing {
+    /// Bytes of a first one whose second is still to leave.
+    owed: u16,
+    /// Pairs since a packet that left alone.
+    pairs: u8,
+}
+
+impl Pairing {
+    /// Bytes to be paid for, when a packet of so many leaves.
+    fn due(&mut self, bytes: usize, wants_pairs: bool) -> usize {
+        let owed = usize::from(mem::take(&mut self.owed));
+        if owed > 0 || !wants_pairs {
+            return owed + bytes;
+        }
+        if self.pairs == PAIRS_IN_A_ROW {
+            self.pairs = 0;
+            return bytes;
+        }
+        self.pairs += 1;
+        self.owed = bytes.min(u16::MAX.into()) as u16;
+        0
+    }
+}
+
+/// Then one packet leaves alone. On a path that loses every fourth, always a first one would be lost, or always a second;
+/// of seven packets each has its turn, unless that is the number in which they are lost.
+const PAIRS_IN_A_ROW: u8 = 3;
 
 fn early_tokens(params: &Params) -> f64 {
     1.0 + (params.packets.burst - 1.0) / 2.0
