@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 /// A clock that each datagram from the peer moves on, by no more than a grain.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +26,7 @@ impl HeardClock {
 
     /// The peer was heard. Of the silence before, at most `grain` counts: as long as a healthy peer may
     /// be silent.
-    pub(crate) fn on_heard(&mut self, now: Timestamp, grain: Duration) {
+    pub(crate) fn on_heard(&mut self, now: Timestamp, grain: Span) {
         let counted = now.min(self.heard + grain);
         self.reading += counted.span_since(self.heard);
         self.heard = self.heard.max(now);
@@ -84,12 +84,16 @@ impl<Debt: PartialEq> StallTimer<Debt> {
 /// longer, as long as it acknowledges packets without messages: they show that it is reached. Nobody but us gives up a
 /// client whose program reads nothing.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct AckStall {
-    is_server: bool,
-    /// What it owes: an acknowledgement, of a server's any.
-    silent: StallTimer<(Timestamp, u64)>,
-    /// What it owes: one of messages, or messages of its own.
-    refusing: StallTimer<(Timestamp, u64)>,
+pub(crate) enum AckStall {
+    /// It dialled us.
+    Client(StallTimer),
+    /// We dialled it.
+    Server {
+        /// It owes an acknowledgement, of whatever packet.
+        silent: StallTimer<(Timestamp, u64)>,
+        /// It owes one of messages, or messages of its own.
+        refusing: StallTimer<(Timestamp, u64)>,
+    },
 }
 
 /// What a peer has done so far.
@@ -102,10 +106,14 @@ pub(crate) struct Done {
 }
 
 impl AckStall {
-    /// A peer that owes nothing. `is_server`: we dialled it.
-    pub(crate) fn new(now: Timestamp, is_server: bool) -> Self {
-        Self {
-            is_server,
+    /// A client that owes nothing.
+    pub(crate) const fn of_client(now: Timestamp) -> Self {
+        Self::Client(StallTimer::new(now))
+    }
+
+    /// A server that owes nothing.
+    pub(crate) const fn of_server(now: Timestamp) -> Self {
+        Self::Server {
             silent: StallTimer::new(now),
             refusing: StallTimer::new(now),
         }
@@ -113,16 +121,24 @@ impl AckStall {
 
     /// The peer was heard. Messages wait, and none of them was acknowledged `since` then.
     pub(crate) fn on_heard(&mut self, now: Timestamp, since: Option<Timestamp>, done: Done) {
-        let acked = if self.is_server { done.acked } else { 0 };
-        let owes = |paid| since.map(|since| (since, paid));
-        self.silent.on_heard(now, owes(acked));
-        self.refusing.on_heard(now, owes(done.delivered));
+        match self {
+            Self::Client(silent) => silent.on_heard(now, since),
+            Self::Server { silent, refusing } => {
+                silent.on_heard(now, since.map(|since| (since, done.acked)));
+                refusing.on_heard(now, since.map(|since| (since, done.delivered)));
+            }
+        }
     }
 
     /// Whether that was so for `most`, on the clock that runs only while it is heard, or for [`REFUSALS`] times as long
     /// from a server that is there.
     pub(crate) fn is_over(&self, most: Duration) -> bool {
-        self.silent.lasted() >= most || self.refusing.lasted() >= most * REFUSALS
+        match self {
+            Self::Client(silent) => silent.lasted() >= most,
+            Self::Server { silent, refusing } => {
+                silent.lasted() >= most || refusing.lasted() >= most * REFUSALS
+            }
+        }
     }
 }
 
@@ -130,7 +146,7 @@ impl AckStall {
 const REFUSALS: u32 = 6;
 
 /// The rarest keep-alives of any protocol here are this far apart.
-const KEEP_ALIVE_MAX: Duration = Duration::from_secs(1);
+const KEEP_ALIVE_MAX: Span = Span::from_millis(1_000);
 
 #[cfg(test)]
 mod tests {
@@ -142,7 +158,7 @@ mod tests {
 
     #[test]
     fn silence_counts_no_more_than_a_grain() {
-        let grain = Duration::from_millis(250);
+        let grain = Span::from_millis(250);
         let mut clock = HeardClock::new(at(1_000));
         for millis in (1_000..=3_000).step_by(100) {
             clock.on_heard(at(millis), grain);
@@ -163,9 +179,13 @@ mod tests {
         stall.on_heard(at(600), since);
         assert_eq!(stall.lasted(), Duration::ZERO);
         stall.on_heard(at(20_600), since);
-        assert_eq!(stall.lasted(), KEEP_ALIVE_MAX, "a path that was down");
+        assert_eq!(
+            stall.lasted(),
+            KEEP_ALIVE_MAX.into(),
+            "a path that was down"
+        );
         stall.on_heard(at(21_100), since);
-        assert_eq!(stall.lasted(), KEEP_ALIVE_MAX + Duration::from_millis(500));
+        assert_eq!(stall.lasted(), Duration::from_millis(1_500));
         stall.on_heard(at(21_200), Some(at(21_200)));
         assert_eq!(stall.lasted(), Duration::ZERO, "it acknowledged something");
         stall.on_heard(at(21_900), None);
@@ -174,7 +194,10 @@ mod tests {
 
     /// After how many seconds a peer is given up that does this in each.
     fn given_up_after(is_server: bool, acks: bool, delivers: bool) -> Option<u64> {
-        let mut stall = AckStall::new(at(0), is_server);
+        let mut stall = match is_server {
+            true => AckStall::of_server(at(0)),
+            false => AckStall::of_client(at(0)),
+        };
         (0..=100).find(|second| {
             let done = Done {
                 acked: u64::from(acks) * second,

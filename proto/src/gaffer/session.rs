@@ -18,7 +18,7 @@ use crate::session::{
 };
 use crate::stall::{AckStall, Done, HeardClock};
 use crate::stats::Stats;
-use crate::time::{Deadline, Now, Timestamp, Wake};
+use crate::time::{Deadline, Now, Span, Timestamp, Wake};
 
 /// How often a dialling session says hello, until it is answered.
 const HELLO_INTERVAL: Duration = Duration::from_millis(100);
@@ -31,7 +31,7 @@ const OTHER_INCARNATION_SILENCE: Duration = Duration::from_secs(1);
 
 /// Packets further apart than this count against a gap as if they were not: ten seconds of it are at
 /// least forty packets that could have closed it.
-const PACKET_EVERY_MAX: Duration = Duration::from_millis(250);
+const PACKET_EVERY_MAX: Span = Span::from_millis(250);
 
 /// One peer's state.
 pub struct Session {
@@ -70,7 +70,7 @@ impl Session {
         let lifecycle = Lifecycle::dialing(now.mono, params.idle_timeout, params.goodbyes());
         Self {
             hello_at: Some(now.mono),
-            stall: AckStall::new(now.mono, true),
+            stall: AckStall::of_server(now.mono),
             ..Self::new(now, params, Numbering::drawn(seed), lifecycle)
         }
     }
@@ -102,7 +102,7 @@ impl Session {
             receiver: Receiver::new(now, params.message_max()),
             inbox: Inbox::new(params.inbox_max),
             stats: Stats::default(),
-            stall: AckStall::new(now, false),
+            stall: AckStall::of_client(now),
             heard_clock: HeardClock::new(now),
             hello_at: None,
             newest_ack: 0,

@@ -25,7 +25,7 @@ use crate::sequence;
 use crate::session::{AckPolicy, Held, Reject};
 use crate::stall::HeardClock;
 use crate::stats::Stats;
-use crate::time::{Now, Timestamp};
+use crate::time::{Now, Span, Timestamp};
 
 /// What arrives at one session.
 #[derive(Debug)]
@@ -110,7 +110,7 @@ impl Incoming {
     ) -> Result<Option<Heard>, Trouble> {
         let is_fragment = reliable::is_fragment(payload);
         self.stats.fragments_received += u64::from(is_fragment);
-        self.on_heard(now);
+        self.on_heard(now.mono);
         let arrival = match self.reliable.receive(now.mono, payload) {
             Ok(arrival) => arrival,
             Err(error) => return Err(self.on_datagram_error(error)),
@@ -121,10 +121,9 @@ impl Incoming {
         if is_fragment {
             self.mismatched = MismatchedFragments::default();
         }
-        let postscript = Postscript::parse(payload, self.reads_long_fragments);
         on_acks(Acks {
             header,
-            postscript,
+            postscript: Postscript::parse(payload, self.reads_long_fragments),
             in_order: advance(&mut self.newest_heard, header.sequence) == Step::Next,
             record: self.record.as_deref_mut(),
         })
@@ -135,9 +134,10 @@ impl Incoming {
         let Ok(mut packet) = ConnectionPacket::parse(payload, &self.layout, &mut first) else {
             return Err(Trouble::Broken(Reject::ProtocolError));
         };
-        if let Some(postscript) = postscript
-            && let Some(bytes) = postscript.long_fragment()
+        if packet.is_empty()
             && self.record.is_some()
+            && let Some(postscript) = Postscript::parse(payload, self.reads_long_fragments)
+            && let Some(bytes) = postscript.long_fragment()
         {
             alone = FirstItems::default();
             packet = parse_long_fragment(bytes, &self.layout, &mut alone)
@@ -170,13 +170,14 @@ impl Incoming {
     /// Something came from the peer, if only a sign of life or what came before: it might have been what is missing. Of a
     /// silence before, nothing counts against gaps while the peer waits for us to write: it may have to repeat what we do
     /// not acknowledge yet, and have no room for what is missing.
-    pub(super) fn on_heard(&mut self, now: Now) {
+    #[inline]
+    pub(super) fn on_heard(&mut self, now: Timestamp) {
         let counted = if self.owes_write {
-            Duration::ZERO
+            Span::ZERO
         } else {
             PACKET_EVERY_MAX
         };
-        self.heard_clock.on_heard(now.mono, counted);
+        self.heard_clock.on_heard(now, counted);
     }
 
     /// The layer below takes nothing from this datagram.
@@ -269,7 +270,7 @@ impl Incoming {
 
 /// Datagrams further apart than this count as if they were not: thirty seconds against a gap are at
 /// least 120 that could have closed it, however many were lost on the way.
-const PACKET_EVERY_MAX: Duration = Duration::from_millis(250);
+const PACKET_EVERY_MAX: Span = Span::from_millis(250);
 
 /// Whether all of a packet can be taken now; nothing of it is, otherwise. One that reads as something else than was
 /// written ends the session.
@@ -543,7 +544,7 @@ mod tests {
         let repeats = |incoming: &mut Incoming, now| {
             incoming.handle(now, &payload, true, |_| Ok(())).ok();
         };
-        let lives = |incoming: &mut Incoming, now| incoming.on_heard(now);
+        let lives = |incoming: &mut Incoming, now: Now| incoming.on_heard(now.mono);
         for says in [&repeats as &dyn Fn(&mut Incoming, Now), &lives] {
             let mut incoming = Incoming::new(NOW, &params);
             repeats(&mut incoming, NOW);

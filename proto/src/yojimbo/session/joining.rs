@@ -18,7 +18,7 @@ impl Session {
         let (handshake, link) = client.into_parts();
         Self {
             joining: Some(Box::new(handshake)),
-            stall: AckStall::new(now.mono, true),
+            stall: AckStall::of_server(now.mono),
             ..Self::new(now, params, link, Phase::Open, seed)
         }
     }
@@ -44,7 +44,7 @@ impl Session {
         if handshake.is_second_heard(now) {
             self.outgoing.sender.start_over(now.mono);
         }
-        self.stall = AckStall::new(now.mono, true);
+        self.stall = AckStall::of_server(now.mono);
         if let Phase::Finishing { since, .. } = &mut self.phase {
             *since = now.mono;
         }

@@ -108,7 +108,7 @@ impl Session {
     pub fn connected(now: Now, params: Arc<Params>, link: Link, seed: u64) -> Self {
         Self {
             events: [Event::Connected].into(),
-            stall: AckStall::new(now.mono, true),
+            stall: AckStall::of_server(now.mono),
             ..Self::new(now, params, link, Phase::Open, seed)
         }
     }
@@ -122,7 +122,7 @@ impl Session {
             phase,
             incoming: Incoming::new(now, &params),
             outgoing: Outgoing::new(now, &params, seed),
-            stall: AckStall::new(now.mono, false),
+            stall: AckStall::of_client(now.mono),
             events: VecDeque::new(),
             identity: ClientIdentity::default(),
             seat: None,
@@ -226,7 +226,7 @@ impl crate::session::Session for Session {
                 self.handle_payload(now, bytes)
             }
             Received::KeepAlive { .. } | Received::Handshake => {
-                self.incoming.on_heard(now);
+                self.incoming.on_heard(now.mono);
                 Ok(())
             }
             Received::Disconnect => {
