@@ -69,10 +69,10 @@ impl<Debt: PartialEq> StallTimer<Debt> {
     }
 
     /// For how long it has owed that, on the clock that runs only while it is heard.
-    pub(crate) fn lasted(&self) -> Duration {
+    pub(crate) fn lasted(&self) -> Span {
         match self.debt {
-            Some(_) => self.clock.now().since(self.from),
-            None => Duration::ZERO,
+            Some(_) => self.clock.now().span_since(self.from),
+            None => Span::ZERO,
         }
     }
 }
@@ -133,6 +133,7 @@ impl AckStall {
     /// Whether that was so for `most`, on the clock that runs only while it is heard, or for [`REFUSALS`] times as long
     /// from a server that is there.
     pub(crate) fn is_over(&self, most: Duration) -> bool {
+        let most = Span::from(most);
         match self {
             Self::Client(silent) => silent.lasted() >= most,
             Self::Server { silent, refusing } => {
@@ -143,7 +144,7 @@ impl AckStall {
 }
 
 /// A minute instead of ten seconds. Not for ever: a server with other limits may never take what it is sent.
-const REFUSALS: u32 = 6;
+const REFUSALS: u64 = 6;
 
 /// The rarest keep-alives of any protocol here are this far apart.
 const KEEP_ALIVE_MAX: Span = Span::from_millis(1_000);
@@ -177,19 +178,15 @@ mod tests {
         let mut stall = StallTimer::new(at(0));
         let since = Some(at(500));
         stall.on_heard(at(600), since);
-        assert_eq!(stall.lasted(), Duration::ZERO);
+        assert_eq!(stall.lasted(), Span::ZERO);
         stall.on_heard(at(20_600), since);
-        assert_eq!(
-            stall.lasted(),
-            KEEP_ALIVE_MAX.into(),
-            "a path that was down"
-        );
+        assert_eq!(stall.lasted(), KEEP_ALIVE_MAX, "a path that was down");
         stall.on_heard(at(21_100), since);
-        assert_eq!(stall.lasted(), Duration::from_millis(1_500));
+        assert_eq!(stall.lasted(), Span::from_millis(1_500));
         stall.on_heard(at(21_200), Some(at(21_200)));
-        assert_eq!(stall.lasted(), Duration::ZERO, "it acknowledged something");
+        assert_eq!(stall.lasted(), Span::ZERO, "it acknowledged something");
         stall.on_heard(at(21_900), None);
-        assert_eq!(stall.lasted(), Duration::ZERO);
+        assert_eq!(stall.lasted(), Span::ZERO);
     }
 
     /// After how many seconds a peer is given up that does this in each.

@@ -23,25 +23,12 @@ impl Sender {
         self.plan.datagram = datagram;
         let mut room = Room::new(framing, datagram, self.params.resend_after().is_some());
         let old = is_probe.then(|| now - self.rtt.smoothed());
-        // Whoever found no room last time comes first this time.
-        let first = self.lanes.take_crowded_out();
-        let mut turns = self.lanes.turns(&framing);
         if reason == Reason::Bulk && !open.messages && self.is_long_fragment_next() {
             // It has a packet to itself. Messages would have to leave before it, and have no token.
-            turns.iter_mut().for_each(|turn| *turn = turn.bulk_only());
-        }
-        if let Some(lane) = first {
-            let turn = turns[usize::from(lane)];
-            if turn != Turn::Never {
-                self.take_lane(lane, turn, old, open.bulk, &mut room);
-            }
-        }
-        for turn in [Turn::Unreliable, Turn::Messages, Turn::Bulk] {
-            for (lane, its) in self.lanes.numbers().zip(&turns) {
-                if *its == turn && Some(lane) != first {
-                    self.take_lane(lane, turn, old, open.bulk, &mut room);
-                }
-            }
+            self.take_turns([Turn::Bulk], old, open.bulk, &mut room);
+        } else {
+            let order = [Turn::Unreliable, Turn::Messages, Turn::Bulk];
+            self.take_turns(order, old, open.bulk, &mut room);
         }
         // A peer that acknowledges only what it could deliver owes a probe an answer as soon as it has
         // what the probe begins with: a copy of something later would take the answer back.
@@ -50,6 +37,33 @@ impl Sender {
             self.add_copies(now, &mut room);
         }
         self.sort_plan();
+    }
+
+    /// Takes something of each lane that comes now.
+    #[inline]
+    fn take_turns<const N: usize>(
+        &mut self,
+        order: [Turn; N],
+        old: Option<Timestamp>,
+        bulk_open: bool,
+        room: &mut Room,
+    ) {
+        // Whoever found no room last time comes first this time.
+        let first = self.lanes.take_crowded_out();
+        let turns = self.lanes.turns(&self.framing);
+        if let Some(lane) = first {
+            let turn = turns[usize::from(lane)];
+            if order.contains(&turn) {
+                self.take_lane(lane, turn, old, bulk_open, room);
+            }
+        }
+        for turn in order {
+            for (lane, its) in self.lanes.numbers().zip(&turns) {
+                if *its == turn && Some(lane) != first {
+                    self.take_lane(lane, turn, old, bulk_open, room);
+                }
+            }
+        }
     }
 
     fn take_lane(

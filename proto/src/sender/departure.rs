@@ -5,6 +5,7 @@ use super::outbox::Entry;
 use super::pace::HeldBy;
 use super::recovery::REMEMBERED_MAX;
 use super::*;
+use crate::time::Span;
 
 /// Why a packet leaves: the first of these that there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,8 +194,8 @@ impl Sender {
     /// Nothing with messages was acknowledged for long. A peer whose backend reads nothing refuses those, and takes others:
     /// now and then one leaves without, and what else is owed leaves so, for else nobody could tell it from a dead path.
     fn is_stuck(&self, now: Timestamp) -> bool {
-        let since = self.waits_since();
-        since.is_some_and(|since| now.since(since) >= STUCK_AFTER)
+        let is_long_ago = |at: Timestamp| now.span_since(at) >= STUCK_AFTER;
+        is_long_ago(self.progress_at) && self.waits_since().is_some_and(is_long_ago)
     }
 
     /// By then any peer has answered, where there is one.
@@ -237,7 +238,7 @@ impl Sender {
         self.pacer.pace.on_sent(plain_bytes);
         self.spend_bulk(now, wire_bytes);
         self.acks.on_sent();
-        let asks = has_messages && number.is_multiple_of(BARE_EVERY) && self.is_stuck(now);
+        let asks = has_messages && self.is_stuck(now) && number.is_multiple_of(BARE_EVERY);
         if self.probes.take_out_of_step() || asks {
             self.acks.owe(now);
         }
@@ -309,7 +310,7 @@ impl Sender {
                         }
                         _ => self.counters.messages_repeated += 1,
                     }
-                    if planned.id == outbox.base() && has_waited(entry, now) {
+                    if has_waited(entry, now) && planned.id == outbox.base() {
                         news.waited_for = news.waited_for.max(entry.sends);
                     }
                     outbox.on_sent(planned.id, number);
@@ -416,7 +417,7 @@ const UNDER_WAY_MAX: f64 = REMEMBERED_MAX as f64 * 0.75;
 const ANSWER_MIN: Duration = Duration::from_millis(100);
 
 /// Longer than most paths are away, and a third of what a peer has that takes nothing.
-const STUCK_AFTER: Duration = Duration::from_secs(3);
+const STUCK_AFTER: Span = Span::from_millis(3_000);
 
 /// Not two: a path may lose every other datagram.
 const BARE_EVERY: u64 = 3;

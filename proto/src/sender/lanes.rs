@@ -37,16 +37,6 @@ pub(super) enum Turn {
     Bulk,
 }
 
-impl Turn {
-    /// Nothing else has a turn.
-    pub(super) fn bulk_only(self) -> Self {
-        match self {
-            Self::Bulk => Self::Bulk,
-            Self::Never | Self::Unreliable | Self::Messages => Self::Never,
-        }
-    }
-}
-
 /// What must go: never sent, or lost.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Due {

@@ -78,7 +78,7 @@ impl Lead {
             Shows::Everything => SHOWS_NO_MORE_AFTER,
             Shows::Unknown | Shows::Nothing => SHOWS_NOTHING_AFTER,
         };
-        if self.silence.lasted() >= patience {
+        if self.silence.lasted() >= patience.into() {
             self.shows = Shows::Nothing;
         }
     }

@@ -249,7 +249,7 @@ impl Session {
     fn check_stall(&mut self, now: Timestamp) {
         let gap = self.incoming.gap_since().filter(|_| !self.refusing);
         self.stall.on_heard(now, gap);
-        if self.stall.lasted() >= self.params.gap_timeout {
+        if self.stall.lasted() >= self.params.gap_timeout.into() {
             self.lifecycle.close(CloseReason::PeerGapStall);
         }
     }
