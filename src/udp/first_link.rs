@@ -56,6 +56,11 @@ impl FirstLinks {
         length + header_bytes(ip) <= known.mtu
     }
 
+    /// The kernel is asked again the next time.
+    pub(super) fn forget(&mut self, to: SocketAddr) {
+        self.known.remove(&to.ip());
+    }
+
     fn ask(&mut self, to: SocketAddr) -> Known {
         let known = Known {
             mtu: mtu_to(to).unwrap_or(0),

@@ -232,11 +232,16 @@ impl UdpSocket {
     }
 
     /// A single datagram is lost. A segmented one is tried once more in pieces: where those leave
-    /// although the whole did not, segmentation does not work on this path and is not tried again.
+    /// although the whole did not, segmentation does not work on this path and is not tried again. But
+    /// the first link may have become smaller since the kernel was asked, and would cut them.
     fn handle_failure(&mut self, departure: &Departure<'_>, error: &io::Error, sent: &mut Sent) {
         let kind = UdpError::of(error);
         if departure.segment == 0 || kind == UdpError::Blocked || kind == UdpError::Broken {
             sent.errors.count(kind);
+            return;
+        }
+        self.first_links.forget(departure.to);
+        if self.never_cut && !self.leaves_uncut(departure.to, departure.segment.into()) {
             return;
         }
         let mut pieces_left = false;
