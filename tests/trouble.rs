@@ -213,15 +213,20 @@ fn a_pause_longer_than_the_timeout_costs_no_peer_that_went_on_speaking() {
 #[test]
 fn a_pause_is_told_once_whoever_sees_it() {
     let place = Place::new("paused-twice");
-    let file = place.write(
-        "server.toml",
+    let control = place.path("control.sock");
+    let text = format!(
         "version = 1\n[runtime]\nworkers = 2\n[log]\nrepeat_window = \"0s\"\n\
-         [admin]\nlisten = \"\"\ncontrol_socket = \"\"\n\
+         [admin]\nlisten = \"\"\ncontrol_socket = \"{}\"\n\
          [listener.game]\nprotocol = \"gaffer\"\nbind = [\"127.0.0.1:0\"]\nbackend = \"game\"\n\
-         [backend.game]\ntargets = [\"tcp://127.0.0.1:1\"]\nframing = \"raw\"\nhealth = { kind = \"off\" }\n",
+         [backend.game]\ntargets = [\"tcp://127.0.0.1:1\"]\nframing = \"raw\"\nhealth = {{ kind = \"off\" }}\n",
+        control.display()
     );
+    let file = place.write("server.toml", &text);
     let mut server = Program::start(program().args(["serve", "--config"]).arg(file));
     server.logged("listening");
+    // Each worker answers, and so has begun to take turns.
+    let peers = ctl(&control, &["peers"]);
+    assert!(peers.status.success(), "{peers:?}");
     server.signal("STOP");
     std::thread::sleep(Duration::from_millis(2_500));
     server.signal("CONT");
