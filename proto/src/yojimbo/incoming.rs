@@ -7,14 +7,12 @@
 //!             nothing yet            end of session      not acknowledged: it comes again
 //! ```
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use super::acks::{Acks, FalseAck};
 use super::channels::{
     self, BlockFragment, ConnectionPacket, FirstItems, Item, Layout, parse_long_fragment,
 };
 use super::long_ack::Record;
+use super::mismatched::MismatchedFragments;
 use super::params::Params;
 use super::postscript::Postscript;
 use super::reliable::{self, Arrival, DatagramError};
@@ -26,6 +24,7 @@ use crate::session::{AckPolicy, Held, Reject};
 use crate::stall::HeardClock;
 use crate::stats::Stats;
 use crate::time::{Now, Span, Timestamp};
+use std::sync::Arc;
 
 /// What arrives at one session.
 #[derive(Debug)]
@@ -228,8 +227,7 @@ impl Incoming {
     /// Whether the peer has left a gap open for too long, although its packets arrive; or cuts large
     /// ones in another way than we put them together, and so never closes one.
     pub(super) fn is_stalled(&self) -> bool {
-        self.mismatched.lasted() >= MISMATCHED_MAX
-            || self.channels.is_stalled(self.heard_clock.now())
+        self.mismatched.is_over() || self.channels.is_stalled(self.heard_clock.now())
     }
 
     /// Messages that were delivered so far.
@@ -345,30 +343,6 @@ fn worth(
     }
 }
 
-/// A row of fragments that cannot be ours: when the first and the last of them came, on the clock that
-/// counts against the peer. A packet that is put together in between ends the row.
-#[derive(Debug, Default)]
-struct MismatchedFragments(Option<(Timestamp, Timestamp)>);
-
-impl MismatchedFragments {
-    /// One more came; long after the last it begins a new row.
-    fn note(&mut self, at: Timestamp) {
-        let row = self.0.filter(|(_, last)| at - MISMATCH_EVERY_MAX <= *last);
-        self.0 = Some((row.map_or(at, |(first, _)| first), at));
-    }
-
-    fn lasted(&self) -> Duration {
-        self.0
-            .map_or(Duration::ZERO, |(first, last)| last.since(first))
-    }
-}
-
-/// Further apart than this they are no row.
-const MISMATCH_EVERY_MAX: Duration = Duration::from_secs(2);
-
-/// A row of them lasts so long at most.
-const MISMATCHED_MAX: Duration = Duration::from_secs(10);
-
 /// Where a packet stands among those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
@@ -392,6 +366,8 @@ fn advance(newest: &mut Option<u16>, sequence: u16) -> Step {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::super::channels::{FragmentPlace, PacketWriter};
     use super::super::reliable::Header;
     use super::*;

@@ -18,6 +18,7 @@ pub mod channels;
 mod connector;
 mod incoming;
 mod long_ack;
+mod mismatched;
 pub mod netcode;
 mod outgoing;
 mod params;
