@@ -10,18 +10,19 @@ mod support;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use support::toy::Client;
-use support::{Relay, Setup, accept, read_frame, tcp_backend};
+use support::{Relay, Setup, accept, read_frame, tcp_backend, toy_policy};
 use tidegate::config::Bucket;
 use tidegate::listener::PeerLimits;
+use tidegate::worker::Command;
 use tidegate_proto::Reject;
 
 /// Ten datagrams a second, which every test goes far beyond.
-fn limits(strict: bool) -> Option<PeerLimits> {
+fn limits(strict: bool) -> PeerLimits {
     let plenty = Bucket {
         rate: 1 << 30,
         burst: 1 << 30,
     };
-    Some(PeerLimits {
+    PeerLimits {
         packets: Bucket {
             rate: 10,
             burst: 10,
@@ -29,50 +30,73 @@ fn limits(strict: bool) -> Option<PeerLimits> {
         bytes: plenty,
         messages: plenty,
         strict,
-    })
+    }
+}
+
+fn limited(strict: bool) -> Setup {
+    Setup {
+        limits: Some(limits(strict)),
+        ..Setup::default()
+    }
 }
 
 /// Sends a thousand datagrams, fifty at a time, none before the last fifty were read. Returns how many
 /// were more than the peer's share.
-fn refused_of_a_thousand(strict: bool) -> u64 {
-    let (backend, target) = tcp_backend();
-    let setup = Setup {
-        limits: limits(strict),
-        ..Setup::default()
-    };
-    let mut relay = Relay::start(&[target], setup);
-    let client = Client::connected(relay.address);
-    let _stream = accept(&backend);
-    let before = relay.counters().datagrams_received;
+fn refused_of_a_thousand(relay: &mut Relay, client: &Client) -> u64 {
+    let before = relay.counters();
     for round in 1..=20 {
         (0..50).for_each(|_| client.send_unreliable(&[7; 100]));
         relay.wait_for("what was sent", |counters| {
-            counters.datagrams_received >= before + 50 * round
+            counters.datagrams_received >= before.datagrams_received + 50 * round
         });
     }
-    relay.counters().rejects[Reject::PeerLimited as usize]
+    let refused = Reject::PeerLimited as usize;
+    relay.counters().rejects[refused] - before.rejects[refused]
 }
 
 #[test]
 fn a_peer_may_have_what_nobody_waits_for() {
-    assert_eq!(refused_of_a_thousand(false), 0);
+    let (backend, target) = tcp_backend();
+    let mut relay = Relay::start(&[target], limited(false));
+    let client = Client::connected(relay.address);
+    let _stream = accept(&backend);
+    assert_eq!(refused_of_a_thousand(&mut relay, &client), 0);
 }
 
 #[test]
 fn a_strict_share_is_all_there_is() {
-    let refused = refused_of_a_thousand(true);
+    let (backend, target) = tcp_backend();
+    let mut relay = Relay::start(&[target], limited(true));
+    let client = Client::connected(relay.address);
+    let _stream = accept(&backend);
+    let refused = refused_of_a_thousand(&mut relay, &client);
     assert!(refused > 0, "{refused} refused");
+}
+
+/// Who plays began with other limits, and keeps them.
+#[test]
+fn limits_that_a_reload_brings_are_those_of_newcomers() {
+    let (backend, target) = tcp_backend();
+    let setup = limited(false);
+    let policy = toy_policy(std::slice::from_ref(&target), &setup, limits(true));
+    let mut relay = Relay::start(&[target], setup);
+    let veteran = Client::connected(relay.address);
+    let _stream = accept(&backend);
+    relay.tell(Command::Visit(Box::new(move |_, listeners| {
+        listeners[0].set_policy(policy);
+    })));
+    let newcomer = Client::connected(relay.address);
+    let _other = accept(&backend);
+    let refused = refused_of_a_thousand(&mut relay, &newcomer);
+    assert!(refused > 0, "{refused} refused");
+    assert_eq!(refused_of_a_thousand(&mut relay, &veteran), 0);
 }
 
 /// A stranger that names a peer's address sends what the peer's session refuses, and is not paid for by the peer.
 #[test]
 fn what_anybody_may_have_sent_is_no_peers_to_pay() {
     let (backend, target) = tcp_backend();
-    let setup = Setup {
-        limits: limits(true),
-        ..Setup::default()
-    };
-    let mut relay = Relay::start(&[target], setup);
+    let mut relay = Relay::start(&[target], limited(true));
     let mut client = Client::connected(relay.address);
     let mut stream = accept(&backend);
     let malformed = Reject::Malformed as usize;
@@ -93,11 +117,7 @@ fn what_anybody_may_have_sent_is_no_peers_to_pay() {
 #[test]
 fn in_a_crowd_everybody_has_a_share() {
     let (backend, target) = tcp_backend();
-    let setup = Setup {
-        limits: limits(false),
-        ..Setup::default()
-    };
-    let mut relay = Relay::start(&[target], setup);
+    let mut relay = Relay::start(&[target], limited(false));
     let greedy = [(); 2].map(|()| Client::connected(relay.address));
     let mut streams = [(); 2].map(|()| accept(&backend));
     for stream in &mut streams {

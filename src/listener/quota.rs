@@ -25,6 +25,7 @@ pub(super) struct Quota {
     packets: Tokens,
     bytes: Tokens,
     messages: Tokens,
+    strict: bool,
 }
 
 impl Quota {
@@ -34,7 +35,13 @@ impl Quota {
             packets: Tokens::full(limits.packets, now),
             bytes: Tokens::full(limits.bytes, now),
             messages: Tokens::full(limits.messages, now),
+            strict: limits.strict,
         }
+    }
+
+    /// See [`PeerLimits::strict`].
+    pub(super) fn is_strict(&self) -> bool {
+        self.strict
     }
 
     /// Pays for a datagram.

@@ -204,10 +204,9 @@ impl Listener {
         let Some(quota) = self.peers.get_mut(id).and_then(|peer| peer.quota.as_mut()) else {
             return Ok(Charged(None));
         };
-        let strict = self.limits.as_ref().is_none_or(|limits| limits.strict);
         match quota.take_datagram(now.mono, length) {
             Ok(()) => Ok(Charged(Some(length))),
-            Err(_) if !strict && !self.crowd.is_crowded() => Ok(Charged(None)),
+            Err(_) if !quota.is_strict() && !self.crowd.is_crowded() => Ok(Charged(None)),
             Err(reject) => Err(reject),
         }
     }

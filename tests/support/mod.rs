@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 
 pub use address::{closed_port, own_address};
 pub use backend::{accept, echo_server, read_frame, tcp_backend, tcp_target, write_frame};
-pub use relay::{Relay, Setup, toy_parts};
+pub use relay::{Relay, Setup, toy_parts, toy_policy};
 pub use skip::skipped;
 
 /// How long a test waits for what is sure to come. It keeps a test from hanging and measures nothing: a machine

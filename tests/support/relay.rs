@@ -1,6 +1,7 @@
 //! The relay without its program: one worker, one listener, the toy protocol.
 
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use tidegate::clock::Clock;
 use tidegate::config::{Backoff, Balance, Target, UnreliablePolicy};
 use tidegate::counters::WorkerCounters;
 use tidegate::framing::{FrameCodec, Framing};
-use tidegate::listener::{Destination, Parts, PeerLimits};
+use tidegate::listener::{Destination, Parts, PeerLimits, Policy};
 use tidegate::proxy_protocol::ProxyHeader;
 use tidegate::udp::{Options, UdpSocket};
 use tidegate::worker::{Command, Handle};
@@ -153,28 +154,8 @@ pub fn toy_parts(
             Box::new(toy::ToyAcceptor),
             tidegate_proto::endpoint::Params::default(),
         ),
-        destination: Some(Destination {
-            pool: Arc::new(Pool::new(Balance::First, targets)),
-            timeout: setup.connect_timeout,
-            attempts: setup.attempts,
-            backoff: Backoff {
-                first: Duration::from_millis(20),
-                most: Duration::from_millis(100),
-            },
-            proxy: setup.proxy,
-            socket: SocketOptions {
-                nodelay: true,
-                keepalive: None,
-                user_timeout: Duration::from_secs(10),
-            },
-        }),
-        rules: Rules {
-            codec: FrameCodec::new(setup.framing, false, false, setup.max_message),
-            unreliable: setup.unreliable,
-            acknowledge_written: false,
-            stall: setup.stall,
-            linger: setup.linger,
-        },
+        destination: Some(toy_destination(targets, setup)),
+        rules: toy_rules(setup),
         admission: setup.admission.as_ref().map(Admission::new),
         limits: setup.limits,
         capacity: setup.capacity.clone(),
@@ -182,5 +163,55 @@ pub fn toy_parts(
         siblings: tidegate::listener::Siblings::default(),
         seats: tidegate::listener::Seats::default(),
         seed: 1,
+    }
+}
+
+/// What such a listener would have for its newcomers from now on: these limits, and all else as before.
+pub fn toy_policy(targets: &[Target], setup: &Setup, limits: PeerLimits) -> Policy {
+    let plenty = admission::Rate {
+        per_sec: NonZeroU32::MAX,
+        burst: NonZeroU32::MAX,
+    };
+    let anybody = admission::Params {
+        per_prefix: plenty,
+        listener: plenty,
+        table_size: 16,
+        strikes: None,
+        rules: admission::Rules::default(),
+    };
+    Policy {
+        destination: toy_destination(targets, setup),
+        rules: toy_rules(setup),
+        limits,
+        peers_max: 64,
+        admission: setup.admission.clone().unwrap_or(anybody),
+    }
+}
+
+fn toy_destination(targets: &[Target], setup: &Setup) -> Destination {
+    Destination {
+        pool: Arc::new(Pool::new(Balance::First, targets)),
+        timeout: setup.connect_timeout,
+        attempts: setup.attempts,
+        backoff: Backoff {
+            first: Duration::from_millis(20),
+            most: Duration::from_millis(100),
+        },
+        proxy: setup.proxy,
+        socket: SocketOptions {
+            nodelay: true,
+            keepalive: None,
+            user_timeout: Duration::from_secs(10),
+        },
+    }
+}
+
+fn toy_rules(setup: &Setup) -> Rules {
+    Rules {
+        codec: FrameCodec::new(setup.framing, false, false, setup.max_message),
+        unreliable: setup.unreliable,
+        acknowledge_written: false,
+        stall: setup.stall,
+        linger: setup.linger,
     }
 }
