@@ -579,6 +579,28 @@ fn a_network_that_is_denied_stays_out_after_a_reload() {
     scene.join();
 }
 
+/// What a peer may send is in force for the next one who comes.
+#[test]
+fn a_share_that_is_smaller_after_a_reload_is_one() {
+    let scene = Scene::new("share");
+    let key = "netcode = { key_file = \"key\", client_id = \"78\" }";
+    let address = scene.server.address().to_string();
+    let (_tunnel, entrance) = tunnel(&scene, &address, "yojimbo", key);
+    let refused = || scene.ask(&["stats"])["listeners"][0]["refused"].as_u64();
+    let _at_once = scene.join();
+    assert_eq!(refused(), Some(0));
+    let few = "limits = { strict = true, peer_packets = { rate = 1, burst = 1 } }";
+    scene.edit(
+        "backend = \"game\"\n",
+        &format!("backend = \"game\"\n{few}\n"),
+    );
+    assert_eq!(scene.ask(&["reload"])["ok"], true);
+    let _late = TcpStream::connect(entrance).unwrap();
+    wait_until("what is too much", PATIENCE, || {
+        (refused()? > 0).then_some(())
+    });
+}
+
 /// Only yojimbo has slots, whose number a reload changes as well: elsewhere the endpoint alone knows how many may come.
 #[test]
 fn seats_without_slots_come_and_go() {
