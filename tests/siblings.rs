@@ -8,6 +8,7 @@
 
 mod support;
 
+use std::io::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +19,7 @@ use tidegate::backend::{Pool, Scratch};
 use tidegate::board::{Board, ListenerInfo};
 use tidegate::capacity::Capacity;
 use tidegate::config::Balance;
-use tidegate::counters::WorkerCounters;
+use tidegate::counters::{Direction, WorkerCounters};
 use tidegate::listener::{Listener, Siblings, Turn, meaning};
 use tidegate::udp::{Options, Outgoing, Received};
 use tidegate_proto::{CloseReason, Endpoint, Now, Timestamp, endpoint};
@@ -123,16 +124,21 @@ impl Bench {
         self.board.snapshot(now).listeners[0].counters.clone()
     }
 
-    /// A player at the first of them, whose datagram then came to the second from another port, which
-    /// has asked for it. Its socket, and its backend's stream.
-    fn lost_player(&mut self) -> (UdpSocket, TcpStream) {
+    /// A player at the first of them: its socket, and its backend's stream.
+    fn player(&mut self) -> (UdpSocket, TcpStream) {
         let player = UdpSocket::bind("127.0.0.1:0").unwrap();
         player.send_to(b"H", self.addresses[0]).unwrap();
         wait_until("a session", Duration::from_secs(20), || {
             self.turn(0);
             (self.counters().handshakes_accepted == 1).then_some(())
         });
-        let stream = support::accept(&self.backend);
+        (player, support::accept(&self.backend))
+    }
+
+    /// Such a player, whose datagram then came to the second of them from another port, which has asked
+    /// for it.
+    fn lost_player(&mut self) -> (UdpSocket, TcpStream) {
+        let (_, stream) = self.player();
         // Silent for long enough that somebody else's datagram may be its.
         self.pass(2_000);
         let moved = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -184,4 +190,56 @@ fn a_peer_on_its_way_to_one_that_goes_is_told_and_counted() {
     assert_eq!(counters.sessions_closed[CloseReason::Drain as usize], 1);
     assert_eq!(counters.invariant_violations, 0);
     assert_eq!(counters.targets[0].connections, 0);
+}
+
+/// Who takes what was accepted for it gets more time with every message. A listener that goes does not wait for it
+/// beyond the grace.
+#[test]
+fn a_peer_that_is_still_served_is_ended_with_the_grace() {
+    let mut bench = Bench::new();
+    let (player, mut stream) = bench.player();
+    player.set_nonblocking(true).unwrap();
+    let messages = 20;
+    for _ in 0..messages {
+        stream.write_all(b"\0\x01?").unwrap();
+    }
+    wait_until("all messages", Duration::from_secs(20), || {
+        bench.turn(0);
+        let forwarded = bench.counters().messages_forwarded[Direction::ToPeer as usize];
+        (forwarded == messages).then_some(())
+    });
+    let (now, grace) = (bench.now, Duration::from_secs(5));
+    bench.shares[0].retire(now, grace);
+    for taken in 1..=5u32 {
+        let now = bench.now;
+        assert!(!bench.shares[0].has_retired(now), "{taken}");
+        let answer = [b"A", &taken.to_be_bytes()[..]].concat();
+        player.send_to(&answer, bench.addresses[0]).unwrap();
+        bench.turn(0);
+        assert_eq!(bench.counters().closed(), 0, "before its grace is over");
+        bench.pass(1_000);
+    }
+    let now = bench.now;
+    assert!(!bench.shares[0].has_retired(now), "it is told first");
+    bench.turn(0);
+    let counters = bench.counters();
+    assert_eq!(
+        counters.sessions_closed[CloseReason::Shutdown as usize],
+        1,
+        "{}",
+        counters.closed()
+    );
+    drop(stream);
+    wait_until("its end", Duration::from_secs(20), || {
+        bench.turn(0);
+        bench.shares[0].has_retired(now).then_some(())
+    });
+    let mut heard = [0; 16];
+    let goodbye = std::iter::from_fn(|| {
+        player
+            .recv(&mut heard)
+            .ok()
+            .map(|length| heard[..length].to_vec())
+    });
+    assert_eq!(goodbye.last().unwrap(), b"Bshutdown");
 }

@@ -62,7 +62,8 @@ pub struct Toy {
     open: bool,
     welcome: bool,
     goodbye: Option<CloseReason>,
-    finishing: Option<(CloseReason, Timestamp)>,
+    /// With which reason it finishes, how long it lingers without progress, and until when that is.
+    finishing: Option<(CloseReason, Duration, Timestamp)>,
     closed: bool,
     events: VecDeque<Event>,
     stats: Stats,
@@ -122,10 +123,14 @@ impl Toy {
             self.patience = RESEND;
             self.resend_at = now.mono + self.patience;
         }
-        if let Some((reason, _)) = self.finishing
-            && self.outbox.is_empty()
-        {
-            self.close(now, reason);
+        if let Some((reason, linger, until)) = &mut self.finishing {
+            let reason = *reason;
+            if acked > 0 {
+                *until = now.mono + *linger;
+            }
+            if self.outbox.is_empty() {
+                self.close(now, reason);
+            }
         }
         Ok(())
     }
@@ -169,7 +174,7 @@ impl Session for Toy {
     }
 
     fn handle_timeout(&mut self, now: Now) {
-        if let Some((reason, until)) = self.finishing
+        if let Some((reason, _, until)) = self.finishing
             && now.mono >= until
         {
             self.close(now, reason);
@@ -208,7 +213,7 @@ impl Session for Toy {
         if self.outbox.is_empty() {
             self.close(now, reason);
         } else if self.finishing.is_none() {
-            self.finishing = Some((reason, now.mono + linger));
+            self.finishing = Some((reason, linger, now.mono + linger));
         }
     }
 
@@ -284,7 +289,7 @@ impl Session for Toy {
         if self.closed {
             return None;
         }
-        let linger = self.finishing.map_or(Timestamp::MAX, |(_, until)| until);
+        let linger = self.finishing.map_or(Timestamp::MAX, |(_, _, until)| until);
         let resend = if self.outbox.is_empty() {
             Timestamp::MAX
         } else {
