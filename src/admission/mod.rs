@@ -47,6 +47,8 @@ pub struct Admission {
     strikes: Option<Strikes>,
     bans: Bans,
     rules: Rules,
+    /// Counted by tables that a reload replaced.
+    shared_before: u64,
     bans_by_strikes: u64,
     bans_by_operator: u64,
 }
@@ -73,6 +75,7 @@ impl Admission {
             strikes,
             bans: Bans::default(),
             rules: params.rules.clone(),
+            shared_before: 0,
             bans_by_strikes: 0,
             bans_by_operator: 0,
         }
@@ -191,14 +194,19 @@ impl Admission {
         self.bans = bans;
     }
 
-    /// After a reload: new lists, new buckets, and every ban as it was.
+    /// After a reload: new lists, new buckets, and every ban and count as it was.
     pub fn set_params(&mut self, params: &Params) {
         *self = Self {
             bans: std::mem::take(&mut self.bans),
+            shared_before: self.shared(),
             bans_by_strikes: self.bans_by_strikes,
             bans_by_operator: self.bans_by_operator,
             ..Self::new(params)
         };
+    }
+
+    fn shared(&self) -> u64 {
+        self.shared_before + self.places.shared()
     }
 
     /// For the board. Forgets bans that are over, and looks at every bucket: a few times a second,
@@ -208,7 +216,7 @@ impl Admission {
         AdmissionCounters {
             buckets_used: self.places.used(now),
             buckets: self.places.len() as u64,
-            buckets_shared: self.places.shared(),
+            buckets_shared: self.shared(),
             bans: self.bans.len() as u64,
             bans_by_operator: self.bans_by_operator,
             bans_by_strikes: self.bans_by_strikes,

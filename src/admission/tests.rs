@@ -374,3 +374,36 @@ fn where_a_source_falls_is_known_to_one_process_alone() {
     };
     assert_eq!((0..100).filter(falls_alike).count(), 0);
 }
+
+/// What was counted has happened, and who is banned stays it, whatever a new file says of newcomers.
+#[test]
+fn a_reload_keeps_bans_and_counts() {
+    let small = Params {
+        table_size: 1,
+        ..params()
+    };
+    let mut admission = Admission::new(&small);
+    for host in 1..=3 {
+        let from = SocketAddr::from(([192, 0, 2, host], 5000));
+        allow(&mut admission, at(0), from).unwrap();
+    }
+    let banned = source("198.51.100.7:5000");
+    let range = IpNet::from(banned.ip());
+    admission.ban(at(0), range, None).unwrap();
+    admission.ban_client(at(0), 77, None).unwrap();
+    let before = admission.counters(at(0));
+    assert!(before.buckets_shared > 0, "one bucket for all: {before:?}");
+    assert_eq!(before.bans, 2);
+
+    admission.set_params(&params());
+    let after = admission.counters(at(0));
+    assert_eq!((after.buckets, after.buckets_used), (65_536, 0));
+    let kept = AdmissionCounters {
+        buckets: before.buckets,
+        buckets_used: before.buckets_used,
+        ..after
+    };
+    assert_eq!(kept, before);
+    assert_eq!(admission.check(at(0), banned), Err(Reject::Banned));
+    assert!(admission.bans().covers_client(at(0), 77));
+}
