@@ -26,9 +26,7 @@ impl Histogram {
 
     /// Counts one value, in seconds or as a ratio, whatever the bounds are.
     pub fn record(&mut self, value: f64) {
-        let bucket = self.bounds.partition_point(|bound| *bound < value);
-        self.counts[bucket] += 1;
-        self.sum += value;
+        self.record_times(value, 1);
     }
 
     /// Counts one span, in seconds.
@@ -38,13 +36,15 @@ impl Histogram {
 
     /// Counts one span as often as something took it.
     pub fn record_many(&mut self, span: Duration, count: u64) {
-        if count == 0 {
-            return;
+        if count > 0 {
+            self.record_times(span.as_secs_f64(), count);
         }
-        let value = span.as_secs_f64();
+    }
+
+    fn record_times(&mut self, value: f64, times: u64) {
         let bucket = self.bounds.partition_point(|bound| *bound < value);
-        self.counts[bucket] += count;
-        self.sum += value * count as f64;
+        self.counts[bucket] += times;
+        self.sum += value * times as f64;
     }
 
     /// Adds another distribution over the same bounds.
