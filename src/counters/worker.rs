@@ -252,6 +252,7 @@ impl WorkerCounters {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{ClosedBy, ConnectFailure};
     use super::*;
 
     #[test]
@@ -278,6 +279,105 @@ mod tests {
         assert_eq!(one.targets[1].connects, 5);
         assert_eq!(one.targets[2].connects, 7);
         assert_eq!(one.session_duration.count(), 1);
+    }
+
+    /// Something of everything. No `..` here: a new field has to be one that adds up.
+    fn some_of_each() -> WorkerCounters {
+        let histogram = |bounds| {
+            let mut histogram = Histogram::new(bounds);
+            histogram.record(0.001);
+            histogram
+        };
+        WorkerCounters {
+            datagrams_received: 1,
+            datagram_bytes_received: 2,
+            receive_calls: 3,
+            datagrams_sent: 4,
+            datagram_bytes_sent: 5,
+            send_calls: 6,
+            send_errors: [7; UdpError::ALL.len()],
+            kernel_drops: 8,
+            receive_buffer_bytes: 9,
+            send_buffer_bytes: 10,
+            rejects: [11; Reject::ALL.len()],
+            handshakes_accepted: 12,
+            handshakes_pending: 13,
+            sessions_opened: 14,
+            sessions_closed: [15; CloseReason::ALL.len()],
+            address_moves: 16,
+            peers: 17,
+            peers_in_bad_mode: 18,
+            messages_forwarded: [19, 20],
+            message_bytes_forwarded: [21, 22],
+            messages_dropped: [[23; DropReason::ALL.len()]; Direction::ALL.len()],
+            queued_bytes: [24, 25],
+            peers_blocked: [26, 27],
+            peers_held_back: 28,
+            backpressure: [Duration::from_secs(29), Duration::from_secs(30)],
+            sessions: Stats {
+                packets_sent: 31,
+                ..Stats::default()
+            },
+            busy: Duration::from_secs(32),
+            invariant_violations: 33,
+            admission: AdmissionCounters {
+                buckets_used: 34,
+                buckets: 35,
+                buckets_shared: 36,
+                bans: 37,
+                bans_by_operator: 38,
+                bans_by_strikes: 39,
+            },
+            rtt: histogram(buckets::RTT),
+            jitter: histogram(buckets::JITTER),
+            loss: histogram(buckets::LOSS),
+            session_duration: histogram(buckets::SESSION),
+            handshake_duration: histogram(buckets::HANDSHAKE),
+            forward_duration: [histogram(buckets::FORWARD); Direction::ALL.len()],
+            tick_lag: histogram(buckets::TICK_LAG),
+            targets: vec![TargetCounters {
+                connections: 40,
+                connects: 41,
+                connect_failures: [42; ConnectFailure::ALL.len()],
+                connect_duration: histogram(buckets::CONNECT),
+                closes: [43; ClosedBy::ALL.len()],
+                bytes_received: 44,
+                bytes_sent: 45,
+            }],
+        }
+    }
+
+    #[test]
+    fn nothing_is_left_out_of_a_sum() {
+        let mut sum = WorkerCounters::new(0);
+        sum.merge(&some_of_each());
+        assert_eq!(format!("{sum:?}"), format!("{:?}", some_of_each()));
+    }
+
+    /// Who is gone has no peers, queues, sockets and bans, and what it counted stays.
+    #[test]
+    fn what_a_closed_socket_counted_stays_and_what_it_had_does_not() {
+        let mut sum = WorkerCounters::new(0);
+        sum.merge_finished(&some_of_each());
+        let mut kept = WorkerCounters {
+            receive_buffer_bytes: 0,
+            send_buffer_bytes: 0,
+            handshakes_pending: 0,
+            peers: 0,
+            peers_in_bad_mode: 0,
+            queued_bytes: [0; 2],
+            peers_blocked: [0; 2],
+            peers_held_back: 0,
+            admission: AdmissionCounters {
+                buckets_used: 0,
+                buckets: 0,
+                bans: 0,
+                ..some_of_each().admission
+            },
+            ..some_of_each()
+        };
+        kept.targets[0].connections = 0;
+        assert_eq!(format!("{sum:?}"), format!("{kept:?}"));
     }
 
     #[test]
