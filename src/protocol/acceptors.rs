@@ -111,40 +111,10 @@ impl Acceptors {
         self.shards += 1;
         let (sender, updates) = channel();
         self.updates.push(sender);
-        let mut used = None;
-        let acceptor = match &self.shared {
-            Shared::Yojimbo {
-                params,
-                handshake,
-                roster,
-                saved,
-            } => {
-                used = saved.clone().map(|saved| (roster.clone(), saved));
-                let handshake = Handshake::new(
-                    handshake.clone(),
-                    roster.clone(),
-                    Key::new(random()?),
-                    global_sequence_start(shard, self.started_unix),
-                );
-                let seed = u64::from_le_bytes(random()?);
-                ProtocolAcceptor::Yojimbo(Box::new(yojimbo::Acceptor::new(
-                    handshake,
-                    params.clone(),
-                    seed,
-                )))
-            }
-            // The probe's secret is shared: the kernel may send a peer's datagrams to another
-            // worker once a socket is added or lost.
-            Shared::Gaffer { params, secret } => {
-                ProtocolAcceptor::Gaffer(gaffer::Acceptor::new(params.clone(), *secret))
-            }
-            Shared::Rudp { params, secret } => {
-                ProtocolAcceptor::Rudp(rudp::Acceptor::new(*params, *secret))
-            }
-        };
+        let sequences = global_sequence_start(shard, self.started_unix);
         let acceptor = Box::new(ReloadableAcceptor {
-            acceptor,
-            used,
+            acceptor: self.shared.acceptor(sequences)?,
+            used: self.shared.used_tokens(),
             updates,
             name: self.name.clone(),
             tap: self.tap.clone(),
@@ -206,6 +176,43 @@ impl Acceptors {
         self.updates
             .retain(|sender| sender.send(update.clone()).is_ok());
         Ok(())
+    }
+}
+
+impl Shared {
+    /// For one endpoint, whose handshakes number their packets from `sequences` on.
+    fn acceptor(&self, sequences: u64) -> anyhow::Result<ProtocolAcceptor> {
+        Ok(match self {
+            Self::Yojimbo {
+                params,
+                handshake,
+                roster,
+                saved: _,
+            } => {
+                let challenge_key = Key::new(random()?);
+                let handshake =
+                    Handshake::new(handshake.clone(), roster.clone(), challenge_key, sequences);
+                let seed = u64::from_le_bytes(random()?);
+                let acceptor = yojimbo::Acceptor::new(handshake, params.clone(), seed);
+                ProtocolAcceptor::Yojimbo(Box::new(acceptor))
+            }
+            // The probe's secret is shared: the kernel may send a peer's datagrams to another
+            // worker once a socket is added or lost.
+            Self::Gaffer { params, secret } => {
+                ProtocolAcceptor::Gaffer(gaffer::Acceptor::new(params.clone(), *secret))
+            }
+            Self::Rudp { params, secret } => {
+                ProtocolAcceptor::Rudp(rudp::Acceptor::new(*params, *secret))
+            }
+        })
+    }
+
+    /// Where used tokens come from, and where they are written down, if they are.
+    fn used_tokens(&self) -> Option<(Roster, Saved)> {
+        match self {
+            Self::Yojimbo { roster, saved, .. } => Some((roster.clone(), saved.clone()?)),
+            Self::Gaffer { .. } | Self::Rudp { .. } => None,
+        }
     }
 }
 
