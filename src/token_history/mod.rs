@@ -206,13 +206,7 @@ impl TokenHistory {
         };
         if let Verdict::Unreadable(why) = &verdict {
             history.count_failure();
-            tracing::warn!(
-                event = "token_history_unreadable",
-                %listener,
-                path = %history.path.display(),
-                error = %why,
-                "tokens from before this start are refused for max_token_lifetime, as without the file"
-            );
+            history.warn_of_unreadable(why);
         }
         // A file that cannot be written may be old: another process could not write it either.
         if let Err(error) = history.rewrite(now) {
@@ -220,15 +214,29 @@ impl TokenHistory {
             history.header.since = past.since;
             history.give_up(now, &error);
         }
+        history.say_what_was_found(&past, &verdict);
+        (history, past)
+    }
+
+    fn warn_of_unreadable(&self, why: &io::Error) {
+        tracing::warn!(
+            event = "token_history_unreadable",
+            listener = %self.listener,
+            path = %self.path.display(),
+            error = %why,
+            "tokens from before this start are refused for max_token_lifetime, as without the file"
+        );
+    }
+
+    fn say_what_was_found(&self, past: &Past, verdict: &Verdict) {
         tracing::info!(
             event = "token_history",
-            %listener,
-            path = %history.path.display(),
+            listener = %self.listener,
+            path = %self.path.display(),
             since = past.since,
             tokens = past.used.len(),
             found = verdict.label(),
         );
-        (history, past)
     }
 
     /// A token opened its session. Returns when the kernel has the record, or the file is given up.
