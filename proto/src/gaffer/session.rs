@@ -145,13 +145,7 @@ impl Session {
             return Err(self.on_other_incarnation(&header, true));
         }
         // From here on the packet is the peer's, whatever becomes of its payload.
-        self.lifecycle.on_heard(now);
-        self.heard_clock.on_heard(now, PACKET_EVERY_MAX);
-        self.received.on_heard(header.sequence);
-        self.other_incarnation = OtherIncarnation::default();
-        if is_newer {
-            self.newest_ack = header.ack;
-        }
+        self.on_heard(now, &header, is_newer);
         let in_order = order == Order::Newer { in_order: true };
         self.on_acks(now, &header, in_order);
         if order == Order::Duplicate {
@@ -167,16 +161,32 @@ impl Session {
             self.received = Received::starting_at(header.sequence.wrapping_sub(1));
         }
         self.received.insert(header.sequence);
-        self.stats.packets_received += 1;
-        self.stats.messages_received += brought.messages;
-        self.stats.message_bytes_received += brought.bytes;
-        self.stats.messages_duplicate += brought.duplicates;
-        self.stats.fragments_received += brought.fragments;
+        self.count(&brought);
         self.sender.on_received(now, brought.worth(), in_order);
         if brought.is_goodbye {
             self.lifecycle.end(CloseReason::PeerDisconnect);
         }
         Ok(())
+    }
+
+    /// A packet of the peer's, taken or not.
+    fn on_heard(&mut self, now: Timestamp, header: &Header, is_newer: bool) {
+        self.lifecycle.on_heard(now);
+        self.heard_clock.on_heard(now, PACKET_EVERY_MAX);
+        self.received.on_heard(header.sequence);
+        self.other_incarnation = OtherIncarnation::default();
+        if is_newer {
+            self.newest_ack = header.ack;
+        }
+    }
+
+    /// A packet was taken.
+    fn count(&mut self, brought: &Brought) {
+        self.stats.packets_received += 1;
+        self.stats.messages_received += brought.messages;
+        self.stats.message_bytes_received += brought.bytes;
+        self.stats.messages_duplicate += brought.duplicates;
+        self.stats.fragments_received += brought.fragments;
     }
 
     fn take_messages(&mut self, now: Timestamp, payload: &[u8]) -> Result<Brought, Reject> {
