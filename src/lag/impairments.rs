@@ -309,63 +309,56 @@ impl fmt::Display for Impairments {
     }
 }
 
+/// What differs from a perfect link, in the order of [`WORDS`].
 fn words(conditions: &Conditions) -> Vec<String> {
     let perfect = Conditions::default();
-    // A share was typed with few digits; more are the float's noise.
-    let percent = |share: f64| format!("{}%", (share * 1e8).round() / 1e6);
-    let mut words = Vec::new();
-    let mut say = |differs: bool, word: String| {
-        if differs {
-            words.push(word);
-        }
+    let span = |name: &str, span: Duration, usual: Duration| {
+        (span != usual).then(|| format!("{name}={}", show_duration(span)))
     };
-    say(
-        conditions.delay != perfect.delay,
-        format!("delay={}", show_duration(conditions.delay)),
-    );
-    say(
-        conditions.jitter != perfect.jitter,
-        format!("jitter={}", show_duration(conditions.jitter)),
-    );
-    say(
-        conditions.loss > 0.0,
-        format!("loss={}", percent(conditions.loss)),
-    );
-    let (of, which) = conditions.nth;
-    let which = if which == of {
-        String::new()
-    } else {
-        format!("/{which}")
+    let share =
+        |name: &str, share: f64| (share > 0.0).then(|| format!("{name}={}", percent(share)));
+    let words = [
+        span("delay", conditions.delay, perfect.delay),
+        span("jitter", conditions.jitter, perfect.jitter),
+        share("loss", conditions.loss),
+        nth(conditions.nth),
+        conditions.bursts.map(burst),
+        reorder(conditions.reorder),
+        share("duplicate", conditions.duplicate),
+        share("corrupt", conditions.corrupt),
+        (conditions.rate > 0).then(|| format!("rate={}", bits(conditions.rate))),
+        queue(conditions, &perfect),
+        conditions.polices.then(|| "police=on".to_owned()),
+        (conditions.mtu > 0).then(|| format!("mtu={}", conditions.mtu)),
+    ];
+    words.into_iter().flatten().collect()
+}
+
+fn nth((of, which): (u32, u32)) -> Option<String> {
+    let which = match which == of {
+        true => String::new(),
+        false => format!("/{which}"),
     };
-    say(of > 0, format!("nth={of}{which}"));
-    if let Some((bad, good)) = conditions.bursts {
-        let (bad, good) = (show_duration(bad), show_duration(good));
-        say(true, format!("burst={bad}/{good}"));
-    }
-    let (part, late) = conditions.reorder;
-    say(
-        part > 0.0,
-        format!("reorder={}/{}", percent(part), show_duration(late)),
-    );
-    say(
-        conditions.duplicate > 0.0,
-        format!("duplicate={}", percent(conditions.duplicate)),
-    );
-    say(
-        conditions.corrupt > 0.0,
-        format!("corrupt={}", percent(conditions.corrupt)),
-    );
-    say(
-        conditions.rate > 0,
-        format!("rate={}", bits(conditions.rate)),
-    );
-    say(
-        conditions.rate > 0 || conditions.queue != perfect.queue,
-        format!("queue={}", show_size(conditions.queue as u64)),
-    );
-    say(conditions.polices, "police=on".to_owned());
-    say(conditions.mtu > 0, format!("mtu={}", conditions.mtu));
-    words
+    (of > 0).then(|| format!("nth={of}{which}"))
+}
+
+fn burst((bad, good): (Duration, Duration)) -> String {
+    format!("burst={}/{}", show_duration(bad), show_duration(good))
+}
+
+fn reorder((part, late): (f64, Duration)) -> Option<String> {
+    (part > 0.0).then(|| format!("reorder={}/{}", percent(part), show_duration(late)))
+}
+
+/// A queue says something only in front of a rate.
+fn queue(conditions: &Conditions, perfect: &Conditions) -> Option<String> {
+    let is_said = conditions.rate > 0 || conditions.queue != perfect.queue;
+    is_said.then(|| format!("queue={}", show_size(conditions.queue as u64)))
+}
+
+/// A share was typed with few digits; more are the float's noise.
+fn percent(share: f64) -> String {
+    format!("{}%", (share * 1e8).round() / 1e6)
 }
 
 fn bits(rate: u64) -> String {
