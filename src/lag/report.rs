@@ -69,33 +69,39 @@ impl Report {
             )
             .ok();
         }
-        let mut note = |count: u64, words: &str| {
+        for (count, words) in self.notes() {
             if count > 0 {
                 writeln!(out, "{count} {words}").ok();
             }
-        };
-        note(
-            self.rebound,
-            "times a client got a new source port (rebind)",
-        );
-        note(
-            self.both().too_long,
-            "datagrams were longer than the MTU and were dropped",
-        );
-        note(
-            self.refused,
-            "datagrams of clients beyond --clients, or beyond the limit of open files (ulimit -n), were refused",
-        );
-        note(
-            self.overrun,
-            "datagrams were dropped by the kernel because this relay was too slow: the loss above is not all of it",
-        );
-        note(
-            self.unreachable,
-            "times the server's host said that nobody listens there",
-        );
-        note(self.unsent, "datagrams could not be sent");
+        }
         out
+    }
+
+    /// What was not the link's doing, how often.
+    fn notes(&self) -> [(u64, &'static str); 6] {
+        [
+            (
+                self.rebound,
+                "times a client got a new source port (rebind)",
+            ),
+            (
+                self.both().too_long,
+                "datagrams were longer than the MTU and were dropped",
+            ),
+            (
+                self.refused,
+                "datagrams of clients beyond --clients, or beyond the limit of open files (ulimit -n), were refused",
+            ),
+            (
+                self.overrun,
+                "datagrams were dropped by the kernel because this relay was too slow: the loss above is not all of it",
+            ),
+            (
+                self.unreachable,
+                "times the server's host said that nobody listens there",
+            ),
+            (self.unsent, "datagrams could not be sent"),
+        ]
     }
 
     /// One line for what happened since `before`.
