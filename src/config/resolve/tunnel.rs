@@ -120,39 +120,8 @@ impl Checker<'_> {
         self.only_its_own(at, typed.protocol, given);
         Some(match typed.protocol {
             file::Protocol::Yojimbo => {
-                let own = typed.yojimbo.get_or_insert_default();
-                let (layout, path_mtu_max) = (self.layout(at, own), self.path_mtu_max(at, own));
-                let netcode = typed.netcode.get_or_insert_default();
-                let at = format!("{at}.netcode");
-                let tokens = self.token_source(&at, netcode);
-                let keys = match &tokens {
-                    Some(TokenSource::Key(mint)) => vec![mint.key.clone()],
-                    Some(TokenSource::File(_) | TokenSource::Command(_)) | None => Vec::new(),
-                };
-                let netcode = Netcode {
-                    protocol_id: self.id(
-                        &format!("{at}.protocol_id"),
-                        &netcode.protocol_id,
-                        u64::MAX,
-                    ),
-                    keys,
-                    max_token_lifetime: self.span(
-                        &format!("{at}.token_lifetime"),
-                        &netcode.token_lifetime,
-                        SECOND..=DAY,
-                    ),
-                    // A client has nothing to compare.
-                    clock_skew: Duration::ZERO,
-                    insecure: netcode.insecure,
-                };
-                (
-                    Protocol::Yojimbo(Yojimbo {
-                        netcode,
-                        layout: layout?,
-                        path_mtu_max,
-                    }),
-                    Some(tokens?),
-                )
+                let (own, tokens) = self.tunnel_yojimbo(at, typed)?;
+                (Protocol::Yojimbo(own), Some(tokens))
             }
             file::Protocol::Gaffer => {
                 let gaffer = self.gaffer(at, typed.gaffer.get_or_insert_default());
@@ -163,6 +132,41 @@ impl Checker<'_> {
                 (Protocol::Rudp(rudp), None)
             }
         })
+    }
+
+    fn tunnel_yojimbo(
+        &mut self,
+        at: &str,
+        typed: &mut file::Tunnel,
+    ) -> Option<(Yojimbo, TokenSource)> {
+        let own = typed.yojimbo.get_or_insert_default();
+        let (layout, path_mtu_max) = (self.layout(at, own), self.path_mtu_max(at, own));
+        let netcode = typed.netcode.get_or_insert_default();
+        let at = format!("{at}.netcode");
+        let key = |key: &str| format!("{at}.{key}");
+        let tokens = self.token_source(&at, netcode);
+        let keys = match &tokens {
+            Some(TokenSource::Key(mint)) => vec![mint.key.clone()],
+            Some(TokenSource::File(_) | TokenSource::Command(_)) | None => Vec::new(),
+        };
+        let netcode = Netcode {
+            protocol_id: self.id(&key("protocol_id"), &netcode.protocol_id, u64::MAX),
+            keys,
+            max_token_lifetime: self.span(
+                &key("token_lifetime"),
+                &netcode.token_lifetime,
+                SECOND..=DAY,
+            ),
+            // A client has nothing to compare.
+            clock_skew: Duration::ZERO,
+            insecure: netcode.insecure,
+        };
+        let yojimbo = Yojimbo {
+            netcode,
+            layout: layout?,
+            path_mtu_max,
+        };
+        Some((yojimbo, tokens?))
     }
 
     fn token_source(&mut self, at: &str, typed: &file::TunnelNetcode) -> Option<TokenSource> {
