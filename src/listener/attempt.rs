@@ -191,7 +191,7 @@ impl Listener {
             Err(error) if open_files::are_used_up(&error) => {
                 destination.pool.on_closed(pick);
                 (peer.attempt.picked, peer.attempt.pick) = (false, None);
-                self.full.on_unopened();
+                self.limits_met.on_unopened();
                 self.endpoint.close(turn.now, id, CloseReason::Overload);
             }
             Err(error) => self.on_connect_failed(turn, id, failure(&error), &error),

@@ -15,15 +15,15 @@
 mod attempt;
 mod census;
 mod crowd;
-mod full;
 mod handover;
+mod limits_met;
 mod memory;
 mod orders;
 mod peer;
 mod peers;
 mod quota;
 mod receive;
-mod refused;
+mod refusal_log;
 mod retire;
 mod seats;
 mod shed;
@@ -48,15 +48,15 @@ use attempt::Attempt;
 pub use attempt::Destination;
 use census::Census;
 use crowd::Crowd;
-use full::Full;
 use handover::Handovers;
+use limits_met::LimitsMet;
 use memory::Memory;
 pub use orders::{PeerView, Policy, Whom};
 use peer::Peer;
 use peers::Peers;
 pub use quota::PeerLimits;
 use quota::Quota;
-use refused::Refused;
+use refusal_log::RefusalLog;
 pub use retire::HeldAddress;
 use retire::Retirement;
 pub use seats::Seats;
@@ -152,8 +152,8 @@ pub struct Listener {
     // Who would like to play, and who was refused.
     admission: Option<Admission>,
     strangers: StrangerQueue,
-    full: Full,
-    refused: Refused,
+    limits_met: LimitsMet,
+    refusal_log: RefusalLog,
 
     // What new sessions begin with; each keeps it.
     destination: Option<Destination>,
@@ -214,8 +214,8 @@ impl Listener {
             leaving: Vec::new(),
             admission: parts.admission,
             strangers: StrangerQueue::default(),
-            full: Full::default(),
-            refused: Refused::default(),
+            limits_met: LimitsMet::default(),
+            refusal_log: RefusalLog::default(),
             destination: parts.destination,
             rules: Arc::new(parts.rules),
             limits: parts.limits,

@@ -12,14 +12,14 @@ use super::Listener;
 
 /// Who was named in this second.
 #[derive(Debug, Default)]
-pub(super) struct Refused {
+pub(super) struct RefusalLog {
     since: Timestamp,
     named: Vec<(IpAddr, Reject)>,
     /// Refused since the last line, and not named.
     unnamed: u64,
 }
 
-impl Refused {
+impl RefusalLog {
     /// Whether there is a line for this one, and how many there was none for since the last.
     fn note(&mut self, now: Timestamp, from: IpAddr, why: Reject) -> Option<u64> {
         if now.since(self.since) >= SECOND {
@@ -41,7 +41,7 @@ impl Listener {
         if !tracing::enabled!(Level::DEBUG) {
             return;
         }
-        if let Some(unnamed) = self.refused.note(now, from.ip(), why) {
+        if let Some(unnamed) = self.refusal_log.note(now, from.ip(), why) {
             tracing::debug!(
                 event = "refused",
                 listener = %self.name,
@@ -65,11 +65,11 @@ mod tests {
     /// Addresses are forged at will.
     #[test]
     fn a_flood_is_a_few_lines_a_second() {
-        let mut refused = Refused::default();
+        let mut log = RefusalLog::default();
         let at = |millis| Timestamp::ZERO + Duration::from_millis(millis);
         let mut lines = |millis, sources: u32| {
             let addresses = (0..sources).map(|source| IpAddr::from(source.to_be_bytes()));
-            let named = addresses.filter_map(|ip| refused.note(at(millis), ip, Reject::Malformed));
+            let named = addresses.filter_map(|ip| log.note(at(millis), ip, Reject::Malformed));
             named.collect::<Vec<u64>>()
         };
         assert_eq!(lines(5_000, 10_000).len(), 32);

@@ -1,5 +1,5 @@
-//! Which limit keeps newcomers out. They hear "denied" at most; whoever runs the server has three
-//! keys that could be meant.
+//! Which limits newcomers meet. They hear "denied" at most; whoever runs the server has three keys that could be
+//! meant.
 
 use tidegate_proto::{CloseReason, Reject};
 
@@ -9,7 +9,7 @@ use crate::sizing::open_files;
 
 /// The limit of the process that newcomers meet, and those who met one.
 #[derive(Debug, Default)]
-pub(super) struct Full {
+pub(super) struct LimitsMet {
     /// The one that is in force.
     limit: Option<Limit>,
     /// Newcomers refused since the last line.
@@ -23,7 +23,7 @@ pub(super) struct Full {
     unremembered: u64,
 }
 
-impl Full {
+impl LimitsMet {
     pub(super) fn on_unopened(&mut self) {
         self.unopened += 1;
     }
@@ -43,8 +43,9 @@ impl Full {
 impl Listener {
     /// Newcomers are taken from now on, or they are not: before a turn, and before each of them.
     pub(super) fn open_or_shut(&mut self) {
-        self.full.limit = self.capacity.limit_met();
-        let is_full = self.full.limit.is_some() || self.seats.taken() >= self.endpoint.peers_max();
+        self.limits_met.limit = self.capacity.limit_met();
+        let is_full =
+            self.limits_met.limit.is_some() || self.seats.taken() >= self.endpoint.peers_max();
         let refusing = match (self.draining, is_full) {
             (true, _) => Some(Reject::Draining),
             (false, true) => Some(Reject::Full),
@@ -56,8 +57,8 @@ impl Listener {
     /// Somebody was refused for this.
     pub(super) fn note_refused(&mut self, why: Reject) {
         match why {
-            Reject::Full => self.full.on_refused(),
-            Reject::TokenHistoryFull => self.full.unremembered += 1,
+            Reject::Full => self.limits_met.on_refused(),
+            Reject::TokenHistoryFull => self.limits_met.unremembered += 1,
             _ => {}
         }
     }
@@ -67,7 +68,7 @@ impl Listener {
     pub(super) fn say_what_is_full(&mut self) {
         self.say_that_files_ran_out();
         self.say_that_tokens_are_too_many();
-        let Some((refused, met)) = self.full.take() else {
+        let Some((refused, met)) = self.limits_met.take() else {
             return;
         };
         let (key, limit) = match met {
@@ -92,7 +93,7 @@ impl Listener {
 
     /// Says how many were let in and found no descriptor for their stream since the last line.
     fn say_that_files_ran_out(&mut self) {
-        let refused = std::mem::take(&mut self.full.unopened);
+        let refused = std::mem::take(&mut self.limits_met.unopened);
         if refused == 0 {
             return;
         }
@@ -112,7 +113,7 @@ impl Listener {
     /// Says how many came whose tokens there was no room to remember. They were made with our key, so these are
     /// somebody's players.
     fn say_that_tokens_are_too_many(&mut self) {
-        let refused = std::mem::take(&mut self.full.unremembered);
+        let refused = std::mem::take(&mut self.limits_met.unremembered);
         if refused == 0 {
             return;
         }
@@ -135,16 +136,16 @@ mod tests {
     /// Who was refused has left again before the line is written.
     #[test]
     fn the_limit_that_was_met_is_named_though_it_is_met_no_more() {
-        let mut full = Full {
+        let mut met = LimitsMet {
             limit: Some(Limit::Peers(1)),
-            ..Full::default()
+            ..LimitsMet::default()
         };
-        full.on_refused();
-        full.on_refused();
-        full.limit = None;
-        assert_eq!(full.take(), Some((2, Some(Limit::Peers(1)))));
-        assert_eq!(full.take(), None);
-        full.on_refused();
-        assert_eq!(full.take(), Some((1, None)), "the listener's own");
+        met.on_refused();
+        met.on_refused();
+        met.limit = None;
+        assert_eq!(met.take(), Some((2, Some(Limit::Peers(1)))));
+        assert_eq!(met.take(), None);
+        met.on_refused();
+        assert_eq!(met.take(), Some((1, None)), "the listener's own");
     }
 }
