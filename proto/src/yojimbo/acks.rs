@@ -1,4 +1,4 @@
-//! What a packet on its way in says of those that went out: read by `incoming.rs`, judged by `outgoing.rs`.
+//! What a packet on its way in says of those that went out: read by `incoming`, judged by `outgoing`.
 
 use super::long_ack::Record;
 use super::postscript::Postscript;
