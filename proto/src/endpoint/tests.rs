@@ -101,7 +101,8 @@ impl Session for Echo {
     }
 }
 
-/// Accepts `hello`, answers `ask` with an answer that is far too long, knows nobody else.
+/// Accepts `hello`, answers `ask` with an answer that is far too long and `deny` with a refusal, has an answer to `late`
+/// that it thinks better of, knows nobody else.
 struct EchoAcceptor {
     wakes: Option<Timestamp>,
 }
@@ -117,6 +118,10 @@ impl Acceptor for EchoAcceptor {
             b"deny" => {
                 stranger.reply.extend_from_slice(b"no");
                 Verdict::Deny(Reject::Full)
+            }
+            b"late" => {
+                stranger.reply.extend_from_slice(b"yes");
+                Verdict::Reject(Reject::Unexpected)
             }
             _ => Verdict::Reject(Reject::UnknownPeer),
         }
@@ -192,10 +197,19 @@ fn no_answer_to_a_stranger_is_longer_than_its_question() {
         Handled::Replied
     );
     assert!(reply.is_empty(), "{} bytes for 3", reply.len());
-    let handled = endpoint.handle_datagram(at(0), address(9), &mut b"deny".to_vec(), &mut reply);
+    for _ in 0..2 {
+        let handled =
+            endpoint.handle_datagram(at(0), address(9), &mut b"deny".to_vec(), &mut reply);
+        assert_eq!(
+            (handled, reply.as_slice()),
+            (Handled::Rejected(Reject::Full), b"no".as_slice()),
+            "once each, in a buffer that is used again"
+        );
+    }
+    let handled = endpoint.handle_datagram(at(0), address(9), &mut b"late".to_vec(), &mut reply);
     assert_eq!(
         (handled, reply.as_slice()),
-        (Handled::Rejected(Reject::Full), b"no".as_slice())
+        (Handled::Rejected(Reject::Unexpected), b"".as_slice())
     );
 }
 
@@ -396,6 +410,49 @@ fn a_drain_turns_strangers_away_and_keeps_peers() {
         Handled::Rejected(Reject::Draining),
         "it was heard just now"
     );
+}
+
+/// What is kept of addresses, to find who moved, is kept of those who are there: of a million players who came and went
+/// nothing is left.
+#[test]
+fn who_left_or_moved_is_looked_for_nowhere_else() {
+    let mut endpoint = endpoint(None, Params::default());
+    let behind = |endpoint: &Endpoint| {
+        let all = endpoint.peers.behind(address(1).ip(), 1);
+        all.collect::<Vec<_>>()
+    };
+    let [gone, closed, moved] = [1, 2, 3].map(|port| accept(&mut endpoint, port));
+    assert_eq!(behind(&endpoint), [gone, closed, moved]);
+    endpoint.let_go(gone);
+    drain(&mut endpoint, at(1));
+    endpoint.close(at(1), closed, CloseReason::Kicked);
+    assert_eq!(behind(&endpoint), [moved]);
+    endpoint.peers.move_to(moved, address(4));
+    assert_eq!(behind(&endpoint), [moved], "once");
+}
+
+/// However long a walk takes, and whoever comes and goes meanwhile.
+#[test]
+fn a_survey_counts_each_session_once() {
+    let mut endpoint = endpoint(None, Params::default());
+    let peers = [1, 2, 3].map(|port| accept(&mut endpoint, port));
+    for port in 1..=3 {
+        hear(&mut endpoint, port, "x", 1);
+    }
+    for _ in 0..2 {
+        endpoint.begin_survey();
+        assert_eq!(endpoint.survey(1, |_, _, _, _| {}), None, "there are more");
+        let visited = peers.map(|peer| endpoint.is_surveyed(peer));
+        assert_eq!(visited, [true, false, false]);
+        for gone in [peers[0], peers[2]] {
+            endpoint.let_go(gone);
+            drain(&mut endpoint, at(2));
+        }
+        let mut seen = Vec::new();
+        let total = endpoint.survey(usize::MAX, |peer, _, _, _| seen.push(peer));
+        assert_eq!(seen, [peers[1]]);
+        assert_eq!(total.map(|total| total.packets_received), Some(3));
+    }
 }
 
 #[test]
