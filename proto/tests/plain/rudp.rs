@@ -253,6 +253,42 @@ fn outputs(pair: &mut Pair, end: usize, millis: u64) -> Vec<Vec<u8>> {
     outputs
 }
 
+/// Whether one of these datagrams asks for the message of this id: everything before it has arrived then.
+fn asks_for(datagrams: &[Vec<u8>], id: u16) -> bool {
+    datagrams.iter().any(|datagram| {
+        let records = wire::parse(datagram).expect("a datagram of ours");
+        records.into_iter().any(|it| it == Record::Request(id))
+    })
+}
+
+/// A tidegate sends no more ahead than its peer has room for, so it must hear how far that got: after every 256 messages,
+/// or 64 KiB with 64 bytes for each of them. Rule: docs/wire/rudp.md, section 6, 3.
+#[test]
+fn who_sends_much_hears_how_far_it_got() {
+    for (bytes, enough) in [(1, 256), (1_000, 62)] {
+        let mut pair = connected(Params::default(), CALM, 1);
+        let mut next = 0u16;
+        let mut say = |pair: &mut Pair, messages: u16| {
+            for _ in 0..messages {
+                let length = (4 + bytes as u16) | 0x8000;
+                let mut datagram = [length.to_be_bytes(), next.to_be_bytes()].concat();
+                datagram.resize(4 + bytes, 7);
+                let server = pair.ends[1].session_mut();
+                server.handle_datagram(pair.now, &mut datagram).unwrap();
+                next += 1;
+            }
+            next
+        };
+        // The first of them is what it asked for when nothing was said, and does not count.
+        let next = say(&mut pair, enough + 1);
+        assert!(asks_for(&outputs(&mut pair, 1, 20), next));
+        let next = say(&mut pair, enough - 1);
+        assert!(!asks_for(&outputs(&mut pair, 1, 50), next), "{bytes}");
+        let next = say(&mut pair, 1);
+        assert!(asks_for(&outputs(&mut pair, 1, 20), next), "{bytes}");
+    }
+}
+
 /// The reference answers three forged bytes with 98,301 bytes on every tick.
 #[test]
 fn three_bytes_draw_at_most_one_datagram_per_tick() {
@@ -288,6 +324,19 @@ fn three_bytes_draw_at_most_one_datagram_per_tick() {
     );
     let bytes: usize = ticks.iter().flatten().map(Vec::len).sum();
     assert!(bytes < 1100, "{bytes} bytes in a second");
+}
+
+/// However much waits: what is over waits for the next tick, and so do the peers whose turn comes after.
+#[test]
+fn an_output_is_so_many_datagrams() {
+    let mut pair = connected(Params::default(), CALM, 1);
+    for _ in 0..120 {
+        let server = pair.ends[1].session_mut();
+        server.send(pair.now, 0, &[7; 500]).unwrap();
+    }
+    let ticks = [(); 4].map(|()| outputs(&mut pair, 1, 10).len());
+    assert_eq!(ticks[..3], [32; 3], "{ticks:?}");
+    assert!(ticks[3] > 0, "{ticks:?}");
 }
 
 /// What a server said is not to be drawn from it again and again, by requests in its client's name.

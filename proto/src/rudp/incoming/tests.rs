@@ -56,6 +56,19 @@ fn a_far_id_costs_one_small_output_not_a_storm() {
     assert_eq!(total, 3 * 64, "at 100, 300 and 700 ms");
 }
 
+/// Whoever forges a message from far ahead now and then must not end a session that goes on.
+#[test]
+fn a_message_that_is_delivered_shows_that_nobody_ran_ahead() {
+    let (mut incoming, mut inbox) = incoming();
+    for id in 0..20 {
+        let forged = 5_000 + id;
+        assert_eq!(incoming.take(at(0), forged, b"x", &mut inbox), Taken::Ahead);
+        let next = incoming.take(at(0), id, b"y", &mut inbox);
+        assert_eq!(next, Taken::Delivered);
+    }
+    assert_eq!(incoming.gap_since(), None);
+}
+
 #[test]
 fn a_peer_that_ran_ahead_left_a_gap() {
     let (mut incoming, mut inbox) = incoming();

@@ -114,3 +114,52 @@ impl Poll {
         self.interval = (self.interval * 2).min(LONGEST);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Timestamp {
+        Timestamp::from_millis(millis)
+    }
+
+    /// The ids of a poll at this time, of which the first is `next`.
+    fn asked(poll: &mut Poll, millis: u64, next: u16) -> Vec<u16> {
+        let mut ids = Vec::new();
+        poll.ask(at(millis), next, 64, &mut ids);
+        poll.on_asked(at(millis));
+        ids
+    }
+
+    #[test]
+    fn a_lost_tail_is_fetched_in_steps_that_double() {
+        let mut poll = Poll::due(at(0));
+        let mut next = 0;
+        for reach in [1, 2, 4, 8, 16, 32, 32] {
+            assert_eq!(poll.due_at(), at(0), "at once");
+            let ids = asked(&mut poll, 0, next);
+            next += reach;
+            assert_eq!((ids.len(), ids.last()), (reach as usize, Some(&(next - 1))));
+            poll.on_message(at(0), next - 1);
+        }
+        asked(&mut poll, 0, next);
+        assert_eq!(asked(&mut poll, 100, next), [next], "there was nothing");
+    }
+
+    #[test]
+    fn messages_put_a_poll_off_and_not_for_ever() {
+        let mut poll = Poll::due(at(0));
+        asked(&mut poll, 0, 0);
+        assert_eq!(poll.due_at(), at(100));
+        for (heard, due) in [(50, 150), (399, 499), (450, 500)] {
+            poll.on_message(at(heard), 7);
+            assert_eq!(poll.due_at(), at(due));
+        }
+        assert_eq!(asked(&mut poll, 500, 8), [8], "in the midst of messages");
+        for (due, next) in [(600, 800), (800, 1_200), (1_200, 1_700), (1_700, 2_200)] {
+            assert_eq!(poll.due_at(), at(due), "idle");
+            asked(&mut poll, due, 8);
+            assert_eq!(poll.due_at(), at(next), "idle");
+        }
+    }
+}
