@@ -107,6 +107,36 @@ fn raw_packets_come_at_most_once() {
     }
 }
 
+/// A datagram that is longer than the path takes is lost each time.
+#[test]
+fn datagrams_are_filled_and_no_longer_than_they_may_be() {
+    for datagram_bytes_max in [1_100, 1_200, 1_472] {
+        let params = Params {
+            datagram_bytes_max,
+            ..Params::default()
+        };
+        let mut pair = connected(&params, CALM, 1);
+        let now = pair.now;
+        let server = pair.ends[1].session_mut();
+        (0..800).for_each(|_| server.send(now, 0, &[7; 10]).unwrap());
+        let mut longest = 0;
+        for millis in 0..500 {
+            let now = now.after(Duration::from_millis(millis));
+            server.handle_timeout(now);
+            let mut out = Vec::new();
+            while server.poll_transmit(now, &mut out) {
+                longest = longest.max(out.len());
+                out.clear();
+            }
+        }
+        let filled = datagram_bytes_max - 20..=datagram_bytes_max;
+        assert!(
+            filled.contains(&longest),
+            "{longest} of {datagram_bytes_max}"
+        );
+    }
+}
+
 /// To every receiver such a packet is a sign of life and no message.
 #[test]
 fn raw_payloads_that_mean_nothing_are_not_sent() {
@@ -540,6 +570,29 @@ fn packets_with_gaps_are_no_other_life() {
     assert_eq!(forge(0..20, 2), None);
     assert_eq!(forge(100..103, 1), None, "three are too few");
     assert_eq!(forge(103..104, 1), Some(CloseReason::Replaced));
+}
+
+/// Three packets from nowhere and later one more are no four in a row: the peer was heard in between.
+#[test]
+fn a_packet_of_the_peer_ends_what_looked_like_another_life() {
+    let mut pair = connected(&Params::default(), CALM, 1);
+    let (seen, own) = newest(&mut pair, 1);
+    pair.weather.loss = 1.0;
+    pair.run(2, |_| false);
+    let restart = seen.wrapping_add(0x4000_0000);
+    for step in 0..3 {
+        pair.forge(1, &packet(restart + step, own, 0, &[0]));
+    }
+    pair.forge(1, &packet(seen + 1, own, 0, &[0]));
+    pair.run(2, |_| false);
+    pair.forge(1, &packet(restart + 3, own, 0, &[0]));
+    pair.run(0, |_| false);
+    assert_eq!(pair.ends[1].closed, None);
+    for step in 4..7 {
+        pair.forge(1, &packet(restart + step, own, 0, &[0]));
+    }
+    pair.run(0, |_| false);
+    assert_eq!(pair.ends[1].closed, Some(CloseReason::Replaced), "four");
 }
 
 /// Four packets in a row from nowhere ended the session of whoever was not heard for a second.
