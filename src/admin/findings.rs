@@ -348,6 +348,10 @@ mod tests {
             "TidegateUnderAttack",
         ];
         assert_eq!(alerts(&found), expected);
+        let bad = found
+            .iter()
+            .find(|it| it.alert == Some("TidegateBadNetworkWidespread"));
+        assert!(bad.unwrap().text.starts_with("30.8 % of"), "{bad:?}");
         let runbook = include_str!("../../docs/RUNBOOK.md");
         for alert in expected {
             assert!(runbook.contains(&format!("### {alert}\n")), "{alert}");

@@ -328,6 +328,97 @@ fn slow_clients_cannot_keep_everybody_out() {
     drop(silent);
 }
 
+/// Of two listeners with as many peers as are shown, half of each.
+#[test]
+fn the_worst_peers_are_those_of_all_listeners() {
+    let mut clock = Clock::start();
+    let board = Board::new(clock.now(), Capacity::new(200, 1 << 20).into());
+    board.add_backend("game", Arc::new(Pool::with_two_targets()));
+    let most = WorstPeers::MAX as u64;
+    for listener in 0..2 {
+        let about = ListenerInfo {
+            name: listener.to_string(),
+            protocol: "gaffer",
+            bind: Vec::new(),
+            backend: "game".into(),
+            peers_max: 100,
+        };
+        let mut worst = WorstPeers::default();
+        for peer in 0..most {
+            let stats = Stats {
+                rtt: Duration::from_millis(2 * peer + listener),
+                ..Stats::default()
+            };
+            worst.offer(PeerRow {
+                session: 2 * peer + listener,
+                address: "198.51.100.9:4242".parse().unwrap(),
+                client_id: None,
+                age: Duration::ZERO,
+                target: None,
+                inbox_bytes: 0,
+                stats,
+            });
+        }
+        board.add_listener(about, 1)[0].publish_peers(worst);
+    }
+    let snapshot = board.snapshot(clock.now());
+    let status = Status::new(&snapshot, &History::default(), &Usage::default());
+    let sessions: Vec<_> = status.worst.into_iter().map(|peer| peer.session).collect();
+    let expected = (most..2 * most).rev();
+    let expected: Vec<_> = expected.map(|session| format!("{session:016x}")).collect();
+    assert_eq!(sessions, expected);
+}
+
+/// Two seconds, in which one of two workers was busy for 0.4 s.
+#[test]
+fn rates_are_of_a_second_and_busy_is_of_all_workers() {
+    let mut clock = Clock::start();
+    let start = clock.now();
+    let board = Board::new(start, Capacity::new(64, 1 << 20).into());
+    board.add_backend("game", Arc::new(Pool::with_two_targets()));
+    let about = ListenerInfo {
+        name: "udp".into(),
+        protocol: "gaffer",
+        bind: Vec::new(),
+        backend: "game".into(),
+        peers_max: 1,
+    };
+    let reporters = board.add_listener(about, 2);
+    let mut counters = reporters[0].counters();
+    let mut history = History::default();
+    for seconds in [0, 2] {
+        let now = start.after(Duration::from_secs(seconds));
+        counters.datagrams_received = 100 * seconds;
+        counters.busy = Duration::from_millis(200 * seconds);
+        reporters[0].publish(now.mono, &counters);
+        reporters[1].publish(now.mono, &reporters[1].counters());
+        history.push(&board.snapshot(now));
+    }
+    let recent = history.recent();
+    assert_eq!((recent["datagrams_in"], recent["busy"]), (100.0, 0.1));
+}
+
+#[test]
+fn figures_change_their_unit_where_they_get_long() {
+    let counts = [9_999.0, 10_000.0, 999_949.0, 1e6].map(units::count);
+    assert_eq!(counts, ["9999", "10.0 k", "999.9 k", "1.0 M"]);
+    let sizes = [1_023.0, 1_024.0, 1_572_864.0, 1_073_741_824.0].map(units::bytes);
+    assert_eq!(sizes, ["1023 B", "1.0 KiB", "1.5 MiB", "1.0 GiB"]);
+    let times = [None, Some(0.0123), Some(0.1), Some(0.999), Some(1.0)].map(units::brief);
+    assert_eq!(times, ["-", "12.3 ms", "100 ms", "999 ms", "1.00 s"]);
+    let ages = [59.9, 60.0, 3_599.0, 3_600.0, 86_399.0, 90_000.0].map(units::span);
+    let expected = [
+        "59 s",
+        "1 min 0 s",
+        "59 min 59 s",
+        "1 h 0 min",
+        "23 h 59 min",
+        "1 d 1 h",
+    ];
+    assert_eq!(ages, expected);
+    assert_eq!(units::share(0.307_7), "30.8 %");
+}
+
 /// Many times what a request may take, so that the machine may be busy, and yet less than the life of a
 /// connection.
 const PATIENCE: Duration = Duration::from_secs(40);

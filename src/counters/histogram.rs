@@ -129,6 +129,12 @@ mod tests {
         }
         let median = histogram.quantile(0.5).unwrap();
         assert!((median - 0.04).abs() < 1e-9, "{median}");
+        // As many in a bucket far below: half of all are below the one with the others.
+        for _ in 0..100 {
+            histogram.record(0.001);
+        }
+        let third = histogram.quantile(0.75).unwrap();
+        assert!((third - 0.04).abs() < 1e-9, "{third}");
         histogram.record(9.0);
         assert_eq!(histogram.quantile(1.0), Some(2.0), "as far as we can tell");
     }
