@@ -325,6 +325,16 @@ mod tests {
         );
     }
 
+    /// A value may come from a peer or a backend; it is cut between two characters.
+    #[test]
+    fn no_value_is_longer_than_a_line_has_room_for() {
+        let fits = "x".repeat(VALUE_BYTES_MAX);
+        assert_eq!(shorten(fits.clone()), fits);
+        let cut = shorten("é".repeat(VALUE_BYTES_MAX));
+        let kept = VALUE_BYTES_MAX / 'é'.len_utf8();
+        assert_eq!(cut, "é".repeat(kept) + "…");
+    }
+
     #[test]
     fn no_value_breaks_the_line() {
         let mut fields = Fields::summary(&Kind {

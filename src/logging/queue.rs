@@ -83,3 +83,25 @@ impl Jobs {
         Ok(job)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What found no room takes none: the next line is not lost for it.
+    #[test]
+    fn a_line_that_is_lost_leaves_the_room_to_others() {
+        let (queue, jobs) = queue();
+        let line = |bytes| "x".repeat(bytes);
+        assert!(queue.push(Level::INFO, line(BYTES - 2 * BESIDE - 1)));
+        for _ in 0..3 {
+            assert!(!queue.push(Level::INFO, line(2)));
+        }
+        assert!(queue.push(Level::INFO, line(1)));
+        assert_eq!(queue.bytes(), BYTES);
+        for _ in 0..2 {
+            jobs.next(Duration::ZERO).unwrap();
+        }
+        assert_eq!(queue.bytes(), 0);
+    }
+}
