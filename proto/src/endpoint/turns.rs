@@ -140,12 +140,18 @@ impl Endpoint {
             .get_mut(id)
             .and_then(|peer| peer.session.poll_event())
         {
-            self.events.push_back((id, event));
-            if matches!(event, Event::Closed(_)) {
-                self.peers.release_address(id);
-                if let Some(peer) = self.peers.get_mut(id) {
-                    peer.session.release();
-                }
+            self.on_event(id, event);
+        }
+    }
+
+    /// A session told something. Cold: hardly a datagram brings an event, and each is asked for one.
+    #[cold]
+    fn on_event(&mut self, id: PeerId, event: Event) {
+        self.events.push_back((id, event));
+        if matches!(event, Event::Closed(_)) {
+            self.peers.release_address(id);
+            if let Some(peer) = self.peers.get_mut(id) {
+                peer.session.release();
             }
         }
     }
