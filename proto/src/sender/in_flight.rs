@@ -168,9 +168,9 @@ impl InFlight {
 
     /// The first packet with messages from `number` on whose fate is open.
     pub(super) fn first_open(&self, number: u64) -> Option<&Sent> {
-        let from = number.saturating_sub(self.base) as usize;
-        let mut open = self.packets.iter().skip(from);
-        open.find(|sent| sent.is_unsettled())
+        let numbers = number.max(self.base)..self.end();
+        let mut sent = numbers.map_while(|number| self.get(number));
+        sent.find(|sent| sent.is_unsettled())
     }
 
     /// Packets with messages whose fate is unknown.
