@@ -271,7 +271,7 @@ impl InFlight {
             let from = sent.items_from.wrapping_sub(self.items_base);
             (from as usize, usize::from(sent.items))
         });
-        self.items.range(from..from + count).copied()
+        (from..from + count).map(|index| self.items[index])
     }
 
     /// Forgets the oldest packet.
