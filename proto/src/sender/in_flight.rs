@@ -209,7 +209,10 @@ impl InFlight {
         while self.end() < number {
             self.packets.push_back(skipped);
         }
-        self.items.extend(items);
+        // `extend` would ask before each how many come, and nearly always it is one.
+        for item in items {
+            self.items.push_back(item);
+        }
         let before_it = leaving
             .again
             .and_then(|first| self.get(self.last_as(first)));
