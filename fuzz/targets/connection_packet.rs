@@ -61,7 +61,7 @@ pub fn run(data: &[u8]) {
     let again = again.expect("what we write, we read");
     let again: Vec<Item<'_>> = again.items().collect();
     assert_eq!(again.len(), items.len());
-    let (mut one, mut other) = ([0; 256], [0; 256]);
+    let (mut one, mut other) = (None, None);
     for (before, after) in items.iter().zip(&again) {
         match (before, after) {
             (Item::Message(a), Item::Message(b)) => {
@@ -94,7 +94,7 @@ fn is_writable(layout: &Layout, items: &[Item<'_>]) -> bool {
 
 fn write(layout: &Layout, items: &[Item<'_>]) -> (Vec<u8>, usize) {
     let mut out = Vec::new();
-    let mut scratch = [0; 256];
+    let mut scratch = None;
     let mut writer = PacketWriter::new(layout, &mut out);
     let mut size = PacketSize::new(layout);
     let lists = items.chunk_by(|a, b| match (a, b) {

@@ -63,7 +63,7 @@ fn write(case: &Value, layout: &Layout) -> (Vec<u8>, PacketSize) {
 /// Everything a packet carries, in the words of the vector files.
 fn read(packet: &ConnectionPacket<'_>) -> Vec<(u8, Value)> {
     let hex = |bytes: &[u8]| -> String { bytes.iter().map(|b| format!("{b:02x}")).collect() };
-    let mut scratch = [0; 256];
+    let mut scratch = None;
     packet
         .items()
         .map(|item| match item {

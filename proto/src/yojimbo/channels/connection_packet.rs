@@ -146,11 +146,11 @@ pub enum Body<'a> {
     },
 }
 
-/// Room for the payload of a [`MessageType::Bits`] message.
-pub type BodyScratch = [u8; BODY_SCRATCH];
+/// Room for the payload of a [`MessageType::Bits`] message: none until one is read.
+pub type BodyScratch = Option<[u8; BODY_SCRATCH]>;
 
 /// Bytes of the longest of them.
-pub(super) const BODY_SCRATCH: usize = FIXED_BITS_MAX as usize / 8;
+const BODY_SCRATCH: usize = FIXED_BITS_MAX as usize / 8;
 
 impl<'a> Body<'a> {
     /// Bytes of the payload.
@@ -167,26 +167,30 @@ impl<'a> Body<'a> {
     }
 
     /// The payload; bits are put into `scratch` as whole bytes.
+    #[inline]
     pub fn read<'s>(self, scratch: &'s mut BodyScratch) -> &'s [u8]
     where
         'a: 's,
     {
         match self {
             Self::Bytes(bytes) => bytes,
-            Self::Bits { packet, at, width } => {
-                let mut reader = BitReader::new(packet);
-                let mut left = u32::from(width);
-                let read = reader.skip(at);
-                debug_assert!(read.is_ok(), "the packet was walked before");
-                let payload = &mut scratch[..self.len()];
-                for byte in &mut *payload {
-                    *byte = reader.bits(left.min(8)).unwrap_or(0) as u8;
-                    left = left.saturating_sub(8);
-                }
-                payload
-            }
+            Self::Bits { packet, at, width } => read_bits(packet, at, width, scratch),
         }
     }
+}
+
+fn read_bits<'s>(packet: &[u8], at: usize, width: u16, scratch: &'s mut BodyScratch) -> &'s [u8] {
+    let mut reader = BitReader::new(packet);
+    let mut left = u32::from(width);
+    let read = reader.skip(at);
+    debug_assert!(read.is_ok(), "the packet was walked before");
+    let room = scratch.get_or_insert([0; BODY_SCRATCH]);
+    let payload = &mut room[..usize::from(width.div_ceil(8))];
+    for byte in &mut *payload {
+        *byte = reader.bits(left.min(8)).unwrap_or(0) as u8;
+        left = left.saturating_sub(8);
+    }
+    payload
 }
 
 impl<'a> ConnectionPacket<'a> {

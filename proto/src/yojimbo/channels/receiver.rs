@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::connection_packet::{BODY_SCRATCH, ConnectionPacket, Item};
+use super::connection_packet::{ConnectionPacket, Item};
 use super::layout::Layout;
 use super::objection::Objection;
 use super::reliable_ordered::{ReliableOrdered, Trial};
@@ -177,7 +177,7 @@ impl Receiver {
         inbox: &mut Inbox,
         stats: &mut Stats,
     ) {
-        let mut scratch = [0; BODY_SCRATCH];
+        let mut scratch = None;
         for item in packet.items() {
             let index = item.channel();
             let mut sink = Sink {
