@@ -262,19 +262,12 @@ impl Outgoing {
         let plan = self.sender.planned();
         let mut writer = PacketWriter::new(layout, out);
         // Entries ascend by channel; a fragment has its channel to itself.
-        let mut fragment = plan.fragment;
-        let mut rest = plan.messages.as_slice();
-        while let Some(first) = rest.first() {
-            if fragment.is_some_and(|fragment| fragment.lane < first.lane) {
+        let mut fragment = plan.fragment.as_ref();
+        for list in plan.messages.chunk_by(|one, next| one.lane == next.lane) {
+            if fragment.is_some_and(|fragment| fragment.lane < list[0].lane) {
                 self.write_fragment(layout, &mut writer, fragment.take());
             }
-            let count = rest
-                .iter()
-                .take_while(|message| message.lane == first.lane)
-                .count();
-            let (list, others) = rest.split_at(count);
             self.write_list(layout, &mut writer, list);
-            rest = others;
         }
         self.write_fragment(layout, &mut writer, fragment);
         writer.finish();
@@ -304,9 +297,9 @@ impl Outgoing {
         &self,
         layout: &Layout,
         writer: &mut PacketWriter<'_>,
-        fragment: Option<Fragment>,
+        fragment: Option<&Fragment>,
     ) {
-        let Some(fragment) = fragment else { return };
+        let Some(&fragment) = fragment else { return };
         let data = self.sender.fragment_payload(fragment);
         let kind = layout
             .messages()
