@@ -245,7 +245,7 @@ fn setup(options: &Options, forward: Conditions, seed: u64) -> Setup {
 }
 
 /// So many flows of bulk.
-fn equal(policy: &Policy, size: usize, count: usize) -> Vec<Flow> {
+pub(crate) fn equal(policy: &Policy, size: usize, count: usize) -> Vec<Flow> {
     let flow = |n| Flow {
         ends: policy.ends(n),
         apps: vec![(0, BULK, App::Saturate { size })],
@@ -277,21 +277,21 @@ fn with_newreno(setup: &Setup, policy: &Policy, size: usize) -> String {
 }
 
 /// Of the bottleneck, what each flow's bulk took, 0 to 1.
-fn shares(setup: &Setup, outcome: &Outcome) -> Vec<f64> {
+pub(crate) fn shares(setup: &Setup, outcome: &Outcome) -> Vec<f64> {
     let bytes_max = setup.measured.as_secs_f64() * setup.forward.rate as f64 / 8.0;
     let share = |bytes: &u64| *bytes as f64 / bytes_max;
     outcome.bulk_bytes.iter().map(share).collect()
 }
 
 /// 1 where all are equal, and `1 / n` where one has everything.
-fn jain(shares: &[f64]) -> f64 {
+pub(crate) fn jain(shares: &[f64]) -> f64 {
     let sum: f64 = shares.iter().sum();
     let squares: f64 = shares.iter().map(|share| share * share).sum();
     sum * sum / (shares.len() as f64 * squares)
 }
 
 /// Percent of what the bottleneck was offered.
-fn dropped(outcome: &Outcome) -> f64 {
+pub(crate) fn dropped(outcome: &Outcome) -> f64 {
     100.0 * outcome.drops as f64 / outcome.offered.max(1) as f64
 }
 

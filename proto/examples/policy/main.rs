@@ -118,5 +118,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     bottleneck::beside_policed(&options);
     bottleneck::heavy_loss(&options);
     jitter::swinging(&options);
+    jitter::shared(&options);
     Ok(())
 }
