@@ -701,6 +701,37 @@ fn several_share_a_path_with_heavy_loss() {
     );
 }
 
+/// Where the delay swings, packets close to each other are as late as the latest, and single ones are not. Who goes slowly
+/// beside others must not take that for their queue, nor who goes fast their queue for that.
+#[test]
+fn four_share_a_path_whose_delay_swings() {
+    let link = Conditions {
+        delay: Duration::from_millis(25),
+        jitter: Duration::from_millis(15),
+        rate: 10_000_000,
+        queue: 125_000,
+        mtu: 1_500,
+        ..Conditions::default()
+    };
+    let up = without_end(1_000);
+    let rules = Rules::Yojimbo(Arc::new(yojimbo::Params::default()));
+    let fairness = [81, 82, 83, 84].map(|seed| {
+        let mut game = Game::new(rules.clone(), seed);
+        let mut scenario = Scenario::new(&mut game, 4, link, &up, &Traffic::silent());
+        let heard = |scenario: &Scenario| [0, 1, 2, 3].map(|n| scenario.outcome(n).up.1);
+        scenario.run_for(Duration::from_secs(15));
+        let before = heard(&scenario);
+        scenario.run_for(Duration::from_secs(25));
+        let after = heard(&scenario);
+        let shares = [0, 1, 2, 3].map(|n| (after[n] - before[n]) as f64);
+        let sum: f64 = shares.iter().sum();
+        let squares: f64 = shares.iter().map(|share| share * share).sum();
+        sum * sum / (4.0 * squares)
+    });
+    let mean = fairness.iter().sum::<f64>() / 4.0;
+    assert!(mean > 0.6, "seeds 81 to 84: {fairness:.3?}");
+}
+
 /// Many at a policer make each other lose much, and none of them can change that alone. Nobody may take it for the path's
 /// own and go on.
 #[test]

@@ -363,11 +363,8 @@ impl Adaptive {
         if has_drained || !self.bulk.is_active() || is_competing {
             return;
         }
-        let packet = self.bulk.packet_time();
-        if self
-            .queueing
-            .is_own(now, queue.delay, packet, params.path.base_window)
-        {
+        let base_window = params.path.base_window;
+        if self.queueing.is_own(now, queue.delay, base_window) {
             if self.mode() == Mode::Bad && !reading.heavy_loss {
                 self.state = self.return_to_good(now, params);
             }

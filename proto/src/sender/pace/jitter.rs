@@ -15,8 +15,9 @@ pub(super) struct Jitter {
 
 impl Jitter {
     /// A round trip; `pause`: long after the one before. A queue that comes or goes moves once: so the smaller of
-    /// two such steps counts, and none over a pause.
-    pub(super) fn note(&mut self, rtt: f64, pause: bool) {
+    /// two such steps counts, and none over a pause. Nor does what may be a queue that moves by a packet or two, of
+    /// `packet` seconds each at the present rate. Who goes slower later, for what others do, knows what he knew.
+    pub(super) fn note(&mut self, rtt: f64, pause: bool, packet: f64) {
         let step = (rtt - self.last).abs();
         let smaller = step.min(self.step);
         self.last = rtt;
@@ -27,7 +28,7 @@ impl Jitter {
         self.step = step;
         self.samples = (self.samples + 1).min(SAMPLES);
         self.mean += (smaller - self.mean) / f64::from(self.samples);
-        if self.samples == SAMPLES {
+        if self.samples == SAMPLES && self.mean > PACKETS * packet {
             self.most.note(self.mean);
         }
     }
@@ -37,15 +38,10 @@ impl Jitter {
         self.most.turn();
     }
 
-    /// How far apart the least and the most delay may be, in seconds, both directions together. Zero where it may be
-    /// a queue that moves by a packet or two, of `packet` seconds each.
-    pub(super) fn range(&self, packet: f64) -> f64 {
-        let most = self.most.get().unwrap_or(0.0);
-        if most > PACKETS * packet {
-            RANGE * most
-        } else {
-            0.0
-        }
+    /// How far apart the least and the most delay may be, in seconds, both directions together. Zero where that is not
+    /// known.
+    pub(super) fn range(&self) -> f64 {
+        RANGE * self.most.get().unwrap_or(0.0)
     }
 }
 
@@ -69,11 +65,18 @@ mod tests {
     fn what_delays_single_packets_is_seen() {
         let (mut random, mut jitter) = (Random::new(5), Jitter::default());
         for _ in 0..200 {
-            jitter.note(0.05 + 0.06 * random.share(), false);
+            jitter.note(0.05 + 0.06 * random.share(), false, 0.02);
         }
-        let range = jitter.range(PACKET);
+        assert_eq!(jitter.range(), 0.0, "may be a queue of few packets");
+        for _ in 0..200 {
+            jitter.note(0.05 + 0.06 * random.share(), false, PACKET);
+        }
+        let range = jitter.range();
         assert!((0.06..0.24).contains(&range), "{range}");
-        assert!(jitter.range(0.02) == 0.0, "may be a queue of few packets");
+        for _ in 0..200 {
+            jitter.note(0.05, false, 0.02);
+        }
+        assert_eq!(jitter.range(), range, "a low rate says nothing");
     }
 
     #[test]
@@ -81,8 +84,8 @@ mod tests {
         let mut jitter = Jitter::default();
         for sample in 0..200 {
             let queue = if sample / 10 % 2 == 0 { 0.0 } else { 0.03 };
-            jitter.note(0.05 + queue, false);
+            jitter.note(0.05 + queue, false, PACKET);
         }
-        assert_eq!(jitter.range(PACKET), 0.0);
+        assert_eq!(jitter.range(), 0.0);
     }
 }

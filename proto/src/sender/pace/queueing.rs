@@ -31,7 +31,8 @@ pub(super) struct Queueing {
     mean: f64,
     fill: f32,
     slice_began: Timestamp,
-    /// A round trip that going slower did not shorten, in seconds, and until when it is believed.
+    /// A round trip that going slower did not shorten, in seconds, and until when it is believed. Never above the mean
+    /// since then.
     own: f64,
     own_until: Timestamp,
     jitter: Jitter,
@@ -161,7 +162,7 @@ impl Queueing {
         let is_new = pause > Span::ZERO;
         if is_new && packet > 0.0 {
             let is_long = pause.as_secs() > 0.5 * self.fast;
-            self.jitter.note(proven, is_long);
+            self.jitter.note(proven, is_long, packet);
         }
         if over {
             self.over_since = self.over_since.min(now);
@@ -188,17 +189,11 @@ impl Queueing {
 
     /// Going slower did not shorten the `delay`: whether it is the path's own, as jitter explains. Packets close
     /// to each other cannot overtake, so all of them are as late as the latest; those that were far apart were not,
-    /// and made the base. `packet`: seconds that one takes; `base_window`: how long that is believed.
-    pub(super) fn is_own(
-        &mut self,
-        now: Timestamp,
-        delay: f64,
-        packet: f64,
-        base_window: Duration,
-    ) -> bool {
+    /// and made the base. `base_window`: how long that is believed.
+    pub(super) fn is_own(&mut self, now: Timestamp, delay: f64, base_window: Duration) -> bool {
         let base = self.base();
         let before = base.max(self.own(now));
-        let own = (before + delay).min(base + self.jitter.range(packet));
+        let own = (before + delay).min(base + self.jitter.range());
         let explains = own >= before + EXPLAINED * delay;
         if explains {
             (self.own, self.own_until) = (own, now + base_window);
@@ -256,6 +251,9 @@ impl Queueing {
         let gain = if self.mean == 0.0 { 1.0 } else { 0.2 };
         self.mean += gain * (rtt - self.mean);
         self.maximum.note(rtt);
+        // The path's own is there at all times. What goes away was others' queue, and who kept it for his own would
+        // let it come back, and stand in it, where others yield.
+        self.own = self.own.min(self.mean);
         let base = self.base();
         let longest = self.maximum.get().unwrap_or(0.0) - base;
         self.fill = if longest > FELT {
@@ -286,6 +284,7 @@ const MOMENT_MIN: Span = Span::from_millis(25);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sim::Random;
 
     const BULK: Limits = Limits {
         queue: 0.02,
@@ -318,5 +317,30 @@ mod tests {
     fn what_later_packets_meet_too_is_one() {
         let found = stands(120, |burst| if burst >= 100 { 40 } else { 1 });
         assert_eq!(found.first(), Some(&101), "{found:?}");
+    }
+    /// A delay stays while we go slower, as jitter explains. Later it is gone, and comes again: it was others' queue.
+    #[test]
+    fn what_went_away_was_not_the_paths_own() {
+        let mut random = Random::new(7);
+        let mut queueing = Queueing::new(Timestamp::ZERO);
+        let mut now = Timestamp::ZERO;
+        let mut hear = |queueing: &mut Queueing, millis: u64, delay: f64| {
+            let mut queue = Queue::quiet(0.0);
+            for _ in 0..millis / 2 {
+                now += Duration::from_millis(2);
+                let rtt = Span::from_secs(0.05 + delay + 0.02 * random.share());
+                queue = queueing.on_rtt(now, rtt, rtt, &BULK);
+            }
+            (now, queue.delay)
+        };
+        hear(&mut queueing, 1_000, 0.0);
+        let (now, delay) = hear(&mut queueing, 1_000, 0.04);
+        assert!(delay > 0.03, "{delay}");
+        assert!(queueing.is_own(now, delay, BULK.base_window));
+        let (_, delay) = hear(&mut queueing, 1_000, 0.04);
+        assert!(delay.abs() < 0.01, "the path's own, for now: {delay}");
+        hear(&mut queueing, 2_000, 0.0);
+        let (_, delay) = hear(&mut queueing, 1_000, 0.04);
+        assert!(delay > 0.03, "it was gone meanwhile: {delay}");
     }
 }
