@@ -111,9 +111,10 @@ impl Transport {
         };
         let port = address.port();
         let help = match error.raw_os_error() {
+            // Those that do not listen too: the kernel gives ports of its range to whoever sends (ip_local_port_range).
             Some(libc::EADDRINUSE) => {
                 format!(
-                    "\n help: another program has it; `ss -{kind}lpn sport = :{port}` says which"
+                    "\n help: another program has it; `ss -{kind}apn sport = :{port}` says which"
                 )
             }
             Some(libc::EADDRNOTAVAIL) => {
@@ -182,7 +183,7 @@ mod tests {
         let cannot =
             |code| Transport::Udp.cannot_bind(address, &io::Error::from_raw_os_error(code));
         for (code, hint) in [
-            (libc::EADDRINUSE, "`ss -ulpn sport = :443`"),
+            (libc::EADDRINUSE, "`ss -uapn sport = :443`"),
             (libc::EADDRNOTAVAIL, "`ip address`"),
             (libc::EAFNOSUPPORT, "without IPv6"),
             (libc::EACCES, "PrivateUsers=no"),

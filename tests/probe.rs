@@ -123,7 +123,7 @@ fn what_is_missing_is_said() {
     assert_eq!(code, Some(69), "{text}");
     for line in [
         format!("FAILED  listener.game: bind udp {}: cannot bind", site.udp),
-        "help: another program has it; `ss -ulpn".to_owned(),
+        "help: another program has it; `ss -uapn".to_owned(),
         format!("FAILED  backend.game: connect tcp://{nobody}: Connection refused"),
         "help: nothing listens there".to_owned(),
         "help: make it, or let systemd do so".to_owned(),

@@ -211,7 +211,7 @@ fn a_taken_port_changes_nothing() {
         "{error}"
     );
     assert!(
-        error.contains("help: another program has it; `ss -ulpn"),
+        error.contains("help: another program has it; `ss -uapn"),
         "{error}"
     );
     wait_for_listeners(&scene, &[("game", 1)]);
