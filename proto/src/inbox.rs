@@ -21,6 +21,8 @@ pub struct Inbox {
     /// Bytes of the last filling whose buffer was more than a small one: what the next one gets at once.
     last: usize,
     messages: VecDeque<Waiting>,
+    /// Reliable messages added so far.
+    reliable: u64,
     max: usize,
     allowance: Allowance,
     refusing: bool,
@@ -41,6 +43,7 @@ impl Inbox {
             taken: 0,
             last: 0,
             messages: VecDeque::new(),
+            reliable: 0,
             max,
             allowance: Allowance::UNLIMITED,
             refusing: false,
@@ -78,6 +81,7 @@ impl Inbox {
     pub fn push(&mut self, channel: Channel, reliable: bool, payload: &[u8]) {
         self.make_room(payload.len());
         self.bytes.extend_from_slice(payload);
+        self.reliable += u64::from(reliable);
         self.messages.push_back(Waiting {
             length: payload.len() as u32,
             channel,
@@ -109,6 +113,11 @@ impl Inbox {
     /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty()
+    }
+
+    /// Reliable messages that were ever added.
+    pub(crate) fn reliable_ever(&self) -> u64 {
+        self.reliable
     }
 
     /// Payload bytes waiting.

@@ -38,18 +38,17 @@ impl HeardClock {
     }
 }
 
-/// How long a peer that is heard has owed us something: an acknowledgement, or a message. Two debts are the same as long
-/// as they are equal; most are known by when they began.
+/// How long a peer that is heard has owed us the same, known by when that began: a message that is missing, say.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct StallTimer<Debt = Timestamp> {
+pub(crate) struct StallTimer {
     clock: HeardClock,
     /// What it owes now.
-    debt: Option<Debt>,
+    debt: Option<Timestamp>,
     /// What the clock showed when we noticed.
     from: Timestamp,
 }
 
-impl<Debt: PartialEq> StallTimer<Debt> {
+impl StallTimer {
     /// It owes nothing.
     pub(crate) const fn new(now: Timestamp) -> Self {
         Self {
@@ -60,7 +59,7 @@ impl<Debt: PartialEq> StallTimer<Debt> {
     }
 
     /// The peer was heard, and owes this. Another debt than at the last call means that it has paid in between.
-    pub(crate) fn on_heard(&mut self, now: Timestamp, debt: Option<Debt>) {
+    pub(crate) fn on_heard(&mut self, now: Timestamp, debt: Option<Timestamp>) {
         self.clock.on_heard(now, KEEP_ALIVE_MAX);
         if debt != self.debt {
             self.debt = debt;
@@ -79,67 +78,108 @@ impl<Debt: PartialEq> StallTimer<Debt> {
 
 /// How long a peer that is heard has acknowledged no messages, although some wait.
 ///
-/// A server refuses messages while its backend reads nothing, and once that has nothing more to say: then it delivers what
-/// it was told before. It gives up a backend by a clock of its own (`stall`), so who dialled it leaves that to it for
-/// longer, as long as it acknowledges packets without messages: they show that it is reached. Nobody but us gives up a
-/// client whose program reads nothing.
+/// Either end refuses messages once it has nobody to give them to, and goes on delivering what it was told before: a
+/// server whose backend closed, a tunnel whose program did. A server refuses them also while its backend reads nothing,
+/// and gives that up by a clock of its own (`stall`). Nobody but us gives up a client whose program reads nothing, and of
+/// what players say, unreliable messages are no tail that has an end. So who is there, which acknowledgements of packets
+/// without messages show, has longer: a client while it delivers reliable messages, as many as may be queued, a server in
+/// any case.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum AckStall {
+pub(crate) struct AckStall {
+    peer: Peer,
+    clock: HeardClock,
+    /// Since when messages wait, and none of them was acknowledged.
+    since: Option<Timestamp>,
+    done: Done,
+    /// Reliable messages delivered before that.
+    before: u64,
+    /// What the clock showed when that began, and since then when the peer last acknowledged or delivered anything.
+    waits_at: Timestamp,
+    acked_at: Timestamp,
+    delivered_at: Timestamp,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Peer {
     /// It dialled us.
-    Client(StallTimer),
+    Client,
     /// We dialled it.
-    Server {
-        /// It owes an acknowledgement, of whatever packet.
-        silent: StallTimer<(Timestamp, u64)>,
-        /// It owes one of messages, or messages of its own.
-        refusing: StallTimer<(Timestamp, u64)>,
-    },
+    Server,
 }
 
 /// What a peer has done so far.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Done {
     /// Packets that it acknowledged, those without messages too.
     pub(crate) acked: u64,
     /// Messages that it delivered.
     pub(crate) delivered: u64,
+    /// The reliable ones of those.
+    pub(crate) reliable: u64,
 }
 
 impl AckStall {
     /// A client that owes nothing.
-    pub(crate) const fn of_client(now: Timestamp) -> Self {
-        Self::Client(StallTimer::new(now))
+    pub(crate) fn of_client(now: Timestamp) -> Self {
+        Self::of(Peer::Client, now)
     }
 
     /// A server that owes nothing.
-    pub(crate) const fn of_server(now: Timestamp) -> Self {
-        Self::Server {
-            silent: StallTimer::new(now),
-            refusing: StallTimer::new(now),
+    pub(crate) fn of_server(now: Timestamp) -> Self {
+        Self::of(Peer::Server, now)
+    }
+
+    fn of(peer: Peer, now: Timestamp) -> Self {
+        Self {
+            peer,
+            clock: HeardClock::new(now),
+            since: None,
+            done: Done::default(),
+            before: 0,
+            waits_at: now,
+            acked_at: now,
+            delivered_at: now,
         }
     }
 
     /// The peer was heard. Messages wait, and none of them was acknowledged `since` then.
     pub(crate) fn on_heard(&mut self, now: Timestamp, since: Option<Timestamp>, done: Done) {
-        match self {
-            Self::Client(silent) => silent.on_heard(now, since),
-            Self::Server { silent, refusing } => {
-                silent.on_heard(now, since.map(|since| (since, done.acked)));
-                refusing.on_heard(now, since.map(|since| (since, done.delivered)));
-            }
+        self.clock.on_heard(now, KEEP_ALIVE_MAX);
+        let now = self.clock.now();
+        if since != self.since {
+            self.since = since;
+            self.before = done.reliable;
+            (self.waits_at, self.acked_at, self.delivered_at) = (now, now, now);
         }
+        if done.acked != self.done.acked {
+            self.acked_at = now;
+        }
+        let delivers = match self.peer {
+            Peer::Client => done.reliable != self.done.reliable,
+            Peer::Server => done.delivered != self.done.delivered,
+        };
+        if delivers {
+            self.delivered_at = now;
+        }
+        self.done = done;
     }
 
-    /// Whether that was so for `most`, on the clock that runs only while it is heard, or for [`REFUSALS`] times as long
-    /// from a server that is there.
-    pub(crate) fn is_over(&self, most: Duration) -> bool {
-        let most = Span::from(most);
-        match self {
-            Self::Client(silent) => silent.lasted() >= most,
-            Self::Server { silent, refusing } => {
-                silent.lasted() >= most || refusing.lasted() >= most * REFUSALS
-            }
+    /// Whether it has owed one for so long, on the clock that runs only while it is heard: `most`, or what who is there is
+    /// given beyond that. `queue` messages are as many as it may have queued.
+    pub(crate) fn is_over(&self, most: Duration, queue: impl FnOnce() -> u64) -> bool {
+        let (now, most) = (self.clock.now(), Span::from(most));
+        let lasts = |from, most| now.span_since(from) >= most;
+        if self.since.is_none() || !lasts(self.waits_at, most) {
+            return false;
         }
+        let refuses = match self.peer {
+            // Some were under way already. What players say has no end.
+            Peer::Client => {
+                lasts(self.delivered_at, most) || self.done.reliable - self.before > 2 * queue()
+            }
+            Peer::Server => lasts(self.delivered_at, most * REFUSALS),
+        };
+        refuses || lasts(self.acked_at, most)
     }
 }
 
@@ -190,30 +230,43 @@ mod tests {
     }
 
     /// After how many seconds a peer is given up that does this in each.
-    fn given_up_after(is_server: bool, acks: bool, delivers: bool) -> Option<u64> {
-        let mut stall = match is_server {
-            true => AckStall::of_server(at(0)),
-            false => AckStall::of_client(at(0)),
-        };
+    fn given_up_after(mut stall: AckStall, each: Done) -> Option<u64> {
         (0..=100).find(|second| {
             let done = Done {
-                acked: u64::from(acks) * second,
-                delivered: u64::from(delivers) * second,
+                acked: each.acked * second,
+                delivered: each.delivered * second,
+                reliable: each.reliable * second,
             };
             stall.on_heard(at(second * 1_000), Some(at(0)), done);
-            stall.is_over(Duration::from_secs(10))
+            stall.is_over(Duration::from_secs(10), || 1024)
         })
     }
 
     #[test]
-    fn a_server_may_refuse_messages_for_longer() {
-        assert_eq!(given_up_after(true, false, true), Some(10), "not reached");
-        assert_eq!(given_up_after(true, true, false), Some(60), "refuses all");
-        assert_eq!(
-            given_up_after(true, true, true),
-            None,
-            "delivers what it has"
-        );
-        assert_eq!(given_up_after(false, true, true), Some(10), "a client");
+    fn who_is_there_may_refuse_messages_for_longer() {
+        let does = |acked, delivered, reliable| Done {
+            acked,
+            delivered,
+            reliable,
+        };
+        for (what, done, client, server) in [
+            ("not reached", does(0, 1, 1), Some(10), Some(10)),
+            ("says nothing", does(1, 0, 0), Some(10), Some(60)),
+            ("delivers what may get lost", does(1, 1, 0), Some(10), None),
+            ("delivers what it has", does(1, 1, 1), None, None),
+            ("has no end", does(1, 100, 100), Some(21), None),
+        ] {
+            let now = at(0);
+            assert_eq!(
+                given_up_after(AckStall::of_client(now), done),
+                client,
+                "{what}"
+            );
+            assert_eq!(
+                given_up_after(AckStall::of_server(now), done),
+                server,
+                "{what}"
+            );
+        }
     }
 }

@@ -280,9 +280,13 @@ impl Session {
         let done = Done {
             acked: self.sender.packets_acked(),
             delivered: self.stats.messages_received,
+            reliable: self.inbox.reliable_ever(),
         };
         self.stall.on_heard(now, self.sender.waits_since(), done);
-        if self.stall.is_over(self.params.stall_timeout) {
+        if self
+            .stall
+            .is_over(self.params.stall_timeout, || receiver::WINDOW.into())
+        {
             self.lifecycle.close(CloseReason::PeerStalled);
         }
     }

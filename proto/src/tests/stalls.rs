@@ -211,6 +211,47 @@ fn a_server_delivers_a_long_tail_although_it_takes_nothing_more() {
     }
 }
 
+/// A tunnel whose program closed takes nothing more, and goes on delivering what that said: its server waits for that,
+/// although it has something to say itself.
+#[test]
+fn a_client_delivers_a_long_tail_although_it_takes_nothing_more() {
+    // Half a minute's; at the article's rate more than one.
+    let tail = Traffic {
+        messages: 900,
+        sizes: 900..=1100,
+        burst: 900,
+        ..Traffic::default()
+    };
+    let answers = Traffic {
+        messages: 6_000,
+        every: Duration::from_millis(10),
+        ..Traffic::default()
+    };
+    let clear = path(30, 0.0);
+    let thin = Conditions {
+        rate: 256_000,
+        ..clear
+    };
+    for mut game in patient_games(69) {
+        let mut scenario = Scenario::new(&mut game, 1, clear, &tail, &answers);
+        scenario.set_weather(thin, clear);
+        scenario.run_for(Duration::from_secs(2));
+        scenario.leave();
+        let heard = scenario.outcome(0).down.1;
+        scenario.run_for(Duration::from_secs(20));
+        assert_eq!(scenario.ends(), [None, None], "it takes longer");
+        scenario.run_for(Duration::from_secs(100));
+        let outcome = scenario.outcome(0);
+        assert_eq!(outcome.up, (900, 900));
+        assert_eq!(outcome.down.1, heard, "nobody is there to hear more");
+        let ends = [
+            Some(CloseReason::BackendClosed),
+            Some(CloseReason::PeerDisconnect),
+        ];
+        assert_eq!(scenario.ends(), ends);
+    }
+}
+
 /// A backend that reads nothing for most of a minute holds its client back, and costs no session: whether its server has
 /// something to say itself, and whatever that acknowledges.
 #[test]

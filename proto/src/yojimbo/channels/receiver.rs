@@ -218,6 +218,12 @@ impl Receiver {
         stalls.any(|at| at <= now)
     }
 
+    /// Messages that the peer may send ahead of those that were delivered, in all channels together.
+    pub fn windows(&self) -> u64 {
+        let channels = self.channels.iter().flatten();
+        channels.map(|channel| u64::from(channel.window())).sum()
+    }
+
     /// Bytes held for messages behind gaps and for blocks that miss fragments.
     pub fn held(&self) -> usize {
         self.early_bytes() + self.block_bytes()

@@ -88,6 +88,11 @@ impl ReliableOrdered {
         }
     }
 
+    /// Ids that the peer may use at a time.
+    pub(super) fn window(&self) -> u16 {
+        self.window
+    }
+
     /// The peer may use so many ids, and send blocks together.
     pub(super) fn widen(&mut self, window: u16) {
         self.window = window;

@@ -230,6 +230,11 @@ impl Incoming {
         self.mismatched.is_over() || self.channels.is_stalled(self.heard_clock.now())
     }
 
+    /// Reliable messages that the peer may have queued.
+    pub(super) fn queue_of_peer(&self) -> u64 {
+        self.channels.windows()
+    }
+
     /// Messages that were delivered so far.
     pub(super) fn messages_received(&self) -> u64 {
         self.stats.messages_received

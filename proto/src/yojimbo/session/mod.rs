@@ -167,11 +167,13 @@ impl Session {
         let done = Done {
             acked: sender.packets_acked(),
             delivered: self.incoming.messages_received(),
+            reliable: self.incoming.inbox.reliable_ever(),
         };
         self.stall.on_heard(now.mono, sender.waits_since(), done);
         let is_open = matches!(self.phase, Phase::Open);
         let is_waited_for = is_open || matches!(self.phase, Phase::Finishing { .. });
-        if is_waited_for && self.stall.is_over(self.params.peer_stall_timeout) {
+        let queue = || self.incoming.queue_of_peer();
+        if is_waited_for && self.stall.is_over(self.params.peer_stall_timeout, queue) {
             self.end(CloseReason::PeerStalled);
         } else if is_open && self.incoming.is_stalled() {
             self.end(CloseReason::PeerGapStall);
