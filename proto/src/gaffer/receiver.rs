@@ -139,8 +139,8 @@ impl Receiver {
                     last,
                     bytes,
                 } => {
-                    let end = usize::from(index) * FRAGMENT_BYTES + bytes.len();
-                    self.judge_fragment(id, last, end)?;
+                    let least = least_bytes(index, last, bytes);
+                    self.judge_fragment(id, last, least)?;
                 }
             }
             // A full inbox refuses whatever would fill it further.
@@ -193,8 +193,21 @@ impl Receiver {
         self.window.get(ahead)?.as_deref()
     }
 
-    /// `end` is where it ends in its message.
-    fn judge_fragment(&self, id: u16, last: u8, end: usize) -> Result<(), Reject> {
+    /// Whether a record is of a reliable message that is longer than any that is taken: nothing behind that message can
+    /// ever be delivered.
+    pub(super) fn is_blocked_by(&self, mut records: Records<'_>) -> bool {
+        let max = self.message_bytes_max;
+        records.any(|record| match record {
+            Record::Reliable { payload, .. } => payload.len() > max,
+            Record::Fragment {
+                index, last, bytes, ..
+            } => least_bytes(index, last, bytes) > max,
+            Record::Unreliable(_) | Record::KeepAlive | Record::Goodbye => false,
+        })
+    }
+
+    /// Its message has `least` bytes or more.
+    fn judge_fragment(&self, id: u16, last: u8, least: usize) -> Result<(), Reject> {
         let ahead = id.wrapping_sub(self.next);
         if ahead >= 0x8000 {
             return Ok(());
@@ -203,9 +216,8 @@ impl Receiver {
         if ahead > 0 {
             return Err(Reject::Refused);
         }
-        let shortest = usize::from(last) * FRAGMENT_BYTES + 1;
-        if shortest.max(end) > self.message_bytes_max {
-            return Err(Reject::BadFragment);
+        if least > self.message_bytes_max {
+            return Err(Reject::Malformed);
         }
         match &self.large {
             Some(large) if large.count() != u16::from(last) + 1 => Err(Reject::BadFragment),
@@ -336,6 +348,12 @@ impl Receiver {
     }
 }
 
+/// How long a message is at least that has such a fragment.
+fn least_bytes(index: u8, last: u8, bytes: &[u8]) -> usize {
+    let end = usize::from(index) * FRAGMENT_BYTES + bytes.len();
+    end.max(usize::from(last) * FRAGMENT_BYTES + 1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -452,8 +470,9 @@ mod tests {
         far.receiver = Receiver::new(Timestamp::ZERO, 2 * FRAGMENT_BYTES + 10);
         let mut judge = |id, place, length| far.receive_fragment(id, place, length).err();
         let bad = Some(Reject::BadFragment);
-        assert_eq!(judge(0, (2, 2), 11), bad, "a byte too long");
-        assert_eq!(judge(0, (0, 3), 1), bad, "too long however short its last");
+        let long = Some(Reject::Malformed);
+        assert_eq!(judge(0, (2, 2), 11), long, "a byte too long");
+        assert_eq!(judge(0, (0, 3), 1), long, "however short its last");
         assert_eq!(judge(1, (0, 2), 10), Some(Reject::Refused), "not alone");
         assert_eq!(judge(0, (2, 2), 10), None);
         assert_eq!(judge(0, (0, 1), 10), bad, "another number of fragments");
@@ -470,7 +489,7 @@ mod tests {
         let mut short = Far::new();
         short.receiver = Receiver::new(Timestamp::ZERO, FRAGMENT_BYTES - 1);
         let alone = short.receive_fragment(0, (0, 0), FRAGMENT_BYTES);
-        assert_eq!(alone.err(), bad);
+        assert_eq!(alone.err(), long);
     }
 
     /// No message is longer than the listener takes, whichever record it comes in.

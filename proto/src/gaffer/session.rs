@@ -198,6 +198,10 @@ impl Session {
                 // It asks for room: let it hear that we are there.
                 self.sender.on_received(now, Worth::Repeats, true);
             }
+            let is_blocked = reject == Reject::Malformed && self.receiver.is_blocked_by(records);
+            if is_blocked && self.lifecycle.takes_messages() {
+                self.lifecycle.close(CloseReason::MessageTooLarge);
+            }
             return Err(reject);
         }
         let heard = self.heard_clock.now();

@@ -716,6 +716,53 @@ fn malformed_payloads_are_not_half_applied() {
     assert_eq!(message.payload, b"whole");
 }
 
+/// A reliable message that the other end never takes keeps back all that follow. Both ends are told at once, not when
+/// somebody has lost patience.
+#[test]
+fn a_message_longer_than_the_other_end_takes_ends_the_session_at_once() {
+    for takes in [100, 1_024, 2_048] {
+        let takes = Params {
+            message_bytes_max: takes,
+            ..Params::default()
+        };
+        let acceptor = Acceptor::new(Arc::new(takes.clone()), [7; 16]);
+        let client = Session::dial(START, &Params::default(), 1);
+        let mut pair = Pair::new(Box::new(client), Box::new(acceptor), CALM, 1);
+        let sent = [0, 1].map(|more| vec![7; takes.message_bytes_max + more]);
+        pair.ends[0].to_send.push_back(sent[0].clone());
+        pair.run(2, |pair| !pair.ends[1].received.is_empty());
+        assert_same(&pair.ends[1].received, &sent[..1]);
+        pair.ends[0].to_send.push_back(sent[1].clone());
+        let over = pair.run(2, |pair| pair.ends.iter().all(|end| end.closed.is_some()));
+        assert!(over, "{} bytes", takes.message_bytes_max);
+        assert_eq!(pair.ends[1].closed, Some(CloseReason::MessageTooLarge));
+        assert_eq!(pair.ends[0].closed, Some(CloseReason::PeerDisconnect));
+        assert_same(&pair.ends[1].received, &sent[..1]);
+    }
+}
+
+/// Who has nobody to give it to goes on delivering what it was told before.
+#[test]
+fn a_message_that_is_too_long_cuts_off_no_tail() {
+    let takes = Params {
+        message_bytes_max: 100,
+        ..Params::default()
+    };
+    let mut pair = connected(&takes, CALM, 1);
+    let (seen, own) = newest(&mut pair, 1);
+    let now = pair.now;
+    let server = pair.ends[1].session_mut();
+    server.send(now, 0, b"the last words").expect("room");
+    server.finish(now, CloseReason::BackendClosed, Duration::from_secs(5));
+    let mut long = Vec::new();
+    wire::emit_reliable(0, (&[7; 101], &[]), &mut long);
+    let refused = server.handle_datagram(now, &mut packet(seen + 1, own, 0, &long));
+    assert_eq!(refused, Err(Reject::Malformed));
+    pair.run(6, |pair| pair.ends.iter().all(|end| end.closed.is_some()));
+    assert_same(&pair.ends[0].received, &[b"the last words".to_vec()]);
+    assert_eq!(pair.ends[1].closed, Some(CloseReason::BackendClosed));
+}
+
 /// Bounds of both queues, and lanes that do not exist.
 #[test]
 fn the_send_queue_is_bounded() {
