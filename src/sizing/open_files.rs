@@ -68,6 +68,8 @@ pub fn help(error: &io::Error) -> Option<String> {
 pub struct Shortage {
     needed: u64,
     allowed: u64,
+    /// What decides how many may come.
+    key: &'static str,
 }
 
 impl Shortage {
@@ -79,7 +81,15 @@ impl Shortage {
 
     fn below(config: &Config, allowed: u64) -> Option<Self> {
         let needed = needed(config);
-        (needed > allowed).then_some(Self { needed, allowed })
+        let key = match config.listeners.is_empty() {
+            true => "max_streams",
+            false => "max_peers",
+        };
+        (needed > allowed).then_some(Self {
+            needed,
+            allowed,
+            key,
+        })
     }
 
     pub(super) fn warn(self) {
@@ -94,12 +104,16 @@ impl Shortage {
 
 impl fmt::Display for Shortage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { needed, allowed } = self;
+        let Self {
+            needed,
+            allowed,
+            key,
+        } = self;
         write!(
             f,
             "{allowed} open files are allowed, and as many peers as may come take {needed}: the last ones would be \
              denied. Raise the hard limit (LimitNOFILE= in a unit, `ulimit -Hn {needed}` in a shell, --ulimit nofile= \
-             of a container), or lower max_peers"
+             of a container), or lower {key}"
         )
     }
 }
@@ -132,6 +146,10 @@ mod tests {
              max_peers = {max_peers}\n\
              [backend.game]\ntargets = [\"tcp://127.0.0.1:1\"]\nframing = \"raw\"\n"
         );
+        loaded(text)
+    }
+
+    fn loaded(text: String) -> Config {
         let file = Some(("test.toml".into(), text));
         let input = Input {
             file,
@@ -152,6 +170,17 @@ mod tests {
             Some(144),
             "runtime.max_peers is over all"
         );
+    }
+
+    #[test]
+    fn the_key_that_helps_is_named() {
+        let said = |config: &Config| Shortage::below(config, 1).map(|it| it.to_string());
+        assert!(said(&config(50)).is_some_and(|said| said.ends_with("or lower max_peers")));
+        let tunnel = "version = 1\n\
+             [tunnel.home]\nprotocol = \"gaffer\"\nlisten = [\"tcp://127.0.0.1:1\"]\nremote = \"127.0.0.1:2\"\n\
+             framing = \"raw\"\n";
+        let tunnel = loaded(tunnel.to_owned());
+        assert!(said(&tunnel).is_some_and(|said| said.ends_with("or lower max_streams")));
     }
 
     #[test]
