@@ -285,10 +285,31 @@ fn tokens_that_let_nobody_in_are_not_minted() {
         ("localhost:40000", &[], "such as 203.0.113.7:40000"),
         ("203.0.113.7:40000", &["--lifetime", "0s"], "less than 1s"),
         ("203.0.113.7:40000", &["--timeout", "1ms"], "less than 1s"),
+        (
+            "203.0.113.7:40000",
+            &["--lifetime", "1500ms"],
+            "no whole number of seconds",
+        ),
     ] {
         let (_, err) = place.expect(2, &[&mint[..], &[server], more].concat());
         assert!(err.contains(why), "{err}");
     }
+}
+
+/// The control plane counts in seconds: of 900 ms of grace it would make none, and end all sessions at once.
+#[test]
+fn a_part_of_a_second_is_refused_where_seconds_count() {
+    let place = Place::new("seconds");
+    for arguments in [
+        ["ctl", "drain", "--grace", "900ms"].as_slice(),
+        &["ctl", "ban", "7", "--for", "500ms"],
+        &["ctl", "log", "debug", "--for", "1500ms"],
+    ] {
+        let (_, err) = place.expect(2, arguments);
+        assert!(err.contains("no whole number of seconds"), "{err}");
+    }
+    // Nobody is there to be asked: the duration was taken.
+    place.expect(69, &["ctl", "drain", "--grace", "2000ms"]);
 }
 
 /// A variable that is wrong is called by its name, a flag goes before it, and `check` looks at it as `serve` does.

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::{input, print};
 use crate::capture::Order;
-use crate::config::{parse_duration, parse_size};
+use crate::config::{parse_size, parse_whole_seconds};
 use crate::control::{self, Request};
 use crate::exit::{Exit, Misused, Unavailable};
 
@@ -84,7 +84,7 @@ enum CtlCommand {
         /// Network, address or client id
         whom: String,
         /// Duration of the ban, such as 1h [default: until the restart]
-        #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
+        #[arg(long = "for", value_name = "DURATION", value_parser = parse_whole_seconds)]
         span: Option<Duration>,
     },
     /// Lift a ban
@@ -102,7 +102,7 @@ enum CtlCommand {
     /// Stop accepting new peers; connected peers stay
     Drain {
         /// Disconnect the remaining peers after this time
-        #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+        #[arg(long, value_name = "DURATION", value_parser = parse_whole_seconds)]
         grace: Option<Duration>,
     },
     /// Accept new peers again
@@ -114,7 +114,7 @@ enum CtlCommand {
         /// Level, or directives such as info,tidegate::listener=debug [default: show the current one]
         level: Option<String>,
         /// Duration, such as 10m, after which the previous level returns [default: until changed again]
-        #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration, requires = "level")]
+        #[arg(long = "for", value_name = "DURATION", value_parser = parse_whole_seconds, requires = "level")]
         span: Option<Duration>,
     },
     /// Record sessions to a file, readable by tshark

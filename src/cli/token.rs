@@ -13,8 +13,8 @@ use tidegate_proto::yojimbo::netcode::{ConnectToken, Key, UserData};
 use super::{input, print};
 use crate::clock;
 use crate::config::{
-    Listener, Protocol, PublicAddresses, fingerprint, parse_duration, parse_id, read_key_file,
-    write_secret,
+    Listener, Protocol, PublicAddresses, fingerprint, parse_duration, parse_id,
+    parse_whole_seconds, read_key_file, write_secret,
 };
 use crate::exit::{Exit, Misused};
 use crate::given_file::{GivenFile, Occasion};
@@ -44,10 +44,10 @@ pub(super) struct MintArgs {
     protocol_id: u64,
     /// Lifetime; give the server's max_token_lifetime. With less, a server that keeps no token history refuses the token
     /// for the difference after each start
-    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_whole_seconds)]
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_token_seconds)]
     lifetime: Duration,
     /// Silence after which a session ends
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_whole_seconds)]
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_token_seconds)]
     timeout: Duration,
     /// User data for the backend, up to 256 bytes, from a file
     #[arg(long, value_name = "FILE", conflicts_with = "user_data")]
@@ -109,11 +109,11 @@ fn parse_dialled(text: &str) -> Result<SocketAddr, String> {
     Ok(address)
 }
 
-/// Tokens count in seconds.
-fn parse_whole_seconds(text: &str) -> Result<Duration, String> {
+/// Tokens count in seconds, and none is good for no time.
+fn parse_token_seconds(text: &str) -> Result<Duration, String> {
     match parse_duration(text)? {
         short if short < Duration::from_secs(1) => Err("less than 1s".to_owned()),
-        long => Ok(long),
+        _ => parse_whole_seconds(text),
     }
 }
 

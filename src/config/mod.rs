@@ -52,7 +52,9 @@ pub use secret::{
     write_secret,
 };
 pub use tunnel::{LocalAddress, TokenMint, TokenSource, Tunnel};
-pub use units::{parse_duration, parse_id, parse_size, show_duration, show_size};
+pub use units::{
+    parse_duration, parse_id, parse_size, parse_whole_seconds, show_duration, show_size,
+};
 
 /// Everything one process runs.
 #[derive(Clone, Debug)]

@@ -98,6 +98,15 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     Span::of(text).parse()
 }
 
+/// A duration on the command line of what counts in seconds: a part of one would be cut off unseen.
+pub fn parse_whole_seconds(text: &str) -> Result<Duration, String> {
+    let span = parse_duration(text)?;
+    if span.subsec_nanos() != 0 {
+        return Err("no whole number of seconds".to_owned());
+    }
+    Ok(span)
+}
+
 /// A size on the command line.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     Size::of(text).parse()
