@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 use tidegate_proto::yojimbo::bits::{BitError, BitReader, BitWriter};
 
-use crate::vectors::{bytes, int, items, load};
+use crate::compare::{assert_bytes, assert_same, hex};
+use crate::vectors::{bytes, each_case, int, items};
 
 fn number(value: &Value) -> i32 {
     let number = value
@@ -54,12 +55,7 @@ fn read(reader: &mut BitReader<'_>, op: &Value) -> Result<Value, BitError> {
         Some("bool") => json!(["bool", reader.bool()?]),
         Some("bytes") => {
             let count = op[1].as_u64().unwrap_or_else(|| bytes(&op[1]).len() as u64);
-            let hex: String = reader
-                .bytes(count as usize)?
-                .iter()
-                .map(|byte| format!("{byte:02x}"))
-                .collect();
-            json!(["bytes", hex])
+            json!(["bytes", hex(reader.bytes(count as usize)?)])
         }
         Some("align") => {
             reader.align()?;
@@ -79,28 +75,26 @@ fn read(reader: &mut BitReader<'_>, op: &Value) -> Result<Value, BitError> {
 
 #[test]
 fn primitives() {
-    for case in items(&load("bitpack_primitives.json"), "cases") {
-        let name = &case["name"];
+    each_case("bitpack_primitives.json", "cases", |case| {
         let expected = bytes(&case["bytes"]);
         let mut out = Vec::new();
         let mut writer = BitWriter::new(&mut out);
         for op in items(case, "ops") {
             write(&mut writer, op);
         }
-        assert_eq!(writer.finish() as u64, int(&case["bits"]), "{name}");
-        assert_eq!(out, expected, "{name}");
+        assert_same(writer.finish() as u64, int(&case["bits"]), "bits written");
+        assert_bytes(&out, &expected, "written");
         let mut reader = BitReader::new(&expected);
         for op in items(case, "ops") {
-            assert_eq!(read(&mut reader, op).as_ref(), Ok(op), "{name}");
+            assert_same(read(&mut reader, op).as_ref(), Ok(op), "read");
         }
-        assert_eq!(reader.position() as u64, int(&case["bits"]), "{name}");
-    }
+        assert_same(reader.position() as u64, int(&case["bits"]), "bits read");
+    });
 }
 
 #[test]
 fn negative() {
-    for case in items(&load("bitpack_negative.json"), "cases") {
-        let name = &case["name"];
+    each_case("bitpack_negative.json", "cases", |case| {
         let input = bytes(&case["bytes"]);
         let mut reader = BitReader::new(&input);
         let values: Result<Vec<_>, _> = items(case, "read")
@@ -108,9 +102,9 @@ fn negative() {
             .map(|op| read(&mut reader, op))
             .collect();
         match case["verdict"].as_str() {
-            Some("accept") => assert_eq!(values.as_deref(), Ok(items(case, "values")), "{name}"),
-            Some("reject") => assert!(values.is_err(), "{name}: {values:?}"),
-            _ => panic!("{name}: unknown verdict"),
+            Some("accept") => assert_same(values.as_deref(), Ok(items(case, "values")), "read"),
+            Some("reject") => assert!(values.is_err(), "not refused: {values:?}"),
+            other => panic!("unknown verdict {other:?}"),
         }
-    }
+    });
 }

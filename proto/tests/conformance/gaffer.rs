@@ -3,18 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::Value;
 use tidegate_proto::gaffer::acks::{Order, Received, Sent};
 use tidegate_proto::gaffer::wire::{self, Header};
 use tidegate_proto::gaffer::{Acceptor, Late, Params, Payload};
 use tidegate_proto::rate::ArticleRate;
 use tidegate_proto::{Acceptor as _, Now, Stranger, Timestamp, Verdict};
 
-use crate::vectors::{bytes, int, items, load};
+use crate::compare::{assert_bytes, assert_same, hex};
+use crate::vectors::{bytes, each_case, int, items, load};
 
 #[test]
 fn headers_are_read_and_written() {
-    let file = load("gaffer_headers.json");
-    for case in items(&file, "cases") {
+    each_case("gaffer_headers.json", "cases", |case| {
         let datagram = bytes(&case["datagram"]);
         let (header, payload) = Header::parse(&datagram).expect("a header");
         let field = |name: &str| int(&case[name]) as u32;
@@ -24,57 +25,55 @@ fn headers_are_read_and_written() {
             ack: field("ack"),
             ack_bits: field("ack_bits"),
         };
-        assert_eq!(header, expected);
-        assert_eq!(payload, bytes(&case["payload"]));
+        assert_same(header, expected, "header");
+        assert_bytes(payload, &bytes(&case["payload"]), "payload");
         let mut written = Vec::new();
         expected.emit(&mut written);
         written.extend_from_slice(payload);
-        assert_eq!(written, datagram);
-    }
+        assert_bytes(&written, &datagram, "written");
+    });
 }
 
 #[test]
 fn sequences_are_ordered_as_in_the_article() {
-    let file = load("gaffer_headers.json");
-    for case in items(&file, "more_recent") {
+    each_case("gaffer_headers.json", "more_recent", |case| {
         let (a, b) = (int(&case[0]) as u32, int(&case[1]) as u32);
         let expected = case[2].as_bool().expect("a verdict");
-        assert_eq!(wire::is_more_recent(a, b), expected, "{a} and {b}");
-    }
+        assert_same(
+            wire::is_more_recent(a, b),
+            expected,
+            &format!("{a} and {b}"),
+        );
+    });
 }
 
 #[test]
 fn received_packets_make_acks() {
-    let file = load("gaffer_acks.json");
-    for case in items(&file, "receive") {
+    each_case("gaffer_acks.json", "receive", |case| {
         let mut received = Received::starting_at(int(&case["start_remote_sequence"]) as u32);
         for step in items(case, "steps") {
             let sequence = int(&step[0]) as u32;
             let order = received.order(sequence);
-            assert!(
-                matches!(order, Order::Newer { .. } | Order::Late),
-                "{} {sequence}: {order:?}",
-                case["name"]
-            );
+            let is_new = matches!(order, Order::Newer { .. } | Order::Late);
+            assert!(is_new, "sequence {sequence}: {order:?}");
             received.insert(sequence);
-            assert_eq!(received.order(sequence), Order::Duplicate);
+            assert_eq!(received.order(sequence), Order::Duplicate, "{sequence}");
             let expected = (int(&step[1]) as u32, int(&step[2]) as u32);
-            assert_eq!(received.acks(), expected, "{} {sequence}", case["name"]);
+            assert_same(received.acks(), expected, &format!("after {sequence}"));
         }
-    }
+    });
 }
 
 #[test]
 fn acks_complete_packets_measure_and_lose_them() {
-    let file = load("gaffer_acks.json");
-    for case in items(&file, "acked") {
+    each_case("gaffer_acks.json", "acked", |case| {
         let mut sent = Sent::default();
         let mut rate = ArticleRate::default();
         let mut sent_at = Vec::new();
         let mut acked_of_all = 0;
         let mut clock = 0.0;
         for (step, what) in items(case, "steps").iter().enumerate() {
-            let context = format!("{} step {step}", case["name"]);
+            let context = format!("step {step}");
             let now = Timestamp::ZERO + Duration::from_secs_f64(clock);
             match what["op"].as_str().expect("op") {
                 "sent" => {
@@ -88,7 +87,7 @@ fn acks_complete_packets_measure_and_lose_them() {
                     sent.expire(Timestamp::ZERO + Duration::from_secs_f64(clock));
                     let on_their_way = count_on_their_way(&sent, sent_at.len());
                     let lost = sent_at.len() - acked_of_all - on_their_way;
-                    assert_eq!(lost as u64, int(&what["lost"]), "{context}");
+                    assert_same(lost as u64, int(&what["lost"]), &context);
                 }
                 "ack" => {
                     let header = Header {
@@ -104,7 +103,7 @@ fn acks_complete_packets_measure_and_lose_them() {
                         rate.on_rtt(now.since(sent_at[*number as usize]));
                     }
                     let expected = what["newly_acked"].as_array().expect("a list").iter();
-                    assert_eq!(acked, expected.map(int).collect::<Vec<_>>(), "{context}");
+                    assert_same(acked, expected.map(int).collect::<Vec<_>>(), &context);
                 }
                 other => panic!("{context}: unknown step {other}"),
             }
@@ -112,7 +111,7 @@ fn acks_complete_packets_measure_and_lose_them() {
             let difference = (rate.rtt().as_secs_f64() - rtt).abs();
             assert!(difference < 1e-5, "{context}: off by {difference}");
         }
-    }
+    });
 }
 
 /// How many of so many packets, numbered from 0, an acknowledgement would still complete.
@@ -133,10 +132,10 @@ fn count_on_their_way(sent: &Sent, packets: usize) -> usize {
 /// A listener that trusts sources, as the article's does.
 #[test]
 fn a_listener_takes_what_the_example_takes() {
-    let file = load("gaffer_negative.json");
-    for case in items(&file, "cases") {
+    let protocol_id = int(&load("gaffer_negative.json")["protocol_id"]) as u32;
+    each_case("gaffer_negative.json", "cases", |case| {
         let params = Params {
-            protocol_id: int(&file["protocol_id"]) as u32,
+            protocol_id,
             payload: Payload::Raw { late: Late::Pass },
             probe: false,
             ..Params::default()
@@ -156,26 +155,19 @@ fn a_listener_takes_what_the_example_takes() {
         let verdict = acceptor.handle_unknown(now, stranger);
         assert!(reply.is_empty());
         let Verdict::Accept(mut session) = verdict else {
-            assert_eq!(case["connected"], false, "{}", case["name"]);
-            assert!(case["payload"].is_null(), "{}", case["name"]);
-            continue;
+            assert_same(&false, &case["connected"], "connected");
+            assert_same(&Value::Null, &case["payload"], "payload");
+            return;
         };
-        assert_eq!(case["connected"], true, "{}", case["name"]);
-        let payload = session
-            .poll_message()
-            .map(|message| message.payload.to_vec());
-        let expected = (!case["payload"].is_null()).then(|| bytes(&case["payload"]));
-        assert_eq!(payload, expected, "{}", case["name"]);
+        assert_same(&true, &case["connected"], "connected");
+        let payload = session.poll_message().map(|message| hex(message.payload));
+        assert_same(payload.as_deref(), case["payload"].as_str(), "payload");
         // What the next packet acknowledges is the remote sequence.
         let mut out = Vec::new();
         let later = now.after(Duration::from_secs(1));
         assert!(session.poll_transmit(later, &mut out));
         let (header, _) = Header::parse(&out).expect("a header");
-        assert_eq!(
-            u64::from(header.ack),
-            int(&case["remote_sequence"]),
-            "{}",
-            case["name"]
-        );
-    }
+        let remote_sequence = int(&case["remote_sequence"]);
+        assert_same(u64::from(header.ack), remote_sequence, "remote sequence");
+    });
 }

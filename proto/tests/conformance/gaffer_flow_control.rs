@@ -2,7 +2,8 @@
 
 use tidegate_proto::rate::{ArticleRate, Mode};
 
-use crate::vectors::{int, items, load};
+use crate::compare::assert_same;
+use crate::vectors::{each_case, int, items};
 
 fn number(value: &serde_json::Value) -> f64 {
     value
@@ -12,7 +13,7 @@ fn number(value: &serde_json::Value) -> f64 {
 
 #[test]
 fn modes_and_penalties_follow_the_vectors() {
-    for case in items(&load("gaffer_flow_control.json"), "cases") {
+    each_case("gaffer_flow_control.json", "cases", |case| {
         let mut rate = ArticleRate::default();
         for (index, step) in items(case, "steps").iter().enumerate() {
             for _ in 0..int(&step[0]) {
@@ -22,10 +23,10 @@ fn modes_and_penalties_follow_the_vectors() {
                 Mode::Good => ("good", 30.0),
                 Mode::Bad => ("bad", 10.0),
             };
-            let at = format!("{}, step {index}", case["name"]);
-            assert_eq!(mode, step[3], "mode: {at}");
-            assert_eq!(rate.switch().penalty(), number(&step[4]), "penalty: {at}");
-            assert_eq!(rate_hz, number(&step[5]), "rate: {at}");
+            assert_same(mode, &step[3], &format!("step {index}: mode"));
+            let penalty = rate.switch().penalty();
+            assert_same(penalty, number(&step[4]), &format!("step {index}: penalty"));
+            assert_same(rate_hz, number(&step[5]), &format!("step {index}: rate"));
         }
-    }
+    });
 }

@@ -7,6 +7,7 @@
 use serde_json::{Value, json};
 use tidegate_proto::gaffer::wire::{self, Record};
 
+use crate::compare::hex;
 use crate::vectors::{bytes, int, items};
 
 /// Always the repository's file: no other vectors know our layout.
@@ -18,10 +19,6 @@ const FILE: &str = concat!(
 fn file() -> Value {
     let text = std::fs::read_to_string(FILE).expect("the file in this repository");
     serde_json::from_str(&text).expect("json")
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The page's table, read byte by byte. `None` for what it calls malformed.

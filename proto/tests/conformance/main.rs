@@ -1,9 +1,11 @@
 //! Every byte of `tests/vectors/` against this crate: `cargo test --test conformance`.
 //!
 //! The vectors were made by running the reference implementations. `TIDEGATE_VECTORS=DIR` runs the
-//! same tests over another directory of the same schema (see tests/vectors/README.md).
+//! same tests over another directory of the same schema (see tests/vectors/README.md). Each test
+//! runs all cases of its file and names those that fail.
 
 mod bitpack;
+mod compare;
 mod gaffer;
 mod gaffer_flow_control;
 mod gaffer_messages;

@@ -18,7 +18,8 @@ use tidegate_proto::yojimbo::netcode::{
     Params, PrivateToken, Received, Roster, RosterParams, Seat, TimeoutPolicy, UserData, challenge,
 };
 
-use crate::vectors::{bytes, directory, int, items, load};
+use crate::compare::{assert_bytes, assert_same, hex};
+use crate::vectors::{bytes, each_capture, each_case, int, items};
 
 fn array<const N: usize>(value: &Value) -> [u8; N] {
     bytes(value).try_into().expect("the right number of bytes")
@@ -75,82 +76,69 @@ fn mint_of(case: &Value) -> ConnectToken {
 
 #[test]
 fn connect_tokens() {
-    for case in items(&load("netcode_connect_tokens.json"), "cases") {
-        let name = &case["name"];
+    each_case("netcode_connect_tokens.json", "cases", |case| {
         let private = private_of(case);
-        assert_eq!(*private.to_bytes(), bytes(&case["private_plain"]), "{name}");
+        let plain = bytes(&case["private_plain"]);
+        assert_bytes(&private.to_bytes(), &plain, "private_plain");
         let token = mint_of(case);
-        assert_eq!(
-            token.private.as_slice(),
-            bytes(&case["private_encrypted"]),
-            "{name}"
-        );
-        assert_eq!(*token.to_bytes(), bytes(&case["token"]), "{name}");
+        let encrypted = bytes(&case["private_encrypted"]);
+        assert_bytes(token.private.as_slice(), &encrypted, "private_encrypted");
+        assert_bytes(&token.to_bytes(), &bytes(&case["token"]), "token");
 
         let token = ConnectToken::parse(&bytes(&case["token"])).expect("parses");
-        assert_eq!(
-            token.servers,
-            addresses(&case["public_addresses"]),
-            "{name}"
-        );
+        let servers = addresses(&case["public_addresses"]);
+        assert_same(token.servers.as_slice(), servers, "public_addresses");
         let keys = [Key::new([0x55; 32]), key(&case["private_key"])];
         let (index, opened) = token.open_private(&keys).expect("opens");
-        assert_eq!(index, 1, "{name}: the second key fits");
-        assert_eq!(opened.to_bytes(), private.to_bytes(), "{name}");
-        assert_eq!(token.to_bytes(), mint_of(case).to_bytes(), "{name}");
-    }
+        assert_eq!(index, 1, "the second key fits");
+        assert_bytes(&opened.to_bytes(), &plain, "opened");
+        let minted = mint_of(case).to_bytes();
+        assert_bytes(&token.to_bytes(), &minted, "read and written");
+    });
 }
 
 #[test]
 fn challenge_tokens() {
-    for case in items(&load("netcode_challenge_tokens.json"), "cases") {
+    each_case("netcode_challenge_tokens.json", "cases", |case| {
         let key = key(&case["challenge_key"]);
         let sequence = int(&case["challenge_sequence"]);
         let user_data = UserData::new(array(&case["user_data"]));
         let mut token = challenge::seal(&key, sequence, int(&case["client_id"]), &user_data);
-        assert_eq!(
-            token.as_slice(),
-            bytes(&case["encrypted"]),
-            "{}",
-            case["name"]
-        );
-        assert_eq!(
-            challenge::open(&key, sequence, &mut token).expect("opens"),
-            bytes(&case["plain"]),
-            "{}",
-            case["name"]
-        );
+        assert_bytes(token.as_slice(), &bytes(&case["encrypted"]), "encrypted");
+        let plain = challenge::open(&key, sequence, &mut token).expect("opens");
+        assert_bytes(plain, &bytes(&case["plain"]), "plain");
         let mut token = array(&case["encrypted"]);
         assert_eq!(
             challenge::open(&key, sequence ^ 1, &mut token),
             Err(Reject::ChallengeFailed)
         );
-    }
+    });
 }
 
 #[test]
 fn packets() {
-    for case in items(&load("netcode_packets.json"), "cases") {
+    each_case("netcode_packets.json", "cases", |case| {
         let kind = Kind::from_number(int(&case["type"]) as u8).expect("a packet kind");
         let mut datagram = bytes(&case["packet"]);
         let mut written = Vec::new();
         if kind == Kind::Request {
             let token = ConnectToken::parse(&bytes(&case["token"])).expect("a token");
             token.emit_request(&mut written);
-            assert_eq!(written, datagram, "{}", case["name"]);
+            assert_bytes(&written, &datagram, "written");
             let protocol_id = int(&case["protocol_id"]);
             let request = Request::parse(&mut datagram, protocol_id).expect("parses");
-            assert_eq!(request.expire, int(&case["expire_timestamp"]));
+            assert_same(request.expire, int(&case["expire_timestamp"]), "expire");
             let keys = [key(&case["private_key"])];
             let (_, token) = PrivateToken::open(request, protocol_id, &keys).expect("opens");
-            assert_eq!(token.to_bytes(), private_of(case).to_bytes());
-            continue;
+            let private = private_of(case).to_bytes();
+            assert_bytes(&token.to_bytes(), &private, "opened");
+            return;
         }
         let plain = plain_of(case, kind);
         let (key, protocol_id) = (key(&case["key"]), int(&case["protocol_id"]));
         let sequence = int(&case["sequence"]);
         packet::emit(&mut written, &key, protocol_id, kind, sequence, &plain);
-        assert_eq!(written, datagram, "{}", case["name"]);
+        assert_bytes(&written, &datagram, "written");
 
         let role = if Role::Server.takes(kind) {
             Role::Server
@@ -166,8 +154,8 @@ fn packets() {
             &mut datagram,
         )
         .expect("opens");
-        assert_eq!(plain_again(&opened), plain, "{}", case["name"]);
-    }
+        assert_bytes(&plain_again(&opened), &plain, "opened");
+    });
 }
 
 fn plain_of(case: &Value, kind: Kind) -> Vec<u8> {
@@ -206,28 +194,28 @@ fn plain_again(packet: &Packet<'_>) -> Vec<u8> {
 /// again. We take it once; a vector that shows the quirk is followed up to there.
 #[test]
 fn replay_window() {
-    for case in items(&load("netcode_replay.json"), "cases") {
+    each_case("netcode_replay.json", "cases", |case| {
         let mut replay = Replay::default();
         let mut top_taken = false;
         for step in items(case, "steps") {
             let (sequence, accepted) = (int(&step[0]), step[1] == true);
             let ours = replay.check(sequence).is_ok();
             if sequence == u64::MAX && top_taken {
-                assert!(!ours, "{}: the highest sequence twice", case["name"]);
+                assert!(!ours, "the highest sequence twice");
                 continue;
             }
-            assert_eq!(ours, accepted, "{}: sequence {sequence}", case["name"]);
+            assert_same(ours, accepted, &format!("sequence {sequence}: taken"));
             if ours {
                 replay.advance(sequence);
                 top_taken |= sequence == u64::MAX;
             }
         }
-    }
+    });
 }
 
 #[test]
 fn negative_packets() {
-    for case in items(&load("netcode_negative.json"), "cases") {
+    each_case("netcode_negative.json", "cases", |case| {
         let mut datagram = bytes(&case["packet"]);
         let is_taken = match case["role"].as_str().expect("a role") {
             "server" if datagram.first() == Some(&0) => open_request(case, &mut datagram),
@@ -235,8 +223,8 @@ fn negative_packets() {
             "client" => open_packet(Role::Client, case, &mut datagram),
             other => panic!("unknown role {other}"),
         };
-        assert_eq!(is_taken, case["verdict"] == "accept", "{}", case["name"]);
-    }
+        assert_same(is_taken, case["verdict"] == "accept", "taken");
+    });
 }
 
 fn open_packet(role: Role, case: &Value, datagram: &mut [u8]) -> bool {
@@ -275,9 +263,8 @@ fn open_request(case: &Value, datagram: &mut [u8]) -> bool {
 }
 
 #[test]
-fn negative_tokens() {
-    let file = load("netcode_negative.json");
-    for case in items(&file, "private_tokens") {
+fn negative_private_tokens() {
+    each_case("netcode_negative.json", "private_tokens", |case| {
         let (protocol_id, expire) = (int(&case["protocol_id"]), int(&case["expire_timestamp"]));
         let mut datagram = Vec::new();
         wire::emit_request(
@@ -290,24 +277,18 @@ fn negative_tokens() {
         let request = Request::parse(&mut datagram, protocol_id).expect("well-formed");
         let opened = PrivateToken::open(request, protocol_id, &[key(&case["private_key"])]);
         match case["verdict"].as_str() {
-            Some("accept") => assert!(opened.is_ok(), "{}", case["name"]),
-            _ => assert_eq!(
-                opened.expect_err("rejected"),
-                Reject::TokenInvalid,
-                "{}",
-                case["name"]
-            ),
+            Some("accept") => assert!(opened.is_ok(), "refused"),
+            _ => assert_eq!(opened.expect_err("rejected"), Reject::TokenInvalid),
         }
-    }
-    for case in items(&file, "client_tokens") {
+    });
+}
+
+#[test]
+fn negative_client_tokens() {
+    each_case("netcode_negative.json", "client_tokens", |case| {
         let parsed = ConnectToken::parse(&bytes(&case["token"]));
-        assert_eq!(
-            parsed.is_ok(),
-            case["verdict"] == "accept",
-            "{}",
-            case["name"]
-        );
-    }
+        assert_same(parsed.is_ok(), case["verdict"] == "accept", "taken");
+    });
 }
 
 /// What the reference's server does: no restart rule, no clamp, timeouts as issued.
@@ -335,7 +316,8 @@ struct Server {
     /// By slot.
     peers: Vec<Option<Peer>>,
     out: Out,
-    payloads: Vec<(usize, u64, Vec<u8>)>,
+    /// Slot, sequence, and the bytes in hex.
+    payloads: Vec<(usize, u64, String)>,
 }
 
 struct Peer {
@@ -386,7 +368,7 @@ impl Server {
             };
             match peer.link.open(now, datagram) {
                 Ok(Received::Payload { sequence, bytes }) => {
-                    self.payloads.push((slot, sequence, bytes.to_vec()));
+                    self.payloads.push((slot, sequence, hex(bytes)));
                 }
                 Ok(Received::Disconnect) => self.peers[slot] = None,
                 Ok(Received::KeepAlive { .. } | Received::Handshake) | Err(_) => {}
@@ -466,25 +448,29 @@ impl Server {
     }
 }
 
-fn expected_out(step: &Value) -> Out {
-    let list = step["out"].as_array().expect("out");
-    list.iter()
-        .map(|o| (address(&o["to"]), bytes(&o["packet"])))
-        .collect()
+fn assert_out(ours: &Out, step: &Value, what: &str) {
+    let theirs = step["out"].as_array().expect("out");
+    for (index, ((to, ours), theirs)) in ours.iter().zip(theirs).enumerate() {
+        let what = format!("{what}, datagram {index}");
+        assert_same(*to, address(&theirs["to"]), &what);
+        assert_bytes(ours, &bytes(&theirs["packet"]), &what);
+    }
+    assert_same(ours.len(), theirs.len(), &format!("{what}: datagrams"));
+}
+
+/// Bytes that stay as the file writes them.
+fn text(value: &Value) -> String {
+    value.as_str().expect("hex").to_owned()
 }
 
 #[test]
 fn server_steps() {
-    for case in items(&load("netcode_server_steps.json"), "cases") {
+    each_case("netcode_server_steps.json", "cases", |case| {
         let mut server = Server::of(case);
         for step in items(case, "steps") {
-            let what = format!("{}: {}", case["name"], step["what"]);
+            let what = step["what"].to_string();
             server.step(at(&step["t"], int(&case["now"])), step);
-            assert_eq!(
-                std::mem::take(&mut server.out),
-                expected_out(step),
-                "{what}"
-            );
+            assert_out(&std::mem::take(&mut server.out), step, &what);
             let connected = step["connected"].as_array().expect("connected");
             let connected: Vec<_> = connected
                 .iter()
@@ -498,7 +484,7 @@ fn server_steps() {
                     )
                 })
                 .collect();
-            assert_eq!(server.connected(), connected, "{what}");
+            assert_same(server.connected(), connected, &what);
             let payloads: Vec<_> = match step["payloads"].as_array() {
                 None => Vec::new(),
                 Some(list) => list
@@ -507,14 +493,14 @@ fn server_steps() {
                         (
                             int(&p["slot"]) as usize,
                             int(&p["sequence"]),
-                            bytes(&p["data"]),
+                            text(&p["data"]),
                         )
                     })
                     .collect(),
             };
-            assert_eq!(std::mem::take(&mut server.payloads), payloads, "{what}");
+            assert_same(std::mem::take(&mut server.payloads), payloads, &what);
         }
-    }
+    });
 }
 
 /// A client on its way, then its link, then how it ended.
@@ -537,7 +523,7 @@ impl Dialer {
         now: Now,
         step: &Value,
         out: &mut Out,
-        payloads: &mut Vec<(u64, Vec<u8>)>,
+        payloads: &mut Vec<(u64, String)>,
     ) -> Self {
         match self {
             Self::Connecting(client) => Self::connect(client, now, step, out),
@@ -613,14 +599,14 @@ impl Connected {
         now: Now,
         step: &Value,
         out: &mut Out,
-        payloads: &mut Vec<(u64, Vec<u8>)>,
+        payloads: &mut Vec<(u64, String)>,
     ) -> Option<i8> {
         let mut datagram = Vec::new();
         if step.get("in").is_some() {
             if address(&step["from"]) == self.server {
                 match self.link.open(now, &mut bytes(&step["in"])) {
                     Ok(Received::Payload { sequence, bytes }) => {
-                        payloads.push((sequence, bytes.to_vec()));
+                        payloads.push((sequence, hex(bytes)));
                     }
                     // The reference acts on a goodbye at its next update.
                     Ok(Received::Disconnect) => self.is_over = true,
@@ -656,7 +642,7 @@ impl Connected {
 
 #[test]
 fn client_steps() {
-    for case in items(&load("netcode_client_steps.json"), "cases") {
+    each_case("netcode_client_steps.json", "cases", |case| {
         let start = Now {
             mono: Timestamp::ZERO + Duration::from_secs(10),
             unix_secs: 0,
@@ -664,57 +650,42 @@ fn client_steps() {
         let token = ConnectToken::parse(&bytes(&case["token"])).expect("a token");
         let mut dialer = Dialer::Connecting(Box::new(Client::new(start, token)));
         for step in items(case, "steps") {
-            let what = format!("{}: {}", case["name"], step["what"]);
+            let what = step["what"].to_string();
             let (mut out, mut payloads) = (Out::new(), Vec::new());
             dialer = dialer.step(at(&step["t"], 0), step, &mut out, &mut payloads);
-            assert_eq!(out, expected_out(step), "{what}");
-            assert_eq!(
-                Some(i64::from(dialer.state())),
-                step["state"].as_i64(),
-                "{what}"
-            );
+            assert_out(&out, step, &what);
+            let state = Some(i64::from(dialer.state()));
+            assert_same(state, step["state"].as_i64(), &what);
             if step.get("server").is_some() {
-                assert_eq!(dialer.server(), Some(address(&step["server"])), "{what}");
+                assert_same(dialer.server(), Some(address(&step["server"])), &what);
             }
             if step.get("client_index").is_some() {
                 let seat = (
                     int(&step["client_index"]) as u32,
                     int(&step["max_clients"]) as u32,
                 );
-                assert_eq!(dialer.seat(), Some(seat), "{what}");
+                assert_same(dialer.seat(), Some(seat), &what);
             }
             let expected: Vec<_> = match step["payloads"].as_array() {
                 None => Vec::new(),
                 Some(list) => list
                     .iter()
-                    .map(|p| (int(&p["sequence"]), bytes(&p["data"])))
+                    .map(|p| (int(&p["sequence"]), text(&p["data"])))
                     .collect(),
             };
-            assert_eq!(payloads, expected, "{what}");
+            assert_same(payloads, expected, &what);
         }
-    }
+    });
 }
 
 /// A captured session's client, arrivals in order, against our listener: everything the handshake
 /// answers is a datagram the reference's server sent too, and its payloads and goodbyes open.
 #[test]
 fn captured_sessions_connect() {
-    let mut captures = 0;
-    for entry in std::fs::read_dir(directory()).expect("the vectors") {
-        let name = entry
-            .expect("a file")
-            .file_name()
-            .into_string()
-            .expect("a name");
-        if name.starts_with("session_") && name.ends_with(".json") {
-            replay_capture(&load(&name), &name);
-            captures += 1;
-        }
-    }
-    assert!(captures > 0, "no captures");
+    each_capture(replay_capture);
 }
 
-fn replay_capture(file: &Value, name: &str) {
+fn replay_capture(file: &Value) {
     let described = &file["server"];
     let mut case = described.clone();
     case["server_address"] = described["address"].clone();
@@ -736,18 +707,15 @@ fn replay_capture(file: &Value, name: &str) {
         let client = &items(file, "clients")[int(&datagram[2]) as usize];
         server.receive(now, address(&client["address"]), &mut bytes(&datagram[3]));
         for (_, answer) in server.out.drain(..) {
-            assert!(recorded.contains(&answer), "{name}: at {} ms", arrival[0]);
+            assert!(recorded.contains(&answer), "at {} ms", arrival[0]);
             answers += 1;
         }
     }
-    assert!(
-        answers >= 2,
-        "{name}: a challenge and a keep-alive at least"
-    );
-    assert!(!server.payloads.is_empty(), "{name}: it talked");
+    assert!(answers >= 2, "a challenge and a keep-alive at least");
+    assert!(!server.payloads.is_empty(), "it talked");
     // Whoever said goodbye is gone; whoever was cut off is not, since no clock ran here.
     let said_goodbye = items(file, "events")
         .iter()
         .any(|e| e[2] == "client_calls_disconnect");
-    assert_eq!(server.connected().is_empty(), said_goodbye, "{name}");
+    assert_same(server.connected().is_empty(), said_goodbye, "nobody left");
 }

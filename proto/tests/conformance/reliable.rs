@@ -7,7 +7,8 @@ use tidegate_proto::Timestamp;
 use tidegate_proto::cursor::Reader;
 use tidegate_proto::yojimbo::reliable::{Arrival, DatagramError, Header, Limits, Receiver, acked};
 
-use crate::vectors::{bytes, int, items, load};
+use crate::compare::{assert_bytes, assert_same};
+use crate::vectors::{bytes, each_case, int, items};
 
 const NOW: Timestamp = Timestamp::ZERO;
 
@@ -39,28 +40,28 @@ fn payload(case: &Value) -> Vec<u8> {
 /// `ack` and `ack_bits` of our next header, as the files write them.
 fn assert_acks(receiver: &Receiver, ack: &Value, ack_bits: &Value, what: &str) {
     let expected = (int(ack) as u16, int(ack_bits) as u32);
-    assert_eq!(receiver.ack(), expected, "{what}");
+    assert_same(receiver.ack(), expected, what);
 }
 
 #[test]
 fn headers() {
-    for case in items(&load("reliable_headers.json"), "cases") {
+    each_case("reliable_headers.json", "cases", |case| {
         let expected = bytes(&case["header"]);
         let mut out = Vec::new();
         header(case).emit(&mut out);
-        assert_eq!(out, expected, "{case}");
+        assert_bytes(&out, &expected, "written");
         let mut reader = Reader::new(&expected);
-        assert_eq!(Header::parse(&mut reader), Ok(header(case)), "{case}");
-        assert!(reader.rest().is_empty(), "{case}");
-    }
+        assert_same(Header::parse(&mut reader), Ok(header(case)), "read");
+        assert_bytes(reader.rest(), &[], "after the header");
+    });
 }
 
 #[test]
 fn acks_we_send() {
-    for case in items(&load("reliable_acks.json"), "receive") {
+    each_case("reliable_acks.json", "receive", |case| {
         let mut receiver = Receiver::default();
         for (index, step) in items(case, "steps").iter().enumerate() {
-            let what = format!("{} step {index}: {step}", case["name"]);
+            let what = format!("step {index}: {step}");
             let sequence = int(&step[0]) as u16;
             let mut datagram = Vec::new();
             let header = Header {
@@ -77,13 +78,13 @@ fn acks_we_send() {
                 Err(DatagramError::Duplicate) => "duplicate",
                 Err(DatagramError::Malformed | DatagramError::BadFragment) => "reject",
             };
-            assert_eq!(step[1].as_str(), Some(verdict), "{what}");
+            assert_same(Some(verdict), step[1].as_str(), &what);
             if verdict == "delivered" {
                 receiver.accept(sequence);
             }
             assert_acks(&receiver, &step[2], &step[3], &what);
         }
-    }
+    });
 }
 
 /// The last 256 packets sent, and which of them were reported: the sender's half, as small as it
@@ -122,38 +123,35 @@ fn numbers(value: &Value) -> Vec<u64> {
 
 #[test]
 fn acks_we_receive() {
-    for case in items(&load("reliable_acks.json"), "acked") {
+    each_case("reliable_acks.json", "acked", |case| {
         let mut receiver = Receiver::default();
         let mut sent = Sent::new(case);
         for step in items(case, "steps") {
-            let what = format!("{}: {step}", case["name"]);
+            let what = format!("{step}");
             let datagram = bytes(&step["packet"]);
             let header = match receiver.receive(NOW, &datagram) {
                 Ok(Arrival::Packet { header, .. }) => header,
                 other => panic!("{what}: {other:?}"),
             };
-            assert_eq!(u64::from(header.ack), int(&step["ack"]), "{what}");
-            assert_eq!(u64::from(header.ack_bits), int(&step["ack_bits"]), "{what}");
+            assert_same(u64::from(header.ack), int(&step["ack"]), &what);
+            assert_same(u64::from(header.ack_bits), int(&step["ack_bits"]), &what);
             receiver.accept(header.sequence);
-            assert_eq!(
-                sent.newly_acked(header),
-                numbers(&step["newly_acked"]),
-                "{what}"
-            );
+            let newly_acked = sent.newly_acked(header);
+            assert_same(newly_acked, numbers(&step["newly_acked"]), &what);
         }
-    }
+    });
 }
 
 /// A refused packet is not acknowledged and may come again. The reference ignores the acks in it;
 /// we take them, since they are true all the same, so everything is reported no later than there.
 #[test]
 fn refused_packets() {
-    for case in items(&load("reliable_acks.json"), "refused") {
+    each_case("reliable_acks.json", "refused", |case| {
         let mut receiver = Receiver::default();
         let mut sent = Sent::new(case);
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         for step in items(case, "steps") {
-            let what = format!("{}: {step}", case["name"]);
+            let what = format!("{step}");
             let datagram = bytes(&step["packet"]);
             let arrival = receiver.receive(NOW, &datagram);
             let header = match arrival {
@@ -162,7 +160,7 @@ fn refused_packets() {
             };
             let accepts = step["upper_layer_accepts"].as_bool().expect("a bool");
             let delivered = step["delivered"].as_bool().expect("a bool");
-            assert_eq!(header.is_some() && accepts, delivered, "{what}");
+            assert_same(header.is_some() && accepts, delivered, &what);
             if let Some(header) = header {
                 if accepts {
                     receiver.accept(header.sequence);
@@ -173,35 +171,30 @@ fn refused_packets() {
             assert!(theirs.iter().all(|n| ours.contains(n)), "{what}");
             assert_acks(&receiver, &step["ack"], &step["ack_bits"], &what);
         }
-    }
+    });
 }
 
 #[test]
 fn splitting() {
-    for case in items(&load("reliable_fragments.json"), "split") {
+    each_case("reliable_fragments.json", "split", |case| {
         let (limits, payload) = (limits(case), payload(case));
         let expected = items(case, "datagrams");
-        assert_eq!(
-            limits.datagrams(payload.len()),
-            expected.len(),
-            "{}",
-            case["name"]
-        );
+        assert_same(limits.datagrams(payload.len()), expected.len(), "datagrams");
         for (index, datagram) in expected.iter().enumerate() {
             let mut out = Vec::new();
             limits.emit(header(case), &payload, index, &mut out);
-            assert_eq!(out, bytes(datagram), "{} datagram {index}", case["name"]);
+            assert_bytes(&out, &bytes(datagram), &format!("datagram {index}"));
         }
-    }
+    });
 }
 
 #[test]
 fn reassembly() {
-    for case in items(&load("reliable_fragments.json"), "reassemble") {
+    each_case("reliable_fragments.json", "reassemble", |case| {
         let mut receiver = Receiver::new(limits(case));
         let packets = items(case, "packets");
         for (index, step) in items(case, "steps").iter().enumerate() {
-            let what = format!("{} step {index}", case["name"]);
+            let what = format!("step {index}");
             let datagram = bytes(&step["in"]);
             let mut delivered = Vec::new();
             if let Ok(Arrival::Packet {
@@ -213,33 +206,38 @@ fn reassembly() {
                     .iter()
                     .find(|packet| int(&packet["sequence"]) as u16 == header.sequence)
                     .unwrap_or_else(|| panic!("{what}: {header:?} was not sent"));
-                assert_eq!(got, payload(packet), "{what}");
+                assert_bytes(got, &payload(packet), &what);
                 delivered.push(u64::from(header.sequence));
                 receiver.accept(header.sequence);
             }
-            assert_eq!(delivered, numbers(&step["delivered"]), "{what}");
+            assert_same(delivered, numbers(&step["delivered"]), &what);
             assert_acks(&receiver, &step["ack"], &step["ack_bits"], &what);
         }
-    }
+    });
 }
 
 #[test]
 fn negative() {
-    for case in items(&load("reliable_negative.json"), "cases") {
-        let name = &case["name"];
+    each_case("reliable_negative.json", "cases", |case| {
         let mut receiver = Receiver::new(limits(case));
         let datagram = bytes(&case["packet"]);
         let verdict = match receiver.receive(NOW, &datagram) {
             Ok(Arrival::Packet { header, payload }) => {
-                assert_eq!(u64::from(header.sequence), int(&case["sequence"]), "{name}");
-                assert_eq!(payload.len() as u64, int(&case["payload_bytes"]), "{name}");
+                assert_same(
+                    u64::from(header.sequence),
+                    int(&case["sequence"]),
+                    "sequence",
+                );
+                assert_same(payload.len() as u64, int(&case["payload_bytes"]), "length");
                 // Long payloads are given by their beginning.
-                assert!(payload.starts_with(&bytes(&case["payload"])), "{name}");
+                let theirs = bytes(&case["payload"]);
+                let ours = &payload[..theirs.len().min(payload.len())];
+                assert_bytes(ours, &theirs, "beginning of the payload");
                 "delivered"
             }
             Ok(Arrival::Stored) => "fragment_stored",
             Err(_) => "reject",
         };
-        assert_eq!(case["verdict"].as_str(), Some(verdict), "{name}");
-    }
+        assert_same(Some(verdict), case["verdict"].as_str(), "verdict");
+    });
 }

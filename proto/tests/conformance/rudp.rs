@@ -2,47 +2,44 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tidegate_proto::rudp::wire::{self, Record};
 use tidegate_proto::rudp::{Acceptor, OnCorrupt, OnMissing, Params};
 use tidegate_proto::{Acceptor as _, Event, Now, Reject, Session, Stranger, Timestamp, Verdict};
 
-use crate::vectors::{bytes, int, items, load};
+use crate::compare::{assert_bytes, assert_each, assert_same, hex};
+use crate::vectors::{bytes, each_case, int, items};
 
 #[test]
 fn records_are_read_as_the_reference_reads_them_or_not_at_all() {
-    let file = load("rudp_records.json");
-    for case in items(&file, "cases") {
+    each_case("rudp_records.json", "cases", |case| {
         let datagram = bytes(&case["datagram"]);
         let expected = case["records"].as_array().expect("records");
         let is_malformed = expected.iter().any(|record| record[0] == "malformed");
         match wire::parse(&datagram) {
             // The reference applies what precedes the bad record; a whole datagram or none is ours.
-            Err(wire::Malformed) => assert!(is_malformed, "{}", case["name"]),
+            Err(wire::Malformed) => assert!(is_malformed, "refused"),
             Ok(records) => {
-                assert!(!is_malformed, "{}", case["name"]);
+                assert!(!is_malformed, "not refused");
                 let read: Vec<_> = records.collect();
-                assert_eq!(read.len(), expected.len(), "{}", case["name"]);
-                for (read, expected) in read.iter().zip(expected) {
-                    assert!(is_same(read, expected), "{}: {read:?}", case["name"]);
+                assert_same(read.len(), expected.len(), "records");
+                for (ours, theirs) in read.iter().zip(expected) {
+                    assert_same(&describe(ours), theirs, "a record");
                 }
                 assert_canonical(&read, &datagram);
             }
         }
-    }
+    });
 }
 
-fn is_same(record: &Record<'_>, expected: &Value) -> bool {
+/// A record in the words of the vector files.
+fn describe(record: &Record<'_>) -> Value {
     match *record {
-        Record::Heartbeat => expected[0] == "heartbeat",
-        Record::Corrupt => expected[0] == "corrupt",
-        Record::Request(id) => expected[0] == "request" && int(&expected[1]) == u64::from(id),
-        Record::Missing(id) => expected[0] == "missing" && int(&expected[1]) == u64::from(id),
-        Record::Message { id, payload } => {
-            expected[0] == "message"
-                && int(&expected[1]) == u64::from(id)
-                && bytes(&expected[2]) == payload
-        }
+        Record::Heartbeat => json!(["heartbeat"]),
+        Record::Corrupt => json!(["corrupt"]),
+        Record::Request(id) => json!(["request", id]),
+        Record::Missing(id) => json!(["missing", id]),
+        Record::Message { id, payload } => json!(["message", id, hex(payload)]),
     }
 }
 
@@ -55,7 +52,7 @@ fn assert_canonical(records: &[Record<'_>], datagram: &[u8]) {
     let again: Vec<_> = wire::parse(&written).expect("own bytes").collect();
     assert_eq!(again, records);
     if written.len() == datagram.len() {
-        assert_eq!(written, datagram);
+        assert_bytes(&written, datagram, "written again");
     }
 }
 
@@ -139,15 +136,16 @@ fn without_heartbeats(out: &Value) -> Vec<Vec<u8>> {
 
 #[test]
 fn exchanges_of_class_wire_are_reproduced() {
-    let file = load("rudp_exchanges.json");
-    let cases = items(&file, "cases").iter();
-    for case in cases.filter(|case| case["class"] == "wire") {
+    each_case("rudp_exchanges.json", "cases", |case| {
+        if case["class"] != "wire" {
+            return;
+        }
         let mut peer = Peer::new(
             int(&case["send_delay"]) as u32,
             int(&case["expired"]) as u32,
         );
         for (step, what) in items(case, "steps").iter().enumerate() {
-            let context = format!("{} step {step}", case["name"]);
+            let context = format!("step {step}");
             match what["op"].as_str().expect("op") {
                 "send" => {
                     let sent = peer.session.send(peer.now, 0, &bytes(&what["data"]));
@@ -163,7 +161,7 @@ fn exchanges_of_class_wire_are_reproduced() {
                         break;
                     }
                     let sent = result.unwrap_or_else(|reject| panic!("{context}: {reject:?}"));
-                    assert_eq!(sent, without_heartbeats(&what["out"]), "{context}");
+                    assert_each(&sent, &without_heartbeats(&what["out"]), &context);
                 }
                 "recv" => {
                     let results = what["results"].as_array().expect("results").iter();
@@ -171,13 +169,13 @@ fn exchanges_of_class_wire_are_reproduced() {
                     let mut got = peer.messages();
                     // To the reference an empty message looks like none.
                     got.retain(|message| !message.is_empty());
-                    assert_eq!(got, expected, "{context}");
+                    assert_each(&got, &expected, &context);
                 }
                 "feed_ids" => feed_ids(&mut peer, what),
                 other => panic!("{context}: unknown step {other}"),
             }
         }
-    }
+    });
 }
 
 fn feed_ids(peer: &mut Peer, step: &Value) {
@@ -195,9 +193,10 @@ fn feed_ids(peer: &mut Peer, step: &Value) {
 /// What the reference does wrong is survived: the session goes on, and never sends a heartbeat.
 #[test]
 fn exchanges_of_class_quirk_are_survived() {
-    let file = load("rudp_exchanges.json");
-    let cases = items(&file, "cases").iter();
-    for case in cases.filter(|case| case["class"] == "quirk") {
+    each_case("rudp_exchanges.json", "cases", |case| {
+        if case["class"] != "quirk" {
+            return;
+        }
         let mut peer = Peer::new(
             int(&case["send_delay"]) as u32,
             int(&case["expired"]) as u32,
@@ -216,28 +215,23 @@ fn exchanges_of_class_quirk_are_survived() {
                     for datagram in heard {
                         let sent = peer.update(ticks, &datagram).expect("well-formed");
                         ticks = 0;
-                        assert!(sent.len() <= 1, "{}: {sent:?}", case["name"]);
+                        assert!(sent.len() <= 1, "{} datagrams at once", sent.len());
                         for datagram in sent {
                             let mut records = wire::parse(&datagram).expect("own bytes");
-                            assert!(
-                                records.all(|record| record != Record::Heartbeat),
-                                "{}",
-                                case["name"]
-                            );
+                            assert!(records.all(|record| record != Record::Heartbeat));
                         }
                     }
                 }
                 _ => drop(peer.messages()),
             }
-            assert_eq!(peer.session.poll_event(), None, "{}", case["name"]);
+            assert_eq!(peer.session.poll_event(), None);
         }
-    }
+    });
 }
 
 #[test]
 fn one_way_sessions_deliver_what_the_reference_delivered() {
-    let file = load("rudp_sessions.json");
-    for case in items(&file, "cases") {
+    each_case("rudp_sessions.json", "cases", |case| {
         let mut peer = Peer::new(1, 100_000);
         let mut delivered = Vec::new();
         let mut tick = 0;
@@ -249,6 +243,6 @@ fn one_way_sessions_deliver_what_the_reference_delivered() {
             delivered.extend(peer.messages());
         }
         let expected: Vec<_> = items(case, "delivered").iter().map(bytes).collect();
-        assert_eq!(delivered, expected, "{}", case["name"]);
-    }
+        assert_each(&delivered, &expected, "delivered");
+    });
 }

@@ -14,7 +14,8 @@ use tidegate_proto::yojimbo::netcode::{Key, Role};
 use tidegate_proto::yojimbo::reliable::{self, Arrival};
 use tidegate_proto::{Channel, Stats, Timestamp};
 
-use crate::vectors::{bytes, directory, int, items, load};
+use crate::compare::{assert_bytes, assert_same};
+use crate::vectors::{bytes, each_capture, int, items};
 
 /// One direction of one client's session.
 struct Direction {
@@ -79,14 +80,13 @@ impl Direction {
     }
 }
 
-fn assert_same(ours: &[u8], theirs: &Value, what: &str) {
+fn assert_payload(ours: &[u8], theirs: &Value, what: &str) {
     if theirs.is_string() {
-        assert_eq!(ours, bytes(theirs), "{what}");
-        return;
+        return assert_bytes(ours, &bytes(theirs), what);
     }
-    assert_eq!(ours.len() as u64, int(&theirs["length"]), "{what}");
+    assert_same(ours.len() as u64, int(&theirs["length"]), what);
     let digest = ring::digest::digest(&ring::digest::SHA256, ours);
-    assert_eq!(digest.as_ref(), bytes(&theirs["sha256"]), "{what}");
+    assert_bytes(digest.as_ref(), &bytes(&theirs["sha256"]), what);
 }
 
 /// Compares one direction with its list of [t, client, channel, kind, id, data].
@@ -103,45 +103,38 @@ fn compare(directions: &[Direction], list: &Value, what: &str) {
             let none = Vec::new();
             let ours = direction.delivered.get(&channel).unwrap_or(&none);
             let what = format!("{what}, client {client}, channel {channel}");
-            assert_eq!(ours.len(), theirs.len(), "{what}");
-            for (ours, theirs) in ours.iter().zip(theirs) {
-                assert_same(ours, &theirs[5], &what);
+            for (index, (ours, theirs)) in ours.iter().zip(&theirs).enumerate() {
+                assert_payload(ours, &theirs[5], &format!("{what}, message {index}"));
             }
+            assert_same(ours.len(), theirs.len(), &format!("{what}: messages"));
         }
     }
 }
 
 #[test]
 fn captures() {
-    let names: Vec<_> = std::fs::read_dir(directory())
-        .expect("the vectors")
-        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-        .filter(|name| name.starts_with("session_") && name.ends_with(".json"))
-        .collect();
-    assert!(!names.is_empty(), "no captures");
-    for name in names {
-        let capture = load(&name);
+    each_capture(|capture| {
         let protocol_id = int(&capture["server"]["protocol_id"]);
-        let clients = items(&capture, "clients");
+        let clients = items(capture, "clients");
         let direction = |role, key: &str| -> Vec<Direction> {
             let new = |client: &Value| Direction::new(role, &client[key], protocol_id);
             clients.iter().map(new).collect()
         };
         let mut to_server = direction(Role::Server, "client_to_server_key");
         let mut to_client = direction(Role::Client, "server_to_client_key");
-        let datagrams = items(&capture, "datagrams");
-        for arrival in items(&capture, "arrivals") {
+        let datagrams = items(capture, "datagrams");
+        for arrival in items(capture, "arrivals") {
             let millis = arrival[0].as_f64().expect("a time");
             let now = Timestamp::from_millis(millis as u64);
             let datagram = &datagrams[int(&arrival[1]) as usize];
             let towards = match datagram[1].as_str() {
                 Some("c2s") => &mut to_server,
                 Some("s2c") => &mut to_client,
-                _ => panic!("{name}: unknown direction"),
+                _ => panic!("unknown direction {}", datagram[1]),
             };
             towards[int(&datagram[2]) as usize].receive(now, bytes(&datagram[3]));
         }
-        compare(&to_server, &capture["server_delivered"], &name);
-        compare(&to_client, &capture["client_delivered"], &name);
-    }
+        compare(&to_server, &capture["server_delivered"], "to the server");
+        compare(&to_client, &capture["client_delivered"], "to the client");
+    });
 }

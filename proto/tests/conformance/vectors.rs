@@ -1,15 +1,21 @@
-//! Reading vector files: where they are, and their conventions (hex bytes, 64-bit numbers as text).
+//! Reading vector files: where they are, their conventions (hex bytes, 64-bit numbers as text), and
+//! a run over all cases of a file that tells of every one that failed.
 
-use std::path::PathBuf;
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
 /// The directory in use: `TIDEGATE_VECTORS`, or the one in this repository.
 pub(crate) fn directory() -> PathBuf {
-    match std::env::var_os("TIDEGATE_VECTORS") {
-        Some(directory) => directory.into(),
-        None => concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/vectors").into(),
-    }
+    from_workspace(std::env::var_os("TIDEGATE_VECTORS").unwrap_or_else(|| "tests/vectors".into()))
+}
+
+/// A path as it was meant where cargo was called: a test runs in its package, one level down.
+fn from_workspace(path: impl AsRef<Path>) -> PathBuf {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    package.parent().expect("a workspace").join(path)
 }
 
 /// One vector file, whole.
@@ -25,6 +31,63 @@ pub(crate) fn load(name: &str) -> Value {
         path.display()
     );
     value
+}
+
+/// Runs `check` with each element of the array `key` of a file. A failed case does not keep the
+/// others from being run: the panic at the end names them all.
+pub(crate) fn each_case(file: &str, key: &str, check: impl Fn(&Value)) {
+    let whole = load(file);
+    let cases = items(&whole, key).iter().enumerate();
+    all_hold(cases.map(|(index, case)| {
+        let name = match case["name"].as_str() {
+            Some(name) => format!("{file}: {key}: {name}"),
+            None => format!("{file}: {key}[{index}]"),
+        };
+        (name, outcome(|| check(case)))
+    }));
+}
+
+/// [`each_case`] over whole files: every captured session of the directory, by its file's name.
+pub(crate) fn each_capture(check: impl Fn(&Value)) {
+    let mut names: Vec<_> = std::fs::read_dir(directory())
+        .expect("the vectors")
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|name| name.starts_with("session_") && name.ends_with(".json"))
+        .collect();
+    names.sort();
+    assert!(!names.is_empty(), "no captures");
+    all_hold(names.into_iter().map(|name| {
+        let outcome = outcome(|| check(&load(&name)));
+        (name, outcome)
+    }));
+}
+
+/// Nothing, or what the check panicked with.
+fn outcome(check: impl FnOnce()) -> Result<(), String> {
+    catch_unwind(AssertUnwindSafe(check)).map_err(said)
+}
+
+fn said(panic: Box<dyn Any + Send>) -> String {
+    match panic.downcast::<String>() {
+        Ok(text) => *text,
+        Err(panic) => panic.downcast_ref::<&str>().unwrap_or(&"?").to_string(),
+    }
+}
+
+/// Panics once, with the name of each case that failed and what was wrong with it.
+fn all_hold(outcomes: impl Iterator<Item = (String, Result<(), String>)>) {
+    let outcomes: Vec<_> = outcomes.collect();
+    let failed: Vec<_> = outcomes
+        .iter()
+        .filter_map(|(name, outcome)| Some(format!("{name}: {}", outcome.as_ref().err()?)))
+        .collect();
+    assert!(
+        failed.is_empty(),
+        "{} of {} failed\n{}",
+        failed.len(),
+        outcomes.len(),
+        failed.join("\n")
+    );
 }
 
 /// The elements of an array that must be there and not be empty: a test over nothing proves nothing.
@@ -54,4 +117,19 @@ pub(crate) fn int(value: &Value) -> u64 {
     value
         .as_u64()
         .unwrap_or_else(|| panic!("not an unsigned integer: {value}"))
+}
+
+#[test]
+#[should_panic(expected = "2 of 3 failed\nfirst: one thing\nthird: another")]
+fn every_case_that_failed_is_named() {
+    let case = |name: &str, wrong: Option<&str>| {
+        let outcome = wrong.map_or(Ok(()), |what| outcome(|| panic!("{what}")));
+        (name.to_owned(), outcome)
+    };
+    let cases = [
+        case("first", Some("one thing")),
+        case("second", None),
+        case("third", Some("another")),
+    ];
+    all_hold(cases.into_iter());
 }

@@ -11,7 +11,8 @@ use tidegate_proto::yojimbo::channels::{
 };
 use tidegate_proto::{Channel, Stats, Timestamp};
 
-use crate::vectors::{bytes, int, items, load};
+use crate::compare::{assert_bytes, assert_same, hex};
+use crate::vectors::{bytes, each_case, int, items};
 
 fn entries(case: &Value) -> &[Value] {
     case["entries"].as_array().expect("an array")
@@ -62,7 +63,6 @@ fn write(case: &Value, layout: &Layout) -> (Vec<u8>, PacketSize) {
 
 /// Everything a packet carries, in the words of the vector files.
 fn read(packet: &ConnectionPacket<'_>) -> Vec<(u8, Value)> {
-    let hex = |bytes: &[u8]| -> String { bytes.iter().map(|b| format!("{b:02x}")).collect() };
     let mut scratch = None;
     packet
         .items()
@@ -98,15 +98,14 @@ fn read(packet: &ConnectionPacket<'_>) -> Vec<(u8, Value)> {
 #[test]
 fn packets() {
     let layout = Layout::default();
-    for case in items(&load("yojimbo_packets.json"), "cases") {
-        let name = &case["name"];
+    each_case("yojimbo_packets.json", "cases", |case| {
         let expected = bytes(&case["packet"]);
         let (written, size) = write(case, &layout);
-        assert_eq!(written, expected, "{name}");
-        assert_eq!(size.bytes(), expected.len(), "{name}");
+        assert_bytes(&written, &expected, "written");
+        assert_same(size.bytes(), expected.len(), "measured");
         let mut first = FirstItems::default();
         let packet = ConnectionPacket::parse(&expected, &layout, &mut first)
-            .unwrap_or_else(|e| panic!("{name}: {e:?}"));
+            .unwrap_or_else(|e| panic!("refused: {e:?}"));
         let mut listed = Vec::new();
         for entry in entries(case) {
             let channel = int(&entry["channel"]) as u8;
@@ -115,8 +114,8 @@ fn packets() {
                 None => listed.push((channel, entry.clone())),
             }
         }
-        assert_eq!(read(&packet), listed, "{name}");
-    }
+        assert_same(read(&packet), listed, "read");
+    });
 }
 
 /// The receiving side of one connection, with an owner who takes everything at once.
@@ -179,22 +178,20 @@ fn is_stricter(refusal: &Refusal) -> bool {
     )
 }
 
-fn assert_same(ours: &[u8], theirs: &Value, what: &str) {
-    assert_eq!(ours.len() as u64, int(&theirs["length"]), "{what}");
+fn assert_payload(ours: &[u8], theirs: &Value, what: &str) {
     if theirs["data"].is_string() {
-        assert_eq!(ours, bytes(&theirs["data"]), "{what}");
-        return;
+        return assert_bytes(ours, &bytes(&theirs["data"]), what);
     }
+    assert_same(ours.len() as u64, int(&theirs["length"]), what);
     let hash = ours.iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     });
-    assert_eq!(theirs["fnv1a64"], format!("{hash:016x}"), "{what}");
+    assert_same(&format!("{hash:016x}"), &theirs["fnv1a64"], what);
 }
 
 #[test]
 fn negative() {
-    for case in items(&load("yojimbo_negative.json"), "cases") {
-        let name = case["name"].as_str().expect("a name");
+    each_case("yojimbo_negative.json", "cases", |case| {
         let mut connection = Connection::new();
         let outcome = connection.receive(&bytes(&case["packet"]));
         let delivered = case["delivered"].as_array().expect("an array");
@@ -205,38 +202,37 @@ fn negative() {
                         .iter()
                         .filter(|message| int(&message["channel"]) == u64::from(channel))
                         .collect();
-                    assert_eq!(connection.on(channel).len(), theirs.len(), "{name}");
+                    let what = format!("channel {channel}");
+                    assert_same(connection.on(channel).len(), theirs.len(), &what);
                     for (ours, theirs) in connection.on(channel).iter().zip(theirs) {
-                        assert_same(ours, theirs, name);
+                        assert_payload(ours, theirs, &what);
                     }
                 }
             }
-            (Some("accept"), Err(refusal)) => assert!(is_stricter(&refusal), "{name}: {refusal:?}"),
-            (Some("reject"), Err(_)) => {
-                assert!(
-                    connection.delivered.is_empty(),
-                    "{name}: nothing is applied"
-                );
+            (Some("accept"), Err(refusal)) => {
+                assert!(is_stricter(&refusal), "refused: {refusal:?}")
             }
-            (verdict, outcome) => panic!("{name}: {verdict:?}, but {outcome:?}"),
+            (Some("reject"), Err(_)) => {
+                assert!(connection.delivered.is_empty(), "nothing is applied");
+            }
+            (verdict, outcome) => panic!("{verdict:?}, but {outcome:?}"),
         }
-    }
+    });
 }
 
 /// The reference's window moves with what its application takes; ours takes everything at once. So
 /// we may be ahead of it, and need not break off where it does because of messages left lying.
 #[test]
 fn receive_scripts() {
-    for case in items(&load("yojimbo_receive_scripts.json"), "cases") {
-        let name = case["name"].as_str().expect("a name");
+    each_case("yojimbo_receive_scripts.json", "cases", |case| {
         if case["generator"].is_string() {
             consecutive_ids(int(&case["delivered_total"]));
-            continue;
+            return;
         }
         let mut connection = Connection::new();
         let mut theirs: BTreeMap<Channel, Vec<&Value>> = BTreeMap::new();
         for step in items(case, "steps") {
-            let what = format!("{name}: {}", step["what"]);
+            let what = step["what"].to_string();
             let outcome = connection.receive(&bytes(&step["packet"]));
             let delivered = step["delivered"].as_array().expect("an array");
             for message in delivered {
@@ -258,14 +254,14 @@ fn receive_scripts() {
                 let ours = connection.on(*channel);
                 assert!(ours.len() >= theirs.len(), "{what}");
                 for (ours, theirs) in ours.iter().zip(theirs) {
-                    assert_same(ours, theirs, &what);
+                    assert_payload(ours, theirs, &what);
                 }
             }
             if all_taken && outcome.is_ok() {
                 assert!(!left_lying, "{what}: more than the reference delivers");
             }
         }
-    }
+    });
 }
 
 /// Packets of 256 empty frames with consecutive ids, more than once around the circle of ids.
@@ -291,7 +287,7 @@ fn consecutive_ids(total: u64) {
 #[test]
 fn send_scripts() {
     let layout = Layout::default();
-    for case in items(&load("yojimbo_send_scripts.json"), "cases") {
+    each_case("yojimbo_send_scripts.json", "cases", |case| {
         let mut sizes = Vec::new();
         for step in items(case, "steps") {
             match step["op"].as_str() {
@@ -302,13 +298,13 @@ fn send_scripts() {
                 Some("send_block") => sizes.push(int(&step["size"]) as usize),
                 Some("packet") => {
                     let size = planned_size(&layout, &sizes, &step["contents"]);
-                    assert_eq!(size as u64, int(&step["bytes"]), "{}: {step}", case["name"]);
+                    assert_same(size as u64, int(&step["bytes"]), &step.to_string());
                 }
                 Some("ack") => {}
                 _ => panic!("unknown step {step}"),
             }
         }
-    }
+    });
 }
 
 fn planned_size(layout: &Layout, sizes: &[usize], contents: &Value) -> usize {
