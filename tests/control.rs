@@ -66,6 +66,28 @@ fn a_kick_is_seen_on_both_sides() {
     assert_eq!(again["ok"], false, "nobody is left");
 }
 
+/// Each end draws its own session number. What both know is in the lines of both: the tunnel's UDP port, and who came.
+#[test]
+fn a_tunnels_lines_say_which_session_of_the_server_is_theirs() {
+    let scene = Scene::new("two-logs");
+    let (player, _stream) = scene.join();
+    let client = player.local_addr().unwrap().to_string();
+    let theirs = scene.server.logged("session_start");
+    scene.tunnel.logged("session_start");
+    drop(player);
+    for event in ["session_start", "session_end"] {
+        let ours = scene.tunnel.logged(event);
+        assert_eq!(ours["local"], theirs["peer"], "{ours}");
+        assert_eq!(ours["client_id"], theirs["client_id"], "{ours}");
+        assert_eq!(ours["client"], client.as_str(), "{ours}");
+        assert_eq!(ours["tunnel"], scene.tunnel.logged("listening")["tunnel"]);
+        assert!(ours["listener"].is_null(), "one name for one thing: {ours}");
+        let theirs = scene.server.logged(event);
+        assert_eq!(theirs["listener"], "game");
+        assert!(theirs["tunnel"].is_null() && theirs["local"].is_null());
+    }
+}
+
 /// A console's id has sixteen digits, as a session has; and where nobody has an id, there is the address.
 #[test]
 fn a_peer_is_found_by_session_client_and_address() {

@@ -574,6 +574,10 @@ fn a_network_that_is_denied_stays_out_after_a_reload() {
     assert!(is_over(&mut refused));
     let line = scene.tunnel.logged("not_let_in");
     assert_eq!(line["reason"], "connect_timeout");
+    let client = refused.local_addr().unwrap().to_string();
+    assert_eq!(line["client"], client.as_str(), "{line}");
+    let local: SocketAddr = line["local"].as_str().unwrap().parse().unwrap();
+    assert!(local.ip().is_loopback() && local.port() != 0, "{line}");
     scene.edit(denied, "");
     assert_eq!(scene.ask(&["reload"])["ok"], true);
     scene.join();

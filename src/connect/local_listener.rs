@@ -28,8 +28,8 @@ impl LocalListener {
         }
     }
 
-    /// The next local connection.
-    pub(super) async fn accept(&mut self) -> io::Result<Socket> {
+    /// The next local connection, and where it comes from, if that has an address.
+    pub(super) async fn accept(&mut self) -> io::Result<(Socket, Option<SocketAddr>)> {
         let options = SocketOptions {
             nodelay: true,
             keepalive: Some(Duration::from_secs(30)),
@@ -37,10 +37,14 @@ impl LocalListener {
         };
         match self {
             Self::Tcp(listener) => {
-                let (stream, _) = listener.accept().await?;
-                Socket::adopt_tcp(stream.into_std()?, options)
+                let (stream, client) = listener.accept().await?;
+                let stream = Socket::adopt_tcp(stream.into_std()?, options)?;
+                Ok((stream, Some(client)))
             }
-            Self::Unix(socket) => Socket::adopt_unix(socket.accept().await?.into_std()?, options),
+            Self::Unix(socket) => {
+                let stream = socket.accept().await?.into_std()?;
+                Ok((Socket::adopt_unix(stream, options)?, None))
+            }
         }
     }
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use tidegate_proto::Session;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 
@@ -53,9 +54,9 @@ impl RunningTunnel {
                 Ok(_) if self.board.state() == State::Draining => {
                     say_dial_refused(&self.tunnel.name)
                 }
-                Ok(stream) => match seats.clone().try_acquire_owned() {
+                Ok((stream, client)) => match seats.clone().try_acquire_owned() {
                     Ok(permit) => {
-                        tokio::spawn(self.clone().begin(stream, permit));
+                        tokio::spawn(self.clone().begin(stream, client, permit));
                     }
                     Err(_) => tracing::warn!(
                         event = "streams_full",
@@ -74,11 +75,25 @@ impl RunningTunnel {
     }
 
     /// A failure closes the local connection, which is dropped here: never a hang.
-    async fn begin(self: Arc<Self>, stream: Socket, permit: OwnedSemaphorePermit) {
-        let prepared = timeout(self.tunnel.connect_timeout, self.prepare(stream, permit)).await;
+    async fn begin(
+        self: Arc<Self>,
+        stream: Socket,
+        client: Option<SocketAddr>,
+        permit: OwnedSemaphorePermit,
+    ) {
+        let prepared = timeout(self.tunnel.connect_timeout, self.prepare()).await;
         let failed = match prepared {
-            Ok(Ok(dial)) => {
-                self.hand_over(dial);
+            Ok(Ok(prepared)) => {
+                self.hand_over(Dial {
+                    remote: prepared.remote,
+                    udp: prepared.udp,
+                    stream,
+                    session: prepared.session,
+                    timeout: self.tunnel.connect_timeout,
+                    client,
+                    client_id: prepared.client_id,
+                    stream_permit: Some(permit),
+                });
                 return;
             }
             Ok(Err(error)) => format!("{error:#}"),
@@ -87,35 +102,40 @@ impl RunningTunnel {
                 self.tunnel.connect_timeout.as_secs_f32()
             ),
         };
-        tracing::warn!(event = "dial_failed", tunnel = %self.tunnel.name, error = failed);
+        tracing::warn!(
+            event = "dial_failed",
+            tunnel = %self.tunnel.name,
+            client = client.map(display),
+            error = failed,
+        );
     }
 
-    async fn prepare(&self, stream: Socket, permit: OwnedSemaphorePermit) -> anyhow::Result<Dial> {
+    async fn prepare(&self) -> anyhow::Result<Prepared> {
         let remote = self.look_up().await?;
         let now = || self.clock.clone().now();
-        let token = match (&self.tunnel.tokens, &self.tunnel.protocol) {
+        let fresh = match (&self.tunnel.tokens, &self.tunnel.protocol) {
             (Some(source), Protocol::Yojimbo(own)) => {
                 let idle = self.tunnel.idle_timeout;
                 let protocol_id = own.netcode.protocol_id;
-                let token = tokens::obtain(source, protocol_id, remote, idle).await?;
-                let doubts = tokens::doubts_from_afar(&token, protocol_id, now().unix_secs);
+                let fresh = tokens::obtain(source, protocol_id, remote, idle).await?;
+                let doubts = tokens::doubts_from_afar(&fresh.token, protocol_id, now().unix_secs);
                 self.warn_of(doubts);
-                Some(token)
+                Some(fresh)
             }
             (_, Protocol::Yojimbo(_) | Protocol::Gaffer(_) | Protocol::Rudp(_)) => None,
         };
+        let client_id = fresh.as_ref().and_then(|fresh| fresh.client_id);
+        let token = fresh.map(|fresh| fresh.token);
         let Some(session) = self.dialer.dial(now(), token)? else {
             bail!("no connect token");
         };
         let udp = UdpSocket::connect(remote, self.options)
             .with_context(|| format!("a socket to {remote}"))?;
-        Ok(Dial {
+        Ok(Prepared {
             remote,
             udp,
-            stream,
             session,
-            timeout: self.tunnel.connect_timeout,
-            stream_permit: Some(permit),
+            client_id,
         })
     }
 
@@ -154,6 +174,14 @@ impl RunningTunnel {
             worker.tell(Command::Dial(self.index, Box::new(dial)));
         }
     }
+}
+
+/// What a session needs beside the local program's stream.
+struct Prepared {
+    remote: SocketAddr,
+    udp: UdpSocket,
+    session: Box<dyn Session>,
+    client_id: Option<u64>,
 }
 
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

@@ -52,7 +52,7 @@ use handover::Handovers;
 use limits_met::LimitsMet;
 use memory::Memory;
 pub use orders::{PeerView, Policy, Whom};
-use peer::Peer;
+use peer::{Dialled, Peer};
 use peers::Peers;
 pub use quota::PeerLimits;
 use quota::Quota;
@@ -295,6 +295,8 @@ impl Listener {
             mut stream,
             session,
             timeout,
+            client,
+            client_id,
             stream_permit,
         } = dial;
         // The endpoint tells peers apart by address; with a socket each, that is our own.
@@ -313,10 +315,15 @@ impl Listener {
             return Err(error);
         }
         let mut peer = self.new_peer(id, remote, turn.now.mono);
+        peer.dialled = Some(Box::new(Dialled {
+            local: udp.local_addr(),
+            client,
+            client_id,
+            _stream_permit: stream_permit,
+        }));
         peer.socket = Some(udp);
         peer.stream = Stream::accepted(stream);
         peer.attempt = Attempt::dialled(turn.now.mono + timeout);
-        peer.stream_permit = stream_permit;
         self.peers.insert(peer);
         self.touch(id);
         Ok(())
@@ -457,6 +464,10 @@ pub struct Dial {
     pub session: Box<dyn Session>,
     /// How long the far end may take to let us in.
     pub timeout: Duration,
+    /// Where the local program's stream comes from, if that has an address.
+    pub client: Option<SocketAddr>,
+    /// Who the server takes the client for, where the token was made here.
+    pub client_id: Option<u64>,
     /// The local stream's place among those of its tunnel, held until it is over.
     pub stream_permit: Option<OwnedSemaphorePermit>,
 }

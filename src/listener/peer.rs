@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tidegate_proto::endpoint::Scheduled;
 use tidegate_proto::{CloseReason, Identity, PeerId, Stats, Timestamp};
 use tokio::sync::OwnedSemaphorePermit;
+use tracing::field::{DisplayValue, display};
 
 use super::attempt::Attempt;
 use super::memory::Scale;
@@ -50,8 +51,21 @@ pub(super) struct Peer {
     pub(super) scale: Scale,
     /// Its place among its listener's peers, until its session is over.
     pub(super) seat: Option<Seat>,
-    /// For one that we dialled: its local stream's place among those of its tunnel.
-    pub(super) stream_permit: Option<OwnedSemaphorePermit>,
+    /// Of one that we dialled.
+    pub(super) dialled: Option<Box<Dialled>>,
+}
+
+/// What only a peer has that we dialled, for a local program.
+#[derive(Debug)]
+pub(super) struct Dialled {
+    /// Our end of its socket: the server's log calls the peer so, unless something on the way translates.
+    pub(super) local: SocketAddr,
+    /// Where the local program's stream comes from, if that has an address.
+    pub(super) client: Option<SocketAddr>,
+    /// Who the server takes it for, where the token was made here.
+    pub(super) client_id: Option<u64>,
+    /// Its local stream's place among those of its tunnel, held until it is over.
+    pub(super) _stream_permit: Option<OwnedSemaphorePermit>,
 }
 
 /// How far a peer's session has come.
@@ -111,7 +125,7 @@ impl Peer {
             scheduled: Scheduled::default(),
             scale: Scale::default(),
             seat: None,
-            stream_permit: None,
+            dialled: None,
         }
     }
 
@@ -123,37 +137,59 @@ impl Peer {
         self.scheduled = Scheduled::default();
     }
 
-    pub(super) fn log_start(&self, listener: &str, target: Option<&str>, identity: Identity<'_>) {
+    pub(super) fn log_start(&self, name: &str, target: Option<&str>, identity: Identity<'_>) {
+        let whose = self.whose(name);
         tracing::info!(
             event = "session_start",
-            listener,
+            listener = whose.listener,
+            tunnel = whose.tunnel,
             peer = %self.remote,
+            local = whose.local,
+            client = whose.client,
             session = format_args!("{:016x}", self.session),
-            client_id = identity.client_id,
+            client_id = identity.client_id.or(whose.client_id),
             target,
         );
+    }
+
+    /// A peer belongs to a listener, or to the tunnel that dialled it. Then the far end has a log of its own, with
+    /// another session number: what both know goes into the lines.
+    fn whose<'a>(&self, name: &'a str) -> Whose<'a> {
+        match self.dialled.as_deref() {
+            None => Whose {
+                listener: Some(name),
+                ..Whose::default()
+            },
+            Some(dialled) => Whose {
+                listener: None,
+                tunnel: Some(name),
+                local: Some(display(dialled.local)),
+                client: dialled.client.map(display),
+                client_id: dialled.client_id,
+            },
+        }
     }
 
     /// Lines for whoever can do something about how it ended, if somebody can.
     pub(super) fn log_causes(
         &self,
-        listener: &str,
+        name: &str,
         target: Option<&str>,
         client_id: Option<u64>,
         stats: &Stats,
     ) {
-        self.log_not_let_in(listener);
+        self.log_not_let_in(name);
         // Elsewhere anybody can write nonsense in a peer's name.
         if client_id.is_some() && self.phase == Phase::Over(CloseReason::ProtocolViolation) {
-            self.log_misfit(listener, stats);
+            self.log_misfit(name, stats);
         }
         if let Some(error) = self.stream.misread() {
-            self.log_unreadable_backend(listener, target, error);
+            self.log_unreadable_backend(name, target, error);
         }
     }
 
     /// It is who it says, and wrote what cannot be read: most likely two sides with different settings.
-    fn log_misfit(&self, listener: &str, stats: &Stats) {
+    fn log_misfit(&self, name: &str, stats: &Stats) {
         let (reason, help) = if stats.messages_received == 0 {
             (
                 "first_message",
@@ -167,10 +203,12 @@ impl Peer {
                  client",
             )
         };
+        let whose = self.whose(name);
         tracing::warn!(
             event = "unreadable_peer",
             reason,
-            listener,
+            listener = whose.listener,
+            tunnel = whose.tunnel,
             peer = %self.remote,
             session = format_args!("{:016x}", self.session),
             messages_received = stats.messages_received,
@@ -179,11 +217,13 @@ impl Peer {
     }
 
     /// Its backend wrote what is no message. That is a setting, here or there, and no player's doing.
-    fn log_unreadable_backend(&self, listener: &str, target: Option<&str>, error: &str) {
+    fn log_unreadable_backend(&self, name: &str, target: Option<&str>, error: &str) {
+        let whose = self.whose(name);
         tracing::warn!(
             event = "unreadable_backend",
             reason = self.phase.reason_label(),
-            listener,
+            listener = whose.listener,
+            tunnel = whose.tunnel,
             peer = %self.remote,
             session = format_args!("{:016x}", self.session),
             target,
@@ -194,7 +234,7 @@ impl Peer {
     }
 
     /// A server that we dialled did not let us in. It refuses most things in silence, so all that may be is named.
-    fn log_not_let_in(&self, tunnel: &str) {
+    fn log_not_let_in(&self, name: &str) {
         let Some(reason) = self.phase.close_reason() else {
             return;
         };
@@ -212,10 +252,15 @@ impl Peer {
             }
             _ => return,
         };
+        let whose = self.whose(name);
         tracing::warn!(
             event = "not_let_in",
-            tunnel,
+            tunnel = whose.tunnel,
             peer = %self.remote,
+            local = whose.local,
+            client = whose.client,
+            session = format_args!("{:016x}", self.session),
+            client_id = whose.client_id,
             reason = reason.label(),
             help,
         );
@@ -224,18 +269,22 @@ impl Peer {
     /// One line with everything: it stands in for metrics per peer.
     pub(super) fn log_end(
         &self,
-        listener: &str,
+        name: &str,
         target: Option<&str>,
         client_id: Option<u64>,
         now: Timestamp,
         stats: &Stats,
     ) {
+        let whose = self.whose(name);
         tracing::info!(
             event = "session_end",
-            listener,
+            listener = whose.listener,
+            tunnel = whose.tunnel,
             peer = %self.remote,
+            local = whose.local,
+            client = whose.client,
             session = format_args!("{:016x}", self.session),
-            client_id,
+            client_id = client_id.or(whose.client_id),
             target,
             reason = self.phase.reason_label(),
             dur_s = now.since(self.since).as_secs_f32(),
@@ -256,4 +305,14 @@ impl Peer {
             bad_mode = stats.mode_to_bad,
         );
     }
+}
+
+/// Whose a peer is, as its lines say it.
+#[derive(Default)]
+struct Whose<'a> {
+    listener: Option<&'a str>,
+    tunnel: Option<&'a str>,
+    local: Option<DisplayValue<SocketAddr>>,
+    client: Option<DisplayValue<SocketAddr>>,
+    client_id: Option<u64>,
 }

@@ -60,7 +60,8 @@ impl ConnectTokens {
             TokenSource::File(_) | TokenSource::Command(_) => {
                 let mut tokens = Vec::with_capacity(load.clients);
                 for _ in 0..load.clients {
-                    tokens.push(tokens::obtain(source, protocol_id, remote, idle).await?);
+                    let fresh = tokens::obtain(source, protocol_id, remote, idle).await?;
+                    tokens.push(fresh.token);
                 }
                 Ok(Self::Given(tokens))
             }

@@ -68,21 +68,40 @@ pub fn random<const N: usize>() -> anyhow::Result<[u8; N]> {
     }
 }
 
+/// A token for one session.
+#[derive(Clone, Debug)]
+pub struct Fresh {
+    /// The token.
+    pub token: ConnectToken,
+    /// Who its client is, where it was made here; in others that is for the server's eyes only.
+    pub client_id: Option<u64>,
+}
+
+impl Fresh {
+    fn given(token: ConnectToken) -> Self {
+        Self {
+            token,
+            client_id: None,
+        }
+    }
+}
+
 /// A fresh token for one session with the server at `remote`.
 pub async fn obtain(
     source: &TokenSource,
     protocol_id: u64,
     remote: SocketAddr,
     timeout: Duration,
-) -> anyhow::Result<ConnectToken> {
+) -> anyhow::Result<Fresh> {
     match source {
         TokenSource::Key(own) => {
+            let client_id = match own.client_id {
+                Some(id) => id,
+                None => u64::from_le_bytes(random()?),
+            };
             let recipe = Recipe {
                 protocol_id,
-                client_id: match own.client_id {
-                    Some(id) => id,
-                    None => u64::from_le_bytes(random()?),
-                },
+                client_id,
                 servers: if own.server_addresses.is_empty() {
                     vec![remote]
                 } else {
@@ -92,14 +111,18 @@ pub async fn obtain(
                 timeout,
                 user_data: UserData::empty(),
             };
-            mint(recipe, &own.key)
+            Ok(Fresh {
+                token: mint(recipe, &own.key)?,
+                client_id: Some(client_id),
+            })
         }
         TokenSource::File(path) => {
             let path = path.clone();
             let read = move || read_token_file(&path, SOURCE_PATIENCE);
-            blocking::ask("token", &READERS, read).await?
+            let token = blocking::ask("token", &READERS, read).await??;
+            Ok(Fresh::given(token))
         }
-        TokenSource::Command(command) => run_token_command(command).await,
+        TokenSource::Command(command) => Ok(Fresh::given(run_token_command(command).await?)),
     }
 }
 

@@ -152,7 +152,7 @@ async fn commands_print_tokens() {
     let ten = Duration::from_secs(10);
     let print = source(format!("echo {}", &*token_text(&token)));
     let fetched = obtain(&print, 0x1122, remote, ten).await.unwrap();
-    assert_eq!(fetched.expire, token.expire);
+    assert_eq!(fetched.token.expire, token.expire);
     let failing = source("exit 3".to_owned());
     let error = obtain(&failing, 0x1122, remote, ten)
         .await
@@ -173,11 +173,17 @@ async fn own_tokens_name_the_server_that_is_dialled() {
     });
     let remote = "203.0.113.7:40000".parse().unwrap();
     let ten = Duration::from_secs(10);
-    let one = obtain(&own, 0x1122, remote, ten).await.unwrap();
-    let other = obtain(&own, 0x1122, remote, ten).await.unwrap();
+    let fresh = obtain(&own, 0x1122, remote, ten).await.unwrap();
+    let (one, told) = (fresh.token, fresh.client_id);
+    let other = obtain(&own, 0x1122, remote, ten).await.unwrap().token;
     assert_eq!(one.servers, [remote]);
     assert_eq!(labels(&one, &server(), one.create + NOW_SLACK), []);
     assert_ne!(one.nonce, other.nonce);
     let id = |token: &ConnectToken| token.open_private(&[key()]).unwrap().1.client_id;
     assert_ne!(id(&one), id(&other), "two streams are two clients");
+    assert_eq!(
+        told,
+        Some(id(&one)),
+        "what the log says is what the token does"
+    );
 }
