@@ -62,8 +62,17 @@ fn a_kick_is_seen_on_both_sides() {
     );
     let command = scene.server.logged("control_command");
     assert!(command["uid"].is_u64(), "{command}");
+    assert_eq!(
+        (&command["command"], &command["whom"]),
+        (&"kick".into(), &session.into())
+    );
+    assert_eq!(command["ok"], true);
+    assert!(command["error"].is_null(), "{command}");
     let again = scene.ask(&["kick", session]);
     assert_eq!(again["ok"], false, "nobody is left");
+    let is_refusal = |line: &Value| line["ok"] == false;
+    let refused = scene.server.logged_where("control_command", is_refusal);
+    assert_eq!(refused["error"], again["error"], "the log says why");
 }
 
 /// Each end draws its own session number. What both know is in the lines of both: the tunnel's UDP port, and who came.
@@ -394,6 +403,12 @@ fn a_level_can_be_asked_for_and_set_for_a_while() {
     assert_eq!(level(), "debug");
     assert_eq!(scene.ask(&["stats"])["log_level"], "debug");
     scene.server.logged("control_query");
+    let told = scene.server.logged("control_command");
+    assert_eq!(
+        (&told["command"], &told["log_level"], &told["seconds"]),
+        (&"log".into(), &"debug".into(), &2.into())
+    );
+    assert_eq!(told["level"], "info", "the line's own");
     wait_until("the old level", PATIENCE, || {
         (level() == "info").then_some(())
     });

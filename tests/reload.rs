@@ -173,7 +173,7 @@ fn an_address_changes() {
     assert_eq!(scene.ask(&["ban", "198.51.100.8"])["ok"], true);
     wait_until("the next line", PATIENCE, || {
         let lines = scene.server.all_logged("control_command");
-        let is_it = |line: &Value| line["command"].to_string().contains("198.51.100.8");
+        let is_it = |line: &Value| line["command"] == "ban" && line["whom"] == "198.51.100.8";
         lines.iter().any(is_it).then_some(())
     });
     let closed = scene.server.all_logged("listener_closed");

@@ -467,7 +467,7 @@ impl Gate {
 }
 
 /// For the log: mistakes of a file come with its lines and carets, which belong on a terminal.
-fn on_one_line(error: &anyhow::Error) -> String {
+pub(super) fn on_one_line(error: &anyhow::Error) -> String {
     match error.downcast_ref::<Refusal>() {
         Some(refusal) => refusal.brief(),
         None => format!("{error:#}").replace('\n', ";"),

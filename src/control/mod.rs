@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The file mode is the whole access control, and each command is logged with the uid of its
-//! caller, those that change nothing at debug. A caller that does not read its answers waits in a
+//! caller (`audit.rs`), those that change nothing at debug. A caller that does not read its answers waits in a
 //! task of its own; no worker waits for anybody.
 
 use std::io;
@@ -24,6 +24,7 @@ use crate::config::Admin;
 use crate::exit::Unavailable;
 use crate::socket_file::KeptSocket;
 
+mod audit;
 mod gate;
 mod place;
 mod request;
@@ -124,23 +125,16 @@ async fn outstay(crowd: &Notify) {
 }
 
 async fn answer(gate: &Arc<Gate>, uid: u32, request: Request) -> Value {
-    let told = serde_json::to_string(&request).unwrap_or_default();
-    let is_query = request.is_query();
-    let (ok, answer) = match gate.handle(request).await {
+    let outcome = gate.handle(request.clone()).await;
+    audit::log(uid, &request, outcome.as_ref().err());
+    match outcome {
         Ok(Value::Object(mut object)) => {
             object.insert("ok".into(), true.into());
-            (true, Value::Object(object))
+            Value::Object(object)
         }
-        Ok(other) => (true, json!({"ok": true, "answer": other})),
-        Err(error) => (false, json!({"ok": false, "error": format!("{error:#}")})),
-    };
-    // Whoever watches asks every second; who changes something is worth a line.
-    if is_query {
-        tracing::debug!(event = "control_query", uid, command = told, ok);
-    } else {
-        tracing::info!(event = "control_command", uid, command = told, ok);
+        Ok(other) => json!({"ok": true, "answer": other}),
+        Err(error) => json!({"ok": false, "error": format!("{error:#}")}),
     }
-    answer
 }
 
 const CONNECTIONS_MAX: usize = 16;

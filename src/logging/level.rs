@@ -49,7 +49,7 @@ fn parts() -> Vec<&'static str> {
 }
 
 /// Every module that logs, in order. A directive for another would change nothing, and nobody would be told.
-pub(super) const TARGETS: [&str; 35] = [
+pub(super) const TARGETS: [&str; 36] = [
     "tidegate::admin",
     "tidegate::backend::health",
     "tidegate::backend::stream::to_backend",
@@ -59,6 +59,7 @@ pub(super) const TARGETS: [&str; 35] = [
     "tidegate::connect::local_listener",
     "tidegate::connect::tunnel",
     "tidegate::control",
+    "tidegate::control::audit",
     "tidegate::control::gate",
     "tidegate::core_dumps",
     "tidegate::listener",
