@@ -10,7 +10,7 @@ use crate::backend::Pool;
 use crate::backends::Backends;
 use crate::board::Board;
 use crate::capacity::Capacity;
-use crate::capture::{Order, Tap};
+use crate::capture::Order;
 use crate::clock::Clock;
 use crate::config::{Config, Drain, Loaded};
 use crate::control::{self, Gate, Signals};
@@ -157,10 +157,6 @@ impl Server {
 /// What all listeners are built with; a recording begins at once, if one is asked for.
 fn common(config: &Config, capture: Option<Order>) -> anyhow::Result<Common> {
     let mut clock = Clock::start();
-    let tap = Tap::default();
-    if let Some(order) = capture {
-        tap.start(order, clock.now())?;
-    }
     let state = config.runtime.state_directory.as_deref();
     let state = state.map(StateDirectory::new);
     if let Some(state) = &state {
@@ -169,9 +165,14 @@ fn common(config: &Config, capture: Option<Order>) -> anyhow::Result<Common> {
     let runtime = &config.runtime;
     let capacity = Capacity::new(runtime.max_peers, runtime.queue_memory as u64);
     let capacity = Arc::new(capacity);
+    let board = Board::new(clock.now(), capacity.clone());
+    let tap = board.tap().clone();
+    if let Some(order) = capture {
+        tap.start(order, clock.now())?;
+    }
     Ok(Common {
         runtime: runtime.clone(),
-        board: Arc::new(Board::new(clock.now(), capacity.clone())),
+        board: Arc::new(board),
         capacity,
         clock,
         tap,

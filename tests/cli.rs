@@ -491,8 +491,9 @@ fn files_that_cannot_be_made_are_unavailable() {
     place.write("taken", "precious");
     let serve = "serve --listen gaffer://127.0.0.1:0 --backend tcp://127.0.0.1:1 --admin 127.0.0.1:0 --capture taken";
     let (_, err) = place.expect(69, &serve.split(' ').collect::<Vec<_>>());
+    let cannot = format!("cannot make {}: ", place.path("taken").display());
     assert!(
-        err.contains("cannot make taken: ") && err.contains("choose a new name"),
+        err.contains(&cannot) && err.contains("choose a new name"),
         "{err}"
     );
     assert_eq!(fs::read_to_string(place.path("taken")).unwrap(), "precious");

@@ -9,6 +9,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -468,6 +469,38 @@ fn an_answer_that_never_comes_is_told_from_one_that_was_cut_off() {
     drop(waiting);
 }
 
+/// With content it holds what players say: whoever looks sees that it runs, and where to.
+#[test]
+fn a_recording_that_runs_is_seen() {
+    let scene = Scene::new("recording");
+    assert_eq!(scene.ask(&["stats"])["recordings"], serde_json::json!([]));
+    let started = scene.ask(&["capture", "start", "seen.pcapng", "--content"]);
+    let file = started["file"]
+        .as_str()
+        .unwrap_or_else(|| panic!("{started}"));
+    assert!(
+        Path::new(file).is_absolute() && Path::new(file).is_file(),
+        "{file}"
+    );
+    assert_eq!(scene.server.logged("capture_started")["file"], file);
+    let _streams = scene.join();
+    let recording = wait_until("its session", PATIENCE, || {
+        let recording = scene.ask(&["stats"])["recordings"][0].clone();
+        (recording["sessions"] == 1).then_some(recording)
+    });
+    assert_eq!(
+        (&recording["file"], &recording["content"]),
+        (&file.into(), &true.into())
+    );
+    assert!(recording["bytes"].as_u64().unwrap() > 0, "{recording}");
+    let second = scene.ask(&["capture", "start", "another.pcapng"]);
+    let refused = second["error"].as_str().unwrap();
+    assert!(refused.contains(file), "{refused}");
+    assert_eq!(scene.ask(&["capture", "stop"])["sessions"], 1);
+    assert_eq!(scene.ask(&["stats"])["recordings"], serde_json::json!([]));
+    std::fs::remove_file(file).unwrap();
+}
+
 /// A target out of use gets no new sessions, so with the only one nobody is seated.
 #[test]
 fn a_target_can_be_taken_out() {
@@ -717,7 +750,7 @@ fn the_one_that_runs_is_found() {
 
     // Killed: its socket stays and nobody answers.
     drop(first);
-    assert!(std::path::Path::new(first_path.as_str().unwrap()).exists());
+    assert!(Path::new(first_path.as_str().unwrap()).exists());
     let (code, said) = ask(&[]);
     assert_eq!(code, Some(0), "{said}");
     // The next start removes it, and neither the socket of one that runs nor anything else.
@@ -725,8 +758,8 @@ fn the_one_that_runs_is_found() {
     std::fs::write(session_directory.join("1.sock"), "no socket").unwrap();
     let fourth = start(&serve);
     fourth.logged("control");
-    assert!(!std::path::Path::new(first_path.as_str().unwrap()).exists());
-    assert!(std::path::Path::new(second_path.as_str().unwrap()).exists());
+    assert!(!Path::new(first_path.as_str().unwrap()).exists());
+    assert!(Path::new(second_path.as_str().unwrap()).exists());
     assert!(session_directory.join("1.sock").exists());
     drop((second, fourth));
 

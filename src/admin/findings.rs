@@ -5,8 +5,9 @@ use serde::Serialize;
 use tidegate_proto::Reject;
 
 use super::history::{History, add_up};
-use super::units::{count, share};
+use super::units::{bytes, count, share};
 use crate::board::{Snapshot, State};
+use crate::capture::UnderWay;
 use crate::counters::WorkerCounters;
 use crate::metrics::Usage;
 
@@ -80,6 +81,9 @@ fn process(found: &mut Findings, snapshot: &Snapshot, usage: &Usage) {
         State::Starting => found.add(Level::Info, None, "starting".into()),
         State::Draining => found.add(Level::Info, None, drain(snapshot)),
     }
+    if let Some(recording) = &snapshot.recording {
+        found.add(Level::Info, None, recorded(recording));
+    }
     if !process.last_reload_ok {
         let text = "the last reload was refused; the configuration before it is in force";
         found.add(Level::Warn, Some("TidegateReloadFailed"), text.into());
@@ -123,6 +127,20 @@ fn drain(snapshot: &Snapshot) -> String {
         None => "nobody is here, and the process stays until it is stopped".into(),
     };
     format!("draining: {what}")
+}
+
+/// Somebody wanted it so, and may have forgotten; with messages it holds what players say.
+fn recorded(recording: &UnderWay) -> String {
+    let what = match recording.content {
+        true => "with the messages, decrypted",
+        false => "without the messages",
+    };
+    format!(
+        "sessions are recorded, {what}, to {}: {} so far, {}",
+        recording.file.display(),
+        recording.sessions,
+        bytes(recording.bytes as f64)
+    )
 }
 
 fn backends(found: &mut Findings, snapshot: &Snapshot) {
@@ -253,6 +271,7 @@ mod tests {
     use crate::backend::Pool;
     use crate::board::{Board, ListenerInfo};
     use crate::capacity::Capacity;
+    use crate::capture::Order;
     use crate::clock::Clock;
 
     /// What a board shows after `act` made it unwell.
@@ -417,6 +436,29 @@ mod tests {
             .collect();
         let these = format!("\"token_({})|{}\"", tokens.join("|"), others.join("|"));
         assert_eq!(rules.matches(&these).count(), 2, "{these}");
+    }
+
+    /// Decrypted messages of players on a disk are nothing to forget.
+    #[test]
+    fn a_recording_is_seen_while_it_runs() {
+        let file = std::env::temp_dir().join(format!("tidegate-found-{}", std::process::id()));
+        let order = Order {
+            file: file.clone(),
+            listener: None,
+            peer: None,
+            content: true,
+            bytes_max: 1 << 20,
+        };
+        let found = after(|board, _| {
+            board.tap().start(order, Now::default()).unwrap();
+        });
+        std::fs::remove_file(&file).unwrap();
+        assert_eq!((found.len(), found[0].level), (1, Level::Info), "{found:?}");
+        for part in ["decrypted", file.to_str().unwrap(), "0 so far"] {
+            assert!(found[0].text.contains(part), "{found:?}");
+        }
+        let found = after(|board, _| assert_eq!(board.tap().stop(), None));
+        assert_eq!(found, [], "nobody asked");
     }
 
     #[test]

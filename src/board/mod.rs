@@ -27,6 +27,7 @@ pub use worst::{PeerRow, WorstPeers};
 
 use crate::backend::Pool;
 use crate::capacity::Capacity;
+use crate::capture::Tap;
 use backend::Backend;
 use listener::ListenerCell;
 
@@ -38,6 +39,8 @@ pub struct Board {
     process: Mutex<Process>,
     listeners: Mutex<Vec<ListenerCell>>,
     backends: Mutex<Vec<Backend>>,
+    /// Where sessions are recorded, if somebody wants it.
+    tap: Tap,
 }
 
 impl Board {
@@ -50,7 +53,13 @@ impl Board {
             process: Mutex::new(Process::starting(started)),
             listeners: Mutex::default(),
             backends: Mutex::default(),
+            tap: Tap::default(),
         }
+    }
+
+    /// Where the recordings of this process are made.
+    pub fn tap(&self) -> &Tap {
+        &self.tap
     }
 
     /// Makes a listener visible, and says where its workers report: one reporter for each.
@@ -166,6 +175,7 @@ impl Board {
             process: lock(&self.process).clone(),
             peers_max: self.capacity.peers_max() as u64,
             limit_met: self.capacity.limit_met(),
+            recording: self.tap.under_way(),
             queue_memory_bytes: self.capacity.queued_max(),
             most_queued_bytes: self.capacity.most_queued(),
             listeners,

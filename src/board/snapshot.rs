@@ -7,6 +7,7 @@ use tidegate_proto::Now;
 use super::{ListenerInfo, PeerRow, Process, State};
 use crate::backend::{Shut, TargetState};
 use crate::capacity::Limit;
+use crate::capture::UnderWay;
 use crate::counters::{Histogram, TargetCounters, WorkerCounters};
 
 /// Everything, added up.
@@ -20,6 +21,8 @@ pub struct Snapshot {
     pub peers_max: u64,
     /// The limit of the process that keeps newcomers out now.
     pub limit_met: Option<Limit>,
+    /// The recording that is being made.
+    pub recording: Option<UnderWay>,
     pub queue_memory_bytes: u64,
     /// The most that ever waited in all queues.
     pub most_queued_bytes: u64,

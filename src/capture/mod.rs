@@ -23,7 +23,7 @@ use std::fs::OpenOptions;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::{self, Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -66,6 +66,19 @@ pub struct Taken {
     pub bytes: u64,
     /// Why the file ends before the recording did, if the disk did not take all of it.
     pub failed: Option<String>,
+}
+
+/// A recording that is being made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct UnderWay {
+    /// Where to, in full.
+    pub file: PathBuf,
+    /// With the decrypted messages.
+    pub content: bool,
+    /// Sessions so far.
+    pub sessions: u64,
+    /// Bytes of the file so far.
+    pub bytes: u64,
 }
 
 /// A process's one recording, if there is one. Looked at whenever a session is accepted.
@@ -112,16 +125,16 @@ fn cannot_make(file: &Path, error: &io::Error) -> Unavailable {
 }
 
 impl Tap {
-    /// Begins a recording of sessions that begin from now on. `now` says how the owner's clock and
-    /// the calendar belong together.
-    pub fn start(&self, order: Order, now: Now) -> anyhow::Result<()> {
+    /// Begins a recording of sessions that begin from now on, and says where to, in full. `now` says how the owner's
+    /// clock and the calendar belong together.
+    pub fn start(&self, mut order: Order, now: Now) -> anyhow::Result<PathBuf> {
         let mut running = self.running();
-        if running
-            .as_ref()
-            .is_some_and(|running| !running.shared.over.load(Relaxed))
-        {
-            bail!("a recording is under way: stop it first");
+        if let Some(running) = running.as_ref().filter(|running| running.is_under_way()) {
+            let file = running.order.file.display();
+            bail!("a recording is under way, to {file}: stop it first");
         }
+        // Whoever asks may stand in another directory than this process does.
+        order.file = path::absolute(&order.file)?;
         let mut options = OpenOptions::new();
         // It may hold what players said.
         let file = options
@@ -143,7 +156,13 @@ impl Tap {
         let writer = std::thread::Builder::new()
             .name("capture".to_owned())
             .spawn(move || writer.run(&inbox))?;
-        tracing::info!(event = "capture_started", file = %order.file.display());
+        tracing::info!(
+            event = "capture_started",
+            file = %order.file.display(),
+            listener = order.listener,
+            content = order.content,
+        );
+        let place = order.file.clone();
         *running = Some(Running {
             order,
             records,
@@ -151,7 +170,7 @@ impl Tap {
             writer,
         });
         self.is_on.store(true, Relaxed);
-        Ok(())
+        Ok(place)
     }
 
     /// Ends the recording, once everything told so far is in the file; `None` when there was none.
@@ -173,6 +192,19 @@ impl Tap {
             bytes = taken.bytes,
         );
         Some(taken)
+    }
+
+    /// The recording that is being made; `None` also where the file is full, or could not be written.
+    pub fn under_way(&self) -> Option<UnderWay> {
+        let running = self.running();
+        let running = running.as_ref().filter(|running| running.is_under_way())?;
+        let taken = running.shared.taken();
+        Some(UnderWay {
+            file: running.order.file.clone(),
+            content: running.order.content,
+            sessions: taken.sessions,
+            bytes: taken.bytes,
+        })
     }
 
     /// Whether sessions of this listener and address are to be recorded.
@@ -228,13 +260,17 @@ pub(crate) struct Joining<'a> {
 }
 
 impl Running {
+    fn is_under_way(&self) -> bool {
+        !self.shared.over.load(Relaxed)
+    }
+
     fn wants(&self, listener: &str, peer: SocketAddr) -> bool {
         let Order {
             listener: only,
             peer: from,
             ..
         } = &self.order;
-        !self.shared.over.load(Relaxed)
+        self.is_under_way()
             && only.as_ref().is_none_or(|only| only == listener)
             && from.is_none_or(|from| from.to_canonical() == peer.ip().to_canonical())
     }
@@ -268,8 +304,13 @@ mod tests {
         };
         let peer = SocketAddr::from(([10, 0, 0, 7], 5));
         assert!(!tap.wants("game", peer), "nobody asked");
-        tap.start(order.clone(), Now::default()).unwrap();
-        assert!(tap.start(order, Now::default()).is_err(), "one at a time");
+        assert_eq!(tap.under_way(), None);
+        assert_eq!(tap.start(order.clone(), Now::default()).unwrap(), place);
+        let refused = tap.start(order, Now::default()).expect_err("one at a time");
+        let running = place.display().to_string();
+        assert!(refused.to_string().contains(&running), "{refused}");
+        let under_way = tap.under_way().unwrap();
+        assert_eq!((&under_way.file, under_way.content), (&place, true));
         assert!(tap.wants("game", peer));
         assert!(!tap.wants("lobby", peer));
         assert!(!tap.wants("game", SocketAddr::from(([10, 0, 0, 8], 5))));
@@ -278,6 +319,7 @@ mod tests {
         assert_eq!(taken.bytes, std::fs::metadata(&place).unwrap().len());
         assert!(!tap.wants("game", peer));
         assert_eq!(tap.stop(), None);
+        assert_eq!(tap.under_way(), None);
         std::fs::remove_file(place).unwrap();
     }
 

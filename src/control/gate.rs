@@ -220,8 +220,8 @@ impl Gate {
             bail!("sessions are recorded where they are accepted, by serve");
         };
         self.refuse_misspelt(order.listener.as_deref())?;
-        tap.start(order, self.clock.clone().now())?;
-        Ok(json!({}))
+        let file = tap.start(order, self.clock.clone().now())?;
+        Ok(json!({ "file": file }))
     }
 
     fn stop_capture(&self) -> anyhow::Result<Value> {
@@ -461,6 +461,7 @@ impl Gate {
             "last_reload_ok": snapshot.process.last_reload_ok,
             "needs_restart": snapshot.process.needs_restart,
             "not_ready": snapshot.not_ready(),
+            "recordings": snapshot.recording.iter().collect::<Vec<_>>(),
             "listeners": listeners.collect::<Vec<_>>(),
         })
     }
