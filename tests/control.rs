@@ -175,6 +175,39 @@ fn top_shows_who_plays() {
     );
 }
 
+/// The answers that people read: a table they can take in, and tables after figures.
+#[test]
+fn answers_are_for_people() {
+    let scene = Scene::new("people");
+    let _streams = scene.join();
+    let told = |arguments: &[&str]| {
+        let mut command = program();
+        let command = command.args(["ctl", "--control"]).arg(scene.control());
+        let output = command.args(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let peers = told(&["peers"]);
+    let widest = peers.lines().map(str::len).max().unwrap();
+    assert!(widest < 160 && peers.contains("client id"), "{peers}");
+    assert!(told(&["peer", "77"]).contains("messages_resent"));
+    let stats = told(&["stats"]);
+    let (figures, table) = stats.split_once("\n\n").unwrap();
+    assert!(
+        figures.contains("\nstate ") && figures.contains("\nversion "),
+        "{stats}"
+    );
+    assert!(
+        table.starts_with("listener ") && table.contains("\ngame "),
+        "{stats}"
+    );
+    assert_eq!(told(&["reload"]), "nothing has changed\n");
+    assert!(told(&["ban", "198.51.100.7/16"]).starts_with("198.51.0.0/16 is banned"));
+    assert!(told(&["bans"]).contains("\n198.51.0.0/16 "));
+    assert!(told(&["drain"]).contains("who stay: 1"));
+    assert_eq!(told(&["undrain"]), "done\n");
+}
+
 /// A banned client is turned away before a backend is opened, and let in again afterwards.
 #[test]
 fn a_ban_holds_until_it_is_lifted() {
@@ -200,7 +233,12 @@ fn a_ban_holds_until_it_is_lifted() {
     let _streams = scene.join();
     assert_eq!(scene.ask(&["unban", "77"])["ok"], false);
 
-    assert_eq!(scene.ask(&["ban", "127.0.0.0/8"])["ended"], 1);
+    // Whoever means one address and types a network is told what is banned now.
+    let answer = scene.ask(&["ban", "127.0.0.1/8"]);
+    assert_eq!(
+        (&answer["whom"], &answer["ended"]),
+        (&"127.0.0.0/8".into(), &1.into())
+    );
     assert_eq!(scene.ask(&["bans"])["bans"][0]["whom"], "127.0.0.0/8");
     assert_eq!(scene.ask(&["unban", "127.0.0.0/8"])["ok"], true);
     assert_eq!(scene.ask(&["ban", "nonsense"])["ok"], false);
@@ -211,7 +249,7 @@ fn a_ban_holds_until_it_is_lifted() {
 fn a_drain_can_be_undone() {
     let scene = Scene::new("drain");
     let (mut player, mut stream) = scene.join();
-    assert_eq!(scene.ask(&["drain"])["ok"], true);
+    assert_eq!(scene.ask(&["drain"])["peers"], 1, "who is still here");
     assert_eq!(scene.ask(&["stats"])["state"], "draining");
     // Of another client: a second session of the first one's would be refused anyway.
     let remote = format!("yojimbo://{}", scene.server.address());

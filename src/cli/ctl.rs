@@ -12,7 +12,7 @@ use anyhow::bail;
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
-use super::{input, print};
+use super::{answer, input, print};
 use crate::capture::Order;
 use crate::config::{parse_size, parse_whole_seconds};
 use crate::control::{self, Request};
@@ -167,8 +167,11 @@ pub(super) fn run(args: CtlArgs) -> anyhow::Result<Exit> {
         print(&format!("{answer}\n"))?;
     } else if answer["ok"] == true {
         print(&match &args.command {
-            CtlCommand::Peer { .. } => details(&answer["peers"]),
-            _ => spell(&answer),
+            CtlCommand::Peer { .. } => answer::details(&answer["peers"]),
+            CtlCommand::Ban { .. } => answer::ban(&answer),
+            CtlCommand::Drain { grace } => answer::drain(&answer, seconds(*grace)),
+            CtlCommand::Reload => answer::reload(&answer),
+            _ => answer::spell(&answer),
         })?;
     }
     if answer["ok"] == true {
@@ -181,7 +184,6 @@ pub(super) fn run(args: CtlArgs) -> anyhow::Result<Exit> {
 
 impl CtlCommand {
     fn request(&self) -> Request {
-        let seconds = |span: &Option<Duration>| span.map(|span| span.as_secs());
         match self {
             Self::Peers { listener } => Request::Peers {
                 listener: listener.clone(),
@@ -190,7 +192,7 @@ impl CtlCommand {
             Self::Kick { whom } => Request::Kick { whom: whom.clone() },
             Self::Ban { whom, span } => Request::Ban {
                 whom: whom.clone(),
-                seconds: seconds(span),
+                seconds: seconds(*span),
             },
             Self::Unban { whom } => Request::Unban { whom: whom.clone() },
             Self::Bans => Request::Bans,
@@ -202,13 +204,13 @@ impl CtlCommand {
                 target: target.clone(),
             },
             Self::Drain { grace } => Request::Drain {
-                seconds: seconds(grace),
+                seconds: seconds(*grace),
             },
             Self::Undrain => Request::Undrain,
             Self::Reload => Request::Reload,
             Self::Log { level, span } => Request::Log {
                 level: level.clone(),
-                seconds: seconds(span),
+                seconds: seconds(*span),
             },
             Self::Capture(CaptureCommand::Start {
                 file,
@@ -227,6 +229,11 @@ impl CtlCommand {
             Self::Stats => Request::Stats,
         }
     }
+}
+
+/// Exactly: what is no whole number of them was refused.
+fn seconds(span: Option<Duration>) -> Option<u64> {
+    span.map(|span| span.as_secs())
 }
 
 pub(super) fn ask(path: &Path, request: &Request) -> anyhow::Result<Value> {
@@ -285,108 +292,6 @@ fn no_answer(path: &Path, error: &io::Error) -> Unavailable {
 fn is_something_else(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| !found.file_type().is_socket())
 }
-
-/// Lists as tables, the rest as `name value` lines.
-fn spell(answer: &Value) -> String {
-    let mut out = String::new();
-    for (name, value) in answer.as_object().into_iter().flatten() {
-        match value {
-            Value::Array(rows) if rows.iter().any(Value::is_object) => out += &table(rows),
-            Value::Array(items) if items.is_empty() => out += &format!("{name:<16} -\n"),
-            Value::Array(items) => {
-                let items: Vec<_> = items.iter().map(plain).collect();
-                out += &format!("{name:<16} {}\n", items.join(", "));
-            }
-            Value::Bool(true)
-                if name == "ok" && answer.as_object().is_some_and(|o| o.len() > 1) => {}
-            _ => out += &format!("{name:<16} {}\n", plain(value)),
-        }
-    }
-    out
-}
-
-/// Of few rows with much in them: each figure on a line of its own.
-fn details(rows: &Value) -> String {
-    let rows = rows.as_array().into_iter().flatten();
-    let spelled = rows.map(|row| {
-        let lines = names_in_order(row).into_iter().map(|name| {
-            let value = plain(&row[name.as_str()]);
-            format!("{name:<17} {value}\n")
-        });
-        lines.collect::<String>()
-    });
-    spelled.collect::<Vec<_>>().join("\n")
-}
-
-fn names_in_order(row: &Value) -> Vec<&String> {
-    let row = row.as_object().into_iter();
-    let mut names: Vec<&String> = row.flat_map(|row| row.keys()).collect();
-    let place = |name: &String| FIRST.iter().position(|first| first == name);
-    names.sort_by_key(|name| place(name).unwrap_or(FIRST.len()));
-    names
-}
-
-fn table(rows: &[Value]) -> String {
-    let names = names_in_order(&rows[0]);
-    let head: Vec<String> = names.iter().map(|name| name.to_string()).collect();
-    let body = rows.iter().map(|row| {
-        names
-            .iter()
-            .map(|name| plain(&row[name.as_str()]))
-            .collect()
-    });
-    let lines: Vec<Vec<String>> = std::iter::once(head).chain(body).collect();
-    let width = |column: usize| {
-        lines
-            .iter()
-            .map(|line| line[column].len())
-            .max()
-            .unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..names.len()).map(width).collect();
-    let mut out = String::new();
-    for line in &lines {
-        let cells = line
-            .iter()
-            .zip(&widths)
-            .map(|(cell, width)| format!("{cell:<width$}"));
-        out += cells.collect::<Vec<_>>().join("  ").trim_end();
-        out.push('\n');
-    }
-    out
-}
-
-/// Without quotes; nothing for null.
-pub(super) fn plain(value: &Value) -> String {
-    match value {
-        Value::Null => "-".to_owned(),
-        Value::String(text) => text.clone(),
-        Value::Number(number) if number.is_f64() => {
-            format!("{:.3}", number.as_f64().unwrap_or(0.0))
-        }
-        other => other.to_string(),
-    }
-}
-
-/// What one looks for first; the rest follows in the order of the alphabet.
-const FIRST: [&str; 16] = [
-    "session",
-    "listener",
-    "backend",
-    "target",
-    "whom",
-    "client_id",
-    "address",
-    "protocol",
-    "bind",
-    "age_s",
-    "mode",
-    "rtt_ms",
-    "rtt_min_ms",
-    "jitter_ms",
-    "loss",
-    "bad_mode",
-];
 
 /// Of the systemd unit.
 const SERVICE_DIRECTORY: &str = "/run/tidegate";

@@ -17,6 +17,7 @@ use crate::exit::{self, Exit};
 use crate::sizing::{file_size, open_files};
 use crate::{config, connect, logging, serve};
 
+mod answer;
 mod check;
 mod ctl;
 mod demo;
@@ -26,6 +27,7 @@ mod lag;
 mod load;
 mod package;
 mod probe;
+mod table;
 mod token;
 mod top;
 

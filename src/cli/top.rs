@@ -7,8 +7,10 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
-use super::ctl::{Connection, ask, plain};
+use super::answer::{PEERS, whole};
+use super::ctl::{Connection, ask};
 use super::print;
+use super::table::{self, Column, plain};
 use crate::admin::units;
 use crate::control::Request;
 use crate::exit::Exit;
@@ -102,6 +104,17 @@ impl Meter {
         let [seconds, counts @ ..] = since;
         Some(counts.map(|count| count / seconds.max(1e-3)))
     }
+
+    /// The peer with its rates beside what was answered.
+    fn beside(&self, peer: &Value) -> Value {
+        let mut row = peer.clone();
+        if let Some(rates) = self.rates(peer) {
+            for (column, rate) in ["in_per_s", "out_per_s", "resent_per_s"].iter().zip(rates) {
+                row[*column] = rate.into();
+            }
+        }
+        row
+    }
 }
 
 /// A session's age is the daemon's own clock: what lies between two answers does not matter.
@@ -109,8 +122,7 @@ fn counts(peer: &Value) -> [f64; 4] {
     ["age_s", "bytes_received", "bytes_sent", "messages_resent"].map(|key| number(peer, key))
 }
 
-/// A line about the process, then a table. What is looked for first stands left, where no narrow
-/// terminal cuts it off.
+/// A line about the process, then a table.
 fn screen(stats: &Value, peers: &[Value], before: &Meter) -> Vec<String> {
     let bad = peers.iter().filter(|peer| peer["mode"] == "bad").count();
     let mut lines = vec![format!(
@@ -125,51 +137,10 @@ fn screen(stats: &Value, peers: &[Value], before: &Meter) -> Vec<String> {
         lines.push("nobody is here".to_owned());
         return lines;
     }
-    let head = COLUMNS.map(str::to_owned);
-    let rows = peers.iter().map(|peer| row(peer, before.rates(peer)));
-    let table: Vec<_> = std::iter::once(head).chain(rows).collect();
-    let widths: [usize; COLUMNS.len()] = std::array::from_fn(|column| widest(&table, column));
-    for cells in &table {
-        let cells = cells.iter().zip(widths).enumerate();
-        let cells = cells.map(|(column, (cell, width))| match FIGURES.contains(&column) {
-            true => format!("{cell:>width$}"),
-            false => format!("{cell:<width$}"),
-        });
-        lines.push(cells.collect::<Vec<_>>().join("  ").trim_end().to_owned());
-    }
+    let rows: Vec<Value> = peers.iter().map(|peer| before.beside(peer)).collect();
+    let (left, right) = PEERS.split_at(RATES_AFTER);
+    lines.extend(table::lines(left.iter().chain(&RATES).chain(right), &rows));
     lines
-}
-
-fn widest(table: &[[String; COLUMNS.len()]], column: usize) -> usize {
-    let widths = table.iter().map(|cells| cells[column].len());
-    widths.max().unwrap_or(0)
-}
-
-fn row(peer: &Value, rates: Option<[f64; 3]>) -> [String; COLUMNS.len()] {
-    let [bytes_in, bytes_out, resent] = match rates {
-        Some([bytes_in, bytes_out, resent]) => [
-            units::bytes(bytes_in),
-            units::bytes(bytes_out),
-            format!("{resent:.0}"),
-        ],
-        None => ["-", "-", "-"].map(str::to_owned),
-    };
-    [
-        plain(&peer["session"]),
-        plain(&peer["address"]),
-        plain(&peer["mode"]),
-        format!("{:.1}", number(peer, "rtt_ms")),
-        format!("{:.1}", 100.0 * number(peer, "loss")),
-        units::bytes(number(peer, "to_backend_bytes")),
-        units::bytes(number(peer, "to_peer_bytes")),
-        bytes_in,
-        bytes_out,
-        resent,
-        units::span(number(peer, "age_s")),
-        plain(&peer["listener"]),
-        plain(&peer["target"]),
-        plain(&peer["client_id"]),
-    ]
 }
 
 fn number(of: &Value, key: &str) -> f64 {
@@ -195,25 +166,13 @@ fn size() -> (usize, usize) {
     })
 }
 
-const COLUMNS: [&str; 14] = [
-    "session",
-    "address",
-    "mode",
-    "rtt ms",
-    "loss %",
-    "to backend",
-    "to peer",
-    "in/s",
-    "out/s",
-    "resent/s",
-    "age",
-    "listener",
-    "target",
-    "client id",
+/// Between what of [`PEERS`] is looked for first, where no narrow terminal cuts it off, and the rest.
+const RATES: [Column; 3] = [
+    Column::figure("in/s", "in_per_s", units::bytes),
+    Column::figure("out/s", "out_per_s", units::bytes),
+    Column::figure("resent/s", "resent_per_s", whole),
 ];
-
-/// Columns of figures, which stand right.
-const FIGURES: std::ops::Range<usize> = 3..11;
+const RATES_AFTER: usize = 7;
 
 #[cfg(test)]
 mod tests {

@@ -124,7 +124,10 @@ impl Gate {
         let outcome = self.try_reload().await;
         self.note_reload(&outcome);
         notify::ready();
-        Ok(serde_json::to_value(outcome?)?)
+        let outcome = outcome?;
+        let mut answer = serde_json::to_value(&outcome)?;
+        answer["outcome"] = outcome.to_string().into();
+        Ok(answer)
     }
 
     async fn try_reload(&self) -> anyhow::Result<Outcome> {
@@ -292,7 +295,7 @@ impl Gate {
         for answer in answers {
             ended += answer?;
         }
-        Ok(json!({ "ended": ended }))
+        Ok(json!({ "whom": meant.to_string(), "ended": ended }))
     }
 
     async fn bans(&self) -> anyhow::Result<Value> {
@@ -362,10 +365,11 @@ impl Gate {
         if self.board.is_stopping() {
             bail!("the process is stopping");
         }
-        self.workers
+        let peers = self
+            .workers
             .sum(|_, listener| {
                 listener.set_draining(true);
-                0
+                listener.peers()
             })
             .await?;
         let number = self.drains.fetch_add(1, Relaxed) + 1;
@@ -377,7 +381,7 @@ impl Gate {
         if let Some(seconds) = seconds {
             tokio::spawn(Arc::clone(self).end_drain(number, Duration::from_secs(seconds)));
         }
-        Ok(json!({}))
+        Ok(json!({ "peers": peers }))
     }
 
     /// Those who are left are told to go, unless another command came in between. When they have gone, the

@@ -1,5 +1,6 @@
 //! What operators ask of a listener, between two turns of its worker.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,6 +63,18 @@ pub enum Whom {
     Range(IpNet),
     /// The session from this address and port.
     Address(SocketAddr),
+}
+
+/// As it was understood: a network without what its mask hides.
+impl fmt::Display for Whom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Session(session) => write!(f, "session {session:016x}"),
+            Self::Client(client) => write!(f, "client {client}"),
+            Self::Range(range) => write!(f, "{}", range.trunc()),
+            Self::Address(address) => write!(f, "{address}"),
+        }
+    }
 }
 
 /// What new sessions and strangers of a listener get.
@@ -187,11 +200,11 @@ impl Listener {
         let ranges = admission.bans().ranges();
         let ranges = ranges
             .into_iter()
-            .map(|(range, end)| (range.to_string(), left(end)));
+            .map(|(range, end)| (Whom::Range(range).to_string(), left(end)));
         let clients = admission.bans().clients();
         let clients = clients
             .into_iter()
-            .map(|(id, end)| (format!("client {id}"), left(end)));
+            .map(|(id, end)| (Whom::Client(id).to_string(), left(end)));
         ranges.chain(clients).collect()
     }
 
@@ -215,6 +228,11 @@ impl Listener {
     pub fn set_draining(&mut self, draining: bool) {
         // One that goes does not come back.
         self.draining = draining || self.is_retiring();
+    }
+
+    /// How many peers are here.
+    pub fn peers(&self) -> usize {
+        self.peers.iter().count()
     }
 
     pub(super) fn is_banned(&self, now: Now, id: PeerId) -> bool {
