@@ -166,9 +166,7 @@ mod tests {
 
     #[test]
     fn the_cause_decides_the_code() {
-        let refused = Refusal {
-            mistakes: Vec::new(),
-        };
+        let refused = Refusal::of_all(Vec::new());
         let error = anyhow::Error::new(refused).context("while starting");
         assert_eq!(Exit::of(&error), Exit::Configuration);
         let taken = Err::<(), _>(Unavailable("port 40000 is taken".to_owned()));

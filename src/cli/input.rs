@@ -153,10 +153,7 @@ fn no_configuration(what: String, help: &str) -> anyhow::Error {
         help: help.to_owned(),
         place: Place::Nowhere,
     };
-    Refusal {
-        mistakes: vec![mistake],
-    }
-    .into()
+    Refusal::of_all(vec![mistake]).into()
 }
 
 /// systemd separates several directories by colons; the first is ours.

@@ -47,7 +47,8 @@ enum Command {
     Serve(ServeArgs),
     /// Accept local streams and carry each over UDP to a remote tidegate
     Connect(ConnectArgs),
-    /// Check a configuration and report every mistake in it; uses the network only with --probe
+    /// Check a configuration: unknown keys and kinds of values first, all at once, then what the values say; uses the
+    /// network only with --probe
     Check(CheckArgs),
     /// Print a commented configuration file to start from
     Init {

@@ -136,7 +136,7 @@ fn read(origins: &Origins, text: &str) -> Result<File, Refusal> {
         }
     }
     mistakes.sort_by_key(|mistake| mistake.place.line());
-    Err(Refusal { mistakes })
+    Err(Refusal::of_first(mistakes))
 }
 
 /// Each finds a mistake. Whoever has made so many has named another program's file.

@@ -54,9 +54,9 @@ pub struct Loaded {
     pub effective: Vec<Effective>,
 }
 
-/// Reads and checks everything. Either all of it is good, or nothing is put into force and every
-/// mistake is told. Two kinds end the search: where the file is no TOML, and where keys are unknown or values of
-/// another kind; all of the kind are told.
+/// Reads and checks everything. Either all of it is good, or nothing is put into force and its mistakes are told, in up
+/// to three rounds: where the file is no TOML; where keys are unknown or values of another kind, since what is missing
+/// without them would be no mistake of its own; and what the values say. All of a round are told at once.
 pub fn load(input: &Input) -> Result<Loaded, Refusal> {
     let mut layers = match &input.file {
         Some((name, text)) => Layers::of_file(name, text)?,
@@ -79,7 +79,7 @@ pub fn load(input: &Input) -> Result<Loaded, Refusal> {
     // Without what was refused, the rest would only be found incomplete.
     let is_flag = |mistake: &Mistake| matches!(mistake.place, Place::Flag(_));
     if mistakes.iter().any(is_flag) {
-        return Err(Refusal { mistakes });
+        return Err(Refusal::of_first(mistakes));
     }
     match resolve::resolve(&mut file, &origins, &input.surroundings()) {
         Ok(mut config) if mistakes.is_empty() => {
@@ -91,12 +91,12 @@ pub fn load(input: &Input) -> Result<Loaded, Refusal> {
                 effective: origins.effective(&file),
             })
         }
-        Ok(_) => Err(Refusal { mistakes }),
+        Ok(_) => Err(Refusal::of_all(mistakes)),
         Err(more) => {
             mistakes.extend(more);
             // As one reads the file, from the top.
             mistakes.sort_by_key(|mistake| mistake.place.line());
-            Err(Refusal { mistakes })
+            Err(Refusal::of_all(mistakes))
         }
     }
 }
@@ -144,14 +144,12 @@ pub fn load_recorded(text: &str) -> Result<Listener, Refusal> {
     };
     match resolve::resolve(&mut file, &origins, &surroundings) {
         Ok(mut config) if config.listeners.len() == 1 => Ok(config.listeners.remove(0)),
-        Ok(_) => Err(Refusal {
-            mistakes: vec![Mistake {
-                what: "a recording has the rules of one listener".to_owned(),
-                help: "was it made by tidegate?".to_owned(),
-                place: Place::Nowhere,
-            }],
-        }),
-        Err(mistakes) => Err(Refusal { mistakes }),
+        Ok(_) => Err(Refusal::of_all(vec![Mistake {
+            what: "a recording has the rules of one listener".to_owned(),
+            help: "was it made by tidegate?".to_owned(),
+            place: Place::Nowhere,
+        }])),
+        Err(mistakes) => Err(Refusal::of_all(mistakes)),
     }
 }
 

@@ -103,14 +103,32 @@ impl fmt::Display for Mistake {
     }
 }
 
-/// Every mistake of one configuration. Nothing of it was put into force.
+/// What is wrong with one configuration. Nothing of it was put into force.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// At least one.
     pub mistakes: Vec<Mistake>,
+    /// These ended the search: what the values say was not looked at, and may have mistakes of its own.
+    pub is_partial: bool,
 }
 
 impl Refusal {
+    /// With every mistake there is.
+    pub fn of_all(mistakes: Vec<Mistake>) -> Self {
+        Self {
+            mistakes,
+            is_partial: false,
+        }
+    }
+
+    /// With those that keep the rest from being looked at.
+    pub fn of_first(mistakes: Vec<Mistake>) -> Self {
+        Self {
+            mistakes,
+            is_partial: true,
+        }
+    }
+
     /// All of it on one line, for the log.
     pub fn brief(&self) -> String {
         let mistakes = self.mistakes.iter().map(|mistake| {
@@ -135,8 +153,12 @@ impl fmt::Display for Refusal {
             writeln!(f, "{mistake}\n")?;
         }
         match self.mistakes.len() {
-            1 => write!(f, "configuration refused: 1 mistake"),
-            count => write!(f, "configuration refused: {count} mistakes"),
+            1 => write!(f, "configuration refused: 1 mistake")?,
+            count => write!(f, "configuration refused: {count} mistakes")?,
+        }
+        match self.is_partial {
+            true => write!(f, "; what the values say is checked once that is mended"),
+            false => Ok(()),
         }
     }
 }

@@ -4,8 +4,8 @@
 //! ```text
 //!   defaults ◀ file ◀ TIDEGATE__A__B=value ◀ flags        each later one wins
 //!        └──────┴────────────┴───────────────┘
-//!                 file/: as typed, unknown keys refused
-//!                            │ resolve/: every mistake at once
+//!                 file/: as typed; unknown keys and values of another kind, all at once
+//!                            │ resolve/: then what the values say, all at once
 //!                            ▼
 //!                 Config (this file, and a file for each kind of table)
 //! ```

@@ -30,9 +30,8 @@ impl Origins {
         };
         let (document, errors) = DeTable::parse_recoverable(text);
         if !errors.is_empty() {
-            return Err(Refusal {
-                mistakes: errors.iter().map(|error| origins.explain(error)).collect(),
-            });
+            let mistakes = errors.iter().map(|error| origins.explain(error));
+            return Err(Refusal::of_first(mistakes.collect()));
         }
         origins.note_table("", document.get_ref());
         Ok(origins)
@@ -134,9 +133,7 @@ impl Origins {
     }
 
     pub(super) fn refuse(&self, error: &toml::de::Error) -> Refusal {
-        Refusal {
-            mistakes: vec![self.explain(error)],
-        }
+        Refusal::of_first(vec![self.explain(error)])
     }
 
     /// A syntax error or an unknown key, in the same words as every other mistake.
