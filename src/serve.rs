@@ -102,6 +102,17 @@ impl Server {
         let common = common(config, capture)?;
         let backends = Arc::new(Backends::new(common.board.clone()));
         let opened = open_listeners(config, &common, &backends).await?;
+        let allowed_hosts = &config.admin.allowed_hosts;
+        let start = |listen| {
+            Admin::start(
+                listen,
+                allowed_hosts,
+                common.board.clone(),
+                common.clock.clone(),
+            )
+        };
+        // Before anything is announced that would end again if this port were taken.
+        let admin = config.admin.listen.map(start).transpose()?;
         let workers = config.runtime.workers;
         let mut shares: Shares = (0..workers).map(|_| Vec::new()).collect();
         let show = |(listener, (running, mut all)): (_, (RunningListener, Shares))| {
@@ -112,16 +123,6 @@ impl Server {
             running
         };
         let listeners: Vec<_> = opened.into_iter().map(show).collect();
-        let allowed_hosts = &config.admin.allowed_hosts;
-        let start = |listen| {
-            Admin::start(
-                listen,
-                allowed_hosts,
-                common.board.clone(),
-                common.clock.clone(),
-            )
-        };
-        let admin = config.admin.listen.map(start).transpose()?;
         notify::start(common.board.clone(), common.clock.clone())?;
         let fleet = Fleet::spawn(shares, &common.clock)?;
         Ok(Self {

@@ -50,6 +50,11 @@ pub struct KeptSocket {
 }
 
 impl KeptSocket {
+    /// Where it listens.
+    pub fn path(&self) -> &Path {
+        &self.file.path
+    }
+
     /// Listens at `path` for tasks; see [`listen_blocking`].
     pub fn listen(path: &Path, mode: u32) -> Result<Self, String> {
         let (listener, file) = listen_blocking(path, mode)?;

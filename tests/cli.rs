@@ -245,6 +245,63 @@ fn health_of_nobody_is_bad() {
         err.contains(&format!("asking http://{admin}/readyz")),
         "{err}"
     );
+    assert!(err.contains("--admin or $TIDEGATE_ADMIN"), "{err}");
+}
+
+/// Who has neither file nor flags is told all that is missing, and how to begin.
+#[test]
+fn nothing_to_run_is_told_with_a_way_out() {
+    let place = Place::new("nothing");
+    for (arguments, flags, kind) in [
+        ("serve", "--listen URL --backend URL", "yojimbo"),
+        ("connect", "--listen URL --remote URL", "tunnel"),
+    ] {
+        let (_, err) = place.expect(2, &[arguments]);
+        assert!(
+            err.contains(flags) && err.contains(&format!("tidegate init {kind}")),
+            "{err}"
+        );
+    }
+    let (client, _) = place.expect(0, &["init", "tunnel"]);
+    assert!(client.contains("tidegate init bridge"), "{client}");
+    place.expect(0, &["keygen", "--out", "netcode.key"]);
+    let (server, _) = place.expect(0, &["init", "bridge"]);
+    place.write("server.toml", server);
+    place.expect(0, &["check", "--config", "server.toml"]);
+    // Where a socket was named, naming one is no help.
+    let (_, err) = place.expect(69, &["ctl", "--control", "nowhere.sock", "stats"]);
+    assert!(
+        err.contains("its log names it") && !err.contains("with --control or"),
+        "{err}"
+    );
+}
+
+/// What is announced can be used: a start that ends again, since the page's port is taken, says nothing of listening.
+#[test]
+fn nothing_is_announced_before_everything_is_bound() {
+    let place = Place::new("announced");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let admin = taken.local_addr().expect("its number").to_string();
+    let serve = [
+        "serve",
+        "--listen",
+        "gaffer://127.0.0.1:0",
+        "--backend",
+        "tcp://127.0.0.1:1",
+    ];
+    let connect = [
+        "connect",
+        "--listen",
+        "tcp://127.0.0.1:0",
+        "--remote",
+        "gaffer://127.0.0.1:1",
+    ];
+    for command in [serve, connect] {
+        let more = ["--control", "", "--admin", &admin];
+        let (_, err) = place.expect(69, &[&command[..], &more].concat());
+        assert!(err.contains("admin: cannot bind"), "{err}");
+        assert!(!err.contains("listening"), "{err}");
+    }
 }
 
 /// The demo's page goes elsewhere when its usual port is taken, but not when somebody said where.

@@ -34,9 +34,7 @@ impl Connection {
         if let Some(path) = &self.control {
             return Ok(path.clone());
         }
-        let service = input::directory("RUNTIME_DIRECTORY")
-            .unwrap_or_else(|| PathBuf::from(SERVICE_DIRECTORY))
-            .join("control.sock");
+        let service = service_socket();
         let mut found = control::answering(&service, input::session_directory().as_deref());
         match found.len() {
             0 => Ok(service),
@@ -51,6 +49,13 @@ impl Connection {
             }
         }
     }
+}
+
+/// Where a service has it.
+fn service_socket() -> PathBuf {
+    let directory = input::directory("RUNTIME_DIRECTORY");
+    let directory = directory.unwrap_or_else(|| PathBuf::from(SERVICE_DIRECTORY));
+    directory.join("control.sock")
 }
 
 #[derive(Args, Debug)]
@@ -244,9 +249,14 @@ pub(super) fn ask(path: &Path, request: &Request) -> anyhow::Result<Value> {
             io::ErrorKind::PermissionDenied => {
                 "admin.control_mode lets only some users in; be one of them"
             }
-            _ => {
+            // Where it is looked for when nobody named one.
+            _ if path == service_socket() => {
                 "no tidegate was found; if one runs, name its control socket with --control or \
                  $TIDEGATE_CONTROL, or start it with one (serve --control PATH)"
+            }
+            _ => {
+                "no tidegate has its control socket there: its log names it (`control`), or start it with \
+                 this one (serve --control PATH)"
             }
         };
         let path = path.display();

@@ -171,7 +171,7 @@ pub(super) fn session_directory() -> Option<PathBuf> {
 
 pub(super) fn serve_flags(args: &ServeArgs) -> anyhow::Result<Vec<Override>> {
     let Some(backend) = &args.backend else {
-        return need_file(&args.run.config, "--backend URL");
+        return need_file(&args.run.config, "--listen URL --backend URL", "yojimbo");
     };
     let listen = args
         .listen
@@ -223,7 +223,7 @@ const DEFAULT_LISTEN: &str = "yojimbo://0.0.0.0:40000";
 
 pub(super) fn connect_flags(args: &ConnectArgs) -> anyhow::Result<Vec<Override>> {
     let (Some(listen), Some(remote)) = (&args.listen, &args.remote) else {
-        return need_file(&args.run.config, "--listen URL --remote URL");
+        return need_file(&args.run.config, "--listen URL --remote URL", "tunnel");
     };
     tunnel_flags(listen, remote, args.framing.as_deref(), &args.tokens)
 }
@@ -248,10 +248,14 @@ pub(super) fn tunnel_flags(
         .map_err(|error| Misused(error.to_string()).into())
 }
 
-fn need_file(config: &Option<PathBuf>, or: &str) -> anyhow::Result<Vec<Override>> {
+/// `flags` say everything in place of a file; `kind` is what such a file can begin as.
+fn need_file(config: &Option<PathBuf>, flags: &str, kind: &str) -> anyhow::Result<Vec<Override>> {
     match config {
         Some(_) => Ok(Vec::new()),
-        None => Err(Misused(format!("nothing to run: give --config FILE or {or}")).into()),
+        None => Err(Misused(format!(
+            "nothing to run: give --config FILE or {flags}\n help: `tidegate init {kind}` prints a file to start from"
+        ))
+        .into()),
     }
 }
 

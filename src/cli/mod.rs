@@ -1,7 +1,7 @@
 //! The command line: what can be typed, and which function answers.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -274,7 +274,9 @@ enum InitKind {
     Gaffer,
     /// A listener for cloudwu/rudp clients
     Rudp,
-    /// A tunnel, for `tidegate connect`
+    /// A listener for the tunnels of `tidegate connect`, in front of any TCP server
+    Bridge,
+    /// A tunnel to such a listener, for `tidegate connect`
     Tunnel,
     /// The reference: every key there is
     Reference,
@@ -286,6 +288,7 @@ impl InitKind {
             Self::Yojimbo => include_str!("../../config/yojimbo.toml"),
             Self::Gaffer => include_str!("../../config/gaffer.toml"),
             Self::Rudp => include_str!("../../config/rudp.toml"),
+            Self::Bridge => include_str!("../../config/bridge/server.toml"),
             Self::Tunnel => include_str!("../../config/bridge/client.toml"),
             Self::Reference => include_str!("../../config/tidegate.toml"),
         }
@@ -382,6 +385,13 @@ fn replay(file: &Path) -> anyhow::Result<Exit> {
 fn health(admin: SocketAddr, ready: bool) -> anyhow::Result<Exit> {
     let path = if ready { "/readyz" } else { "/livez" };
     let (code, text) = probe(admin, path, Duration::from_secs(2))
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::ConnectionRefused => io::Error::other(format!(
+                "{error}\n help: nobody is there; if a tidegate runs with another admin address, name that with --admin \
+                 or $TIDEGATE_ADMIN"
+            )),
+            _ => error,
+        })
         .with_context(|| format!("asking http://{admin}{path}"))?;
     print(&text)?;
     Ok(if code == 200 {
@@ -394,8 +404,8 @@ fn health(admin: SocketAddr, ready: bool) -> anyhow::Result<Exit> {
 /// Standard output, for what was asked for. A reader that went away is not an error.
 fn print(text: &str) -> anyhow::Result<Exit> {
     use std::io::Write;
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(error).context("cannot write to standard output")
         }
         Ok(()) | Err(_) => Ok(Exit::Done),

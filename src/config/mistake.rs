@@ -184,6 +184,10 @@ pub(super) fn in_words(message: &str) -> (String, String) {
         ),
         Some((what, "a string")) => (what.to_owned(), "write it in quotes".to_owned()),
         Some((what, "nothing")) => (what.to_owned(), "delete it".to_owned()),
+        Some((what, "struct Health")) => (
+            what.to_owned(),
+            "this is a table: write { kind = \"off\" } or { kind = \"connect\" }".to_owned(),
+        ),
         Some((what, expected)) if expected.starts_with("struct ") => (
             what.to_owned(),
             "this is a table, and has keys of its own: see the reference, config/tidegate.toml"

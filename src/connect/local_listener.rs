@@ -20,12 +20,20 @@ pub(super) enum LocalListener {
 }
 
 impl LocalListener {
-    /// `tunnel` is whose it is.
-    pub(super) fn bind(tunnel: &str, local: &LocalAddress) -> anyhow::Result<Self> {
+    pub(super) fn bind(local: &LocalAddress) -> anyhow::Result<Self> {
         match local {
-            LocalAddress::Tcp(address) => bind_tcp(tunnel, *address),
-            LocalAddress::Unix(path) => bind_unix(tunnel, path),
+            LocalAddress::Tcp(address) => bind_tcp(*address),
+            LocalAddress::Unix(path) => bind_unix(path),
         }
+    }
+
+    /// Says in the log where `tunnel` can be reached from now on.
+    pub(super) fn announce(&self, tunnel: &str) {
+        let address = match self {
+            Self::Tcp(listener) => listener.local_addr().map(|address| address.to_string()),
+            Self::Unix(socket) => Ok(socket.path().display().to_string()),
+        };
+        tracing::info!(event = "listening", tunnel, address = address.ok());
     }
 
     /// The next local connection, and where it comes from, if that has an address.
@@ -49,7 +57,7 @@ impl LocalListener {
     }
 }
 
-fn bind_tcp(tunnel: &str, address: SocketAddr) -> anyhow::Result<LocalListener> {
+fn bind_tcp(address: SocketAddr) -> anyhow::Result<LocalListener> {
     let bind = || {
         let socket = match address {
             SocketAddr::V4(_) => TcpSocket::new_v4()?,
@@ -62,14 +70,12 @@ fn bind_tcp(tunnel: &str, address: SocketAddr) -> anyhow::Result<LocalListener> 
     };
     let listener =
         bind().map_err(|error| Unavailable(Transport::Tcp.cannot_bind(address, &error)))?;
-    tracing::info!(event = "listening", tunnel, address = %listener.local_addr()?);
     Ok(LocalListener::Tcp(listener))
 }
 
-fn bind_unix(tunnel: &str, path: &Path) -> anyhow::Result<LocalListener> {
+fn bind_unix(path: &Path) -> anyhow::Result<LocalListener> {
     let socket = KeptSocket::listen(path, 0o600)
         .map_err(|why| Unavailable(format!("cannot listen on {}: {why}", path.display())))?;
-    tracing::info!(event = "listening", tunnel, address = %path.display());
     Ok(LocalListener::Unix(socket))
 }
 

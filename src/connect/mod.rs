@@ -94,8 +94,7 @@ async fn connect(config: Config, logging: Logging) -> anyhow::Result<()> {
 
 /// Where the tunnel's local programs come in.
 fn bind(tunnel: &Tunnel) -> anyhow::Result<Vec<LocalListener>> {
-    let bind = |local| LocalListener::bind(&tunnel.name, local);
-    let bound: anyhow::Result<Vec<_>> = tunnel.listen.iter().map(bind).collect();
+    let bound: anyhow::Result<Vec<_>> = tunnel.listen.iter().map(LocalListener::bind).collect();
     bound.with_context(|| format!("tunnel {}", tunnel.name))
 }
 

@@ -37,11 +37,12 @@ pub(super) struct RunningTunnel {
 }
 
 impl RunningTunnel {
-    /// Takes whoever comes in here.
+    /// Takes whoever comes in here, now that all is bound.
     pub(super) fn open(self, listeners: Vec<LocalListener>) {
         let seats = self.tunnel.max_streams.min(Semaphore::MAX_PERMITS);
         let (tunnel, seats) = (Arc::new(self), Arc::new(Semaphore::new(seats)));
         for listener in listeners {
+            listener.announce(&tunnel.tunnel.name);
             tokio::spawn(tunnel.clone().accept_all(listener, seats.clone()));
         }
     }

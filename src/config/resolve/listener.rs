@@ -10,6 +10,7 @@ use tidegate_proto::AckPolicy;
 
 use super::super::file;
 use super::super::{Backend, Bucket, Limits, Listener, PublicAddresses, Strikes};
+use super::value::PUBLIC;
 use super::{Checker, GIB, KIB, MILLISECOND, SECOND};
 
 impl Checker<'_> {
@@ -23,7 +24,9 @@ impl Checker<'_> {
         let at = format!("listener.{name}");
         let key = |key: &str| format!("{at}.{key}");
         let bind: Vec<_> = (typed.bind.iter().enumerate())
-            .filter_map(|(index, text)| self.bindable(&format!("{at}.bind[{index}]"), text))
+            .filter_map(|(index, text)| {
+                self.bindable(&format!("{at}.bind[{index}]"), text, &PUBLIC)
+            })
             .collect();
         if typed.bind.is_empty() {
             self.mistake(

@@ -14,6 +14,8 @@ use super::mistake::Mistake;
 use super::origins::Origins;
 use super::secret::KeyFiles;
 use super::{Admin, Config, Drain, Log, Runtime};
+use value::Example;
+
 use crate::given_file::Occasion;
 use crate::protocol::SOCKETS_MAX;
 
@@ -158,7 +160,7 @@ impl Checker<'_> {
             allowed_hosts: typed.allowed_hosts.clone(),
             listen: match typed.listen.as_str() {
                 "" => None,
-                text => self.bindable("admin.listen", text),
+                text => self.bindable("admin.listen", text, &ADMIN),
             },
             control_socket,
             control_named: typed.control_socket != "auto",
@@ -303,3 +305,10 @@ impl Checker<'_> {
         }
     }
 }
+
+/// Where the status page is: on this machine alone.
+const ADMIN: Example = Example {
+    v4: "127.0.0.1",
+    v6: "::1",
+    port: 9_477,
+};

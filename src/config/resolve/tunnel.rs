@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::super::file;
 use super::super::{LocalAddress, Netcode, Protocol, TokenMint, TokenSource, Tunnel, Yojimbo};
 use super::protocol::Tables;
+use super::value::Example;
 use super::{Checker, DAY, MILLISECOND, SECOND};
 
 impl Checker<'_> {
@@ -86,7 +87,7 @@ impl Checker<'_> {
 
     fn local_address(&mut self, path: &str, text: &str) -> Option<LocalAddress> {
         if let Some(address) = text.strip_prefix("tcp://") {
-            return self.bindable(path, address).map(LocalAddress::Tcp);
+            return self.bindable(path, address, &LOCAL).map(LocalAddress::Tcp);
         }
         if let Some(file) = text.strip_prefix("unix:").filter(|f| f.starts_with('/')) {
             return Some(LocalAddress::Unix(self.socket_file(path, Path::new(file))));
@@ -229,3 +230,10 @@ impl Checker<'_> {
         })
     }
 }
+
+/// Where local programs dial.
+const LOCAL: Example = Example {
+    v4: "127.0.0.1",
+    v6: "::1",
+    port: 7_000,
+};

@@ -113,14 +113,19 @@ impl Checker<'_> {
                 None
             }
             Err(_) => {
-                self.no_address(path, text);
+                self.no_address(path, text, &PUBLIC);
                 None
             }
         }
     }
 
     /// An address to listen on: port 0 means any free one, which only tests on this machine want.
-    pub(super) fn bindable(&mut self, path: &str, text: &str) -> Option<SocketAddr> {
+    pub(super) fn bindable(
+        &mut self,
+        path: &str,
+        text: &str,
+        example: &Example,
+    ) -> Option<SocketAddr> {
         match text.parse::<SocketAddr>() {
             Ok(SocketAddr::V6(address)) if lacks_interface(&address) => {
                 self.mistake(
@@ -140,17 +145,17 @@ impl Checker<'_> {
                 None
             }
             Err(_) => {
-                self.no_address(path, text);
+                self.no_address(path, text, example);
                 None
             }
         }
     }
 
-    fn no_address(&mut self, path: &str, text: &str) {
+    fn no_address(&mut self, path: &str, text: &str, example: &Example) {
         self.mistake(
             path,
             format!("{path}: {text:?} is no IP address with a port"),
-            address_help(text),
+            address_help(text, example),
         );
     }
 
@@ -257,8 +262,24 @@ fn interface_help(ip: &str, port: impl Display) -> String {
     format!("write \"[{ip}%2]:{port}\", with the number of the interface for 2; `ip link` says it")
 }
 
+/// An address as it may be written where one is missing. What stands there is copied: the status page must not come to
+/// a public address by it.
+pub(super) struct Example {
+    pub(super) v4: &'static str,
+    pub(super) v6: &'static str,
+    pub(super) port: u16,
+}
+
+/// Where players dial.
+pub(super) const PUBLIC: Example = Example {
+    v4: "203.0.113.7",
+    v6: "2001:db8::7",
+    port: 40_000,
+};
+
 /// What is wrong with this address, as far as its looks tell.
-fn address_help(text: &str) -> String {
+fn address_help(text: &str, example: &Example) -> String {
+    let example_port = example.port;
     let is_ip = |text: &str| text.parse::<std::net::IpAddr>().is_ok();
     let (host, port) = text.rsplit_once(':').unwrap_or((text, ""));
     // Addresses take interfaces by number only.
@@ -274,13 +295,15 @@ fn address_help(text: &str) -> String {
         return format!("an IPv6 address stands in brackets: write \"[{host}]:{port}\"");
     }
     match text.parse() {
-        Ok(std::net::IpAddr::V4(_)) => format!("the port is missing: write \"{text}:40000\""),
+        Ok(std::net::IpAddr::V4(_)) => {
+            format!("the port is missing: write \"{text}:{example_port}\"")
+        }
         Ok(std::net::IpAddr::V6(_)) => {
-            format!("brackets and port are missing: write \"[{text}]:40000\"")
+            format!("brackets and port are missing: write \"[{text}]:{example_port}\"")
         }
         Err(_) => {
-            "write \"203.0.113.7:40000\" or \"[2001:db8::7]:40000\"; names are not looked up here"
-                .to_owned()
+            let Example { v4, v6, port } = example;
+            format!("write \"{v4}:{port}\" or \"[{v6}]:{port}\"; names are not looked up here")
         }
     }
 }
