@@ -201,6 +201,7 @@ fn tidegate(load: Load) -> Outcome {
     let backend = Backend::start(Habit::Echo);
     let place = Place::new();
     let server = Program::serve(&place, &backend.targets(), "u16be");
+    eprintln!("tidegate serve: process {}", server.id());
     if flag("pin") {
         pin(server.id(), 1, true);
     }

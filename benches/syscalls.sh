@@ -5,11 +5,14 @@ cd "$(dirname "$0")/.."
 command -v strace >/dev/null || { echo "needs strace" >&2; exit 1; }
 cargo bench --quiet --bench relay --no-run
 table=$(mktemp)
-trap 'rm -f "$table"' EXIT
-cargo bench --quiet --bench relay -- --only tidegate --peers 300 --seconds 12 >/dev/null &
+said=$(mktemp)
+trap 'rm -f "$table" "$said"' EXIT
+cargo bench --quiet --bench relay -- --only tidegate --peers 300 --seconds 12 >/dev/null 2>"$said" &
 bench=$!
 sleep 6
-server=$(pgrep -n -f 'tidegate serve --config serve.toml')
+# Its own: another tidegate may run on this machine.
+server=$(sed -n 's/^tidegate serve: process //p' "$said")
+[ -n "$server" ] || { cat "$said" >&2; exit 1; }
 timeout -s INT 5 strace -f -c -U calls,name -o "$table" -p "$server" 2>/dev/null || true
 wait "$bench"
 # Each message to a backend is one write; as many come back.
