@@ -130,8 +130,9 @@ impl Checker<'_> {
                 .collect();
             return PublicAddresses::Listed(listed);
         }
-        let wildcard = |text: &String| text.starts_with("0.0.0.0:") || text.starts_with("[::]:");
-        if matches!(typed.protocol, file::Protocol::Yojimbo) && typed.bind.iter().any(wildcard) {
+        if matches!(typed.protocol, file::Protocol::Yojimbo)
+            && typed.bind.iter().any(|text| is_wildcard(text))
+        {
             self.mistake(
                 &path,
                 format!("{path} is missing, and bind names no address a connect token could name"),
@@ -224,6 +225,14 @@ impl Checker<'_> {
         }
         networks
     }
+}
+
+/// Whether this names every address of the machine, however that is spelt. Its port may be wrong: that is another
+/// mistake, told beside.
+fn is_wildcard(text: &str) -> bool {
+    let host = text.rsplit_once(':').map_or(text, |(host, _)| host);
+    let ip = host.trim_matches(['[', ']']).parse::<IpAddr>();
+    ip.is_ok_and(|ip| ip.to_canonical().is_unspecified())
 }
 
 /// This machine, private networks and single links. The addresses that providers share between
