@@ -35,11 +35,8 @@ impl Backoff {
     /// The pause after so many failures in a row (1 and up). `random` chooses within half to one and
     /// a half times the average.
     pub fn pause(&self, failures: u32, random: u64) -> Duration {
-        let doublings = failures.saturating_sub(1).min(32);
-        let average = self
-            .first
-            .saturating_mul(1 << doublings.min(31))
-            .min(self.most);
+        let doublings = failures.saturating_sub(1).min(31);
+        let average = self.first.saturating_mul(1 << doublings).min(self.most);
         average.mul_f64(0.5 + (random >> 11) as f64 / (1_u64 << 53) as f64)
     }
 }
