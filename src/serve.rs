@@ -13,7 +13,7 @@ use crate::capacity::Capacity;
 use crate::capture::Order;
 use crate::clock::Clock;
 use crate::config::{Config, Drain, Loaded};
-use crate::control::{self, Gate, Signals};
+use crate::control::{self, Gate, Reach, Signals};
 use crate::control_plane;
 use crate::core_dumps;
 use crate::logging::Logging;
@@ -57,13 +57,6 @@ async fn serve(
     };
     tokio::spawn(logging.clone().publish(server.common.board.clone()));
     let workers = Workers::new(server.fleet.remotes());
-    let gate = Gate::new(
-        server.common.board.clone(),
-        server.common.clock.clone(),
-        workers.clone(),
-        server.backends.clone(),
-        logging.clone(),
-    );
     let reloader = Reloader {
         source,
         values: values(loaded),
@@ -71,12 +64,19 @@ async fn serve(
         drain: server.drain.clone(),
         listeners: std::mem::take(&mut server.listeners),
         backends: server.backends.clone(),
-        workers,
-        logging,
+        workers: workers.clone(),
+        logging: logging.clone(),
     };
-    let gate = gate.with_tap(server.common.tap.clone());
-    let gate = Arc::new(gate.with_reloader(reloader));
-    control::open(&config.admin, signals, gate)?;
+    let gate = Gate::new(Reach {
+        board: server.common.board.clone(),
+        clock: server.common.clock.clone(),
+        workers,
+        backends: server.backends.clone(),
+        logging,
+        reloader: Some(reloader),
+        tap: Some(server.common.tap.clone()),
+    });
+    control::open(&config.admin, signals, Arc::new(gate))?;
     server.run(stops).await
 }
 

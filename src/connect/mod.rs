@@ -21,7 +21,7 @@ use crate::board::{Board, ListenerInfo};
 use crate::capacity::Capacity;
 use crate::clock::Clock;
 use crate::config::{Config, Tunnel, UnreliablePolicy};
-use crate::control::{self, Gate, Signals};
+use crate::control::{self, Gate, Reach, Signals};
 use crate::control_plane;
 use crate::core_dumps;
 use crate::listener::{Parts, Seats, Siblings};
@@ -68,13 +68,15 @@ async fn connect(config: Config, logging: Logging) -> anyhow::Result<()> {
     crate::notify::start(board.clone(), clock.clone())?;
     let fleet = Fleet::spawn(shares, &clock)?;
     let remotes: Vec<Remote> = fleet.remotes();
-    let gate = Gate::new(
-        board.clone(),
-        clock.clone(),
-        Workers::new(remotes.clone()),
-        Arc::new(Backends::new(board.clone())),
+    let gate = Gate::new(Reach {
+        board: board.clone(),
+        clock: clock.clone(),
+        workers: Workers::new(remotes.clone()),
+        backends: Arc::new(Backends::new(board.clone())),
         logging,
-    );
+        reloader: None,
+        tap: None,
+    });
     control::open(&config.admin, signals, Arc::new(gate))?;
     for (index, (tunnel, listeners)) in config.tunnels.iter().zip(listeners).enumerate() {
         let running = RunningTunnel {

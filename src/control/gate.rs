@@ -20,6 +20,7 @@ use crate::board::{Board, State};
 use crate::capture::{Order, Tap};
 use crate::clock::{self, Clock};
 use crate::config::Refusal;
+use crate::counters::Direction;
 use crate::listener::{Listener, PeerView};
 use crate::logging::Logging;
 use crate::notify;
@@ -60,42 +61,36 @@ pub struct Gate {
     tap: Option<Tap>,
 }
 
+/// What a gate gives access to.
+pub struct Reach {
+    /// What is known of the process.
+    pub board: Arc<Board>,
+    /// Of the process.
+    pub clock: Clock,
+    /// All of them.
+    pub workers: Workers,
+    /// All of them.
+    pub backends: Arc<Backends>,
+    /// Whose level can be changed.
+    pub logging: Logging,
+    /// What a reload changes; `None` where only a restart does.
+    pub reloader: Option<Reloader>,
+    /// Where sessions are recorded; `None` where none are accepted.
+    pub tap: Option<Tap>,
+}
+
 impl Gate {
-    /// For these workers and backends.
-    pub fn new(
-        board: Arc<Board>,
-        clock: Clock,
-        workers: Workers,
-        backends: Arc<Backends>,
-        logging: Logging,
-    ) -> Self {
+    /// Lets operators at all of this.
+    pub fn new(reach: Reach) -> Self {
         Self {
-            board,
-            clock,
-            workers,
-            backends,
-            logging,
+            board: reach.board,
+            clock: reach.clock,
+            workers: reach.workers,
+            backends: reach.backends,
+            logging: reach.logging,
             drains: AtomicU64::new(0),
-            reloader: None,
-            tap: None,
-        }
-    }
-
-    /// Also for recordings.
-    #[must_use]
-    pub fn with_tap(self, tap: Tap) -> Self {
-        Self {
-            tap: Some(tap),
-            ..self
-        }
-    }
-
-    /// Also for reloads of what is served here.
-    #[must_use]
-    pub fn with_reloader(self, reloader: Reloader) -> Self {
-        Self {
-            reloader: Some(Mutex::new(reloader)),
-            ..self
+            reloader: reach.reloader.map(Mutex::new),
+            tap: reach.tap,
         }
     }
 
@@ -446,8 +441,8 @@ impl Gate {
                 "peers_max": listener.about.peers_max,
                 "datagrams_received": counters.datagrams_received,
                 "datagrams_sent": counters.datagrams_sent,
-                "messages_to_backend": counters.messages_forwarded[0],
-                "messages_to_peers": counters.messages_forwarded[1],
+                "messages_to_backend": counters.messages_forwarded[Direction::ToBackend as usize],
+                "messages_to_peers": counters.messages_forwarded[Direction::ToPeer as usize],
                 "refused": counters.rejects.iter().sum::<u64>(),
             })
         });

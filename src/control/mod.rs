@@ -30,7 +30,7 @@ mod place;
 mod request;
 mod whom;
 
-pub use gate::{Gate, Signals};
+pub use gate::{Gate, Reach, Signals};
 pub use place::{answering, in_session};
 pub use request::Request;
 
