@@ -12,7 +12,7 @@ use crate::board::Board;
 use crate::capacity::Capacity;
 use crate::capture::Order;
 use crate::clock::Clock;
-use crate::config::{Config, Drain, Loaded};
+use crate::config::{self, Config, Drain, Loaded};
 use crate::control::{self, Gate, Reach, Signals};
 use crate::control_plane;
 use crate::core_dumps;
@@ -22,6 +22,7 @@ use crate::reload::{Reloader, Source, values};
 use crate::running_listener::{Common, RunningListener, Shares, bind};
 use crate::shutdown::{Fleet, StopSignals};
 use crate::sizing;
+use crate::socket_file::KeptSocket;
 use crate::token_history::StateDirectory;
 use crate::workers::Workers;
 
@@ -49,7 +50,7 @@ async fn serve(
     let config = &loaded.config;
     sizing::warn(config);
     let mut server = tokio::select! {
-        opened = Server::open_recorded(config, capture) => opened?,
+        opened = Server::open_controlled(config, capture, Some(&config.admin)) => opened?,
         _ = stops.next() => {
             tracing::info!(event = "stopped");
             return Ok(());
@@ -76,7 +77,7 @@ async fn serve(
         reloader: Some(reloader),
         tap: Some(server.common.tap.clone()),
     });
-    control::open(&config.admin, signals, Arc::new(gate))?;
+    control::open(server.control.take(), signals, Arc::new(gate));
     server.run(stops).await
 }
 
@@ -86,6 +87,8 @@ pub struct Server {
     fleet: Fleet,
     drain: Drain,
     admin: Option<Admin>,
+    /// Until operators are let in.
+    control: Option<KeptSocket>,
     addresses: Vec<SocketAddr>,
     backends: Arc<Backends>,
     listeners: Vec<RunningListener>,
@@ -94,11 +97,16 @@ pub struct Server {
 impl Server {
     /// Looks the backends up, binds the sockets and starts the workers.
     pub async fn open(config: &Config) -> anyhow::Result<Self> {
-        Self::open_recorded(config, None).await
+        Self::open_controlled(config, None, None).await
     }
 
-    /// Opens a server that records from the first session on, if there is an order to.
-    async fn open_recorded(config: &Config, capture: Option<Order>) -> anyhow::Result<Self> {
+    /// Opens a server that records from the first session on, if there is an order to, and binds the socket that
+    /// operators come by, if there is one.
+    async fn open_controlled(
+        config: &Config,
+        capture: Option<Order>,
+        operators: Option<&config::Admin>,
+    ) -> anyhow::Result<Self> {
         let common = common(config, capture)?;
         let backends = Arc::new(Backends::new(common.board.clone()));
         let opened = open_listeners(config, &common, &backends).await?;
@@ -111,8 +119,9 @@ impl Server {
                 common.clock.clone(),
             )
         };
-        // Before anything is announced that would end again if this port were taken.
+        // Before anything is announced that would end again if one of these could not be had.
         let admin = config.admin.listen.map(start).transpose()?;
+        let control = operators.map(control::bind).transpose()?.flatten();
         let workers = config.runtime.workers;
         let mut shares: Shares = (0..workers).map(|_| Vec::new()).collect();
         let show = |(listener, (running, mut all)): (_, (RunningListener, Shares))| {
@@ -129,6 +138,7 @@ impl Server {
             fleet,
             drain: config.drain.clone(),
             admin,
+            control,
             addresses: listeners.iter().flat_map(RunningListener::bound).collect(),
             backends,
             listeners,
@@ -186,7 +196,7 @@ async fn open_listeners<'a>(
     config: &'a Config,
     common: &Common,
     backends: &Backends,
-) -> anyhow::Result<Vec<(&'a crate::config::Listener, (RunningListener, Shares))>> {
+) -> anyhow::Result<Vec<(&'a config::Listener, (RunningListener, Shares))>> {
     let mut listeners = Vec::new();
     let mut names = Vec::new();
     for listener in &config.listeners {

@@ -276,7 +276,8 @@ fn nothing_to_run_is_told_with_a_way_out() {
     );
 }
 
-/// What is announced can be used: a start that ends again, since the page's port is taken, says nothing of listening.
+/// What is announced can be used: a start that ends again, since the page's port or the control
+/// socket cannot be had, says nothing of listening.
 #[test]
 fn nothing_is_announced_before_everything_is_bound() {
     let place = Place::new("announced");
@@ -300,6 +301,10 @@ fn nothing_is_announced_before_everything_is_bound() {
         let more = ["--control", "", "--admin", &admin];
         let (_, err) = place.expect(69, &[&command[..], &more].concat());
         assert!(err.contains("admin: cannot bind"), "{err}");
+        assert!(!err.contains("listening"), "{err}");
+        let more = ["--control", "nowhere/sock", "--admin", ""];
+        let (_, err) = place.expect(69, &[&command[..], &more].concat());
+        assert!(err.contains("control socket"), "{err}");
         assert!(!err.contains("listening"), "{err}");
     }
 }

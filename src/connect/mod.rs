@@ -65,6 +65,7 @@ async fn connect(config: Config, logging: Logging) -> anyhow::Result<()> {
     let allowed_hosts = &config.admin.allowed_hosts;
     let start = |listen| Admin::start(listen, allowed_hosts, board.clone(), clock.clone());
     let _admin = config.admin.listen.map(start).transpose()?;
+    let control = control::bind(&config.admin)?;
     crate::notify::start(board.clone(), clock.clone())?;
     let fleet = Fleet::spawn(shares, &clock)?;
     let remotes: Vec<Remote> = fleet.remotes();
@@ -77,7 +78,7 @@ async fn connect(config: Config, logging: Logging) -> anyhow::Result<()> {
         reloader: None,
         tap: None,
     });
-    control::open(&config.admin, signals, Arc::new(gate))?;
+    control::open(control, signals, Arc::new(gate));
     for (index, (tunnel, listeners)) in config.tunnels.iter().zip(listeners).enumerate() {
         let running = RunningTunnel {
             index,

@@ -34,29 +34,33 @@ pub use gate::{Gate, Reach, Signals};
 pub use place::{answering, in_session};
 pub use request::Request;
 
-/// Lets operators in: by signals and, if there is to be one, by the socket, whose file goes with the control plane's
-/// tasks. One that nobody asked for costs a warning where it cannot be had, and not the players.
-pub fn open(admin: &Admin, signals: Signals, gate: Arc<Gate>) -> anyhow::Result<()> {
+/// Lets operators in: by signals and, if there is one, by the socket, whose file goes with the control plane's tasks.
+pub fn open(socket: Option<KeptSocket>, signals: Signals, gate: Arc<Gate>) {
     gate.clone().obey(signals);
+    if let Some(socket) = socket {
+        tokio::spawn(serve(socket, gate));
+    }
+}
+
+/// The socket, if there is to be one; whoever comes waits until [`open`]. One that nobody asked for costs a warning
+/// where it cannot be had, and not the players.
+pub fn bind(admin: &Admin) -> Result<Option<KeptSocket>, Unavailable> {
     let Some(path) = &admin.control_socket else {
-        return Ok(());
+        return Ok(None);
     };
-    match bind(path, admin.control_mode) {
-        Ok(socket) => {
-            tokio::spawn(serve(socket, gate));
-            Ok(())
-        }
-        Err(error) if admin.control_named => Err(error.into()),
+    match bind_at(path, admin.control_mode) {
+        Ok(socket) => Ok(Some(socket)),
+        Err(error) if admin.control_named => Err(error),
         Err(error) => {
             let help = "players notice nothing, `tidegate ctl` and `top` do not get in; \
                         --control or admin.control_socket names another place";
             tracing::warn!(event = "control_failed", path = %path.display(), %error, help);
-            Ok(())
+            Ok(None)
         }
     }
 }
 
-fn bind(path: &Path, mode: u32) -> Result<KeptSocket, Unavailable> {
+fn bind_at(path: &Path, mode: u32) -> Result<KeptSocket, Unavailable> {
     let socket = KeptSocket::listen(path, mode)
         .map_err(|why| Unavailable(format!("control socket {}: {why}", path.display())))?;
     tracing::info!(event = "control", path = %path.display());
