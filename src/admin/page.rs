@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::findings::{ALMOST_FULL, BAD_MODE, Level, QUEUES_FULL, WORKERS_BUSY};
 use super::runbook;
-use super::status::{Backend, Listener, Peer, Reason, Status, Target};
+use super::status::{Backend, Distribution, Listener, Peer, Reason, Status, Target};
 use super::units::{brief, bytes, count, share, span};
 
 /// The page with the figures of this moment.
@@ -155,6 +155,7 @@ fn now(s: &Status, curve: &str) -> f64 {
 fn players(s: &Status) -> Vec<Figure> {
     let below = |text: String| match text.as_str() {
         "-" => "no samples".into(),
+        under if under.starts_with(UNDER) => format!("95 % {under}"),
         _ => format!("95 % below {text}"),
     };
     let known = |x: Option<f64>| x.map_or("-".into(), share);
@@ -169,10 +170,25 @@ fn players(s: &Status) -> Vec<Figure> {
         .filled(s.peers as f64, s.peers_limit as f64, ALMOST_FULL),
         Figure::new("in bad mode", share(bad_share), count(bad) + " peers")
             .filled(bad, peers, BAD_MODE),
-        Figure::new("round trip", brief(s.rtt.p50), below(brief(s.rtt.p95))),
+        Figure::new(
+            "round trip",
+            trip(&s.rtt, s.rtt.p50),
+            below(trip(&s.rtt, s.rtt.p95)),
+        ),
         Figure::new("loss", known(s.loss.p50), below(known(s.loss.p95))),
     ]
 }
+
+/// A quantile of round trips. Inside the first bucket nothing is told apart: what is known there is its bound.
+fn trip(rtt: &Distribution, quantile: Option<f64>) -> String {
+    let least = rtt.bounds[0];
+    match quantile {
+        Some(secs) if secs <= least => format!("{UNDER}{:.0} ms", least * 1000.0),
+        known => brief(known),
+    }
+}
+
+const UNDER: &str = "under ";
 
 fn traffic(s: &Status) -> Vec<Figure> {
     let messages = |curve| count(now(s, curve)) + "/s";

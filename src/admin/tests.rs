@@ -261,6 +261,30 @@ fn the_page_shows_figures_and_escapes_names() {
     }
 }
 
+/// Where nothing finer was measured than the first bucket, the page says no more than its bound.
+#[test]
+fn a_round_trip_in_the_first_bucket_is_no_figure() {
+    for (trip, half, most) in [
+        (30_u64, "under 1 ms", "95 % under 1 ms"),
+        (1_500, "1.5 ms", "95 % below 2.0 ms"),
+    ] {
+        let mut scene = scene("udp");
+        let mut counters = scene.reporters[0].counters();
+        counters.sample_peer(&Stats {
+            rtt: Duration::from_micros(trip),
+            ..Stats::default()
+        });
+        let now = scene.clock.now();
+        scene.reporters[0].publish(now.mono, &counters);
+        let snapshot = scene.board.snapshot(now);
+        let status = Status::new(&snapshot, &History::default(), &Usage::default());
+        let page = page::render(&status);
+        let shown = page.split("round trip</dt>").nth(1).unwrap();
+        let expected = format!("<dd><b>{half}</b><small>{most}</small>");
+        assert!(shown.starts_with(&expected), "{trip} us: {}", &shown[..80]);
+    }
+}
+
 /// The curves and the last minute come from the seconds remembered, not from who asked when.
 #[test]
 fn the_last_minute_is_a_difference() {

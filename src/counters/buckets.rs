@@ -1,11 +1,11 @@
 //! The upper bounds of every distribution; seconds unless said.
 
 /// The longest of the lists below.
-pub const MAX: usize = 13;
+pub const MAX: usize = 16;
 
-/// 0.25 is where the article's bad mode begins.
+/// The first three tell the machine, the house and the town apart. 0.25 is where the article's bad mode begins.
 pub const RTT: &[f64] = &[
-    0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.35, 0.5, 1.0, 2.0,
+    0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.35, 0.5, 1.0, 2.0,
 ];
 pub const JITTER: &[f64] = &[0.001, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3];
 /// A ratio, 0 to 1.
