@@ -15,6 +15,10 @@ done
 
 promtool check rules grafana/alerts.yaml
 promtool test rules grafana/alerts_test.yaml
+panels=$(mktemp)
+python3 tests/prometheus_panels.py grafana/dashboard.json >"$panels"
+promtool test rules "$panels"
+rm "$panels"
 
 cargo build --quiet --bin tidegate
 tidegate=${CARGO_TARGET_DIR:-target}/debug/tidegate

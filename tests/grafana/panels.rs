@@ -542,8 +542,8 @@ pub(crate) const ROWS: &[Row] = &[
                 unit: "percentunit",
                 look: Marked(0.85),
                 queries: &[(
-                    "sum by (listener, worker) (rate(tidegate_worker_busy_seconds_total{$l}[$__rate_interval]))",
-                    "{{listener}} {{worker}}",
+                    "max by (instance, worker) (rate(tidegate_worker_busy_seconds_total{$l}[$__rate_interval]))",
+                    "{{instance}} {{worker}}",
                 )],
             },
             Panel {
@@ -552,8 +552,8 @@ pub(crate) const ROWS: &[Row] = &[
                 unit: "none",
                 look: Lines,
                 queries: &[(
-                    "sum by (listener, worker) (tidegate_worker_peers{$l})",
-                    "{{listener}} {{worker}}",
+                    "sum by (instance, worker) (tidegate_worker_peers{$l})",
+                    "{{instance}} {{worker}}",
                 )],
             },
             Panel {

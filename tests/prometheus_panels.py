@@ -1,0 +1,60 @@
+"""Panels over several instances: what each shows of series that a test wrote, as a file for
+`promtool test rules`, which takes JSON for YAML.
+
+    prometheus_panels.py DASHBOARD > FILE
+"""
+
+import json
+import sys
+
+
+def series(name, values, **labels):
+    """A series, in Prometheus' notation of values."""
+    matchers = ", ".join(f'{label}="{value}"' for label, value in labels.items())
+    return {"series": f"{name}{{{matchers}}}", "values": values}
+
+
+def busy(instance, listener, worker, share):
+    """A worker that is busy for this share of its time: seconds of it each 15 s."""
+    labels = {"instance": instance, "listener": listener, "worker": worker}
+    return series("tidegate_worker_busy_seconds_total", f"0+{15 * share}x40", job="tidegate", **labels)
+
+
+def peers(instance, listener, worker, number):
+    labels = {"instance": instance, "listener": listener, "worker": worker}
+    return series("tidegate_worker_peers", f"{number}x40", job="tidegate", **labels)
+
+
+# (panel, series, what it shows five minutes later: labels and value)
+SCENES = [
+    # Each of a worker's listeners has the busy time of the whole thread.
+    ("Workers busy",
+     [busy("a", "game", "0", 0.2), busy("a", "old", "0", 0.2), busy("a", "game", "1", 0.4),
+      busy("b", "game", "0", 0.6), busy("b", "game", "1", 0.4)],
+     [('{instance="a", worker="0"}', 0.2), ('{instance="a", worker="1"}', 0.4),
+      ('{instance="b", worker="0"}', 0.6), ('{instance="b", worker="1"}', 0.4)]),
+    ("Peers per worker",
+     [peers("a", "game", "0", 30), peers("a", "old", "0", 5), peers("b", "game", "0", 70)],
+     [('{instance="a", worker="0"}', 35), ('{instance="b", worker="0"}', 70)]),
+]
+
+
+def queries():
+    """The first query of each panel, with everything selected."""
+    with open(sys.argv[1]) as file:
+        panels = json.load(file)["panels"]
+    for panel in panels:
+        for target in panel.get("targets", [])[:1]:
+            query = target["expr"].replace("$__rate_interval", "1m")
+            for variable in ["job", "instance", "listener", "backend"]:
+                query = query.replace(f"${variable}", ".+")
+            yield panel["title"], query
+
+
+def test(panel, given, expected):
+    samples = [{"labels": labels, "value": value} for labels, value in expected]
+    shown = {"expr": dict(queries())[panel], "eval_time": "5m", "exp_samples": samples}
+    return {"name": panel, "interval": "15s", "input_series": given, "promql_expr_test": [shown]}
+
+
+json.dump({"tests": [test(*scene) for scene in SCENES]}, sys.stdout, indent=1)
