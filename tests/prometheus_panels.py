@@ -25,6 +25,13 @@ def peers(instance, listener, worker, number):
     return series("tidegate_worker_peers", f"{number}x40", job="tidegate", **labels)
 
 
+def target(name, up, draining):
+    """A target, for as long as the test looks."""
+    labels = {"job": "tidegate", "instance": "a", "backend": "game", "target": name}
+    return [series("tidegate_backend_up", f"{up}x40", **labels),
+            series("tidegate_backend_draining", f"{draining}x40", **labels)]
+
+
 # (panel, series, what it shows five minutes later: labels and value)
 SCENES = [
     # Each of a worker's listeners has the busy time of the whole thread.
@@ -36,6 +43,7 @@ SCENES = [
     ("Peers per worker",
      [peers("a", "game", "0", 30), peers("a", "old", "0", 5), peers("b", "game", "0", 70)],
      [('{instance="a", worker="0"}', 35), ('{instance="b", worker="0"}', 70)]),
+    ("Backends up", target("one", 1, 0) + target("two", 0, 0) + target("three", 0, 1), [("{}", 0.5)]),
 ]
 
 

@@ -155,15 +155,16 @@ fn backends(found: &mut Findings, snapshot: &Snapshot) {
             continue;
         }
         for target in backend.in_use() {
-            if !target.state.up {
-                let text = format!("target {} of backend {name} is down", target.name);
-                found.add(Level::Warn, Some("TidegateBackendDown"), text);
-            } else if target.state.draining {
-                let text = format!(
-                    "target {} of backend {name} is drained by hand",
-                    target.name
-                );
+            let who = format!("target {} of backend {name}", target.name);
+            let up = target.state.up;
+            // Who drains a game server wants to stop it: that it is down then is no trouble.
+            if target.state.draining {
+                let down = if up { "" } else { ", and down" };
+                let text = format!("{who} is drained by hand{down}");
                 found.add(Level::Info, None, text);
+            } else if !up {
+                let text = format!("{who} is down");
+                found.add(Level::Warn, Some("TidegateBackendDown"), text);
             }
         }
     }
@@ -466,6 +467,16 @@ mod tests {
         let found = with_down(&[1], |_, _| {});
         assert_eq!(alerts(&found), ["TidegateBackendDown"]);
         assert!(found[0].text.contains("game.sock"), "{found:?}");
+    }
+
+    /// A game server is drained to be stopped: that it is gone then is as somebody wanted it.
+    #[test]
+    fn a_drained_target_that_is_down_is_no_trouble() {
+        let unix = "unix:/run/game.sock";
+        let found = with(&[1], &[unix], |_, _| {});
+        assert_eq!((found.len(), found[0].level), (1, Level::Info), "{found:?}");
+        let text = format!("target {unix} of backend game is drained by hand, and down");
+        assert_eq!((&found[0].text, found[0].alert), (&text, None));
     }
 
     /// Nobody gets to a target that is drained, although it is up.

@@ -75,10 +75,13 @@ pub(crate) const ROWS: &[Row] = &[
             },
             Panel {
                 title: "Backends up",
-                about: "Share of targets that take connections.",
+                about: "Share of targets that take connections, without those that are drained by hand.",
                 unit: "percentunit",
                 look: Reserve(0.5, 1.0),
-                queries: &[("avg(tidegate_backend_up{$b})", "up")],
+                queries: &[(
+                    "avg(tidegate_backend_up{$b} and on (instance, backend, target) tidegate_backend_draining{$b} == 0)",
+                    "up",
+                )],
             },
             Panel {
                 title: "RTT, 95 %",

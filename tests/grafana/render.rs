@@ -207,6 +207,9 @@ fn when_empty(panel: &Panel) -> Option<&'static str> {
     if panel.look == Alerts {
         return Some("no alert fires");
     }
+    if panel.title == "Backends up" {
+        return Some("all drained");
+    }
     let conditional = panel.queries.iter().all(|(q, _)| q.ends_with(" > 0"));
     let ended = panel.title == "Session length, median";
     (conditional || ended).then_some("none in this time")
