@@ -114,6 +114,12 @@ paint();
 const texts = id => [...at(id).querySelectorAll(".key span")].map(span => span.textContent).join(", ");
 return ["rtt-chart", "rtt-bars"].map(texts)"""
 FAST_SAYS = ["median under 1 ms, 95 % under 1 ms", "half under 1 ms, 95 % under 1 ms, 99 % below 1.4 ms, over 250 ms"]
+# Peers in bad mode as the card, the curve and the listeners' rows say it, and from when the page is.
+BAD = """
+const shown = [document.querySelectorAll(".figures small")[1].textContent,
+    document.querySelector("#peers-chart .key span").textContent,
+    document.querySelector("#listeners td:nth-child(6)").textContent];
+return [at("uptime").textContent, ...shown.map(text => Number(text.replace(/[^0-9]/g, '')))]"""
 TEXT = "return document.getElementById('{}').textContent"
 # Marks the session's id of the worst peer, as one does to copy it, and says what is marked.
 MARK = "getSelection().selectAllChildren(document.querySelector('#worst tr td:last-child'));"
@@ -144,6 +150,22 @@ def desktop(driver, url):
         wait_for("a later page", lambda: window.run(TEXT.format("uptime")) != up)
         assert marked and window.run(MARKED) == marked, f"{marked} was marked, then {window.run(MARKED)}"
         window.close()
+
+
+def storm(driver, url):
+    """Peers get into bad mode in a storm and out of it after: all places say the same of each second."""
+    window = Window(driver, 1280, 900)
+    window.open(url)
+    wait_for("curves", lambda: well_drawn(window))
+    seen = {}
+
+    def many_at_different_times():
+        up, card, curve, row = window.run(BAD)
+        assert card == curve == row, f"{card} peers in bad mode, {curve} and {row}, at {up}"
+        seen[up] = card
+        return len(set(seen.values())) >= 4 or seen
+    wait_for("a storm", many_at_different_times)
+    window.close()
 
 
 def phone(driver, url):
@@ -194,6 +216,7 @@ def main():
             wait_for("the demo", lambda: urllib.request.urlopen(f"{url}readyz").status == 200)
             driver += "/session"
             desktop(driver, url)
+            storm(driver, url)
             phone(driver, url)
             without_scripts(driver, url)
             after_the_end(driver, url, demo)

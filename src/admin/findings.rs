@@ -202,8 +202,9 @@ fn load(found: &mut Findings, snapshot: &Snapshot, history: &History) {
         let text = format!("the kernel dropped {dropped} datagrams in the last minute");
         found.add(Level::Warn, Some("TidegateKernelDropsUdp"), text);
     }
-    if now("peers") > A_FEW && now("bad_peers") > BAD_MODE * now("peers") {
-        let part = share(now("bad_peers") / now("peers"));
+    let (peers, bad) = (total.peers as f64, total.peers_in_bad_mode as f64);
+    if peers > A_FEW && bad > BAD_MODE * peers {
+        let part = share(bad / peers);
         let text = format!("{part} of the peers are in bad mode: suspect this site's network");
         found.add(Level::Warn, Some("TidegateBadNetworkWidespread"), text);
     }

@@ -63,9 +63,14 @@ impl History {
         }
     }
 
-    /// Every curve, oldest value first, rounded to what a page can show.
-    pub(super) fn curves(&self) -> BTreeMap<&'static str, Vec<f64>> {
-        let curve = |index: usize| self.points.iter().map(move |point| round(point[index]));
+    /// Every curve, oldest value first, rounded to what a page can show. Where a curve is of what is and not of a
+    /// rate, it ends with what is `now`: other places of the page say that too.
+    pub(super) fn curves(&self, now: &WorkerCounters) -> BTreeMap<&'static str, Vec<f64>> {
+        let mut points = self.points.clone();
+        if let Some([peers, bad_peers, ..]) = points.back_mut() {
+            (*peers, *bad_peers) = (now.peers as f64, now.peers_in_bad_mode as f64);
+        }
+        let curve = |index: usize| points.iter().map(move |point| round(point[index]));
         CURVES
             .into_iter()
             .enumerate()

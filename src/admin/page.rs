@@ -53,8 +53,8 @@ fn title(s: &Status) -> String {
     let mark = if wrong > 0 { "(!) " } else { "" };
     let host = s.host.map(|host| format!(" on {host}")).unwrap_or_default();
     format!(
-        "{mark}tidegate{host}: {} peers, {}",
-        count(s.peers as f64),
+        "{mark}tidegate{host}: {}, {}",
+        of_peers(s.peers as f64),
         s.state
     )
 }
@@ -147,7 +147,7 @@ fn figures(s: &Status) -> String {
     .concat()
 }
 
-/// The latest of a curve.
+/// The latest of a rate.
 fn now(s: &Status, curve: &str) -> f64 {
     s.now.get(curve).copied().unwrap_or(0.0)
 }
@@ -159,17 +159,16 @@ fn players(s: &Status) -> Vec<Figure> {
         _ => format!("95 % below {text}"),
     };
     let known = |x: Option<f64>| x.map_or("-".into(), share);
-    let (peers, bad) = (now(s, "peers"), now(s, "bad_peers"));
+    let (peers, bad) = (s.peers as f64, s.bad_peers as f64);
     let bad_share = if peers > 0.0 { bad / peers } else { 0.0 };
     vec![
         Figure::new(
             "peers",
-            count(s.peers as f64),
+            count(peers),
             format!("of {}", count(s.peers_limit as f64)),
         )
-        .filled(s.peers as f64, s.peers_limit as f64, ALMOST_FULL),
-        Figure::new("in bad mode", share(bad_share), count(bad) + " peers")
-            .filled(bad, peers, BAD_MODE),
+        .filled(peers, s.peers_limit as f64, ALMOST_FULL),
+        Figure::new("in bad mode", share(bad_share), of_peers(bad)).filled(bad, peers, BAD_MODE),
         Figure::new(
             "round trip",
             trip(&s.rtt, s.rtt.p50),
@@ -177,6 +176,10 @@ fn players(s: &Status) -> Vec<Figure> {
         ),
         Figure::new("loss", known(s.loss.p50), below(known(s.loss.p95))),
     ]
+}
+
+fn of_peers(n: f64) -> String {
+    format!("{} {}", count(n), if n == 1.0 { "peer" } else { "peers" })
 }
 
 /// A quantile of round trips. Inside the first bucket nothing is told apart: what is known there is its bound.
@@ -220,7 +223,7 @@ fn machine(s: &Status) -> Vec<Figure> {
     let rejected: u64 = s.rejects.iter().map(|reason| reason.last_minute).sum();
     let known = |number: Option<u64>| number.map_or_else(|| "-".into(), |it| it.to_string());
     vec![
-        Figure::new("workers busy", share(busy), "of their time".into()).filled(
+        Figure::new("workers busy", share(busy), "mean of 5 s".into()).filled(
             busy,
             1.0,
             WORKERS_BUSY,

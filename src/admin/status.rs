@@ -29,6 +29,7 @@ pub(super) struct Status {
     pub(super) peers: u64,
     /// The smaller of all listeners' together and `runtime.max_peers`.
     pub(super) peers_limit: u64,
+    pub(super) bad_peers: u64,
     /// The keys whose limits keep newcomers out now.
     pub(super) full: Vec<String>,
     pub(super) queued_bytes: u64,
@@ -37,7 +38,7 @@ pub(super) struct Status {
     pub(super) memory_bytes: Option<u64>,
     pub(super) open_fds: Option<u64>,
     pub(super) max_fds: Option<u64>,
-    /// Means of the last seconds.
+    /// Means of the last seconds. For rates: how many peers there are is known without.
     pub(super) now: BTreeMap<&'static str, f64>,
     pub(super) listeners: Vec<Listener>,
     /// Distributions over the last minute.
@@ -145,6 +146,7 @@ impl Status {
             uptime: round(snapshot.uptime.as_secs_f64()),
             peers: snapshot.peers(),
             peers_limit: snapshot.peers_limit(),
+            bad_peers: total.peers_in_bad_mode,
             full: snapshot.full(),
             queued_bytes: snapshot.queued_bytes(),
             queued_bytes_limit: snapshot.queue_memory_bytes,
@@ -161,7 +163,7 @@ impl Status {
             listeners: listeners.iter().map(Listener::new).collect(),
             backends: snapshot.backends.iter().map(Backend::new).collect(),
             worst: worst(listeners),
-            history: history.curves(),
+            history: history.curves(&total),
         }
     }
 }

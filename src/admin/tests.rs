@@ -285,6 +285,43 @@ fn a_round_trip_in_the_first_bucket_is_no_figure() {
     }
 }
 
+/// A card, a curve and a table that stand on one page say the same of one thing.
+#[test]
+fn peers_in_bad_mode_are_as_many_everywhere() {
+    let mut scene = scene("udp");
+    let start = scene.clock.now();
+    let mut history = History::default();
+    let mut counters = scene.reporters[0].counters();
+    counters.peers = 50;
+    let mut told = |second, bad| {
+        let now = start.after(Duration::from_secs(second));
+        counters.peers_in_bad_mode = bad;
+        scene.reporters[0].publish(now.mono, &counters);
+        let snapshot = scene.board.snapshot(now);
+        let status = Status::new(&snapshot, &history, &Usage::default());
+        history.push(&snapshot);
+        status
+    };
+    for second in 0..5 {
+        told(second, 0);
+    }
+    let status = told(5, 48);
+    let page = page::render(&status);
+    for figure in [
+        "<b>96.0 %</b>",
+        "<small>48 peers</small>",
+        "<td>48</td>",
+        "\"bad_peers\":[0.0,0.0,0.0,48.0]",
+    ] {
+        assert!(page.contains(figure), "{figure} is not in {page}");
+    }
+    let alerts: Vec<_> = status.findings.iter().filter_map(|it| it.alert).collect();
+    assert_eq!(alerts, ["TidegateBadNetworkWidespread"]);
+    let status = told(6, 1);
+    assert!(page::render(&status).contains("<small>1 peer</small>"));
+    assert_eq!(status.findings, []);
+}
+
 /// The curves and the last minute come from the seconds remembered, not from who asked when.
 #[test]
 fn the_last_minute_is_a_difference() {
