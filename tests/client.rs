@@ -116,6 +116,7 @@ fn messages_survive(protocol: &str) {
     });
     assert!(lossy.lost() > 10, "the network was too kind");
     let end = serve.wait_for("\"event\":\"session_end\"");
+    assert_eq!(end.contains("\"rtt_ms\""), protocol != "rudp", "{end}");
     if protocol == "yojimbo" {
         // The only one with enough goodbyes to count on through this network.
         assert!(end.contains("\"reason\":\"peer_disconnect\""), "{end}");

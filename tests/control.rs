@@ -30,7 +30,12 @@ fn a_kick_is_seen_on_both_sides() {
     assert_eq!(peers[0]["listener"], "game");
     let target = format!("tcp://{}", scene.backend.local_addr().unwrap());
     assert_eq!(peers[0]["target"], target);
-    let rtt_min = peers[0]["rtt_min_ms"].as_f64().unwrap();
+    // A round trip is that of something said: until then there is no figure.
+    stream.write_all(b"welcome").unwrap();
+    player.read_exact(&mut [0; 7]).unwrap();
+    let rtt_min = wait_until("a round trip", PATIENCE, || {
+        scene.ask(&["peers"])["peers"][0]["rtt_min_ms"].as_f64()
+    });
     assert!(rtt_min < 1e3, "{rtt_min} ms on this very machine");
     assert!(peers[0]["packets_lost"].is_u64());
     assert_eq!(
@@ -258,6 +263,11 @@ fn a_drain_can_be_undone() {
     let another = Program::start(program().args(to).arg(scene.place.path("key")).args(from));
     let mut late = TcpStream::connect(another.address()).unwrap();
     assert_eq!(another.logged("not_let_in")["reason"], "denied");
+    let end = another.logged("session_end");
+    assert!(
+        end["rtt_ms"].is_null() && end["rtt_min_ms"].is_null(),
+        "{end}"
+    );
     assert!(is_over(&mut late));
     player.write_all(b"still").unwrap();
     let mut heard = [0; 5];

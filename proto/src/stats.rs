@@ -78,6 +78,12 @@ pub struct Stats {
 }
 
 impl Stats {
+    /// Whether there ever was a round trip. Without one neither the figures of time nor `loss` are known, which is not
+    /// the same as 0: before the first answer, and with rudp for good.
+    pub fn is_measured(&self) -> bool {
+        !self.rtt.is_zero()
+    }
+
     /// What the same session counted since `before`; present values are the present ones.
     pub fn since(&self, before: &Self) -> Self {
         let (mut since, mut before) = (*self, *before);

@@ -320,14 +320,14 @@ fn reason(r: &Reason, meaning: fn(&str) -> Option<&'static str>) -> Vec<Cell> {
 fn peer(p: &Peer) -> Vec<Cell> {
     vec![
         plain(p.address.to_string()),
-        if p.bad {
-            toned("warn", "bad")
-        } else {
-            toned("good", "good")
+        match (p.bad, p.rtt) {
+            (true, _) => toned("warn", "bad"),
+            (false, Some(_)) => toned("good", "good"),
+            (false, None) => plain("-"),
         },
-        plain(brief(Some(p.rtt))),
-        plain(share(p.loss)),
-        plain(brief(Some(p.jitter))),
+        plain(brief(p.rtt)),
+        plain(p.loss.map_or("-".into(), share)),
+        plain(brief(p.jitter)),
         plain(count(p.resent as f64)),
         plain(bytes(p.inbox_bytes as f64)),
         plain(bytes(f64::from(p.outbox_bytes))),

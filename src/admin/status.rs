@@ -120,9 +120,10 @@ pub(super) struct Peer {
     pub(super) client_id: Option<String>,
     pub(super) age: f64,
     pub(super) bad: bool,
-    pub(super) rtt: f64,
-    pub(super) jitter: f64,
-    pub(super) loss: f64,
+    /// `None` where it is not measured: before the first answer, and with rudp.
+    pub(super) rtt: Option<f64>,
+    pub(super) jitter: Option<f64>,
+    pub(super) loss: Option<f64>,
     pub(super) resent: u64,
     /// Waiting for the backend, and for the peer.
     pub(super) inbox_bytes: usize,
@@ -184,7 +185,7 @@ fn worst(listeners: &[ListenerSnapshot]) -> Vec<Peer> {
         .iter()
         .flat_map(|listener| listener.worst.iter().map(move |row| (listener, row)));
     let mut rows: Vec<_> = rows.collect();
-    rows.sort_by(|(_, a), (_, b)| b.badness().total_cmp(&a.badness()));
+    rows.sort_by(|(_, a), (_, b)| a.worst_first(b));
     rows.truncate(WorstPeers::MAX);
     let named = |(listener, row): &(&ListenerSnapshot, &PeerRow)| Peer::new(listener, row);
     rows.iter().map(named).collect()
@@ -270,6 +271,7 @@ impl Backend {
 impl Peer {
     fn new(listener: &ListenerSnapshot, row: &PeerRow) -> Self {
         let PeerRow { stats, .. } = row;
+        let measured = |value: f64| stats.is_measured().then(|| round(value));
         Self {
             listener: listener.about.name.clone(),
             address: row.address,
@@ -277,9 +279,9 @@ impl Peer {
             client_id: row.client_id.map(|id| id.to_string()),
             age: round(row.age.as_secs_f64()),
             bad: stats.in_bad_mode,
-            rtt: round(stats.rtt.as_secs_f64()),
-            jitter: round(stats.rtt_variation.as_secs_f64()),
-            loss: round(f64::from(stats.loss)),
+            rtt: measured(stats.rtt.as_secs_f64()),
+            jitter: measured(stats.rtt_variation.as_secs_f64()),
+            loss: measured(f64::from(stats.loss)),
             resent: stats.messages_resent,
             inbox_bytes: row.inbox_bytes,
             outbox_bytes: stats.outbox_bytes,

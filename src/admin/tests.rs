@@ -322,6 +322,39 @@ fn peers_in_bad_mode_are_as_many_everywhere() {
     assert_eq!(status.findings, []);
 }
 
+/// rudp measures neither round trips nor loss: that is not known, and no figure is as good as that.
+#[test]
+fn what_was_not_measured_has_no_figure() {
+    let scene = scene("udp");
+    let mut worst = WorstPeers::default();
+    worst.offer(PeerRow {
+        session: 0x5e55,
+        address: "198.51.100.9:4242".parse().unwrap(),
+        client_id: None,
+        age: Duration::from_secs(9),
+        target: Some(0),
+        inbox_bytes: 0,
+        stats: Stats {
+            messages_resent: 44,
+            ..Stats::default()
+        },
+    });
+    scene.reporters[0].publish_peers(worst);
+    let (_, status) = scene.get("/status");
+    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    let peer = &status["worst"][0];
+    for key in ["rtt", "jitter", "loss"] {
+        assert!(peer[key].is_null(), "{key} in {peer}");
+    }
+    assert_eq!(peer["resent"], 44);
+    let (_, page) = scene.get("/");
+    let row = page.split("198.51.100.9:4242</td>").nth(1).unwrap();
+    let row = row.split("</tr>").next().unwrap();
+    let unknown = "<td>-</td>".repeat(4);
+    assert!(row.contains(&(unknown + "<td>44</td>")), "{row}");
+    assert!(!row.contains("good"), "{row}");
+}
+
 /// The curves and the last minute come from the seconds remembered, not from who asked when.
 #[test]
 fn the_last_minute_is_a_difference() {

@@ -168,6 +168,21 @@ fn the_worst_peers_are_few_and_worst_first() {
     assert_eq!(rows[1].address.port(), 20_000, "then loss, over workers");
 }
 
+/// Where nothing is measured, what was sent again tells who has a bad time.
+#[test]
+fn peers_without_a_round_trip_are_sorted_by_what_was_sent_again() {
+    let mut worst = WorstPeers::default();
+    for resent in 0..1_000 {
+        let mut row = row(1, 0.0, false);
+        row.stats.messages_resent = resent * 7 % 1_000;
+        worst.offer(row);
+    }
+    let rows = worst.into_rows();
+    let resent: Vec<_> = rows.iter().map(|row| row.stats.messages_resent).collect();
+    let expected: Vec<_> = (950..1_000).rev().collect();
+    assert_eq!(resent, expected);
+}
+
 #[test]
 fn a_refused_reload_keeps_the_date_of_the_configuration_in_force() {
     let (board, _) = board();

@@ -1,5 +1,6 @@
 //! The peers an operator should look at first.
 
+use std::cmp::Ordering;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -30,8 +31,7 @@ impl WorstPeers {
     }
 
     fn keep_worst(&mut self) {
-        self.rows
-            .sort_unstable_by(|a, b| b.badness().total_cmp(&a.badness()));
+        self.rows.sort_unstable_by(PeerRow::worst_first);
         self.rows.truncate(Self::MAX);
     }
 }
@@ -52,9 +52,15 @@ pub struct PeerRow {
 }
 
 impl PeerRow {
-    /// What the list is sorted by: bad mode first, then loss, then round trip. A second of RTT
-    /// weighs as much as losing everything.
-    pub(crate) fn badness(&self) -> f64 {
+    /// How the list is sorted. Those whose path nobody measures come last, and who was sent most again first of them.
+    pub(crate) fn worst_first(&self, other: &Self) -> Ordering {
+        let badness = other.badness().total_cmp(&self.badness());
+        let resent = |row: &Self| row.stats.messages_resent;
+        badness.then_with(|| resent(other).cmp(&resent(self)))
+    }
+
+    /// Bad mode first, then loss, then round trip. A second of RTT weighs as much as losing everything.
+    fn badness(&self) -> f64 {
         let mode = if self.stats.in_bad_mode { 2.0 } else { 0.0 };
         mode + f64::from(self.stats.loss) + self.stats.rtt.as_secs_f64().min(1.0)
     }

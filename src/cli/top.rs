@@ -42,13 +42,18 @@ enum Sort {
 
 impl Sort {
     fn worst_first(self, peers: &mut [Value]) {
-        peers.sort_by(|a, b| self.rank(b).total_cmp(&self.rank(a)));
+        let resent = |peer: &Value| number(peer, "messages_resent");
+        peers.sort_by(|a, b| {
+            let rank = self.rank(b).total_cmp(&self.rank(a));
+            rank.then_with(|| resent(b).total_cmp(&resent(a)))
+        });
     }
 
+    /// Who is not measured comes after all who are.
     fn rank(self, peer: &Value) -> f64 {
         match self {
-            Self::Rtt => number(peer, "rtt_ms"),
-            Self::Loss => number(peer, "loss"),
+            Self::Rtt => peer["rtt_ms"].as_f64().unwrap_or(-1.0),
+            Self::Loss => peer["loss"].as_f64().unwrap_or(-1.0),
             Self::Bytes => number(peer, "bytes_received") + number(peer, "bytes_sent"),
             Self::Queue => number(peer, "to_backend_bytes") + number(peer, "to_peer_bytes"),
         }
@@ -196,6 +201,21 @@ mod tests {
         ] {
             sort.worst_first(&mut peers);
             assert_eq!(peers[0]["session"], first, "{sort:?}");
+        }
+    }
+
+    #[test]
+    fn what_was_not_measured_sorts_by_what_was_sent_again() {
+        let peer = |session: &str, rtt: Option<f64>, resent: u64| json!({"session": session, "rtt_ms": rtt, "loss": rtt.map(|_| 0.0), "messages_resent": resent});
+        let mut peers = [
+            peer("calm", None, 1),
+            peer("lost", None, 9),
+            peer("near", Some(0.1), 0),
+        ];
+        for sort in [Sort::Rtt, Sort::Loss] {
+            sort.worst_first(&mut peers);
+            let sorted = peers.each_ref().map(|peer| plain(&peer["session"]));
+            assert_eq!(sorted, ["near", "lost", "calm"], "{sort:?}");
         }
     }
 

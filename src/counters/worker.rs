@@ -155,8 +155,8 @@ impl WorkerCounters {
 
     /// One peer's state now, once a second: what the distributions are made of.
     pub fn sample_peer(&mut self, stats: &Stats) {
-        // Zero is "no sample yet": a peer without one would pull every quantile down.
-        if !stats.rtt.is_zero() {
+        // A peer without a sample would pull every quantile down.
+        if stats.is_measured() {
             self.rtt.record_duration(stats.rtt);
             self.jitter.record_duration(stats.rtt_variation);
             self.loss.record(f64::from(stats.loss));

@@ -25,11 +25,12 @@ pub struct PeerView {
     pub target: Option<String>,
     pub age_s: f64,
     pub mode: String,
-    pub rtt_ms: f64,
+    /// `None`, like the three below, where it is not measured: before the first answer, and with rudp.
+    pub rtt_ms: Option<f64>,
     /// The smallest of the recent past: what the path takes when nothing waits on it.
-    pub rtt_min_ms: f64,
-    pub jitter_ms: f64,
-    pub loss: f64,
+    pub rtt_min_ms: Option<f64>,
+    pub jitter_ms: Option<f64>,
+    pub loss: Option<f64>,
     /// How often it got into bad mode.
     pub bad_mode: u64,
     /// Some of its queues may not grow, since memory is short.
@@ -116,6 +117,7 @@ impl Listener {
 
     fn view(&self, now: Now, peer: &Peer) -> PeerView {
         let stats = self.endpoint.stats(peer.id).unwrap_or_default();
+        let measured = |value: f64| stats.is_measured().then_some(value);
         let client_id = self.client_of(peer.id);
         let target = self.target_of(peer.id);
         let inbox = self.endpoint.inbox_bytes(peer.id) + peer.stream.queued();
@@ -133,10 +135,10 @@ impl Listener {
             target,
             age_s: now.mono.since(peer.since).as_secs_f64(),
             mode: mode.to_owned(),
-            rtt_ms: stats.rtt.as_secs_f64() * 1e3,
-            rtt_min_ms: stats.rtt_min.as_secs_f64() * 1e3,
-            jitter_ms: stats.rtt_variation.as_secs_f64() * 1e3,
-            loss: f64::from(stats.loss),
+            rtt_ms: measured(stats.rtt.as_secs_f64() * 1e3),
+            rtt_min_ms: measured(stats.rtt_min.as_secs_f64() * 1e3),
+            jitter_ms: measured(stats.rtt_variation.as_secs_f64() * 1e3),
+            loss: measured(f64::from(stats.loss)),
             bad_mode: stats.mode_to_bad,
             held_back: peer.scale.is_held_back(),
             packets_received: stats.packets_received,

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidegate_proto::endpoint::Scheduled;
 use tidegate_proto::{CloseReason, Identity, PeerId, Stats, Timestamp};
@@ -266,7 +267,7 @@ impl Peer {
         );
     }
 
-    /// One line with everything: it stands in for metrics per peer.
+    /// One line with everything: it stands in for metrics per peer. Without what was not measured.
     pub(super) fn log_end(
         &self,
         name: &str,
@@ -276,6 +277,7 @@ impl Peer {
         stats: &Stats,
     ) {
         let whose = self.whose(name);
+        let millis = |span: Duration| stats.is_measured().then_some(span.as_secs_f32() * 1e3);
         tracing::info!(
             event = "session_end",
             listener = whose.listener,
@@ -298,8 +300,8 @@ impl Peer {
             packets_lost = stats.packets_lost,
             messages_resent = stats.messages_resent,
             messages_skipped = stats.messages_skipped,
-            rtt_ms = stats.rtt.as_secs_f32() * 1e3,
-            rtt_min_ms = stats.rtt_min.as_secs_f32() * 1e3,
+            rtt_ms = millis(stats.rtt),
+            rtt_min_ms = millis(stats.rtt_min),
             datagram_bytes = stats.datagram_bytes,
             aes_gcm = stats.second_cipher,
             bad_mode = stats.mode_to_bad,
