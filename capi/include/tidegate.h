@@ -156,7 +156,7 @@ typedef struct tidegate_stats {
   uint64_t rtt;
   // Smallest round trip of the recent past.
   uint64_t rtt_min;
-  // Mean deviation of the round trip.
+  // Mean deviation of the time until an acknowledgement comes, what the server holds back included.
   uint64_t rtt_variation;
   // Estimated share of own packets that get lost, 0 to 1.
   double loss;

@@ -19,7 +19,7 @@ pub struct Stats {
     pub rtt: u64,
     /// Smallest round trip of the recent past.
     pub rtt_min: u64,
-    /// Mean deviation of the round trip.
+    /// Mean deviation of the time until an acknowledgement comes, what the server holds back included.
     pub rtt_variation: u64,
     /// Estimated share of own packets that get lost, 0 to 1.
     pub loss: f64,

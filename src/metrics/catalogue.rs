@@ -301,7 +301,7 @@ pub const FAMILIES: &[Family] = &[
         name: "tidegate_peer_jitter_seconds",
         kind: Distribution,
         labels: LISTENER,
-        help: "Mean deviation of the round trip, one sample per peer and second.",
+        help: "Mean deviation of the time until an acknowledgement comes, what the peer holds back included, one sample per peer and second.",
         read: |source, out| each_distribution(source, out, |c| &c.jitter),
     },
     Family {

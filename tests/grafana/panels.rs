@@ -238,7 +238,7 @@ pub(crate) const ROWS: &[Row] = &[
             },
             Panel {
                 title: "Jitter, 95 %",
-                about: "Mean deviation of the round trip.",
+                about: "Mean deviation of the time until an acknowledgement comes. Peers that hold acknowledgements back make it longer than the path does.",
                 unit: "s",
                 look: Lines,
                 queries: &[(
