@@ -32,6 +32,12 @@ def target(name, up, draining):
             series("tidegate_backend_draining", f"{draining}x40", **labels)]
 
 
+def states(**now):
+    """Instances, and the state that each is in."""
+    return [series("tidegate_state", f"{int(state == own)}x40", job="tidegate", instance=instance, state=state)
+            for instance, own in now.items() for state in ["starting", "serving", "draining"]]
+
+
 # (panel, series, what it shows five minutes later: labels and value)
 SCENES = [
     # Each of a worker's listeners has the busy time of the whole thread.
@@ -43,6 +49,9 @@ SCENES = [
     ("Peers per worker",
      [peers("a", "game", "0", 30), peers("a", "old", "0", 5), peers("b", "game", "0", 70)],
      [('{instance="a", worker="0"}', 35), ('{instance="b", worker="0"}', 70)]),
+    ("State", states(a="serving", b="serving"), [("{}", 0)]),
+    ("State", states(a="serving", b="draining"), [("{}", 1)]),
+    ("State", states(a="serving", b="draining", c="starting"), [("{}", 2)]),
     ("Backends up", target("one", 1, 0) + target("two", 0, 0) + target("three", 0, 1), [("{}", 0.5)]),
 ]
 

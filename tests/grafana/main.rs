@@ -41,6 +41,16 @@ fn the_runbook_is_the_page() {
     is_as_generated("runbook.json", &runbook::dashboard());
 }
 
+/// Of two steps at one value the first is never seen.
+#[test]
+fn every_colour_of_a_panel_can_be_seen() {
+    for panel in ROWS.iter().flat_map(|(_, panels)| *panels) {
+        if let Look::Figure(Some((first, second))) | Look::Reserve(first, second) = panel.look {
+            assert!(first < second, "{}", panel.title);
+        }
+    }
+}
+
 #[test]
 fn every_panel_is_complete() {
     let mut titles = BTreeSet::new();

@@ -38,11 +38,11 @@ pub(crate) const ROWS: &[Row] = &[
         &[
             Panel {
                 title: "State",
-                about: "1 serving, 2 draining, 0 starting. Several instances: the least.",
+                about: "0 serving, 1 draining, 2 starting. Several instances: that of the one furthest from serving.",
                 unit: "none",
-                look: Reserve(1.0, 1.0),
+                look: Figure(None),
                 queries: &[(
-                    "min(tidegate_state{state=\"serving\",$i} + on (instance) 2 * tidegate_state{state=\"draining\",$i})",
+                    "max(tidegate_state{state=\"draining\",$i} + on (instance) 2 * tidegate_state{state=\"starting\",$i})",
                     "state",
                 )],
             },
@@ -65,9 +65,9 @@ pub(crate) const ROWS: &[Row] = &[
             },
             Panel {
                 title: "Refused handshakes",
-                about: "Handshakes that ended badly, per second. The row below says how.",
+                about: "Handshakes that ended badly, per second; one client that is refused comes again ten times a second. The row below says how they ended, and an alert when they are more than those who get in.",
                 unit: "suffix:/s",
-                look: Figure(Some((1.0, 10.0))),
+                look: Figure(None),
                 queries: &[(
                     "sum(rate(tidegate_handshakes_total{result!=\"accepted\",$l}[$__rate_interval]))",
                     "refused",

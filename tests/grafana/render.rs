@@ -141,9 +141,9 @@ fn render(panel: &Panel, id: usize, place: Value) -> Value {
         let text =
             |value: &str, text: &str, color: &str| json!({value: {"text": text, "color": color}});
         defaults["mappings"] = json!([
-            {"type": "value", "options": text("0", "starting", "yellow")},
-            {"type": "value", "options": text("1", "serving", "green")},
-            {"type": "value", "options": text("2", "draining", "blue")},
+            {"type": "value", "options": text("0", "serving", "green")},
+            {"type": "value", "options": text("1", "draining", "blue")},
+            {"type": "value", "options": text("2", "starting", "yellow")},
         ]);
     }
     let mut rendered = json!({
