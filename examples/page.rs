@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tidegate::admin::Admin;
 use tidegate::backend::Pool;
-use tidegate::board::{Board, ListenerInfo, PeerRow, Reporter, State, WorstPeers};
+use tidegate::board::{Board, ListenerInfo, PeerRow, Reporter, State, WorkerSocket, WorstPeers};
 use tidegate::capacity::Capacity;
 use tidegate::clock::Clock;
 use tidegate::config::{Balance, Target};
@@ -46,7 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 backend: "game".into(),
                 peers_max: 1024,
             },
-            2,
+            &WorkerSocket::one_each(2),
         );
         workers.extend(reporters.into_iter().map(Worker::new));
     }

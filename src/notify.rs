@@ -97,7 +97,7 @@ mod tests {
     use std::process::{Child, Command};
 
     use super::*;
-    use crate::board::{ListenerInfo, State};
+    use crate::board::{ListenerInfo, State, WorkerSocket};
     use crate::capacity::Capacity;
 
     /// What the child below says, in order, until a line that `last` accepts.
@@ -153,7 +153,7 @@ mod tests {
             backend: "none".into(),
             peers_max: 1,
         };
-        let reporter = &board.add_listener(info, 1)[0];
+        let reporter = &board.add_listener(info, &WorkerSocket::one_each(1))[0];
         let mut counters = reporter.counters();
         counters.peers = 7;
         board.update_process(|process| process.state = State::Serving);

@@ -16,7 +16,7 @@ use std::time::Duration;
 use mio::{Events, Poll, Waker};
 use support::{Setup, toy, toy_parts, wait_until};
 use tidegate::backend::{Pool, Scratch};
-use tidegate::board::{Board, ListenerInfo};
+use tidegate::board::{Board, ListenerInfo, WorkerSocket};
 use tidegate::capacity::Capacity;
 use tidegate::config::Balance;
 use tidegate::counters::{Direction, WorkerCounters};
@@ -51,7 +51,7 @@ impl Bench {
             backend: "test".into(),
             peers_max: 64,
         };
-        let reporters = board.add_listener(info, 2);
+        let reporters = board.add_listener(info, &WorkerSocket::one_each(2));
         let poll = Poll::new().unwrap();
         let waker = Arc::new(Waker::new(poll.registry(), mio::Token(usize::MAX)).unwrap());
         let mut addresses = Vec::new();

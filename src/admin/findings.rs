@@ -271,7 +271,7 @@ mod tests {
 
     use super::*;
     use crate::backend::Pool;
-    use crate::board::{Board, ListenerInfo};
+    use crate::board::{Board, ListenerInfo, WorkerSocket};
     use crate::capacity::Capacity;
     use crate::capture::Order;
     use crate::clock::Clock;
@@ -308,7 +308,7 @@ mod tests {
             backend: "game".into(),
             peers_max: 100,
         };
-        let reporter = &board.add_listener(about, 1)[0];
+        let reporter = &board.add_listener(about, &WorkerSocket::one_each(1))[0];
         board.update_process(|process| {
             process.state = State::Serving;
             process.last_reload_ok = true;

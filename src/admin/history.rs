@@ -49,8 +49,8 @@ impl History {
         if let Some((then, before)) = self.totals.back() {
             let span = now.since(*then).as_secs_f64();
             if span > 0.0 {
-                let workers = snapshot.listeners.iter().map(|l| l.workers.len()).sum();
-                let point = between(before, &total, &self.before(10), span, workers);
+                let sockets = snapshot.listeners.iter().map(|l| l.sockets.len()).sum();
+                let point = between(before, &total, &self.before(10), span, sockets);
                 self.points.push_back(point);
             }
         }
@@ -118,7 +118,7 @@ fn between(
     after: &WorkerCounters,
     ten_secs_ago: &WorkerCounters,
     span: f64,
-    workers: usize,
+    sockets: usize,
 ) -> Point {
     let rate = |value: fn(&WorkerCounters) -> u64| {
         value(after).saturating_sub(value(before)) as f64 / span
@@ -138,7 +138,7 @@ fn between(
         rate(|c| c.handshakes_accepted),
         rtt.quantile(0.5).unwrap_or(0.0),
         rtt.quantile(0.95).unwrap_or(0.0),
-        busy / span / workers.max(1) as f64,
+        busy / span / sockets.max(1) as f64,
     ]
 }
 

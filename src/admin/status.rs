@@ -194,10 +194,7 @@ fn worst(listeners: &[ListenerSnapshot]) -> Vec<Peer> {
 impl Listener {
     fn new(snapshot: &ListenerSnapshot) -> Self {
         let ListenerSnapshot {
-            about,
-            counters,
-            workers,
-            ..
+            about, counters, ..
         } = snapshot;
         Self {
             name: about.name.clone(),
@@ -211,7 +208,7 @@ impl Listener {
             rejects: counters.rejects.iter().sum(),
             kernel_drops: counters.kernel_drops,
             invariant_violations: counters.invariant_violations,
-            workers: workers.len(),
+            workers: snapshot.workers().len(),
         }
     }
 }

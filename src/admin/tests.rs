@@ -7,7 +7,7 @@ use tidegate_proto::{CloseReason, Reject, Stats};
 
 use super::*;
 use crate::backend::Pool;
-use crate::board::{ListenerInfo, PeerRow, Reporter, State, WorstPeers};
+use crate::board::{ListenerInfo, PeerRow, Reporter, State, WorkerSocket, WorstPeers};
 use crate::capacity::Capacity;
 
 struct Scene {
@@ -35,7 +35,7 @@ fn scene_at(name: &str, listen: &str, allowed_hosts: &[&str]) -> Scene {
             backend: "game".into(),
             peers_max: 64,
         },
-        1,
+        &WorkerSocket::one_each(1),
     );
     board.update_process(|process| process.state = State::Serving);
     let listen = listen.parse().unwrap();
@@ -371,7 +371,7 @@ fn the_last_minute_is_a_difference() {
             backend: "game".into(),
             peers_max: 1,
         },
-        1,
+        &WorkerSocket::one_each(1),
     )[0];
     let start = clock.now();
     let mut counters = reporter.counters();

@@ -1,11 +1,12 @@
 //! One listener's cell: a shard for each socket, and what shards counted that are over.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use tidegate_proto::Timestamp;
 
-use super::{ListenerSnapshot, PeerRow, WorkerSnapshot, WorstPeers, lock};
+use super::{ListenerSnapshot, PeerRow, SocketSnapshot, WorstPeers, lock};
 use crate::counters::WorkerCounters;
 
 /// What does not change about a listener while it serves, but for its sockets and seats.
@@ -16,6 +17,35 @@ pub struct ListenerInfo {
     pub bind: Vec<SocketAddr>,
     pub backend: String,
     pub peers_max: u64,
+}
+
+/// A socket of a listener: whose it is, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkerSocket {
+    /// The thread's number, counted from 0.
+    pub worker: usize,
+    /// `None` where each session has a socket of its own.
+    pub address: Option<SocketAddr>,
+}
+
+impl WorkerSocket {
+    /// One for each of so many workers.
+    pub fn one_each(workers: usize) -> Vec<Self> {
+        let address = None;
+        (0..workers)
+            .map(|worker| Self { worker, address })
+            .collect()
+    }
+}
+
+impl fmt::Display for WorkerSocket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "worker {}", self.worker)?;
+        match self.address {
+            Some(address) => write!(f, " ({address})"),
+            None => Ok(()),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -44,25 +74,23 @@ impl ListenerCell {
         self.leaving && self.shards.is_empty()
     }
 
-    pub(super) fn add_shards(&mut self, count: usize, now: Timestamp) -> Vec<Reporter> {
+    /// One for each socket, in their order.
+    pub(super) fn add_shards(&mut self, sockets: &[WorkerSocket], now: Timestamp) -> Vec<Reporter> {
         let empty = Report {
             counters: WorkerCounters::new(self.past.targets.len()),
             peers: Vec::new(),
             at: now,
             finished: false,
         };
-        let mut reporters = Vec::with_capacity(count);
-        for _ in 0..count {
-            let taken = |number| self.shards.iter().any(|shard| shard.number == number);
-            let number = (0..).find(|&number| !taken(number)).unwrap_or_default();
+        let add = |&socket: &WorkerSocket| {
             let report = Arc::new(Mutex::new(empty.clone()));
             self.shards.push(Shard {
-                number,
+                socket,
                 report: Arc::clone(&report),
             });
-            reporters.push(Reporter { report });
-        }
-        reporters
+            Reporter { report }
+        };
+        sockets.iter().map(add).collect()
     }
 
     /// Takes over what finished shards counted.
@@ -79,13 +107,13 @@ impl ListenerCell {
 
     pub(super) fn snapshot(&self, now: Timestamp) -> ListenerSnapshot {
         let mut counters = self.past.clone();
-        let mut workers = Vec::with_capacity(self.shards.len());
+        let mut sockets = Vec::with_capacity(self.shards.len());
         let mut worst = WorstPeers::default();
         for shard in &self.shards {
             // Copied out, so that the worker waits for the copy and not for the addition.
             let report = lock(&shard.report).clone();
-            workers.push(WorkerSnapshot {
-                number: shard.number,
+            sockets.push(SocketSnapshot {
+                socket: shard.socket,
                 busy: report.counters.busy,
                 peers: report.counters.peers,
                 silent: now.since(report.at),
@@ -99,7 +127,7 @@ impl ListenerCell {
             about: self.about.clone(),
             leaving: self.leaving,
             counters,
-            workers,
+            sockets,
             worst: worst.into_rows(),
         }
     }
@@ -108,8 +136,7 @@ impl ListenerCell {
 /// One socket of one worker.
 #[derive(Debug)]
 struct Shard {
-    /// Its label: the lowest number that was free.
-    number: usize,
+    socket: WorkerSocket,
     report: Arc<Mutex<Report>>,
 }
 

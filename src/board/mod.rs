@@ -20,9 +20,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate_proto::{Now, Timestamp};
 
-pub use listener::{ListenerInfo, Reporter};
+pub use listener::{ListenerInfo, Reporter, WorkerSocket};
 pub use process::{LOG_LEVELS, Process, State};
-pub use snapshot::{BackendSnapshot, ListenerSnapshot, Snapshot, TargetSnapshot, WorkerSnapshot};
+pub use snapshot::{
+    BackendSnapshot, ListenerSnapshot, Snapshot, SocketSnapshot, TargetSnapshot, WorkerSnapshot,
+};
 pub use worst::{PeerRow, WorstPeers};
 
 use crate::backend::Pool;
@@ -62,14 +64,14 @@ impl Board {
         &self.tap
     }
 
-    /// Makes a listener visible, and says where its workers report: one reporter for each.
-    pub fn add_listener(&self, about: ListenerInfo, workers: usize) -> Vec<Reporter> {
+    /// Makes a listener visible, and says where its workers report: one reporter for each socket.
+    pub fn add_listener(&self, about: ListenerInfo, sockets: &[WorkerSocket]) -> Vec<Reporter> {
         let targets = lock(&self.backends)
             .iter()
             .find(|backend| backend.name == about.backend)
             .map_or(0, |backend| backend.pool.len());
         let mut cell = ListenerCell::new(about, targets);
-        let reporters = cell.add_shards(workers, self.started.mono);
+        let reporters = cell.add_shards(sockets, self.started.mono);
         lock(&self.listeners).push(cell);
         reporters
     }
@@ -79,14 +81,14 @@ impl Board {
         &self,
         name: &str,
         bind: Vec<SocketAddr>,
-        workers: usize,
+        sockets: &[WorkerSocket],
         now: Timestamp,
     ) -> Vec<Reporter> {
         let mut listeners = lock(&self.listeners);
         let found = listeners.iter_mut().find(|cell| cell.about.name == name);
         found.map_or_else(Vec::new, |cell| {
             cell.about.bind = bind;
-            cell.add_shards(workers, now)
+            cell.add_shards(sockets, now)
         })
     }
 

@@ -1,10 +1,11 @@
 //! The board at one moment. Plain data: what metrics and pages are made of.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tidegate_proto::Now;
 
-use super::{ListenerInfo, PeerRow, Process, State};
+use super::{ListenerInfo, PeerRow, Process, State, WorkerSocket};
 use crate::backend::{Shut, TargetState};
 use crate::capacity::Limit;
 use crate::capture::UnderWay;
@@ -33,18 +34,18 @@ pub struct Snapshot {
 impl Snapshot {
     /// Why the process is not alive: workers that stopped turning. Empty means alive.
     pub fn stuck(&self) -> Vec<String> {
-        let workers = self.listeners.iter().flat_map(|listener| {
-            let workers = listener.workers.iter();
-            workers.map(move |worker| (listener, worker))
+        let sockets = self.listeners.iter().flat_map(|listener| {
+            let sockets = listener.sockets.iter();
+            sockets.map(move |socket| (listener, socket))
         });
-        workers
-            .filter(|(_, worker)| worker.silent >= BEAT_OVERDUE)
-            .map(|(listener, worker)| {
+        sockets
+            .filter(|(_, socket)| socket.silent >= BEAT_OVERDUE)
+            .map(|(listener, socket)| {
                 format!(
-                    "worker {} of listener {} has been silent for {} s",
-                    worker.number,
+                    "{} of listener {} has been silent for {} s",
+                    socket.socket,
                     listener.about.name,
-                    worker.silent.as_secs()
+                    socket.silent.as_secs()
                 )
             })
             .collect()
@@ -111,16 +112,37 @@ pub struct ListenerSnapshot {
     /// A reload removed it, and its peers are told to go.
     pub leaving: bool,
     pub counters: WorkerCounters,
-    pub workers: Vec<WorkerSnapshot>,
+    pub sockets: Vec<SocketSnapshot>,
     /// The worst of all workers, worst first.
     pub worst: Vec<PeerRow>,
 }
 
-/// What is known about one worker by itself.
-#[derive(Clone, Copy, Debug)]
+impl ListenerSnapshot {
+    /// Its workers by their number, whichever addresses each serves.
+    pub fn workers(&self) -> BTreeMap<usize, WorkerSnapshot> {
+        let mut workers: BTreeMap<_, WorkerSnapshot> = BTreeMap::new();
+        for socket in &self.sockets {
+            let worker = workers.entry(socket.socket.worker).or_default();
+            worker.busy = worker.busy.max(socket.busy);
+            worker.peers += socket.peers;
+        }
+        workers
+    }
+}
+
+/// One worker's part of a listener.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WorkerSnapshot {
-    /// Which of the listener's, counted from 0.
-    pub number: usize,
+    /// Of the whole thread, whatever it did.
+    pub busy: Duration,
+    pub peers: u64,
+}
+
+/// What is known about one socket by itself.
+#[derive(Clone, Copy, Debug)]
+pub struct SocketSnapshot {
+    pub socket: WorkerSocket,
+    /// Of the whole thread.
     pub busy: Duration,
     pub peers: u64,
     /// How long ago it published.

@@ -26,7 +26,7 @@ fn board_of(pool: Pool) -> (Board, Vec<Reporter>, Arc<Pool>) {
             backend: "game".into(),
             peers_max: 64,
         },
-        2,
+        &WorkerSocket::one_each(2),
     );
     (board, reporters, pool)
 }
@@ -59,13 +59,14 @@ fn workers_and_listeners_add_up_to_their_backend() {
     let snapshot = board.snapshot(at(1));
     assert_eq!(snapshot.peers(), 3);
     assert_eq!(snapshot.backends[0].targets[1].counters.connections, 10);
-    assert_eq!(snapshot.listeners[0].workers[1].peers, 2);
+    assert_eq!(snapshot.listeners[0].workers()[&1].peers, 2);
 }
 
 #[test]
 fn what_leaves_is_counted_until_it_is_gone_and_kept_while_its_listener_stays() {
     let (board, reporters) = board();
-    let more = board.extend_listener("udp", Vec::new(), 1, at(3).mono);
+    let first = WorkerSocket::one_each(1);
+    let more = board.extend_listener("udp", Vec::new(), &first, at(3).mono);
     let all = reporters.iter().chain(&more);
     for reporter in all.clone() {
         let mut counters = reporter.counters();
@@ -77,12 +78,10 @@ fn what_leaves_is_counted_until_it_is_gone_and_kept_while_its_listener_stays() {
     let seen = &board.snapshot(at(1)).listeners[0];
     assert_eq!(seen.counters.datagrams_received, 21, "counters never fall");
     assert_eq!(seen.counters.receive_buffer_bytes, 2, "gauges say now");
-    assert_eq!(
-        seen.workers.iter().map(|w| w.number).collect::<Vec<_>>(),
-        [1, 2]
-    );
-    let again = board.extend_listener("udp", Vec::new(), 1, at(3).mono);
-    assert_eq!(board.snapshot(at(1)).listeners[0].workers[2].number, 0);
+    let of_workers = seen.sockets.iter().map(|seen| seen.socket.worker);
+    assert_eq!(of_workers.collect::<Vec<_>>(), [1, 0]);
+    let again = board.extend_listener("udp", Vec::new(), &first, at(3).mono);
+    assert_eq!(board.snapshot(at(1)).listeners[0].sockets.len(), 3);
 
     board.retire_listener("udp");
     board.retire_backend("game");
@@ -105,6 +104,40 @@ fn a_silent_worker_is_named() {
     assert_eq!(board.snapshot(at(9)).not_ready(), Vec::<String>::new());
     let stuck = board.snapshot(at(10)).stuck();
     assert_eq!(stuck, ["worker 1 of listener udp has been silent for 5 s"]);
+}
+
+/// Two workers on two addresses are two workers, and each has the time of a whole thread.
+#[test]
+fn a_worker_is_one_on_however_many_addresses() {
+    let (board, _) = board();
+    let addresses = ["0.0.0.0:40000", "[::]:40000"].map(|it| Some(it.parse().unwrap()));
+    let socket = |worker, address| WorkerSocket { worker, address };
+    let sockets = [0, 1].map(|worker| addresses.map(|address| socket(worker, address)));
+    let about = board.snapshot(at(0)).listeners[0].about.clone();
+    let about = ListenerInfo {
+        name: "both".into(),
+        ..about
+    };
+    let reporters = board.add_listener(about, sockets.as_flattened());
+    for (reporter, (peers, busy)) in reporters.iter().zip([(1, 5), (2, 5), (4, 7), (8, 6)]) {
+        let mut counters = reporter.counters();
+        (counters.peers, counters.busy) = (peers, Duration::from_secs(busy));
+        reporter.publish(at(9).mono, &counters);
+    }
+    let seen = |secs| board.snapshot(at(secs)).listeners[1].clone();
+    let worker = |peers, busy| WorkerSnapshot {
+        peers,
+        busy: Duration::from_secs(busy),
+    };
+    let workers = [(0, worker(3, 5)), (1, worker(12, 7))];
+    assert_eq!(seen(9).workers(), workers.into());
+    reporters[3].finish();
+    let reporters = &reporters[..3];
+    let counters = reporters[0].counters();
+    (reporters[..2].iter()).for_each(|reporter| reporter.publish(at(20).mono, &counters));
+    let stuck = board.snapshot(at(20)).stuck();
+    let text = "worker 1 (0.0.0.0:40000) of listener both has been silent for 11 s";
+    assert!(stuck.contains(&text.to_owned()), "{stuck:?}");
 }
 
 #[test]

@@ -17,7 +17,7 @@ use tidegate_proto::{Endpoint, endpoint};
 use crate::admin::Admin;
 use crate::backend::Rules;
 use crate::backends::Backends;
-use crate::board::{Board, ListenerInfo};
+use crate::board::{Board, ListenerInfo, WorkerSocket};
 use crate::capacity::Capacity;
 use crate::clock::Clock;
 use crate::config::{Config, Tunnel, UnreliablePolicy};
@@ -139,7 +139,7 @@ fn parts(
             backend: String::new(),
             peers_max: tunnel.max_streams as u64,
         },
-        workers,
+        &WorkerSocket::one_each(workers),
     );
     reporters
         .into_iter()

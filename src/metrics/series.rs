@@ -152,9 +152,9 @@ pub(super) fn each_worker(
     value: impl Fn(&WorkerSnapshot) -> f64,
 ) {
     for listener in &source.snapshot.listeners {
-        for worker in &listener.workers {
-            let number = worker.number.to_string();
-            out.add(&[&listener.about.name, &number], value(worker));
+        for (number, worker) in listener.workers() {
+            let number = number.to_string();
+            out.add(&[&listener.about.name, &number], value(&worker));
         }
     }
 }

@@ -7,7 +7,7 @@ use tidegate_proto::{CloseReason, Now, Reject, Stats};
 
 use super::*;
 use crate::backend::Pool;
-use crate::board::{Board, ListenerInfo, PeerRow, Reporter, WorstPeers};
+use crate::board::{Board, ListenerInfo, PeerRow, Reporter, WorkerSocket, WorstPeers};
 use crate::capacity::Capacity;
 
 fn board(listeners: usize) -> (Board, Vec<Reporter>) {
@@ -23,7 +23,7 @@ fn board(listeners: usize) -> (Board, Vec<Reporter>) {
                     backend: "game".into(),
                     peers_max: 64,
                 },
-                2,
+                &WorkerSocket::one_each(2),
             )
         })
         .collect();
@@ -206,7 +206,7 @@ fn a_name_from_the_configuration_cannot_break_the_text() {
             backend: "none".into(),
             peers_max: 1,
         },
-        1,
+        &WorkerSocket::one_each(1),
     );
     let text = text_of(&board);
     assert!(

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use crate::admission::Admission;
 use crate::backend::Pool;
-use crate::board::{Board, ListenerInfo};
+use crate::board::{Board, ListenerInfo, Reporter, WorkerSocket};
 use crate::capacity::Capacity;
 use crate::capture::Tap;
 use crate::clock::Clock;
@@ -83,11 +83,8 @@ impl RunningListener {
             backend: listener.backend.name.clone(),
             peers_max: listener.max_peers as u64,
         };
-        let count = shares.iter().map(Vec::len).sum();
-        let reporters = common.board.add_listener(about, count);
-        for (parts, reporter) in by_shard(shares).zip(reporters) {
-            parts.reporter = Some(reporter);
-        }
+        let reporters = common.board.add_listener(about, &sockets_by_worker(shares));
+        give(shares, reporters);
         announce::addresses(listener, &self.bound());
         announce::short_buffers(listener, &common.runtime, sockets_of(shares));
         announce::insecurity(listener);
@@ -125,14 +122,12 @@ impl RunningListener {
         self.addresses
             .retain(|address| !removed.contains(&address.bound));
         self.addresses.extend(added);
-        let count = shares.iter().map(Vec::len).sum();
         let now = common.clock.clone().now().mono;
+        let sockets = sockets_by_worker(shares);
         let reporters = common
             .board
-            .extend_listener(&self.name, self.bound(), count, now);
-        for (parts, reporter) in by_shard(shares).zip(reporters) {
-            parts.reporter = Some(reporter);
-        }
+            .extend_listener(&self.name, self.bound(), &sockets, now);
+        give(shares, reporters);
         let added: Vec<_> = added.iter().map(|address| address.bound).collect();
         announce::addresses(listener, &added);
         announce::short_buffers(listener, &common.runtime, sockets_of(shares));
@@ -202,12 +197,21 @@ fn sockets_of(shares: &Shares) -> impl Iterator<Item = &UdpSocket> {
     parts.filter_map(|parts| parts.socket.as_ref())
 }
 
-/// Worker by worker within each address, as the board numbers them.
-fn by_shard(shares: &mut Shares) -> impl Iterator<Item = &mut Parts> {
-    let mut all: Vec<(usize, &mut Parts)> = shares
-        .iter_mut()
-        .flat_map(|share| share.iter_mut().enumerate())
-        .collect();
-    all.sort_by_key(|(address, _)| *address);
-    all.into_iter().map(|(_, parts)| parts)
+/// For the board: the sockets of the first worker, then those of the next.
+fn sockets_by_worker(shares: &Shares) -> Vec<WorkerSocket> {
+    let of_worker = |(worker, share): (usize, &Vec<Parts>)| {
+        let addresses = share.iter().map(|parts| parts.socket.as_ref());
+        let addresses = addresses.map(|socket| socket.map(UdpSocket::local_addr));
+        addresses
+            .map(|address| WorkerSocket { worker, address })
+            .collect::<Vec<_>>()
+    };
+    shares.iter().enumerate().flat_map(of_worker).collect()
+}
+
+/// Each socket its reporter, in the same order.
+fn give(shares: &mut Shares, reporters: Vec<Reporter>) {
+    for (parts, reporter) in shares.iter_mut().flatten().zip(reporters) {
+        parts.reporter = Some(reporter);
+    }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tidegate::admission::{self, Admission};
 use tidegate::backend::{Pool, Rules, SocketOptions};
-use tidegate::board::{Board, ListenerInfo, PeerRow, Reporter};
+use tidegate::board::{Board, ListenerInfo, PeerRow, Reporter, WorkerSocket};
 use tidegate::capacity::Capacity;
 use tidegate::clock::Clock;
 use tidegate::config::{Backoff, Balance, Target, UnreliablePolicy};
@@ -87,7 +87,7 @@ impl Relay {
                     backend: "test".into(),
                     peers_max: 64,
                 },
-                1,
+                &WorkerSocket::one_each(1),
             )
             .remove(0);
         let parts = toy_parts(socket, targets, &setup, Some(reporter));
