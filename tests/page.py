@@ -120,9 +120,15 @@ const shown = [document.querySelectorAll(".figures small")[1].textContent,
     document.querySelector("#peers-chart .key span").textContent,
     document.querySelector("#listeners td:nth-child(6)").textContent];
 return [at("uptime").textContent, ...shown.map(text => Number(text.replace(/[^0-9]/g, '')))]"""
+# How much wider than its box the table of peers is, once all are as long here as makes the longest text.
+AGED = """
+const table = document.getElementById("worst").closest("table");
+const column = [...table.querySelectorAll("th")].findIndex(th => th.textContent === "age");
+for (const row of document.querySelectorAll("#worst tr")) row.children[column].textContent = "23.9 h";
+return table.parentElement.scrollWidth - table.parentElement.clientWidth"""
 TEXT = "return document.getElementById('{}').textContent"
 # Marks the session's id of the worst peer, as one does to copy it, and says what is marked.
-MARK = "getSelection().selectAllChildren(document.querySelector('#worst tr td:last-child'));"
+MARK = "getSelection().selectAllChildren(document.querySelector('#worst tr td:nth-child(2)'));"
 MARKED = "return getSelection().toString()"
 
 
@@ -146,6 +152,7 @@ def desktop(driver, url):
         assert not (errors := window.errors()), errors
         window.picture(name)
         assert (says := window.run(FAST)) == FAST_SAYS, says
+        assert (wider := window.run(AGED)) <= 0, f"the table of peers is {wider} px wider than its box"
         marked, up = window.run(MARK + MARKED), window.run(TEXT.format("uptime"))
         wait_for("a later page", lambda: window.run(TEXT.format("uptime")) != up)
         assert marked and window.run(MARKED) == marked, f"{marked} was marked, then {window.run(MARKED)}"

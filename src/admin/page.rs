@@ -7,7 +7,7 @@ use serde_json::json;
 use super::findings::{ALMOST_FULL, BAD_MODE, Level, QUEUES_FULL, WORKERS_BUSY};
 use super::runbook;
 use super::status::{Backend, Distribution, Listener, Peer, Reason, Status, Target};
-use super::units::{brief, bytes, count, share, span};
+use super::units::{age, brief, bytes, count, share, span};
 
 /// The page with the figures of this moment.
 pub(super) fn render(status: &Status) -> String {
@@ -320,6 +320,7 @@ fn reason(r: &Reason, meaning: fn(&str) -> Option<&'static str>) -> Vec<Cell> {
 fn peer(p: &Peer) -> Vec<Cell> {
     vec![
         plain(p.address.to_string()),
+        plain(&p.session),
         match (p.bad, p.rtt) {
             (true, _) => toned("warn", "bad"),
             (false, Some(_)) => toned("good", "good"),
@@ -331,10 +332,9 @@ fn peer(p: &Peer) -> Vec<Cell> {
         plain(count(p.resent as f64)),
         plain(bytes(p.inbox_bytes as f64)),
         plain(bytes(f64::from(p.outbox_bytes))),
-        plain(span(p.age)),
+        plain(age(p.age)),
         plain(&p.listener),
         plain(p.client_id.as_deref().unwrap_or("-")),
-        plain(&p.session),
     ]
 }
 

@@ -248,7 +248,7 @@ fn the_page_shows_figures_and_escapes_names() {
         "<td>198.51.100.9:4242</td>",
         "<td>18446744073709551615</td>",
         "<td>0000000000005e55</td>",
-        "<td>1 min 1 s</td>",
+        "<td>1 min</td>",
         "<td>23.4 ms</td>",
         "<td>25.0 %</td>",
         "<td>2.0 KiB</td>",
@@ -453,7 +453,7 @@ fn the_worst_peers_are_those_of_all_listeners() {
                 stats,
             });
         }
-        board.add_listener(about, 1)[0].publish_peers(worst);
+        board.add_listener(about, &WorkerSocket::one_each(1))[0].publish_peers(worst);
     }
     let snapshot = board.snapshot(clock.now());
     let status = Status::new(&snapshot, &History::default(), &Usage::default());
@@ -477,7 +477,7 @@ fn rates_are_of_a_second_and_busy_is_of_all_workers() {
         backend: "game".into(),
         peers_max: 1,
     };
-    let reporters = board.add_listener(about, 2);
+    let reporters = board.add_listener(about, &WorkerSocket::one_each(2));
     let mut counters = reporters[0].counters();
     let mut history = History::default();
     for seconds in [0, 2] {

@@ -121,7 +121,7 @@ pub(super) const PEERS: [Column; 11] = [
     Column::figure("loss %", "loss", percent),
     Column::figure("to backend", "to_backend_bytes", units::bytes),
     Column::figure("to peer", "to_peer_bytes", units::bytes),
-    Column::figure("age", "age_s", units::span),
+    Column::figure("age", "age_s", units::age),
     Column::text("listener", "listener"),
     Column::text("target", "target"),
     Column::text("client id", "client_id"),
