@@ -636,45 +636,55 @@ fn those_behind_a_policer_get_alike() {
 #[test]
 fn heavy_loss_that_is_the_paths_own_leaves_most_of_it() {
     for seed in 51..55 {
-        heavy_loss_leaves_most(0.2, (0, 0), seed);
+        let link = Conditions {
+            loss: 0.2,
+            ..radio(25, 50_000_000)
+        };
+        heavy_loss_leaves_most(link, seed);
     }
 }
 
-/// One of four is always the first of two packets, or always the second, unless something comes between them.
+/// One of four is always the first of two packets, or always the second, unless something comes between them. Whatever the
+/// turn is, it takes no part in a queue that slow start makes: that one has an end, and says nothing of pairs.
 #[test]
 fn heavy_loss_in_turn_leaves_most_of_a_path() {
-    for of in 4..=5 {
+    for of in 4..=6 {
         for which in 1..=of {
-            heavy_loss_leaves_most(0.0, (of, which), 56);
+            let link = Conditions {
+                nth: (of, which),
+                ..radio(25, 50_000_000)
+            };
+            heavy_loss_leaves_most(link, 56);
         }
     }
 }
 
-fn heavy_loss_leaves_most(loss: f64, nth: (u32, u32), seed: u64) {
-    let link = Conditions {
-        delay: Duration::from_millis(25),
-        loss,
-        nth,
-        rate: 50_000_000,
-        queue: 312_500,
+/// A path with a queue of 50 ms.
+fn radio(millis: u64, rate: u64) -> Conditions {
+    Conditions {
+        delay: Duration::from_millis(millis),
+        rate,
+        queue: rate as usize / 160,
         mtu: 1_500,
         ..Conditions::default()
-    };
+    }
+}
+
+fn heavy_loss_leaves_most(link: Conditions, seed: u64) {
     let up = without_end(1_000);
     let ours = yojimbo::Params::default().with_path_mtu(1_500, true);
     let mut game = Game::new(Rules::Yojimbo(Arc::new(ours)), seed);
     let mut scenario = Scenario::new(&mut game, 1, link, &up, &Traffic::silent());
-    scenario.run_for(Duration::from_secs(90));
+    scenario.run_for(Duration::from_secs(30));
     let (before, heard) = (scenario.network().0, scenario.outcome(0).up.1);
     scenario.run_for(Duration::from_secs(5));
     let (after, heard) = (scenario.network().0, scenario.outcome(0).up.1 - heard);
     let lost = (after.lost - before.lost) as f64 / (after.offered - before.offered) as f64;
     let carried = heard as f64 * 8_000.0 / 5.0 / link.rate as f64;
-    let what = format!("seed {seed}, {loss} or {nth:?}: {lost:.3} lost, {carried:.3} carried");
-    let meant = if nth.0 > 0 {
-        1.0 / f64::from(nth.0)
-    } else {
-        loss
+    let what = format!("seed {seed}, {link:?}: {lost:.3} lost, {carried:.3} carried");
+    let meant = match link.nth.0 {
+        0 => link.loss,
+        of => 1.0 / f64::from(of),
     };
     assert!(lost > 0.9 * meant, "{what}");
     assert!(carried > 0.3, "{what}");

@@ -126,7 +126,7 @@ impl Adaptive {
 
     /// Packets of bulk are to leave two at a time.
     pub(super) fn wants_pairs(&self) -> bool {
-        self.bulk.wants_pairs()
+        self.mode() == Mode::Good && self.bulk.wants_pairs()
     }
 
     /// Bulk is being sent: it left, and no pause has begun since.
@@ -161,7 +161,9 @@ impl Adaptive {
     pub(super) fn on_outcome(&mut self, outcome: Outcome) {
         if self.bulk.is_active() {
             self.losses.on_bulk_outcome(outcome);
-            self.bulk.on_outcome(outcome);
+            if self.mode() == Mode::Good {
+                self.bulk.on_outcome(outcome);
+            }
         } else {
             self.losses.on_outcome(outcome.lost, outcome.datagrams);
         }
@@ -378,7 +380,9 @@ impl Adaptive {
         if self.losses.tolerate_as_not_ours() {
             return self.return_to_good(now, params);
         }
-        if queue.delay < queue.low && !reading.heavy_loss {
+        // What a queue began ends with it: losses that are left are judged in good mode.
+        let loss_holds = reading.heavy_loss && self.losses.are_on_trial();
+        if queue.delay < queue.low && !loss_holds {
             self.switch.update(reading.dt, Mode::Good);
             if bad.on_low(now, step) || self.switch.mode() == Mode::Good {
                 return self.return_to_good(now, params);

@@ -1,6 +1,6 @@
-//! Whether heavy loss is the path's own. While that is open, bulk leaves two packets at a time. What is full drops the
-//! second of two wherever it drops the first, and where it has room for one, the second alone. A radio loses either alone
-//! as often as the other. That holds at any rate, and whoever else fills the path.
+//! Whether heavy loss is the path's own. While that is open, bulk leaves two packets at a time in good mode. What is full
+//! drops the second of two wherever it drops the first, and where it has room for one, the second alone. A radio loses either
+//! alone as often as the other. That holds at any rate, and whoever else fills the path.
 //!
 //! ```text
 //!                as many firsts are lost alone as seconds

@@ -110,6 +110,11 @@ impl LossWindows {
         self.trial = trial.then_some((self.last, 0));
     }
 
+    /// Bad mode is for loss alone.
+    pub(super) fn are_on_trial(&self) -> bool {
+        self.trial.is_some()
+    }
+
     /// After two windows at the low rate it is known whether the loss was our doing. True if it was not, and
     /// then that much is tolerated from now on.
     pub(super) fn tolerate_as_not_ours(&mut self) -> bool {
