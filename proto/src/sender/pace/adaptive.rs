@@ -290,8 +290,7 @@ impl Adaptive {
                 self.bulk.limit_by_loss(rtt_s, loss, params);
             }
             if self.mode() == Mode::Good {
-                self.bulk
-                    .judge_loss(now, self.losses.is_heavy_again(), params);
+                self.bulk.judge_loss(now, self.losses.steady(), params);
             }
         }
         let heavy_loss = self.losses.is_heavy(loss_max)

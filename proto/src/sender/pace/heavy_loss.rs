@@ -52,8 +52,8 @@ impl HeavyLoss {
         }
     }
 
-    /// What is known now. More than `loss_max` is heavy.
-    pub(super) fn find(&mut self, now: Timestamp, loss_max: f64) -> Finding {
+    /// What is known now. More than `learned_max` is heavy.
+    pub(super) fn find(&mut self, now: Timestamp, learned_max: f64) -> Finding {
         match self {
             Self::Waiting(until) if now < *until => Finding::Open,
             Self::Waiting(_) => {
@@ -64,7 +64,7 @@ impl HeavyLoss {
             Self::Counting(pairs) if pairs.count < PAIRS => Finding::Open,
             Self::Counting(pairs) => match pairs.share() {
                 share if share > OWN_MAX => self.doubt(now),
-                share if share > loss_max => Finding::Own(share),
+                share if share > learned_max => Finding::Own(share),
                 _ => Finding::Light,
             },
         }

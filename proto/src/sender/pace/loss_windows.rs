@@ -93,15 +93,15 @@ impl LossWindows {
         (self.smoothed > loss_max && self.heavy >= LASTS).then_some(self.smoothed)
     }
 
-    /// Two windows in a row were above the limit.
-    pub(super) fn is_heavy_again(&self) -> bool {
-        self.heavy >= 2
+    /// The least that one of the last two windows lost.
+    pub(super) fn steady(&self) -> f64 {
+        self.last.min(self.before)
     }
 
     /// Two windows in a row above the limit, and clearly above what is tolerated: one outage is not
     /// congestion.
     pub(super) fn is_heavy(&self, loss_max: f64) -> bool {
-        let steady = self.last.min(self.before);
+        let steady = self.steady();
         steady > loss_max && steady > TIMES_TOLERATED * self.tolerated + ABOVE_TOLERATED
     }
 

@@ -275,7 +275,7 @@ const ROW_MAX: f32 = 64.0;
 const ROW_MIN: f32 = 3.0;
 
 /// More than this share of datagrams is hardly lost whatever is sent, unless it was found to be ([`Losses::believe`]).
-const USUAL_MAX: f32 = 0.1;
+pub(super) const USUAL_MAX: f32 = 0.1;
 
 /// Nor is more than this where many share the path.
 const USUAL_OF_CROWD: f32 = 0.02;

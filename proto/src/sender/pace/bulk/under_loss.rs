@@ -3,6 +3,7 @@
 
 use crate::sender::detector::Outcome;
 use crate::sender::pace::heavy_loss::{Finding, HeavyLoss};
+use crate::sender::pace::losses::USUAL_MAX;
 use crate::sender::pace::watch::DATAGRAM;
 use crate::sender::params::Params;
 use crate::time::Timestamp;
@@ -27,12 +28,12 @@ impl Bulk {
         self.in_slow_start = false;
     }
 
-    /// A window of losses ended on a good path. `is_heavy`: it lost much, as the one before did. Heavy loss that is the
-    /// path's own says nothing of how much it carries.
+    /// A window of losses ended on a good path, and it and the one before it lost a share of `steady` at least. More than is
+    /// learned as usual may be the path's own as well, and such loss says nothing of how much that carries.
     pub(in crate::sender::pace) fn judge_loss(
         &mut self,
         now: Timestamp,
-        is_heavy: bool,
+        steady: f64,
         params: &Params,
     ) {
         if !self.is_active || self.watch.is_loss_own() {
@@ -43,14 +44,14 @@ impl Bulk {
             self.heavy_loss = None;
             return;
         }
-        let loss_max = params.path.loss_max;
-        if self.heavy_loss.is_none() && !is_heavy {
+        let learned_max = params.path.loss_max.min(USUAL_MAX.into());
+        if self.heavy_loss.is_none() && steady <= learned_max {
             return;
         }
         let heavy_loss = self
             .heavy_loss
             .get_or_insert_with(|| Box::new(HeavyLoss::new()));
-        match heavy_loss.find(now, loss_max) {
+        match heavy_loss.find(now, learned_max) {
             Finding::Open => {}
             Finding::Light => self.heavy_loss = None,
             Finding::Own(share) => {
