@@ -7,6 +7,8 @@
 //!             nothing yet            end of session      not acknowledged: it comes again
 //! ```
 
+use std::sync::Arc;
+
 use super::acks::{Acks, FalseAck};
 use super::channels::{
     self, BlockFragment, ConnectionPacket, FirstItems, Item, Layout, parse_long_fragment,
@@ -24,7 +26,6 @@ use crate::session::{AckPolicy, Held, Reject};
 use crate::stall::HeardClock;
 use crate::stats::Stats;
 use crate::time::{Now, Span, Timestamp};
-use std::sync::Arc;
 
 /// What arrives at one session.
 #[derive(Debug)]
