@@ -121,28 +121,22 @@ impl Incoming {
         if is_fragment {
             self.mismatched = MismatchedFragments::default();
         }
+        let postscript = Postscript::parse(payload, self.reads_long_fragments);
         on_acks(Acks {
             header,
-            postscript: Postscript::parse(payload, self.reads_long_fragments),
+            postscript,
             in_order: advance(&mut self.newest_heard, header.sequence) == Step::Next,
             record: self.record.as_deref_mut(),
         })
         .map_err(|FalseAck| Trouble::Broken(Reject::BadAck))?;
 
         let mut first = FirstItems::default();
-        let mut alone;
-        let Ok(mut packet) = ConnectionPacket::parse(payload, &self.layout, &mut first) else {
-            return Err(Trouble::Broken(Reject::ProtocolError));
-        };
-        if packet.is_empty()
-            && self.record.is_some()
-            && let Some(postscript) = Postscript::parse(payload, self.reads_long_fragments)
-            && let Some(bytes) = postscript.long_fragment()
-        {
-            alone = FirstItems::default();
-            packet = parse_long_fragment(bytes, &self.layout, &mut alone)
-                .map_err(|_| Trouble::Broken(Reject::ProtocolError))?;
+        let of_tidegate = postscript.filter(|_| self.record.is_some());
+        let packet = match of_tidegate.and_then(Postscript::long_fragment) {
+            Some(bytes) => parse_long_fragment(bytes, &self.layout, &mut first),
+            None => ConnectionPacket::parse(payload, &self.layout, &mut first),
         }
+        .map_err(|_| Trouble::Broken(Reject::ProtocolError))?;
         let heard = self.heard_clock.now();
         let (channels, inbox) = (&mut self.channels, &mut self.inbox);
         if let Err(trouble) = check(&packet, is_taking, heard, channels, inbox) {
