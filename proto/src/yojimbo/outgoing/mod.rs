@@ -170,15 +170,7 @@ impl Outgoing {
         record: Option<&mut Record>,
         out: &mut Vec<u8>,
     ) {
-        if let Some(large) = &mut self.large {
-            let limits = layout.limits();
-            let count = limits.datagrams(large.packet.len());
-            let index = (large.first + large.left) % count;
-            limits.emit(large.header, &large.packet, index, out);
-            large.left += 1;
-            if large.left == count {
-                self.large = None;
-            }
+        if self.write_next_of_large(layout, out) {
             return;
         }
         let Some((ack, ack_bits)) = self.planned.take() else {
@@ -194,6 +186,55 @@ impl Outgoing {
         let start = out.len();
         header.emit(out);
         let body = out.len();
+        self.write_body(layout, record, (number, ack), out);
+        let length = out.len() - body;
+        self.written = Some((number, length + WIRE_OVERHEAD));
+        let datagram = self.sender.planned().datagram.into();
+        if length > layout.limits().fragment_above.max(datagram) {
+            let packet = out.split_off(body);
+            out.truncate(start);
+            self.large = Some(Box::new(Large {
+                header,
+                packet,
+                first: again.map_or(0, |again| first_fragment(again.times.get())),
+                left: 0,
+            }));
+            self.write_next_of_large(layout, out);
+        }
+    }
+
+    /// Appends the next datagram of a packet that is too large for one, if there is such a packet.
+    #[inline]
+    fn write_next_of_large(&mut self, layout: &Layout, out: &mut Vec<u8>) -> bool {
+        let Some(large) = &mut self.large else {
+            return false;
+        };
+        let limits = layout.limits();
+        let count = limits.datagrams(large.packet.len());
+        let index = (large.first + large.left) % count;
+        limits.emit(large.header, &large.packet, index, out);
+        large.left += 1;
+        if large.left == count {
+            self.large = None;
+        }
+        true
+    }
+
+    /// The datagram just written has left.
+    pub(super) fn on_written(&mut self, now: Now) {
+        if let Some((number, bytes)) = self.written.take() {
+            self.sender.on_sent(now.mono, number, bytes);
+        }
+    }
+
+    /// Appends what our packet `number`, which acknowledges `ack`, has behind its header.
+    fn write_body(
+        &self,
+        layout: &Layout,
+        record: Option<&mut Record>,
+        (number, ack): (u64, u16),
+        out: &mut Vec<u8>,
+    ) {
         let plan = self.sender.planned();
         if plan.is_empty() {
             let room = layout.limits().fragment_above;
@@ -204,26 +245,6 @@ impl Outgoing {
             self.write_long_fragment(fragment, long, out);
         } else {
             self.write_packet(layout, out);
-        }
-        let length = out.len() - body;
-        self.written = Some((number, length + WIRE_OVERHEAD));
-        if length > layout.limits().fragment_above.max(plan.datagram.into()) {
-            let packet = out.split_off(body);
-            out.truncate(start);
-            self.large = Some(Box::new(Large {
-                header,
-                packet,
-                first: again.map_or(0, |again| first_fragment(again.times.get())),
-                left: 0,
-            }));
-            self.write(layout, None, out);
-        }
-    }
-
-    /// The datagram just written has left.
-    pub(super) fn on_written(&mut self, now: Now) {
-        if let Some((number, bytes)) = self.written.take() {
-            self.sender.on_sent(now.mono, number, bytes);
         }
     }
 
