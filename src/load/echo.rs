@@ -6,11 +6,12 @@ use std::net::SocketAddr;
 
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
+use socket2::{Domain, Socket, Type};
 
 /// Starts it, and says where. It runs as long as the process.
 pub fn start(listen: SocketAddr) -> io::Result<SocketAddr> {
     let poll = Poll::new()?;
-    let mut listener = TcpListener::bind(listen)?;
+    let mut listener = bind(listen)?;
     poll.registry()
         .register(&mut listener, LISTENER, Interest::READABLE)?;
     let address = listener.local_addr()?;
@@ -26,6 +27,16 @@ pub fn start(listen: SocketAddr) -> io::Result<SocketAddr> {
         .name("echo".into())
         .spawn(move || echo.run())?;
     Ok(address)
+}
+
+fn bind(listen: SocketAddr) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(listen), Type::STREAM, None)?;
+    // After a restart at once, although streams of the process before linger.
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&listen.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(TcpListener::from_std(socket.into()))
 }
 
 struct Echo {
@@ -138,3 +149,32 @@ impl Stream {
 const LISTENER: Token = Token(usize::MAX - 1);
 const BUFFER_BYTES: usize = 64 * 1024;
 const READS_PER_TURN: usize = 4;
+
+/// Streams that wait in the kernel. Where that is full, it resets streams that their client takes for open: as many
+/// players as join at once must fit.
+const BACKLOG: i32 = 4096;
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Nobody takes a stream, as while the thread has no processor, and each of them is open all the same.
+    #[test]
+    fn a_crowd_that_comes_at_once_is_let_in() {
+        let listener = bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut crowd = Vec::new();
+        while crowd.len() < 400 {
+            match std::net::TcpStream::connect_timeout(&address, PATIENCE) {
+                Ok(stream) => crowd.push(stream),
+                Err(why) => panic!("after {}: {why}", crowd.len()),
+            }
+        }
+    }
+
+    /// Only who is not let in waits for so long.
+    const PATIENCE: Duration = Duration::from_secs(5);
+}
