@@ -280,6 +280,8 @@ fn a_drain_can_be_undone() {
     let (mut player, _stream) = scene.join();
     assert_eq!(scene.ask(&["drain", "--grace", "1s"])["ok"], true);
     assert!(is_over(&mut player), "the grace is over");
+    assert_eq!(scene.ask(&["undrain"])["ok"], true);
+    scene.join();
 }
 
 /// The grace of a drain ends with it: nobody is sent home when that time is over.

@@ -139,6 +139,11 @@ impl Bench {
     /// for it.
     fn lost_player(&mut self) -> (UdpSocket, TcpStream) {
         let (_, stream) = self.player();
+        (self.moves(), stream)
+    }
+
+    /// The player gets another port, from which the kernel leads to the second of them.
+    fn moves(&mut self) -> UdpSocket {
         // Silent for long enough that somebody else's datagram may be its.
         self.pass(2_000);
         let moved = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -147,8 +152,33 @@ impl Bench {
             self.turn(1);
             (self.counters().datagrams_received == 2).then_some(())
         });
-        (moved, stream)
+        moved
     }
+}
+
+/// A drain by hand may last for hours, and those who play stay: their routers change ports meanwhile as ever.
+#[test]
+fn a_peer_moves_while_nobody_new_is_taken() {
+    let mut bench = Bench::new();
+    let (_, mut stream) = bench.player();
+    for share in &mut bench.shares {
+        share.set_draining(true);
+    }
+    let moved = bench.moves();
+    bench.turn(0);
+    assert!(bench.shares[0].is_empty(), "it was not handed over");
+    bench.turn(1);
+    stream.write_all(b"\0\x01?").unwrap();
+    moved.set_nonblocking(true).unwrap();
+    let mut heard = [0; 16];
+    wait_until("its message", Duration::from_secs(20), || {
+        bench.turn(1);
+        let length = moved.recv(&mut heard).ok()?;
+        (heard[..length].ends_with(b"?")).then_some(())
+    });
+    let counters = bench.counters();
+    assert_eq!((counters.sessions_opened, counters.closed()), (1, 0));
+    assert_eq!(counters.invariant_violations, 0);
 }
 
 #[test]

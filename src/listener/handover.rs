@@ -34,11 +34,11 @@ impl Listener {
     /// A datagram of nobody here: maybe it is for a session of another worker.
     pub(super) fn ask_siblings(&mut self, now: Now, route: Route, why: Reject, datagram: &[u8]) {
         let is_worth_it = match why {
-            // A peer that is here already may move, however full it is.
-            Reject::UnknownPeer | Reject::Full => !self.draining && self.siblings.len() > 0,
+            // A peer that is here already may move, though nobody new is taken.
+            Reject::UnknownPeer | Reject::Full | Reject::Draining => self.siblings.len() > 0,
             _ => false,
         };
-        if is_worth_it && self.handovers.may_ask(now, self.siblings.len() as u32) {
+        if is_worth_it && !self.ending && self.handovers.may_ask(now, self.siblings.len() as u32) {
             self.siblings.ask(route, datagram);
         }
     }
@@ -67,7 +67,7 @@ impl Listener {
     }
 
     fn look_for(&mut self, turn: &mut Turn<'_>, asker: usize, route: Route, datagram: Box<[u8]>) {
-        if self.draining {
+        if self.ending {
             return;
         }
         let Some(id) = self.endpoint.claim(turn.now, route.from, &datagram) else {
@@ -143,7 +143,7 @@ impl Listener {
             self.endpoint.close(now, id, CloseReason::Overload);
         } else if is_taken {
             self.endpoint.close(now, id, CloseReason::Replaced);
-        } else if self.draining {
+        } else if self.ending {
             self.endpoint.close(now, id, CloseReason::Drain);
         } else {
             let handled = match self.endpoint.handle_datagram_of(now, id, &mut datagram) {

@@ -183,7 +183,10 @@ pub struct Listener {
     reporter: Option<Reporter>,
 
     // How it ends.
+    /// Nobody new is taken.
     draining: bool,
+    /// Those who are here are told to go as well.
+    ending: bool,
     /// Set once it is to go while its worker stays.
     retirement: Option<Retirement>,
 }
@@ -232,6 +235,7 @@ impl Listener {
             census: Census::default(),
             reporter: parts.reporter,
             draining: false,
+            ending: false,
             retirement: None,
         }
     }
@@ -334,7 +338,7 @@ impl Listener {
         if self.is_retiring() {
             return;
         }
-        self.draining = true;
+        (self.draining, self.ending) = (true, true);
         for id in self.ids() {
             self.endpoint.finish(now, id, CloseReason::Drain, linger);
             self.touch(id);
@@ -343,7 +347,7 @@ impl Listener {
 
     /// Everybody is told that it is over, now.
     pub fn stop(&mut self, now: Now) {
-        self.draining = true;
+        (self.draining, self.ending) = (true, true);
         for id in self.ids() {
             self.endpoint.close(now, id, CloseReason::Shutdown);
             self.touch(id);

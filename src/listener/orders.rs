@@ -226,10 +226,11 @@ impl Listener {
         }
     }
 
-    /// Takes no newcomers, or takes them again; those who are here stay.
+    /// Takes no newcomers, or takes them again; those who are here stay, but for those who were told to go.
     pub fn set_draining(&mut self, draining: bool) {
         // One that goes does not come back.
         self.draining = draining || self.is_retiring();
+        self.ending &= self.draining;
     }
 
     /// How many peers are here.
