@@ -7,10 +7,12 @@
 use serde_json::{Value, json};
 use tidegate_proto::gaffer::wire::{self, Record};
 
-use crate::compare::hex;
-use crate::vectors::{bytes, int, items};
+use crate::compare::{assert_bytes, assert_same, hex};
+use crate::vectors::{bytes, directory, each_case, int, items};
 
-/// Always the repository's file: no other vectors know our layout.
+const NAME: &str = "gaffer_messages.json";
+
+/// The repository's file, which is made here.
 const FILE: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../tests/vectors/gaffer_messages.json"
@@ -66,27 +68,29 @@ fn decode_by_the_page(payload: &[u8]) -> Option<Vec<Value>> {
     Some(records)
 }
 
+/// Other vectors need not have this file: nobody else's implementation knows our layout.
 #[test]
 fn the_page_and_the_parser_agree() {
-    let file = file();
-    for case in items(&file, "cases") {
+    if !directory().join(NAME).exists() {
+        return;
+    }
+    each_case(NAME, "cases", |case| {
         let payload = bytes(&case["payload"]);
         let by_page = decode_by_the_page(&payload);
         let expected = case["records"].as_array();
-        assert_eq!(by_page.as_ref(), expected, "{}: the page", case["name"]);
+        assert_same(by_page.as_ref(), expected, "the page");
         let Ok(records) = wire::parse(&payload) else {
-            assert!(expected.is_none(), "{}: the parser refuses", case["name"]);
-            continue;
+            return assert!(expected.is_none(), "the parser refuses");
         };
         let read: Vec<_> = records.collect();
         let as_json: Vec<_> = read.iter().map(|record| describe(*record)).collect();
-        assert_eq!(Some(&as_json), expected, "{}: the parser", case["name"]);
+        assert_same(Some(&as_json), expected, "the parser");
         let mut written = Vec::new();
         for record in read {
             wire::emit(record, &mut written);
         }
-        assert_eq!(written, payload, "{}", case["name"]);
-    }
+        assert_bytes(&written, &payload, "written");
+    });
 }
 
 /// Ids are told apart by value, not by place: the file names each record's fields in wire order.

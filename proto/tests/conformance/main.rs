@@ -9,6 +9,7 @@ mod compare;
 mod gaffer;
 mod gaffer_flow_control;
 mod gaffer_messages;
+mod labels;
 mod netcode;
 mod reliable;
 mod rudp;

@@ -12,9 +12,10 @@ use tidegate_proto::yojimbo::netcode::packet::{Beyond, Packet, open};
 use tidegate_proto::yojimbo::netcode::replay::Replay;
 use tidegate_proto::yojimbo::netcode::{Key, Role};
 use tidegate_proto::yojimbo::reliable::{self, Arrival};
-use tidegate_proto::{Channel, Stats, Timestamp};
+use tidegate_proto::{Channel, Reject, Stats, Timestamp};
 
 use crate::compare::{assert_bytes, assert_same};
+use crate::labels::Labels;
 use crate::vectors::{bytes, each_capture, int, items};
 
 /// One direction of one client's session.
@@ -28,6 +29,7 @@ struct Direction {
     channels: channels::Receiver,
     inbox: Inbox,
     delivered: BTreeMap<Channel, Vec<Vec<u8>>>,
+    labels: Labels,
 }
 
 impl Direction {
@@ -43,10 +45,12 @@ impl Direction {
             layout,
             inbox: Inbox::new(256 * 1024),
             delivered: BTreeMap::new(),
+            labels: Labels::default(),
         }
     }
 
     fn receive(&mut self, now: Timestamp, mut datagram: Vec<u8>) {
+        let is_request = datagram.first() == Some(&0);
         let replay = Some(&mut self.replay);
         let opened = open(
             self.role,
@@ -56,12 +60,17 @@ impl Direction {
             replay,
             &mut datagram,
         );
-        // Handshake steps, keep-alives, goodbyes and duplicates carry no messages.
-        let Ok(Packet::Payload { bytes, .. }) = opened else {
-            return;
+        let bytes = match opened {
+            Ok(Packet::Payload { bytes, .. }) => bytes,
+            // Handshake steps, keep-alives, goodbyes and duplicates carry no messages.
+            Ok(_) | Err(Reject::Replayed | Reject::Stale) => return,
+            Err(_) if is_request => return,
+            Err(reject) => panic!("a datagram at {now:?} is refused: {reject:?}"),
         };
-        let Ok(Arrival::Packet { header, payload }) = self.packets.receive(now, bytes) else {
-            return;
+        let (header, payload) = match self.packets.receive(now, bytes) {
+            Ok(Arrival::Packet { header, payload }) => (header, payload),
+            Ok(Arrival::Stored) => return,
+            Err(error) => panic!("a packet at {now:?} is refused: {error:?}"),
         };
         let mut first = FirstItems::default();
         let packet = ConnectionPacket::parse(payload, &self.layout, &mut first);
@@ -72,6 +81,7 @@ impl Direction {
         let mut stats = Stats::default();
         self.channels
             .apply(now, &packet, &mut self.inbox, &mut stats);
+        self.labels.note(header.sequence, &packet);
         self.packets.accept(header.sequence);
         while let Some(message) = self.inbox.pop() {
             let list = self.delivered.entry(message.channel).or_default();
@@ -89,6 +99,15 @@ fn assert_payload(ours: &[u8], theirs: &Value, what: &str) {
     assert_bytes(digest.as_ref(), &bytes(&theirs["sha256"]), what);
 }
 
+/// A message type of the default layout.
+fn kind(name: &Value) -> u8 {
+    match name.as_str() {
+        Some("frame") => 0,
+        Some("block") => 1,
+        _ => panic!("neither frame nor block: {name}"),
+    }
+}
+
 /// Compares one direction with its list of [t, client, channel, kind, id, data].
 fn compare(directions: &[Direction], list: &Value, what: &str) {
     let list = list.as_array().expect("an array");
@@ -104,7 +123,11 @@ fn compare(directions: &[Direction], list: &Value, what: &str) {
             let ours = direction.delivered.get(&channel).unwrap_or(&none);
             let what = format!("{what}, client {client}, channel {channel}");
             for (index, (ours, theirs)) in ours.iter().zip(&theirs).enumerate() {
-                assert_payload(ours, &theirs[5], &format!("{what}, message {index}"));
+                let what = format!("{what}, message {index}");
+                let label = (int(&theirs[4]) as u16, kind(&theirs[3]));
+                let own_label = direction.labels.of(channel, index);
+                assert_same(own_label, label, &format!("{what}: number and type"));
+                assert_payload(ours, &theirs[5], &what);
             }
             assert_same(ours.len(), theirs.len(), &format!("{what}: messages"));
         }

@@ -20,6 +20,7 @@ fn from_workspace(path: impl AsRef<Path>) -> PathBuf {
 
 /// One vector file, whole.
 pub(crate) fn load(name: &str) -> Value {
+    assert!(is_read(name), "{name} is missing in FILES");
     let path = directory().join(name);
     let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     let value: Value =
@@ -52,7 +53,7 @@ pub(crate) fn each_capture(check: impl Fn(&Value)) {
     let mut names: Vec<_> = std::fs::read_dir(directory())
         .expect("the vectors")
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-        .filter(|name| name.starts_with("session_") && name.ends_with(".json"))
+        .filter(|name| is_capture(name))
         .collect();
     names.sort();
     assert!(!names.is_empty(), "no captures");
@@ -60,6 +61,66 @@ pub(crate) fn each_capture(check: impl Fn(&Value)) {
         let outcome = outcome(|| check(&load(&name)));
         (name, outcome)
     }));
+}
+
+/// The files that tests read, beside captured sessions, which may have any name that begins as theirs do.
+const FILES: [&str; 25] = [
+    "bitpack_negative.json",
+    "bitpack_primitives.json",
+    "gaffer_acks.json",
+    "gaffer_flow_control.json",
+    "gaffer_headers.json",
+    "gaffer_messages.json",
+    "gaffer_negative.json",
+    "netcode_challenge_tokens.json",
+    "netcode_client_steps.json",
+    "netcode_connect_tokens.json",
+    "netcode_negative.json",
+    "netcode_packets.json",
+    "netcode_replay.json",
+    "netcode_server_steps.json",
+    "reliable_acks.json",
+    "reliable_fragments.json",
+    "reliable_headers.json",
+    "reliable_negative.json",
+    "rudp_exchanges.json",
+    "rudp_records.json",
+    "rudp_sessions.json",
+    "yojimbo_negative.json",
+    "yojimbo_packets.json",
+    "yojimbo_receive_scripts.json",
+    "yojimbo_send_scripts.json",
+];
+
+fn is_capture(name: &str) -> bool {
+    name.starts_with("session_") && name.ends_with(".json")
+}
+
+fn is_read(name: &str) -> bool {
+    FILES.contains(&name) || is_capture(name)
+}
+
+/// Whoever adds a file of another name to a directory would see it pass, whatever it says.
+#[test]
+fn no_file_of_the_directory_is_left_unread() {
+    let entries = std::fs::read_dir(directory()).expect("the vectors");
+    let unread: Vec<_> = entries
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|name| name.ends_with(".json") && !is_read(name))
+        .collect();
+    assert!(
+        unread.is_empty(),
+        "no test reads {unread:?}: names are those of tests/vectors/README.md, or session_*.json"
+    );
+}
+
+/// Whether the reference took it. A word that is neither would stand for one of them.
+pub(crate) fn is_accepted(case: &Value) -> bool {
+    match case["verdict"].as_str() {
+        Some("accept") => true,
+        Some("reject") => false,
+        other => panic!("unknown verdict {other:?}"),
+    }
 }
 
 /// Nothing, or what the check panicked with.
@@ -117,6 +178,12 @@ pub(crate) fn int(value: &Value) -> u64 {
     value
         .as_u64()
         .unwrap_or_else(|| panic!("not an unsigned integer: {value}"))
+}
+
+#[test]
+#[should_panic(expected = "unknown verdict Some(\"rejected\")")]
+fn a_verdict_is_one_of_two_words() {
+    is_accepted(&serde_json::json!({ "verdict": "rejected" }));
 }
 
 #[test]
