@@ -290,6 +290,57 @@ fn the_reference_tells_the_truth() {
     }
 }
 
+/// Who reads `key = value` on a page types that into a file.
+#[test]
+fn pages_write_settings_as_a_file_takes_them() {
+    let reference = reference().replace(' ', "");
+    let mut seen = 0;
+    for page in pages() {
+        let text = fs::read_to_string(&page).unwrap();
+        // What stands between two marks is every second piece.
+        for quoted in text.split('`').skip(1).step_by(2) {
+            let Some(name) = setting(quoted) else {
+                continue;
+            };
+            let page = page.display();
+            assert!(is_key(&reference, name), "{page}: `{quoted}` is no key");
+            let parsed = quoted.parse::<toml::Table>();
+            assert!(parsed.is_ok(), "{page}: `{quoted}` is no TOML");
+            seen += 1;
+        }
+    }
+    assert!(seen > 20, "{seen} settings");
+}
+
+/// The key that is set there, if one is: others are the kernel's, and those of the reference's C++.
+fn setting(quoted: &str) -> Option<&str> {
+    let (path, _) = quoted.split_once(" = ")?;
+    let is_path = path
+        .chars()
+        .all(|c| c.is_ascii_lowercase() || matches!(c, '_' | '.'));
+    let is_ours = is_path && !path.starts_with("net.") && !path.starts_with("config.");
+    path.rsplit('.').next().filter(|_| is_ours)
+}
+
+/// Whether the reference, from which spaces were taken, sets such a key.
+fn is_key(reference: &str, name: &str) -> bool {
+    let goes_on = |c: char| c.is_alphanumeric() || c == '_';
+    reference
+        .match_indices(&format!("{name}="))
+        .any(|(at, _)| !reference[..at].ends_with(goes_on))
+}
+
+/// What users read.
+fn pages() -> Vec<std::path::PathBuf> {
+    let mut pages = vec![repository().join("README.md")];
+    for folder in ["docs", "docs/wire"] {
+        let entries = fs::read_dir(repository().join(folder)).expect("pages");
+        let paths = entries.map(|entry| entry.expect("a page").path());
+        pages.extend(paths.filter(|path| path.extension().is_some_and(|end| end == "md")));
+    }
+    pages
+}
+
 /// Every key that can be typed stands in the reference, in a table of its kind.
 #[test]
 fn the_reference_is_complete() {

@@ -71,7 +71,7 @@ pub const fn is_more_recent(a: u32, b: u32) -> bool {
     (a > b && a - b <= half) || (b > a && b - a > half)
 }
 
-/// One record of a payload in `messages` mode.
+/// One record of a payload of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record<'a> {
     /// Nothing; the packet is for its header.
