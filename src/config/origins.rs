@@ -94,12 +94,7 @@ impl Origins {
             }
             at = path.rfind('.').map(|end| &path[..end]);
         }
-        let inside = |known: &String| {
-            known
-                .strip_prefix(path)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with('['))
-        };
-        if self.spans.keys().any(inside) {
+        if self.spans.contains_key(path) {
             Source::File
         } else {
             Source::Default
