@@ -274,7 +274,7 @@ impl Client {
         }
     }
 
-    /// It is out, or tries again if it was only denied.
+    /// It is out, or tries again if it was only denied or not answered.
     fn put_out(&mut self, now: Now, reason: CloseReason, plan: &Plan, workspace: &mut Workspace) {
         let tally = &mut workspace.tally;
         match self.stage {

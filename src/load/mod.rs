@@ -68,7 +68,7 @@ pub struct Load {
     pub clients: usize,
     /// They begin one by one over this time.
     pub ramp: Duration,
-    /// Each has so long to get in; one that is denied tries again meanwhile.
+    /// Each has so long to get in; one that is denied or not answered tries again meanwhile.
     pub patience: Duration,
     /// When each sends.
     pub pace: Pace,

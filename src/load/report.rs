@@ -127,7 +127,7 @@ impl Summary<'_> {
             let times = tally.redials;
             lines.say(
                 "",
-                format!("{times} times a client was denied and tried again"),
+                format!("{times} further tries, of clients that were denied or had no answer"),
             );
         }
     }
@@ -350,4 +350,29 @@ fn quantiles(histogram: &Histogram<u64>) -> Value {
     let pairs =
         pairs.map(|(name, quantile)| ((*name).to_owned(), json!(millis(histogram, *quantile))));
     Value::Object(pairs.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nobody denied anything: nobody was there.
+    #[test]
+    fn who_heard_nothing_is_not_said_to_have_been_denied() {
+        let tally = Tally {
+            refused: [(CloseReason::ConnectTimeout, 3)].into(),
+            redials: 3,
+            ..Tally::default()
+        };
+        let summary = Summary {
+            tally: &tally,
+            cost: Cost::default(),
+            clients: 3,
+            duration: Duration::from_secs(1),
+            echoed: true,
+        };
+        let text = summary.text();
+        assert!(text.contains("3 further tries, of clients that were denied or had no answer"));
+        assert!(!text.contains("was denied"), "{text}");
+    }
 }

@@ -44,7 +44,7 @@ pub struct Tally {
     pub refused: BTreeMap<CloseReason, u64>,
     /// Clients that got in and were put out before their time, by reason.
     pub ended: BTreeMap<CloseReason, u64>,
-    /// Dials after the first of a client, because it was denied.
+    /// Dials after the first of a client, because it was denied or had no answer.
     pub redials: u64,
     /// Messages due by the timetable.
     pub due: u64,
