@@ -88,7 +88,8 @@ pub enum PublicAddresses {
     Any,
 }
 
-/// Whether a session follows its peer when a NAT gives it another address.
+/// Whether a session follows its peer when a NAT gives it another address. Nothing in a packet of gaffer or rudp proves
+/// whose it is: their sessions follow nobody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FollowAddress {
