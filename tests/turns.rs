@@ -9,25 +9,28 @@
 mod support;
 
 use std::io::{ErrorKind, Read};
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::num::NonZeroU32;
+use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::time::Duration;
 
 use mio::{Events, Poll, Token, Waker};
-use socket2::SockRef;
+use socket2::Socket;
+use support::place::Place;
 use support::{Setup, tcp_backend, toy_parts, wait_until};
 use tidegate::admission;
 use tidegate::backend::Scratch;
 use tidegate::capacity::Capacity;
 use tidegate::clock::Clock;
+use tidegate::config::Target;
 use tidegate::listener::{Listener, Turn, meaning};
 use tidegate::udp::{self, Outgoing, Received};
 
 /// A listener whose turns are taken by hand.
 struct Table {
     address: SocketAddr,
-    backend: TcpListener,
+    backend: Socket,
     poll: Poll,
     events: Events,
     clock: Clock,
@@ -45,6 +48,10 @@ impl Table {
 
     fn of(setup: &Setup) -> Self {
         let (backend, target) = tcp_backend();
+        Self::before(backend.into(), target, setup)
+    }
+
+    fn before(backend: Socket, target: Target, setup: &Setup) -> Self {
         backend.set_nonblocking(true).unwrap();
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let socket = udp::UdpSocket::bind(any, udp::Options::default()).unwrap();
@@ -68,8 +75,8 @@ impl Table {
         }
     }
 
-    /// News of the sockets, and then these steps.
-    fn steps(&mut self, steps: &[fn(&mut Listener, &mut Turn<'_>)]) {
+    /// Takes news of the sockets; whether there were any.
+    fn hear(&mut self) -> bool {
         self.poll
             .poll(&mut self.events, Some(Duration::ZERO))
             .unwrap();
@@ -78,6 +85,12 @@ impl Table {
                 self.listener.on_event(what, event);
             }
         }
+        !self.events.is_empty()
+    }
+
+    /// News of the sockets, and then these steps.
+    fn steps(&mut self, steps: &[fn(&mut Listener, &mut Turn<'_>)]) {
+        self.hear();
         let mut turn = Turn {
             now: self.clock.now(),
             registry: self.poll.registry(),
@@ -106,7 +119,7 @@ impl Table {
     }
 
     /// Streams that came to the backend and were not taken before.
-    fn streams(&self) -> Vec<TcpStream> {
+    fn streams(&self) -> Vec<Socket> {
         std::iter::from_fn(|| Some(self.backend.accept().ok()?.0)).collect()
     }
 
@@ -119,7 +132,7 @@ impl Table {
     }
 
     /// Someone who is let in, and its stream.
-    fn player(&mut self) -> (UdpSocket, TcpStream) {
+    fn player(&mut self) -> (UdpSocket, Socket) {
         let socket = self.stranger(b"H");
         let mut streams = Vec::new();
         wait_until("welcome", Duration::from_secs(20), || {
@@ -252,8 +265,44 @@ fn a_turn_takes_more_than_an_inbox_holds() {
     stream.read_exact(&mut frames).unwrap();
 }
 
+/// A Unix socket could tell of each read of the other side, and the loop would wake once more for each message.
+#[test]
+fn a_server_that_reads_wakes_nobody_unless_it_was_waited_for() {
+    let place = Place::new("reads");
+    let path = place.path("backend.sock");
+    let backend = UnixListener::bind(&path).unwrap();
+    let mut table = Table::before(backend.into(), Target::Unix(path), &Setup::default());
+    let (player, mut stream) = table.player();
+    stream.set_nonblocking(true).unwrap();
+    let mut next = 0u32;
+    let mut say = |table: &mut Table| {
+        let message = [b"M", &next.to_be_bytes()[..], &[0; 1_000]].concat();
+        player.send(&message).unwrap();
+        table.play();
+        let mut answer = [0; 16];
+        let length = player.recv(&mut answer).unwrap();
+        let is_taken = answer[..length] == *[b"A", &(next + 1).to_be_bytes()[..]].concat();
+        next += u32::from(is_taken);
+        is_taken
+    };
+    let mut taken = Vec::new();
+    for _ in 0..3 {
+        assert!(say(&mut table));
+        take(&mut stream, 4 << 10, &mut taken);
+        assert!(!table.hear(), "there was room, and there is more");
+    }
+
+    while say(&mut table) {}
+    while payloads(&taken).len() < next as usize {
+        let before = taken.len();
+        take(&mut stream, 1 << 20, &mut taken);
+        assert!(taken.len() > before, "the rest was written");
+        table.play();
+    }
+}
+
 /// Takes what has come, `most` bytes of it.
-fn take(stream: &mut TcpStream, most: usize, taken: &mut Vec<u8>) {
+fn take(stream: &mut Socket, most: usize, taken: &mut Vec<u8>) {
     let mut buffer = vec![0; most];
     if let Ok(count) = stream.read(&mut buffer) {
         taken.extend_from_slice(&buffer[..count]);
@@ -279,8 +328,7 @@ fn payloads(mut bytes: &[u8]) -> Vec<&[u8]> {
 fn the_newest_unreliable_messages_wait_for_a_slow_backend() {
     let mut table = Table::new();
     // The kernel is to hold little, so that the queue is here.
-    let small = SockRef::from(&table.backend).set_recv_buffer_size(8 << 10);
-    small.unwrap();
+    table.backend.set_recv_buffer_size(8 << 10).unwrap();
     let (player, mut stream) = table.player();
     stream.set_nonblocking(true).unwrap();
     let mut next = 0u32;

@@ -151,6 +151,26 @@ impl Socket {
         }
     }
 
+    /// Asks to be told of room to write only while that is awaited. A Unix socket tells of it whenever the other side
+    /// has read something, so that each message a server reads would wake the loop for nothing. TCP tells of it only
+    /// after there was none.
+    pub fn ask_for_room(
+        &mut self,
+        registry: &Registry,
+        token: Token,
+        awaited: bool,
+    ) -> io::Result<()> {
+        let interests = if awaited {
+            Interest::READABLE | Interest::WRITABLE
+        } else {
+            Interest::READABLE
+        };
+        match self {
+            Self::Tcp(_) => Ok(()),
+            Self::Unix(stream) => registry.reregister(stream, token, interests),
+        }
+    }
+
     /// Asks no more.
     pub fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
         match self {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tidegate_proto::{CloseReason, Event, PeerId, Timestamp};
 
 use super::peer::Phase;
+use super::wakes::{Wakes, poll_token};
 use super::{Listener, Side, Turn};
 
 impl Listener {
@@ -171,6 +172,8 @@ impl Listener {
         let mut side = Side {
             now: turn.now,
             id,
+            registry: turn.registry,
+            token: poll_token(self.index, Wakes::Stream(id.slot())),
             endpoint: &mut self.endpoint,
             rules: &peer.rules,
             messages_left: allowed.unwrap_or(u32::MAX),

@@ -57,6 +57,8 @@ pub struct Stream {
     state: State,
     socket: Option<Socket>,
     readiness: Readiness,
+    /// The poll was asked not to tell of room to write, since there is some.
+    room_unasked: bool,
     /// Everything that the backend wrote was read: nothing more comes from it.
     ended: bool,
     /// Reading or writing failed: what comes for the backend is lost, and counted.
@@ -117,6 +119,10 @@ pub struct Side<'a> {
     pub now: Now,
     /// Whose stream it is.
     pub id: PeerId,
+    /// What its socket is registered with.
+    pub registry: &'a Registry,
+    /// What the poll calls its socket.
+    pub token: Token,
     /// Where its session is.
     pub endpoint: &'a mut Endpoint,
     /// The listener's rules.
@@ -194,6 +200,7 @@ impl Stream {
         self.socket = Some(socket);
         self.state = State::Connecting;
         self.readiness = Readiness::default();
+        self.room_unasked = false;
     }
 
     /// The attempt failed; the socket goes.
@@ -211,6 +218,7 @@ impl Stream {
     /// Another poll tells about it from now on.
     pub fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
         self.readiness.forget();
+        self.room_unasked = false;
         match &mut self.socket {
             Some(socket) => socket.register(registry, token),
             None => Ok(()),

@@ -118,7 +118,24 @@ impl Stream {
             }
         };
         self.keep(side, frames, lent);
+        self.await_room(side);
         drained
+    }
+
+    /// Has the poll tell of room to write while there is none, and not while there is some.
+    fn await_room(&mut self, side: &Side<'_>) {
+        let has_room = self.readiness.writable;
+        if self.room_unasked == has_room {
+            return;
+        }
+        let Some(socket) = &mut self.socket else {
+            return;
+        };
+        match socket.ask_for_room(side.registry, side.token, !has_room) {
+            Ok(()) => self.room_unasked = has_room,
+            // It is tried again with the next message, or when the stream's patience ends.
+            Err(error) => tracing::debug!(%error, "the poll tells of a stream what it told before"),
+        }
     }
 
     /// Encodes messages until the queue is long enough; true when the session holds no more.
