@@ -109,7 +109,7 @@ fn storm(joins: f64, seconds: f64) {
     let place = Place::new();
     let server = serve(&place, &backend.targets());
     let plain_backend = Backend::start(Habit::Echo);
-    let plain = Plain::start(plain_backend.addresses[0]);
+    let plain = Plain::start(plain_backend.addresses[0].clone());
     if flag("pin") {
         plain.pin(1);
     }

@@ -7,7 +7,8 @@
 //! bench's own doing and a column of its own.
 //!
 //! `--peers 1000 --rate 30 --size 64 --seconds 8`; `--only plain|tidegate`; `--curve peers|size|rate`;
-//! `--pin` ties the relay to core 1 and all else to core 0 (needs `taskset`); `--runs 5`, turn by turn
+//! `--unix` puts the backend behind a Unix socket; `--pin` ties the relay to core 1 and all else to core 0
+//! (needs `taskset`); `--runs 5`, turn by turn
 
 mod stand;
 
@@ -197,9 +198,17 @@ fn way_down(message: &[u8]) -> u64 {
 /// Before figures are taken: streams connect, buffers grow, paths are measured.
 const WARM_UP: Duration = Duration::from_secs(2);
 
+fn start_backend(place: &Place) -> Backend {
+    if flag("unix") {
+        Backend::start_unix(&place.0.join("backend.sock"), Habit::Echo)
+    } else {
+        Backend::start(Habit::Echo)
+    }
+}
+
 fn tidegate(load: Load) -> Outcome {
-    let backend = Backend::start(Habit::Echo);
     let place = Place::new();
+    let backend = start_backend(&place);
     let server = Program::serve(&place, &backend.targets(), "u16be");
     eprintln!("tidegate serve: process {}", server.id());
     if flag("pin") {
@@ -235,8 +244,9 @@ fn tidegate(load: Load) -> Outcome {
 }
 
 fn plain(load: Load) -> Outcome {
-    let backend = Backend::start(Habit::Echo);
-    let relay = Plain::start(backend.addresses[0]);
+    let place = Place::new();
+    let backend = start_backend(&place);
+    let relay = Plain::start(backend.addresses[0].clone());
     if flag("pin") {
         relay.pin(1);
     }

@@ -74,7 +74,7 @@ fn measure(field: &Field, tunnel: Tunnel, seed: u64) -> Cell {
 
 fn plain() -> Cell {
     let backend = Backend::start(Habit::Echo);
-    let relay = Plain::start(backend.addresses[0]);
+    let relay = Plain::start(backend.addresses[0].clone());
     let players = PlainPlayers::new(relay.address);
     let mut conversation = Conversation::begin(players, LOAD);
     conversation.talk(WARM_UP);

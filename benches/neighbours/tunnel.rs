@@ -1,5 +1,6 @@
 //! Ours and the neighbours', both ends of each.
 
+use std::fmt::Display;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -99,7 +100,7 @@ impl Field {
     }
 
     fn server(&self, tunnel: Tunnel, backend: &Backend) -> Program {
-        let to = backend.addresses[0];
+        let to = &backend.addresses[0];
         match tunnel {
             Tunnel::Tidegate => Program::serve(&self.place, &backend.targets(), "u16be"),
             Tunnel::TidegateRaw => Program::serve(&self.place, &backend.targets(), "raw"),
@@ -119,7 +120,7 @@ impl Field {
         }
     }
 
-    fn neighbour(&self, protocol: &str, end: &str, to: SocketAddr) -> Program {
+    fn neighbour(&self, protocol: &str, end: &str, to: impl Display) -> Program {
         let to = to.to_string();
         Program::start(Command::new(&self.tunnels).args([protocol, end, "127.0.0.1:0", &to]))
     }

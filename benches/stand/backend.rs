@@ -9,9 +9,11 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use mio::net::{TcpListener, TcpStream};
+use mio::event::Source;
+use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
 use socket2::{Domain, Socket, Type};
+use tidegate::backend::Address;
 
 use super::spread::Spread;
 use super::{STAMPS, nanos};
@@ -27,8 +29,8 @@ pub enum Habit {
 
 /// A backend; it ends when dropped.
 pub struct Backend {
-    /// Where it listens: loopback and nothing else.
-    pub addresses: Vec<SocketAddr>,
+    /// Where it listens: loopback or Unix sockets, and nothing else.
+    pub addresses: Vec<Address>,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
@@ -52,11 +54,25 @@ impl Backend {
     /// last minute among them, and each connect looks for a free one: the more are taken, the longer.
     pub fn start_on(addresses: u8, habit: Habit) -> Self {
         let listeners: Vec<_> = (1..=addresses).map(listen).collect();
-        let addresses = listeners.iter().map(|one| one.local_addr().unwrap());
+        let addresses = listeners
+            .iter()
+            .map(|one| Address::Tcp(one.local_addr().unwrap()));
         let addresses = addresses.collect();
+        let doors = listeners.into_iter().map(Door::Tcp).collect();
+        Self::open(addresses, doors, habit)
+    }
+
+    /// Listens on a Unix socket of this name.
+    pub fn start_unix(path: &Path, habit: Habit) -> Self {
+        let listener = mio::net::UnixListener::bind(path).unwrap();
+        let addresses = vec![Address::Unix(path.to_owned())];
+        Self::open(addresses, vec![Door::Unix(listener)], habit)
+    }
+
+    fn open(addresses: Vec<Address>, doors: Vec<Door>, habit: Habit) -> Self {
         let shared = Arc::new(Shared::default());
         let own = shared.clone();
-        let thread = std::thread::spawn(move || Work::new(listeners, own, habit).run());
+        let thread = std::thread::spawn(move || Work::new(doors, own, habit).run());
         Self {
             addresses,
             shared,
@@ -66,10 +82,11 @@ impl Backend {
 
     /// All its addresses, as a configuration names them.
     pub fn targets(&self) -> Vec<String> {
-        let addresses = self.addresses.iter();
-        addresses
-            .map(|address| format!("tcp://{address}"))
-            .collect()
+        let addresses = self.addresses.iter().map(|address| match address {
+            Address::Tcp(address) => format!("tcp://{address}"),
+            Address::Unix(path) => format!("unix:{}", path.display()),
+        });
+        addresses.collect()
     }
 
     /// Bytes read so far, frame headers included.
@@ -149,29 +166,67 @@ fn listen(host: u8) -> TcpListener {
     TcpListener::from_std(socket.into())
 }
 
+/// What streams come in through.
+enum Door {
+    Tcp(TcpListener),
+    Unix(mio::net::UnixListener),
+}
+
+impl Door {
+    fn source(&mut self) -> &mut dyn Source {
+        match self {
+            Self::Tcp(listener) => listener,
+            Self::Unix(listener) => listener,
+        }
+    }
+
+    fn accept(&self) -> std::io::Result<Box<dyn Stream>> {
+        match self {
+            Self::Tcp(listener) => {
+                let (stream, _) = listener.accept()?;
+                stream.set_nodelay(true).unwrap();
+                Ok(Box::new(stream))
+            }
+            Self::Unix(listener) => Ok(Box::new(listener.accept()?.0)),
+        }
+    }
+}
+
+/// One over TCP, or over a Unix socket.
+pub trait Stream: Read + Write + Source + Send {}
+
+impl<T: Read + Write + Source + Send> Stream for T {}
+
+/// A stream, and the beginning of a frame that came on it.
+struct Served {
+    stream: Box<dyn Stream>,
+    rest: Vec<u8>,
+}
+
 struct Work {
     /// One for each of its addresses; their tokens in the poll count down from the highest.
-    listeners: Vec<TcpListener>,
+    doors: Vec<Door>,
     shared: Arc<Shared>,
     habit: Habit,
     poll: Poll,
     /// By token; those that ended are gone, and their numbers are not used again.
-    streams: Vec<Option<(TcpStream, Vec<u8>)>>,
+    streams: Vec<Option<Served>>,
     buffer: Vec<u8>,
     way_up: Spread,
 }
 
 impl Work {
-    fn new(mut listeners: Vec<TcpListener>, shared: Arc<Shared>, habit: Habit) -> Self {
+    fn new(mut doors: Vec<Door>, shared: Arc<Shared>, habit: Habit) -> Self {
         let poll = Poll::new().unwrap();
-        for (index, listener) in listeners.iter_mut().enumerate() {
+        for (index, door) in doors.iter_mut().enumerate() {
             let token = Token(usize::MAX - index);
-            poll.registry()
-                .register(listener, token, Interest::READABLE)
+            let registry = poll.registry();
+            door.source()
+                .register(registry, token, Interest::READABLE)
                 .unwrap();
         }
         Self {
-            listeners,
+            doors,
             shared,
             habit,
             poll,
@@ -189,7 +244,7 @@ impl Work {
             for event in &events {
                 let Token(token) = event.token();
                 match usize::MAX - token {
-                    listener if listener < self.listeners.len() => self.accept(listener),
+                    door if door < self.doors.len() => self.accept(door),
                     _ => self.read(token),
                 }
             }
@@ -202,29 +257,31 @@ impl Work {
         }
     }
 
-    fn accept(&mut self, listener: usize) {
-        while let Ok((mut stream, _)) = self.listeners[listener].accept() {
-            stream.set_nodelay(true).unwrap();
+    fn accept(&mut self, door: usize) {
+        while let Ok(mut stream) = self.doors[door].accept() {
             let token = Token(self.streams.len());
             self.poll
                 .registry()
                 .register(&mut stream, token, Interest::READABLE)
                 .unwrap();
-            self.streams.push(Some((stream, Vec::new())));
+            self.streams.push(Some(Served {
+                stream,
+                rest: Vec::new(),
+            }));
             self.shared.streams.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     fn read(&mut self, index: usize) {
-        if let Some((mut stream, mut rest)) = self.streams[index].take()
-            && self.serve(&mut stream, &mut rest)
+        if let Some(mut served) = self.streams[index].take()
+            && self.serve(&mut *served.stream, &mut served.rest)
         {
-            self.streams[index] = Some((stream, rest));
+            self.streams[index] = Some(served);
         }
     }
 
     /// Reads all there is; whether more may come.
-    fn serve(&mut self, stream: &mut TcpStream, rest: &mut Vec<u8>) -> bool {
+    fn serve(&mut self, stream: &mut dyn Stream, rest: &mut Vec<u8>) -> bool {
         loop {
             let held = rest.len();
             self.buffer[..held].copy_from_slice(rest);

@@ -2,16 +2,17 @@
 //! out, one write and one read per message on a stream per peer) and speaks no protocol at all.
 
 use std::collections::HashMap;
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use mio::{Events, Interest, Poll, Token};
+use tidegate::backend::Address;
 use tidegate::udp::{Options, Outgoing, Received, Sent, UdpSocket};
 
+use super::backend::Stream;
 use super::talkers::{self, Talkers};
 
 /// The relay; it ends when dropped.
@@ -32,7 +33,7 @@ struct Shared {
 
 impl Plain {
     /// In front of this backend; a peer is whoever sends.
-    pub fn start(backend: SocketAddr) -> Self {
+    pub fn start(backend: Address) -> Self {
         let options = Options {
             receive_buffer: 32 << 20,
             send_buffer: 32 << 20,
@@ -82,11 +83,11 @@ impl Drop for Plain {
 
 struct Work {
     socket: UdpSocket,
-    backend: SocketAddr,
+    backend: Address,
     shared: Arc<Shared>,
     poll: Poll,
     by_address: HashMap<SocketAddr, usize>,
-    peers: Vec<(SocketAddr, mio::net::TcpStream)>,
+    peers: Vec<(SocketAddr, Box<dyn Stream>)>,
     messages: u64,
     received: Received,
     outgoing: Outgoing,
@@ -98,7 +99,7 @@ struct Work {
 const UDP: Token = Token(usize::MAX);
 
 impl Work {
-    fn new(mut socket: UdpSocket, backend: SocketAddr, shared: Arc<Shared>) -> Self {
+    fn new(mut socket: UdpSocket, backend: Address, shared: Arc<Shared>) -> Self {
         let poll = Poll::new().unwrap();
         socket.register(poll.registry(), UDP).unwrap();
         Self {
@@ -157,10 +158,7 @@ impl Work {
                 let peer = match self.by_address.get(&route.from) {
                     Some(&peer) => peer,
                     None => {
-                        let stream = TcpStream::connect(self.backend).unwrap();
-                        stream.set_nonblocking(true).unwrap();
-                        stream.set_nodelay(true).unwrap();
-                        let mut stream = mio::net::TcpStream::from_std(stream);
+                        let mut stream = connect(&self.backend);
                         let token = Token(self.peers.len());
                         self.poll
                             .registry()
@@ -207,6 +205,23 @@ impl Work {
                 self.socket.send(&self.outgoing, &mut self.sent);
                 self.outgoing.clear();
             }
+        }
+    }
+}
+
+/// Waits until it is connected, and never after that.
+fn connect(backend: &Address) -> Box<dyn Stream> {
+    match backend {
+        Address::Tcp(address) => {
+            let stream = std::net::TcpStream::connect(address).unwrap();
+            stream.set_nonblocking(true).unwrap();
+            stream.set_nodelay(true).unwrap();
+            Box::new(mio::net::TcpStream::from_std(stream))
+        }
+        Address::Unix(path) => {
+            let stream = std::os::unix::net::UnixStream::connect(path).unwrap();
+            stream.set_nonblocking(true).unwrap();
+            Box::new(mio::net::UnixStream::from_std(stream))
         }
     }
 }
