@@ -76,6 +76,10 @@ bench-growth:
 bench-syscalls:
     benches/syscalls.sh
 
+# What reads and writes of many streams take: a call each, or in batches over io_uring.
+bench-streams *ARGS:
+    cargo bench --quiet --bench streams -- {{ARGS}}
+
 # The protocol alone: nanoseconds for 1000 packets, each way.
 bench-packet:
     cargo bench --quiet --bench packet
@@ -103,4 +107,4 @@ bench-neighbours *ARGS:
     cargo bench --quiet --bench neighbours -- {{ARGS}}
 
 # Every table of docs/PERFORMANCE.md, in its order, for a quiet machine.
-bench-all: bench-instructions bench-packet bench-relay bench-latency bench-growth bench-syscalls bench-idle bench-joins bench-bulk bench-neighbours
+bench-all: bench-instructions bench-packet bench-relay bench-latency bench-growth bench-syscalls bench-streams bench-idle bench-joins bench-bulk bench-neighbours
