@@ -101,11 +101,7 @@ where
     pub async fn connect(&mut self) -> Result<Client, GaveUp<E>> {
         if let Some(session) = self.since.take() {
             let lasted = Duration::from_nanos(session.now().mono.as_nanos());
-            self.failures = if lasted < LASTED {
-                self.failures.max(1)
-            } else {
-                0
-            };
+            self.failures = failures_after(self.failures, lasted);
         }
         loop {
             if self.failures > 0 {
@@ -123,12 +119,22 @@ where
                     Err(error) => GaveUp::Connect(error),
                 },
             };
-            self.failures += 1;
+            self.failures = self.failures.saturating_add(1);
             if self.failures >= self.backoff.attempts_max {
                 self.failures = 0;
                 return Err(cause);
             }
         }
+    }
+}
+
+/// A session that ends at once is one more failure: a server that lets everybody in and puts everybody out must not have
+/// them all back twice a second, for ever.
+fn failures_after(failures: u32, lasted: Duration) -> u32 {
+    if lasted < LASTED {
+        failures.saturating_add(1)
+    } else {
+        0
     }
 }
 
@@ -176,5 +182,14 @@ mod tests {
                 "{failures}"
             );
         }
+    }
+
+    #[test]
+    fn pauses_grow_also_between_sessions_that_end_at_once() {
+        let short = LASTED - Duration::from_nanos(1);
+        let row = [0, 1, 2].map(|before| failures_after(before, short));
+        assert_eq!(row, [1, 2, 3]);
+        assert_eq!(failures_after(3, LASTED), 0);
+        assert_eq!(failures_after(u32::MAX, short), u32::MAX);
     }
 }
