@@ -88,3 +88,27 @@ pub(crate) fn number(ended: Ended) -> i32 {
         },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// C hears what Rust hears.
+    #[test]
+    fn each_end_has_its_own_number() {
+        for reason in CloseReason::ALL {
+            let ended = Ended::Session(reason);
+            let number = number(ended);
+            let said = sentence(number).to_str().unwrap();
+            match number {
+                TIDEGATE_ENDED_OTHER => assert_eq!(ended.to_string(), reason.label()),
+                TIDEGATE_ENDED_STALLED => assert!(said.starts_with("the server stopped")),
+                _ => assert_eq!(said, ended.to_string()),
+            }
+        }
+        let here = Ended::Here { unconfirmed: 1 };
+        assert_eq!(number(here), TIDEGATE_ENDED_HERE);
+        let socket = Ended::Socket(std::io::ErrorKind::Other);
+        assert_eq!(number(socket), TIDEGATE_ENDED_SOCKET);
+    }
+}

@@ -50,6 +50,9 @@ impl fmt::Display for Ended {
             Self::Session(CloseReason::TokenExpired) => {
                 "the connect token expired before a server answered"
             }
+            Self::Session(CloseReason::PeerHistoryExpired) => {
+                "the server forgot a message before it was delivered"
+            }
             Self::Session(CloseReason::ProtocolViolation) => {
                 "the server sends what this client cannot read: compare both layouts"
             }
