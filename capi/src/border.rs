@@ -165,3 +165,58 @@ pub(crate) unsafe fn store<T>(place: *mut T, value: T) -> bool {
     unsafe { place.write(value) };
     true
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicI64;
+
+    use tidegate_client::Dial;
+
+    use super::*;
+    use crate::handle::TIDEGATE_NO_SOCKET;
+
+    fn handle() -> *mut Client {
+        let server = "10.0.0.7:1".parse().unwrap();
+        let make = || Inner::new(0, Dial::rudp(server), TIDEGATE_NO_SOCKET);
+        let mut client = std::ptr::null_mut();
+        // SAFETY: a place for a pointer.
+        assert_eq!(unsafe { hand_out(&raw mut client, make) }, 0);
+        client
+    }
+
+    #[test]
+    fn a_second_call_at_the_same_moment_changes_nothing() {
+        let client = handle();
+        let second = AtomicI64::new(0);
+        // SAFETY: a handle that is not freed before the end.
+        unsafe {
+            let first = with(client, |_| {
+                second.store(with(client, |_| 7), Ordering::Relaxed);
+                1
+            });
+            assert_eq!(first, 1);
+            assert_eq!(second.into_inner(), TIDEGATE_ERROR_BUSY.into());
+            assert_eq!(with(client, |_| 7), 7, "it is over");
+            take_back(client, |_| ());
+        }
+    }
+
+    #[test]
+    fn a_panic_goes_no_further_and_the_handle_is_of_no_more_use() {
+        let client = handle();
+        // SAFETY: a handle that is not freed before the end, and a place for a pointer.
+        unsafe {
+            assert_eq!(with(client, |_| panic!("a bug")), -10);
+            assert_eq!(with(client, |_| 7), -10);
+            let mut farewells = 0;
+            take_back(client, |_| farewells += 1);
+            assert_eq!(farewells, 0, "nothing is done with what is broken");
+
+            let mut none = handle();
+            let freed = none;
+            assert_eq!(hand_out(&raw mut none, || panic!("a bug")), -10);
+            assert!(none.is_null(), "freeing what was never made is harmless");
+            take_back(freed, |_| ());
+        }
+    }
+}
