@@ -14,7 +14,8 @@
 //
 // Threads: a handle may move between threads, but only one call at a time may use it; a second one
 // at the same moment changes nothing and returns TIDEGATE_ERROR_BUSY. Different handles are
-// independent. tidegate_client_free must be the last call and run alone.
+// independent. tidegate_client_free must be the last call and run alone. After fork(), one of the two
+// processes may use or free a handle, and the other not even that: both would speak for one session.
 
 #ifndef TIDEGATE_H
 #define TIDEGATE_H
