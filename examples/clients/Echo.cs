@@ -65,7 +65,12 @@ public sealed class TidegateClient : IDisposable
     }
 
     // Once a frame; the state.
-    public int Update() { return tidegate_client_update(client, tidegate_now()); }
+    public int Update()
+    {
+        int state = tidegate_client_update(client, tidegate_now());
+        Check(Math.Min(state, 0)); // a loop that waits for Closed would wait for ever
+        return state;
+    }
 
     // False when the queue is full, or before the handshake is over: try again in a later frame.
     public bool Send(byte[] payload)
