@@ -209,8 +209,8 @@ impl Admission {
         self.shared_before + self.places.shared()
     }
 
-    /// For the board. Forgets bans that are over, and looks at every bucket: a few times a second,
-    /// not for every datagram.
+    /// For the board. Forgets bans that are over, and looks at every bucket while one is in use: a few times a
+    /// second, not for every datagram.
     pub fn counters(&mut self, now: Timestamp) -> AdmissionCounters {
         self.bans.expire(now);
         AdmissionCounters {

@@ -23,6 +23,8 @@ struct Table {
     full_at: Box<[AtomicU64]>,
     /// A few bits of the last prefix's hash, to notice that another one comes.
     tags: Box<[AtomicU16]>,
+    /// When the last of them is full again: from then on, nobody need look at any.
+    all_full_at: AtomicU64,
     shared: AtomicU64,
     /// Keyed at start: who falls on one bucket with whom cannot be found out from outside.
     hasher: RandomState,
@@ -51,6 +53,7 @@ impl BucketTable {
         Self(Arc::new(Table {
             full_at: (0..size).map(|_| AtomicU64::new(0)).collect(),
             tags: (0..size).map(|_| AtomicU16::new(0)).collect(),
+            all_full_at: AtomicU64::new(0),
             shared: AtomicU64::new(0),
             hasher: RandomState::new(),
             clock,
@@ -69,8 +72,11 @@ impl BucketTable {
         self.0.full_at.len()
     }
 
-    /// Buckets that are not full again yet. Looks at all of them.
+    /// Buckets that are not full again yet. Looks at all of them, if there are any.
     pub(super) fn used(&self, now: Timestamp) -> u64 {
+        if self.0.all_full_at.load(Relaxed) <= now.as_nanos() {
+            return 0;
+        }
         let used = |full_at: &&AtomicU64| full_at.load(Relaxed) > now.as_nanos();
         self.0.full_at.iter().filter(used).count() as u64
     }
@@ -102,6 +108,8 @@ impl StateStore for BucketTable {
         }
         let (outcome, after) = measure((before != 0).then(|| Nanos::new(before)))?;
         full_at.store(after.as_u64(), Relaxed);
+        let all_full_at = self.0.all_full_at.load(Relaxed).max(after.as_u64());
+        self.0.all_full_at.store(all_full_at, Relaxed);
         tag.store(place.tag, Relaxed);
         Ok(outcome)
     }
