@@ -117,7 +117,7 @@ pub(super) const PEERS: [Column; 11] = [
     Column::text("session", "session"),
     Column::text("address", "address"),
     Column::text("mode", "mode"),
-    Column::figure("rtt ms", "rtt_ms", tenths),
+    Column::figure("rtt ms", "rtt_ms", millis),
     Column::figure("loss %", "loss", percent),
     Column::figure("to backend", "to_backend_bytes", units::bytes),
     Column::figure("to peer", "to_peer_bytes", units::bytes),
@@ -174,6 +174,14 @@ fn tenths(figure: f64) -> String {
     format!("{figure:.1}")
 }
 
+/// On one machine a round trip takes hundredths.
+fn millis(figure: f64) -> String {
+    match figure {
+        short if short < 1.0 => format!("{short:.2}"),
+        _ => tenths(figure),
+    }
+}
+
 fn percent(share: f64) -> String {
     tenths(100.0 * share)
 }
@@ -221,6 +229,12 @@ mod tests {
         );
         assert_eq!(spell(&json!({"ok": true, "peers": []})), "nobody is here\n");
         assert_eq!(spell(&json!({"ok": true})), "done\n");
+    }
+
+    #[test]
+    fn a_short_round_trip_is_not_none() {
+        let shown = [0.04, 0.96, 1.0, 12.34].map(millis);
+        assert_eq!(shown, ["0.04", "0.96", "1.0", "12.3"]);
     }
 
     /// A list of a newer process is shown, if not as well.
