@@ -261,6 +261,27 @@ fn a_limit_of_file_sizes_costs_a_recording_and_no_session() {
         "{line}"
     );
     say();
+    let stats = ctl(&file("control.sock"), &["stats"]);
+    let shown = String::from_utf8_lossy(&stats.stdout);
+    assert!(shown.contains("too large"), "{shown}");
+}
+
+/// A full disk takes a name and no more: whoever asked must not wait for what nobody writes.
+#[test]
+fn a_recording_that_cannot_begin_is_refused() {
+    let (_listener, target) = backend();
+    let limited = ["sh", "-c", "ulimit -f 0; exec \"$0\" \"$@\""];
+    let scene = Scene::start("cannot-record", &limited, &target, UNWATCHED);
+    let recording = scene.place.path("game.pcapng");
+    let path = recording.display().to_string();
+    let started = ctl(
+        &scene.place.path("control.sock"),
+        &["capture", "start", &path],
+    );
+    let said = String::from_utf8_lossy(&started.stderr);
+    assert!(!started.status.success(), "{started:?}");
+    assert!(said.contains("too large"), "{said}");
+    assert!(!recording.exists(), "the name is free for another try");
 }
 
 /// Where streams have taken what they may, those who look and ask still get in, and the game server is

@@ -7,7 +7,7 @@ use tidegate_proto::Reject;
 use super::history::{History, add_up};
 use super::units::{bytes, count, share};
 use crate::board::{Snapshot, State};
-use crate::capture::UnderWay;
+use crate::capture::Recording;
 use crate::counters::WorkerCounters;
 use crate::metrics::Usage;
 
@@ -82,7 +82,7 @@ fn process(found: &mut Findings, snapshot: &Snapshot, usage: &Usage) {
         State::Draining => found.add(Level::Info, None, drain(snapshot)),
     }
     if let Some(recording) = &snapshot.recording {
-        found.add(Level::Info, None, recorded(recording));
+        found.0.push(recorded(recording));
     }
     if !process.last_reload_ok {
         let text = "the last reload was refused; the configuration before it is in force";
@@ -130,17 +130,29 @@ fn drain(snapshot: &Snapshot) -> String {
 }
 
 /// Somebody wanted it so, and may have forgotten; with messages it holds what players say.
-fn recorded(recording: &UnderWay) -> String {
+fn recorded(recording: &Recording) -> Finding {
     let what = match recording.content {
         true => "with the messages, decrypted",
         false => "without the messages",
     };
-    format!(
-        "sessions are recorded, {what}, to {}: {} so far, {}",
-        recording.file.display(),
-        recording.sessions,
-        bytes(recording.bytes as f64)
-    )
+    let file = recording.file.display();
+    let size = bytes(recording.bytes as f64);
+    let sessions = recording.sessions;
+    let (level, text) = match &recording.ended {
+        None => (
+            Level::Info,
+            format!("sessions are recorded, {what}, to {file}: {sessions} so far, {size}"),
+        ),
+        Some(why) => (
+            Level::Warn,
+            format!("the recording to {file}, {what}, has ended by itself: {why}"),
+        ),
+    };
+    Finding {
+        level,
+        text,
+        alert: None,
+    }
 }
 
 fn backends(found: &mut Findings, snapshot: &Snapshot) {
@@ -461,6 +473,17 @@ mod tests {
         }
         let found = after(|board, _| assert_eq!(board.tap().stop(), None));
         assert_eq!(found, [], "nobody asked");
+
+        // Whoever waits for a player's bug to come again must not wait for a file that is closed.
+        let ended = recorded(&Recording {
+            file,
+            content: true,
+            sessions: 3,
+            bytes: 4096,
+            ended: Some("no room".into()),
+        });
+        assert_eq!(ended.level, Level::Warn);
+        assert!(ended.text.ends_with("by itself: no room"), "{ended:?}");
     }
 
     #[test]

@@ -177,7 +177,7 @@ impl Board {
             process: lock(&self.process).clone(),
             peers_max: self.capacity.peers_max() as u64,
             limit_met: self.capacity.limit_met(),
-            recording: self.tap.under_way(),
+            recording: self.tap.recording(),
             queue_memory_bytes: self.capacity.queued_max(),
             most_queued_bytes: self.capacity.most_queued(),
             listeners,

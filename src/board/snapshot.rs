@@ -8,7 +8,7 @@ use tidegate_proto::Now;
 use super::{ListenerInfo, PeerRow, Process, State, WorkerSocket};
 use crate::backend::{Shut, TargetState};
 use crate::capacity::Limit;
-use crate::capture::UnderWay;
+use crate::capture::Recording;
 use crate::counters::{Histogram, TargetCounters, WorkerCounters};
 
 /// Everything, added up.
@@ -23,7 +23,7 @@ pub struct Snapshot {
     /// The limit of the process that keeps newcomers out now.
     pub limit_met: Option<Limit>,
     /// The recording that is being made.
-    pub recording: Option<UnderWay>,
+    pub recording: Option<Recording>,
     pub queue_memory_bytes: u64,
     /// The most that ever waited in all queues.
     pub most_queued_bytes: u64,

@@ -19,8 +19,8 @@ mod recorded;
 mod track;
 mod writer;
 
-use std::fs::OpenOptions;
-use std::io;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{self, Path, PathBuf};
@@ -68,9 +68,9 @@ pub struct Taken {
     pub failed: Option<String>,
 }
 
-/// A recording that is being made.
+/// A recording that somebody asked for and nobody stopped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct UnderWay {
+pub struct Recording {
     /// Where to, in full.
     pub file: PathBuf,
     /// With the decrypted messages.
@@ -79,6 +79,8 @@ pub struct UnderWay {
     pub sessions: u64,
     /// Bytes of the file so far.
     pub bytes: u64,
+    /// Why nothing more is written, if so.
+    pub ended: Option<String>,
 }
 
 /// A process's one recording, if there is one. Looked at whenever a session is accepted.
@@ -124,6 +126,22 @@ fn cannot_make(file: &Path, error: &io::Error) -> Unavailable {
     Unavailable(format!("cannot make {}: {error}{help}", file.display()))
 }
 
+/// A new file with what it begins with, and how long that is.
+fn make(path: &Path) -> io::Result<(File, u64)> {
+    let mut head = Vec::new();
+    pcapng::begin(&mut head);
+    let mut options = OpenOptions::new();
+    // It may hold what players said.
+    let options = options.write(true).create_new(true).mode(0o600);
+    let mut file = options.open(path)?;
+    // A full disk takes a name and no more. Whoever asks is told, and may ask again by that name.
+    if let Err(error) = file.write_all(&head) {
+        fs::remove_file(path).ok();
+        return Err(error);
+    }
+    Ok((file, head.len() as u64))
+}
+
 impl Tap {
     /// Begins a recording of sessions that begin from now on, and says where to, in full. `now` says how the owner's
     /// clock and the calendar belong together.
@@ -135,24 +153,15 @@ impl Tap {
         }
         // Whoever asks may stand in another directory than this process does.
         order.file = path::absolute(&order.file)?;
-        let mut options = OpenOptions::new();
-        // It may hold what players said.
-        let file = options
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&order.file)
-            .map_err(|error| cannot_make(&order.file, &error))?;
-        let mut head = Vec::new();
-        pcapng::begin(&mut head);
+        let (file, bytes) = make(&order.file).map_err(|error| cannot_make(&order.file, &error))?;
         let shared = Arc::new(Shared {
             epoch_nanos: clock::wall_nanos().saturating_sub(now.mono.as_nanos()),
+            bytes: bytes.into(),
             ..Shared::default()
         });
         let (records, inbox) = channel();
-        shared.queued.fetch_add(head.len(), Relaxed);
-        records.send(head).ok();
-        let writer = Writer::new(file, order.bytes_max, shared.clone());
+        let left = order.bytes_max.saturating_sub(bytes);
+        let writer = Writer::new(file, left, shared.clone());
         let writer = std::thread::Builder::new()
             .name("capture".to_owned())
             .spawn(move || writer.run(&inbox))?;
@@ -194,16 +203,23 @@ impl Tap {
         Some(taken)
     }
 
-    /// The recording that is being made; `None` also where the file is full, or could not be written.
-    pub fn under_way(&self) -> Option<UnderWay> {
+    /// The recording, until it is stopped.
+    pub fn recording(&self) -> Option<Recording> {
         let running = self.running();
-        let running = running.as_ref().filter(|running| running.is_under_way())?;
-        let taken = running.shared.taken();
-        Some(UnderWay {
+        let running = running.as_ref()?;
+        let Taken {
+            sessions,
+            bytes,
+            failed,
+            ..
+        } = running.shared.taken();
+        let full = || (!running.is_under_way()).then(|| FULL.to_owned());
+        Some(Recording {
             file: running.order.file.clone(),
             content: running.order.content,
-            sessions: taken.sessions,
-            bytes: taken.bytes,
+            sessions,
+            bytes,
+            ended: failed.or_else(full),
         })
     }
 
@@ -287,6 +303,8 @@ impl Shared {
     }
 }
 
+const FULL: &str = "the file has its full size (--size)";
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -304,23 +322,24 @@ mod tests {
         };
         let peer = SocketAddr::from(([10, 0, 0, 7], 5));
         assert!(!tap.wants("game", peer), "nobody asked");
-        assert_eq!(tap.under_way(), None);
+        assert_eq!(tap.recording(), None);
         assert_eq!(tap.start(order.clone(), Now::default()).unwrap(), place);
         let refused = tap.start(order, Now::default()).expect_err("one at a time");
         let running = place.display().to_string();
         assert!(refused.to_string().contains(&running), "{refused}");
-        let under_way = tap.under_way().unwrap();
-        assert_eq!((&under_way.file, under_way.content), (&place, true));
+        let recording = tap.recording().unwrap();
+        assert_eq!((&recording.file, recording.content), (&place, true));
+        assert_eq!(recording.ended, None);
         assert!(tap.wants("game", peer));
         assert!(!tap.wants("lobby", peer));
         assert!(!tap.wants("game", SocketAddr::from(([10, 0, 0, 8], 5))));
         let taken = tap.stop().unwrap();
         assert_eq!(taken.sessions, 0);
-        assert_eq!(taken.bytes, std::fs::metadata(&place).unwrap().len());
+        assert_eq!(taken.bytes, fs::metadata(&place).unwrap().len());
         assert!(!tap.wants("game", peer));
         assert_eq!(tap.stop(), None);
-        assert_eq!(tap.under_way(), None);
-        std::fs::remove_file(place).unwrap();
+        assert_eq!(tap.recording(), None);
+        fs::remove_file(place).unwrap();
     }
 
     /// The last bytes leave when a recording is stopped: that is when a full disk may show.

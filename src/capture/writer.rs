@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use super::Shared;
+use super::{FULL, Shared};
 
 pub(super) struct Writer {
     file: BufWriter<File>,
@@ -17,10 +17,10 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn new(file: File, bytes_max: u64, shared: Arc<Shared>) -> Self {
+    pub(super) fn new(file: File, left: u64, shared: Arc<Shared>) -> Self {
         Self {
             file: BufWriter::new(file),
-            left: bytes_max,
+            left,
             shared,
         }
     }
@@ -34,10 +34,7 @@ impl Writer {
                     self.shared.queued.fetch_sub(block.len(), Relaxed);
                     let length = block.len() as u64;
                     if length > self.left {
-                        tracing::warn!(
-                            event = "capture_full",
-                            "the file has its full size (--size); sessions go on"
-                        );
+                        tracing::warn!(event = "capture_full", "{FULL}; sessions go on");
                         break;
                     }
                     self.left -= length;

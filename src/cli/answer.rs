@@ -159,11 +159,12 @@ const LISTENERS: [Column; 11] = [
     Column::figure("refused", "refused", whole),
 ];
 
-const RECORDINGS: [Column; 4] = [
+const RECORDINGS: [Column; 5] = [
     Column::text("recording", "file"),
     Column::either("messages", "content", ["decrypted", "-"]),
     Column::figure("sessions", "sessions", whole),
     Column::figure("size", "bytes", units::bytes),
+    Column::text("ended by itself", "ended"),
 ];
 
 pub(super) fn whole(figure: f64) -> String {
