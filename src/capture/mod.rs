@@ -146,10 +146,12 @@ impl Tap {
     /// Begins a recording of sessions that begin from now on, and says where to, in full. `now` says how the owner's
     /// clock and the calendar belong together.
     pub fn start(&self, mut order: Order, now: Now) -> anyhow::Result<PathBuf> {
-        let mut running = self.running();
-        if let Some(running) = running.as_ref().filter(|running| running.is_under_way()) {
-            let file = running.order.file.display();
-            bail!("a recording is under way, to {file}: stop it first");
+        let before = self.recording().filter(|before| before.ended.is_none());
+        if let Some(Recording { file, .. }) = before {
+            bail!(
+                "a recording is under way, to {}: stop it first",
+                file.display()
+            );
         }
         // Whoever asks may stand in another directory than this process does.
         order.file = path::absolute(&order.file)?;
@@ -172,7 +174,8 @@ impl Tap {
             content = order.content,
         );
         let place = order.file.clone();
-        *running = Some(Running {
+        // Not locked before: the disk may take its time, and whoever accepts a session waits for the lock.
+        *self.running() = Some(Running {
             order,
             records,
             shared,

@@ -9,13 +9,14 @@ use anyhow::bail;
 use serde_json::{Value, json};
 use tidegate_proto::CloseReason;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Semaphore};
 use tokio::time::sleep;
 
 use super::Request;
 use super::whom::{peers_called, range_or_client};
 use crate::backend::health;
 use crate::backends::Backends;
+use crate::blocking;
 use crate::board::{Board, State};
 use crate::capture::{Order, Tap};
 use crate::clock::{self, Clock};
@@ -189,8 +190,8 @@ impl Gate {
             Request::Undrain => self.undrain().await,
             Request::Reload => self.reload().await,
             Request::Log { level, seconds } => self.log(level.as_deref(), seconds),
-            Request::CaptureStart(order) => self.start_capture(order),
-            Request::CaptureStop => self.stop_capture(),
+            Request::CaptureStart(order) => self.start_capture(order).await,
+            Request::CaptureStop => self.stop_capture().await,
             Request::Stats => Ok(self.stats()),
         }
     }
@@ -213,17 +214,21 @@ impl Gate {
         Ok(json!({}))
     }
 
-    fn start_capture(&self, order: Order) -> anyhow::Result<Value> {
-        let Some(tap) = &self.tap else {
+    async fn start_capture(&self, order: Order) -> anyhow::Result<Value> {
+        let Some(tap) = self.tap.clone() else {
             bail!("sessions are recorded where they are accepted, by serve");
         };
         self.refuse_misspelt(order.listener.as_deref())?;
-        let file = tap.start(order, self.clock.clone().now())?;
+        let mut clock = self.clock.clone();
+        let start = move || tap.start(order, clock.now());
+        let file = blocking::ask("recording", &RECORDINGS, start).await??;
         Ok(json!({ "file": file }))
     }
 
-    fn stop_capture(&self) -> anyhow::Result<Value> {
-        let Some(taken) = self.tap.as_ref().and_then(Tap::stop) else {
+    async fn stop_capture(&self) -> anyhow::Result<Value> {
+        let tap = self.tap.clone().unwrap_or_default();
+        let taken = blocking::ask("recording", &RECORDINGS, move || tap.stop()).await?;
+        let Some(taken) = taken else {
             bail!("there is no recording");
         };
         if let Some(why) = taken.failed {
@@ -477,6 +482,9 @@ pub(super) fn on_one_line(error: &anyhow::Error) -> String {
 fn nobody(whom: &str) -> String {
     format!("no peer {whom}: nobody here has this session, client id or address")
 }
+
+/// One after the other: the disk that one waits for is the next one's.
+static RECORDINGS: Semaphore = Semaphore::const_new(1);
 
 /// For those who are left after the grace to get what was accepted for them.
 const DRAIN_LINGER: Duration = Duration::from_secs(5);
