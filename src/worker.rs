@@ -333,6 +333,10 @@ impl Worker {
             return;
         }
         let mut listener = Listener::new(self.next_index, parts);
+        let serving = self.listeners.iter().filter(|elder| !elder.is_retiring());
+        if let Some(elder) = serving.max_by_key(|elder| elder.name() == listener.name()) {
+            listener.inherit(elder);
+        }
         if let Err(error) = listener.register(self.poll.registry(), &self.waker) {
             let name = listener.name();
             tracing::error!(event = "listener_failed", listener = name, %error);

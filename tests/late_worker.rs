@@ -1,9 +1,10 @@
-//! A reload whose worker is late: what is in force is not called refused.
+//! A reload that takes its time, because a worker is late or names are looked up: what is in force is not called
+//! refused, and what is ordered meanwhile holds.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the answer")]
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use tidegate::backends::Backends;
@@ -12,7 +13,8 @@ use tidegate::capacity::Capacity;
 use tidegate::capture::Tap;
 use tidegate::clock::Clock;
 use tidegate::config::{Input, load};
-use tidegate::logging;
+use tidegate::listener::{Listener, Whom};
+use tidegate::logging::{self, Logging};
 use tidegate::reload::{Reloader, Values};
 use tidegate::running_listener::Common;
 use tidegate::worker::{Command, Handle, Remote};
@@ -22,6 +24,11 @@ const CONFIG: &str = "version = 1\n[runtime]\nworkers = 1\n[listener.game]\nprot
                       bind = [\"127.0.0.1:0\"]\nbackend = \"game\"\n\
                       [backend.game]\ntargets = [\"tcp://127.0.0.1:9\"]\nframing = \"raw\"\n\
                       health = { kind = \"off\" }\n";
+
+/// One more, whose backend has a name.
+const ARENA: &str = "[listener.arena]\nprotocol = \"gaffer\"\nbind = [\"127.0.0.1:0\"]\nbackend = \"arena\"\n\
+                     [backend.arena]\ntargets = [\"tcp://localhost:9\"]\nframing = \"raw\"\n\
+                     health = { kind = \"off\" }\n";
 
 /// Longer than a question to the workers waits for its answers.
 const LATE: Duration = Duration::from_secs(3);
@@ -43,45 +50,93 @@ fn hold_up(remote: Remote, board: Arc<Board>, over: Arc<AtomicBool>) {
     });
 }
 
+/// A worker without listeners, and a reloader that has read nothing yet.
+struct Rig {
+    worker: Handle,
+    reloader: Reloader,
+    file: Arc<Mutex<String>>,
+}
+
+impl Rig {
+    fn start() -> Self {
+        static LOGGING: OnceLock<Logging> = OnceLock::new();
+        let file = Arc::new(Mutex::new(CONFIG.to_owned()));
+        let text = file.clone();
+        let read = move || {
+            let text = text.lock().unwrap().clone();
+            let input = Input {
+                file: Some(("late.toml".into(), text)),
+                ..Input::default()
+            };
+            Ok(load(&input)?)
+        };
+        let config = read().unwrap().config;
+        let clock = Clock::start();
+        let capacity = Arc::new(Capacity::new(64, 1 << 28));
+        let board = Arc::new(Board::new(clock.clone().now(), capacity.clone()));
+        let worker = Handle::spawn(0, clock.clone(), Vec::new(), ()).unwrap();
+        let logging = LOGGING.get_or_init(|| logging::install(&config.log).unwrap());
+        let reloader = Reloader {
+            source: Box::new(read),
+            values: Values::new(),
+            common: Common {
+                runtime: config.runtime,
+                board: board.clone(),
+                capacity,
+                clock,
+                tap: Tap::default(),
+                state: None,
+            },
+            drain: config.drain,
+            listeners: Vec::new(),
+            backends: Arc::new(Backends::new(board)),
+            workers: Workers::new(vec![worker.remote()]),
+            logging: logging.clone(),
+        };
+        Self {
+            worker,
+            reloader,
+            file,
+        }
+    }
+
+    fn stop(self) {
+        self.worker.tell(Command::Stop);
+        self.worker.join().unwrap().unwrap();
+    }
+}
+
 #[tokio::test(flavor = "current_thread")]
 async fn a_worker_that_is_late_makes_nothing_refused() {
-    let read = || {
-        let text = CONFIG.to_owned();
-        let input = Input {
-            file: Some(("late.toml".into(), text)),
-            ..Input::default()
-        };
-        Ok(load(&input)?)
-    };
-    let config = read().unwrap().config;
-    let clock = Clock::start();
-    let capacity = Arc::new(Capacity::new(64, 1 << 28));
-    let board = Arc::new(Board::new(clock.clone().now(), capacity.clone()));
-    let worker = Handle::spawn(0, clock.clone(), Vec::new(), ()).unwrap();
-    let mut reloader = Reloader {
-        source: Box::new(read),
-        values: Values::new(),
-        common: Common {
-            runtime: config.runtime,
-            board: board.clone(),
-            capacity,
-            clock,
-            tap: Tap::default(),
-            state: None,
-        },
-        drain: config.drain,
-        listeners: Vec::new(),
-        backends: Arc::new(Backends::new(board.clone())),
-        workers: Workers::new(vec![worker.remote()]),
-        logging: logging::install(&config.log).unwrap(),
-    };
+    let mut rig = Rig::start();
+    let board = rig.reloader.common.board.clone();
     let over = Arc::new(AtomicBool::new(false));
-    hold_up(worker.remote(), board, over.clone());
-    let outcome = reloader.reload().await;
+    hold_up(rig.worker.remote(), board, over.clone());
+    let outcome = rig.reloader.reload().await;
     over.store(true, Relaxed);
     let outcome = outcome.unwrap();
     assert_eq!(outcome.added, ["backend.game", "listener.game"]);
     assert!(outcome.unconfirmed, "it was not late");
-    worker.tell(Command::Stop);
-    worker.join().unwrap().unwrap();
+    rig.stop();
+}
+
+/// The order comes when the reload has begun, and stands in the worker's queue before what the reload brings.
+#[tokio::test(flavor = "current_thread")]
+async fn a_ban_during_a_reload_holds_for_what_it_brings() {
+    let mut rig = Rig::start();
+    rig.reloader.reload().await.unwrap();
+    rig.file.lock().unwrap().push_str(ARENA);
+    let workers = rig.reloader.workers.clone();
+    let ban = async {
+        workers.each(|now, listener| {
+            listener.ban(now, Whom::Client(7), None).unwrap();
+        });
+    };
+    let (outcome, ()) = tokio::join!(rig.reloader.reload(), ban);
+    assert_eq!(outcome.unwrap().added, ["backend.arena", "listener.arena"]);
+    let bans = |now, own: &mut Listener| (own.name().to_owned(), own.bans(now).len());
+    let mut bans = workers.ask(bans).await.unwrap();
+    bans.sort();
+    assert_eq!(bans, [("arena".to_owned(), 1), ("game".to_owned(), 1)]);
+    rig.stop();
 }

@@ -11,7 +11,7 @@ use tidegate_proto::{CloseReason, Now, PeerId};
 
 use super::peer::{Peer, Phase};
 use super::{Destination, Listener, PeerLimits};
-use crate::admission::{self, BanError, Bans};
+use crate::admission::{self, BanError};
 use crate::backend::Rules;
 
 /// One peer, for people and scripts. Ids are text: JSON numbers lose the low digits of 64 bits.
@@ -210,9 +210,13 @@ impl Listener {
         ranges.chain(clients).collect()
     }
 
-    /// The bans themselves, for a listener that comes later.
-    pub fn bans_in_force(&self) -> Option<Bans> {
-        Some(self.admission.as_ref()?.bans().clone())
+    /// What was ordered of all listeners before this one came: bans, and a drain. The worker has it handed on, since
+    /// whoever asks it first and adds the listener then would miss what is ordered in between.
+    pub fn inherit(&mut self, elder: &Self) {
+        self.draining = elder.draining;
+        if let (Some(own), Some(elder)) = (&mut self.admission, &elder.admission) {
+            own.adopt(elder.bans().clone());
+        }
     }
 
     /// New sessions get this; those that live keep what they began with.

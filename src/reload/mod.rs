@@ -19,12 +19,10 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use serde::Serialize;
 
-use crate::admission::Bans;
 use crate::backend::{Pool, health};
 use crate::backends::Backends;
-use crate::board::State;
 use crate::config::{Backend, Drain, Listener, Loaded, Protocol, fingerprint};
-use crate::listener::{HeldAddress, Listener as Worked};
+use crate::listener::HeldAddress;
 use crate::logging::Logging;
 use crate::running_listener::{BoundAddress, Common, RunningListener, Shares, Sockets, bind};
 use crate::workers::Workers;
@@ -138,7 +136,8 @@ impl Reloader {
         let running: Vec<Running> = self.listeners.iter().map(Running::from).collect();
         let mut plan = Plan::new(&self.values, &new, loaded.config.listeners, &running);
         self.check_names(&plan)?;
-        let (held, bans) = survey(&self.workers).await?;
+        let held = self.workers.ask(|_, own| own.held_address()).await?;
+        let held: Vec<HeldAddress> = held.into_iter().flatten().collect();
         plan.check_room(&self.common.runtime, &held)?;
         self.check_targets(&plan)?;
         let mut pools = BTreeMap::new();
@@ -148,8 +147,9 @@ impl Reloader {
         // From here on nothing fails for what is in the file: of what can still return an error, the level was
         // read with the file, and a listener whose protocol differs is not among the moves.
         let mut outcome = Outcome::default();
-        self.begin(openings, pools, &bans, &mut outcome).await;
-        self.change(moves, &bans, &mut outcome)?;
+        self.look_up(pools, &mut outcome).await;
+        self.begin(openings, &mut outcome);
+        self.change(moves, &mut outcome)?;
         self.end(&plan.removed, &mut outcome);
         if plan.applied.contains(SEATS) {
             let peers_max = loaded.config.runtime.max_peers;
@@ -253,13 +253,8 @@ impl Reloader {
         Ok(moves)
     }
 
-    async fn begin(
-        &mut self,
-        openings: Vec<Opening>,
-        pools: NewBackends,
-        bans: &Bans,
-        outcome: &mut Outcome,
-    ) {
+    /// Watches over the backends that come, until each of their names was looked up once.
+    async fn look_up(&mut self, pools: NewBackends, outcome: &mut Outcome) {
         let mut names = Vec::new();
         for (name, (backend, pool)) in pools {
             names.push(self.backends.open(&backend, pool));
@@ -268,22 +263,20 @@ impl Reloader {
         for looks in names {
             looks.done().await;
         }
+    }
+
+    fn begin(&mut self, openings: Vec<Opening>, outcome: &mut Outcome) {
         for mut opening in openings {
             let listener = &opening.listener;
             let shares = &mut opening.shares;
             opening.running.show(&self.common, listener, shares);
-            self.serve(opening.shares, bans);
+            self.workers.add(opening.shares);
             outcome.added.push(format!("listener.{}", listener.name));
             self.listeners.push(opening.running);
         }
     }
 
-    fn change(
-        &mut self,
-        moves: Vec<Moving>,
-        bans: &Bans,
-        outcome: &mut Outcome,
-    ) -> anyhow::Result<()> {
+    fn change(&mut self, moves: Vec<Moving>, outcome: &mut Outcome) -> anyhow::Result<()> {
         for mut moving in moves {
             let Change {
                 listener, removed, ..
@@ -305,7 +298,7 @@ impl Reloader {
                 health::warn_of_shut(backend, None, why);
                 outcome.warnings.push(why.warning(backend));
             }
-            self.serve(moving.shares, bans);
+            self.workers.add(moving.shares);
             let grace = self.drain.grace;
             self.workers.each(move |now, listener| {
                 let mine = listener.name() == name;
@@ -340,18 +333,6 @@ impl Reloader {
         outcome.removed.extend(unused);
     }
 
-    /// Gives the workers new sockets, under the bans and the drain that hold for the others.
-    fn serve(&self, mut shares: Shares, bans: &Bans) {
-        let parts = shares.iter_mut().flatten();
-        for admission in parts.filter_map(|parts| parts.admission.as_mut()) {
-            admission.adopt(bans.clone());
-        }
-        self.workers.add(shares);
-        if self.common.board.state() == State::Draining {
-            self.workers.each(|_, listener| listener.set_draining(true));
-        }
-    }
-
     fn remember(&mut self, mut new: Values, plan: &Plan, outcome: &Outcome) {
         let under = |path: &str, tables: &[String]| {
             let mut tables = tables.iter();
@@ -365,14 +346,6 @@ impl Reloader {
         new.retain(|path, _| under(path, &outcome.added) || plan.applied.contains(path));
         self.values.append(&mut new);
     }
-}
-
-/// Which addresses are taken, and who is banned.
-async fn survey(workers: &Workers) -> anyhow::Result<(Vec<HeldAddress>, Bans)> {
-    let look = |_, listener: &mut Worked| (listener.held_address(), listener.bans_in_force());
-    let (held, bans): (Vec<_>, Vec<_>) = workers.ask(look).await?.into_iter().unzip();
-    let bans = bans.into_iter().flatten().next().unwrap_or_default();
-    Ok((held.into_iter().flatten().collect(), bans))
 }
 
 fn named<'a>(listeners: &'a mut [RunningListener], name: &str) -> Option<&'a mut RunningListener> {
