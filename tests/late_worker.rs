@@ -15,7 +15,7 @@ use tidegate::clock::Clock;
 use tidegate::config::{Input, load};
 use tidegate::listener::{Listener, Whom};
 use tidegate::logging::{self, Logging};
-use tidegate::reload::{Reloader, Values};
+use tidegate::reload::{NoReload, Reloader, Values};
 use tidegate::running_listener::Common;
 use tidegate::worker::{Command, Handle, Remote};
 use tidegate::workers::Workers;
@@ -138,5 +138,18 @@ async fn a_ban_during_a_reload_holds_for_what_it_brings() {
     let mut bans = workers.ask(bans).await.unwrap();
     bans.sort();
     assert_eq!(bans, [("arena".to_owned(), 1), ("game".to_owned(), 1)]);
+    rig.stop();
+}
+
+/// A worker that ends takes no listener, and one that nobody reports of looks as if its worker hung.
+#[tokio::test(flavor = "current_thread")]
+async fn a_stop_during_a_reload_brings_nothing() {
+    let mut rig = Rig::start();
+    let board = rig.reloader.common.board.clone();
+    let stop = async { board.update_process(|process| process.stopping = true) };
+    let (outcome, ()) = tokio::join!(rig.reloader.reload(), stop);
+    assert!(outcome.unwrap_err().is::<NoReload>());
+    let now = rig.reloader.common.clock.clone().now();
+    assert!(board.snapshot(now).listeners.is_empty());
     rig.stop();
 }

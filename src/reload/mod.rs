@@ -128,9 +128,7 @@ struct Moving {
 impl Reloader {
     /// Reads again; on an error nothing has changed, unless it is a bug.
     pub async fn reload(&mut self) -> anyhow::Result<Outcome> {
-        if self.common.board.is_stopping() {
-            return Err(NoReload("the process is stopping").into());
-        }
+        self.refuse_at_the_end()?;
         let loaded = (self.source)()?;
         let new = values(&loaded);
         let running: Vec<Running> = self.listeners.iter().map(Running::from).collect();
@@ -144,10 +142,13 @@ impl Reloader {
         let openings = self.open(std::mem::take(&mut plan.added), &mut pools)?;
         let moves = self.bind_moves(std::mem::take(&mut plan.changed))?;
 
-        // From here on nothing fails for what is in the file: of what can still return an error, the level was
-        // read with the file, and a listener whose protocol differs is not among the moves.
         let mut outcome = Outcome::default();
         self.look_up(pools, &mut outcome).await;
+        // That may have taken seconds. A worker that ends takes no listener, and one that is shown and never
+        // reports looks like a worker that hangs.
+        self.refuse_at_the_end()?;
+        // From here on nothing fails for what is in the file: of what can still return an error, the level was
+        // read with the file, and a listener whose protocol differs is not among the moves.
         self.begin(openings, &mut outcome);
         self.change(moves, &mut outcome)?;
         self.end(&plan.removed, &mut outcome);
@@ -169,6 +170,13 @@ impl Reloader {
         let board = &self.common.board;
         board.update_process(|process| process.needs_restart = waiting);
         Ok(outcome)
+    }
+
+    fn refuse_at_the_end(&self) -> Result<(), NoReload> {
+        match self.common.board.is_stopping() {
+            true => Err(NoReload("the process is stopping")),
+            false => Ok(()),
+        }
     }
 
     /// Metrics and logs know listeners and backends by their names, so one that drains keeps its own.
