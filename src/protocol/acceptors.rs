@@ -177,6 +177,11 @@ impl Acceptors {
             .retain(|sender| sender.send(update.clone()).is_ok());
         Ok(())
     }
+
+    /// The listener and its backend as a file, as they were when it last changed.
+    pub fn recorded(&self) -> &Arc<str> {
+        &self.recorded
+    }
 }
 
 impl Shared {

@@ -366,6 +366,7 @@ impl From<&RunningListener> for Running {
             name: listener.name().to_owned(),
             backend: listener.backend().to_owned(),
             addresses: listener.addresses().to_vec(),
+            recorded: listener.recorded().clone(),
         }
     }
 }

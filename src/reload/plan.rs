@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use anyhow::bail;
 
@@ -17,6 +18,8 @@ pub(super) struct Running {
     pub(super) name: String,
     pub(super) backend: String,
     pub(super) addresses: Vec<BoundAddress>,
+    /// It and its backend as a file, as it runs.
+    pub(super) recorded: Arc<str>,
 }
 
 #[derive(Debug, Default)]
@@ -48,28 +51,20 @@ impl Plan {
         listeners: Vec<Listener>,
         running: &[Running],
     ) -> Self {
-        let mut plan = Self::default();
         let wanted: BTreeSet<&str> = listeners.iter().map(|l| l.name.as_str()).collect();
         let (stay, go): (Vec<&Running>, Vec<&Running>) = running
             .iter()
             .partition(|running| wanted.contains(running.name.as_str()));
-        plan.removed = go.iter().map(|running| running.name.clone()).collect();
         let differ = differences(old, new, &stay);
+        let mut plan = Self {
+            removed: go.iter().map(|running| running.name.clone()).collect(),
+            ..Self::default()
+        };
         for listener in listeners {
-            let Some(running) = stay.iter().find(|running| running.name == listener.name) else {
-                plan.added.push(listener);
-                continue;
-            };
-            let own = format!("listener.{}.", running.name);
-            let behind = format!("backend.{}.", running.backend);
-            let mine = |path: &&String| path.starts_with(&own) || path.starts_with(&behind);
-            let mine: Vec<&String> = differ.iter().filter(mine).collect();
-            // A part of the new rules could contradict what has to stay.
-            if mine.is_empty() || !mine.iter().all(|path| can_change(path)) {
-                continue;
+            match stay.iter().find(|running| running.name == listener.name) {
+                Some(running) => plan.compare(listener, running, &differ),
+                None => plan.added.push(listener),
             }
-            plan.applied.extend(mine.into_iter().cloned());
-            plan.changed.push(Change::new(listener, &running.addresses));
         }
         plan.applied.extend(
             differ
@@ -80,6 +75,26 @@ impl Plan {
         let waits = |path: &String| !plan.applied.contains(path);
         plan.waiting = differ.into_iter().filter(waits).collect();
         plan
+    }
+
+    /// A listener that stays gets all of its new values or none: a part of the new rules could contradict what has
+    /// to stay. One that got none may lack what other listeners have of the backend since, and is still asked for
+    /// when the file no longer differs.
+    fn compare(&mut self, listener: Listener, running: &Running, differ: &[String]) {
+        let own = format!("listener.{}.", running.name);
+        let behind = format!("backend.{}.", running.backend);
+        let mine = |path: &&String| path.starts_with(&own) || path.starts_with(&behind);
+        let mine: Vec<&String> = differ.iter().filter(mine).collect();
+        if !mine.iter().all(|path| can_change(path)) {
+            return;
+        }
+        if mine.is_empty() && listener.recorded != running.recorded {
+            self.applied.insert(format!("listener.{}", running.name));
+        } else if mine.is_empty() {
+            return;
+        }
+        self.applied.extend(mine.into_iter().cloned());
+        self.changed.push(Change::new(listener, &running.addresses));
     }
 
     /// Whether an address is wanted that a socket of ours still has: the kernel would refuse it, or
@@ -164,6 +179,7 @@ pub(super) const SEATS: &str = "runtime.max_peers";
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{Input, load};
 
     #[test]
     fn what_lays_out_a_listener_stays() {
@@ -213,14 +229,48 @@ mod tests {
         }
     }
 
+    fn values(pairs: &[(&str, &str)]) -> Values {
+        let pairs = pairs.iter().map(|(path, value)| (path, value));
+        pairs
+            .map(|(path, value)| ((*path).to_owned(), (*value).to_owned()))
+            .collect()
+    }
+
+    fn running(name: &str, recorded: &Arc<str>) -> Running {
+        Running {
+            name: name.into(),
+            backend: "game".into(),
+            addresses: Vec::new(),
+            recorded: recorded.clone(),
+        }
+    }
+
+    /// Two listeners have one backend. One of them could not change when it did.
+    #[test]
+    fn a_listener_that_was_left_behind_catches_up() {
+        let text = "version = 1\n[backend.game]\ntargets = [\"tcp://127.0.0.1:9\"]\nframing = \"raw\"\n\
+                    [listener.lobby]\nprotocol = \"rudp\"\nbind = [\"127.0.0.1:0\"]\nbackend = \"game\"\n";
+        let input = Input {
+            file: Some(("lobby.toml".into(), text.to_owned())),
+            ..Input::default()
+        };
+        let listeners = load(&input).unwrap().config.listeners;
+        let plan = |recorded: &Arc<str>, new: &[(&str, &str)]| {
+            let running = [running("lobby", recorded)];
+            Plan::new(&Values::new(), &values(new), listeners.clone(), &running)
+        };
+        let (today, before) = (&listeners[0].recorded, &Arc::from("with another backend"));
+        let same = plan(today, &[]);
+        assert_eq!((same.changed.len(), same.applied.len()), (0, 0));
+        let fixed = plan(before, &[("listener.lobby.protocol", "rudp")]);
+        assert_eq!((fixed.changed.len(), fixed.applied.len()), (0, 0));
+        let late = plan(before, &[]);
+        assert_eq!(late.changed.len(), 1);
+        assert!(late.applied.contains("listener.lobby"), "{late:?}");
+    }
+
     #[test]
     fn only_what_is_in_use_differs() {
-        let values = |pairs: &[(&str, &str)]| -> Values {
-            let pairs = pairs.iter().map(|(path, value)| (path, value));
-            pairs
-                .map(|(path, value)| ((*path).to_owned(), (*value).to_owned()))
-                .collect()
-        };
         let old = values(&[
             ("runtime.workers", "1"),
             ("listener.game.max_peers", "1"),
@@ -236,13 +286,8 @@ mod tests {
             ("backend.game.stall", "2"),
             ("backend.spare.stall", "2"),
         ]);
-        let game = Running {
-            name: "game".into(),
-            backend: "game".into(),
-            addresses: Vec::new(),
-        };
         assert_eq!(
-            differences(&old, &new, &[&game]),
+            differences(&old, &new, &[&running("game", &Arc::default())]),
             [
                 "backend.game.stall",
                 "listener.game.max_peers",

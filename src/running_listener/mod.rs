@@ -151,6 +151,11 @@ impl RunningListener {
         &self.backend
     }
 
+    /// It and its backend as a file, as they were when it last changed.
+    pub fn recorded(&self) -> &Arc<str> {
+        self.acceptors.recorded()
+    }
+
     /// Its addresses.
     pub fn addresses(&self) -> &[BoundAddress] {
         &self.addresses
