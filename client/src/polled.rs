@@ -44,7 +44,8 @@ pub struct Polled {
     socket: UdpSocket,
     /// Which kind of addresses the socket reaches.
     is_ipv4: bool,
-    datagram: Vec<u8>,
+    received: Vec<u8>,
+    outgoing: Vec<u8>,
 }
 
 impl fmt::Debug for Polled {
@@ -64,7 +65,8 @@ impl Polled {
             is_ipv4: socket.local_addr()?.is_ipv4(),
             socket,
             machine: Machine::new(now, dial, random_seed()?),
-            datagram: vec![0; DATAGRAM_BYTES_MAX],
+            received: vec![0; DATAGRAM_BYTES_MAX],
+            outgoing: Vec::with_capacity(1_500),
         })
     }
 
@@ -160,9 +162,9 @@ impl Polled {
 
     fn turn(&mut self, now: Now) -> io::Result<()> {
         for _ in 0..DATAGRAMS_PER_UPDATE {
-            match self.socket.recv_from(&mut self.datagram) {
+            match self.socket.recv_from(&mut self.received) {
                 Ok((length, from)) => {
-                    let datagram = &mut self.datagram[..length];
+                    let datagram = &mut self.received[..length];
                     // What it does not take was not for it, or came twice.
                     self.machine.handle_datagram(now, from, datagram).ok();
                 }
@@ -179,12 +181,10 @@ impl Polled {
     }
 
     fn transmit(&mut self, now: Now) {
-        self.datagram.clear();
-        while let Some(to) = self.machine.poll_transmit(now, &mut self.datagram) {
+        while let Some(to) = self.machine.poll_transmit(now, &mut self.outgoing) {
             self.send_datagram(to);
-            self.datagram.clear();
+            self.outgoing.clear();
         }
-        self.datagram.resize(DATAGRAM_BYTES_MAX, 0);
     }
 
     fn send_datagram(&mut self, to: SocketAddr) {
@@ -196,7 +196,7 @@ impl Polled {
         }
         // What cannot be sent is lost, and loss is what the protocol is for: a phone between two networks, a machine
         // without IPv6. When it has been too long, the session says so; a socket that is broken, receiving.
-        self.socket.send_to(&self.datagram, to).ok();
+        self.socket.send_to(&self.outgoing, to).ok();
     }
 }
 
