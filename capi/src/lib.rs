@@ -90,3 +90,6 @@ pub extern "C" fn tidegate_now() -> u64 {
     static CLOCK: OnceLock<Clock> = OnceLock::new();
     CLOCK.get_or_init(Clock::start).now().mono.as_nanos()
 }
+
+#[cfg(test)]
+mod tests;
