@@ -230,6 +230,8 @@ impl Machine {
 
 #[cfg(test)]
 mod tests {
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
     use tidegate_proto::yojimbo::netcode::wire::Kind;
     use tidegate_proto::yojimbo::netcode::{
         ConnectToken, Key, Mint, PrivateToken, UserData, packet,
@@ -331,6 +333,18 @@ mod tests {
         Dial::yojimbo(&token.to_bytes()).unwrap()
     }
 
+    #[test]
+    fn a_token_comes_as_bytes_or_as_text() {
+        let server = SocketAddr::from(([10, 0, 0, 7], 40000));
+        let Dial::Yojimbo { token, .. } = dial_with_token(vec![server]) else {
+            panic!("another protocol");
+        };
+        let text = STANDARD.encode(token.to_bytes());
+        let dial = Dial::yojimbo(format!(" {text}\n").as_bytes()).unwrap();
+        assert_eq!(dial.server(), server);
+        assert!(Dial::yojimbo(&text.as_bytes()[4..]).is_err());
+    }
+
     /// A packet that the server sealed: of a challenge the client sends back what is in it, whatever that is.
     fn sealed(kind: Kind, sequence: u64, plain: &[u8]) -> Vec<u8> {
         let mut datagram = Vec::new();
@@ -359,6 +373,11 @@ mod tests {
             .handle_datagram(now(100), server, &mut seated)
             .unwrap();
         assert_eq!(machine.state(), State::Connected);
+        machine.close(now(100));
+        let ended = State::Closed(Ended::Here { unconfirmed: 1 });
+        assert_eq!(machine.state(), ended, "nobody has confirmed hello");
+        machine.fail(std::io::ErrorKind::Other);
+        assert_eq!(machine.state(), ended, "it was over before");
 
         // What one server is told is not for the next.
         let mut machine = Machine::new(now(0), dial_with_token(vec![server, other]), 1);
@@ -382,10 +401,24 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_taken_behind_a_finish() {
+        let server = SocketAddr::from(([10, 0, 0, 7], 40002));
+        let mut machine = Machine::new(now(0), Dial::rudp(server), 1);
+        machine.handle_datagram(now(1), server, &mut [0]).unwrap();
+        machine.send(now(1), b"last words").unwrap();
+        machine.finish(now(1), Duration::from_secs(1));
+        assert_eq!(machine.state(), State::Closing);
+        assert!(!machine.has_room());
+        assert_eq!(machine.send(now(1), b"more"), Err(SendError::Closed));
+    }
+
+    #[test]
     fn a_failed_socket_ends_it_for_good() {
-        let server = SocketAddr::from(([10, 0, 0, 7], 40001));
-        let mut machine = Machine::new(now(0), Dial::gaffer(server, 7), 1);
+        let server = SocketAddr::from(([10, 0, 0, 7], 40002));
+        let mut machine = Machine::new(now(0), Dial::rudp(server), 1);
+        machine.handle_datagram(now(0), server, &mut [0]).unwrap();
         machine.fail(std::io::ErrorKind::AddrNotAvailable);
+        assert_eq!(machine.poll_timeout(), None);
         machine.close(now(1));
         let ended = Ended::Socket(std::io::ErrorKind::AddrNotAvailable);
         assert_eq!(machine.state(), State::Closed(ended));

@@ -262,3 +262,71 @@ pub(crate) const DATAGRAM_BYTES_MAX: usize = 65_535;
 /// Datagrams of one update. What is left waits in the socket, so that a frame stays a frame whatever
 /// arrives.
 const DATAGRAMS_PER_UPDATE: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Clock;
+    use crate::ended::Ended;
+
+    /// A client that is connected, and its server: one heartbeat is the least that shows a peer.
+    fn connected() -> (Polled, UdpSocket, Now) {
+        let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let patience = Duration::from_secs(20);
+        server.set_read_timeout(Some(patience)).unwrap();
+        let clock = Clock::start();
+        let dial = Dial::rudp(server.local_addr().unwrap());
+        let mut client = Polled::connect(clock.now(), dial).unwrap();
+        let due = client.next_update(clock.now()).unwrap();
+        let now = clock.now().after(due);
+        client.update(now);
+        let (_, from) = server.recv_from(&mut [0; 64]).unwrap();
+        server.send_to(&[0], from).unwrap();
+        while client.update(now) != State::Connected {}
+        server.set_nonblocking(true).unwrap();
+        while server.recv(&mut [0; 64]).is_ok() {}
+        server.set_nonblocking(false).unwrap();
+        (client, server, now)
+    }
+
+    /// A game that ends calls no update behind it.
+    #[test]
+    fn a_goodbye_leaves_with_the_call() {
+        let (mut client, server, now) = connected();
+        client.close(now);
+        assert!(server.recv(&mut [0; 64]).is_ok());
+        let (mut client, server, now) = connected();
+        client.finish(now, Duration::from_secs(1));
+        assert!(server.recv(&mut [0; 64]).is_ok());
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_broken_socket_ends_it() {
+        let (mut client, _server, now) = connected();
+        let none = std::fs::File::open("/dev/null").unwrap();
+        client.socket = std::os::fd::OwnedFd::from(none).into();
+        let state = client.update(now);
+        assert!(
+            matches!(state, State::Closed(Ended::Socket(_))),
+            "{state:?}"
+        );
+    }
+
+    /// Where the machine has both kinds of addresses.
+    #[test]
+    fn the_socket_changes_once_with_the_kind_of_address() {
+        let Ok(other) = UdpSocket::bind("[::1]:0") else {
+            return;
+        };
+        let (mut client, _server, _) = connected();
+        client.outgoing.extend(b"hello");
+        let mut ports = Vec::new();
+        for _ in 0..2 {
+            client.send_datagram(other.local_addr().unwrap());
+            let (_, from) = other.recv_from(&mut [0; 64]).unwrap();
+            ports.push(from.port());
+        }
+        assert_eq!(ports[0], ports[1]);
+    }
+}

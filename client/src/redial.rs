@@ -192,4 +192,25 @@ mod tests {
         assert_eq!(failures_after(3, LASTED), 0);
         assert_eq!(failures_after(u32::MAX, short), u32::MAX);
     }
+
+    #[test]
+    fn so_many_failures_in_a_row_are_the_end() {
+        let runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = { runtime }.enable_time().build().unwrap();
+        let backoff = Backoff {
+            first: Duration::ZERO,
+            most: Duration::ZERO,
+            attempts_max: 3,
+        };
+        let mut asked = 0;
+        let mut redial = Redial::new(backoff, async || {
+            asked += 1;
+            Err::<Dial, _>("no matchmaker")
+        });
+        for _ in 0..2 {
+            let gave_up = runtime.block_on(redial.connect()).unwrap_err();
+            assert_eq!(gave_up.to_string(), "gave up: no matchmaker");
+        }
+        assert_eq!(asked, 6);
+    }
 }
