@@ -186,11 +186,25 @@ fn a_link_is_not_followed_and_a_pipe_not_waited_for() {
     scene.open(2_000).0.record(at(2_001), token(1, 2_031));
     assert_eq!(fs::read(&elsewhere).unwrap(), b"precious");
     fs::remove_file(scene.file()).unwrap();
+    let in_place = |name: &str| scene.directory.path.join(name);
+    std::os::unix::fs::symlink(&elsewhere, in_place("link.lock")).unwrap();
+    assert!(scene.directory.claim("link").is_err());
     let made = std::process::Command::new("mkfifo")
-        .arg(scene.file())
+        .args([scene.file(), in_place("pipe.lock")])
         .status();
     assert!(made.unwrap().success());
     assert_eq!(scene.open(2_002).1.since, 2_002);
+    assert!(scene.directory.claim("pipe").is_err());
+}
+
+/// Another process could not write it either, so it may be old.
+#[test]
+fn a_file_that_cannot_be_written_anew_is_not_believed() {
+    let scene = Scene::new("old");
+    scene.open(2_000).0.record(at(2_001), token(1, 2_031));
+    fs::create_dir(scene.file().with_extension("tokens.new")).unwrap();
+    let (_, past) = scene.open(2_010);
+    assert_eq!((past.since, past.used.len()), (2_010, 1));
 }
 
 /// A file with a hole would be believed, so it goes, and comes back whole.
@@ -323,4 +337,49 @@ fn the_file_keeps_within_its_bound() {
     );
     drop(history);
     assert_eq!(scene.open(2_999).1.used.len(), 40 * 30);
+}
+
+/// Files that are whole and say what cannot be, or more than a roster keeps.
+#[test]
+fn what_cannot_be_is_not_believed() {
+    let judged = |since, count| {
+        let contents = Contents {
+            header: Header {
+                since,
+                started: since,
+                booted: BOOTED,
+            },
+            used: (0..count).map(|number| token(number, 9_000)).collect(),
+            damaged: 0,
+        };
+        let (past, verdict) = judge(Ok(contents), at(2_000), BOOTED);
+        assert_eq!(past.used.len(), count as usize, "what was used is refused");
+        (past.since, verdict.label())
+    };
+    let most = RosterParams::default().history as u32;
+    assert_eq!(judged(1_999, most), (1_999, "complete"));
+    assert_eq!(judged(1_999, most + 1), (2_000, "more than fits"));
+    assert_eq!(judged(2_001, 1), (2_000, "another boot's"));
+}
+
+/// While nothing can be written, memory is all there is, and no reason to fill it.
+#[test]
+fn without_a_file_expired_tokens_are_forgotten() {
+    let scene = Scene::new("memory");
+    let nowhere = StateDirectory {
+        path: scene.directory.path.join("missing"),
+        ..scene.directory.clone()
+    };
+    let (mut history, _) = TokenHistory::open(&nowhere, "game", at(2_000), scene.board.clone());
+    for number in 1..RECORDS_SPARE as u32 {
+        history.record(at(2_001), token(number, 2_002));
+    }
+    history.record(at(2_002), token(7, 2_032));
+    assert_eq!(history.records, [token(7, 2_032)]);
+}
+
+#[test]
+fn a_slow_write_is_a_failed_one() {
+    assert!(check_pace(SLOW).is_ok());
+    assert!(check_pace(SLOW + Duration::from_nanos(1)).is_err());
 }
