@@ -129,3 +129,84 @@ impl Replay {
 
 /// Sessions of one file, at most: each takes memory.
 const SESSIONS_MAX: usize = 10_000;
+
+#[cfg(test)]
+mod tests {
+    use tidegate_proto::{CloseReason, Event, Origin};
+
+    use super::*;
+    use crate::config::{Input, load};
+
+    /// What is said of a file with these records: the session, the second, and what it did, or that it began.
+    fn said(records: &[(u32, u64, Option<What<'_>>)]) -> String {
+        let text = "version = 1\n[backend.game]\ntargets = [\"tcp://127.0.0.1:9\"]\nframing = \"raw\"\n\
+                    [listener.game]\nprotocol = \"gaffer\"\nbind = [\"127.0.0.1:0\"]\nbackend = \"game\"\n";
+        let input = Input {
+            file: Some(("game.toml".into(), text.to_owned())),
+            ..Input::default()
+        };
+        let listeners = load(&input).unwrap().config.listeners;
+        let begin = What::Begin {
+            origin: Origin::default(),
+            rules: &listeners[0].recorded,
+        };
+        let mut file = Vec::new();
+        pcapng::begin(&mut file);
+        for &(session, secs, what) in records {
+            let at = Timestamp::from_millis(secs * 1_000);
+            let what = what.unwrap_or(begin);
+            let mut bytes = Vec::new();
+            Record { session, at, what }.emit(&mut bytes);
+            pcapng::packet(&mut file, pcapng::RECORDS, 0, &bytes, "");
+        }
+        match replay(&file).map(|report| (report.sessions, report.difference)) {
+            Ok((sessions, None)) => format!("{sessions} sessions"),
+            Ok((_, Some(difference))) => difference.to_string(),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    const BEGUN: (u32, u64, Option<What<'_>>) = (3, 5, None);
+    const WRITTEN: Option<What<'_>> = Some(What::Written);
+
+    #[test]
+    fn what_cannot_have_happened_is_named() {
+        for (records, expected) in [
+            (
+                &[BEGUN, (3, 3_605, WRITTEN), (4, 5, None)][..],
+                "2 sessions",
+            ),
+            (&[(3, 5, WRITTEN)], "packet 1: a session that has not begun"),
+            (
+                &[BEGUN, BEGUN],
+                "packet 2: a session that has already begun",
+            ),
+            (
+                &[BEGUN, (3, 4, WRITTEN)],
+                "packet 2: earlier than the one before",
+            ),
+            (
+                &[BEGUN, (3, 3_606, WRITTEN)],
+                "packet 2: more than an hour after the one before",
+            ),
+        ] {
+            assert_eq!(said(records), expected);
+        }
+    }
+
+    #[test]
+    fn what_does_not_come_again_is_a_difference() {
+        let ended = What::Event(Event::Closed(CloseReason::Kicked));
+        let heard = What::Message(Some((0, true, b"hello")));
+        for (what, expected) in [
+            (ended, "the event was Some(Closed(Kicked)), now "),
+            (heard, "the message's channel was Some((0, true)), now None"),
+            (What::Transmit(Some(b"hello")), "a datagram to the peer"),
+        ] {
+            let found = said(&[BEGUN, (3, 6, Some(what))]);
+            let place = "packet 2, session 3, 1.000000 s after it began: ";
+            let came_to = found.strip_prefix(place).unwrap_or_default();
+            assert!(came_to.starts_with(expected), "{found}");
+        }
+    }
+}
