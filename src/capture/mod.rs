@@ -310,6 +310,8 @@ const FULL: &str = "the file has its full size (--size)";
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
@@ -333,7 +335,14 @@ mod tests {
         let recording = tap.recording().unwrap();
         assert_eq!((&recording.file, recording.content), (&place, true));
         assert_eq!(recording.ended, None);
+        let mode = fs::metadata(&place).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "what players say is not for everybody");
         assert!(tap.wants("game", peer));
+        let same = "[::ffff:10.0.0.7]:5".parse().unwrap();
+        assert!(
+            tap.wants("game", same),
+            "a socket of both families has it so"
+        );
         assert!(!tap.wants("lobby", peer));
         assert!(!tap.wants("game", SocketAddr::from(([10, 0, 0, 8], 5))));
         let taken = tap.stop().unwrap();
