@@ -1,5 +1,5 @@
-//! A reload that takes its time, because a worker is late or names are looked up: what is in force is not called
-//! refused, and what is ordered meanwhile holds.
+//! Reloads beside a worker, without the program around them: a worker that is late makes nothing refused, what is ordered
+//! while names are looked up holds, and what changes for one listener changes for no other.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the answer")]
 
@@ -151,5 +151,28 @@ async fn a_stop_during_a_reload_brings_nothing() {
     assert!(outcome.unwrap_err().is::<NoReload>());
     let now = rig.reloader.common.clock.clone().now();
     assert!(board.snapshot(now).listeners.is_empty());
+    rig.stop();
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_change_of_one_listener_is_none_of_the_others() {
+    let mut rig = Rig::start();
+    let arena = ARENA.replace("raw", "u16be");
+    rig.file.lock().unwrap().push_str(&arena);
+    rig.reloader.reload().await.unwrap();
+    let workers = rig.reloader.workers.clone();
+    let frames = async || {
+        let frame = |_, own: &mut Listener| (own.name().to_owned(), own.max_frame());
+        let mut frames = workers.ask(frame).await.unwrap();
+        frames.sort();
+        frames
+    };
+    let before = frames().await;
+    assert_ne!(before[0].1, before[1].1, "{before:?}");
+    let text = CONFIG.replace("[listener.game]", "[listener.game]\nmax_peers = 9");
+    *rig.file.lock().unwrap() = text + &arena;
+    let outcome = rig.reloader.reload().await.unwrap();
+    assert_eq!(outcome.applied, ["listener.game.max_peers"]);
+    assert_eq!(frames().await, before);
     rig.stop();
 }

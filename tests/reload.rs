@@ -308,6 +308,11 @@ fn who_is_told_to_go_has_the_grace_in_force() {
     scene.edit(&arena, "[drain]\ngrace = \"1h\"\n");
     let answer = scene.ask(&["reload"]);
     assert_eq!(names(&answer["needs_restart"]), ["drain.grace"], "{answer}");
+    // Meanwhile nobody else has its name: two would be one in every metric.
+    append(&scene, &arena);
+    let refused = scene.ask(&["reload"])["error"].clone();
+    let said = refused.as_str().unwrap_or_default();
+    assert!(said.starts_with("listener.arena was removed"), "{refused}");
     // By default 25 s.
     wait_for_listeners(&scene, &[("game", 0)]);
 }
