@@ -24,6 +24,8 @@ pub(super) struct Arrivals {
     of_older: bool,
     /// It told at length what arrived.
     is_long: bool,
+    /// So many in a row, up to this one, came right behind one that is missing, and nothing of ours was lost meanwhile.
+    behind_gaps: u8,
 }
 
 impl Arrivals {
@@ -40,6 +42,7 @@ impl Arrivals {
             in_order: true,
             of_older: false,
             is_long: false,
+            behind_gaps: 0,
         }
     }
 
@@ -55,6 +58,10 @@ impl Arrivals {
         let gap = after.min(LONGEST_US).min(longest);
         self.rhythm_us = (7 * self.rhythm_us + gap) / 8;
         self.in_order = in_order;
+        self.behind_gaps = match in_order {
+            true => 0,
+            false => self.behind_gaps.saturating_add(1),
+        };
         self.is_long = false;
         self.least_us = 0;
     }
@@ -70,9 +77,15 @@ impl Arrivals {
         Sample { took, least }
     }
 
-    /// The acks of the packet being handled are not late.
-    pub(super) fn is_in_order(&self) -> bool {
-        self.in_order
+    /// One of ours was found lost.
+    pub(super) fn on_lost(&mut self) {
+        self.behind_gaps = 0;
+    }
+
+    /// The acks of the packet being handled are not late, or no later than all are: a path may lose every second packet
+    /// of the peer, and only of the peer. Where ours get lost as well, that says more than how late an answer is.
+    pub(super) fn are_acks_timely(&self) -> bool {
+        self.in_order || self.behind_gaps >= ALWAYS_BEHIND_GAPS
     }
 
     /// The packet being handled has a long acknowledgement.
@@ -104,6 +117,10 @@ impl Arrivals {
 
 /// Taken for the time between packets until that is measured.
 const EVERY_US: u32 = 50_000;
+
+/// After so many behind gaps, none is expected that is not: where a packet in ten is lost, as many are one in a hundred
+/// million.
+const ALWAYS_BEHIND_GAPS: u8 = 8;
 
 /// Of the 32 that a header acknowledges, and of 4096.
 const REACH: f64 = 24.0;

@@ -67,7 +67,7 @@ impl Sender {
             self.on_late_first(now, first);
         } else if !sent.prompts {
             self.rtt.on_bound(now, sample.took);
-        } else if self.rtt.on_sample(now, sample) && self.arrivals.is_in_order() {
+        } else if self.rtt.on_sample(now, sample) && self.arrivals.are_acks_timely() {
             self.judge_path(now, sample);
         }
     }
@@ -131,6 +131,7 @@ impl Sender {
             return;
         };
         self.counters.packets_lost += 1;
+        self.arrivals.on_lost();
         let follows = self.in_flight.follows_a_loss(number);
         self.pacer.pace.on_lost(&sent, follows, &self.params);
         if sent.large {

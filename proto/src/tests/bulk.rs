@@ -450,6 +450,36 @@ fn an_outage_on_the_way_back_costs_nothing() {
     );
 }
 
+/// A path may lose every second packet of the peer, as one does that spreads packets over two links of which one is dead.
+/// Each acknowledgement that arrives then comes behind a gap. As none of those said how long the path takes, bulk stayed at
+/// its first rate for ever, a twentieth of this path.
+#[test]
+fn every_second_acknowledgement_says_enough() {
+    for (which, loss, size) in [(1, 0.0, 1_000), (2, 0.0, 7_000), (1, 0.01, 1_000)] {
+        let link = Conditions {
+            loss,
+            ..radio(25, 20_000_000)
+        };
+        let back = Conditions {
+            nth: (2, which),
+            ..radio(25, 20_000_000)
+        };
+        let mut game = Game::new(Rules::Yojimbo(Arc::new(yojimbo::Params::default())), 57);
+        let up = without_end(size);
+        let mut scenario = Scenario::new(&mut game, 1, link, &up, &Traffic::silent());
+        scenario.set_weather(link, back);
+        scenario.run_for(Duration::from_secs(6));
+        let heard = scenario.outcome(0).up.1;
+        scenario.run_for(Duration::from_secs(10));
+        let told = scenario.network().1;
+        assert!(told.lost * 2 + 2 > told.offered, "{told:?}");
+        let heard = scenario.outcome(0).up.1 - heard;
+        let carried = heard as f64 * size as f64 * 8.0 / 10.0 / link.rate as f64;
+        let what = format!("{size} bytes, {loss} lost: {carried:.2} of the path");
+        assert!(carried > 0.6, "{what}");
+    }
+}
+
 /// Losses that come together, some milliseconds of them now and then, vary more from one round trip to the
 /// next than others of the same share. That is chance, and not the path's end.
 #[test]

@@ -41,7 +41,7 @@
 //! | `Rtt::smoothed`, `variation` | all, of packets whose acknowledgement was not late on purpose | when an answer is overdue: losses, probes, copies |
 //! | `Rtt::path`, `latest` | the path's share of these | what is shown |
 //! | `Rtt::min` | all, as a bound those late on purpose too; 20 to 30 s | how long a probe waits, how much an outbox holds |
-//! | `Queueing::rtt_s`, gain 1/4 | all, of packets whose acknowledgement is in order | how soon the path answers a change: steps, spans, trials |
+//! | `Queueing::rtt_s`, gain 1/4 | all, of packets whose acknowledgement is in order, or behind a gap as always | how soon the path answers a change: steps, spans, trials |
 //! | base of `Queueing` | the same, the smallest of `PathLimits::base_window` | what of a round trip is no queue |
 //! | moments of `Queueing` | what is proven (with bulk: mostly all), the smallest of one or two moments | what is one: over the base |
 //! | variation of `Queueing` | all, while no queue is over the limit | how large a queue must be to count |
