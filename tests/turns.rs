@@ -131,6 +131,18 @@ impl Table {
         socket
     }
 
+    /// The player's message of this number, of a kilobyte; whether it was taken. If so, the number goes up.
+    fn says(&mut self, player: &UdpSocket, next: &mut u32) -> bool {
+        let message = [b"M", &next.to_be_bytes()[..], &[0; 1_000]].concat();
+        player.send(&message).unwrap();
+        self.play();
+        let mut answer = [0; 16];
+        let length = player.recv(&mut answer).unwrap();
+        let is_taken = answer[..length] == *[b"A", &(*next + 1).to_be_bytes()[..]].concat();
+        *next += u32::from(is_taken);
+        is_taken
+    }
+
     /// Someone who is let in, and its stream.
     fn player(&mut self) -> (UdpSocket, Socket) {
         let socket = self.stranger(b"H");
@@ -274,25 +286,15 @@ fn a_server_that_reads_wakes_nobody_unless_it_was_waited_for() {
     let mut table = Table::before(backend.into(), Target::Unix(path), &Setup::default());
     let (player, mut stream) = table.player();
     stream.set_nonblocking(true).unwrap();
-    let mut next = 0u32;
-    let mut say = |table: &mut Table| {
-        let message = [b"M", &next.to_be_bytes()[..], &[0; 1_000]].concat();
-        player.send(&message).unwrap();
-        table.play();
-        let mut answer = [0; 16];
-        let length = player.recv(&mut answer).unwrap();
-        let is_taken = answer[..length] == *[b"A", &(next + 1).to_be_bytes()[..]].concat();
-        next += u32::from(is_taken);
-        is_taken
-    };
+    let mut next = 0;
     let mut taken = Vec::new();
     for _ in 0..3 {
-        assert!(say(&mut table));
+        assert!(table.says(&player, &mut next));
         take(&mut stream, 4 << 10, &mut taken);
         assert!(!table.hear(), "there was room, and there is more");
     }
 
-    while say(&mut table) {}
+    while table.says(&player, &mut next) {}
     while payloads(&taken).len() < next as usize {
         let before = taken.len();
         take(&mut stream, 1 << 20, &mut taken);
@@ -331,23 +333,13 @@ fn the_newest_unreliable_messages_wait_for_a_slow_backend() {
     table.backend.set_recv_buffer_size(8 << 10).unwrap();
     let (player, mut stream) = table.player();
     stream.set_nonblocking(true).unwrap();
-    let mut next = 0u32;
-    let mut say_more = |table: &mut Table| {
-        let message = [b"M", &next.to_be_bytes()[..], &[0; 1_000]].concat();
-        player.send(&message).unwrap();
-        table.play();
-        let mut answer = [0; 16];
-        let length = player.recv(&mut answer).unwrap();
-        let is_taken = answer[..length] == *[b"A", &(next + 1).to_be_bytes()[..]].concat();
-        next += u32::from(is_taken);
-        is_taken
-    };
-    while say_more(&mut table) {}
+    let mut next = 0;
+    while table.says(&player, &mut next) {}
     let mut taken = Vec::new();
     // Now the stream's queue is full, and so is the inbox: until that takes some more.
     wait_until("room in the inbox", Duration::from_secs(20), || {
         take(&mut stream, 4 << 10, &mut taken);
-        say_more(&mut table).then_some(())
+        table.says(&player, &mut next).then_some(())
     });
 
     for number in 1..=200u8 {
