@@ -5,11 +5,11 @@
 //!   loop {  1. wait, for events or the next clock, with nothing changed meanwhile
 //!           2. read the clocks, once
 //!           3. commands
-//!           4. datagrams  ─┐  listener/receive.rs,
-//!           5. timeouts    │  listener/steps.rs and
-//!           6. streams     │  listener/strangers.rs, for each listener,
-//!           7. datagrams   │  each step bounded
-//!           8. strangers  ─┘
+//!           4. datagrams  ─┐  listener/receive.rs
+//!           5. timeouts    │  listener/timeouts.rs
+//!           6. streams     │  listener/pump.rs
+//!           7. datagrams   │  listener/transmit.rs
+//!           8. strangers  ─┘  listener/strangers.rs; for each listener, each step bounded
 //!           9. publish, four times a second
 //!   }
 //! ```

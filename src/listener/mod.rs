@@ -2,7 +2,8 @@
 //! worker owns, so that no datagram waits for a lock. What all workers share are the sums in
 //! `capacity.rs`, and each listener has a mailbox for the others of its port (`siblings.rs`).
 //!
-//! The worker calls the steps in order, each of them every turn and each of them bounded:
+//! The worker calls the steps in order, each of them every turn and each of them bounded; each has a file of its name,
+//! and `welcome` is in `strangers.rs`:
 //!
 //! ```text
 //!   receive ──▶ handle_timeouts ──▶ pump ──▶ transmit ──▶ welcome ──▶ (publish)
@@ -15,12 +16,14 @@
 mod attempt;
 mod census;
 mod crowd;
+mod farewell;
 mod handover;
 mod limits_met;
 mod memory;
 mod orders;
 mod peer;
 mod peers;
+mod pump;
 mod quota;
 mod receive;
 mod refusal_log;
@@ -28,9 +31,10 @@ mod retire;
 mod seats;
 mod shed;
 mod siblings;
-mod steps;
 mod stranger_queue;
 mod strangers;
+mod timeouts;
+mod transmit;
 mod wakes;
 
 use std::io;

@@ -1,4 +1,4 @@
-//! The steps of a turn after reception: clocks, events and streams, what leaves.
+//! The third step of a turn: what sessions report, and the streams of every peer that something happened to.
 
 use std::time::Duration;
 
@@ -9,31 +9,6 @@ use super::wakes::{Wakes, poll_token};
 use super::{Listener, Side, Turn};
 
 impl Listener {
-    /// Clocks after datagrams, so that a packet that came in time counts however late we look.
-    pub fn handle_timeouts(&mut self, turn: &mut Turn<'_>) {
-        if self.gathers_at().is_some_and(|at| at <= turn.now.mono) {
-            self.gather(turn.now);
-        }
-        self.shed(turn);
-        if let Some(at) = self.endpoint.poll_timeout()
-            && at <= turn.now.mono
-        {
-            let late = turn.now.mono.since(at);
-            self.counters.tick_lag.record_duration(late);
-            self.endpoint.handle_timeout(turn.now);
-        }
-        while let Some((at, id)) = self.timers.pop_due(turn.now.mono) {
-            let peer = self.peers.get_mut(id);
-            if !peer.is_some_and(|peer| peer.scheduled.take(at)) {
-                continue;
-            }
-            self.handle_attempt_timeout(turn, id);
-            self.with_stream(turn, id, |stream, side| stream.handle_timeout(side));
-            // Its pump schedules the next one: what was decided here takes effect only there.
-            self.touch(id);
-        }
-    }
-
     /// Events, and then the streams of every peer that something happened to. Moving messages makes
     /// events and events make messages move, hence more than one pass; what is left waits a turn.
     pub fn pump(&mut self, turn: &mut Turn<'_>) {
@@ -196,84 +171,6 @@ impl Listener {
         self.weigh(id);
         Some(outcome)
     }
-
-    /// Everything the sessions have to say, then goodbye to those that are over.
-    pub fn transmit(&mut self, turn: &mut Turn<'_>) {
-        let mut whose: Option<PeerId> = None;
-        self.unsent = true;
-        for _ in 0..DATAGRAMS_PER_TURN {
-            let start = turn.outgoing.bytes().len();
-            let Some((id, to)) = self.endpoint.poll_transmit(turn.now, turn.outgoing.bytes())
-            else {
-                self.unsent = false;
-                break;
-            };
-            if self.socket.is_some() {
-                let from = self.peers.get_mut(id).and_then(|peer| peer.ours);
-                turn.outgoing.push(to, from);
-                if turn.outgoing.is_full() {
-                    self.flush(turn, None);
-                }
-                continue;
-            }
-            if whose.is_some_and(|before| before != id) || turn.outgoing.is_full() {
-                let datagram = turn.outgoing.bytes().split_off(start);
-                self.flush(turn, whose);
-                turn.outgoing.bytes().extend_from_slice(&datagram);
-            }
-            turn.outgoing.push(to, None);
-            whose = Some(id);
-        }
-        self.flush(turn, whose);
-        self.say_farewell(turn);
-    }
-
-    pub(super) fn flush(&mut self, turn: &mut Turn<'_>, whose: Option<PeerId>) {
-        if turn.outgoing.is_empty() {
-            return;
-        }
-        let own = whose.and_then(|id| self.peers.get_mut(id)?.socket.as_mut());
-        if let Some(socket) = own.or(self.socket.as_mut()) {
-            socket.send(turn.outgoing, &mut self.sent);
-        }
-        turn.outgoing.clear();
-    }
-
-    /// The worker ends, and waits for no stream: whose backend had not closed yet is told of now.
-    pub fn leave_behind(&mut self, turn: &mut Turn<'_>) {
-        self.leaving = self.ids();
-        self.say_farewell(turn);
-    }
-
-    fn say_farewell(&mut self, turn: &mut Turn<'_>) {
-        let leaving = std::mem::take(&mut self.leaving);
-        for id in leaving {
-            self.set_blocked(id, false);
-            self.release_target(id);
-            let target = self.target_of(id);
-            let stats = self.endpoint.stats(id).unwrap_or_default();
-            let identity = self.endpoint.identity(id).unwrap_or_default();
-            let client_id = identity.client_id;
-            self.endpoint.let_go(id);
-            let Some(mut peer) = self.peers.remove(id) else {
-                continue;
-            };
-            self.memory.on_gone(&peer.scale);
-            self.capacity.on_departure();
-            let target = target.as_deref();
-            peer.log_end(&self.name, target, client_id, turn.now.mono, &stats);
-            peer.log_causes(&self.name, target, client_id, &stats);
-            if let Some(target) = peer.attempt.target() {
-                let by = peer.stream.ended_by();
-                self.counters.target(target).closes[by as usize] += 1;
-            }
-            if let Some(socket) = &mut peer.socket
-                && let Err(error) = socket.deregister(turn.registry)
-            {
-                tracing::debug!(%error, "socket was not registered");
-            }
-        }
-    }
 }
 
 /// How long a peer that used up its messages waits for the next ones.
@@ -282,8 +179,5 @@ const MESSAGES_PAUSE: Duration = Duration::from_millis(10);
 /// How long a stream that is not read for want of memory waits, unless its peer is heard before: others
 /// may have made room, and nobody tells.
 const MEMORY_PAUSE: Duration = Duration::from_millis(100);
-
-/// Datagrams sent before the other steps get their turn; the rest is first in the next one.
-const DATAGRAMS_PER_TURN: usize = 2048;
 
 const PASSES_PER_TURN: usize = 4;

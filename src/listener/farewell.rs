@@ -1,0 +1,41 @@
+//! Peers whose session and stream are over: they leave every table, and the log gets their last line.
+
+use super::{Listener, Turn};
+
+impl Listener {
+    /// The worker ends, and waits for no stream: whose backend had not closed yet is told of now.
+    pub fn leave_behind(&mut self, turn: &mut Turn<'_>) {
+        self.leaving = self.ids();
+        self.say_farewell(turn);
+    }
+
+    pub(super) fn say_farewell(&mut self, turn: &mut Turn<'_>) {
+        let leaving = std::mem::take(&mut self.leaving);
+        for id in leaving {
+            self.set_blocked(id, false);
+            self.release_target(id);
+            let target = self.target_of(id);
+            let stats = self.endpoint.stats(id).unwrap_or_default();
+            let identity = self.endpoint.identity(id).unwrap_or_default();
+            let client_id = identity.client_id;
+            self.endpoint.let_go(id);
+            let Some(mut peer) = self.peers.remove(id) else {
+                continue;
+            };
+            self.memory.on_gone(&peer.scale);
+            self.capacity.on_departure();
+            let target = target.as_deref();
+            peer.log_end(&self.name, target, client_id, turn.now.mono, &stats);
+            peer.log_causes(&self.name, target, client_id, &stats);
+            if let Some(target) = peer.attempt.target() {
+                let by = peer.stream.ended_by();
+                self.counters.target(target).closes[by as usize] += 1;
+            }
+            if let Some(socket) = &mut peer.socket
+                && let Err(error) = socket.deregister(turn.registry)
+            {
+                tracing::debug!(%error, "socket was not registered");
+            }
+        }
+    }
+}
