@@ -16,6 +16,7 @@
 mod attempt;
 mod census;
 mod crowd;
+mod dial;
 mod farewell;
 mod handover;
 mod limits_met;
@@ -29,6 +30,7 @@ mod receive;
 mod refusal_log;
 mod retire;
 mod seats;
+mod session_log;
 mod shed;
 mod siblings;
 mod stranger_queue;
@@ -45,18 +47,17 @@ use std::time::Duration;
 use mio::{Registry, Waker};
 use tidegate_proto::endpoint::Timers;
 use tidegate_proto::random::Random;
-use tidegate_proto::{CloseReason, Endpoint, Now, PeerId, Reject, Session, Timestamp};
-use tokio::sync::OwnedSemaphorePermit;
+use tidegate_proto::{CloseReason, Endpoint, Now, PeerId, Timestamp};
 
-use attempt::Attempt;
 pub use attempt::Destination;
 use census::Census;
 use crowd::Crowd;
+pub use dial::{Dial, say_dial_refused};
 use handover::Handovers;
 use limits_met::LimitsMet;
 use memory::Memory;
 pub use orders::{PeerView, Policy, Whom};
-use peer::{Dialled, Peer};
+use peer::Peer;
 use peers::Peers;
 pub use quota::PeerLimits;
 use quota::Quota;
@@ -70,7 +71,7 @@ use wakes::poll_token;
 pub use wakes::{Wakes, meaning};
 
 use crate::admission::Admission;
-use crate::backend::{Rules, Scratch, Side, Socket, Stream};
+use crate::backend::{Rules, Scratch, Side};
 use crate::board::Reporter;
 use crate::capacity::Capacity;
 use crate::counters::{Direction, WorkerCounters};
@@ -290,53 +291,6 @@ impl Listener {
         }
     }
 
-    /// Begins a session over its own UDP socket for a stream that a local program opened.
-    pub fn dial(&mut self, turn: &mut Turn<'_>, dial: Dial) -> io::Result<()> {
-        // It began before the drain did.
-        if self.draining {
-            say_dial_refused(&self.name);
-            return Ok(());
-        }
-        let Dial {
-            remote,
-            mut udp,
-            mut stream,
-            session,
-            timeout,
-            client,
-            client_id,
-            stream_permit,
-        } = dial;
-        // The endpoint tells peers apart by address; with a socket each, that is our own.
-        let id = self.endpoint.dial(turn.now, udp.local_addr(), session);
-        let slot = id.slot();
-        let registered = udp
-            .register(
-                turn.registry,
-                poll_token(self.index, Wakes::PeerSocket(slot)),
-            )
-            .and_then(|()| {
-                stream.register(turn.registry, poll_token(self.index, Wakes::Stream(slot)))
-            });
-        if let Err(error) = registered {
-            self.endpoint.let_go(id);
-            return Err(error);
-        }
-        let mut peer = self.new_peer(id, remote, turn.now.mono);
-        peer.dialled = Some(Box::new(Dialled {
-            local: udp.local_addr(),
-            client,
-            client_id,
-            _stream_permit: stream_permit,
-        }));
-        peer.socket = Some(udp);
-        peer.stream = Stream::accepted(stream);
-        peer.attempt = Attempt::dialled(turn.now.mono + timeout);
-        self.peers.insert(peer);
-        self.touch(id);
-        Ok(())
-    }
-
     /// No new peers; those that are here get what was accepted for them, and are told.
     pub fn drain(&mut self, now: Now, linger: Duration) {
         if self.is_retiring() {
@@ -458,34 +412,4 @@ impl Listener {
             self.timers.schedule(id, at, &mut peer.scheduled);
         }
     }
-}
-
-/// One session that `tidegate connect` begins.
-pub struct Dial {
-    /// Where the far end is.
-    pub remote: SocketAddr,
-    /// Connected to it.
-    pub udp: UdpSocket,
-    /// The local program's stream.
-    pub stream: Socket,
-    /// The session, just begun.
-    pub session: Box<dyn Session>,
-    /// How long the far end may take to let us in.
-    pub timeout: Duration,
-    /// Where the local program's stream comes from, if that has an address.
-    pub client: Option<SocketAddr>,
-    /// Who the server takes the client for, where the token was made here.
-    pub client_id: Option<u64>,
-    /// The local stream's place among those of its tunnel, held until it is over.
-    pub stream_permit: Option<OwnedSemaphorePermit>,
-}
-
-/// Says that a local connection was closed because nobody is taken.
-pub fn say_dial_refused(tunnel: &str) {
-    tracing::info!(
-        event = "dial_refused",
-        tunnel,
-        reason = Reject::Draining.label(),
-        "a local connection was closed at once"
-    );
 }

@@ -1,0 +1,192 @@
+//! What the log says of a peer: a line when its session starts, one when it ends, and who can do something about how
+//! it ended.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tidegate_proto::{CloseReason, Identity, Stats, Timestamp};
+use tracing::field::{DisplayValue, display};
+
+use super::peer::{Peer, Phase};
+
+impl Peer {
+    pub(super) fn log_start(&self, name: &str, target: Option<&str>, identity: Identity<'_>) {
+        let whose = self.whose(name);
+        tracing::info!(
+            event = "session_start",
+            listener = whose.listener,
+            tunnel = whose.tunnel,
+            peer = %self.remote,
+            local = whose.local,
+            client = whose.client,
+            session = format_args!("{:016x}", self.session),
+            client_id = identity.client_id.or(whose.client_id),
+            target,
+        );
+    }
+
+    /// A peer belongs to a listener, or to the tunnel that dialled it. Then the far end has a log of its own, with
+    /// another session number: what both know goes into the lines.
+    fn whose<'a>(&self, name: &'a str) -> Whose<'a> {
+        match self.dialled.as_deref() {
+            None => Whose {
+                listener: Some(name),
+                ..Whose::default()
+            },
+            Some(dialled) => Whose {
+                listener: None,
+                tunnel: Some(name),
+                local: Some(display(dialled.local)),
+                client: dialled.client.map(display),
+                client_id: dialled.client_id,
+            },
+        }
+    }
+
+    /// Lines for whoever can do something about how it ended, if somebody can.
+    pub(super) fn log_causes(
+        &self,
+        name: &str,
+        target: Option<&str>,
+        client_id: Option<u64>,
+        stats: &Stats,
+    ) {
+        self.log_not_let_in(name);
+        // Elsewhere anybody can write nonsense in a peer's name.
+        if client_id.is_some() && self.phase == Phase::Over(CloseReason::ProtocolViolation) {
+            self.log_misfit(name, stats);
+        }
+        if let Some(error) = self.stream.misread() {
+            self.log_unreadable_backend(name, target, error);
+        }
+    }
+
+    /// It is who it says, and wrote what cannot be read: most likely two sides with different settings.
+    fn log_misfit(&self, name: &str, stats: &Stats) {
+        let (reason, help) = if stats.messages_received == 0 {
+            (
+                "first_message",
+                "channels, message types or sizes differ from the first message on: compare the client's \
+                 with the layout that `tidegate check` prints",
+            )
+        } else {
+            (
+                "later_message",
+                "what was sent first could be read: look at blocks, the largest sizes, and who changed the \
+                 client",
+            )
+        };
+        let whose = self.whose(name);
+        tracing::warn!(
+            event = "unreadable_peer",
+            reason,
+            listener = whose.listener,
+            tunnel = whose.tunnel,
+            peer = %self.remote,
+            session = format_args!("{:016x}", self.session),
+            messages_received = stats.messages_received,
+            help,
+        );
+    }
+
+    /// Its backend wrote what is no message. That is a setting, here or there, and no player's doing.
+    fn log_unreadable_backend(&self, name: &str, target: Option<&str>, error: &str) {
+        let whose = self.whose(name);
+        tracing::warn!(
+            event = "unreadable_backend",
+            reason = self.phase.reason_label(),
+            listener = whose.listener,
+            tunnel = whose.tunnel,
+            peer = %self.remote,
+            session = format_args!("{:016x}", self.session),
+            target,
+            error,
+            help = "framing, length_includes_header, channel_byte and max_message must be those of the game \
+                    server, and each frame fit a message of the layout that `tidegate check` prints",
+        );
+    }
+
+    /// A server that we dialled did not let us in. It refuses most things in silence, so all that may be is named.
+    fn log_not_let_in(&self, name: &str) {
+        let Some(reason) = self.phase.close_reason() else {
+            return;
+        };
+        let help = match reason {
+            CloseReason::ConnectTimeout => {
+                "nobody is there, a firewall drops, or the server is silent on purpose: another key, protocol id or \
+                 public address (`tidegate token inspect` tells), a clock that is wrong, here or there, or it began \
+                 less than max_token_lifetime ago"
+            }
+            CloseReason::Denied => {
+                "the server is full, it is draining, or its backend cannot be reached: its log has which"
+            }
+            CloseReason::TokenExpired => {
+                "the token ran out before the server answered: get a fresh one each time"
+            }
+            _ => return,
+        };
+        let whose = self.whose(name);
+        tracing::warn!(
+            event = "not_let_in",
+            tunnel = whose.tunnel,
+            peer = %self.remote,
+            local = whose.local,
+            client = whose.client,
+            session = format_args!("{:016x}", self.session),
+            client_id = whose.client_id,
+            reason = reason.label(),
+            help,
+        );
+    }
+
+    /// One line with everything: it stands in for metrics per peer. Without what was not measured.
+    pub(super) fn log_end(
+        &self,
+        name: &str,
+        target: Option<&str>,
+        client_id: Option<u64>,
+        now: Timestamp,
+        stats: &Stats,
+    ) {
+        let whose = self.whose(name);
+        let millis = |span: Duration| stats.is_measured().then_some(span.as_secs_f32() * 1e3);
+        tracing::info!(
+            event = "session_end",
+            listener = whose.listener,
+            tunnel = whose.tunnel,
+            peer = %self.remote,
+            local = whose.local,
+            client = whose.client,
+            session = format_args!("{:016x}", self.session),
+            client_id = client_id.or(whose.client_id),
+            target,
+            reason = self.phase.reason_label(),
+            dur_s = now.since(self.since).as_secs_f32(),
+            messages_received = stats.messages_received,
+            messages_acked = stats.messages_acked,
+            unacked = stats.outbox_messages,
+            bytes_received = stats.message_bytes_received,
+            bytes_sent = stats.message_bytes_sent,
+            packets_received = stats.packets_received,
+            packets_sent = stats.packets_sent,
+            packets_lost = stats.packets_lost,
+            messages_resent = stats.messages_resent,
+            messages_skipped = stats.messages_skipped,
+            rtt_ms = millis(stats.rtt),
+            rtt_min_ms = millis(stats.rtt_min),
+            datagram_bytes = stats.datagram_bytes,
+            aes_gcm = stats.second_cipher,
+            bad_mode = stats.mode_to_bad,
+        );
+    }
+}
+
+/// Whose a peer is, as its lines say it.
+#[derive(Default)]
+struct Whose<'a> {
+    listener: Option<&'a str>,
+    tunnel: Option<&'a str>,
+    local: Option<DisplayValue<SocketAddr>>,
+    client: Option<DisplayValue<SocketAddr>>,
+    client_id: Option<u64>,
+}
