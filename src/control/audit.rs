@@ -1,7 +1,7 @@
 //! Who asked for what: a line for each request, in fields that can be searched for.
 
 use super::Request;
-use super::gate::on_one_line;
+use crate::config::Refusal;
 
 /// What a request names. One that names nothing of a kind has no such field.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -114,5 +114,13 @@ fn target_alone(target: &str) -> Named<'_> {
     Named {
         target: Some(target),
         ..Named::default()
+    }
+}
+
+/// For the log: mistakes of a file come with its lines and carets, which belong on a terminal.
+pub(super) fn on_one_line(error: &anyhow::Error) -> String {
+    match error.downcast_ref::<Refusal>() {
+        Some(refusal) => refusal.brief(),
+        None => format!("{error:#}").replace('\n', ";"),
     }
 }

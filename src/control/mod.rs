@@ -25,14 +25,23 @@ use crate::exit::Unavailable;
 use crate::socket_file::KeptSocket;
 
 mod audit;
+mod drain;
 mod gate;
+mod log_level;
+mod peers;
 mod place;
+mod recording;
+mod reload;
 mod request;
+mod signals;
+mod stats;
+mod targets;
 mod whom;
 
-pub use gate::{Gate, Reach, Signals};
+pub use gate::{Gate, Reach};
 pub use place::{answering, in_session};
 pub use request::Request;
+pub use signals::Signals;
 
 /// Lets operators in: by signals and, if there is one, by the socket, whose file goes with the control plane's tasks.
 pub fn open(socket: Option<KeptSocket>, signals: Signals, gate: Arc<Gate>) {

@@ -49,7 +49,7 @@ fn parts() -> Vec<&'static str> {
 }
 
 /// Every module that logs, in order. A directive for another would change nothing, and nobody would be told.
-pub(super) const TARGETS: [&str; 36] = [
+pub(super) const TARGETS: [&str; 39] = [
     "tidegate::admin",
     "tidegate::backend::health",
     "tidegate::backend::stream::to_backend",
@@ -60,7 +60,10 @@ pub(super) const TARGETS: [&str; 36] = [
     "tidegate::connect::tunnel",
     "tidegate::control",
     "tidegate::control::audit",
-    "tidegate::control::gate",
+    "tidegate::control::drain",
+    "tidegate::control::log_level",
+    "tidegate::control::reload",
+    "tidegate::control::signals",
     "tidegate::core_dumps",
     "tidegate::listener::attempt",
     "tidegate::listener::census",

@@ -1,0 +1,99 @@
+//! A drain by hand: no newcomers, until another command says otherwise.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use anyhow::bail;
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use super::Gate;
+use crate::board::State;
+use crate::clock;
+use crate::listener::Listener;
+
+impl Gate {
+    pub(super) async fn drain_by_signal(self: &Arc<Self>) -> anyhow::Result<Value> {
+        let done = self.drain(None).await?;
+        tracing::info!(
+            event = "drain",
+            reason = "SIGUSR1",
+            "no newcomers from now on, and whoever is here stays; `tidegate ctl undrain` ends it"
+        );
+        Ok(done)
+    }
+
+    pub(super) async fn drain(self: &Arc<Self>, seconds: Option<u64>) -> anyhow::Result<Value> {
+        // A stop has a deadline of its own, by which it is judged.
+        if self.board.is_stopping() {
+            bail!("the process is stopping");
+        }
+        let peers = self
+            .workers
+            .sum(|_, listener| {
+                listener.set_draining(true);
+                listener.peers()
+            })
+            .await?;
+        let number = self.drains.fetch_add(1, Relaxed) + 1;
+        let ends = seconds.map(|seconds| clock::wall_secs().saturating_add(seconds));
+        self.board.update_process(|process| {
+            process.state = State::Draining;
+            process.drain_deadline_unix = ends;
+        });
+        if let Some(seconds) = seconds {
+            tokio::spawn(Arc::clone(self).end_drain(number, Duration::from_secs(seconds)));
+        }
+        Ok(json!({ "peers": peers }))
+    }
+
+    /// Those who are left are told to go, unless another command came in between. When they have gone, the
+    /// deadline is met: the process stays, and must not look late for as long as it does.
+    async fn end_drain(self: Arc<Self>, number: u64, grace: Duration) {
+        let is_current = || self.drains.load(Relaxed) == number && !self.board.is_stopping();
+        sleep(grace).await;
+        if !is_current() {
+            return;
+        }
+        self.workers
+            .each(|now, listener| listener.drain(now, DRAIN_LINGER));
+        while is_current() {
+            let busy = |_, listener: &mut Listener| usize::from(!listener.is_empty());
+            if matches!(self.workers.sum(busy).await, Ok(0)) {
+                // Whoever begins another drain counts first, and only then sets its deadline.
+                self.board.update_process(|process| {
+                    if self.drains.load(Relaxed) == number && !process.stopping {
+                        process.drain_deadline_unix = None;
+                    }
+                });
+                return;
+            }
+            sleep(LOOK_EVERY).await;
+        }
+    }
+
+    pub(super) async fn undrain(&self) -> anyhow::Result<Value> {
+        if self.board.is_stopping() {
+            bail!("the process is stopping");
+        }
+        self.drains.fetch_add(1, Relaxed);
+        self.workers
+            .sum(|_, listener| {
+                listener.set_draining(false);
+                0
+            })
+            .await?;
+        self.board.update_process(|process| {
+            process.state = State::Serving;
+            process.drain_deadline_unix = None;
+        });
+        Ok(json!({}))
+    }
+}
+
+/// For those who are left after the grace to get what was accepted for them.
+const DRAIN_LINGER: Duration = Duration::from_secs(5);
+
+/// Whether they have gone.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
