@@ -2,13 +2,34 @@
 //! `--probe` what they need of it.
 
 use std::fmt::Write;
+use std::path::PathBuf;
 
+use clap::Args;
 use serde_json::json;
 
-use super::{CheckArgs, input, print, probe};
+use super::{input, print, probe};
 use crate::config::{Config, Listener, Loaded, Place, Protocol, Refusal, Tunnel, fingerprint};
 use crate::control_plane;
 use crate::exit::Exit;
+
+#[derive(Args, Debug)]
+pub(super) struct CheckArgs {
+    /// Configuration file; - reads standard input
+    #[arg(short, long, value_name = "FILE", env = "TIDEGATE_CONFIG")]
+    config: PathBuf,
+    /// Print every effective value and where it was set
+    #[arg(long)]
+    print: bool,
+    /// Also bind the addresses, resolve names and connect to the backends; exit code 69 if any fails
+    #[arg(long)]
+    probe: bool,
+    /// Treat warnings of the probe as failures
+    #[arg(long, requires = "probe")]
+    strict: bool,
+    /// Print one JSON object per line
+    #[arg(long)]
+    json: bool,
+}
 
 pub(super) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
     match input::load(Some(&args.config), Vec::new()) {

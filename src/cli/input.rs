@@ -5,10 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-use super::{ConnectArgs, RunArgs, ServeArgs, TokenArgs, keygen};
-use crate::config::{
-    self, ConnectFlags, Input, Loaded, Mistake, Override, Place, Refusal, ServeFlags,
-};
+use super::run_args::RunArgs;
+use crate::config::{self, Input, Loaded, Mistake, Override, Place, Refusal};
 use crate::control;
 use crate::exit::{Misused, Unavailable};
 use crate::given_file::{GivenFile, Occasion, Unread};
@@ -20,7 +18,7 @@ pub(super) fn start(
     args: &RunArgs,
     mut overrides: Vec<Override>,
 ) -> anyhow::Result<(Loaded, Logging, Source)> {
-    overrides.extend(run_overrides(args));
+    overrides.extend(args.overrides());
     let session_socket = session_directory().and_then(|it| control::in_session(&it));
     let question = Question {
         file: args.config.clone(),
@@ -57,6 +55,16 @@ pub(super) fn load(file: Option<&Path>, overrides: Vec<Override>) -> anyhow::Res
         ..Question::default()
     };
     question.read_all()
+}
+
+/// Whether a start with these would fail for another reason than a key that is not there yet.
+pub(super) fn check_without_keys(overrides: Vec<Override>) -> anyhow::Result<()> {
+    let question = Question {
+        overrides,
+        without_keys: true,
+        ..Question::default()
+    };
+    question.read_all().map(drop)
 }
 
 /// Where a configuration comes from, but for the environment.
@@ -169,87 +177,12 @@ pub(super) fn session_directory() -> Option<PathBuf> {
     directory.is_absolute().then_some(directory)
 }
 
-pub(super) fn serve_flags(args: &ServeArgs) -> anyhow::Result<Vec<Override>> {
-    let Some(backend) = &args.backend else {
-        return need_file(&args.run.config, "--listen URL --backend URL", "yojimbo");
-    };
-    let listen = args
-        .listen
-        .clone()
-        .unwrap_or_else(|| DEFAULT_LISTEN.to_owned());
-    let key = match &args.key {
-        Some(path) => Some(path.clone()),
-        None => own_key(&listen),
-    };
-    let flags = ServeFlags {
-        listen,
-        backend: backend.clone(),
-        framing: args.framing.clone(),
-        key: key.as_deref().map(absolute).transpose()?,
-    };
-    flags
-        .overrides()
-        .map_err(|error| Misused(error.to_string()).into())
-}
-
-/// The key of a server without a configuration, in its state directory.
-fn own_key(listen: &str) -> Option<PathBuf> {
-    let state = || directory("STATE_DIRECTORY").unwrap_or_else(|| PathBuf::from("."));
-    let needs_one = listen.starts_with("yojimbo://");
-    needs_one.then(|| state().join("netcode.key"))
-}
-
-/// Makes the key that `flags` name, where nobody gave one and there is none yet. All else is checked before: whoever
-/// mistyped an address should not have to tell the key of that start from the one in use.
-pub(super) fn make_own_key(args: &ServeArgs, flags: &[Override]) -> anyhow::Result<()> {
-    let listen = args.listen.as_deref().unwrap_or(DEFAULT_LISTEN);
-    let own = args.backend.as_ref().and_then(|_| own_key(listen));
-    let Some(key) = own.filter(|key| args.key.is_none() && !key.exists()) else {
-        return Ok(());
-    };
-    let mut overrides = flags.to_vec();
-    overrides.extend(run_overrides(&args.run));
-    let question = Question {
-        overrides,
-        without_keys: true,
-        ..Question::default()
-    };
-    question.read_all()?;
-    keygen::make(&key)
-}
-
-/// The main protocol on the port of the examples, for whoever gives a backend only.
-const DEFAULT_LISTEN: &str = "yojimbo://0.0.0.0:40000";
-
-pub(super) fn connect_flags(args: &ConnectArgs) -> anyhow::Result<Vec<Override>> {
-    let (Some(listen), Some(remote)) = (&args.listen, &args.remote) else {
-        return need_file(&args.run.config, "--listen URL --remote URL", "tunnel");
-    };
-    tunnel_flags(listen, remote, args.framing.as_deref(), &args.tokens)
-}
-
-/// The one tunnel of a process without a configuration.
-pub(super) fn tunnel_flags(
-    listen: &str,
-    remote: &str,
-    framing: Option<&str>,
-    tokens: &TokenArgs,
-) -> anyhow::Result<Vec<Override>> {
-    let flags = ConnectFlags {
-        listen: listen.to_owned(),
-        remote: remote.to_owned(),
-        framing: framing.map(str::to_owned),
-        key: tokens.key.as_deref().map(absolute).transpose()?,
-        token_file: tokens.token_file.as_deref().map(absolute).transpose()?,
-        token_command: tokens.token_command.clone(),
-    };
-    flags
-        .overrides()
-        .map_err(|error| Misused(error.to_string()).into())
-}
-
 /// `flags` say everything in place of a file; `kind` is what such a file can begin as.
-fn need_file(config: &Option<PathBuf>, flags: &str, kind: &str) -> anyhow::Result<Vec<Override>> {
+pub(super) fn need_file(
+    config: &Option<PathBuf>,
+    flags: &str,
+    kind: &str,
+) -> anyhow::Result<Vec<Override>> {
     match config {
         Some(_) => Ok(Vec::new()),
         None => Err(Misused(format!(
@@ -260,41 +193,8 @@ fn need_file(config: &Option<PathBuf>, flags: &str, kind: &str) -> anyhow::Resul
 }
 
 /// Paths of flags are seen from where they are typed, not from a credentials directory.
-fn absolute(path: &Path) -> anyhow::Result<String> {
+pub(super) fn absolute(path: &Path) -> anyhow::Result<String> {
     let path = std::path::absolute(path).with_context(|| path.display().to_string())?;
     let text = path.to_str().map(str::to_owned);
     text.ok_or_else(|| Misused(format!("{} is not UTF-8", path.display())).into())
-}
-
-fn run_overrides(args: &RunArgs) -> Vec<Override> {
-    let mut overrides = Vec::new();
-    let mut set = |section: &str, key: &str, value: &str, flag: String| {
-        overrides.push(Override {
-            path: vec![section.to_owned(), key.to_owned()],
-            value: toml::Value::String(value.to_owned()),
-            flag,
-        });
-    };
-    let level = match (args.verbose, args.quiet) {
-        (0, false) => args
-            .log_level
-            .as_deref()
-            .map(|level| (level, format!("--log-level {level}"))),
-        (0, true) => Some(("warn", "-q".to_owned())),
-        (1, _) => Some(("debug", "-v".to_owned())),
-        (_, _) => Some(("trace", "-vv".to_owned())),
-    };
-    if let Some((level, flag)) = level {
-        set("log", "level", level, flag);
-    }
-    if let Some(format) = &args.log_format {
-        set("log", "format", format, format!("--log-format {format}"));
-    }
-    if let Some(admin) = &args.admin {
-        set("admin", "listen", admin, format!("--admin {admin}"));
-    }
-    if let Some(path) = &args.control {
-        set("admin", "control_socket", path, format!("--control {path}"));
-    }
-    overrides
 }

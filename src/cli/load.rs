@@ -9,7 +9,8 @@ use anyhow::Context;
 use clap::Args;
 use serde_json::json;
 
-use super::{TokenArgs, input, print};
+use super::connect::{self, TokenArgs};
+use super::{input, print};
 use crate::clock;
 use crate::config::{self, Tunnel, parse_duration};
 use crate::control_plane;
@@ -164,7 +165,7 @@ fn tunnel(args: &LoadArgs) -> anyhow::Result<Tunnel> {
         Some(remote) => {
             // Nothing is bound there.
             let nowhere = "tcp://127.0.0.1:0";
-            let overrides = input::tunnel_flags(nowhere, remote, None, &args.tokens)?;
+            let overrides = connect::tunnel_flags(nowhere, remote, None, &args.tokens)?;
             input::load(None, overrides)?
         }
         None => input::load(args.config.as_deref(), Vec::new())?,
