@@ -20,7 +20,7 @@ use rustix::fs::OFlags;
 use zeroize::Zeroizing;
 
 use crate::clock;
-use crate::logging;
+use crate::stderr;
 
 /// When files are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -189,7 +189,7 @@ impl GivenFile {
                 if !is_told && left > SILENCE {
                     is_told = true;
                     let path = self.path.display();
-                    logging::remark(&format!("waiting for what comes by the pipe {path}"));
+                    stderr::remark(&format!("waiting for what comes by the pipe {path}"));
                 }
                 continue;
             }

@@ -14,7 +14,7 @@
 //!   socket_file, given_file                                  Unix sockets that we listen on, files that we are given
 //!   clock, capacity, names, tokens, token_history            what all of them share
 //!   sizing, cgroup                                           what there is for it
-//!   shutdown, notify, exit, core_dumps                       how it ends
+//!   shutdown, notify, exit, bugs, stderr, core_dumps         how it ends, and what it says last
 //!   load, lag, demo, capture, replay                         instruments
 //! ```
 
@@ -24,6 +24,7 @@ pub mod backend;
 pub mod backends;
 pub mod blocking;
 pub mod board;
+pub mod bugs;
 pub mod capacity;
 pub mod capture;
 pub mod cgroup;
@@ -55,6 +56,7 @@ pub mod serve;
 pub mod shutdown;
 pub mod sizing;
 pub mod socket_file;
+pub mod stderr;
 pub mod token_history;
 pub mod tokens;
 pub mod udp;

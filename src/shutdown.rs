@@ -22,7 +22,7 @@ use crate::config::Drain;
 use crate::exit::Exit;
 use crate::listener::Parts;
 use crate::worker::{Command, Handle, Remote};
-use crate::{logging, notify};
+use crate::{notify, stderr};
 
 /// SIGTERM and SIGINT. The kernel does not deliver them to the first process of a container before that asks for
 /// them, so they are kept from the beginning of a start, which may wait for names.
@@ -165,7 +165,7 @@ impl Fleet {
             match worker.join() {
                 Ok(result) => result.context("a worker failed")?,
                 Err(_) => {
-                    logging::complain("error: a worker panicked; this is a bug in tidegate");
+                    stderr::complain("error: a worker panicked; this is a bug in tidegate");
                     std::process::exit(Exit::Bug.code().into());
                 }
             }

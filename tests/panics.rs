@@ -18,9 +18,9 @@ use tidegate::board::Board;
 use tidegate::capacity::Capacity;
 use tidegate::clock::Clock;
 use tidegate::config::{Drain, Log, LogFormat};
-use tidegate::logging;
 use tidegate::shutdown::{Fleet, StopSignals};
 use tidegate::udp::Options;
+use tidegate::{bugs, logging};
 
 /// Not a test by itself: the process that has the bug.
 #[test]
@@ -103,7 +103,7 @@ fn the_process_that_panics_elsewhere() {
         repeat_window: Duration::ZERO,
     };
     let logging = logging::install(&log).unwrap();
-    logging::end_with_bugs(move || logging.flush());
+    bugs::make_fatal(move || logging.flush());
     tracing::info!(event = "said_before");
     let bug = || panic!("a bug in its own place");
     if thread == "task" {

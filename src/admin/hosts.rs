@@ -56,12 +56,6 @@ fn is_ip(host: &str) -> bool {
     }
 }
 
-/// What a name in `admin.allowed_hosts` is made of: a port, a scheme or a wildcard would never match.
-pub(crate) fn is_host_name(text: &str) -> bool {
-    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-    !text.is_empty() && text.len() <= 253 && !text.ends_with('.') && text.bytes().all(fits)
-}
-
 /// What a request by another name is told.
 pub(super) const UNKNOWN: &str = "not known by this name: ask for an IP address or localhost, or add the name to \
     admin.allowed_hosts\n";

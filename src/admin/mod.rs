@@ -50,7 +50,6 @@ pub(crate) mod units;
 
 use history::History;
 use hosts::Hosts;
-pub(crate) use hosts::is_host_name;
 pub use probe::probe;
 use status::Status;
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 
 use super::run_args::RunArgs;
+use crate::bugs;
 use crate::config::{self, Input, Loaded, Mistake, Override, Place, Refusal};
 use crate::control;
 use crate::exit::{Misused, Unavailable};
@@ -42,7 +43,7 @@ pub(super) fn start(
     };
     let logging = logging::install(&loaded.config.log).map_err(Unavailable)?;
     let said_before = logging.clone();
-    logging::end_with_bugs(move || said_before.flush());
+    bugs::make_fatal(move || said_before.flush());
     Ok((loaded, logging, Box::new(source)))
 }
 

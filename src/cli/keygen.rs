@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 use super::print;
 use crate::config::{fingerprint, generate_key, write_new_secret};
 use crate::exit::{self, Exit, Unavailable};
-use crate::logging;
+use crate::stderr;
 use tidegate_proto::yojimbo::netcode::Key;
 
 pub(super) fn run(out: Option<&Path>) -> anyhow::Result<Exit> {
@@ -19,7 +19,7 @@ pub(super) fn run(out: Option<&Path>) -> anyhow::Result<Exit> {
     };
     match write_new_secret(path, hex(&key).as_bytes()) {
         Ok(()) => {
-            logging::remark(&format!(
+            stderr::remark(&format!(
                 "made {} (fingerprint {})",
                 path.display(),
                 fingerprint(&key)
@@ -46,7 +46,7 @@ pub(super) fn run(out: Option<&Path>) -> anyhow::Result<Exit> {
 pub(super) fn make(path: &Path) -> anyhow::Result<()> {
     let key = generate_key()?;
     match write_new_secret(path, hex(&key).as_bytes()) {
-        Ok(()) => logging::remark(&format!(
+        Ok(()) => stderr::remark(&format!(
             "made a key: {} (fingerprint {}); whoever has it can make connect tokens",
             path.display(),
             fingerprint(&key)

@@ -9,7 +9,7 @@ use clap::{Parser, Subcommand};
 
 use crate::exit::{self, Exit};
 use crate::sizing::{file_size, open_files};
-use crate::{config, logging};
+use crate::{bugs, config, stderr};
 
 mod answer;
 mod check;
@@ -101,12 +101,12 @@ pub fn main() -> ExitCode {
     file_size::outlive();
     // Usage errors end here, with clap's own words and code 2.
     let cli = Cli::parse();
-    logging::end_with_bugs(|| ());
+    bugs::make_fatal(|| ());
     open_files::raise();
     match run(cli.command) {
         Ok(exit) => exit.into(),
         Err(error) => {
-            logging::complain(&spell(&error));
+            stderr::complain(&spell(&error));
             Exit::of(&error).into()
         }
     }

@@ -12,7 +12,7 @@
 //!        └── full, or the reader is stuck: the line is dropped and counted, nobody waits
 //! ```
 //!
-//! Where standard error is the journal, each line begins with its priority (`journal.rs`).
+//! Where standard error is the journal, each line begins with its priority (`stderr.rs`).
 //!
 //! A line is about an `event` (a snake case id). Without that field, its message is the event.
 
@@ -33,14 +33,13 @@ use crate::board::{Board, LOG_LEVELS};
 use crate::clock;
 use crate::config::{Log, LogFormat};
 use crate::sizing::threads;
+use crate::stderr;
 
-mod journal;
 mod level;
 mod line;
 mod queue;
 mod repeat;
 
-pub use journal::{complain, end_with_bugs, remark};
 use level::{Levels, parse_level};
 pub use level::{Loan, check_level};
 use line::{Fields, Style};
@@ -55,7 +54,7 @@ pub fn install(log: &Log) -> Result<Logging, String> {
         LogFormat::Json => true,
     };
     let style = if json { Style::Json } else { Style::Text };
-    let (subscriber, logging) = build(log, style, journal::is_reading(), Box::new(io::stderr()))?;
+    let (subscriber, logging) = build(log, style, stderr::is_journal(), Box::new(io::stderr()))?;
     tracing::subscriber::set_global_default(subscriber).map_err(|error| error.to_string())?;
     Ok(logging)
 }
@@ -315,7 +314,7 @@ impl Writer {
             bytes.push(b'\n');
         }
         if self.for_journal {
-            bytes.extend_from_slice(journal::priority(level).as_bytes());
+            bytes.extend_from_slice(stderr::priority(level).as_bytes());
         }
         bytes.extend_from_slice(line.as_bytes());
         // In one piece; and it may be that only half of it fits.

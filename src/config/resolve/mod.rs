@@ -203,7 +203,7 @@ impl Checker<'_> {
 
     fn host_names(&mut self, typed: &[String]) {
         for name in typed {
-            if !crate::admin::is_host_name(name) {
+            if !is_host_name(name) {
                 self.mistake(
                     "admin.allowed_hosts",
                     format!("admin.allowed_hosts: {name:?} is no host name"),
@@ -312,3 +312,9 @@ const ADMIN: Example = Example {
     v6: "::1",
     port: 9_477,
 };
+
+/// What a name in `admin.allowed_hosts` is made of: a port, a scheme or a wildcard would never match.
+fn is_host_name(text: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    !text.is_empty() && text.len() <= 253 && !text.ends_with('.') && text.bytes().all(fits)
+}
