@@ -49,7 +49,7 @@ fn parts() -> Vec<&'static str> {
 }
 
 /// Every module that logs, in order. A directive for another would change nothing, and nobody would be told.
-pub(super) const TARGETS: [&str; 39] = [
+pub(super) const TARGETS: [&str; 40] = [
     "tidegate::admin",
     "tidegate::backend::health",
     "tidegate::backend::stream::to_backend",
@@ -86,6 +86,7 @@ pub(super) const TARGETS: [&str; 39] = [
     "tidegate::sizing::open_files",
     "tidegate::socket_file",
     "tidegate::token_history",
+    "tidegate::token_history::state_directory",
     "tidegate::udp",
     "tidegate::udp::first_link",
     "tidegate::worker",

@@ -13,124 +13,28 @@
 //! written anew later from memory. One that does not return holds up its worker, so the place for the
 //! file is memory.
 
-use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
-use tidegate_proto::yojimbo::netcode::{RosterParams, UsedToken};
+use tidegate_proto::yojimbo::netcode::UsedToken;
 use tidegate_proto::{Now, Timestamp};
 
 use crate::board::Board;
 use crate::clock;
 
 pub mod file;
+mod past;
+mod state_directory;
 
-use file::{Contents, HEADER_BYTES, Header, RECORD_BYTES};
-
-/// Where files are kept that outlive the process, and since when the machine has run.
-#[derive(Clone, Debug)]
-pub struct StateDirectory {
-    path: PathBuf,
-    booted: u64,
-    /// The listeners whose files are this process's, for as long as it lives: a reload may bring one back whose
-    /// predecessor has not gone yet.
-    claims: Arc<Mutex<BTreeMap<String, File>>>,
-}
-
-impl StateDirectory {
-    /// Early in the life of the process: when the machine began is told from the age of the process.
-    pub fn new(path: &Path) -> Self {
-        Self {
-            path: path.to_owned(),
-            booted: clock::boot_unix(),
-            claims: Arc::default(),
-        }
-    }
-
-    /// Keeps other processes from a listener's file: each would write what it knows over what the other does, and the
-    /// next start would believe it. The lock ends with the process, its file stays.
-    fn claim(&self, listener: &str) -> io::Result<()> {
-        let mut claims = self.claims.lock().unwrap_or_else(PoisonError::into_inner);
-        let path = self.path.join(format!("{listener}.lock"));
-        if claims.get(listener).is_some_and(|held| is_at(held, &path)) {
-            return Ok(());
-        }
-        let lock = OpenOptions::new()
-            .append(true)
-            .create(true)
-            .mode(0o600)
-            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
-            .open(&path)
-            .map_err(|error| {
-                // Whoever reports it knows of the file that the lock is for, and of no other.
-                io::Error::new(
-                    error.kind(),
-                    format!("cannot open {}: {error}", path.display()),
-                )
-            })?;
-        // File systems that know no locks have one process at a time.
-        if flock(&lock, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
-            return Err(io::Error::new(
-                TAKEN,
-                "another process that runs has a listener of this name here: give each a state_directory of its own",
-            ));
-        }
-        claims.insert(listener.to_owned(), lock);
-        Ok(())
-    }
-
-    fn has_claimed(&self, listener: &str) -> bool {
-        let claims = self.claims.lock().unwrap_or_else(PoisonError::into_inner);
-        claims.contains_key(listener)
-    }
-
-    /// Says at the start that a disk may stand still.
-    pub fn warn_of_disk(&self) {
-        if is_on_disk(&self.path) {
-            tracing::warn!(
-                event = "state_directory_on_disk",
-                path = %self.path.display(),
-                help = ON_DISK
-            );
-        }
-    }
-}
-
-/// Whether writes to this directory may have to wait for a disk; not of one that cannot be looked at.
-pub fn is_on_disk(directory: &Path) -> bool {
-    const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6]; // tmpfs and ramfs, in statfs(2)
-    rustix::fs::statfs(directory).is_ok_and(|found| !IN_MEMORY.contains(&(found.f_type as u64)))
-}
-
-/// What to do about a directory on a disk.
-pub const ON_DISK: &str = "a disk that stands still stops every session while somebody joins: put state_directory in \
-                           memory, below /run or on a tmpfs; across boots it is of no use";
-
-/// What to do about a directory in which no file can be written; `None` where `error` says it all.
-pub fn help(error: &io::Error) -> Option<&'static str> {
-    match error.kind() {
-        io::ErrorKind::NotFound => {
-            Some("make the directory and let the user who runs tidegate write there")
-        }
-        io::ErrorKind::NotADirectory => {
-            Some("a file has the name of the directory, or of one above it: choose another name")
-        }
-        io::ErrorKind::PermissionDenied => Some("let the user who runs tidegate write there"),
-        io::ErrorKind::ReadOnlyFilesystem => {
-            Some("put state_directory where this process may write: below /run or on a tmpfs")
-        }
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Some(
-            "make room there: a listener's file takes up to 4 MiB, twice that while it is written anew",
-        ),
-        _ => None,
-    }
-}
+use file::{HEADER_BYTES, Header, RECORD_BYTES};
+pub use past::Past;
+use past::Verdict;
+use state_directory::TAKEN;
+pub use state_directory::{ON_DISK, StateDirectory, help, is_on_disk};
 
 /// The file of one listener.
 pub struct TokenHistory {
@@ -151,28 +55,6 @@ pub struct TokenHistory {
     board: Arc<Board>,
 }
 
-/// What earlier processes left.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Past {
-    /// Every token used from this unix second on is known.
-    pub since: u64,
-    /// When this process began, unix seconds, and later than every earlier one says it did.
-    pub started: u64,
-    /// The tokens used whose time is not over.
-    pub used: Vec<UsedToken>,
-}
-
-impl Past {
-    /// Of a process that begins without a file.
-    pub fn unknown(now_unix: u64) -> Self {
-        Self {
-            since: now_unix,
-            started: now_unix,
-            used: Vec::new(),
-        }
-    }
-}
-
 impl TokenHistory {
     /// Reads what is there, and begins a file of our own with it. Nothing that is found, and nothing
     /// that is missing, is in the way of a start.
@@ -184,7 +66,7 @@ impl TokenHistory {
     ) -> (Self, Past) {
         let path = directory.path.join(format!("{listener}.tokens"));
         let (mut past, verdict) = match directory.claim(listener) {
-            Ok(()) => judge(read(&path), now, directory.booted),
+            Ok(()) => past::judge(past::read(&path), now, directory.booted),
             Err(error) => (Past::unknown(now.unix_secs), Verdict::of_unclaimed(&error)),
         };
         let mut history = Self {
@@ -354,112 +236,11 @@ fn check_pace(took: Duration) -> io::Result<()> {
     )))
 }
 
-/// Whether this file is still the one of that name: whatever tidies up may have removed it.
-fn is_at(file: &File, path: &Path) -> bool {
-    let (held, there) = (file.metadata(), fs::symlink_metadata(path));
-    matches!((held, there), (Ok(held), Ok(there)) if held.ino() == there.ino())
-}
-
-/// The file is another process's.
-const TAKEN: io::ErrorKind = io::ErrorKind::ResourceBusy;
 /// A slow disk may hold up a worker this long, once in [`RETRY`]. A busy processor may take some of it,
 /// and any of it where tests are run.
 const SLOW: Duration = Duration::from_millis(if cfg!(test) { 10_000 } else { 250 });
 const RETRY: Duration = Duration::from_secs(10);
 /// Expired records that are not worth a rewrite: 32 KiB.
 const RECORDS_SPARE: usize = 1024;
-/// Twice what a roster remembers, and some: more was not written by us.
-const FILE_BYTES_MAX: u64 = 8 << 20;
-/// Clocks that are slewed, and processes that are slow to start, move the boot by less.
-const BOOT_TOLERANCE_SECS: u64 = 2;
-
-/// What was found.
-enum Verdict {
-    Believed,
-    Absent,
-    /// The machine was started since, or its clock was set; or it does not say when it was started.
-    OtherBoot,
-    TooMany,
-    /// Told of where it is to be written.
-    Taken,
-    /// Not looked at, for want of the lock: told there as well.
-    Unclaimed,
-    Unreadable(io::Error),
-}
-
-impl Verdict {
-    fn of_unclaimed(error: &io::Error) -> Self {
-        match error.kind() {
-            TAKEN => Self::Taken,
-            io::ErrorKind::NotFound => Self::Absent, // not even a directory
-            _ => Self::Unclaimed,
-        }
-    }
-
-    fn label(&self) -> &'static str {
-        match self {
-            Self::Believed => "complete",
-            Self::Absent => "nothing",
-            Self::OtherBoot => "another boot's",
-            Self::TooMany => "more than fits",
-            Self::Taken => "another process's",
-            Self::Unclaimed => "no lock",
-            Self::Unreadable(error) if error.kind() == io::ErrorKind::InvalidData => "damage",
-            Self::Unreadable(_) => "an error",
-        }
-    }
-}
-
-fn judge(found: io::Result<Contents>, now: Now, booted: u64) -> (Past, Verdict) {
-    let unknown = Past::unknown(now.unix_secs);
-    let contents = match found {
-        Ok(contents) => contents,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return (unknown, Verdict::Absent),
-        Err(error) => return (unknown, Verdict::Unreadable(error)),
-    };
-    let Header {
-        since,
-        started,
-        booted: then,
-    } = contents.header;
-    let mut used = contents.used;
-    used.retain(|used| used.end > now.unix_secs);
-    let verdict = if contents.damaged > 0 {
-        let what = format!("{} records are damaged", contents.damaged);
-        Verdict::Unreadable(io::Error::new(io::ErrorKind::InvalidData, what))
-    } else if booted == 0 || then.abs_diff(booted) > BOOT_TOLERANCE_SECS || since > now.unix_secs {
-        Verdict::OtherBoot
-    } else if used.len() > RosterParams::default().history {
-        Verdict::TooMany
-    } else {
-        Verdict::Believed
-    };
-    // What is certain to have been used is refused whatever else the file is worth.
-    let past = match verdict {
-        Verdict::Believed => Past {
-            since,
-            started: now.unix_secs.max(started.saturating_add(1)),
-            used,
-        },
-        _ => Past { used, ..unknown },
-    };
-    (past, verdict)
-}
-
-fn read(path: &Path) -> io::Result<Contents> {
-    let damage = |what| io::Error::new(io::ErrorKind::InvalidData, what);
-    // Not followed and not waited for: a link or a pipe is nothing of ours.
-    if !fs::symlink_metadata(path)?.is_file() {
-        return Err(damage("it is not a plain file"));
-    }
-    let mut bytes = Vec::new();
-    let file = File::open(path)?;
-    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > FILE_BYTES_MAX {
-        return Err(damage("it is larger than it can be"));
-    }
-    Contents::parse(&bytes).ok_or_else(|| damage("it does not begin as it should"))
-}
-
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,8 @@
 //! Files as processes leave them, and as nobody should.
 
+use tidegate_proto::yojimbo::netcode::RosterParams;
+
+use super::file::Contents;
 use super::*;
 use crate::capacity::Capacity;
 
@@ -289,7 +292,7 @@ fn a_process_that_runs_shares_its_file_with_no_other() {
         "the second one tried again, and the first one lost nothing"
     );
     let (since, used) = (2_000, vec![token(1, 2_031), token(4, 2_045)]);
-    let contents = read(&scene.file()).unwrap();
+    let contents = past::read(&scene.file()).unwrap();
     assert_eq!((contents.header.since, contents.used), (since, used));
 
     // It begins a file when the first one has ended, and vouches for nothing before.
@@ -313,7 +316,7 @@ fn a_lock_that_was_tidied_away_is_taken_again() {
     let elsewhere = scene.directory_of_another();
     let (_, past) = TokenHistory::open(&elsewhere, "game", at(2_002), scene.board.clone());
     assert_eq!(past, Past::unknown(2_002));
-    let contents = read(&scene.file()).unwrap();
+    let contents = past::read(&scene.file()).unwrap();
     assert_eq!(contents.used.len(), count as usize, "nobody wrote over it");
 }
 
@@ -352,7 +355,7 @@ fn what_cannot_be_is_not_believed() {
             used: (0..count).map(|number| token(number, 9_000)).collect(),
             damaged: 0,
         };
-        let (past, verdict) = judge(Ok(contents), at(2_000), BOOTED);
+        let (past, verdict) = past::judge(Ok(contents), at(2_000), BOOTED);
         assert_eq!(past.used.len(), count as usize, "what was used is refused");
         (past.since, verdict.label())
     };
