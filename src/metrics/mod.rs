@@ -1,4 +1,4 @@
-//! The metrics endpoint's text: every metric of [`FAMILIES`], read from the board when somebody asks.
+//! The metrics endpoint's text: every metric of [`families`], read from the board when somebody asks.
 //!
 //! The text format comes from `metrics-exporter-prometheus`, without its recorder. The recorder's
 //! counters are integers, and ours of time are not; its histograms take single samples and keep
@@ -17,7 +17,7 @@ use metrics_exporter_prometheus::formatting::{write_help_line, write_type_line};
 
 use crate::board::Snapshot;
 
-pub use catalogue::FAMILIES;
+pub use catalogue::families;
 pub use process::Usage;
 use series::{Series, Source};
 
@@ -52,7 +52,7 @@ impl Kind {
 pub fn render(snapshot: &Snapshot, usage: &Usage) -> String {
     let source = Source { snapshot, usage };
     let mut text = String::with_capacity(64 * 1024);
-    for family in FAMILIES {
+    for family in families() {
         write_help_line(&mut text, family.name, None, None, family.help);
         write_type_line(&mut text, family.name, None, None, family.kind.label());
         let mut series = Series {
