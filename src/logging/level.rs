@@ -49,7 +49,7 @@ fn parts() -> Vec<&'static str> {
 }
 
 /// Every module that logs, in order. A directive for another would change nothing, and nobody would be told.
-pub(super) const TARGETS: [&str; 40] = [
+pub(super) const TARGETS: [&str; 41] = [
     "tidegate::admin",
     "tidegate::backend::health",
     "tidegate::backend::stream::to_backend",
@@ -90,6 +90,7 @@ pub(super) const TARGETS: [&str; 40] = [
     "tidegate::udp",
     "tidegate::udp::first_link",
     "tidegate::worker",
+    "tidegate::worker::handle",
 ];
 
 /// The levels, as they were typed.

@@ -1,5 +1,5 @@
 //! The loop: one thread, its listeners, one poll. Readers are elsewhere; what they need to know is
-//! published, what they want done comes as a command.
+//! published, what they want done comes as a command (`handle.rs`).
 //!
 //! ```text
 //!   loop {  1. wait, for events or the next clock, with nothing changed meanwhile
@@ -16,117 +16,21 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
-use std::thread::JoinHandle;
+use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
-use mio::{Events, Poll, Registry, Token, Waker};
+use mio::{Events, Poll, Registry, Waker};
 use tidegate_proto::{Now, Timestamp};
 
 use crate::backend::Scratch;
 use crate::clock::Clock;
 use crate::listener::{Dial, Listener, Parts, Turn, meaning};
-use crate::sizing::threads;
 use crate::udp::{Outgoing, Received};
 
-/// What a worker can be told.
-pub enum Command {
-    /// Do this between two turns; it must be short.
-    Visit(Visit),
-    /// Serve this listener too.
-    Add(Box<Parts>),
-    /// Begin a session in the listener with this index.
-    Dial(usize, Box<Dial>),
-    /// Take no new peers, deliver what was accepted, say goodbye, end when everybody is gone.
-    Drain {
-        /// How long sessions may take to deliver.
-        linger: Duration,
-    },
-    /// Say goodbye and end, within a second.
-    Stop,
-}
+mod handle;
 
-/// What an operator wants of the listeners of a worker.
-pub type Visit = Box<dyn FnOnce(Now, &mut [Listener]) + Send>;
-
-/// The names of their threads begin with it.
-pub(crate) const THREAD: &str = "worker";
-
-/// A worker, seen from outside.
-pub struct Handle {
-    remote: Remote,
-    thread: JoinHandle<io::Result<()>>,
-}
-
-impl Handle {
-    /// Starts a worker for these listeners. `clock` must be the same for all, since they compare
-    /// times with the control plane.
-    /// `alive` is dropped when its thread ends, however it does.
-    pub fn spawn(
-        index: usize,
-        clock: Clock,
-        listeners: Vec<Parts>,
-        alive: impl Send + 'static,
-    ) -> anyhow::Result<Self> {
-        let poll = Poll::new()?;
-        let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
-        let (commands, inbox) = channel();
-        let own_waker = Arc::clone(&waker);
-        let name = format!("{THREAD} {index}");
-        let thread = std::thread::Builder::new().name(name).spawn(move || {
-            let _alive = alive;
-            Worker::new(poll, own_waker, clock, inbox, listeners)?.run()
-        });
-        let thread = thread.map_err(|error| threads::unavailable("a worker", &error))?;
-        Ok(Self {
-            remote: Remote { commands, waker },
-            thread,
-        })
-    }
-
-    /// Tells it; does nothing when it has ended.
-    pub fn tell(&self, command: Command) {
-        self.remote.tell(command);
-    }
-
-    /// Something that can tell it from elsewhere.
-    pub fn remote(&self) -> Remote {
-        self.remote.clone()
-    }
-
-    /// Whether it has ended, for whatever reason.
-    pub fn is_finished(&self) -> bool {
-        self.thread.is_finished()
-    }
-
-    /// Waits for its end. The outer error is a panic.
-    pub fn join(self) -> std::thread::Result<io::Result<()>> {
-        self.thread.join()
-    }
-}
-
-/// Commands from another task.
-#[derive(Clone)]
-pub struct Remote {
-    commands: Sender<Command>,
-    waker: Arc<Waker>,
-}
-
-impl Remote {
-    /// Sends a command to the worker and wakes it.
-    pub fn tell(&self, command: Command) {
-        if self.commands.send(command).is_ok()
-            && let Err(error) = self.waker.wake()
-        {
-            tracing::error!(event = "wake_failed", %error);
-        }
-    }
-
-    /// Has it do something between two turns; nothing when it has ended.
-    pub fn visit(&self, visit: impl FnOnce(Now, &mut [Listener]) + Send + 'static) {
-        self.tell(Command::Visit(Box::new(visit)));
-    }
-}
+pub(crate) use handle::THREAD;
+pub use handle::{Command, Handle, Remote, Visit};
 
 struct Worker {
     poll: Poll,
@@ -426,7 +330,6 @@ fn find(listeners: &mut [Listener], index: usize) -> Option<&mut Listener> {
         .find(|listener| listener.index() == index)
 }
 
-const WAKER: Token = Token(usize::MAX);
 const EVENTS_PER_TURN: usize = 1024;
 const PUBLISH_INTERVAL: Duration = Duration::from_millis(250);
 
