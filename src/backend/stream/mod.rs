@@ -15,9 +15,11 @@
 //! reset, and that destroys what is still on its way to the backend. Hence flush, shutdown, drain,
 //! close. Rule: docs/RELIABILITY.md, "How sessions end".
 //!
-//! This file is the stream's life; `to_backend.rs` and `to_peer.rs` are what flows in it.
+//! This file is the stream's life; `to_backend.rs` and `to_peer.rs` are what flows in it, and `side.rs` what the worker
+//! lends it for a call.
 
 mod readiness;
+mod side;
 mod to_backend;
 mod to_peer;
 
@@ -25,16 +27,17 @@ use std::io;
 use std::time::Duration;
 
 use mio::{Registry, Token};
-use tidegate_proto::{CloseReason, Endpoint, Now, PeerId, Timestamp};
+use tidegate_proto::{CloseReason, Timestamp};
 
 use readiness::Readiness;
+pub use side::{Scratch, Side};
 use to_backend::ToBackend;
-use to_peer::{READ_BYTES, ToPeer};
+use to_peer::ToPeer;
 
 use super::Socket;
 use crate::config::UnreliablePolicy;
-use crate::counters::{ClosedBy, Direction, DropReason, WorkerCounters};
-use crate::framing::{FrameCodec, Framing};
+use crate::counters::{ClosedBy, Direction, DropReason};
+use crate::framing::FrameCodec;
 
 /// What all streams of a listener have in common.
 #[derive(Clone, Debug)]
@@ -111,66 +114,6 @@ enum State {
         until: Timestamp,
     },
     Closed,
-}
-
-/// The peer's side of a stream for the time of one call, and what the worker lends it.
-pub struct Side<'a> {
-    /// This turn.
-    pub now: Now,
-    /// Whose stream it is.
-    pub id: PeerId,
-    /// What its socket is registered with.
-    pub registry: &'a Registry,
-    /// What the poll calls its socket.
-    pub token: Token,
-    /// Where its session is.
-    pub endpoint: &'a mut Endpoint,
-    /// The listener's rules.
-    pub rules: &'a Rules,
-    /// Messages that may still be taken from an open session in this turn.
-    pub messages_left: u32,
-    /// Bytes that may still be put into it. With 0 the stream is not read.
-    pub room_left: usize,
-    /// What is counted.
-    pub counters: &'a mut WorkerCounters,
-    /// Buffers.
-    pub scratch: &'a mut Scratch,
-}
-
-impl Side<'_> {
-    /// How the stream is cut into messages now.
-    fn codec(&self) -> FrameCodec {
-        let codec = self.rules.codec;
-        match codec.framing() {
-            Framing::Raw => codec.cut_to(self.endpoint.piece_bytes(self.id)),
-            // Frames are what they are, and each read would ask.
-            _ => codec,
-        }
-    }
-}
-
-/// Buffers that all streams of a worker share, so that a peer owns memory only while it waits.
-#[derive(Debug)]
-pub struct Scratch {
-    read: Vec<u8>,
-    frames: Vec<u8>,
-}
-
-impl Scratch {
-    /// For frames up to this size.
-    pub fn new(max_frame: usize) -> Self {
-        Self {
-            read: vec![0; READ_BYTES + max_frame],
-            frames: Vec::new(),
-        }
-    }
-
-    /// Makes room for frames up to this size; never less than there was, since sessions that live
-    /// may still have the old size.
-    pub fn fit(&mut self, max_frame: usize) {
-        let room = self.read.len().max(READ_BYTES + max_frame);
-        self.read.resize(room, 0);
-    }
 }
 
 /// What a pump left behind.
