@@ -19,7 +19,7 @@ mod stand;
 
 use std::time::Duration;
 
-use stand::backend::hold_streams;
+use stand::held_streams::HeldStreams;
 use stand::in_memory::InMemory;
 use stand::players::Players;
 use stand::program::{Place, Program};
@@ -95,7 +95,7 @@ fn measure(peers: usize, seconds: f64) {
     // There are not enough ports for as many TCP streams from one address to another.
     let path = place.0.join("backend.sock");
     // Let go of after the server: the next row needs the descriptors.
-    let _held = hold_streams(&path);
+    let _held = HeldStreams::start(&path);
     let server = Program::serve(&place, &[format!("unix:{}", path.display())], "u16be");
     let empty = server.usage();
     let mut players = Players::new(server.address, Params::default());

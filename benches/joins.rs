@@ -20,7 +20,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use stand::backend::{Backend, Habit, hold_streams};
+use stand::backend::{Backend, Habit};
+use stand::held_streams::HeldStreams;
 use stand::plain::{Plain, PlainPlayers};
 use stand::players::Players;
 use stand::program::{Place, Program};
@@ -58,7 +59,7 @@ fn alone(count: usize) {
     ]);
     let place = Place::new();
     let path = place.0.join("backend.sock");
-    let _held = hold_streams(&path);
+    let _held = HeldStreams::start(&path);
     let tcp = Backend::start_on(ADDRESSES, Habit::Swallow);
     for (name, targets) in [
         ("TCP", tcp.targets()),

@@ -1,20 +1,16 @@
 //! A game server that only echoes, or swallows: one thread over all its streams, like a real one.
 
-use std::io::{ErrorKind, Read, Write};
-use std::net::SocketAddr;
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::io::ErrorKind;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use mio::event::Source;
-use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
-use socket2::{Domain, Socket, Type};
 use tidegate::backend::Address;
 
+use super::door::{Door, Stream};
 use super::spread::Spread;
 use super::{STAMPS, nanos};
 
@@ -53,23 +49,16 @@ impl Backend {
     /// Listens on so many. To one address there are 28,000 ports, those of connections closed in the
     /// last minute among them, and each connect looks for a free one: the more are taken, the longer.
     pub fn start_on(addresses: u8, habit: Habit) -> Self {
-        let listeners: Vec<_> = (1..=addresses).map(listen).collect();
-        let addresses = listeners
-            .iter()
-            .map(|one| Address::Tcp(one.local_addr().unwrap()));
-        let addresses = addresses.collect();
-        let doors = listeners.into_iter().map(Door::Tcp).collect();
-        Self::open(addresses, doors, habit)
+        Self::open((1..=addresses).map(Door::tcp).collect(), habit)
     }
 
     /// Listens on a Unix socket of this name.
     pub fn start_unix(path: &Path, habit: Habit) -> Self {
-        let listener = mio::net::UnixListener::bind(path).unwrap();
-        let addresses = vec![Address::Unix(path.to_owned())];
-        Self::open(addresses, vec![Door::Unix(listener)], habit)
+        Self::open(vec![Door::unix(path)], habit)
     }
 
-    fn open(addresses: Vec<Address>, doors: Vec<Door>, habit: Habit) -> Self {
+    fn open(doors: Vec<Door>, habit: Habit) -> Self {
+        let addresses = doors.iter().map(|door| door.address.clone()).collect();
         let shared = Arc::new(Shared::default());
         let own = shared.clone();
         let thread = std::thread::spawn(move || Work::new(doors, own, habit).run());
@@ -114,89 +103,6 @@ impl Drop for Backend {
     }
 }
 
-/// Streams that are accepted and kept, in the background, until this is dropped.
-pub struct HeldStreams {
-    path: PathBuf,
-    is_over: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-/// Keeps what comes to this socket.
-pub fn hold_streams(path: &Path) -> HeldStreams {
-    let listener = UnixListener::bind(path).unwrap();
-    let is_over = Arc::new(AtomicBool::new(false));
-    let told = is_over.clone();
-    let thread = std::thread::spawn(move || {
-        let mut held = Vec::new();
-        for stream in listener.incoming() {
-            if told.load(Ordering::Relaxed) {
-                return;
-            }
-            match stream {
-                Ok(stream) => held.push(stream),
-                // Out of descriptors: the server's connects wait in the queue and time out.
-                Err(_) => std::thread::sleep(Duration::from_millis(10)),
-            }
-        }
-    });
-    HeldStreams {
-        path: path.to_owned(),
-        is_over,
-        thread: Some(thread),
-    }
-}
-
-impl Drop for HeldStreams {
-    fn drop(&mut self) {
-        self.is_over.store(true, Ordering::Relaxed);
-        // Ends its wait for the next one.
-        let last = UnixStream::connect(&self.path);
-        if let (Ok(_), Some(thread)) = (last, self.thread.take()) {
-            thread.join().ok();
-        }
-    }
-}
-
-/// With room for a thousand who come in one instant: others would come again a second later.
-fn listen(host: u8) -> TcpListener {
-    let socket = Socket::new(Domain::IPV4, Type::STREAM.nonblocking(), None).unwrap();
-    let address = SocketAddr::from(([127, 0, 0, host], 0));
-    socket.bind(&address.into()).unwrap();
-    socket.listen(4096).unwrap();
-    TcpListener::from_std(socket.into())
-}
-
-/// What streams come in through.
-enum Door {
-    Tcp(TcpListener),
-    Unix(mio::net::UnixListener),
-}
-
-impl Door {
-    fn source(&mut self) -> &mut dyn Source {
-        match self {
-            Self::Tcp(listener) => listener,
-            Self::Unix(listener) => listener,
-        }
-    }
-
-    fn accept(&self) -> std::io::Result<Box<dyn Stream>> {
-        match self {
-            Self::Tcp(listener) => {
-                let (stream, _) = listener.accept()?;
-                stream.set_nodelay(true).unwrap();
-                Ok(Box::new(stream))
-            }
-            Self::Unix(listener) => Ok(Box::new(listener.accept()?.0)),
-        }
-    }
-}
-
-/// One over TCP, or over a Unix socket.
-pub trait Stream: Read + Write + Source + Send {}
-
-impl<T: Read + Write + Source + Send> Stream for T {}
-
 /// A stream, and the beginning of a frame that came on it.
 struct Served {
     stream: Box<dyn Stream>,
@@ -221,9 +127,7 @@ impl Work {
         for (index, door) in doors.iter_mut().enumerate() {
             let token = Token(usize::MAX - index);
             let registry = poll.registry();
-            door.source()
-                .register(registry, token, Interest::READABLE)
-                .unwrap();
+            door.register(registry, token);
         }
         Self {
             doors,

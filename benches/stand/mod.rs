@@ -11,6 +11,8 @@
 )]
 
 pub mod backend;
+pub mod door;
+pub mod held_streams;
 pub mod in_memory;
 pub mod link;
 pub mod plain;

@@ -12,7 +12,7 @@ use mio::{Events, Interest, Poll, Token};
 use tidegate::backend::Address;
 use tidegate::udp::{Options, Outgoing, Received, Sent, UdpSocket};
 
-use super::backend::Stream;
+use super::door::Stream;
 use super::talkers::{self, Talkers};
 
 /// The relay; it ends when dropped.
