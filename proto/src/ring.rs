@@ -3,8 +3,11 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// The bytes of `ring` in `range`, which must lie inside it: one slice after the other.
-pub(crate) fn slices(ring: &VecDeque<u8>, range: Range<usize>) -> (&[u8], &[u8]) {
+/// Bytes in two pieces, as they lie in a ring; the second may be empty.
+pub type Split<'a> = (&'a [u8], &'a [u8]);
+
+/// The bytes of `ring` in `range`, which must lie inside it.
+pub(crate) fn slices(ring: &VecDeque<u8>, range: Range<usize>) -> Split<'_> {
     let (front, back) = ring.as_slices();
     let wrap = front.len();
     let Range { start, end } = range;

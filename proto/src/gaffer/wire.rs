@@ -2,6 +2,8 @@
 //!
 //! Rules: docs/wire/gaffer.md, section 1 for the header, section 4 for the records.
 
+use crate::ring::Split;
+
 /// Protocol id, sequence, ack, ack bits.
 pub const HEADER_BYTES: usize = 16;
 
@@ -208,27 +210,27 @@ pub fn emit(record: Record<'_>, out: &mut Vec<u8>) {
 }
 
 /// Appends a message of the reliable channel, given in two pieces.
-pub fn emit_reliable(id: u16, payload: (&[u8], &[u8]), out: &mut Vec<u8>) {
+pub fn emit_reliable(id: u16, payload: Split<'_>, out: &mut Vec<u8>) {
     out.push(RELIABLE);
     out.extend_from_slice(&id.to_be_bytes());
     emit_counted(payload, out);
 }
 
 /// Appends a message of the unreliable channel, given in two pieces.
-pub fn emit_unreliable(payload: (&[u8], &[u8]), out: &mut Vec<u8>) {
+pub fn emit_unreliable(payload: Split<'_>, out: &mut Vec<u8>) {
     out.push(UNRELIABLE);
     emit_counted(payload, out);
 }
 
 /// Appends one piece of a large message, itself given in two pieces.
-pub fn emit_fragment(id: u16, index: u8, last: u8, bytes: (&[u8], &[u8]), out: &mut Vec<u8>) {
+pub fn emit_fragment(id: u16, index: u8, last: u8, bytes: Split<'_>, out: &mut Vec<u8>) {
     out.push(FRAGMENT);
     out.extend_from_slice(&id.to_be_bytes());
     out.extend_from_slice(&[index, last]);
     emit_counted(bytes, out);
 }
 
-fn emit_counted((front, back): (&[u8], &[u8]), out: &mut Vec<u8>) {
+fn emit_counted((front, back): Split<'_>, out: &mut Vec<u8>) {
     let length = u16::try_from(front.len() + back.len())
         .expect("the sender's limits keep records below 64 KiB");
     out.extend_from_slice(&length.to_be_bytes());

@@ -4,6 +4,7 @@
 use std::ops::Range;
 
 use crate::inbox::MESSAGE_OVERHEAD;
+use crate::ring::Split;
 use crate::session::Channel;
 
 use super::framing::Framing;
@@ -162,7 +163,7 @@ impl Lanes {
     }
 
     /// Bytes of a message, in two pieces where the queue's ring wraps.
-    pub(super) fn payload(&self, message: Planned) -> Option<(&[u8], &[u8])> {
+    pub(super) fn payload(&self, message: Planned) -> Option<Split<'_>> {
         match self.queues.get(usize::from(message.lane))? {
             LaneQueue::Reliable(outbox) => outbox.payload(message.id),
             LaneQueue::Unreliable(queue) => queue.payload(message.id),
@@ -170,7 +171,7 @@ impl Lanes {
     }
 
     /// Bytes of a fragment.
-    pub(super) fn fragment(&self, fragment: Fragment) -> Option<(&[u8], &[u8])> {
+    pub(super) fn fragment(&self, fragment: Fragment) -> Option<Split<'_>> {
         let outbox = self.outbox(fragment.lane)?;
         outbox.fragment(fragment.id, fragment.index)
     }

@@ -59,6 +59,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::rate::Mode;
+use crate::ring::Split;
 use crate::rtt::{Rtt, Sample};
 use crate::session::{Channel, SendError};
 use crate::stats::Stats;
@@ -276,12 +277,12 @@ impl Sender {
     }
 
     /// Bytes of a planned message, in two pieces where the queue's ring wraps.
-    pub fn payload(&self, message: Planned) -> (&[u8], &[u8]) {
+    pub fn payload(&self, message: Planned) -> Split<'_> {
         self.lanes.payload(message).unwrap_or_default()
     }
 
     /// Bytes of a planned fragment.
-    pub fn fragment_payload(&self, fragment: Fragment) -> (&[u8], &[u8]) {
+    pub fn fragment_payload(&self, fragment: Fragment) -> Split<'_> {
         self.lanes.fragment(fragment).unwrap_or_default()
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::ring;
+use crate::ring::{self, Split};
 
 /// Messages that wait for their one packet.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ impl UnreliableQueue {
         self.lengths.get(index).map(|length| *length as usize)
     }
 
-    pub(super) fn payload(&self, id: u16) -> Option<(&[u8], &[u8])> {
+    pub(super) fn payload(&self, id: u16) -> Option<Split<'_>> {
         let index = usize::from(id.wrapping_sub(self.base));
         let length = self.length(index)?;
         let from: usize = self.lengths.iter().take(index).map(|l| *l as usize).sum();

@@ -13,7 +13,7 @@ mod fate;
 
 use std::collections::VecDeque;
 
-use crate::ring;
+use crate::ring::{self, Split};
 use crate::time::Timestamp;
 
 use super::framing::Framing;
@@ -190,13 +190,13 @@ impl Outbox {
     }
 
     /// The payload's bytes, in two pieces where the ring wraps.
-    pub(super) fn payload(&self, id: u16) -> Option<(&[u8], &[u8])> {
+    pub(super) fn payload(&self, id: u16) -> Option<Split<'_>> {
         let entry = self.get(id)?;
         Some(self.piece(entry, 0, entry.length as usize))
     }
 
     /// The bytes of a fragment of a block.
-    pub(super) fn fragment(&self, id: u16, index: u16) -> Option<(&[u8], &[u8])> {
+    pub(super) fn fragment(&self, id: u16, index: u16) -> Option<Split<'_>> {
         let (entry, size) = (self.get(id)?, usize::from(self.fragment_size(id)?));
         let from = usize::from(index) * size;
         let length = (entry.length as usize).saturating_sub(from).min(size);
@@ -215,7 +215,7 @@ impl Outbox {
     }
 
     /// `length` bytes of the payload from `offset`.
-    fn piece(&self, entry: &Entry, offset: usize, length: usize) -> (&[u8], &[u8]) {
+    fn piece(&self, entry: &Entry, offset: usize, length: usize) -> Split<'_> {
         let from = (entry.start - self.bytes_start) as usize + offset;
         ring::slices(&self.bytes, from..from + length)
     }

@@ -2,13 +2,11 @@
 //!
 //! Layout: docs/wire/yojimbo.md, sections 2 to 5.
 
-use super::connection_packet::FragmentPlace;
+use super::item::FragmentPlace;
 use super::layout::{Layout, MessageType};
+use crate::ring::Split;
 use crate::session::Channel;
 use crate::yojimbo::bits::BitWriter;
-
-/// A payload in two pieces, as it lies in a ring; the second may be empty.
-pub type Split<'a> = (&'a [u8], &'a [u8]);
 
 /// Appends one connection packet to a byte vector.
 ///

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::connection_packet::BlockFragment;
+use super::item::BlockFragment;
 use crate::reassembly::Reassembly;
 
 /// The blocks of one channel that miss fragments, by id in full.
@@ -85,7 +85,7 @@ fn held(block: &Reassembly) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::connection_packet::FragmentPlace;
+    use super::super::item::FragmentPlace;
     use super::*;
     use crate::sim::Random;
 

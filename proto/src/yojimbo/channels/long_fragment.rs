@@ -9,12 +9,11 @@
 //! fragments has no more of them, and no more bytes, than one in the wire's own.
 //! Rule: docs/wire/reliable.md, section 7.5.
 
-use super::connection_packet::{
-    BlockFragment, ConnectionPacket, FirstItems, FragmentPlace, PacketError,
-};
-use super::emit::Split;
+use super::connection_packet::{ConnectionPacket, FirstItems, PacketError};
+use super::item::{BlockFragment, FragmentPlace};
 use super::layout::Layout;
 use crate::cursor::{PastEnd, Reader};
+use crate::ring::Split;
 use crate::sender::LongFragment;
 use crate::yojimbo::bits::BitError;
 

@@ -12,6 +12,7 @@
 mod connection_packet;
 mod emit;
 mod incomplete_blocks;
+mod item;
 mod layout;
 mod long_fragment;
 mod objection;
@@ -20,11 +21,9 @@ mod reliable_ordered;
 mod sink;
 mod size;
 
-pub use connection_packet::{
-    BlockFragment, Body, BodyScratch, ConnectionPacket, FirstItems, FragmentPlace, Item, Message,
-    PacketError,
-};
-pub use emit::{PacketWriter, Split};
+pub use connection_packet::{ConnectionPacket, FirstItems, PacketError};
+pub use emit::PacketWriter;
+pub use item::{BlockFragment, Body, BodyScratch, FragmentPlace, Item, Message};
 pub use layout::{
     CHANNELS_MAX, Carriage, ChannelLayout, Delivery, FIXED_BITS_MAX, Layout, LayoutError,
     MessageType, WIDE_WINDOW,
@@ -33,6 +32,8 @@ pub use long_fragment::{LONG_FRAGMENT_HEADER_BYTES, emit_long_fragment, parse_lo
 pub use objection::Objection;
 pub use receiver::{Receiver, WIDE_BLOCK_BYTES_MAX};
 pub use size::{Overhead, PacketSize};
+
+pub use crate::ring::Split;
 
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,8 @@
 
 use std::sync::Arc;
 
-use super::connection_packet::{ConnectionPacket, Item};
+use super::connection_packet::ConnectionPacket;
+use super::item::Item;
 use super::layout::Layout;
 use super::objection::Objection;
 use super::reliable_ordered::{ReliableOrdered, Trial};

@@ -16,8 +16,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::connection_packet::BlockFragment;
 use super::incomplete_blocks::IncompleteBlocks;
+use super::item::BlockFragment;
 use super::objection::Objection;
 use super::sink::Sink;
 use crate::inbox::MESSAGE_OVERHEAD;

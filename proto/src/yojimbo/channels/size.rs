@@ -2,7 +2,7 @@
 //!
 //! Layout: docs/wire/yojimbo.md, sections 2 to 5.
 
-use super::connection_packet::FragmentPlace;
+use super::item::FragmentPlace;
 use super::layout::{ChannelLayout, Layout, MessageType};
 use crate::session::Channel;
 use crate::yojimbo::bits::{padding_after, sequence_relative_bits, width_of};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::super::emit::Split;
+use crate::ring::Split;
 
 /// How the body of a message type is laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,8 +9,8 @@ mod describe;
 mod error;
 mod message_type;
 
-use super::emit::Split;
 use super::size::PacketSize;
+use crate::ring::Split;
 use crate::session::Channel;
 use crate::yojimbo::bits::width_of;
 use crate::yojimbo::reliable::Limits;
