@@ -3,8 +3,6 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use anyhow::Context;
-
 use crate::admin::Admin;
 use crate::backend::Pool;
 use crate::backends::Backends;
@@ -19,7 +17,7 @@ use crate::core_dumps;
 use crate::logging::Logging;
 use crate::notify;
 use crate::reload::{Reloader, Source, values};
-use crate::running_listener::{Common, RunningListener, Shares, bind};
+use crate::running_listener::{Common, Opening, RunningListener, Shares};
 use crate::shutdown::{Fleet, StopSignals};
 use crate::sizing;
 use crate::socket_file::KeptSocket;
@@ -109,7 +107,7 @@ impl Server {
     ) -> anyhow::Result<Self> {
         let common = common(config, capture)?;
         let backends = Arc::new(Backends::new(common.board.clone()));
-        let opened = open_listeners(config, &common, &backends).await?;
+        let openings = open_listeners(config, &common, &backends).await?;
         let allowed_hosts = &config.admin.allowed_hosts;
         let start = |listen| {
             Admin::start(
@@ -124,14 +122,14 @@ impl Server {
         let control = operators.map(control::bind).transpose()?.flatten();
         let workers = config.runtime.workers;
         let mut shares: Shares = (0..workers).map(|_| Vec::new()).collect();
-        let show = |(listener, (running, mut all)): (_, (RunningListener, Shares))| {
-            running.show(&common, listener, &mut all);
+        let mut listeners = Vec::new();
+        for opening in openings {
+            let (running, all) = opening.show(&common);
             for (share, parts) in shares.iter_mut().zip(all) {
                 share.extend(parts);
             }
-            running
-        };
-        let listeners: Vec<_> = opened.into_iter().map(show).collect();
+            listeners.push(running);
+        }
         notify::start(common.board.clone(), common.clock.clone())?;
         let fleet = Fleet::spawn(shares, &common.clock)?;
         Ok(Self {
@@ -196,8 +194,8 @@ async fn open_listeners<'a>(
     config: &'a Config,
     common: &Common,
     backends: &Backends,
-) -> anyhow::Result<Vec<(&'a config::Listener, (RunningListener, Shares))>> {
-    let mut listeners = Vec::new();
+) -> anyhow::Result<Vec<Opening<'a>>> {
+    let mut openings = Vec::new();
     let mut names = Vec::new();
     for listener in &config.listeners {
         let pool = match backends.pool(&listener.backend.name) {
@@ -208,15 +206,10 @@ async fn open_listeners<'a>(
                 pool
             }
         };
-        let open = || {
-            let sockets = bind(&common.runtime, listener, &listener.bind)?;
-            RunningListener::open(common, listener, &pool, sockets)
-        };
-        let opened = open().with_context(|| format!("listener {}", listener.name))?;
-        listeners.push((listener, opened));
+        openings.push(Opening::new(common, listener, &pool)?);
     }
     for looks in names {
         looks.done().await;
     }
-    Ok(listeners)
+    Ok(openings)
 }

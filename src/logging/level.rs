@@ -78,7 +78,7 @@ pub(super) const TARGETS: [&str; 41] = [
     "tidegate::listener::strangers",
     "tidegate::logging",
     "tidegate::notify",
-    "tidegate::reload",
+    "tidegate::reload::outcome",
     "tidegate::running_listener::announce",
     "tidegate::serve",
     "tidegate::shutdown",

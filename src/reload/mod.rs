@@ -10,22 +10,24 @@
 //! are not touched; those that are gone tell their peers, and have `drain.grace` for it. What only
 //! a restart can change is left as it is, and said.
 
+mod outcome;
 mod plan;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use serde::Serialize;
 
 use crate::backend::{Pool, health};
 use crate::backends::Backends;
 use crate::config::{Backend, Drain, Listener, Loaded, Protocol, fingerprint};
 use crate::listener::HeldAddress;
 use crate::logging::Logging;
-use crate::running_listener::{BoundAddress, Common, RunningListener, Shares, Sockets, bind};
+use crate::running_listener::{
+    BoundAddress, Common, Opening, RunningListener, Shares, Sockets, bind,
+};
 use crate::workers::Workers;
+pub use outcome::{NoReload, Outcome};
 pub use plan::Values;
 use plan::{Change, LEVEL, Plan, Running, SEATS};
 
@@ -45,78 +47,8 @@ pub struct Reloader {
     pub logging: Logging,
 }
 
-/// What a reload did.
-#[derive(Debug, Default, Serialize)]
-pub struct Outcome {
-    /// Tables that are served from now on.
-    pub added: Vec<String>,
-    /// Tables that are not.
-    pub removed: Vec<String>,
-    /// Paths whose new values are in force.
-    pub applied: Vec<String>,
-    /// Paths whose new values wait for a restart.
-    pub needs_restart: Vec<String>,
-    /// What is as the file says, and hardly meant.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub warnings: Vec<String>,
-    /// A worker has not said in time that it has all this: it does when it turns again.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub unconfirmed: bool,
-}
-
-/// Why nothing can be reloaded here, or now. Nobody made a mistake, so it is answered and not counted.
-#[derive(Debug)]
-pub struct NoReload(pub &'static str);
-
-impl fmt::Display for NoReload {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
-    }
-}
-
-impl std::error::Error for NoReload {}
-
-impl Outcome {
-    /// The file and the process differ, and nothing else would say so tomorrow.
-    pub fn warn_of_what_waits(&self) {
-        if !self.needs_restart.is_empty() {
-            tracing::warn!(
-                event = "needs_restart",
-                values = self.needs_restart.join(" "),
-                help = "the old values are in force until a restart",
-            );
-        }
-    }
-}
-
-impl fmt::Display for Outcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let parts = [
-            ("added", &self.added),
-            ("removed", &self.removed),
-            ("applied", &self.applied),
-            ("needs restart", &self.needs_restart),
-        ];
-        let said = parts.iter().filter(|(_, names)| !names.is_empty());
-        let said: Vec<String> = said
-            .map(|(what, names)| format!("{what}: {}", names.join(" ")))
-            .collect();
-        if said.is_empty() {
-            return f.write_str("nothing has changed");
-        }
-        f.write_str(&said.join("; "))
-    }
-}
-
 /// Backends that come, by name, with the pools that their listeners have already.
 type NewBackends = BTreeMap<String, (Arc<Backend>, Arc<Pool>)>;
-
-/// A listener that comes, with its sockets bound.
-struct Opening {
-    listener: Listener,
-    running: RunningListener,
-    shares: Shares,
-}
 
 /// A listener that changes, with its new sockets bound.
 struct Moving {
@@ -139,7 +71,8 @@ impl Reloader {
         plan.check_room(&self.common.runtime, &held)?;
         self.check_targets(&plan)?;
         let mut pools = BTreeMap::new();
-        let openings = self.open(std::mem::take(&mut plan.added), &mut pools)?;
+        let added = std::mem::take(&mut plan.added);
+        let openings = self.open(&added, &mut pools)?;
         let moves = self.bind_moves(std::mem::take(&mut plan.changed))?;
 
         let mut outcome = Outcome::default();
@@ -211,7 +144,11 @@ impl Reloader {
     }
 
     /// Listeners that come, and the pools of backends that come with them.
-    fn open(&self, added: Vec<Listener>, pools: &mut NewBackends) -> anyhow::Result<Vec<Opening>> {
+    fn open<'a>(
+        &self,
+        added: &'a [Listener],
+        pools: &mut NewBackends,
+    ) -> anyhow::Result<Vec<Opening<'a>>> {
         let mut openings = Vec::new();
         for listener in added {
             let backend = &listener.backend;
@@ -220,17 +157,7 @@ impl Reloader {
                 let opened = pool.or_insert_with(|| (backend.clone(), Arc::new(Pool::of(backend))));
                 opened.1.clone()
             });
-            let open = || {
-                let sockets = bind(&self.common.runtime, &listener, &listener.bind)?;
-                RunningListener::open(&self.common, &listener, &pool, sockets)
-            };
-            let (running, shares) =
-                open().with_context(|| format!("listener {}", listener.name))?;
-            openings.push(Opening {
-                listener,
-                running,
-                shares,
-            });
+            openings.push(Opening::new(&self.common, listener, &pool)?);
         }
         Ok(openings)
     }
@@ -273,14 +200,12 @@ impl Reloader {
         }
     }
 
-    fn begin(&mut self, openings: Vec<Opening>, outcome: &mut Outcome) {
-        for mut opening in openings {
-            let listener = &opening.listener;
-            let shares = &mut opening.shares;
-            opening.running.show(&self.common, listener, shares);
-            self.workers.add(opening.shares);
-            outcome.added.push(format!("listener.{}", listener.name));
-            self.listeners.push(opening.running);
+    fn begin(&mut self, openings: Vec<Opening<'_>>, outcome: &mut Outcome) {
+        for opening in openings {
+            let (running, shares) = opening.show(&self.common);
+            self.workers.add(shares);
+            outcome.added.push(format!("listener.{}", running.name()));
+            self.listeners.push(running);
         }
     }
 

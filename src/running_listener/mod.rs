@@ -2,12 +2,14 @@
 //! their streams go. One worker's share of it is [`crate::listener`].
 //!
 //! ```text
-//!   bind ──▶ sockets, one for each address and worker
-//!   open ──▶ acceptors, parts for the workers    nothing is served or seen yet; dropped, it is gone
-//!   show ──▶ on the board, in the log
+//!   Opening::new    sockets, one for each address and worker; acceptors, parts for the workers
+//!      │            nothing is served or seen yet; dropped, it is gone
+//!      ▼ show
+//!   RunningListener, on the board and in the log
 //! ```
 
 mod announce;
+mod opening;
 mod settings;
 mod sockets;
 
@@ -26,6 +28,7 @@ use crate::protocol::Acceptors;
 use crate::token_history::StateDirectory;
 use crate::tokens::random;
 use crate::udp::UdpSocket;
+pub use opening::Opening;
 pub use sockets::{BoundAddress, Sockets, bind, socket_options};
 
 /// What all listeners are built with.
@@ -54,7 +57,7 @@ pub type Shares = Vec<Vec<Parts>>;
 
 impl RunningListener {
     /// A listener on these sockets, which nobody sees yet.
-    pub fn open(
+    fn open(
         common: &Common,
         listener: &Listener,
         pool: &Arc<Pool>,
@@ -75,7 +78,7 @@ impl RunningListener {
     }
 
     /// Puts the listener on the board, and into the log.
-    pub fn show(&self, common: &Common, listener: &Listener, shares: &mut Shares) {
+    fn show(&self, common: &Common, listener: &Listener, shares: &mut Shares) {
         let about = ListenerInfo {
             name: listener.name.clone(),
             protocol: listener.protocol.label(),
