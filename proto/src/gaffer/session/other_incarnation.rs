@@ -16,7 +16,7 @@ impl OtherIncarnation {
     /// last that it takes.
     pub(super) fn is_shown_by(&mut self, sequence: u32, is_recent: bool) -> bool {
         self.run = match is_recent {
-            true if self.run > 0 && sequence == self.next => self.run + 1,
+            true if self.run > 0 && sequence == self.next => RUN.min(self.run + 1),
             is_recent => is_recent.into(),
         };
         self.next = sequence.wrapping_add(1);
@@ -25,3 +25,20 @@ impl OtherIncarnation {
 }
 
 const RUN: u8 = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// While this incarnation is heard, the other one may go on for as long as it likes.
+    #[test]
+    fn a_run_may_be_long() {
+        let mut other = OtherIncarnation::default();
+        let shows = |sequence| other.is_shown_by(sequence, true);
+        let shown: Vec<bool> = (u32::MAX - 2..=u32::MAX).chain(0..300).map(shows).collect();
+        assert_eq!(shown[..4], [false, false, false, true]);
+        assert!(shown[4..].iter().all(|shown| *shown));
+        assert!(!other.is_shown_by(999, true), "another run");
+        assert!(!other.is_shown_by(1_000, false), "anybody's");
+    }
+}
