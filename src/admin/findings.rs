@@ -202,9 +202,7 @@ fn load(found: &mut Findings, snapshot: &Snapshot, history: &History) {
     let (total, before) = (add_up(snapshot), history.minute_ago());
     let now = history.recent();
     let now = |curve| now.get(curve).copied().unwrap_or(0.0);
-    let full = total.rejects[Reject::TokenHistoryFull as usize]
-        - before.rejects[Reject::TokenHistoryFull as usize];
-    if full > 0 {
+    if since(&total, &before, Reject::TokenHistoryFull) > 0 {
         let text = "players are refused because no more connect tokens can be remembered";
         found.add(Level::Bad, Some("TidegateTokenHistoryFull"), text.into());
     }
@@ -238,9 +236,7 @@ fn load(found: &mut Findings, snapshot: &Snapshot, history: &History) {
 
 /// Players who come with a token and are refused for it see nothing at all, so somebody must say it.
 fn handshakes(found: &mut Findings, total: &WorkerCounters, before: &WorkerCounters) {
-    let minute = |reject: Reject| {
-        total.rejects[reject as usize].saturating_sub(before.rejects[reject as usize])
-    };
+    let minute = |reject| since(total, before, reject);
     let early = minute(Reject::TokenBeforeStart);
     if early > 0 {
         let text = format!(
@@ -249,7 +245,9 @@ fn handshakes(found: &mut Findings, total: &WorkerCounters, before: &WorkerCount
         );
         found.add(Level::Info, None, text);
     }
-    let accepted = total.handshakes_accepted - before.handshakes_accepted;
+    let accepted = total
+        .handshakes_accepted
+        .saturating_sub(before.handshakes_accepted);
     let refused: u64 = REFUSALS.into_iter().map(minute).sum();
     if refused > accepted.max(30) {
         let most = REFUSALS.into_iter().max_by_key(|&reject| minute(reject));
@@ -259,6 +257,11 @@ fn handshakes(found: &mut Findings, total: &WorkerCounters, before: &WorkerCount
         );
         found.add(Level::Warn, Some("TidegateHandshakesFailing"), text);
     }
+}
+
+/// How often this happened meanwhile. A listener that is gone took what it had counted with it, so there may be less.
+fn since(total: &WorkerCounters, before: &WorkerCounters, reject: Reject) -> u64 {
+    total.rejects[reject as usize].saturating_sub(before.rejects[reject as usize])
 }
 
 /// Refusals that have a cause on this side, or of the token service. Not those that pass by themselves, or
@@ -313,14 +316,7 @@ mod tests {
             assert!(pool.set_draining(target, true));
         }
         board.add_backend("game", pool.into());
-        let about = ListenerInfo {
-            name: "udp".into(),
-            protocol: "gaffer",
-            bind: Vec::new(),
-            backend: "game".into(),
-            peers_max: 100,
-        };
-        let reporter = &board.add_listener(about, &WorkerSocket::one_each(1))[0];
+        let reporter = &board.add_listener(about(), &WorkerSocket::one_each(1))[0];
         board.update_process(|process| {
             process.state = State::Serving;
             process.last_reload_ok = true;
@@ -335,6 +331,16 @@ mod tests {
         let snapshot = board.snapshot(now);
         history.push(&snapshot);
         findings(&snapshot, &history, &Usage::default())
+    }
+
+    fn about() -> ListenerInfo {
+        ListenerInfo {
+            name: "udp".into(),
+            protocol: "gaffer",
+            bind: Vec::new(),
+            backend: "game".into(),
+            peers_max: 100,
+        }
     }
 
     fn alerts(found: &[Finding]) -> Vec<&'static str> {
@@ -406,6 +412,26 @@ mod tests {
         assert!(found[0].text.contains("token_key"), "{found:?}");
         assert_eq!(refused(Reject::Unproven, 500), []);
         assert_eq!(refused(Reject::TokenBeforeStart, 500)[0].level, Level::Info);
+    }
+
+    #[test]
+    fn nothing_is_found_in_the_counts_of_a_listener_that_has_gone() {
+        let start = Clock::start().now();
+        let board = Board::new(start, Capacity::new(100, 1000).into());
+        board.update_process(|process| process.state = State::Serving);
+        let reporter = &board.add_listener(about(), &WorkerSocket::one_each(1))[0];
+        let mut counters = reporter.counters();
+        counters.handshakes_accepted = 40;
+        counters.rejects[Reject::TokenHistoryFull as usize] = 1;
+        reporter.publish(start.mono, &counters);
+        let mut history = History::default();
+        history.push(&board.snapshot(start));
+        board.retire_listener("udp");
+        reporter.finish();
+        let snapshot = board.snapshot(start.after(Duration::from_secs(1)));
+        assert!(snapshot.listeners.is_empty());
+        history.push(&snapshot);
+        assert_eq!(findings(&snapshot, &history, &Usage::default()), []);
     }
 
     /// Whoever waits for the process to end must not wait for a drain by hand to do it.
