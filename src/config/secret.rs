@@ -86,7 +86,7 @@ impl KeyFileError {
             }
             Self::Unreadable(_, unread) => unread.help().unwrap_or_default().to_owned(),
             Self::Open(path, _) => format!("type: chmod 600 {}", path.display()),
-            Self::NoKey(..) => "a key is 32 bytes: raw, as 64 hex digits, or in base64".to_owned(),
+            Self::NoKey(..) => "a key is 32 bytes: raw, as 64 hex digits (32 are half of one), or in base64".to_owned(),
         }
     }
 }
@@ -135,7 +135,8 @@ const KEY_FILE_BYTES_MAX: usize = 80;
 
 fn parse_key(bytes: &[u8]) -> Option<Key> {
     let mut key = [0; 32];
-    if bytes.len() == key.len() {
+    // Chance makes no raw key of digits alone: that is half a key in hex, or one that is just being written.
+    if bytes.len() == key.len() && !bytes.iter().all(u8::is_ascii_hexdigit) {
         key.copy_from_slice(bytes);
     } else {
         let text = std::str::from_utf8(bytes).ok()?.trim();
@@ -209,6 +210,7 @@ mod tests {
         for wrong in [
             &raw[..31],
             &hex.as_bytes()[1..],
+            &hex.as_bytes()[..32],
             b"",
             b"not a key at all, but 40 bytes of text..",
         ] {
