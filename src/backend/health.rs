@@ -14,9 +14,10 @@ use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use super::socket::refuse_itself;
-use super::{Address, Pool, Shut, Turned};
+use super::{Address, Pick, Pool, Shut, Turned};
 use crate::config::{Backend, Health, Target};
 use crate::names;
+use crate::sizing::open_files;
 
 /// Watches a backend's targets for as long as the tasks are kept.
 pub fn watch(backend: &Arc<Backend>, pool: &Arc<Pool>) -> (JoinSet<()>, FirstLook) {
@@ -141,9 +142,7 @@ async fn check(backend: &Arc<Backend>, pool: &Pool, index: usize, health: Health
         }
         while let Some(answer) = asked.join_next().await {
             let Ok((pick, answer)) = answer else { continue };
-            if let Some(turned) = pool.on_checked(pick, answer.is_ok(), &health) {
-                say(&turned, answer.err().as_ref());
-            }
+            note(pool, pick, answer, &health);
         }
         let pause = if pool.states()[index].up {
             health.interval
@@ -151,6 +150,25 @@ async fn check(backend: &Arc<Backend>, pool: &Pool, index: usize, health: Health
             health.interval.min(WAITING)
         };
         sleep(pause).await;
+    }
+}
+
+/// What an address answered. Where no file could be opened to ask it, that is not the target's doing, and newcomers are
+/// not to be denied for longer than it lasts.
+fn note(pool: &Pool, pick: Pick, answer: io::Result<()>, health: &Health) {
+    let error = answer.err();
+    if let Some(error) = error.as_ref().filter(|it| open_files::are_used_up(it)) {
+        tracing::warn!(
+            event = "check_not_made",
+            backend = %pool.name(),
+            target = %pool.target(pick.target),
+            %error,
+            help = open_files::help(error),
+        );
+        return;
+    }
+    if let Some(turned) = pool.on_checked(pick, error.is_none(), health) {
+        say(&turned, error.as_ref());
     }
 }
 
@@ -316,6 +334,28 @@ pub fn no_answer(patience: Duration) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_check_for_which_no_file_is_left_says_nothing_of_its_target() {
+        let pool = Pool::with_two_targets();
+        let health = Health {
+            interval: Duration::from_secs(5),
+            timeout: Duration::from_secs(1),
+            up_after: 1,
+            down_after: 1,
+        };
+        let (pick, _) = pool.addresses(0)[0];
+        let asked = |errno| {
+            let answer = Err(io::Error::from_raw_os_error(errno));
+            note(&pool, pick, answer, &health);
+            pool.states()[0]
+        };
+        let before = pool.states()[0];
+        for used_up in [libc::EMFILE, libc::ENFILE] {
+            assert_eq!(asked(used_up), before);
+        }
+        assert!(!asked(libc::ECONNREFUSED).up);
+    }
 
     #[test]
     fn what_the_kernel_says_of_a_target_comes_with_what_to_do() {
