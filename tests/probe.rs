@@ -267,6 +267,21 @@ fn what_a_killed_probe_left_is_no_obstacle() {
     assert_eq!(std::fs::read_dir(&state).unwrap().count(), 1, "it is tidy");
 }
 
+#[test]
+fn a_socket_may_stand_where_the_program_is_started() {
+    let site = Site::new("bare");
+    let text = std::fs::read_to_string(&site.config).unwrap();
+    let control = site.place.path("control.sock");
+    let text = text.replace(control.to_str().unwrap(), "bare.sock");
+    site.place.write("tidegate.toml", &text);
+    let mut command = program();
+    command.args(["check", "--probe", "--config", "tidegate.toml"]);
+    let output = command.current_dir(site.place.dir()).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(text.contains("control socket bare.sock"), "{text}");
+}
+
 /// Alive is not ready: a drain is not a reason to restart.
 #[test]
 fn health_tells_alive_from_ready() {

@@ -281,7 +281,10 @@ fn place_for_socket(path: &Path) -> Result<String, String> {
             try_beside(path).map(|()| "left over by a dead process; it is taken over".to_owned())
         }
         Err(_) => match path.parent() {
-            Some(parent) if parent.is_dir() => try_beside(path).map(|()| String::new()),
+            // A bare name's is empty: the directory that this is started in.
+            Some(parent) if parent.as_os_str().is_empty() || parent.is_dir() => {
+                try_beside(path).map(|()| String::new())
+            }
             Some(parent) => Err(format!(
                 "there is no directory {}\n help: make it, or let systemd do so with \
                  RuntimeDirectory=",
