@@ -31,8 +31,13 @@ struct Running {
 
 impl Running {
     fn start(to: SocketAddr, arguments: &[&str]) -> Self {
+        Self::start_by(Command::new(env!("CARGO_BIN_EXE_tidegate")), to, arguments)
+    }
+
+    /// Starts it by a command that takes its arguments.
+    fn start_by(mut command: Command, to: SocketAddr, arguments: &[&str]) -> Self {
         let to = to.to_string();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        let mut child = command
             .args(["lag", "--listen", "127.0.0.1:0", "--json", "--to", &to])
             .args(arguments)
             .env_clear()
@@ -347,6 +352,34 @@ fn clients_are_bounded() {
     });
     assert_eq!(count(&stats, "/clients"), 3);
     assert_eq!(count(&stats, "/up/datagrams"), 3);
+}
+
+/// With no descriptor left, a client that should get a new port keeps its own, and the relay goes on.
+#[test]
+fn who_cannot_be_rebound_stays() {
+    let server = socket();
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", "ulimit -n 24; exec \"$0\" \"$@\""]);
+    command.arg(env!("CARGO_BIN_EXE_tidegate"));
+    let mut lag = Running::start_by(command, server.local_addr().unwrap(), &[]);
+    let clients: Vec<_> = (0..24).map(|_| socket()).collect();
+    for client in &clients {
+        client.send_to(b"hello", lag.address).unwrap();
+    }
+    let stats = wait_until("all came", PATIENCE, || {
+        let stats = lag.stats();
+        let came = count(&stats, "/refused") + count(&stats, "/clients");
+        (came == 24).then_some(stats)
+    });
+    let inside = count(&stats, "/clients");
+    assert!((1..24).contains(&inside), "{stats}");
+    assert_eq!(lag.say("rebind")["ok"], true);
+    let stats = lag.stats();
+    assert_eq!(count(&stats, "/not_rebound"), inside, "{stats}");
+    clients[0].send_to(b"again", lag.address).unwrap();
+    wait_until("it goes on", PATIENCE, || {
+        (count(&lag.stats(), "/up/delivered") == inside + 1).then_some(())
+    });
 }
 
 /// A seed loses the same datagrams of the same client each time, whatever others do meanwhile.

@@ -112,17 +112,22 @@ impl Clients {
         Ok(slot)
     }
 
-    /// Every client gets a new source port. What is under way to the old one is lost, as behind a NAT.
-    pub(super) fn rebind(&mut self, registry: &Registry) -> io::Result<u64> {
-        let mut rebound = 0;
+    /// Every client gets a new source port, and what is under way to the old one is lost, as behind a NAT. Where no socket
+    /// can be had, a client keeps its own. How many of each there were.
+    pub(super) fn rebind(&mut self, registry: &Registry) -> io::Result<(u64, u64)> {
+        let (mut rebound, mut kept) = (0, 0);
         for (slot, client) in self.slots.iter_mut().enumerate() {
             let Some(client) = client else { continue };
-            let mut old =
-                std::mem::replace(&mut client.socket, open_socket(self.to, registry, slot)?);
+            // Out of descriptors or ports: each new one is there before the old one goes.
+            let Ok(socket) = open_socket(self.to, registry, slot) else {
+                kept += 1;
+                continue;
+            };
+            let mut old = std::mem::replace(&mut client.socket, socket);
             old.deregister(registry)?;
             rebound += 1;
         }
-        Ok(rebound)
+        Ok((rebound, kept))
     }
 
     pub(super) fn set_impairments(&mut self, impairments: Impairments) {

@@ -134,7 +134,9 @@ impl Relay {
     }
 
     fn rebind(&mut self) -> io::Result<()> {
-        self.report.rebound += self.clients.rebind(self.poll.registry())?;
+        let (rebound, kept) = self.clients.rebind(self.poll.registry())?;
+        self.report.rebound += rebound;
+        self.report.not_rebound += kept;
         Ok(())
     }
 

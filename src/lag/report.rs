@@ -21,6 +21,8 @@ pub struct Report {
     pub down: Done,
     /// New source ports given.
     pub rebound: u64,
+    /// Times a client kept its source port because no other could be had.
+    pub not_rebound: u64,
     /// Datagrams of clients for whom there was no place.
     pub refused: u64,
     /// Datagrams that the kernel dropped in front of the link, because the relay was late.
@@ -78,11 +80,15 @@ impl Report {
     }
 
     /// What was not the link's doing, how often.
-    fn notes(&self) -> [(u64, &'static str); 6] {
+    fn notes(&self) -> [(u64, &'static str); 7] {
         [
             (
                 self.rebound,
                 "times a client got a new source port (rebind)",
+            ),
+            (
+                self.not_rebound,
+                "times a client kept its source port: a new one was beyond the limit of open files (ulimit -n), or of ports",
             ),
             (
                 self.both().too_long,
@@ -144,6 +150,7 @@ impl Report {
             "up": way(self.up),
             "down": way(self.down),
             "rebound": self.rebound,
+            "not_rebound": self.not_rebound,
             "refused": self.refused,
             "dropped_before_the_link": self.overrun,
             "server_unreachable": self.unreachable,
