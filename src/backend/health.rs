@@ -242,6 +242,10 @@ pub fn help(target: &Target, error: &io::Error) -> Option<&'static str> {
         (io::ErrorKind::NotADirectory, Target::Unix(_)) => {
             Some("a part of this path is a file and no directory; correct it in targets")
         }
+        // Over TCP the same looks like the next.
+        (io::ErrorKind::WouldBlock, Target::Unix(_)) => {
+            Some("the game server does not accept: its queue of connections is full")
+        }
         (io::ErrorKind::TimedOut, _) => {
             Some("a firewall, or a server whose queue of connections is full")
         }
@@ -372,6 +376,7 @@ mod tests {
             (libc::ETIMEDOUT, &tcp, "a firewall"),
             (libc::ENOENT, &unix, "when it starts"),
             (libc::ENOTDIR, &unix, "no directory"),
+            (libc::EAGAIN, &unix, "queue of connections is full"),
             (libc::EACCES, &unix, "mode"),
         ] {
             let error = io::Error::from_raw_os_error(errno);
