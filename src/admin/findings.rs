@@ -400,18 +400,64 @@ mod tests {
     /// A client repeats a refused request ten times a second.
     #[test]
     fn tokens_that_nobody_takes_are_told_from_a_start() {
-        let refused = |reject: Reject, times| {
+        let refused_beside = |accepted, reject: Reject, times| {
             after(|_, counters| {
-                counters.handshakes_accepted = 40;
+                counters.handshakes_accepted = accepted;
                 counters.rejects[reject as usize] = times;
             })
         };
+        let refused = |reject, times| refused_beside(40, reject, times);
         assert_eq!(refused(Reject::TokenKey, 40), []);
         let found = refused(Reject::TokenKey, 41);
         assert_eq!(alerts(&found), ["TidegateHandshakesFailing"]);
         assert!(found[0].text.contains("token_key"), "{found:?}");
+        assert_eq!(refused_beside(0, Reject::TokenKey, 30), [], "one client");
+        let found = refused_beside(0, Reject::TokenKey, 31);
+        assert_eq!(alerts(&found), ["TidegateHandshakesFailing"]);
         assert_eq!(refused(Reject::Unproven, 500), []);
         assert_eq!(refused(Reject::TokenBeforeStart, 500)[0].level, Level::Info);
+    }
+
+    /// What one player's network does says nothing about this site's.
+    #[test]
+    fn a_few_peers_in_bad_mode_are_no_finding() {
+        let all_bad = |peers| {
+            after(|_, counters| {
+                counters.peers = peers;
+                counters.peers_in_bad_mode = peers;
+            })
+        };
+        assert_eq!(all_bad(10), []);
+        assert_eq!(alerts(&all_bad(11)), ["TidegateBadNetworkWidespread"]);
+    }
+
+    #[test]
+    fn what_waits_for_a_restart_is_named() {
+        let found = after(|board, _| {
+            let waits = ["runtime.workers", "drain.grace"].map(str::to_owned);
+            board.update_process(|process| process.needs_restart = waits.into());
+        });
+        assert_eq!((found.len(), found[0].level), (1, Level::Warn));
+        let text = &found[0].text;
+        assert!(text.ends_with(": runtime.workers, drain.grace"), "{text}");
+    }
+
+    #[test]
+    fn descriptors_are_missed_before_there_are_none() {
+        let start = Clock::start().now();
+        let board = Board::new(start, Capacity::new(100, 1000).into());
+        board.update_process(|process| process.state = State::Serving);
+        let snapshot = board.snapshot(start);
+        let open = |count| {
+            let usage = Usage {
+                open_fds: Some(count),
+                max_fds: Some(100),
+                ..Usage::default()
+            };
+            findings(&snapshot, &History::default(), &usage)
+        };
+        assert_eq!(open(90), []);
+        assert_eq!(alerts(&open(91)), ["TidegateDescriptorsAlmostUsed"]);
     }
 
     #[test]
