@@ -50,7 +50,8 @@ impl History {
             let span = now.since(*then).as_secs_f64();
             if span > 0.0 {
                 let sockets = snapshot.listeners.iter().map(|l| l.sockets.len()).sum();
-                let point = between(before, &total, &self.before(10), span, sockets);
+                // The last of the totals is a second old already.
+                let point = between(before, &total, &self.before(9), span, sockets);
                 self.points.push_back(point);
             }
         }

@@ -1,5 +1,6 @@
 //! The server over loopback, with a board that a test fills.
 
+use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 
@@ -9,6 +10,7 @@ use super::*;
 use crate::backend::Pool;
 use crate::board::{ListenerInfo, PeerRow, Reporter, State, WorkerSocket, WorstPeers};
 use crate::capacity::Capacity;
+use crate::counters::WorkerCounters;
 
 struct Scene {
     board: Arc<Board>,
@@ -157,6 +159,18 @@ fn on_loopback_only_names_that_cannot_be_rebound_are_answered() {
             .raw("GET /status HTTP/1.0\r\n\r\n")
             .starts_with("HTTP/1.0 200 ")
     );
+}
+
+#[test]
+fn loopback_in_the_notation_of_the_other_family_is_loopback() {
+    for (address, is_elsewhere) in [
+        ("::ffff:127.0.0.1", false),
+        ("::1", false),
+        ("::ffff:10.0.0.7", true),
+    ] {
+        let hosts = Hosts::new(address.parse().unwrap(), &[]);
+        assert_eq!(matches!(hosts, Hosts::Any), is_elsewhere, "{address}");
+    }
 }
 
 /// Prometheus knows a server elsewhere by a name that nobody told it.
@@ -391,6 +405,35 @@ fn the_last_minute_is_a_difference() {
         (status.rejects[0].last_minute, status.rejects[0].total),
         (60, 400)
     );
+    assert_eq!(status.rejects.len(), 1, "no reason that never occurred");
+}
+
+/// Rates of the last five seconds, round trips of the last ten.
+#[test]
+fn figures_of_now_soon_forget() {
+    let mut scene = scene("udp");
+    let (reporter, start) = (&scene.reporters[0], scene.clock.now());
+    let mut history = History::default();
+    let mut counters = reporter.counters();
+    let mut push = |second: u64, counters: &WorkerCounters| {
+        let now = start.after(Duration::from_secs(second));
+        reporter.publish(now.mono, counters);
+        history.push(&scene.board.snapshot(now));
+        history.recent()
+    };
+    push(0, &counters);
+    counters.sample_peer(&Stats {
+        rtt: Duration::from_millis(300),
+        ..Stats::default()
+    });
+    let mut now = BTreeMap::new();
+    for second in 1..=16 {
+        counters.datagrams_received += 10 * second;
+        now = push(second, &counters);
+        let is_known = second <= 14;
+        assert_eq!(now["rtt_p50"] > 0.0, is_known, "{second}");
+    }
+    assert_eq!(now["datagrams_in"], 140.0);
 }
 
 /// A request head that is too long is refused, and one that never ends is cut off.
