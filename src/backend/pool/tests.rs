@@ -106,6 +106,33 @@ fn check(pool: &Pool, target: usize, well: impl Fn(&str) -> bool) {
     }
 }
 
+/// Only answers in a row turn a target, but for the first: nobody was there before, or nobody has looked again.
+#[test]
+fn a_target_turns_after_answers_in_a_row() {
+    let pool = pool(Balance::First, 1);
+    pool.set_checked(true);
+    let ups = |answers: &[bool]| -> Vec<bool> {
+        let up = |well: &bool| {
+            check(&pool, 0, |_| *well);
+            pool.states()[0].up
+        };
+        answers.iter().map(up).collect()
+    };
+    assert_eq!(ups(&[false, true]), [false, true], "each the first");
+    let (well, ill) = (true, false);
+    assert_eq!(ups(&[ill, well, ill, ill]), [true; 4]);
+    assert_eq!(ups(&[ill]), [false]);
+    assert_eq!(ups(&[well, ill, well, well]), [false, false, false, true]);
+    pool.fail_connects(0);
+    assert!(
+        pool.states()[0].up,
+        "whoever is checked is judged by checks"
+    );
+    pool.set_checked(false);
+    pool.set_checked(true);
+    assert_eq!(ups(&[ill]), [false], "what was found before says nothing");
+}
+
 #[test]
 fn balances_differ() {
     assert_eq!(picks(&pool(Balance::First, 3), 4), [0, 0, 0, 0]);
