@@ -179,6 +179,32 @@ sys.exit('it was told to try again')
     }
 }
 
+/// What went wrong comes to the game with the call that it went wrong in.
+#[test]
+fn a_binding_keeps_no_error_to_itself() {
+    if has("python3") {
+        let place = Place::new("capi-errors");
+        let game = Game::start(&place);
+        let script = "
+import sys
+sys.path.insert(0, sys.argv[1])
+import echo
+client = echo.Client(sys.argv[2], open(sys.argv[3], 'rb').read())
+client.close()
+for call in client.update, client.receive, client.flush, client.finish, client.ended, client.stats:
+    try:
+        call()
+    except RuntimeError:
+        continue
+    sys.exit(f'{call.__name__} said nothing of a client that was freed')
+";
+        let binding = example("echo.py").parent().unwrap().to_owned();
+        let mut command = Command::new("python3");
+        command.args(["-B", "-c", script]).arg(binding);
+        run(command.arg(library("libtidegate_c.so")).arg(&game.token));
+    }
+}
+
 #[test]
 fn a_csharp_program_plays() {
     if has("mcs") && has("mono") {

@@ -56,6 +56,12 @@ public sealed class TidegateClient : IDisposable
             throw new InvalidOperationException(Marshal.PtrToStringAnsi(tidegate_error_text(error)));
     }
 
+    static int Answer(int value)
+    {
+        Check(Math.Min(value, 0));
+        return value;
+    }
+
     static bool Queued(int error)
     {
         if (error == ErrorFull)
@@ -67,9 +73,8 @@ public sealed class TidegateClient : IDisposable
     // Once a frame; the state.
     public int Update()
     {
-        int state = tidegate_client_update(client, tidegate_now());
-        Check(Math.Min(state, 0)); // a loop that waits for Closed would wait for ever
-        return state;
+        // A loop that waits for Closed would otherwise wait for ever.
+        return Answer(tidegate_client_update(client, tidegate_now()));
     }
 
     // False when the queue is full, or before the handshake is over: try again in a later frame.
@@ -87,18 +92,18 @@ public sealed class TidegateClient : IDisposable
     public byte[] Receive()
     {
         Message message;
-        if (tidegate_client_poll_message(client, out message) != 1)
+        if (Answer(tidegate_client_poll_message(client, out message)) == 0)
             return null;
         var payload = new byte[(int)message.Length];
         Marshal.Copy(message.Payload, payload, 0, payload.Length);
         return payload;
     }
 
-    public void Flush() { tidegate_client_flush(client, tidegate_now()); }
+    public void Flush() { Check(tidegate_client_flush(client, tidegate_now())); }
 
-    public void Finish() { tidegate_client_finish(client, tidegate_now(), 5000000000UL); }
+    public void Finish() { Check(tidegate_client_finish(client, tidegate_now(), 5000000000UL)); }
 
-    public int Ended { get { return tidegate_client_ended(client); } }
+    public int Ended { get { return Answer(tidegate_client_ended(client)); } }
 
     public string EndedText { get { return Marshal.PtrToStringAnsi(tidegate_ended_text(Ended)); } }
 

@@ -53,7 +53,12 @@ int main(int argc, char **argv)
         return 1;
     }
     uint64_t patience = tidegate_now() + 60 * SECOND;
-    while (tidegate_client_update(client, tidegate_now()) != TIDEGATE_CLOSED) {
+    int32_t state;
+    while ((state = tidegate_client_update(client, tidegate_now())) != TIDEGATE_CLOSED) {
+        if (state < 0) {
+            fprintf(stderr, "%s\n", tidegate_error_text(state));
+            return 1;
+        }
         while (said < MESSAGES && tidegate_client_has_room(client) == 1) {
             fill(expected, said);
             error = tidegate_client_send(client, tidegate_now(), expected, MESSAGE_BYTES);

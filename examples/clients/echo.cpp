@@ -26,7 +26,8 @@ public:
         client.reset(made);
     }
 
-    int update() { return tidegate_client_update(client.get(), tidegate_now()); }
+    // A loop that waits for TIDEGATE_CLOSED would otherwise wait for ever.
+    int update() { return answer(tidegate_client_update(client.get(), tidegate_now())); }
 
     // False when the queue is full, or before the handshake is over: try again in a later frame.
     bool send(std::string_view text)
@@ -42,14 +43,14 @@ public:
     std::optional<std::string> receive()
     {
         tidegate_message message;
-        if (tidegate_client_poll_message(client.get(), &message) != 1)
+        if (answer(tidegate_client_poll_message(client.get(), &message)) == 0)
             return std::nullopt;
         return std::string(reinterpret_cast<const char *>(message.payload), message.length);
     }
 
-    void finish() { tidegate_client_finish(client.get(), tidegate_now(), 5'000'000'000u); }
-    void flush() { tidegate_client_flush(client.get(), tidegate_now()); }
-    int ended() const { return tidegate_client_ended(client.get()); }
+    void finish() { check(tidegate_client_finish(client.get(), tidegate_now(), 5'000'000'000u)); }
+    void flush() { check(tidegate_client_flush(client.get(), tidegate_now())); }
+    int ended() const { return answer(tidegate_client_ended(client.get())); }
 
 private:
     struct Free {
@@ -65,6 +66,12 @@ private:
     {
         if (error != TIDEGATE_OK)
             throw std::runtime_error(tidegate_error_text(error));
+    }
+
+    static int32_t answer(int32_t value)
+    {
+        check(value < 0 ? value : TIDEGATE_OK);
+        return value;
     }
 
     static bool queued(int32_t error)

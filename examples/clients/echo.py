@@ -78,13 +78,13 @@ class Client:
         return ctypes.string_at(message.payload, message.length)
 
     def flush(self):
-        self._client_flush(self.handle, self._now())
+        self.check(self._client_flush(self.handle, self._now()))
 
     def finish(self, seconds=5):
-        self._client_finish(self.handle, self._now(), int(seconds * 1e9))
+        self.check(self._client_finish(self.handle, self._now(), int(seconds * 1e9)))
 
     def ended(self):
-        return self._client_ended(self.handle)
+        return self.check(self._client_ended(self.handle))
 
     def stats(self):
         stats = Stats()
