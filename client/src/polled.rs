@@ -24,15 +24,16 @@ use crate::machine::{Machine, State};
 /// let dial = Dial::gaffer("10.0.0.7:40001".parse()?, GAFFER_PROTOCOL_ID);
 /// let mut client = Polled::connect(clock.now(), dial)?;
 /// loop {
-///     match client.update(clock.now()) {
+///     let state = client.update(clock.now());
+///     while let Some(message) = client.poll_message() {
+///         println!("{:?}", message.payload);
+///     }
+///     match state {
 ///         State::Connected => {
 ///             client.send(clock.now(), b"hello").ok(); // full: try again in the next frame
 ///         }
 ///         State::Closed(ended) => break println!("over: {ended}"),
 ///         State::Connecting | State::Closing => {}
-///     }
-///     while let Some(message) = client.poll_message() {
-///         println!("{:?}", message.payload);
 ///     }
 ///     frame();
 /// }
