@@ -171,6 +171,7 @@ impl Listener {
             counters.admission = admission.counters(now.mono);
         }
         self.say_what_is_full();
+        self.say_that_nothing_leaves(now.mono);
     }
 
     /// A session came behind the back of the walk.

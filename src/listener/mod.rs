@@ -22,6 +22,7 @@ mod handover;
 mod limits_met;
 mod memory;
 mod orders;
+mod outage;
 mod peer;
 mod peers;
 mod pump;
@@ -57,6 +58,7 @@ use handover::Handovers;
 use limits_met::LimitsMet;
 use memory::Memory;
 pub use orders::{PeerView, Policy, Whom};
+use outage::Outage;
 use peer::Peer;
 use peers::Peers;
 pub use quota::PeerLimits;
@@ -185,6 +187,7 @@ pub struct Listener {
     /// Messages forwarded before this turn.
     forwarded: [u64; Direction::ALL.len()],
     census: Census,
+    outage: Outage,
     reporter: Option<Reporter>,
 
     // How it ends.
@@ -238,6 +241,7 @@ impl Listener {
             counters,
             forwarded: [0; Direction::ALL.len()],
             census: Census::default(),
+            outage: Outage::default(),
             reporter: parts.reporter,
             draining: false,
             ending: false,

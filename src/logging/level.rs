@@ -49,7 +49,7 @@ fn parts() -> Vec<&'static str> {
 }
 
 /// Every module that logs, in order. A directive for another would change nothing, and nobody would be told.
-pub(super) const TARGETS: [&str; 41] = [
+pub(super) const TARGETS: [&str; 42] = [
     "tidegate::admin",
     "tidegate::backend::health",
     "tidegate::backend::stream::to_backend",
@@ -71,6 +71,7 @@ pub(super) const TARGETS: [&str; 41] = [
     "tidegate::listener::farewell",
     "tidegate::listener::handover",
     "tidegate::listener::limits_met",
+    "tidegate::listener::outage",
     "tidegate::listener::refusal_log",
     "tidegate::listener::retire",
     "tidegate::listener::session_log",

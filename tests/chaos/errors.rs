@@ -26,6 +26,16 @@ struct Trouble {
     counted: Option<&'static str>,
 }
 
+impl Trouble {
+    /// Long enough to be counted, or to be told of: that nothing leaves is, after two seconds.
+    fn lasts(&self) -> Duration {
+        match self.counted {
+            Some("unreachable") => Duration::from_millis(3_000),
+            _ => Duration::from_millis(700),
+        }
+    }
+}
+
 const TROUBLES: [Trouble; 6] = [
     Trouble {
         make: "ip route add prohibit 10.77.0.2/32",
@@ -169,7 +179,7 @@ pub fn udp_errors(scale: Scale) {
             let (_, before) = gate.usage();
             apply(&gate, make);
             let said = gate.space.run_self(PROBE, "errors");
-            players.play(Duration::from_millis(700), |_| false);
+            players.play(trouble.lasts(), |_| false);
             apply(&gate, mend);
             // The neighbour and the route went with the interface.
             gate.space
@@ -188,8 +198,8 @@ pub fn udp_errors(scale: Scale) {
             let (_, after) = gate.usage();
             assert!(after - before < Duration::from_secs(3), "{make}: it spins");
             let counted = trouble.counted.map(counted);
-            if trouble.counted == Some("denied") {
-                gate.wait_for("\"event\":\"cannot_send\"");
+            if let Some(reason @ ("denied" | "unreachable")) = trouble.counted {
+                gate.wait_for(&format!("\"reason\":\"{reason}\",\"lost\":"));
             }
             assert!(
                 counted.is_none() || counted > counted_before,
