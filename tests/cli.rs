@@ -195,6 +195,13 @@ fn tokens_are_minted_and_explained() {
         assert!(far.0.contains("token_before_start"), "{}", far.0);
         assert!(!far.0.contains("would take it"), "{}", far.0);
     }
+    // As `init yojimbo` would have it: nobody has said that the server of this key takes less.
+    let longer = [&mint[..], &["--out", "longer", "--lifetime", "45s"]].concat();
+    place.expect(0, &longer);
+    let longer = ["token", "inspect", "longer", "--key", "netcode.key"];
+    let (out, _) = place.expect(0, &longer);
+    let clause = "where max_token_lifetime is 45 s or more\n";
+    assert!(out.ends_with(clause), "{out}");
     let (out, _) = place.expect(0, &["token", "inspect", "token"]);
     assert!(out.contains("private part     sealed"), "{out}");
     assert!(!out.contains("client id"), "{out}");

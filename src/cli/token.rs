@@ -179,7 +179,7 @@ const USER_DATA_BYTES_MAX: usize = 256;
 fn inspect(args: &InspectArgs) -> anyhow::Result<Exit> {
     let token = tokens::read_token_file(&args.file, Occasion::START_PATIENCE)?;
     let now = clock::wall_secs();
-    let server = server(args)?;
+    let server = server(args, &token)?;
     let keys = server.as_ref().map_or(&[][..], |server| &server.keys);
     let doubts = server
         .as_ref()
@@ -190,7 +190,15 @@ fn inspect(args: &InspectArgs) -> anyhow::Result<Exit> {
         let text = as_text(&token, keys, doubts.as_deref(), now)?;
         let is_good = doubts.as_ref().is_some_and(Vec::is_empty);
         let good_for = server.as_ref().filter(|_| is_good);
-        text + &good_for.map_or_else(String::new, |server| as_verdict(&token, server, now))
+        let mut verdict =
+            good_for.map_or_else(String::new, |server| as_verdict(&token, server, now));
+        if is_good && args.config.is_none() && lifetime(&token) > LIFETIME_DEFAULT {
+            verdict += &format!(
+                " where max_token_lifetime is {} s or more\n",
+                lifetime(&token)
+            );
+        }
+        text + &verdict
     };
     print(&report)?;
     match doubts {
@@ -200,7 +208,9 @@ fn inspect(args: &InspectArgs) -> anyhow::Result<Exit> {
 }
 
 /// The server to compare with, where one was given.
-fn server(args: &InspectArgs) -> anyhow::Result<Option<Server>> {
+///
+/// Of one whose file is not here, the longest lifetime is not known, and the token's own is taken for good.
+fn server(args: &InspectArgs, token: &ConnectToken) -> anyhow::Result<Option<Server>> {
     if let Some(config) = &args.config {
         let loaded = input::load(Some(config), Vec::new())?;
         let listener = choose(&loaded.config.listeners, args.listener.as_deref())?;
@@ -231,11 +241,22 @@ fn server(args: &InspectArgs) -> anyhow::Result<Option<Server>> {
         protocol_id: args.protocol_id,
         keys: vec![read_key(key)?],
         public_addresses: (!args.server.is_empty()).then(|| args.server.clone()),
-        max_token_lifetime: 30,
+        max_token_lifetime: lifetime(token).clamp(LIFETIME_DEFAULT, LIFETIME_MAX),
         clock_skew: 5,
         started: args.started,
     }))
 }
+
+/// Seconds from when a token was made to when it expires.
+fn lifetime(token: &ConnectToken) -> u64 {
+    token.expire.saturating_sub(token.create)
+}
+
+/// The default of `max_token_lifetime`, in seconds.
+const LIFETIME_DEFAULT: u64 = 30;
+
+/// The most that `max_token_lifetime` may be, in seconds.
+const LIFETIME_MAX: u64 = 86_400;
 
 fn choose<'a>(listeners: &'a [Listener], name: Option<&str>) -> anyhow::Result<&'a Listener> {
     let names: Vec<_> = listeners
