@@ -318,6 +318,12 @@ fn clients_that_do_not_get_in_say_why() {
     for of_those_within in ["handshakes took", "does the backend echo?", "round trip "] {
         assert!(!summary.contains(of_those_within), "{summary}");
     }
+    let said = place.run(&format!(
+        "load {nowhere} --clients 1 {BRIEFLY} --every 200ms"
+    ));
+    let said = String::from_utf8(said.stdout).unwrap();
+    assert!(said.contains(" ramp "), "{said}");
+    assert!(!said.contains(" measure "), "of whom? {said}");
 
     let (_closed, closed) = closed_port();
     let serve = place.serve("yojimbo", "u16be", closed, &[]);

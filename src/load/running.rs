@@ -76,12 +76,17 @@ impl Running {
         (tally, phase)
     }
 
-    /// Starts the measurement once every client is in, or out for good.
+    /// Starts the measurement once every client is in, or out for good; where none ever was in, there is nothing to
+    /// measure.
     pub fn keep_going(&mut self) {
         if self.progress.go.load(Ordering::Relaxed) == 0 {
             let tally = self.progress.glance();
-            if tally.connected + tally.failed() >= self.plan.load.clients as u64 {
-                self.begin();
+            if tally.connected + tally.failed() < self.plan.load.clients as u64 {
+                return;
+            }
+            match tally.ever_connected {
+                0 => self.stop(),
+                _ => self.begin(),
             }
         }
     }
