@@ -38,6 +38,23 @@ def states(**now):
             for instance, own in now.items() for state in ["starting", "serving", "draining"]]
 
 
+def died(instance):
+    """An instance that served for two minutes, and that nobody has answered for since."""
+    labels = {"job": "tidegate", "instance": instance}
+    return [series("up", "1x8 0x32", **labels),
+            *(series("tidegate_state", f"{int(state == 'serving')}x8 stale", state=state, **labels)
+              for state in ["starting", "serving", "draining"])]
+
+
+def memory(job, instance):
+    """A process, which need not be ours."""
+    return series("process_resident_memory_bytes", "1000x40", job=job, instance=instance)
+
+
+# Somebody else's exporter, which is down.
+OTHER = series("up", "0x40", job="node", instance="c:9100")
+
+
 # (panel, series, what it shows five minutes later: labels and value)
 SCENES = [
     # Each of a worker's listeners has the busy time of the whole thread.
@@ -52,19 +69,26 @@ SCENES = [
     ("State", states(a="serving", b="serving"), [("{}", 0)]),
     ("State", states(a="serving", b="draining"), [("{}", 1)]),
     ("State", states(a="serving", b="draining", c="starting"), [("{}", 2)]),
+    ("State", states(a="serving") + died("b"), [("{}", 3)]),
+    ("State", states(a="serving") + [OTHER], [("{}", 0)]),
+    ("Memory", [memory("tidegate", "a"), memory("node", "c:9100")],
+     [('process_resident_memory_bytes{instance="a", job="tidegate"}', 1000)]),
     ("Backends up", target("one", 1, 0) + target("two", 0, 0) + target("three", 0, 1), [("{}", 0.5)]),
 ]
 
 
 def queries():
-    """The first query of each panel, with everything selected."""
+    """The first query of each panel, with everything selected: of a variable without a pattern for that, each value that
+    there is. For jobs, that is ours."""
     with open(sys.argv[1]) as file:
-        panels = json.load(file)["panels"]
-    for panel in panels:
+        dashboard = json.load(file)
+    variables = {variable["name"]: variable.get("allValue") or "tidegate"
+                 for variable in dashboard["templating"]["list"]}
+    for panel in dashboard["panels"]:
         for target in panel.get("targets", [])[:1]:
             query = target["expr"].replace("$__rate_interval", "1m")
-            for variable in ["job", "instance", "listener", "backend"]:
-                query = query.replace(f"${variable}", ".+")
+            for variable, all_of_them in variables.items():
+                query = query.replace(f"${variable}", all_of_them)
             yield panel["title"], query
 
 

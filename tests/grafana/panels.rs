@@ -24,13 +24,15 @@ pub(crate) enum Look {
     Alerts,
     /// Lines, with a mark where it gets bad.
     Marked(f64),
+    /// What the instances do, as a word.
+    State,
     /// One figure, yellow from the first value on and red from the second.
     Figure(Option<(f64, f64)>),
     /// As a figure, but low is bad: red below the first value, yellow below the second.
     Reserve(f64, f64),
 }
 
-use Look::{Alerts, Figure, Heat, Lines, Marked, Reserve, Stacked, Table};
+use Look::{Alerts, Figure, Heat, Lines, Marked, Reserve, Stacked, State, Table};
 
 pub(crate) const ROWS: &[Row] = &[
     (
@@ -38,11 +40,11 @@ pub(crate) const ROWS: &[Row] = &[
         &[
             Panel {
                 title: "State",
-                about: "0 serving, 1 draining, 2 starting. Several instances: that of the one furthest from serving.",
+                about: "0 serving, 1 draining, 2 starting, 3 not scraped: then the other figures are the last that were known. Several instances: that of the one furthest from serving.",
                 unit: "none",
-                look: Figure(None),
+                look: State,
                 queries: &[(
-                    "max(tidegate_state{state=\"draining\",$i} + on (instance) 2 * tidegate_state{state=\"starting\",$i})",
+                    "max(tidegate_state{state=\"draining\",$i} + on (instance) 2 * tidegate_state{state=\"starting\",$i} or on (instance) 3 * (up{$i} == bool 0))",
                     "state",
                 )],
             },

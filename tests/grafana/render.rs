@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::panels::Look::{Alerts, Figure, Heat, Lines, Marked, Reserve, Stacked, Table};
+use crate::panels::Look::{Alerts, Figure, Heat, Lines, Marked, Reserve, Stacked, State, Table};
 use crate::panels::{Look, Panel, ROWS};
 use crate::runbook::Section;
 
@@ -76,7 +76,7 @@ pub(crate) fn dashboard() -> Value {
 
 const fn size(look: Look) -> (usize, usize) {
     match look {
-        Figure(_) | Reserve(..) => (3, 4),
+        State | Figure(_) | Reserve(..) => (3, 4),
         Alerts => (24, 5),
         Lines | Stacked | Marked(_) | Heat | Table => (8, 8),
     }
@@ -100,10 +100,13 @@ fn variables() -> Value {
             "current": {"text": "All", "value": "$__all"},
         })
     };
+    // `up` and `process_*` are everybody's: of all jobs, only those are meant that there are of ours.
+    let mut job = from_label("job", "label_values(tidegate_build_info, job)");
+    job["allValue"].take();
     json!([
         {"name": "datasource", "label": "data source", "type": "datasource", "query": "prometheus",
          "current": {}, "refresh": 1},
-        from_label("job", "label_values(tidegate_build_info, job)"),
+        job,
         from_label("instance", "label_values(tidegate_build_info{job=~\"$job\"}, instance)"),
         from_label("listener", "label_values(tidegate_peers{job=~\"$job\",instance=~\"$instance\"}, listener)"),
         from_label("backend", "label_values(tidegate_backend_up{job=~\"$job\",instance=~\"$instance\"}, backend)"),
@@ -113,6 +116,8 @@ fn variables() -> Value {
 fn render(panel: &Panel, id: usize, place: Value) -> Value {
     let source = json!({"type": "prometheus", "uid": SOURCE});
     let is_table = matches!(panel.look, Table | Alerts);
+    // Of a time that is over, the last that was known is shown: a process that died would go on serving.
+    let is_instant = is_table || panel.look == State;
     let targets: Vec<Value> = panel
         .queries
         .iter()
@@ -122,7 +127,7 @@ fn render(panel: &Panel, id: usize, place: Value) -> Value {
                 "refId": letter, "datasource": source, "expr": query(template),
                 "legendFormat": legend,
                 "format": match panel.look { Heat => "heatmap", _ if is_table => "table", _ => "time_series" },
-                "instant": is_table, "range": !is_table,
+                "instant": is_instant, "range": !is_instant,
             })
         })
         .collect();
@@ -137,13 +142,14 @@ fn render(panel: &Panel, id: usize, place: Value) -> Value {
         defaults["color"] = json!({"mode": "palette-classic"});
         defaults["custom"] = lines(panel.look);
     }
-    if panel.title == "State" {
+    if panel.look == State {
         let text =
             |value: &str, text: &str, color: &str| json!({value: {"text": text, "color": color}});
         defaults["mappings"] = json!([
             {"type": "value", "options": text("0", "serving", "green")},
             {"type": "value", "options": text("1", "draining", "blue")},
             {"type": "value", "options": text("2", "starting", "yellow")},
+            {"type": "value", "options": text("3", "not scraped", "red")},
         ]);
     }
     let mut rendered = json!({
@@ -169,19 +175,14 @@ fn kind(panel: &Panel) -> (&'static str, Value) {
             json!({"calculate": false, "yAxis": {"unit": panel.unit}, "color": {"mode": "scheme", "scheme": "Blues", "steps": 64}, "cellGap": 1, "legend": {"show": true}, "tooltip": {"mode": "single", "show": true}}),
         ),
         Table | Alerts => ("table", json!({"showHeader": true, "cellHeight": "sm"})),
-        Figure(_) | Reserve(..) => {
-            // A curve of states says nothing; one of anything else says where it comes from.
-            let graph = if panel.title == "State" {
-                "none"
-            } else {
-                "area"
-            };
-            (
-                "stat",
-                json!({"colorMode": "value", "graphMode": graph, "reduceOptions": {"calcs": ["lastNotNull"], "values": false}}),
-            )
-        }
+        // A curve of states says nothing; one of anything else says where it comes from.
+        State => ("stat", figure("none")),
+        Figure(_) | Reserve(..) => ("stat", figure("area")),
     }
+}
+
+fn figure(graph: &str) -> Value {
+    json!({"colorMode": "value", "graphMode": graph, "reduceOptions": {"calcs": ["lastNotNull"], "values": false}})
 }
 
 fn lines(look: Look) -> Value {
@@ -204,11 +205,11 @@ fn lines(look: Look) -> Value {
 
 /// "No data" looks like a broken dashboard; where nothing having happened is good news, it says so.
 fn when_empty(panel: &Panel) -> Option<&'static str> {
-    if panel.look == Alerts {
-        return Some("no alert fires");
-    }
-    if panel.title == "Backends up" {
-        return Some("all drained");
+    match panel.look {
+        Alerts => return Some("no alert fires"),
+        State => return Some("not scraped"),
+        _ if panel.title == "Backends up" => return Some("all drained"),
+        _ => {}
     }
     let conditional = panel.queries.iter().all(|(q, _)| q.ends_with(" > 0"));
     let ended = panel.title == "Session length, median";
@@ -248,6 +249,8 @@ fn thresholds(look: Look) -> Value {
         ],
         Marked(red) => vec![step("transparent", None), step("red", Some(red))],
         Figure(None) => vec![step("blue", None)],
+        // In case nobody says anything; each state has a colour of its own.
+        State => vec![step("red", None)],
         Lines | Stacked | Heat | Table | Alerts => vec![step("green", None)],
     };
     json!({"mode": "absolute", "steps": steps})
@@ -302,7 +305,7 @@ fn overrides(look: Look) -> Value {
                 }}]},
             ])
         )]),
-        Figure(_) | Reserve(..) | Heat => json!([]),
+        State | Figure(_) | Reserve(..) | Heat => json!([]),
     }
 }
 
