@@ -156,7 +156,7 @@ fn render(panel: &Panel, id: usize, place: Value) -> Value {
         "id": id, "type": kind, "title": panel.title, "description": panel.about,
         "datasource": source, "gridPos": place, "targets": targets, "options": options,
         "links": explained_in(panel).map(Section::link).as_slice(),
-        "fieldConfig": {"defaults": defaults, "overrides": overrides(panel.look)},
+        "fieldConfig": {"defaults": defaults, "overrides": overrides(panel)},
     });
     if is_table {
         rendered["transformations"] = columns(panel);
@@ -256,32 +256,51 @@ fn thresholds(look: Look) -> Value {
     json!({"mode": "absolute", "steps": steps})
 }
 
-/// A thing has the same name and colour on every panel.
-fn overrides(look: Look) -> Value {
+/// A thing has the same name and colour on every panel that has it.
+fn overrides(panel: &Panel) -> Value {
     let color =
         |color: &str| json!({"id": "color", "value": {"mode": "fixed", "fixedColor": color}});
     let named = |name: &str, properties: Value| json!({"matcher": {"id": "byName", "options": name}, "properties": properties});
-    match look {
-        Lines | Stacked | Marked(_) => json!([
-            named("good", json!([color("green")])),
-            named("bad", json!([color("orange")])),
-            named("to good", json!([color("green")])),
-            named("to bad", json!([color("orange")])),
-            named("acknowledged", json!([color("green")])),
-            named("lost", json!([color("red")])),
-            named("in", json!([color("blue")])),
-            named("out", json!([color("orange")])),
-            named("to_backend", json!([color("blue"), {"id": "displayName", "value": "to backends"}])),
-            named("to_peer", json!([color("orange"), {"id": "displayName", "value": "to peers"}])),
-            named("50 %", json!([color("semi-dark-green")])),
-            named("95 %", json!([color("blue")])),
-            named("99 %", json!([color("purple")])),
-            {"matcher": {"id": "byRegexp", "options": "/limit$/"}, "properties": [
-                color("gray"),
-                {"id": "custom.fillOpacity", "value": 0},
-                {"id": "custom.lineStyle", "value": {"fill": "dash", "dash": [8, 8]}},
-            ]},
-        ]),
+    match panel.look {
+        Lines | Stacked | Marked(_) => {
+            let known = [
+                ("good", json!([color("green")])),
+                ("bad", json!([color("orange")])),
+                ("to good", json!([color("green")])),
+                ("to bad", json!([color("orange")])),
+                ("acknowledged", json!([color("green")])),
+                ("lost", json!([color("red")])),
+                ("in", json!([color("blue")])),
+                ("out", json!([color("orange")])),
+                (
+                    "to_backend",
+                    json!([color("blue"), {"id": "displayName", "value": "to backends"}]),
+                ),
+                (
+                    "to_peer",
+                    json!([color("orange"), {"id": "displayName", "value": "to peers"}]),
+                ),
+                ("50 %", json!([color("semi-dark-green")])),
+                ("95 %", json!([color("blue")])),
+                ("99 %", json!([color("purple")])),
+            ];
+            let names = names(panel);
+            let mut overrides: Vec<_> = known
+                .into_iter()
+                .filter(|(name, _)| names.iter().any(|shown| shown == name))
+                .map(|(name, properties)| named(name, properties))
+                .collect();
+            if names.iter().any(|name| name.ends_with("limit")) {
+                overrides.push(
+                    json!({"matcher": {"id": "byRegexp", "options": "/limit$/"}, "properties": [
+                        color("gray"),
+                        {"id": "custom.fillOpacity", "value": 0},
+                        {"id": "custom.lineStyle", "value": {"fill": "dash", "dash": [8, 8]}},
+                    ]}),
+                );
+            }
+            json!(overrides)
+        }
         Table => {
             let choice = |no: (&str, &str), yes: (&str, &str)| {
                 json!([
@@ -301,12 +320,33 @@ fn overrides(look: Look) -> Value {
             json!([
                 {"id": "custom.cellOptions", "value": {"type": "color-text"}},
                 {"id": "mappings", "value": [{"type": "value", "options": {
-                    "critical": {"color": "red"}, "warning": {"color": "orange"},
+                    "critical": {"color": "red"}, "warning": {"color": "orange"}, "info": {"color": "blue"},
                 }}]},
             ])
         )]),
         State | Figure(_) | Reserve(..) | Heat => json!([]),
     }
+}
+
+/// What the series of a panel are called, as far as that is known: what a listener is called is not.
+fn names(panel: &Panel) -> Vec<String> {
+    let modes = ["good", "bad"];
+    let labels = [
+        ("{{mode}}", modes),
+        ("{{to}}", modes),
+        ("{{direction}}", ["to_backend", "to_peer"]),
+    ];
+    let of_labels = |legend: &'static str| {
+        let of_label = move |(label, values): (&'static str, [&'static str; 2])| {
+            values.map(|value| legend.replace(label, value))
+        };
+        labels.into_iter().flat_map(of_label)
+    };
+    panel
+        .queries
+        .iter()
+        .flat_map(|(_, legend)| of_labels(legend))
+        .collect()
 }
 
 /// What a table's columns are called, and which are left out.
