@@ -199,6 +199,23 @@ fn what_would_hurt_later_is_a_warning() {
     assert_eq!(std::fs::read_dir(&state).unwrap().count(), 0, "it is tidy");
 }
 
+/// The file that `init` prints is good, and still nobody's.
+#[test]
+fn an_address_of_an_example_is_a_warning() {
+    let place = Place::new("probe-example");
+    let run = |arguments: &[&str]| {
+        let output = program().args(arguments).current_dir(place.dir()).output();
+        String::from_utf8(output.unwrap().stdout).unwrap()
+    };
+    run(&["keygen", "--out", "netcode.key"]);
+    place.write("tidegate.toml", run(&["init", "yojimbo"]));
+    let text = run(&["check", "--probe", "--config", "tidegate.toml"]);
+    for address in ["203.0.113.7:40000", "[2001:db8::7]:40000"] {
+        let line = format!("WARNING listener.game: public address {address}: ");
+        assert!(text.contains(&line), "{line}\n{text}");
+    }
+}
+
 /// On a disk that is full, or cannot be written to, much can be made that is then of no use.
 #[test]
 fn places_are_tried_and_not_only_looked_at() {

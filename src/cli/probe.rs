@@ -7,7 +7,7 @@
 use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,7 +18,7 @@ use tokio::time::timeout;
 use super::ctl;
 use crate::admin;
 use crate::backend::health;
-use crate::config::{Backend, Config, Listener, LocalAddress, Tunnel};
+use crate::config::{Backend, Config, Listener, LocalAddress, PublicAddresses, Tunnel};
 use crate::control::Request;
 use crate::exit::{Exit, Transport};
 use crate::names;
@@ -112,6 +112,7 @@ pub(super) async fn run(config: &Config) -> anyhow::Result<Vec<Finding>> {
         for &address in &listener.bind {
             findings.push(bind_udp(config, listener, address, &running));
         }
+        findings.extend(examples(listener));
     }
     findings.extend(admin(config, &running));
     findings.extend(control(config));
@@ -243,6 +244,32 @@ fn bind_udp(
         of: format!("listener.{}", listener.name),
         tried: format!("bind udp {address}"),
         verdict,
+    }
+}
+
+/// Public addresses that `init` printed and nobody replaced: no server has them, and every token names another one.
+fn examples(listener: &Listener) -> Vec<Finding> {
+    let listed = match &listener.public_addresses {
+        PublicAddresses::Listed(listed) => listed.as_slice(),
+        PublicAddresses::Any | PublicAddresses::Bound => &[],
+    };
+    let examples = listed.iter().filter(|address| is_example(address.ip()));
+    let warn = |address| Finding {
+        of: format!("listener.{}", listener.name),
+        tried: format!("public address {address}"),
+        verdict: Verdict::Warning(ONLY_AN_EXAMPLE.to_owned()),
+    };
+    examples.map(warn).collect()
+}
+
+const ONLY_AN_EXAMPLE: &str =
+    "it is for examples, and no server has it\n help: list the address and port that players dial";
+
+/// Set aside for pages and files such as ours (RFC 5737, RFC 3849).
+fn is_example(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => ip.is_documentation(),
+        IpAddr::V6(ip) => ip.segments()[..2] == [0x2001, 0x0db8],
     }
 }
 
