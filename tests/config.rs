@@ -478,6 +478,20 @@ fn errors_say_what_to_do() {
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
 
+/// A recording says every value that was in force; some that did nothing were not refused yet when it was made.
+#[test]
+fn a_recording_may_say_what_is_refused_now() {
+    let rules = GOOD.replace(
+        "backend = \"game\"",
+        "backend = \"game\"\nprotocol = \"rudp\"\npublic_addresses = [\"any\"]\n\
+         limits = { strikes = { limit = 3 } }\nrate = { good_rate = 60 }",
+    );
+    let place = Place::with_keys("recording");
+    let refusal = place.load(&rules).expect_err("three settings do nothing");
+    assert_eq!(refusal.mistakes.len(), 3, "{refusal}");
+    config::load_recorded(&rules).expect("it can be run again");
+}
+
 #[test]
 fn later_sources_win() {
     let place = Place::with_keys("later");

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use toml::Value;
 
-use super::file::File;
+use super::file::{self, File};
 use super::layers::Layers;
 use super::mistake::{Mistake, Place, Refusal};
 use super::origins::Effective;
@@ -138,6 +138,9 @@ pub fn load_recorded(text: &str) -> Result<Listener, Refusal> {
     let Layers {
         mut file, origins, ..
     } = Layers::of_file(Path::new("recording"), text)?;
+    file.listener
+        .values_mut()
+        .for_each(file::Listener::forget_what_does_nothing);
     let surroundings = resolve::Surroundings {
         without_keys: true,
         ..resolve::Surroundings::default()

@@ -19,7 +19,7 @@ pub(crate) struct Listener {
     pub(crate) ack: Ack,
     pub(crate) follow_address_change: FollowAddress,
     pub(crate) limits: Limits,
-    pub(crate) rate: Rate,
+    pub(crate) rate: Option<Rate>,
     pub(crate) netcode: Option<Netcode>,
     pub(crate) yojimbo: Option<Yojimbo>,
     pub(crate) gaffer: Option<Gaffer>,
@@ -42,11 +42,24 @@ impl Default for Listener {
             // What home routers do; the peer proves itself under its key.
             follow_address_change: FollowAddress::Port,
             limits: Limits::default(),
-            rate: Rate::default(),
+            rate: None,
             netcode: None,
             yojimbo: None,
             gaffer: None,
             rudp: None,
+        }
+    }
+}
+
+impl Listener {
+    /// Without what is refused because it does nothing: a recording may be older than the refusal.
+    pub(crate) fn forget_what_does_nothing(&mut self) {
+        if matches!(self.protocol, Protocol::Rudp) {
+            self.rate = None;
+        }
+        if !matches!(self.protocol, Protocol::Yojimbo) {
+            self.public_addresses.clear();
+            self.limits.strikes = Strikes::default();
         }
     }
 }
@@ -131,7 +144,7 @@ pub(crate) struct ByteBucket {
     pub(crate) burst: Size,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Strikes {
     pub(crate) limit: i64,

@@ -37,7 +37,7 @@ impl Checker<'_> {
         }
         let public_addresses = self.public_addresses(&at, typed);
         let limits = self.limits(&at, typed.protocol, &mut typed.limits);
-        let rate = self.rate(&at, &mut typed.rate);
+        let rate = self.rate(&at, typed.protocol, &mut typed.rate);
         let max_peers = self.count(&key("max_peers"), typed.max_peers, 1..=65_535) as usize;
         let idle_timeout = self.span(
             &key("idle_timeout"),
@@ -69,18 +69,27 @@ impl Checker<'_> {
 
     /// Sessions of the other protocols know no write.
     fn ack(&mut self, path: &str, typed: &file::Listener) -> AckPolicy {
-        let protocol = match (typed.ack, typed.protocol) {
-            (file::Ack::Queued, _) => return AckPolicy::Queued,
-            (file::Ack::Strict, file::Protocol::Yojimbo) => return AckPolicy::Written,
-            (file::Ack::Strict, file::Protocol::Gaffer) => "gaffer",
-            (file::Ack::Strict, file::Protocol::Rudp) => "rudp",
+        match typed.ack {
+            file::Ack::Strict if self.only_for_yojimbo(path, " = \"strict\"", typed.protocol) => {
+                AckPolicy::Written
+            }
+            file::Ack::Strict | file::Ack::Queued => AckPolicy::Queued,
+        }
+    }
+
+    /// Whether what was typed, the key at `path` with this `value`, does anything.
+    fn only_for_yojimbo(&mut self, path: &str, value: &str, protocol: file::Protocol) -> bool {
+        let protocol = match protocol {
+            file::Protocol::Yojimbo => return true,
+            file::Protocol::Gaffer => "gaffer",
+            file::Protocol::Rudp => "rudp",
         };
         self.mistake(
             path,
-            format!("{path} = \"strict\" does nothing with {protocol}"),
+            format!("{path}{value} does nothing with {protocol}"),
             "it is for yojimbo; delete the line".to_owned(),
         );
-        AckPolicy::Queued
+        false
     }
 
     fn backend_of(
@@ -113,6 +122,9 @@ impl Checker<'_> {
     /// Only connect tokens name addresses, so other protocols need none.
     fn public_addresses(&mut self, at: &str, typed: &file::Listener) -> PublicAddresses {
         let path = format!("{at}.public_addresses");
+        if !typed.public_addresses.is_empty() {
+            self.only_for_yojimbo(&path, "", typed.protocol);
+        }
         if typed.public_addresses.iter().any(|text| text == "any") {
             if typed.public_addresses.len() > 1 {
                 self.mistake(
@@ -179,8 +191,14 @@ impl Checker<'_> {
             window: self.span(&key("window"), &typed.window, MILLISECOND..=day),
             ban: self.span(&key("ban"), &typed.ban, MILLISECOND..=day),
         };
-        let authenticates = matches!(protocol, file::Protocol::Yojimbo);
-        (authenticates && strikes.limit > 0).then_some(strikes)
+        if strikes.limit == 0 {
+            return None;
+        }
+        // Every listener has them unless told otherwise; who says how many wants them.
+        if *typed == file::Strikes::default() {
+            return matches!(protocol, file::Protocol::Yojimbo).then_some(strikes);
+        }
+        self.only_for_yojimbo(at, "", protocol).then_some(strikes)
     }
 
     /// A protocol without authentication is for closed networks unless somebody says otherwise.

@@ -15,9 +15,29 @@ const GOOD_RATE_MAX: i64 = 180;
 const HOUR: Duration = Duration::from_secs(3600);
 
 impl Checker<'_> {
-    /// The two profiles have different defaults, and each has keys of its own.
-    pub(super) fn rate(&mut self, at: &str, typed: &mut file::Rate) -> Rate {
+    /// rudp has no good and bad mode: its sessions say what they have at each `send_delay`.
+    pub(super) fn rate(
+        &mut self,
+        at: &str,
+        protocol: file::Protocol,
+        typed: &mut Option<file::Rate>,
+    ) -> Rate {
         let at = format!("{at}.rate");
+        if !matches!(protocol, file::Protocol::Rudp) {
+            return self.rate_of(&at, typed.get_or_insert_default());
+        }
+        if typed.is_some() {
+            self.mistake(
+                &at,
+                format!("[{at}] does nothing with rudp"),
+                "rudp sends at every rudp.send_delay; delete the table".to_owned(),
+            );
+        }
+        self.rate_of(&at, &mut file::Rate::default())
+    }
+
+    /// The two profiles have different defaults, and each has keys of its own.
+    fn rate_of(&mut self, at: &str, typed: &mut file::Rate) -> Rate {
         let key = |key: &str| format!("{at}.{key}");
         // Adaptive: 90 leaves a 60 Hz game room for acks and repairs between its own packets, 20
         // is what the queue of a slow uplink drains beside; eight at once are well inside a peer's
@@ -44,9 +64,9 @@ impl Checker<'_> {
         }
         let profile = match typed.profile {
             file::RateProfile::Adaptive => {
-                RateProfile::Adaptive(self.adaptive(&at, typed, good_rate, fastest))
+                RateProfile::Adaptive(self.adaptive(at, typed, good_rate, fastest))
             }
-            file::RateProfile::Article => RateProfile::Article(self.article(&at, typed)),
+            file::RateProfile::Article => RateProfile::Article(self.article(at, typed)),
         };
         Rate {
             profile,

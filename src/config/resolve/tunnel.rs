@@ -23,7 +23,7 @@ impl Checker<'_> {
             typed.channel_byte,
             &typed.max_message,
         );
-        let rate = self.rate(&at, &mut typed.rate);
+        let rate = self.rate(&at, typed.protocol, &mut typed.rate);
         let protocol = self.tunnel_protocol(&at, typed);
         let max_streams = self.count(&key("max_streams"), typed.max_streams, 1..=65_535) as usize;
         let connect_timeout = self.span(
