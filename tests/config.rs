@@ -492,6 +492,29 @@ fn a_recording_may_say_what_is_refused_now() {
     config::load_recorded(&rules).expect("it can be run again");
 }
 
+/// Nobody takes the first hundred for all there are.
+#[test]
+fn a_hundred_mistakes_are_told_and_more_are_mentioned() {
+    let place = Place::with_keys("hundred");
+    for (unknown, said) in [
+        (99, "99 mistakes; "),
+        (100, "100 mistakes; "),
+        (101, "more than 100 mistakes; "),
+        (250, "more than 100 mistakes; "),
+    ] {
+        let keys: String = (0..unknown).map(|n| format!("unknown{n} = 1\n")).collect();
+        let refusal = place
+            .load(&format!("{keys}{GOOD}"))
+            .expect_err("keys are unknown");
+        let complaint = refusal.to_string();
+        let last = complaint.lines().next_back().unwrap();
+        assert!(
+            last.contains(&format!("refused: {said}")),
+            "{unknown}: {last}"
+        );
+    }
+}
+
 #[test]
 fn later_sources_win() {
     let place = Place::with_keys("later");

@@ -120,14 +120,20 @@ impl Layers {
 fn read(origins: &Origins, text: &str) -> Result<File, Refusal> {
     let mut document = DeTable::parse(text).map_err(|error| origins.refuse(&error))?;
     let mut mistakes = Vec::new();
-    for _ in 0..READINGS_MAX {
+    let mut has_more = false;
+    for reading in 0..=READINGS_MAX {
         let error = match File::deserialize(Deserializer::from(document.clone())) {
             Ok(file) if mistakes.is_empty() => return Ok(file),
             Ok(_) => break,
             Err(error) => error,
         };
         // What is missing now may only have been taken out.
-        if mistakes.is_empty() || !error.message().starts_with("missing field") {
+        let is_mistake = mistakes.is_empty() || !error.message().starts_with("missing field");
+        if reading == READINGS_MAX {
+            has_more = is_mistake;
+            break;
+        }
+        if is_mistake {
             mistakes.push(origins.explain(&error));
         }
         let span = error.span();
@@ -136,7 +142,10 @@ fn read(origins: &Origins, text: &str) -> Result<File, Refusal> {
         }
     }
     mistakes.sort_by_key(|mistake| mistake.place.line());
-    Err(Refusal::of_first(mistakes))
+    Err(Refusal {
+        has_more,
+        ..Refusal::of_first(mistakes)
+    })
 }
 
 /// Each finds a mistake. Whoever has made so many has named another program's file.

@@ -110,6 +110,8 @@ pub struct Refusal {
     pub mistakes: Vec<Mistake>,
     /// These ended the search: what the values say was not looked at, and may have mistakes of its own.
     pub is_partial: bool,
+    /// There are more, which were not counted.
+    pub has_more: bool,
 }
 
 impl Refusal {
@@ -118,6 +120,7 @@ impl Refusal {
         Self {
             mistakes,
             is_partial: false,
+            has_more: false,
         }
     }
 
@@ -126,6 +129,7 @@ impl Refusal {
         Self {
             mistakes,
             is_partial: true,
+            has_more: false,
         }
     }
 
@@ -154,6 +158,9 @@ impl fmt::Display for Refusal {
         }
         match self.mistakes.len() {
             1 => write!(f, "configuration refused: 1 mistake")?,
+            count if self.has_more => {
+                write!(f, "configuration refused: more than {count} mistakes")?;
+            }
             count => write!(f, "configuration refused: {count} mistakes")?,
         }
         match self.is_partial {
