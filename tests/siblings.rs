@@ -20,7 +20,7 @@ use tidegate::board::{Board, ListenerInfo, WorkerSocket};
 use tidegate::capacity::Capacity;
 use tidegate::config::Balance;
 use tidegate::counters::{Direction, WorkerCounters};
-use tidegate::listener::{Listener, Siblings, Turn, meaning};
+use tidegate::listener::{Listener, Siblings, Turn, Whom, meaning};
 use tidegate::udp::{Options, Outgoing, Received};
 use tidegate_proto::{CloseReason, Endpoint, Now, Timestamp, endpoint};
 
@@ -220,6 +220,54 @@ fn a_peer_on_its_way_to_one_that_goes_is_told_and_counted() {
     assert_eq!(counters.sessions_closed[CloseReason::Drain as usize], 1);
     assert_eq!(counters.invariant_violations, 0);
     assert_eq!(counters.targets[0].connections, 0);
+}
+
+/// Whoever is kicked or banned while it is with no worker ends where it comes.
+#[test]
+fn a_peer_on_its_way_misses_no_order() {
+    for reason in [CloseReason::Kicked, CloseReason::Banned] {
+        let mut bench = Bench::new();
+        let (moved, _stream) = bench.lost_player();
+        bench.turn(0);
+        assert!(bench.shares[0].is_empty(), "it was not handed over");
+        let now = bench.now;
+        let whom = Whom::Range("127.0.0.1/32".parse().unwrap());
+        for share in &mut bench.shares {
+            let ended = match reason {
+                CloseReason::Banned => share.ban(now, whom, None).unwrap(),
+                _ => share.end(now, whom, reason),
+            };
+            assert_eq!(ended, 0, "nobody has it");
+        }
+        wait_until("its end", Duration::from_secs(20), || {
+            bench.turn(1);
+            bench.pass(100);
+            (bench.counters().closed() == 1).then_some(())
+        });
+        let counters = bench.counters();
+        assert_eq!(counters.sessions_closed[reason as usize], 1);
+        assert_eq!(counters.invariant_violations, 0);
+        drop(moved);
+    }
+}
+
+/// An order is for those who were there: who comes and moves after it stays.
+#[test]
+fn who_joins_after_an_order_stays() {
+    let mut bench = Bench::new();
+    let (now, whom) = (bench.now, Whom::Range("127.0.0.1/32".parse().unwrap()));
+    for share in &mut bench.shares {
+        assert_eq!(share.end(now, whom, CloseReason::Kicked), 0);
+    }
+    bench.pass(1);
+    let (_moved, _stream) = bench.lost_player();
+    bench.turn(0);
+    for _ in 0..5 {
+        bench.turn(1);
+        bench.pass(100);
+    }
+    assert!(!bench.shares[1].is_empty(), "it did not come");
+    assert_eq!(bench.counters().closed(), 0);
 }
 
 /// Who takes what was accepted for it gets more time with every message. A listener that goes does not wait for it

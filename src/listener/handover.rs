@@ -11,9 +11,14 @@
 //! Nothing is sent to anybody for it, so forged datagrams amplify nothing. While a session is on its
 //! way, datagrams for it are lost as on any network.
 
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::time::Duration;
+
 use tidegate_proto::per_second::PerSecond;
 use tidegate_proto::{CloseReason, Handled, Now, PeerId, Reject, Session, Stats};
 
+use super::orders::Whom;
 use super::peer::{Peer, Phase};
 use super::siblings::{Found, Letter};
 use super::wakes::{Wakes, poll_token};
@@ -26,8 +31,18 @@ pub(super) struct Handovers {
     asked: PerSecond,
     /// Siblings wrote more than was read in a turn.
     has_letters: bool,
+    /// What operators ordered lately, oldest first.
+    orders: VecDeque<Order>,
     pub(super) arrived: u64,
     pub(super) departed: u64,
+}
+
+/// These sessions were to end.
+#[derive(Clone, Copy, Debug)]
+struct Order {
+    given: Now,
+    whom: Whom,
+    reason: CloseReason,
 }
 
 impl Listener {
@@ -126,6 +141,7 @@ impl Listener {
         } = found;
         let now = turn.now;
         let is_taken = self.endpoint.find(route.from).is_some();
+        let was_at = peer.remote;
         let id = self.endpoint.adopt(now, route.from, session, before);
         peer.settle_in(id, route);
         let token = poll_token(self.index, Wakes::Stream(id.slot()));
@@ -145,6 +161,8 @@ impl Listener {
             self.endpoint.close(now, id, CloseReason::Replaced);
         } else if self.ending {
             self.endpoint.close(now, id, CloseReason::Drain);
+        } else if let Some(reason) = self.missed_order(now, id, was_at) {
+            self.endpoint.close(now, id, reason);
         } else {
             let handled = match self.endpoint.handle_datagram_of(now, id, &mut datagram) {
                 Handled::Peer(id) => Handled::Moved(id),
@@ -153,12 +171,41 @@ impl Listener {
             self.on_handled(now, route, handled);
         }
     }
+
+    /// Why a peer that came from another worker, where it was `was_at`, should have ended: all of them were told so while
+    /// it was with none.
+    fn missed_order(&self, now: Now, id: PeerId, was_at: SocketAddr) -> Option<CloseReason> {
+        let peer = self.peers.get(id)?;
+        let is_meant = |order: &&Order| {
+            let Order { given, whom, .. } = **order;
+            let is_recent = now.mono.since(given.mono) < LETTER_LASTS;
+            let knows_by_address = matches!(whom, Whom::Address(address) if address == was_at);
+            is_recent && peer.since <= given.mono && (knows_by_address || self.is_meant(whom, peer))
+        };
+        self.handovers
+            .orders
+            .iter()
+            .find(is_meant)
+            .map(|order| order.reason)
+    }
 }
 
 impl Handovers {
     /// Whether letters wait that nobody will announce again.
     pub(super) fn has_letters(&self) -> bool {
         self.has_letters
+    }
+
+    /// All peers that are meant end, here and at the other workers.
+    pub(super) fn on_order(&mut self, now: Now, whom: Whom, reason: CloseReason) {
+        if self.orders.len() == ORDERS_MAX {
+            self.orders.pop_front();
+        }
+        self.orders.push_back(Order {
+            given: now,
+            whom,
+            reason,
+        });
     }
 
     /// Each question goes to all `others`, and they ask as well.
@@ -173,3 +220,9 @@ impl Handovers {
 const QUESTIONS_PER_SEC: u32 = 1_000;
 
 const LETTERS_PER_TURN: usize = 64;
+
+/// A peer is on its way for no longer than this, however busy its next worker is.
+const LETTER_LASTS: Duration = Duration::from_secs(10);
+
+/// Orders that are remembered. Whoever gives more in [`LETTER_LASTS`] gives them by a script, which finds what is left.
+const ORDERS_MAX: usize = 64;

@@ -105,7 +105,7 @@ impl Listener {
         meant.map(|peer| self.view(now, peer)).collect()
     }
 
-    fn is_meant(&self, whom: Whom, peer: &Peer) -> bool {
+    pub(super) fn is_meant(&self, whom: Whom, peer: &Peer) -> bool {
         let remote = canonical(peer.remote);
         match whom {
             Whom::Session(session) => peer.session == session,
@@ -157,8 +157,10 @@ impl Listener {
         }
     }
 
-    /// Ends these sessions; says how many.
+    /// Ends these sessions; says how many. One that is on its way here from another worker ends when it comes, and is
+    /// not among them.
     pub fn end(&mut self, now: Now, whom: Whom, reason: CloseReason) -> usize {
+        self.handovers.on_order(now, whom, reason);
         let meant = self.peers.iter().filter(|peer| self.is_meant(whom, peer));
         let ids: Vec<PeerId> = meant.map(|peer| peer.id).collect();
         for &id in &ids {
