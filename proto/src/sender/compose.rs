@@ -22,6 +22,9 @@ impl Sender {
         };
         self.plan.datagram = datagram;
         let mut room = Room::new(framing, datagram, self.params.resend_after().is_some());
+        if let Some(payload) = self.shorter(now) {
+            room.shorten(payload);
+        }
         let old = is_probe.then(|| now - self.rtt.smoothed());
         if reason == Reason::Bulk && !open.messages && self.is_long_fragment_next() {
             // It has a packet to itself. Messages would have to leave before it, and have no token.

@@ -242,6 +242,9 @@ impl Sender {
         if self.probes.take_out_of_step() || asks {
             self.acks.owe(now);
         }
+        if news.waited_for > 0 {
+            self.datagrams.reach.forget();
+        }
         if news.waited_for > 0 && self.is_in_step(news.waited_for) && !self.goes_by_bulk_rate() {
             self.fall_out_of_step(now, number);
         }
@@ -344,6 +347,12 @@ impl Sender {
             self.rtt.smoothed().as_millis() / after.as_millis().max(1)
         });
         u128::from(times) >= u128::from(IN_STEP_FROM) + blind
+    }
+
+    /// The oldest message of some lane went often and waits for long.
+    pub(super) fn waits_long(&self, now: Timestamp) -> bool {
+        let mut oldest = self.lanes.outboxes().filter_map(|outbox| outbox.entry(0));
+        oldest.any(|entry| has_waited(entry, now))
     }
 
     fn commit_fragment(&mut self, number: u64) -> bool {

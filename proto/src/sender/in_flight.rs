@@ -261,6 +261,13 @@ impl InFlight {
         before.is_some_and(|before| matches!(before.fate, Fate::Lost | Fate::Skipped))
     }
 
+    /// A packet that left right before or after `number` was acknowledged.
+    pub(super) fn is_beside_acked(&self, number: u64) -> bool {
+        let beside = [number.checked_sub(1), number.checked_add(1)];
+        let mut beside = beside.into_iter().flatten();
+        beside.any(|number| self.get(number).is_some_and(|it| it.fate == Fate::Acked))
+    }
+
     /// What packet `number` carried is due again, although its fate is open.
     pub(super) fn expire(&mut self, number: u64) {
         if let Some(sent) = self.get_mut(number) {

@@ -54,6 +54,9 @@ impl Sender {
         if sent.large {
             self.datagrams.on_large_acked(number);
         }
+        if !sent.split {
+            self.datagrams.reach.on_acked(sent.wire_bytes);
+        }
         if sent.fate == Fate::Lost {
             self.detector.on_late(now, now.since(sent.at), &self.rtt);
             self.counters.packets_lost = self.counters.packets_lost.saturating_sub(1);
@@ -136,6 +139,9 @@ impl Sender {
         self.pacer.pace.on_lost(&sent, follows, &self.params);
         if sent.large {
             self.datagrams.on_large_lost(now, number);
+        }
+        if !sent.split && self.in_flight.is_beside_acked(number) {
+            self.datagrams.reach.on_lost(sent.wire_bytes);
         }
         // Of several datagrams one is easily lost.
         if sent.has_items() && !sent.split {

@@ -22,6 +22,8 @@ pub(super) struct Room {
     blind: bool,
     /// What one large message may add to the datagram's room.
     longer: usize,
+    /// The path takes no full datagrams: what fits no shorter one goes alone.
+    is_short: bool,
     /// How many messages each lane has in it.
     counts: [u16; LANES_MAX],
 }
@@ -36,8 +38,24 @@ impl Room {
             left: payload,
             blind,
             longer: usize::from(framing.packet - datagram),
+            is_short: false,
             counts: [0; LANES_MAX],
         }
+    }
+
+    /// Of an empty packet: only so much payload goes together.
+    pub(super) fn shorten(&mut self, payload: u16) {
+        let payload = usize::from(payload.saturating_sub(self.framing.packet_overhead));
+        if payload < self.datagram {
+            self.is_short = true;
+            self.longer += self.datagram - payload;
+            (self.datagram, self.left) = (payload, payload);
+        }
+    }
+
+    /// Something is in it beside which nothing longer than the room goes.
+    fn is_taken(&self) -> bool {
+        self.is_short && self.left < self.datagram
     }
 
     /// Reserves room for a message if there is any. `per_packet`: what the lane may have in it.
@@ -57,6 +75,7 @@ impl Room {
         let alone = usize::from(framing.lane_overhead + framing.message_overhead) + length;
         let need = self.need(lane, length);
         if alone <= self.datagram
+            || self.is_taken()
             || need > self.left + self.longer
             || self.count(lane) >= per_packet
         {
@@ -145,14 +164,15 @@ impl Room {
         let Some(next) = outbox.next_fragment(is_probe, long.fill(self.datagram)) else {
             return true;
         };
-        if next.is_long && !plan.is_empty() {
-            return false;
-        }
         let overhead = match next.is_long {
             true => long.overhead,
             false => self.framing.fragment_overhead,
         };
         let need = usize::from(overhead) + next.bytes;
+        let is_alone = next.is_long || need > self.datagram && self.is_short;
+        if is_alone && !plan.is_empty() {
+            return false;
+        }
         // A piece that no datagram holds makes the packet longer than one.
         let longer = if need > self.datagram { self.longer } else { 0 };
         if need <= self.left + longer {

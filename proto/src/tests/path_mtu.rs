@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use super::games::{Game, Rules};
 use super::scenario::Scenario;
-use crate::sender;
 use crate::session::AckPolicy;
 use crate::sim::{Conditions, Traffic, Way};
 use crate::yojimbo::Params;
 use crate::yojimbo::channels::{ChannelLayout, Delivery, Layout, MessageType};
 use crate::yojimbo::netcode::wire::Kind;
 use crate::yojimbo::reliable::Limits;
+use crate::{gaffer, sender};
 
 /// The number of [`Kind::GcmPayload`] in the first byte of a packet.
 const GCM: u8 = Kind::GcmPayload as u8;
@@ -289,6 +289,52 @@ fn a_path_that_shrinks_loses_nothing() {
     scenario.deliver_all_within(ALL);
     let most = lengths.largest();
     assert!((1_300..=1_372).contains(&most), "{most} bytes");
+}
+
+/// Messages that any path takes, said so fast that they go together, over a path that begins to take less than every
+/// path should, or always did. yojimbo's own first packet is longer than some of these.
+#[test]
+fn a_path_that_takes_no_full_datagrams_ends_no_session() {
+    let pairs = Traffic {
+        messages: 600,
+        sizes: 20..=440,
+        burst: 4,
+        every: Duration::from_millis(33),
+        ..Traffic::default()
+    };
+    let spikes = Traffic {
+        messages: 240,
+        sizes: 20..=300,
+        burst: 60,
+        every: Duration::from_secs(2),
+        ..Traffic::default()
+    };
+    let up_alone = Traffic::silent();
+    let modern = gaffer::Params {
+        sender: sender::Params::default(),
+        ..gaffer::Params::default()
+    };
+    for (rules, least) in [
+        (stock(), 1_150),
+        (Rules::Gaffer(Arc::default()), 576),
+        (Rules::Gaffer(Arc::new(modern)), 576),
+    ] {
+        for (up, down) in [(&pairs, &pairs), (&spikes, &spikes), (&spikes, &up_alone)] {
+            for (mtu, wide_for) in [(576, 1), (1_000, 1), (least, 0)] {
+                let mut game = Game::new(rules.clone(), 61);
+                let narrow = Conditions {
+                    loss: 0.02,
+                    ..path(mtu)
+                };
+                let first = if wide_for > 0 { path(0) } else { narrow };
+                let mut scenario = Scenario::new(&mut game, 1, first, up, down);
+                scenario.run_for(Duration::from_secs(wide_for));
+                scenario.set_weather(narrow, narrow);
+                scenario.deliver_all_within(2 * ALL);
+                assert!(scenario.network().0.too_long > 0, "MTU {mtu}");
+            }
+        }
+    }
 }
 
 /// Large datagrams are lost like others, and that is no reason to send small ones.

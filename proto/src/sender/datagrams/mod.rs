@@ -3,6 +3,7 @@
 
 mod long_fragments;
 mod path_mtu;
+mod reach;
 mod second_cipher;
 
 use super::*;
@@ -10,6 +11,7 @@ use super::*;
 pub(super) use long_fragments::LongFragments;
 
 use path_mtu::PathMtu;
+use reach::{ANY_PATH, Reach};
 use second_cipher::SecondCipher;
 
 /// What is known of datagrams that not every path takes.
@@ -25,6 +27,8 @@ pub(super) struct Datagrams {
     search: Option<Box<Search>>,
     /// Datagrams of the peer that were as full as they get, one soon after the other.
     full_heard: u8,
+    /// Of the wire's own, where a path takes less.
+    pub(super) reach: Reach,
 }
 
 /// What is asked by packets of padding.
@@ -42,6 +46,7 @@ impl Datagrams {
             are_long_fragments_read: false,
             search: None,
             full_heard: 0,
+            reach: Reach::default(),
         }
     }
 
@@ -111,6 +116,15 @@ impl Sender {
             Some(search) => search.mtu.payload(self.soon_gone()),
             None => self.framing.datagram,
         }
+    }
+
+    /// The largest payload that should leave next in one datagram, where a path takes less than the wire's own. Now and
+    /// then a longer one goes all the same: routes change.
+    pub(super) fn shorter(&self, now: Timestamp) -> Option<u16> {
+        let is_tried = self.next_number.is_multiple_of(TRIED_EVERY);
+        let limit = self.datagrams.reach.limit().filter(|_| !is_tried);
+        let limit = limit.or_else(|| self.waits_long(now).then_some(ANY_PATH))?;
+        Some(limit.saturating_sub(self.framing.wire_overhead))
     }
 
     /// Payload that leaves within [`DATAGRAM_TIME`]. A slow sender gains little by larger datagrams: each
@@ -207,6 +221,9 @@ const ETHERNET: u16 = 1_500;
 
 /// Datagrams that must wait for larger ones to be worth a try.
 const BACKLOG: usize = 16;
+
+/// Packets of which one tries again what the path did not take.
+const TRIED_EVERY: u64 = 64;
 
 /// As the timer of the bulk rate: what leaves at once at most.
 const DATAGRAM_TIME: Duration = Duration::from_millis(4);
