@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use tidegate_proto::session::Reject;
 use tidegate_proto::yojimbo::netcode::packet::{self, Beyond, Packet, Role};
 use tidegate_proto::yojimbo::netcode::replay::Replay;
-use tidegate_proto::yojimbo::netcode::wire::{Kind, Prefix, Request, emit_request};
+use tidegate_proto::yojimbo::netcode::wire::{Kind, Prefix, Request, RequestHead, emit_request};
 use tidegate_proto::yojimbo::netcode::{ConnectToken, Key};
 
 use crate::world::*;
@@ -27,6 +27,44 @@ fn datagrams_of_more_than_1300_bytes_are_not_opened() {
             assert_eq!(opened, Err(expected), "{length} bytes");
         }
         replay = Replay::default();
+    }
+}
+
+/// A request of netcode 1.01 is 16 bytes shorter, and still no junk: its version says why nobody gets in.
+#[test]
+fn a_request_of_another_version_is_told_from_junk() {
+    let request = |version: &[u8], length| {
+        let mut request = [&[0], version].concat();
+        request.extend(PROTOCOL.to_le_bytes());
+        request.resize(length, 7);
+        request
+    };
+    for (version, length, expected) in [
+        (b"NETCODE 1.01\0", 1062, Reject::WrongProtocol),
+        (b"NETCODE 1.00\0", 1062, Reject::WrongProtocol),
+        (b"NETCODE 1.03\0", 1078, Reject::WrongProtocol),
+        (b"NETCODE 1.02\0", 1062, Reject::Malformed),
+        (b"NETCODF 1.01\0", 1062, Reject::Malformed),
+    ] {
+        let mut datagram = request(version, length);
+        let head = RequestHead::parse(&datagram, PROTOCOL).map(|_| ());
+        assert_eq!(
+            head,
+            Err(expected),
+            "{} of {length}",
+            version.escape_ascii()
+        );
+        let whole = Request::parse(&mut datagram, PROTOCOL).map(|_| ());
+        assert_eq!(
+            whole,
+            Err(expected),
+            "{} of {length}",
+            version.escape_ascii()
+        );
+    }
+    for short in 0..14 {
+        let cut = RequestHead::parse(&request(b"NETCODE 1.01\0", 1062)[..short], PROTOCOL);
+        assert_eq!(cut.map(|_| ()), Err(Reject::Malformed), "{short} bytes");
     }
 }
 

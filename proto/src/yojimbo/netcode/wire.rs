@@ -230,6 +230,9 @@ fn parse_clear(
     datagram: &[u8],
     protocol_id: u64,
 ) -> Result<(u64, [u8; TOKEN_NONCE_BYTES]), Reject> {
+    if is_of_other_version(datagram) {
+        return Err(Reject::WrongProtocol);
+    }
     if datagram.len() != REQUEST_BYTES || datagram[0] != Kind::Request as u8 {
         return Err(Reject::Malformed);
     }
@@ -241,6 +244,18 @@ fn parse_clear(
     let expire = clear.u64_le().map_err(|PastEnd| Reject::Malformed)?;
     let nonce = clear.array().map_err(|PastEnd| Reject::Malformed)?;
     Ok((expire, nonce))
+}
+
+/// Whether this is a request that names another version of netcode. One of 1.01 is shorter as well: its token has
+/// a sequence of eight bytes where 1.02 has the nonce.
+fn is_of_other_version(datagram: &[u8]) -> bool {
+    match *datagram {
+        [request, ref rest @ ..] if request == Kind::Request as u8 => {
+            let version = rest.first_chunk();
+            rest.starts_with(b"NETCODE ") && version.is_some_and(|version| *version != VERSION)
+        }
+        _ => false,
+    }
 }
 
 /// Appends a connection request.
