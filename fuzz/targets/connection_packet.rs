@@ -18,7 +18,7 @@ fn layout(choice: u8) -> Layout {
         ..reliable
     };
     let custom = match choice % 4 {
-        0 => return Layout::default(),
+        0 => Ok(Layout::default()),
         1 => Layout::new(
             vec![small],
             vec![
@@ -35,7 +35,13 @@ fn layout(choice: u8) -> Layout {
         ),
         _ => Layout::new(vec![reliable; 64], vec![MessageType::Bits(8)], Limits::default()),
     };
-    custom.expect("the layouts above are fine")
+    let with_word = |layout: Layout| match choice {
+        0..128 => Ok(layout),
+        128.. => layout.with_check_word(),
+    };
+    custom
+        .and_then(with_word)
+        .expect("the layouts above are fine")
 }
 
 pub fn run(data: &[u8]) {

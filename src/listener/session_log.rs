@@ -66,8 +66,8 @@ impl Peer {
         let (reason, help) = if stats.messages_received == 0 {
             (
                 "first_message",
-                "channels, message types or sizes differ from the first message on: compare the client's \
-                 with the layout that `tidegate check` prints",
+                "channels, message types, sizes or the check word differ from the first message on: compare \
+                 the client's with the layout that `tidegate check` prints",
             )
         } else {
             (

@@ -130,15 +130,38 @@ fn deliver(channel: ChannelLayout, messages: Vec<MessageType>, traffic: &Traffic
     assert!(scenario.network().0.lost > 0);
 }
 
-/// A client whose code has these channels, before a server of the default layout: how the
-/// session ends.
-fn misfit(channels: Vec<ChannelLayout>) -> [Option<CloseReason>; 2] {
-    let messages = Layout::default().messages().to_vec();
-    let layout = Layout::new(channels, messages, Limits::default()).unwrap();
+/// As yojimbo 1.2.1 has it. Nothing of what tidegates tell each other has a place behind it, so nobody asks.
+#[test]
+fn packets_with_a_check_word_carry_frames_of_all_sizes_and_blocks() {
+    let layout = Layout::default().with_check_word().unwrap();
+    let params = Params::new(layout, crate::sender::Params::default()).with_path_mtu(9_000, true);
+    let traffic = Traffic {
+        messages: 60,
+        sizes: 0..=20_000,
+        ..Traffic::default()
+    };
+    for seed in 0..4 {
+        let mut game = game(params.clone(), seed);
+        let mut scenario = Scenario::new(&mut game, 1, bad_weather(), &traffic, &traffic);
+        scenario.deliver_all_within(Duration::from_secs(200));
+        let stats = scenario.client_stats(0);
+        assert!(stats.datagram_bytes <= 1_186, "{stats:?}");
+    }
+    let frames = Traffic {
+        sizes: 0..=3_000,
+        ..traffic
+    };
+    let mut game = game(params, 4).with_library_clients();
+    let mut scenario = Scenario::new(&mut game, 1, path(20, 0.02), &frames, &frames);
+    scenario.deliver_all_within(Duration::from_secs(200));
+}
+
+/// A client whose code has this layout, before a server of the default one: how the session ends.
+fn misfit(layout: Layout, says: &Traffic) -> [Option<CloseReason>; 2] {
     let client = Params::new(layout, crate::sender::Params::default());
     let mut game = game(Params::default(), 23).dialled_by(Rules::Yojimbo(Arc::new(client)));
     let silent = Traffic::silent();
-    let mut scenario = Scenario::new(&mut game, 1, path(5, 0.0), &Traffic::default(), &silent);
+    let mut scenario = Scenario::new(&mut game, 1, path(5, 0.0), says, &silent);
     scenario.run_for(Duration::from_secs(2));
     scenario.ends()
 }
@@ -146,13 +169,35 @@ fn misfit(channels: Vec<ChannelLayout>) -> [Option<CloseReason>; 2] {
 /// The fields of its packets shift in such a way that most can be read, and say nothing.
 #[test]
 fn another_number_of_channels_is_noticed() {
-    let default = Layout::default().channels().to_vec();
+    let default = Layout::default();
     for count in [1, 3, 4] {
-        let mut channels = default.clone();
-        channels.resize(count, default[1]);
-        let ends = misfit(channels);
+        let mut channels = default.channels().to_vec();
+        channels.resize(count, default.channels()[1]);
+        let messages = default.messages().to_vec();
+        let layout = Layout::new(channels, messages, Limits::default()).unwrap();
+        let ends = misfit(layout, &Traffic::default());
         let violation = Some(CloseReason::ProtocolViolation);
         assert!(ends.contains(&violation), "{count} channels: {ends:?}");
+    }
+}
+
+/// Of yojimbo 1.2.1, whose first packet in most games carries nothing yet; and the other way round.
+#[test]
+fn a_check_word_on_one_side_only_is_noticed() {
+    let with = || Layout::default().with_check_word().unwrap();
+    let violation = Some(CloseReason::ProtocolViolation);
+    let ends = misfit(with(), &Traffic::default());
+    assert!(ends.contains(&violation), "{ends:?}");
+    let plain = |layout| Arc::new(Params::new(layout, crate::sender::Params::default()));
+    for (client, server) in [(with(), Layout::default()), (Layout::default(), with())] {
+        let mut game = Game::new(Rules::Yojimbo(plain(server)), 5)
+            .dialled_by(Rules::Yojimbo(plain(client)))
+            .with_library_clients();
+        let silent = Traffic::silent();
+        let mut scenario = Scenario::new(&mut game, 1, path(5, 0.0), &silent, &silent);
+        scenario.run_for(Duration::from_secs(2));
+        let [_, server] = scenario.ends();
+        assert_eq!(server, violation);
     }
 }
 

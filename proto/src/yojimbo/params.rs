@@ -69,13 +69,15 @@ impl Params {
 
     /// Lets packets grow up to what an IP packet of `mtu` bytes holds, where path and peer take it. With an `mtu`
     /// below 1361, or packets of less than 1279 bytes, no datagram would be longer than the standard's longest, and there
-    /// is nothing to look for. `asks_first`: without a sign that the peer takes more than the standard. To such a peer
-    /// goes the second cipher as well, where the processor makes it the faster one.
+    /// is nothing to look for; nor is there with a check word, which only libraries ask for. `asks_first`: without a sign
+    /// that the peer takes more than the standard. To such a peer goes the second cipher as well, where the processor
+    /// makes it the faster one.
     #[must_use]
     pub fn with_path_mtu(mut self, mtu: u16, asks_first: bool) -> Self {
         let packet = self.layout.limits().packet_bytes_max;
         let payload = mtu.saturating_sub(IPV6_UDP_HEADER_BYTES as u16 + DATAGRAM_OVERHEAD);
         let payload = match usize::from(payload).min(packet) {
+            _ if self.layout.has_check_word() => 0,
             // Any peer takes that, and its acknowledgement would pass for that of a tidegate.
             0..PAYLOAD_BEYOND => 0,
             payload => payload,

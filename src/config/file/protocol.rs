@@ -48,6 +48,7 @@ pub(crate) struct Yojimbo {
     pub(crate) fragment_above: Size,
     pub(crate) packet_fragment_size: Size,
     pub(crate) path_mtu_max: Size,
+    pub(crate) check_word: bool,
     pub(crate) channel: Vec<YojimboChannel>,
     pub(crate) message: Vec<YojimboMessage>,
 }
@@ -63,6 +64,8 @@ impl Default for Yojimbo {
             packet_fragment_size: Size::of("1KiB"),
             // Jumbo frames, and loopback.
             path_mtu_max: Size::of("9000B"),
+            // The library has none since 1.2.3.
+            check_word: false,
             channel: vec![
                 YojimboChannel::default(),
                 YojimboChannel {

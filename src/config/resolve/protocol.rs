@@ -197,7 +197,12 @@ impl Checker<'_> {
         if messages.len() < typed.message.len() {
             return None;
         }
-        match Layout::new(channels, messages, limits) {
+        let layout = Layout::new(channels, messages, limits);
+        let layout = match typed.check_word {
+            true => layout.and_then(Layout::with_check_word),
+            false => layout,
+        };
+        match layout {
             Ok(layout) => Some(layout),
             Err(problem) => {
                 self.mistake(

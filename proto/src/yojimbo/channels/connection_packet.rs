@@ -5,6 +5,7 @@
 //! and keeps the first few items, [`ConnectionPacket::items`] tells those or walks again, and cannot
 //! fail.
 
+use super::emit::CHECK_WORD;
 use super::item::{BlockFragment, Body, FragmentPlace, Item, Message};
 use super::layout::{ChannelLayout, Layout, MessageType};
 use crate::session::Channel;
@@ -29,6 +30,8 @@ pub enum PacketError {
     ShortFragment,
     /// A fragment that ends beyond the largest block.
     BlockTooLarge,
+    /// Something else where the layout has its check word.
+    CheckWord,
 }
 
 impl From<BitError> for PacketError {
@@ -57,7 +60,7 @@ pub struct ConnectionPacket<'a> {
 }
 
 impl<'a> ConnectionPacket<'a> {
-    /// Reads a whole packet; what follows its last field is ignored.
+    /// Reads a whole packet; what follows its last field, or the check word behind it, is ignored.
     #[inline]
     pub fn parse(
         bytes: &'a [u8],
@@ -91,7 +94,15 @@ impl<'a> ConnectionPacket<'a> {
             packet.channels |= 1 << item.channel();
         }
         packet.few = few.get(..count);
-        packet.is_misread = entries > 0 && packet.is_empty() && !walk.reader.rest_is_zero();
+        if layout.has_check_word()
+            && walk.reader.bytes(size_of_val(&CHECK_WORD))? != CHECK_WORD.to_le_bytes()
+        {
+            return Err(PacketError::CheckWord);
+        }
+        packet.is_misread = match entries {
+            0 => bytes[1..] == CHECK_WORD.to_le_bytes() && !layout.has_check_word(),
+            _ => packet.is_empty() && !walk.reader.rest_is_zero(),
+        };
         Ok(packet)
     }
 
@@ -137,7 +148,8 @@ impl<'a> ConnectionPacket<'a> {
     }
 
     /// Whether all its entries are empty, and what follows them is not: nobody writes that, and so
-    /// reads a packet of a sender with another number of channels.
+    /// reads a packet of a sender with another number of channels. Or it has none, and a check word where
+    /// the layout has no such thing.
     pub fn is_misread(&self) -> bool {
         self.is_misread
     }

@@ -8,6 +8,10 @@ use crate::ring::Split;
 use crate::session::Channel;
 use crate::yojimbo::bits::BitWriter;
 
+/// Behind the last field of each packet, where the layout has it: what a reader finds there only if it has
+/// read all before as it was written.
+pub(super) const CHECK_WORD: u32 = 0x1234_5678;
+
 /// Appends one connection packet to a byte vector.
 ///
 /// Entries are written one after the other, each channel at most once, ascending. The caller keeps
@@ -139,6 +143,9 @@ impl<'a> PacketWriter<'a> {
     pub fn finish(mut self) {
         // At most 64 entries: the number is in the first byte.
         self.bits.amend_first(self.entries);
+        if self.layout.has_check_word() {
+            self.bits.bytes(&CHECK_WORD.to_le_bytes());
+        }
         self.bits.finish();
     }
 }

@@ -17,6 +17,8 @@ pub struct PacketSize {
     lead: usize,
     /// Behind it, counted from a whole byte; `None` before any padding.
     rest: Option<usize>,
+    /// Bytes behind the last field.
+    check_word: usize,
     channel: Channel,
     previous_id: Option<u16>,
 }
@@ -27,6 +29,7 @@ impl PacketSize {
         Self {
             lead: layout.entry_count_width() as usize,
             rest: None,
+            check_word: layout.check_word_bytes(),
             channel: 0,
             previous_id: None,
         }
@@ -43,6 +46,7 @@ impl PacketSize {
             rest: None,
             channel,
             previous_id: None,
+            ..self
         }
     }
 
@@ -87,7 +91,7 @@ impl PacketSize {
         self
     }
 
-    /// Bits of the packet.
+    /// Bits of the packet up to its last field.
     pub fn bits(&self) -> usize {
         match self.rest {
             None => self.lead,
@@ -97,7 +101,7 @@ impl PacketSize {
 
     /// Bytes of the packet.
     pub fn bytes(&self) -> usize {
-        self.bits().div_ceil(8)
+        self.bits().div_ceil(8) + self.check_word
     }
 
     fn add(&mut self, bits: usize) {
@@ -153,7 +157,7 @@ impl Layout {
             .zip(channels)
             .filter(|(_, c)| c.is_reliable() && !c.disable_blocks);
         Overhead {
-            packet: bytes(self.entry_count_width()),
+            packet: bytes(self.entry_count_width()) + self.check_word_bytes() as u16,
             list: bytes(channels.iter().map(list).max().unwrap_or(0)),
             message: bytes(
                 self.kind_width()

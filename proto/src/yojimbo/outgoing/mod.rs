@@ -236,7 +236,7 @@ impl Outgoing {
         out: &mut Vec<u8>,
     ) {
         let plan = self.sender.planned();
-        if plan.is_empty() {
+        if plan.is_empty() && !layout.has_check_word() {
             let room = layout.limits().fragment_above;
             self.write_postscript(record, (number, ack), room, out);
         } else if let Some(fragment) = plan.fragment

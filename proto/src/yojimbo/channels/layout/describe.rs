@@ -17,8 +17,15 @@ impl Layout {
             text.push('\n');
         };
         line(format_args!(
-            "packets: up to {} bytes, in up to {} fragments of {} bytes",
-            limits.packet_bytes_max, limits.fragments_max, limits.fragment_size
+            "packets: up to {} bytes, in up to {} fragments of {} bytes{}",
+            limits.packet_bytes_max,
+            limits.fragments_max,
+            limits.fragment_size,
+            if self.has_check_word {
+                ", each with a check word"
+            } else {
+                ""
+            }
         ));
         for (index, channel) in self.channels.iter().enumerate() {
             let delivery = match channel.delivery {

@@ -45,6 +45,7 @@ pub struct Layout {
     channels: Vec<ChannelLayout>,
     messages: Vec<MessageType>,
     limits: Limits,
+    has_check_word: bool,
 }
 
 impl Default for Layout {
@@ -59,6 +60,7 @@ impl Default for Layout {
             channels: vec![ChannelLayout::new(Delivery::ReliableOrdered), unreliable],
             messages: vec![MessageType::Bytes { min: 0, max: 7000 }, MessageType::Block],
             limits: Limits::default(),
+            has_check_word: false,
         }
     }
 }
@@ -70,17 +72,32 @@ impl Layout {
         messages: Vec<MessageType>,
         limits: Limits,
     ) -> Result<Self, LayoutError> {
-        let layout = Self {
+        Self {
             channels,
             messages,
             limits,
-        };
-        layout.check_limits()?;
-        layout.check_messages()?;
-        for channel in 0..layout.channels.len() {
-            layout.check_channel(channel as Channel)?;
+            has_check_word: false,
         }
-        Ok(layout)
+        .checked()
+    }
+
+    /// This layout, with a check word behind the last field of each packet, as yojimbo before 1.2.3 has it
+    /// (docs/wire/yojimbo.md, section 2).
+    pub fn with_check_word(self) -> Result<Self, LayoutError> {
+        Self {
+            has_check_word: true,
+            ..self
+        }
+        .checked()
+    }
+
+    fn checked(self) -> Result<Self, LayoutError> {
+        self.check_limits()?;
+        self.check_messages()?;
+        for channel in 0..self.channels.len() {
+            self.check_channel(channel as Channel)?;
+        }
+        Ok(self)
     }
 
     fn check_limits(&self) -> Result<(), LayoutError> {
@@ -139,7 +156,8 @@ impl Layout {
             }
             let fragment = usize::from(channel.block_fragment_size);
             let bits = self.fragment_bits_max(index, fragment);
-            if channel.is_reliable() && bits > self.limits.packet_bytes_max * 8 {
+            let room = self.limits.packet_bytes_max - self.check_word_bytes();
+            if channel.is_reliable() && bits > room * 8 {
                 return Err(LayoutError::BlockFragmentTooLarge(index));
             }
         }
@@ -174,6 +192,19 @@ impl Layout {
     /// The sizes of the packets underneath.
     pub fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    /// Whether a check word is behind the last field of each packet.
+    pub fn has_check_word(&self) -> bool {
+        self.has_check_word
+    }
+
+    /// Bytes behind the last field of each packet, which begin at a whole byte.
+    pub(super) fn check_word_bytes(&self) -> usize {
+        match self.has_check_word {
+            true => size_of::<u32>(),
+            false => 0,
+        }
     }
 
     /// How a payload travels on `channel`; `None` when it cannot.

@@ -162,3 +162,61 @@ proptest! {
         prop_assert!(size.bytes() <= usize::from(bound), "{} > {}", size.bytes(), bound);
     }
 }
+
+/// The bytes are those of yojimbo 1.2.1, for nothing and for its first frame.
+#[test]
+fn a_check_word_is_behind_each_packet_where_the_layout_has_it() {
+    let layout = Layout::default().with_check_word().unwrap();
+    let word = [0x78, 0x56, 0x34, 0x12];
+    let same = |written: &[u8], body: &[u8]| assert_eq!(written, [body, &word].concat());
+    same(&frames(&layout, 0, &[]), &[0]);
+    same(
+        &frames(&layout, 0, &[(0, b"RQ")]),
+        &[0x11, 0, 0, 0x80, 0, 0, b'R', b'Q'],
+    );
+    let size = PacketSize::new(&layout)
+        .with_list(&layout, 0)
+        .with_message(&layout, 0, FRAME, 2);
+    assert_eq!(size.bytes(), 12);
+    assert!(layout.overhead().packet >= Layout::default().overhead().packet + 4);
+    assert!(layout.describe().starts_with(
+        "packets: up to 8192 bytes, in up to 8 fragments of 1024 bytes, each with a check word\n"
+    ));
+    assert_ne!(layout.fingerprint(), Layout::default().fingerprint());
+    // A message that was just short enough without is too long with it.
+    let longest = |max| {
+        let frame = MessageType::Bytes { min: 0, max };
+        let reliable = ChannelLayout::new(Delivery::ReliableOrdered);
+        Layout::new(vec![reliable], vec![frame], Limits::default())?.with_check_word()
+    };
+    assert!(longest(8183).is_ok());
+    assert!(longest(8184).is_err());
+}
+
+/// Who reads what the other side did not write says so at the first packet: an acknowledgement alone, mostly.
+#[test]
+fn who_has_a_check_word_and_who_has_none_notice_each_other() {
+    let (without, with) = (
+        Layout::default(),
+        Layout::default().with_check_word().unwrap(),
+    );
+    let parse = |packet: &[u8], layout: &Layout| {
+        ConnectionPacket::parse(packet, layout, &mut FirstItems::default())
+            .map(|packet| packet.is_misread())
+    };
+    for messages in [&[][..], &[(0, &b"hello"[..])]] {
+        let packet = frames(&with, 0, messages);
+        assert_eq!(parse(&packet, &with), Ok(false));
+        assert_eq!(parse(&packet, &without), Ok(messages.is_empty()));
+        let packet = frames(&without, 0, messages);
+        assert!(parse(&packet, &with).is_err());
+        assert_eq!(parse(&packet, &without), Ok(false));
+        let mut wrong = frames(&with, 0, messages);
+        *wrong.last_mut().unwrap() ^= 1;
+        assert_eq!(parse(&wrong, &with), Err(PacketError::CheckWord));
+    }
+    // Nobody's check word: what tidegates have behind packets without entries, and others may.
+    for rest in [&[1, 2, 3][..], &[0x78, 0x56, 0x34, 0x12, 0], &[0x78, 0x56]] {
+        assert_eq!(parse(&[&[0], rest].concat(), &without), Ok(false));
+    }
+}
