@@ -95,7 +95,7 @@ pub enum Body<'a> {
     },
 }
 
-/// Room for the payload of a [`MessageType::Bits`] message: none until one is read.
+/// Room for the payload of a [`MessageType::Bits`](super::layout::MessageType::Bits) message: none until one is read.
 pub type BodyScratch = Option<[u8; BODY_SCRATCH]>;
 
 /// Bytes of the longest of them.
