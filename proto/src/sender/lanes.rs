@@ -188,6 +188,16 @@ impl Lanes {
         held.sum()
     }
 
+    /// Packets that all that is here can fill, with one for each message; blocks fill any number.
+    pub(super) fn packets_max(&self) -> u64 {
+        let packets = self.queues.iter().map(|queue| match queue {
+            LaneQueue::Reliable(outbox) if outbox.has_block() => u64::MAX,
+            LaneQueue::Reliable(outbox) => outbox.len() as u64,
+            LaneQueue::Unreliable(queue) => queue.held().1 as u64,
+        });
+        packets.fold(0, u64::saturating_add)
+    }
+
     /// Nothing waits, nor for an acknowledgement.
     pub(super) fn are_empty(&self) -> bool {
         self.queues.iter().all(|queue| match queue {

@@ -66,11 +66,9 @@ impl Sender {
     /// still puts it together and will acknowledge it.
     fn may_go_again(&self, lane: Channel, outbox: &Outbox, last: u64) -> bool {
         let first = self.in_flight.first_of(last);
-        let ahead = self.pacer.ahead_of_acks(&self.arrivals, &self.params);
-        let numbers = self.next_number + ahead - first;
         let of_several = |sent: &Sent| sent.split && sent.whole && sent.repeats < REPEATS_MAX;
-        numbers <= self.framing.again_within.into()
-            && self.in_flight.get(last).is_some_and(of_several)
+        self.in_flight.get(last).is_some_and(of_several)
+            && self.next_number + self.ahead_of_acks() - first <= self.framing.again_within.into()
             && self.in_flight.get(first).is_some()
             && self.in_flight.items(last).all(|item| {
                 let entry = outbox.get(item.id).filter(|_| item.lane == lane);
@@ -78,6 +76,12 @@ impl Sender {
                     !entry.is_block() && !entry.acked && entry.last_packet() == Some(last)
                 })
             })
+    }
+
+    /// Packets that leave before the peer can acknowledge what leaves now: what the rate allows, and no more than there are.
+    fn ahead_of_acks(&self) -> u64 {
+        let ahead = self.pacer.ahead_of_acks(&self.arrivals, &self.params);
+        ahead.min(self.lanes.packets_max())
     }
 
     /// The packet went under the number of an earlier one: its own was never on the wire.

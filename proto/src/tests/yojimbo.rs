@@ -93,6 +93,39 @@ fn losses_in_turn_do_not_hit_the_same_fragment_for_ever() {
     }
 }
 
+/// Nor do they hold up a game of large messages: what waits is little, so each of its packets may go again under its number
+/// until nothing of it is missing, however seldom the peer has a packet of its own to acknowledge with.
+#[test]
+fn losses_in_turn_do_not_hold_up_large_messages() {
+    for (of, which, every) in [3, 4]
+        .into_iter()
+        .flat_map(|of| (1..=of).map(move |which| (of, which)))
+        .flat_map(|(of, which)| [33, 100].map(|every| (of, which, every)))
+    {
+        let traffic = Traffic {
+            messages: 60,
+            sizes: 3_000..=4_000,
+            every: Duration::from_millis(every),
+            ..Traffic::default()
+        };
+        for (delay, down) in [5, 20]
+            .into_iter()
+            .flat_map(|delay| [&traffic, &Traffic::silent()].map(|down| (delay, down.clone())))
+        {
+            let in_turn = Conditions {
+                nth: (of, which),
+                ..path(delay, 0.0)
+            };
+            let mut scenario = scenario(900 + delay, path(delay, 0.0), &traffic, &down);
+            scenario.run_for(Duration::from_secs(1));
+            scenario.set_weather(in_turn, in_turn);
+            scenario.deliver_all_within(Duration::from_secs(60));
+            let way = scenario.network().0;
+            assert!(way.lost * 2 > way.offered / u64::from(of), "{way:?}");
+        }
+    }
+}
+
 /// A peer with nothing to say is probed ever more rarely, until keep-alives leave between: every other datagram is one.
 #[test]
 fn probes_do_not_keep_step_with_keep_alives() {

@@ -36,6 +36,11 @@ impl Outbox {
         block.unwrap_or(self.entries.len())
     }
 
+    /// There is a block that the peer does not have.
+    pub(in crate::sender) fn has_block(&self) -> bool {
+        self.first_block() < self.entries.len()
+    }
+
     /// A probe said everything up to `id`.
     pub(in crate::sender) fn on_probed(&mut self, id: u16) {
         self.probe_next = id.wrapping_add(1);
