@@ -1,0 +1,311 @@
+//! What is found on a board that a test made unwell.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_proto::Now;
+
+use super::*;
+use crate::backend::Pool;
+use crate::board::{Board, ListenerInfo, WorkerSocket};
+use crate::capacity::Capacity;
+use crate::capture::Order;
+use crate::clock::Clock;
+
+/// What a board shows after `act` made it unwell.
+fn after(act: impl FnOnce(&Board, &mut WorkerCounters)) -> Vec<Finding> {
+    with_down(&[], act)
+}
+
+/// What a board shows after `act` made it unwell, with these targets of its backend down.
+fn with_down(down: &[usize], act: impl FnOnce(&Board, &mut WorkerCounters)) -> Vec<Finding> {
+    with(down, &[], act)
+}
+
+/// What a board shows after `act` made it unwell, with some targets of its backend down and some drained by hand.
+fn with(
+    down: &[usize],
+    drained: &[&str],
+    act: impl FnOnce(&Board, &mut WorkerCounters),
+) -> Vec<Finding> {
+    let mut clock = Clock::start();
+    let start = clock.now();
+    let board = Arc::new(Board::new(start, Capacity::new(100, 1000).into()));
+    let pool = Pool::with_two_targets();
+    down.iter().for_each(|target| pool.take_down(*target));
+    for target in drained {
+        assert!(pool.set_draining(target, true));
+    }
+    board.add_backend("game", pool.into());
+    let reporter = &board.add_listener(about(), &WorkerSocket::one_each(1))[0];
+    board.update_process(|process| {
+        process.state = State::Serving;
+        process.last_reload_ok = true;
+    });
+    let mut counters = reporter.counters();
+    let mut history = History::default();
+    reporter.publish(start.mono, &counters);
+    history.push(&board.snapshot(start));
+    act(&board, &mut counters);
+    let now = start.after(Duration::from_secs(1));
+    reporter.publish(now.mono, &counters);
+    let snapshot = board.snapshot(now);
+    history.push(&snapshot);
+    findings(&snapshot, &history, &Usage::default())
+}
+
+fn about() -> ListenerInfo {
+    ListenerInfo {
+        name: "udp".into(),
+        protocol: "gaffer",
+        bind: Vec::new(),
+        backend: "game".into(),
+        peers_max: 100,
+    }
+}
+
+fn alerts(found: &[Finding]) -> Vec<&'static str> {
+    found.iter().filter_map(|finding| finding.alert).collect()
+}
+
+#[test]
+fn nothing_is_found_where_nothing_is_wrong() {
+    let found = after(|_, counters| {
+        counters.peers = 90;
+        counters.peers_in_bad_mode = 27;
+        counters.kernel_drops = 60;
+        counters.queued_bytes = [400, 400];
+        counters.peers_held_back = 0;
+        counters.busy = Duration::from_millis(840);
+    });
+    assert_eq!(found, []);
+}
+
+#[test]
+fn what_is_wrong_is_named_with_its_alert_worst_first() {
+    let found = with_down(&[0, 1], |board, counters| {
+        board.update_process(|process| process.last_reload_ok = false);
+        counters.peers = 91;
+        counters.peers_in_bad_mode = 28;
+        counters.kernel_drops = 61;
+        counters.peers_held_back = 1;
+        counters.busy = Duration::from_millis(860);
+        counters.rejects[Reject::Malformed as usize] = 10_001;
+        counters.rejects[Reject::TokenHistoryFull as usize] = 1;
+        counters.invariant_violations = 1;
+    });
+    let expected = [
+        "TidegateNoBackend",
+        "TidegateTokenHistoryFull",
+        "TidegateReloadFailed",
+        "TidegateInvariantViolated",
+        "TidegateAlmostFull",
+        "TidegateListenerAlmostFull",
+        "TidegateKernelDropsUdp",
+        "TidegateBadNetworkWidespread",
+        "TidegateWorkerSaturated",
+        "TidegateQueueMemory",
+        "TidegateUnderAttack",
+    ];
+    assert_eq!(alerts(&found), expected);
+    let bad = found
+        .iter()
+        .find(|it| it.alert == Some("TidegateBadNetworkWidespread"));
+    assert!(bad.unwrap().text.starts_with("30.8 % of"), "{bad:?}");
+    let runbook = include_str!("../../../docs/RUNBOOK.md");
+    for alert in expected {
+        assert!(runbook.contains(&format!("### {alert}\n")), "{alert}");
+    }
+}
+
+/// A client repeats a refused request ten times a second.
+#[test]
+fn tokens_that_nobody_takes_are_told_from_a_start() {
+    let refused_beside = |accepted, reject: Reject, times| {
+        after(|_, counters| {
+            counters.handshakes_accepted = accepted;
+            counters.rejects[reject as usize] = times;
+        })
+    };
+    let refused = |reject, times| refused_beside(40, reject, times);
+    assert_eq!(refused(Reject::TokenKey, 40), []);
+    let found = refused(Reject::TokenKey, 41);
+    assert_eq!(alerts(&found), ["TidegateHandshakesFailing"]);
+    assert!(found[0].text.contains("token_key"), "{found:?}");
+    assert_eq!(refused_beside(0, Reject::TokenKey, 30), [], "one client");
+    let found = refused_beside(0, Reject::TokenKey, 31);
+    assert_eq!(alerts(&found), ["TidegateHandshakesFailing"]);
+    assert_eq!(refused(Reject::Unproven, 500), []);
+    assert_eq!(refused(Reject::TokenBeforeStart, 500)[0].level, Level::Info);
+}
+
+/// What one player's network does says nothing about this site's.
+#[test]
+fn a_few_peers_in_bad_mode_are_no_finding() {
+    let all_bad = |peers| {
+        after(|_, counters| {
+            counters.peers = peers;
+            counters.peers_in_bad_mode = peers;
+        })
+    };
+    assert_eq!(all_bad(10), []);
+    assert_eq!(alerts(&all_bad(11)), ["TidegateBadNetworkWidespread"]);
+}
+
+#[test]
+fn what_waits_for_a_restart_is_named() {
+    let found = after(|board, _| {
+        let waits = ["runtime.workers", "drain.grace"].map(str::to_owned);
+        board.update_process(|process| process.needs_restart = waits.into());
+    });
+    assert_eq!((found.len(), found[0].level), (1, Level::Warn));
+    let text = &found[0].text;
+    assert!(text.ends_with(": runtime.workers, drain.grace"), "{text}");
+}
+
+#[test]
+fn descriptors_are_missed_before_there_are_none() {
+    let start = Clock::start().now();
+    let board = Board::new(start, Capacity::new(100, 1000).into());
+    board.update_process(|process| process.state = State::Serving);
+    let snapshot = board.snapshot(start);
+    let open = |count| {
+        let usage = Usage {
+            open_fds: Some(count),
+            max_fds: Some(100),
+            ..Usage::default()
+        };
+        findings(&snapshot, &History::default(), &usage)
+    };
+    assert_eq!(open(90), []);
+    assert_eq!(alerts(&open(91)), ["TidegateDescriptorsAlmostUsed"]);
+}
+
+#[test]
+fn nothing_is_found_in_the_counts_of_a_listener_that_has_gone() {
+    let start = Clock::start().now();
+    let board = Board::new(start, Capacity::new(100, 1000).into());
+    board.update_process(|process| process.state = State::Serving);
+    let reporter = &board.add_listener(about(), &WorkerSocket::one_each(1))[0];
+    let mut counters = reporter.counters();
+    counters.handshakes_accepted = 40;
+    counters.rejects[Reject::TokenHistoryFull as usize] = 1;
+    reporter.publish(start.mono, &counters);
+    let mut history = History::default();
+    history.push(&board.snapshot(start));
+    board.retire_listener("udp");
+    reporter.finish();
+    let snapshot = board.snapshot(start.after(Duration::from_secs(1)));
+    assert!(snapshot.listeners.is_empty());
+    history.push(&snapshot);
+    assert_eq!(findings(&snapshot, &history, &Usage::default()), []);
+}
+
+/// Whoever waits for the process to end must not wait for a drain by hand to do it.
+#[test]
+fn a_drain_says_what_ends_with_it() {
+    let draining = |stopping, ends: Option<u64>, peers| {
+        let found = after(|board, counters| {
+            counters.peers = peers;
+            let now = board.snapshot(Now::default()).started_unix;
+            board.update_process(|process| {
+                (process.state, process.stopping) = (State::Draining, stopping);
+                process.drain_deadline_unix = ends.map(|secs| now + secs);
+            });
+        });
+        assert_eq!((found.len(), found[0].level), (1, Level::Info));
+        found[0].text.clone()
+    };
+    for (stopping, ends, peers, expected) in [
+        (true, Some(26), 3, "the process ends in 25 s at the latest"),
+        (false, Some(26), 3, "those who are left in 25 s are told"),
+        (false, Some(0), 3, "those who are left are told to go"),
+        (false, None, 3, "those who are here stay"),
+        (false, None, 0, "the process stays until it is stopped"),
+    ] {
+        let text = draining(stopping, ends, peers);
+        assert!(text.contains(expected), "{text}");
+    }
+}
+
+/// The rules count what the page counts.
+#[test]
+fn the_rules_know_the_same_refusals() {
+    let rules = include_str!("../../../grafana/alerts.yaml");
+    let label = |reject: &Reject| reject.label();
+    let (tokens, others): (Vec<_>, Vec<_>) = REFUSALS
+        .iter()
+        .map(label)
+        .partition(|label| label.starts_with("token_"));
+    let tokens: Vec<_> = tokens
+        .iter()
+        .map(|label| &label["token_".len()..])
+        .collect();
+    let these = format!("\"token_({})|{}\"", tokens.join("|"), others.join("|"));
+    assert_eq!(rules.matches(&these).count(), 2, "{these}");
+}
+
+/// Decrypted messages of players on a disk are nothing to forget.
+#[test]
+fn a_recording_is_seen_while_it_runs() {
+    let file = std::env::temp_dir().join(format!("tidegate-found-{}", std::process::id()));
+    let order = Order {
+        file: file.clone(),
+        listener: None,
+        peer: None,
+        content: true,
+        bytes_max: 1 << 20,
+    };
+    let found = after(|board, _| {
+        board.tap().start(order, Now::default()).unwrap();
+    });
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!((found.len(), found[0].level), (1, Level::Info), "{found:?}");
+    for part in ["decrypted", file.to_str().unwrap(), "0 so far"] {
+        assert!(found[0].text.contains(part), "{found:?}");
+    }
+    let found = after(|board, _| assert_eq!(board.tap().stop(), None));
+    assert_eq!(found, [], "nobody asked");
+
+    // Whoever waits for a player's bug to come again must not wait for a file that is closed.
+    let ended = recorded(&Recording {
+        file,
+        content: true,
+        sessions: 3,
+        bytes: 4096,
+        ended: Some("no room".into()),
+    });
+    assert_eq!(ended.level, Level::Warn);
+    assert!(ended.text.ends_with("by itself: no room"), "{ended:?}");
+}
+
+#[test]
+fn one_target_down_is_not_all_of_them() {
+    let found = with_down(&[1], |_, _| {});
+    assert_eq!(alerts(&found), ["TidegateBackendDown"]);
+    assert!(found[0].text.contains("game.sock"), "{found:?}");
+}
+
+/// A game server is drained to be stopped: that it is gone then is as somebody wanted it.
+#[test]
+fn a_drained_target_that_is_down_is_no_trouble() {
+    let unix = "unix:/run/game.sock";
+    let found = with(&[1], &[unix], |_, _| {});
+    assert_eq!((found.len(), found[0].level), (1, Level::Info), "{found:?}");
+    let text = format!("target {unix} of backend game is drained by hand, and down");
+    assert_eq!((&found[0].text, found[0].alert), (&text, None));
+}
+
+/// Nobody gets to a target that is drained, although it is up.
+#[test]
+fn the_last_target_that_is_not_drained_counts() {
+    let (tcp, unix) = ("tcp://127.0.0.1:7000", "unix:/run/game.sock");
+    let found = with(&[], &[tcp], |_, _| {});
+    assert_eq!((found.len(), found[0].level), (1, Level::Info));
+    for (down, drained) in [(&[1][..], &[tcp][..]), (&[], &[tcp, unix])] {
+        let found = with(down, drained, |_, _| {});
+        assert_eq!(alerts(&found), ["TidegateNoBackend"]);
+        assert_eq!(found[0].level, Level::Bad);
+        assert!(found[0].text.contains("drained by hand"), "{found:?}");
+    }
+}
