@@ -3,33 +3,25 @@
 use super::Request;
 use crate::config::Refusal;
 
-/// What a request names. One that names nothing of a kind has no such field.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Named<'a> {
-    whom: Option<&'a str>,
-    listener: Option<&'a str>,
-    target: Option<&'a str>,
-    /// Not `level`, which is that of the line.
-    log_level: Option<&'a str>,
-    seconds: Option<u64>,
-    file: Option<String>,
-    from: Option<String>,
-    content: Option<bool>,
-}
-
-/// Whoever watches asks every second, which is for debug; who changes something is worth a line.
+/// Whoever watches asks every second, which is for debug; who changes something is worth a line. What a request names
+/// is in fields of their own; one that names nothing of a kind has no such field.
 pub(super) fn log(uid: u32, request: &Request, refused: Option<&anyhow::Error>) {
-    let (command, named) = words(request);
+    // As it stood on the line, so all of it is text.
+    let said = serde_json::to_value(request).unwrap_or_default();
+    let text = |name: &str| said[name].as_str();
+    // As it is typed: `backend drain`.
+    let command = text("command").unwrap_or_default().replace('-', " ");
+    let (whom, listener) = (text("whom"), text("listener"));
     let (ok, error) = (refused.is_none(), refused.map(on_one_line));
     if request.is_query() {
         tracing::debug!(
             event = "control_query",
             uid,
             command,
-            whom = named.whom,
-            listener = named.listener,
+            whom,
+            listener,
             ok,
-            error,
+            error
         );
         return;
     }
@@ -37,84 +29,18 @@ pub(super) fn log(uid: u32, request: &Request, refused: Option<&anyhow::Error>) 
         event = "control_command",
         uid,
         command,
-        whom = named.whom,
-        listener = named.listener,
-        target = named.target,
-        log_level = named.log_level,
-        seconds = named.seconds,
-        file = named.file,
-        from = named.from,
-        content = named.content,
+        whom,
+        listener,
+        target = text("target"),
+        // Not `level`, which is that of the line.
+        log_level = text("level"),
+        seconds = said["seconds"].as_u64(),
+        file = text("file"),
+        from = text("peer"),
+        content = said["content"].as_bool(),
         ok,
         error,
     );
-}
-
-/// The command as it is typed, and what it names.
-fn words(request: &Request) -> (&'static str, Named<'_>) {
-    let none = Named::default();
-    match request {
-        Request::Peers { listener } => {
-            let listener = listener.as_deref();
-            ("peers", Named { listener, ..none })
-        }
-        Request::Peer { whom } => ("peer", whom_alone(whom)),
-        Request::Kick { whom } => ("kick", whom_alone(whom)),
-        Request::Ban { whom, seconds } => {
-            let seconds = *seconds;
-            let named = Named {
-                seconds,
-                ..whom_alone(whom)
-            };
-            ("ban", named)
-        }
-        Request::Unban { whom } => ("unban", whom_alone(whom)),
-        Request::Bans => ("bans", none),
-        Request::Backends => ("backends", none),
-        Request::BackendDrain { target } => ("backend drain", target_alone(target)),
-        Request::BackendEnable { target } => ("backend enable", target_alone(target)),
-        Request::Drain { seconds } => {
-            let seconds = *seconds;
-            ("drain", Named { seconds, ..none })
-        }
-        Request::Undrain => ("undrain", none),
-        Request::Reload => ("reload", none),
-        Request::Log { level, seconds } => {
-            let (log_level, seconds) = (level.as_deref(), *seconds);
-            let named = Named {
-                log_level,
-                seconds,
-                ..none
-            };
-            ("log", named)
-        }
-        Request::CaptureStart(order) => {
-            let named = Named {
-                file: Some(order.file.display().to_string()),
-                listener: order.listener.as_deref(),
-                from: order.peer.map(|peer| peer.to_string()),
-                content: Some(order.content),
-                ..none
-            };
-            ("capture start", named)
-        }
-        Request::CaptureStop => ("capture stop", none),
-        Request::Stats => ("stats", none),
-    }
-}
-
-fn whom_alone(whom: &str) -> Named<'_> {
-    Named {
-        whom: Some(whom),
-        ..Named::default()
-    }
-}
-
-fn target_alone(target: &str) -> Named<'_> {
-    Named {
-        target: Some(target),
-        ..Named::default()
-    }
 }
 
 /// For the log: mistakes of a file come with its lines and carets, which belong on a terminal.
