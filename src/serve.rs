@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use crate::admin::Admin;
 use crate::backend::Pool;
@@ -11,7 +12,7 @@ use crate::capacity::Capacity;
 use crate::capture::Order;
 use crate::clock::Clock;
 use crate::config::{self, Config, Drain, Loaded};
-use crate::control::{self, Gate, Reach, Signals};
+use crate::control::{self, Gate, Signals};
 use crate::control_plane;
 use crate::core_dumps;
 use crate::logging::Logging;
@@ -66,15 +67,16 @@ async fn serve(
         workers: workers.clone(),
         logging: logging.clone(),
     };
-    let gate = Gate::new(Reach {
+    let gate = Gate {
         board: server.common.board.clone(),
         clock: server.common.clock.clone(),
         workers,
         backends: server.backends.clone(),
         logging,
-        reloader: Some(reloader),
+        drains: AtomicU64::default(),
+        reloader: Some(reloader.into()),
         tap: Some(server.common.tap.clone()),
-    });
+    };
     control::open(server.control.take(), signals, Arc::new(gate));
     server.run(stops).await
 }

@@ -8,7 +8,7 @@
 //! ```
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -21,7 +21,7 @@ use crate::board::{Board, ListenerInfo, WorkerSocket};
 use crate::capacity::Capacity;
 use crate::clock::Clock;
 use crate::config::{Config, Tunnel, UnreliablePolicy};
-use crate::control::{self, Gate, Reach, Signals};
+use crate::control::{self, Gate, Signals};
 use crate::control_plane;
 use crate::core_dumps;
 use crate::listener::{Parts, Seats, Siblings};
@@ -69,15 +69,16 @@ async fn connect(config: Config, logging: Logging) -> anyhow::Result<()> {
     crate::notify::start(board.clone(), clock.clone())?;
     let fleet = Fleet::spawn(shares, &clock)?;
     let remotes: Vec<Remote> = fleet.remotes();
-    let gate = Gate::new(Reach {
+    let gate = Gate {
         board: board.clone(),
         clock: clock.clone(),
         workers: Workers::new(remotes.clone()),
         backends: Arc::new(Backends::new(board.clone())),
         logging,
+        drains: AtomicU64::default(),
         reloader: None,
         tap: None,
-    });
+    };
     control::open(control, signals, Arc::new(gate));
     for (index, (tunnel, listeners)) in config.tunnels.iter().zip(listeners).enumerate() {
         let running = RunningTunnel {

@@ -18,21 +18,6 @@ use crate::workers::Workers;
 
 /// Everything an operator can reach.
 pub struct Gate {
-    pub(super) board: Arc<Board>,
-    pub(super) clock: Clock,
-    pub(super) workers: Workers,
-    pub(super) backends: Arc<Backends>,
-    pub(super) logging: Logging,
-    /// Counts drains and their ends, so that the grace of an old one does not end a newer one.
-    pub(super) drains: AtomicU64,
-    /// What a reload changes; `None` where only a restart does.
-    pub(super) reloader: Option<Mutex<Reloader>>,
-    /// Where sessions are recorded; `None` where none are accepted.
-    pub(super) tap: Option<Tap>,
-}
-
-/// What a gate gives access to.
-pub struct Reach {
     /// What is known of the process.
     pub board: Arc<Board>,
     /// Of the process.
@@ -43,27 +28,15 @@ pub struct Reach {
     pub backends: Arc<Backends>,
     /// Whose level can be changed.
     pub logging: Logging,
+    /// Counts drains and their ends, so that the grace of an old one does not end a newer one.
+    pub drains: AtomicU64,
     /// What a reload changes; `None` where only a restart does.
-    pub reloader: Option<Reloader>,
+    pub reloader: Option<Mutex<Reloader>>,
     /// Where sessions are recorded; `None` where none are accepted.
     pub tap: Option<Tap>,
 }
 
 impl Gate {
-    /// Lets operators at all of this.
-    pub fn new(reach: Reach) -> Self {
-        Self {
-            board: reach.board,
-            clock: reach.clock,
-            workers: reach.workers,
-            backends: reach.backends,
-            logging: reach.logging,
-            drains: AtomicU64::new(0),
-            reloader: reach.reloader.map(Mutex::new),
-            tap: reach.tap,
-        }
-    }
-
     /// Does what is asked.
     pub(super) async fn handle(self: &Arc<Self>, request: Request) -> anyhow::Result<Value> {
         match request {

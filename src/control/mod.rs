@@ -38,7 +38,7 @@ mod stats;
 mod targets;
 mod whom;
 
-pub use gate::{Gate, Reach};
+pub use gate::Gate;
 pub use place::{answering, in_session};
 pub use request::Request;
 pub use signals::Signals;
