@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use rustix::time::{ClockId, clock_gettime};
 use tidegate_proto::{Now, Timestamp};
 use tokio::time::Instant;
 
@@ -28,21 +29,17 @@ pub fn wall_nanos() -> u64 {
         .map_or(0, |since| since.as_nanos() as u64)
 }
 
-/// When the machine began, in seconds since 1970, as a process sees it that has just begun itself: it
-/// knows its own start in ticks since then. 0 where the system does not say.
+/// When the machine began, in seconds since 1970.
 pub fn boot_unix() -> u64 {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The name, in parentheses, may hold anything. proc(5) counts from 1: the start is field 22.
-    let after_name = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
-    let ticks: Option<u64> = after_name
-        .split_whitespace()
-        .nth(22 - 3)
-        .and_then(|field| field.parse().ok());
-    ticks.map_or(0, |ticks| wall_secs().saturating_sub(ticks / USER_HZ))
+    let since = clock_gettime(ClockId::Boottime);
+    wall_secs().saturating_sub(since.tv_sec.cast_unsigned())
 }
 
-/// Ticks a second, on every Linux there is.
-const USER_HZ: u64 = 100;
+/// Processor time of this process, in seconds, its own and the kernel's for it.
+pub fn cpu_seconds() -> f64 {
+    let used = clock_gettime(ClockId::ProcessCPUTime);
+    used.tv_sec as f64 + used.tv_nsec as f64 / 1e9
+}
 
 /// Both clocks of one worker, read once per turn.
 #[derive(Clone, Debug)]

@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use rustix::termios::tcgetwinsize;
 use serde_json::Value;
 
 use super::answer::{PEERS, whole};
@@ -165,10 +166,10 @@ fn redrawn(lines: &[String], (width, height): (usize, usize)) -> String {
 
 /// Columns and lines of the terminal; of a piece of paper where there is none.
 fn size() -> (usize, usize) {
-    let known = terminal_size::terminal_size().filter(|_| io::stdout().is_terminal());
-    known.map_or((120, 40), |(width, height)| {
-        (width.0.into(), height.0.into())
-    })
+    let known = tcgetwinsize(io::stdout()).ok();
+    known
+        .filter(|size| size.ws_col > 0 && size.ws_row > 0)
+        .map_or((120, 40), |size| (size.ws_col.into(), size.ws_row.into()))
 }
 
 /// Between what of [`PEERS`] is looked for first, where no narrow terminal cuts it off, and the rest.

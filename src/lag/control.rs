@@ -18,6 +18,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::process::getpgrp;
+use rustix::termios::tcgetpgrp;
 use serde_json::json;
 
 use super::Lag;
@@ -135,23 +137,9 @@ fn read_line(reader: &mut impl BufRead) -> io::Result<Option<String>> {
 /// A program in the background that reads from its terminal is stopped by it, and a stopped link
 /// carries nothing.
 fn wait_for_foreground() {
-    while io::stdin().is_terminal() && !in_foreground() {
+    let stdin = io::stdin();
+    while stdin.is_terminal() && tcgetpgrp(&stdin) != Ok(getpgrp()) {
         std::thread::sleep(Duration::from_secs(1));
-    }
-}
-
-/// proc(5), stat: after the name in parentheses come state, parent, process group, session, terminal,
-/// and the terminal's foreground group.
-fn in_foreground() -> bool {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let fields: Vec<_> = stat
-        .rsplit_once(") ")
-        .map_or("", |(_, rest)| rest)
-        .split_whitespace()
-        .collect();
-    match (fields.get(2), fields.get(5)) {
-        (Some(own), Some(foreground)) => own == foreground,
-        _ => false,
     }
 }
 

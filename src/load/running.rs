@@ -67,9 +67,8 @@ impl Running {
         if phase == Phase::Measure && now > self.usage_at + HEADS_UP {
             let usage = Usage::read();
             let seconds = now.since(self.usage_at).as_secs_f64();
-            let cpu = usage.cpu_seconds.zip(self.usage.cpu_seconds);
             self.cost = Cost {
-                cores: cpu.map_or(0.0, |(now, then)| now - then) / seconds,
+                cores: (usage.cpu_seconds - self.usage.cpu_seconds) / seconds,
                 resident_bytes: usage.resident_bytes.unwrap_or(0),
             };
         }

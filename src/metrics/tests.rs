@@ -35,7 +35,7 @@ fn text_of(board: &Board) -> String {
 }
 
 const UNUSED: Usage = Usage {
-    cpu_seconds: Some(0.0),
+    cpu_seconds: 0.0,
     resident_bytes: Some(0),
     open_fds: Some(0),
     max_fds: Some(0),
@@ -48,9 +48,9 @@ fn what_the_system_does_not_say_is_absent() {
     let (board, _) = board(1);
     let text = render(&board.snapshot(Now::default()), &Usage::default());
     let samples = samples(&text);
-    let mut process = samples.keys().filter(|name| name.starts_with("process_"));
-    assert_eq!(process.next(), Some(&"process_start_time_seconds"));
-    assert_eq!(process.next(), None);
+    let process = samples.keys().filter(|name| name.starts_with("process_"));
+    let always = ["process_cpu_seconds_total", "process_start_time_seconds"];
+    assert_eq!(Vec::from_iter(process.copied()), always);
 }
 
 /// Sample lines: name with labels, and value.
@@ -295,5 +295,5 @@ Nothing is per peer, per address or per client id: such figures are on the page 
 was a handshake, by `tidegate_udp_rejected_packets_total` when it was anything else. What each reason
 means, and what to do about it, is in [RUNBOOK.md](RUNBOOK.md).
 
-What `process_*` says comes from `/proc`. Where that cannot be read, only the start time has a sample.
+Memory, open files and threads of `process_*` come from `/proc`. Where that cannot be read, they have no sample.
 ";

@@ -9,7 +9,7 @@ pub(super) const FAMILIES: &[Family] = &[
         kind: Counter,
         labels: &[],
         help: "CPU time, user and system.",
-        read: |source, out| out.add_known(source.usage.cpu_seconds),
+        read: |source, out| out.add(&[], source.usage.cpu_seconds),
     },
     Family {
         name: "process_resident_memory_bytes",
