@@ -1,7 +1,9 @@
 //! One line: fields in a stable order, as text or as JSON.
 
 use std::fmt::{self, Write};
+use std::time::{Duration, UNIX_EPOCH};
 
+use humantime::Rfc3339Timestamp;
 use tracing::Level;
 use tracing::field::{Field, Visit};
 
@@ -123,7 +125,7 @@ impl Fields {
     }
 
     fn text(&self, line: &mut String, nanos: u64, level: Level, suppressed: u64) -> fmt::Result {
-        write!(line, "{} {level:<5} {}", Stamp(nanos), clean(self.event()))?;
+        write!(line, "{} {level:<5} {}", stamp(nanos), clean(self.event()))?;
         if !self.event.is_empty() && !self.message.is_empty() {
             write!(line, ": {}", clean(&self.message))?;
         }
@@ -151,7 +153,7 @@ impl Fields {
         write!(
             line,
             "{{\"ts\":\"{}\",\"level\":\"{level}\",\"event\":",
-            Stamp(nanos)
+            stamp(nanos)
         )?;
         quote(line, self.event())?;
         for (name, content) in self.ordered() {
@@ -272,36 +274,8 @@ fn quote(line: &mut String, text: &str) -> fmt::Result {
 }
 
 /// RFC 3339 in UTC, with microseconds.
-struct Stamp(u64);
-
-impl fmt::Display for Stamp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (secs, micros) = (self.0 / 1_000_000_000, self.0 / 1000 % 1_000_000);
-        let (year, month, day) = civil(secs / 86_400);
-        let (hour, minute, second) = (secs / 3600 % 24, secs / 60 % 60, secs % 60);
-        write!(
-            f,
-            "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z"
-        )
-    }
-}
-
-/// Year, month and day of a day counted from 1970-01-01. Years begin in March here, so that the
-/// leap day is the last one; 400 of them have 146,097 days.
-fn civil(days: u64) -> (u64, u64, u64) {
-    // 1970-01-01 is day 719,468 after 0000-03-01.
-    let days = days + 719_468;
-    let (era, of_era) = (days / 146_097, days % 146_097);
-    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let from_march = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 {
-        from_march + 3
-    } else {
-        from_march - 9
-    };
-    (era * 400 + year + u64::from(month <= 2), month, day)
+fn stamp(nanos: u64) -> Rfc3339Timestamp {
+    humantime::format_rfc3339_micros(UNIX_EPOCH + Duration::from_nanos(nanos))
 }
 
 #[cfg(test)]
@@ -317,10 +291,10 @@ mod tests {
             (1_709_251_200, "2024-03-01T00:00:00.000000Z"),
             (4_102_444_800, "2100-01-01T00:00:00.000000Z"),
         ] {
-            assert_eq!(Stamp(secs * 1_000_000_000).to_string(), expected);
+            assert_eq!(stamp(secs * 1_000_000_000).to_string(), expected);
         }
         assert_eq!(
-            Stamp(1_234_567_891).to_string(),
+            stamp(1_234_567_891).to_string(),
             "1970-01-01T00:00:01.234567Z"
         );
     }
