@@ -11,9 +11,9 @@
 //!
 //! A service manager should not restart after 2 and 78: a wrong file does not get better by it.
 
+use std::io;
 use std::net::SocketAddr;
 use std::process::ExitCode;
-use std::{fmt, io};
 
 use crate::config::Refusal;
 use crate::given_file::Unread;
@@ -90,7 +90,8 @@ impl From<Exit> for ExitCode {
 }
 
 /// A socket or file could not be had. Says which, why, and what to do.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{0}")]
 pub struct Unavailable(pub String);
 
 /// What an address was wanted for.
@@ -140,23 +141,9 @@ impl Transport {
 }
 
 /// The command line asks for something that does not go together.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{0}")]
 pub struct Misused(pub String);
-
-impl fmt::Display for Unavailable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl fmt::Display for Misused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Unavailable {}
-impl std::error::Error for Misused {}
 
 #[cfg(test)]
 mod tests {

@@ -12,8 +12,8 @@ use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::Duration;
-use std::{fmt, thread};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::OFlags;
@@ -38,15 +38,19 @@ impl Occasion {
 }
 
 /// Why there is nothing.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum Unread {
     /// The system says so.
+    #[error(transparent)]
     Io(io::Error),
     /// It is no file: a directory, a device, a socket.
+    #[error("it is {0}")]
     NoFile(&'static str),
     /// A pipe gives what it has once.
+    #[error("it is a pipe, which is read only at a start")]
     PipeAgain,
     /// Whoever writes to the pipe did not come to an end in this time.
+    #[error("it is a pipe, and did not end within {0:?}")]
     PipeUnfinished(Duration),
 }
 
@@ -82,29 +86,6 @@ impl Unread {
             Self::NoFile(_) => true,
             Self::Io(error) => error.kind() == io::ErrorKind::PermissionDenied,
             Self::PipeAgain | Self::PipeUnfinished(_) => false,
-        }
-    }
-}
-
-impl fmt::Display for Unread {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Io(error) => error.fmt(f),
-            Self::NoFile(kind) => write!(f, "it is {kind}"),
-            Self::PipeAgain => f.write_str("it is a pipe, which is read only at a start"),
-            Self::PipeUnfinished(waited) => {
-                write!(f, "it is a pipe, and did not end within {waited:?}")
-            }
-        }
-    }
-}
-
-impl std::error::Error for Unread {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            // Its own words are said above.
-            Self::Io(error) => error.source(),
-            Self::NoFile(_) | Self::PipeAgain | Self::PipeUnfinished(_) => None,
         }
     }
 }

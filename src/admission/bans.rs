@@ -1,7 +1,6 @@
 //! Bans with an end, by address range and by client id.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
@@ -157,24 +156,15 @@ fn shortest(range: IpNet) -> u8 {
 }
 
 /// Why a ban was not made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BanError {
     /// There are as many bans as there may be.
+    #[error("there are {BANS_MAX} bans already")]
     Full,
     /// The range covers too much of the internet.
+    #[error("the range is too wide (at least /8, or /16 for IPv6)")]
     TooWide,
 }
-
-impl fmt::Display for BanError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Full => write!(f, "there are {BANS_MAX} bans already"),
-            Self::TooWide => f.write_str("the range is too wide (at least /8, or /16 for IPv6)"),
-        }
-    }
-}
-
-impl std::error::Error for BanError {}
 
 /// Bans in force at most, 4 MiB of them; a longer list belongs into a firewall.
 const BANS_MAX: usize = 65_536;

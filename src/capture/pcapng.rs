@@ -122,24 +122,15 @@ pub struct Packet<'a> {
 }
 
 /// What is wrong with a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FileError {
     /// It does not begin as one of ours.
+    #[error("not a pcapng file that tidegate made")]
     NotOurs,
     /// A block has an impossible length, this many bytes into the file.
+    #[error("a broken block at byte {0}")]
     Block(usize),
 }
-
-impl std::fmt::Display for FileError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::NotOurs => f.write_str("not a pcapng file that tidegate made"),
-            Self::Block(at) => write!(f, "a broken block at byte {at}"),
-        }
-    }
-}
-
-impl std::error::Error for FileError {}
 
 /// The packets of a file, one after the other.
 #[derive(Clone, Debug)]

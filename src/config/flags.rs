@@ -3,8 +3,6 @@
 //! `--framing` is `raw` there: without a file both ends are usually tidegate, and then any stream
 //! protocol passes unchanged. A game server that reads whole messages wants another one.
 
-use std::fmt;
-
 use toml::Value;
 
 use super::load::Override;
@@ -40,24 +38,14 @@ pub struct ConnectFlags {
 }
 
 /// A URL of a flag that is none.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{flag} {url:?} does not start with a protocol: write yojimbo://HOST:PORT, gaffer://HOST:PORT or rudp://HOST:PORT"
+)]
 pub struct BadUrl {
     flag: &'static str,
     url: String,
 }
-
-impl fmt::Display for BadUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} {:?} does not start with a protocol: write yojimbo://HOST:PORT, gaffer://HOST:PORT \
-             or rudp://HOST:PORT",
-            self.flag, self.url
-        )
-    }
-}
-
-impl std::error::Error for BadUrl {}
 
 /// The name of the one listener, backend or tunnel that flags describe.
 const NAME: &str = "default";

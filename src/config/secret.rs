@@ -4,7 +4,6 @@
 //! then beside the configuration file. An empty line is what our unit passes where there is no key.
 //! A file that others may read is refused: whoever holds the key can make tokens for any client id.
 
-use std::fmt;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -52,13 +51,16 @@ fn has_content(path: &Path) -> bool {
 }
 
 /// Why there is no key. Says what to do.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum KeyFileError {
     /// The file cannot be read.
+    #[error("cannot read {0}: {1}")]
     Unreadable(PathBuf, Unread),
     /// Others may read it (or write it).
+    #[error("{0} has mode {1:04o}: others on this machine can use the key")]
     Open(PathBuf, u32),
     /// It does not hold 32 bytes in any of the three forms.
+    #[error("{0} holds {1} bytes that are no key")]
     NoKey(PathBuf, usize),
 }
 
@@ -90,26 +92,6 @@ impl KeyFileError {
         }
     }
 }
-
-impl fmt::Display for KeyFileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unreadable(path, error) => {
-                write!(f, "cannot read {}: {error}", path.display())
-            }
-            Self::Open(path, mode) => write!(
-                f,
-                "{} has mode {mode:04o}: others on this machine can use the key",
-                path.display()
-            ),
-            Self::NoKey(path, size) => {
-                write!(f, "{} holds {size} bytes that are no key", path.display())
-            }
-        }
-    }
-}
-
-impl std::error::Error for KeyFileError {}
 
 /// Reads a key file: 32 bytes raw, hex or base64, with or without a newline at the end.
 pub fn read_key_file(path: &Path) -> Result<Key, KeyFileError> {

@@ -15,7 +15,6 @@
 //! Knows nothing of sockets and queues. Both ends of a stream are judged by the same limits: a
 //! message that fits no frame and a frame that fits no message are errors with their sizes.
 
-use std::fmt;
 use std::ops::Range;
 
 use tidegate_proto::Channel;
@@ -365,9 +364,10 @@ fn parse_varint(buffer: &[u8]) -> Result<Option<(usize, u64)>, FrameError> {
 }
 
 /// Why a message is no frame, or a frame no message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     /// More bytes than `max_message`, or than the length field can say.
+    #[error("a message of {size} bytes, and {} frames {}", framing.label(), longest(*max, *by_field))]
     TooLong {
         /// Bytes of the message, as offered or announced; for a line, those seen so far.
         size: u64,
@@ -379,11 +379,16 @@ pub enum FrameError {
         by_field: bool,
     },
     /// A `line` cannot hold a newline.
+    #[error("a newline at byte {at} of a message for line framing: choose a framing with a length")]
     NewlineInLine {
         /// Its position in the message.
         at: usize,
     },
     /// With `length_includes_header`, a length smaller than the header it counts.
+    #[error(
+        "a frame of length {length}, less than its own {header} bytes of header: does the backend set \
+         length_includes_header = false?"
+    )]
     LengthBelowHeader {
         /// What the length field said.
         length: u64,
@@ -391,49 +396,20 @@ pub enum FrameError {
         header: u64,
     },
     /// A varint of more than five bytes or 32 bits.
+    #[error("a varint length of more than five bytes or 32 bits")]
     VarintTooLong,
     /// An empty frame on a stream whose frames start with a channel byte.
+    #[error("an empty frame, and channel_byte = true wants at least the channel")]
     MissingChannel,
 }
 
-impl fmt::Display for FrameError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooLong {
-                size,
-                max,
-                framing,
-                by_field,
-            } => {
-                let framing = framing.label();
-                write!(f, "a message of {size} bytes, and {framing} frames ")?;
-                if *by_field {
-                    write!(f, "can say at most {max}: choose a 32-bit framing")
-                } else {
-                    write!(f, "take at most {max} here: raise max_message")
-                }
-            }
-            Self::NewlineInLine { at } => write!(
-                f,
-                "a newline at byte {at} of a message for line framing: choose a framing with a length"
-            ),
-            Self::LengthBelowHeader { length, header } => write!(
-                f,
-                "a frame of length {length}, less than its own {header} bytes of header: \
-                 does the backend set length_includes_header = false?"
-            ),
-            Self::VarintTooLong => {
-                write!(f, "a varint length of more than five bytes or 32 bits")
-            }
-            Self::MissingChannel => write!(
-                f,
-                "an empty frame, and channel_byte = true wants at least the channel"
-            ),
-        }
+/// What to do about a message that is longer than that.
+fn longest(max: usize, by_field: bool) -> String {
+    match by_field {
+        true => format!("can say at most {max}: choose a 32-bit framing"),
+        false => format!("take at most {max} here: raise max_message"),
     }
 }
-
-impl std::error::Error for FrameError {}
 
 #[cfg(test)]
 mod tests;

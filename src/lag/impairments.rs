@@ -65,19 +65,12 @@ pub const WORDS: [(&str, &str); 13] = [
 ];
 
 /// A word that means nothing here.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{word:?}: {why}")]
 pub struct BadWord {
     word: String,
     why: String,
 }
-
-impl fmt::Display for BadWord {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}: {}", self.word, self.why)
-    }
-}
-
-impl std::error::Error for BadWord {}
 
 impl Impairments {
     /// Changes what the words say. On a mistake nothing changes.

@@ -24,16 +24,9 @@ pub struct Outcome {
 }
 
 /// Why nothing can be reloaded here, or now. Nobody made a mistake, so it is answered and not counted.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 pub struct NoReload(pub &'static str);
-
-impl fmt::Display for NoReload {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
-    }
-}
-
-impl std::error::Error for NoReload {}
 
 impl Outcome {
     /// The file and the process differ, and nothing else would say so tomorrow.
