@@ -47,29 +47,25 @@ pub struct BadUrl {
     url: String,
 }
 
-/// The name of the one listener, backend or tunnel that flags describe.
-const NAME: &str = "default";
-
 impl ServeFlags {
     /// What the flags say, in keys of the file.
     pub fn overrides(&self) -> Result<Vec<Override>, BadUrl> {
         let (protocol, address) = split("--listen", &self.listen)?;
         let mut set = Setter::new();
         let listen = format!("--listen {}", self.listen);
-        let listener = ["listener", NAME];
-        set.text(&[&listener[..], &["protocol"]], protocol, &listen);
-        set.list(&[&listener[..], &["bind"]], address, &listen);
-        set.text(&[&listener[..], &["backend"]], NAME, &listen);
+        set.text("listener.default.protocol", protocol, &listen);
+        set.list("listener.default.bind", address, &listen);
+        set.text("listener.default.backend", "default", &listen);
         if protocol == "yojimbo" {
             // One server with a key of its own: whatever address its tokens name is meant for it.
-            set.list(&[&listener[..], &["public_addresses"]], "any", &listen);
+            set.list("listener.default.public_addresses", "any", &listen);
         }
         let backend = format!("--backend {}", self.backend);
-        set.list(&[&["backend", NAME], &["targets"]], &self.backend, &backend);
-        set.framing("backend", self.framing.as_deref());
+        set.list("backend.default.targets", &self.backend, &backend);
+        set.framing("backend.default.framing", self.framing.as_deref());
         if let Some(key) = &self.key {
             let flag = format!("--key {key}");
-            set.text(&[&listener[..], &["netcode", "key_file"]], key, &flag);
+            set.text("listener.default.netcode.key_file", key, &flag);
         }
         Ok(set.overrides)
     }
@@ -81,24 +77,23 @@ impl ConnectFlags {
         let (protocol, address) = split("--remote", &self.remote)?;
         let mut set = Setter::new();
         let remote = format!("--remote {}", self.remote);
-        let tunnel = ["tunnel", NAME];
-        set.text(&[&tunnel[..], &["protocol"]], protocol, &remote);
-        set.text(&[&tunnel[..], &["remote"]], address, &remote);
+        set.text("tunnel.default.protocol", protocol, &remote);
+        set.text("tunnel.default.remote", address, &remote);
         let listen = format!("--listen {}", self.listen);
-        set.list(&[&tunnel[..], &["listen"]], &self.listen, &listen);
-        set.framing("tunnel", self.framing.as_deref());
+        set.list("tunnel.default.listen", &self.listen, &listen);
+        set.framing("tunnel.default.framing", self.framing.as_deref());
         for (flag, key, value) in [
             ("--key", "key_file", &self.key),
             ("--token-file", "token_file", &self.token_file),
             ("--token-command", "token_command", &self.token_command),
         ] {
             if let Some(value) = value {
-                let flag = format!("{flag} {value}");
-                set.text(&[&tunnel[..], &["netcode", key]], value, &flag);
+                let key = format!("tunnel.default.netcode.{key}");
+                set.text(&key, value, &format!("{flag} {value}"));
             }
         }
         // The server often runs on the same machine, and the port is its.
-        set.text(&[&["admin", "listen"]], "", "connect without a file");
+        set.text("admin.listen", "", "connect without a file");
         Ok(set.overrides)
     }
 }
@@ -113,6 +108,7 @@ fn split<'a>(flag: &'static str, url: &'a str) -> Result<(&'a str, &'a str), Bad
     }
 }
 
+/// The one listener, backend or tunnel that flags describe is called `default`.
 struct Setter {
     overrides: Vec<Override>,
 }
@@ -122,33 +118,29 @@ impl Setter {
         let mut set = Self {
             overrides: Vec::new(),
         };
-        set.push(&[&["version"]], Value::Integer(1), "no file");
+        set.push("version", Value::Integer(1), "no file");
         set
     }
 
-    fn framing(&mut self, section: &str, framing: Option<&str>) {
-        let path: [&[&str]; 2] = [&[section, NAME], &["framing"]];
+    fn framing(&mut self, path: &str, framing: Option<&str>) {
         match framing {
-            Some(framing) => self.text(&path, framing, &format!("--framing {framing}")),
-            None => self.text(&path, "raw", "no --framing"),
+            Some(framing) => self.text(path, framing, &format!("--framing {framing}")),
+            None => self.text(path, "raw", "no --framing"),
         }
     }
 
-    fn text(&mut self, path: &[&[&str]], value: &str, flag: &str) {
-        self.push(path, Value::String(value.to_owned()), flag);
+    fn text(&mut self, path: &str, value: &str, flag: &str) {
+        self.push(path, value.into(), flag);
     }
 
-    fn list(&mut self, path: &[&[&str]], value: &str, flag: &str) {
-        self.push(
-            path,
-            Value::Array(vec![Value::String(value.to_owned())]),
-            flag,
-        );
+    fn list(&mut self, path: &str, value: &str, flag: &str) {
+        self.push(path, Value::Array(vec![value.into()]), flag);
     }
 
-    fn push(&mut self, path: &[&[&str]], value: Value, flag: &str) {
+    /// No key of ours has a dot in it.
+    fn push(&mut self, path: &str, value: Value, flag: &str) {
         self.overrides.push(Override {
-            path: path.concat().into_iter().map(str::to_owned).collect(),
+            path: path.split('.').map(str::to_owned).collect(),
             value,
             flag: flag.to_owned(),
         });
