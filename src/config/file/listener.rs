@@ -54,10 +54,10 @@ impl Default for Listener {
 impl Listener {
     /// Without what is refused because it does nothing: a recording may be older than the refusal.
     pub(crate) fn forget_what_does_nothing(&mut self) {
-        if matches!(self.protocol, Protocol::Rudp) {
+        if self.protocol == Protocol::Rudp {
             self.rate = None;
         }
-        if !matches!(self.protocol, Protocol::Yojimbo) {
+        if self.protocol != Protocol::Yojimbo {
             self.public_addresses.clear();
             self.limits.strikes = Strikes::default();
         }

@@ -6,12 +6,22 @@ use serde::{Deserialize, Serialize};
 use super::super::units::{Size, Span};
 use super::super::{GafferMode, OnMissing};
 
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Protocol {
     Yojimbo,
     Gaffer,
     Rudp,
+}
+
+impl Protocol {
+    pub(crate) const fn label(self) -> &'static str {
+        match self {
+            Self::Yojimbo => "yojimbo",
+            Self::Gaffer => "gaffer",
+            Self::Rudp => "rudp",
+        }
+    }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]

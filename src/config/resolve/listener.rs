@@ -79,14 +79,12 @@ impl Checker<'_> {
 
     /// Whether what was typed, the key at `path` with this `value`, does anything.
     fn only_for_yojimbo(&mut self, path: &str, value: &str, protocol: file::Protocol) -> bool {
-        let protocol = match protocol {
-            file::Protocol::Yojimbo => return true,
-            file::Protocol::Gaffer => "gaffer",
-            file::Protocol::Rudp => "rudp",
-        };
+        if protocol == file::Protocol::Yojimbo {
+            return true;
+        }
         self.mistake(
             path,
-            format!("{path}{value} does nothing with {protocol}"),
+            format!("{path}{value} does nothing with {}", protocol.label()),
             "it is for yojimbo; delete the line".to_owned(),
         );
         false
@@ -142,7 +140,7 @@ impl Checker<'_> {
                 .collect();
             return PublicAddresses::Listed(listed);
         }
-        if matches!(typed.protocol, file::Protocol::Yojimbo)
+        if typed.protocol == file::Protocol::Yojimbo
             && typed.bind.iter().any(|text| is_wildcard(text))
         {
             self.mistake(
@@ -196,7 +194,7 @@ impl Checker<'_> {
         }
         // Every listener has them unless told otherwise; who says how many wants them.
         if *typed == file::Strikes::default() {
-            return matches!(protocol, file::Protocol::Yojimbo).then_some(strikes);
+            return (protocol == file::Protocol::Yojimbo).then_some(strikes);
         }
         self.only_for_yojimbo(at, "", protocol).then_some(strikes)
     }
@@ -215,7 +213,7 @@ impl Checker<'_> {
                 "delete it, or the list in allow".to_owned(),
             );
         }
-        let authenticates = matches!(protocol, file::Protocol::Yojimbo);
+        let authenticates = protocol == file::Protocol::Yojimbo;
         if !authenticates && !typed.allow_any_source && typed.allow.is_empty() {
             typed.allow = PRIVATE_NETWORKS.map(str::to_owned).to_vec();
         }

@@ -14,39 +14,22 @@ use super::{Checker, DAY, KIB, MIB, MILLISECOND, SECOND};
 use crate::framing::Framing;
 use crate::protocol::piece_bytes;
 
-/// Which protocols' tables were typed.
-pub(super) struct Tables {
-    netcode: bool,
-    yojimbo: bool,
-    gaffer: bool,
-    rudp: bool,
-}
-
-impl Tables {
-    /// `Netcode` is the listener's or the tunnel's.
-    pub(super) fn typed<Netcode>(
-        netcode: &Option<Netcode>,
-        yojimbo: &Option<file::Yojimbo>,
-        gaffer: &Option<file::Gaffer>,
-        rudp: &Option<file::Rudp>,
-    ) -> Self {
-        Self {
-            netcode: netcode.is_some(),
-            yojimbo: yojimbo.is_some(),
-            gaffer: gaffer.is_some(),
-            rudp: rudp.is_some(),
-        }
-    }
-}
-
 impl Checker<'_> {
     pub(super) fn listener_protocol(
         &mut self,
         at: &str,
         typed: &mut file::Listener,
     ) -> Option<Protocol> {
-        let given = Tables::typed(&typed.netcode, &typed.yojimbo, &typed.gaffer, &typed.rudp);
-        self.only_its_own(at, typed.protocol, given);
+        self.only_its_own(
+            at,
+            typed.protocol,
+            [
+                typed.netcode.is_some(),
+                typed.yojimbo.is_some(),
+                typed.gaffer.is_some(),
+                typed.rudp.is_some(),
+            ],
+        );
         Some(match typed.protocol {
             file::Protocol::Yojimbo => {
                 let netcode = typed.netcode.get_or_insert_default();
@@ -68,20 +51,17 @@ impl Checker<'_> {
         })
     }
 
-    /// A table of another protocol means that one of the two was not meant.
-    pub(super) fn only_its_own(&mut self, at: &str, chosen: file::Protocol, given: Tables) {
-        let chosen = match chosen {
-            file::Protocol::Yojimbo => "yojimbo",
-            file::Protocol::Gaffer => "gaffer",
-            file::Protocol::Rudp => "rudp",
-        };
+    /// A table of another protocol means that one of the two was not meant. `given`: whether there is a table for
+    /// netcode, yojimbo, gaffer and rudp.
+    pub(super) fn only_its_own(&mut self, at: &str, chosen: file::Protocol, given: [bool; 4]) {
+        let chosen = chosen.label();
         let tables = [
-            ("netcode", "yojimbo", given.netcode),
-            ("yojimbo", "yojimbo", given.yojimbo),
-            ("gaffer", "gaffer", given.gaffer),
-            ("rudp", "rudp", given.rudp),
+            ("netcode", "yojimbo"),
+            ("yojimbo", "yojimbo"),
+            ("gaffer", "gaffer"),
+            ("rudp", "rudp"),
         ];
-        for (table, owner, is_given) in tables {
+        for ((table, owner), is_given) in tables.into_iter().zip(given) {
             if is_given && owner != chosen {
                 self.mistake(
                     &format!("{at}.{table}"),

@@ -23,7 +23,7 @@ impl Checker<'_> {
         typed: &mut Option<file::Rate>,
     ) -> Rate {
         let at = format!("{at}.rate");
-        if !matches!(protocol, file::Protocol::Rudp) {
+        if protocol != file::Protocol::Rudp {
             return self.rate_of(&at, typed.get_or_insert_default());
         }
         if typed.is_some() {

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use super::super::file;
 use super::super::{LocalAddress, Netcode, Protocol, TokenMint, TokenSource, Tunnel, Yojimbo};
-use super::protocol::Tables;
 use super::value::Example;
 use super::{Checker, DAY, MILLISECOND, SECOND};
 
@@ -117,8 +116,16 @@ impl Checker<'_> {
         at: &str,
         typed: &mut file::Tunnel,
     ) -> Option<(Protocol, Option<TokenSource>)> {
-        let given = Tables::typed(&typed.netcode, &typed.yojimbo, &typed.gaffer, &typed.rudp);
-        self.only_its_own(at, typed.protocol, given);
+        self.only_its_own(
+            at,
+            typed.protocol,
+            [
+                typed.netcode.is_some(),
+                typed.yojimbo.is_some(),
+                typed.gaffer.is_some(),
+                typed.rudp.is_some(),
+            ],
+        );
         Some(match typed.protocol {
             file::Protocol::Yojimbo => {
                 let (own, tokens) = self.tunnel_yojimbo(at, typed)?;
