@@ -10,7 +10,6 @@ mod support;
 
 use std::io::{ErrorKind, Read};
 use std::net::{SocketAddr, UdpSocket};
-use std::num::NonZeroU32;
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +22,7 @@ use tidegate::admission;
 use tidegate::backend::Scratch;
 use tidegate::capacity::Capacity;
 use tidegate::clock::Clock;
-use tidegate::config::Target;
+use tidegate::config::{Bucket, Target};
 use tidegate::listener::{Listener, Turn, meaning};
 use tidegate::udp::{self, Outgoing, Received};
 
@@ -209,10 +208,7 @@ fn nonsense_does_not_stand_in_the_way_of_a_stranger() {
 /// What is said behind an answer of the same turn waits behind it. What nothing is in front of does not wait.
 #[test]
 fn who_speaks_behind_its_answer_is_heard() {
-    let once = admission::Rate {
-        per_sec: NonZeroU32::MIN,
-        burst: NonZeroU32::MIN,
-    };
+    let once = Bucket { rate: 1, burst: 1 };
     let setup = Setup {
         admission: Some(admission::Params {
             per_prefix: once,

@@ -29,6 +29,7 @@ use governor::{Quota, RateLimiter};
 use ipnet::IpNet;
 use tidegate_proto::{Glance, Reject, Timestamp};
 
+use crate::config::{Bucket, Strikes};
 use crate::counters::AdmissionCounters;
 
 mod bans;
@@ -44,7 +45,7 @@ pub struct Admission {
     prefixes: RateLimiter<Place, BucketTable, TurnClock, NoOpMiddleware<Nanos>>,
     listener: Whole,
     strays: Whole,
-    strikes: Option<Strikes>,
+    strikes: Option<StrikeCounter>,
     bans: Bans,
     rules: Rules,
     /// Counted by tables that a reload replaced.
@@ -58,18 +59,18 @@ impl Admission {
     pub fn new(params: &Params) -> Self {
         let clock = TurnClock::default();
         let places = BucketTable::new(params.table_size, clock.clone());
-        let strikes = params.strikes.map(|strikes| Strikes {
+        let strikes = params.strikes.map(|strikes| StrikeCounter {
             limiter: RateLimiter::new(
-                strikes.quota(),
+                strike_quota(strikes),
                 BucketTable::new(params.table_size, clock.clone()),
                 clock.clone(),
             ),
             ban: strikes.ban,
         });
         Self {
-            prefixes: RateLimiter::new(params.per_prefix.quota(), places.clone(), clock.clone()),
-            listener: Whole::direct_with_clock(params.listener.quota(), clock.clone()),
-            strays: Whole::direct_with_clock(params.listener.quota(), clock.clone()),
+            prefixes: RateLimiter::new(quota(params.per_prefix), places.clone(), clock.clone()),
+            listener: Whole::direct_with_clock(quota(params.listener), clock.clone()),
+            strays: Whole::direct_with_clock(quota(params.listener), clock.clone()),
             clock,
             places,
             strikes,
@@ -228,58 +229,32 @@ impl Admission {
 #[derive(Clone, Debug)]
 pub struct Params {
     /// For each /32 or /64.
-    pub per_prefix: Rate,
+    pub per_prefix: Bucket,
     /// For all of them together.
-    pub listener: Rate,
+    pub listener: Bucket,
     /// Buckets.
     pub table_size: usize,
     /// `None`: strikes are not counted.
-    pub strikes: Option<StrikeRule>,
+    pub strikes: Option<Strikes>,
     pub rules: Rules,
 }
 
-/// A token bucket: tokens a second, and how many it holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rate {
-    pub per_sec: NonZeroU32,
-    pub burst: NonZeroU32,
+/// The quota of such a bucket.
+fn quota(bucket: Bucket) -> Quota {
+    Quota::per_second(at_least_one(bucket.rate)).allow_burst(at_least_one(bucket.burst))
 }
 
-impl Rate {
-    /// One worker's part, so that the workers of a listener keep to its rate together. At least 1.
-    #[must_use]
-    pub fn share_of(self, workers: usize) -> Self {
-        let workers = u32::try_from(workers).unwrap_or(u32::MAX).max(1);
-        let part = |whole: NonZeroU32| whole.get().div_ceil(workers);
-        let at_least_one = |part| NonZeroU32::new(part).unwrap_or(NonZeroU32::MIN);
-        Self {
-            per_sec: at_least_one(part(self.per_sec)),
-            burst: at_least_one(part(self.burst)),
-        }
-    }
-
-    fn quota(self) -> Quota {
-        Quota::per_second(self.per_sec).allow_burst(self.burst)
-    }
+/// A bucket that holds the limit and refills over the window.
+fn strike_quota(strikes: Strikes) -> Quota {
+    let limit = at_least_one(strikes.limit);
+    let each = (strikes.window / limit.get()).max(Duration::from_nanos(1));
+    Quota::with_period(each)
+        .unwrap_or(Quota::per_second(limit))
+        .allow_burst(limit)
 }
 
-/// So many strikes in a window make a ban.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StrikeRule {
-    pub limit: NonZeroU32,
-    pub window: Duration,
-    /// How long it lasts.
-    pub ban: Duration,
-}
-
-impl StrikeRule {
-    fn quota(self) -> Quota {
-        // A bucket that holds the limit and refills over the window.
-        let each = (self.window / self.limit.get()).max(Duration::from_nanos(1));
-        Quota::with_period(each)
-            .unwrap_or(Quota::per_second(self.limit))
-            .allow_burst(self.limit)
-    }
+fn at_least_one(count: u32) -> NonZeroU32 {
+    NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN)
 }
 
 /// A ban that strikes brought.
@@ -342,7 +317,8 @@ fn prefix(ip: IpAddr) -> IpNet {
 /// The bucket of all sources together.
 type Whole = RateLimiter<NotKeyed, InMemoryState, TurnClock, NoOpMiddleware<Nanos>>;
 
-struct Strikes {
+/// Counts the strikes of each prefix.
+struct StrikeCounter {
     limiter: RateLimiter<Place, BucketTable, TurnClock, NoOpMiddleware<Nanos>>,
     ban: Duration,
 }

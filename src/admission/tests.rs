@@ -3,11 +3,8 @@ use std::net::Ipv4Addr;
 
 use super::*;
 
-fn rate(per_sec: u32, burst: u32) -> Rate {
-    Rate {
-        per_sec: NonZeroU32::new(per_sec).unwrap(),
-        burst: NonZeroU32::new(burst).unwrap(),
-    }
+fn rate(rate: u32, burst: u32) -> Bucket {
+    Bucket { rate, burst }
 }
 
 fn params() -> Params {
@@ -331,8 +328,8 @@ fn clients_are_banned_by_id() {
 #[test]
 fn strikes_in_a_window_become_a_ban() {
     let mut params = params();
-    let rule = StrikeRule {
-        limit: NonZeroU32::new(5).unwrap(),
+    let rule = Strikes {
+        limit: 5,
         window: Duration::from_secs(10),
         ban: Duration::from_secs(60),
     };

@@ -145,3 +145,15 @@ pub struct Bucket {
     /// Tokens it holds, at least 1.
     pub burst: u32,
 }
+
+impl Bucket {
+    /// One worker's part, so that the workers of a listener keep to its rate together. At least 1.
+    #[must_use]
+    pub fn share_of(self, workers: usize) -> Self {
+        let workers = u32::try_from(workers).unwrap_or(u32::MAX).max(1);
+        Self {
+            rate: self.rate.div_ceil(workers),
+            burst: self.burst.div_ceil(workers),
+        }
+    }
+}

@@ -1,14 +1,13 @@
 //! What the data plane knows of a listener's configuration, in its own types.
 
 use std::net::SocketAddr;
-use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use tidegate_proto::AckPolicy;
 
 use crate::admission;
 use crate::backend::{Pool, Rules, SocketOptions};
-use crate::config::{Bucket, Listener};
+use crate::config::Listener;
 use crate::listener::{Destination, PeerLimits, Policy};
 use crate::protocol;
 
@@ -68,26 +67,14 @@ fn peer_limits(listener: &Listener) -> PeerLimits {
 fn admission_params(listener: &Listener, bound: &[SocketAddr], shards: usize) -> admission::Params {
     let limits = &listener.limits;
     admission::Params {
-        per_prefix: rate(limits.ip_handshakes),
-        listener: rate(limits.handshakes).share_of(shards),
+        per_prefix: limits.ip_handshakes,
+        listener: limits.handshakes.share_of(shards),
         table_size: limits.table_size,
-        strikes: limits.strikes.map(|strikes| admission::StrikeRule {
-            limit: NonZeroU32::new(strikes.limit).unwrap_or(NonZeroU32::MIN),
-            window: strikes.window,
-            ban: strikes.ban,
-        }),
+        strikes: limits.strikes,
         rules: admission::Rules {
             allow: limits.allow.clone(),
             deny: limits.deny.clone(),
             own: bound.to_vec(),
         },
-    }
-}
-
-fn rate(bucket: Bucket) -> admission::Rate {
-    let at_least_one = |value| NonZeroU32::new(value).unwrap_or(NonZeroU32::MIN);
-    admission::Rate {
-        per_sec: at_least_one(bucket.rate),
-        burst: at_least_one(bucket.burst),
     }
 }

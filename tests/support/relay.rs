@@ -1,7 +1,6 @@
 //! The relay without its program: one worker, one listener, the toy protocol.
 
 use std::net::SocketAddr;
-use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use tidegate::backend::{Pool, Rules, SocketOptions};
 use tidegate::board::{Board, ListenerInfo, PeerRow, Reporter, WorkerSocket};
 use tidegate::capacity::Capacity;
 use tidegate::clock::Clock;
-use tidegate::config::{Backoff, Balance, Target, UnreliablePolicy};
+use tidegate::config::{Backoff, Balance, Bucket, Target, UnreliablePolicy};
 use tidegate::counters::WorkerCounters;
 use tidegate::framing::{FrameCodec, Framing};
 use tidegate::listener::{Destination, Parts, PeerLimits, Policy};
@@ -168,9 +167,9 @@ pub fn toy_parts(
 
 /// What such a listener would have for its newcomers from now on: these limits, and all else as before.
 pub fn toy_policy(targets: &[Target], setup: &Setup, limits: PeerLimits) -> Policy {
-    let plenty = admission::Rate {
-        per_sec: NonZeroU32::MAX,
-        burst: NonZeroU32::MAX,
+    let plenty = Bucket {
+        rate: u32::MAX,
+        burst: u32::MAX,
     };
     let anybody = admission::Params {
         per_prefix: plenty,
