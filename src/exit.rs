@@ -11,9 +11,9 @@
 //!
 //! A service manager should not restart after 2 and 78: a wrong file does not get better by it.
 
-use std::io;
 use std::net::SocketAddr;
 use std::process::ExitCode;
+use std::{fmt, io};
 
 use crate::config::Refusal;
 use crate::given_file::Unread;
@@ -78,6 +78,11 @@ fn kernels<'a>(cause: &'a (dyn std::error::Error + 'static)) -> Option<&'a io::E
     cause.downcast_ref().or_else(unread)
 }
 
+/// What to do about an error, if that is known: the line below it.
+pub fn help_line(help: Option<impl fmt::Display>) -> String {
+    help.map_or_else(String::new, |help| format!("\n help: {help}"))
+}
+
 /// What to do about this one error of the kernel.
 pub fn help_with(error: &io::Error) -> Option<String> {
     open_files::help(error).or_else(|| file_size::help(error))
@@ -134,7 +139,7 @@ impl Transport {
                  say how much there is"
                     .to_owned()
             }
-            _ => open_files::help(error).map_or_else(String::new, |help| format!("\n help: {help}")),
+            _ => help_line(open_files::help(error)),
         };
         format!("cannot bind {address}: {error}{help}")
     }

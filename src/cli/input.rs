@@ -9,7 +9,7 @@ use super::run_args::RunArgs;
 use crate::bugs;
 use crate::config::{self, Input, Loaded, Mistake, Override, Place, Refusal};
 use crate::control;
-use crate::exit::{Misused, Unavailable};
+use crate::exit::{Misused, Unavailable, help_line};
 use crate::given_file::{GivenFile, Occasion, Unread};
 use crate::logging::{self, Logging};
 use crate::reload::{NoReload, Source};
@@ -125,9 +125,7 @@ fn read(path: &Path, occasion: Occasion) -> anyhow::Result<String> {
             return Err(no_configuration(what, unread.help().unwrap_or_default()));
         }
         Err(unread) => {
-            let help = unread
-                .help()
-                .map_or_else(String::new, |help| format!("\n help: {help}"));
+            let help = help_line(unread.help());
             let error = Unavailable(format!("cannot read {shown}: {unread}{help}"));
             return Err(error).context("the configuration file");
         }

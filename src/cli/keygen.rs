@@ -32,8 +32,7 @@ pub(super) fn run(out: Option<&Path>) -> anyhow::Result<Exit> {
             path.display()
         ),
         Err(error) => {
-            let help = exit::help_with(&error);
-            let help = help.map_or_else(String::new, |help| format!("\n help: {help}"));
+            let help = exit::help_line(exit::help_with(&error));
             Err(Unavailable(format!("cannot make {}: {error}{help}", path.display())).into())
         }
     }

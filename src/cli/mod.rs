@@ -117,9 +117,7 @@ fn spell(error: &anyhow::Error) -> String {
     match Exit::of(error) {
         Exit::Configuration => format!("{error:#}"),
         Exit::Done | Exit::Failure | Exit::Usage | Exit::Unavailable | Exit::Bug => {
-            let help =
-                exit::help(error).map_or_else(String::new, |help| format!("\n help: {help}"));
-            format!("error: {error:#}{help}")
+            format!("error: {error:#}{}", exit::help_line(exit::help(error)))
         }
     }
 }

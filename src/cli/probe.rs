@@ -20,7 +20,7 @@ use crate::admin;
 use crate::backend::health;
 use crate::config::{Backend, Config, Listener, LocalAddress, PublicAddresses, Tunnel};
 use crate::control::Request;
-use crate::exit::{Exit, Transport};
+use crate::exit::{Exit, Transport, help_line};
 use crate::names;
 use crate::running_listener::socket_options;
 use crate::sizing::{memory, open_files};
@@ -182,14 +182,11 @@ fn state_directory(config: &Config) -> Option<Finding> {
             token_history::ON_DISK
         )),
         Ok(()) => Verdict::Good(String::new()),
-        Err(error) => {
-            let help = token_history::help(&error).map(|help| format!("\n help: {help}"));
-            Verdict::Warning(format!(
-                "no file can be written there: {error}. Used tokens are not remembered, and after each restart all \
-                 tokens from before it are refused for max_token_lifetime{}",
-                help.unwrap_or_default()
-            ))
-        }
+        Err(error) => Verdict::Warning(format!(
+            "no file can be written there: {error}. Used tokens are not remembered, and after each restart all tokens \
+             from before it are refused for max_token_lifetime{}",
+            help_line(token_history::help(&error))
+        )),
     };
     Some(Finding {
         of: "runtime".to_owned(),
@@ -331,11 +328,9 @@ fn try_beside(path: &Path) -> Result<(), String> {
 async fn connect_all(backend: &Backend) -> Vec<Finding> {
     let mut findings = Vec::new();
     for target in &backend.targets {
-        let verdict = health::try_out(backend, target).await.map_err(|error| {
-            let help = health::help(target, &error);
-            let help = help.map_or_else(String::new, |help| format!("\n help: {help}"));
-            format!("{error}{help}")
-        });
+        let verdict = health::try_out(backend, target)
+            .await
+            .map_err(|error| format!("{error}{}", help_line(health::help(target, &error))));
         findings.push(Finding {
             of: format!("backend.{}", backend.name),
             tried: format!("connect {target}"),
