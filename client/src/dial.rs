@@ -4,8 +4,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use data_encoding::BASE64;
 use tidegate_proto::yojimbo::channels::Delivery;
 use tidegate_proto::yojimbo::netcode::{ConnectToken, TokenError};
 use tidegate_proto::{Channel, Now, Session, gaffer, rudp, sender, yojimbo};
@@ -153,7 +152,7 @@ fn parse_token(bytes: &[u8]) -> Result<ConnectToken, DialError> {
         Err(error) => error,
     };
     let text = std::str::from_utf8(bytes).ok().map(str::trim);
-    match text.and_then(|text| STANDARD.decode(text).ok()) {
+    match text.and_then(|text| BASE64.decode(text.as_bytes()).ok()) {
         Some(decoded) => ConnectToken::parse(&decoded).map_err(DialError),
         None => Err(DialError(error)),
     }

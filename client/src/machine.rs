@@ -230,8 +230,7 @@ impl Machine {
 
 #[cfg(test)]
 mod tests {
-    use base64::Engine;
-    use base64::engine::general_purpose::STANDARD;
+    use data_encoding::BASE64;
     use tidegate_proto::yojimbo::netcode::wire::Kind;
     use tidegate_proto::yojimbo::netcode::{
         ConnectToken, Key, Mint, PrivateToken, UserData, packet,
@@ -339,7 +338,7 @@ mod tests {
         let Dial::Yojimbo { token, .. } = dial_with_token(vec![server]) else {
             panic!("another protocol");
         };
-        let text = STANDARD.encode(token.to_bytes());
+        let text = BASE64.encode(&token.to_bytes());
         let dial = Dial::yojimbo(format!(" {text}\n").as_bytes()).unwrap();
         assert_eq!(dial.server(), server);
         assert!(Dial::yojimbo(&text.as_bytes()[4..]).is_err());

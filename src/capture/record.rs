@@ -7,6 +7,7 @@
 //! Datagrams are here without their encryption (`Session::reveal`): a replay seals them again under
 //! keys of its own, so no key of a player is ever written. Reading takes any bytes.
 
+use data_encoding::HEXLOWER;
 use tidegate_proto::cursor::Reader;
 use tidegate_proto::{Allowance, CloseReason, Event, Origin, Reject, SendError, Timestamp};
 
@@ -263,9 +264,7 @@ fn readable(payload: &[u8]) -> String {
     if shown.iter().all(is_text) {
         text.extend(shown.iter().copied().map(char::from));
     } else {
-        for byte in shown {
-            text.push_str(&format!("{byte:02x}"));
-        }
+        HEXLOWER.encode_append(shown, &mut text);
     }
     if payload.len() > SHOWN {
         text.push_str("...");

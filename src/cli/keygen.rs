@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use anyhow::bail;
+use data_encoding::HEXLOWER;
 use zeroize::Zeroizing;
 
 use super::print;
@@ -65,10 +66,7 @@ pub(super) fn make(path: &Path) -> anyhow::Result<()> {
 
 fn hex(key: &Key) -> Zeroizing<String> {
     let mut text = Zeroizing::new(String::with_capacity(65));
-    for byte in key.as_bytes() {
-        text.push(char::from(b"0123456789abcdef"[usize::from(byte >> 4)]));
-        text.push(char::from(b"0123456789abcdef"[usize::from(byte & 15)]));
-    }
+    HEXLOWER.encode_append(key.as_bytes(), &mut text);
     text.push('\n');
     text
 }

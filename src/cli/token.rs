@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
+use data_encoding::HEXLOWER_PERMISSIVE;
 use serde_json::json;
 use tidegate_proto::yojimbo::netcode::{ConnectToken, Key, UserData};
 
@@ -146,21 +147,12 @@ fn user_data(file: Option<&Path>, hex: Option<&str>) -> anyhow::Result<UserData>
             let bytes = file.read(USER_DATA_BYTES_MAX, Occasion::Start);
             bytes.with_context(reading)?.to_vec()
         }
-        (None, Some(hex)) => {
-            let digits: Option<Vec<u8>> = hex
-                .chars()
-                .map(|c| c.to_digit(16).map(|digit| digit as u8))
-                .collect();
-            match digits.filter(|digits| digits.len().is_multiple_of(2)) {
-                Some(digits) => digits
-                    .chunks(2)
-                    .map(|pair| pair[0] << 4 | pair[1])
-                    .collect(),
-                None => bail!(Misused(format!(
-                    "--user-data {hex}: not an even number of hex digits"
-                ))),
-            }
-        }
+        (None, Some(hex)) => match HEXLOWER_PERMISSIVE.decode(hex.as_bytes()) {
+            Ok(bytes) => bytes,
+            Err(_) => bail!(Misused(format!(
+                "--user-data {hex}: not an even number of hex digits"
+            ))),
+        },
         (None, None) => Vec::new(),
     };
     let mut padded = [0; USER_DATA_BYTES_MAX];

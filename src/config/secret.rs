@@ -9,20 +9,17 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use base64::Engine;
+use data_encoding::{BASE64, HEXLOWER, HEXLOWER_PERMISSIVE};
 use ring::rand::{SecureRandom, SystemRandom};
 use tidegate_proto::yojimbo::netcode::Key;
-use zeroize::{Zeroize, Zeroizing};
+use zeroize::Zeroizing;
 
 use crate::given_file::{GivenFile, Occasion, Unread};
 
 /// Tells keys apart without telling what they are: the start of a hash.
 pub fn fingerprint(key: &Key) -> String {
     let hash = ring::digest::digest(&ring::digest::SHA256, key.as_bytes());
-    hash.as_ref()[..4]
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    HEXLOWER.encode(&hash.as_ref()[..4])
 }
 
 /// Where key files are looked up.
@@ -116,27 +113,20 @@ pub(super) fn read_key_file_on(path: &Path, occasion: Occasion) -> Result<Key, K
 const KEY_FILE_BYTES_MAX: usize = 80;
 
 fn parse_key(bytes: &[u8]) -> Option<Key> {
-    let mut key = [0; 32];
+    let mut key = Zeroizing::new([0; 32]);
     // Chance makes no raw key of digits alone: that is half a key in hex, or one that is just being written.
     if bytes.len() == key.len() && !bytes.iter().all(u8::is_ascii_hexdigit) {
         key.copy_from_slice(bytes);
     } else {
         let text = std::str::from_utf8(bytes).ok()?.trim();
-        if text.len() == 64 {
-            for (byte, digits) in key.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
-                let high = char::from(digits[0]).to_digit(16)?;
-                let low = char::from(digits[1]).to_digit(16)?;
-                *byte = (high << 4 | low) as u8;
-            }
-        } else {
-            let decoded = base64::engine::general_purpose::STANDARD.decode(text);
-            let decoded = Zeroizing::new(decoded.ok()?);
-            key.copy_from_slice(decoded.get(..).filter(|bytes| bytes.len() == 32)?);
-        }
+        let encoding = match text.len() {
+            64 => HEXLOWER_PERMISSIVE,
+            _ => BASE64,
+        };
+        let decoded = Zeroizing::new(encoding.decode(text.as_bytes()).ok()?);
+        key.copy_from_slice(decoded.get(..).filter(|bytes| bytes.len() == 32)?);
     }
-    let parsed = Key::new(key);
-    key.zeroize();
-    Some(parsed)
+    Some(Key::new(*key))
 }
 
 /// A new key from the operating system's generator.
@@ -181,7 +171,7 @@ mod tests {
     fn three_forms_of_one_key() {
         let raw: [u8; 32] = std::array::from_fn(|index| index as u8 + 1);
         let hex: String = raw.iter().map(|byte| format!("{byte:02X}")).collect();
-        let base64 = base64::engine::general_purpose::STANDARD.encode(raw);
+        let base64 = BASE64.encode(&raw);
         for form in [
             raw.to_vec(),
             format!("{hex}\n").into_bytes(),

@@ -9,8 +9,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use data_encoding::BASE64;
 use ring::rand::{SecureRandom, SystemRandom};
 use tidegate_proto::yojimbo::netcode::{ConnectToken, Key, Mint, PrivateToken, UserData};
 use tokio::io::AsyncReadExt;
@@ -148,7 +147,7 @@ pub fn parse_token(bytes: &[u8]) -> anyhow::Result<ConnectToken> {
         return Ok(token);
     }
     let text: Option<&str> = std::str::from_utf8(bytes).ok().map(str::trim);
-    let decoded = text.and_then(|text| STANDARD.decode(text).ok());
+    let decoded = text.and_then(|text| BASE64.decode(text.as_bytes()).ok());
     match decoded.map(Zeroizing::new) {
         Some(decoded) => Ok(ConnectToken::parse(&decoded)?),
         None => Ok(ConnectToken::parse(bytes)?),
@@ -157,7 +156,7 @@ pub fn parse_token(bytes: &[u8]) -> anyhow::Result<ConnectToken> {
 
 /// A token as one line of base64.
 pub fn token_text(token: &ConnectToken) -> Zeroizing<String> {
-    Zeroizing::new(STANDARD.encode(&*token.to_bytes()))
+    Zeroizing::new(BASE64.encode(&token.to_bytes()))
 }
 
 /// Base64 of 2048 bytes has 2732 characters.
