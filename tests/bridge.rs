@@ -12,10 +12,10 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use support::lossy::{Lossy, bad_network};
+use support::lossy::{Lossy, bad_network, worse_network};
 use support::place::Place;
 use support::program::Program;
-use support::{echo_server, wait_until};
+use support::{echo_server, wait_until, write_frame};
 use tidegate_proto::sim::{Conditions, Random};
 use tidegate_proto::yojimbo::netcode::gcm;
 
@@ -93,23 +93,66 @@ fn round_trip(mut stream: TcpStream, bytes: &[u8]) -> Vec<u8> {
     })
 }
 
-/// What a client writes comes back byte for byte, through 10 % loss both ways.
+/// Frames as an application would write them: small ones, up to `size_max` bytes each.
+fn frames(seed: u64, size_max: u64, total: usize) -> Vec<u8> {
+    let mut random = Random::new(seed);
+    let mut frames = Vec::new();
+    while frames.len() < total {
+        let payload: Vec<u8> = (0..1 + random.below(size_max))
+            .map(|_| random.below(256) as u8)
+            .collect();
+        write_frame(&mut frames, &payload);
+    }
+    frames
+}
+
+/// What a client writes comes back byte for byte, though the network did its worst.
 fn bytes_survive(protocol: &str, framing: &str, bytes: &[u8]) {
     let place = Place::new(&format!("bridge-{protocol}-{framing}"));
-    let mut bridge = Bridge::build(&place, protocol, framing, bad_network());
-    let back = round_trip(bridge.stream(), bytes);
-    assert_eq!(back.len(), bytes.len());
-    assert!(back == bytes, "the bytes differ");
-    let lost = bridge.lossy.lost();
+    let mut bridge = Bridge::build(&place, protocol, framing, worse_network());
     assert!(
-        lost > 10,
-        "the network was too kind to prove anything: {lost} lost"
+        round_trip(bridge.stream(), bytes) == bytes,
+        "the bytes differ"
     );
+    let done = bridge.lossy.done();
+    assert!(
+        done.lost > 30 && done.reordered > 30 && done.duplicated > 10,
+        "the network was too kind to prove anything: {done:?}"
+    );
+    // The local program has left, and so does the session at the far side.
+    bridge.serve.wait_for("\"event\":\"session_end\"");
+    let warns = bridge.serve.has_said("\"event\":\"insecure_listener\"");
+    assert_eq!(warns, protocol != "yojimbo");
 }
 
 #[test]
-fn a_raw_stream_survives_loss_over_yojimbo() {
+fn a_raw_stream_survives_over_yojimbo() {
     bytes_survive("yojimbo", "raw", &random_bytes(1, 400_000));
+}
+
+#[test]
+fn frames_survive_over_yojimbo() {
+    bytes_survive("yojimbo", "u16be", &frames(2, 1_000, 400_000));
+}
+
+#[test]
+fn a_raw_stream_survives_over_gaffer() {
+    bytes_survive("gaffer", "raw", &random_bytes(3, 400_000));
+}
+
+#[test]
+fn frames_survive_over_gaffer() {
+    bytes_survive("gaffer", "u16be", &frames(4, 900, 400_000));
+}
+
+#[test]
+fn a_raw_stream_survives_over_rudp() {
+    bytes_survive("rudp", "raw", &random_bytes(5, 400_000));
+}
+
+#[test]
+fn frames_survive_over_rudp() {
+    bytes_survive("rudp", "u16be", &frames(6, 1_400, 400_000));
 }
 
 /// Many bytes, so that both ends find out what the path takes: an Ethernet's 1500 bytes, and not more. And,
@@ -164,23 +207,6 @@ fn a_stream_goes_on_where_only_what_was_written_is_acknowledged() {
         .unwrap();
     let bytes = random_bytes(5, 12_000_000);
     assert!(round_trip(stream, &bytes) == bytes);
-}
-
-#[test]
-fn frames_survive_loss_over_yojimbo() {
-    let mut random = Random::new(3);
-    let mut frames = Vec::new();
-    while frames.len() < 300_000 {
-        let size = 1 + random.below(1_000) as usize;
-        frames.extend_from_slice(&(size as u16).to_be_bytes());
-        frames.extend_from_slice(&random_bytes(frames.len() as u64, size));
-    }
-    bytes_survive("yojimbo", "u16be", &frames);
-}
-
-#[test]
-fn a_raw_stream_survives_loss_over_gaffer() {
-    bytes_survive("gaffer", "raw", &random_bytes(2, 100_000));
 }
 
 /// Many connections at once, each a session of its own.

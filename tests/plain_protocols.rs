@@ -1,5 +1,5 @@
-//! gaffer and rudp as the built program serves them, over real sockets: both bridges through a bad
-//! network, clients that are not ours, silence, strangers, and all three protocols in one process.
+//! gaffer and rudp as the built program serves them, over real sockets: clients that are not ours, silence,
+//! strangers, and all three protocols in one process. Both ends of ours: `bridge.rs`.
 
 #![allow(
     clippy::unwrap_used,
@@ -8,26 +8,16 @@
 
 mod support;
 
-use std::io::{Read, Write};
+use std::io::Read;
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use support::lossy::{self, Lossy};
+use support::lossy::{Lossy, worse_network};
 use support::place::Place;
 use support::program::Program;
 use support::{PATIENCE, accept, echo_server, page, read_frame, wait_until, write_frame};
 use tidegate_client::{Clock, Dial, GAFFER_PROTOCOL_ID, Polled, State};
-use tidegate_proto::sim::{Conditions, Random};
-
-/// Loses, reorders and repeats.
-fn bad_network() -> Conditions {
-    Conditions {
-        reorder: (0.1, Duration::from_millis(20)),
-        duplicate: 0.05,
-        ..lossy::bad_network()
-    }
-}
 
 /// `tidegate serve` with a file of its own.
 struct Serve {
@@ -81,76 +71,6 @@ fn file(name: &str, protocol: &str, more: &str, backend: SocketAddr) -> String {
         {more}
         "#
     )
-}
-
-/// Frames as an application would write them: small ones, up to `size_max` bytes each.
-fn frames(seed: u64, size_max: u64, total: usize) -> Vec<u8> {
-    let mut random = Random::new(seed);
-    let mut frames = Vec::new();
-    while frames.len() < total {
-        let payload: Vec<u8> = (0..1 + random.below(size_max))
-            .map(|_| random.below(256) as u8)
-            .collect();
-        write_frame(&mut frames, &payload);
-    }
-    frames
-}
-
-/// What a TCP client writes comes back byte for byte, though the network did its worst.
-fn bridge(protocol: &str, framing: &str, bytes: &[u8]) {
-    let place = Place::new(&format!("plain-{protocol}-{framing}"));
-    let backend = format!("tcp://{}", echo_server());
-    let listen = format!("{protocol}://127.0.0.1:0");
-    let common = ["--framing", framing, "--admin", ""];
-    let serve = ["serve", "--listen", &listen, "--backend", &backend];
-    let serve = place.start(&[&serve[..], &common].concat());
-    let lossy = Lossy::start(serve.address(), bad_network(), 11);
-    let remote = format!("{protocol}://{}", lossy.address);
-    let connect = ["connect", "--listen", "tcp://127.0.0.1:0"];
-    let connect = [&connect[..], &["--remote", &remote], &common].concat();
-    let connect = place.start(&connect);
-
-    let mut stream = TcpStream::connect(connect.address()).unwrap();
-    let patience = Some(PATIENCE);
-    stream.set_read_timeout(patience).unwrap();
-    stream.set_write_timeout(patience).unwrap();
-    let mut writer = stream.try_clone().unwrap();
-    let mut back = vec![0; bytes.len()];
-    std::thread::scope(|scope| {
-        scope.spawn(move || writer.write_all(bytes).unwrap());
-        stream.read_exact(&mut back).unwrap();
-    });
-    assert!(back == bytes, "the bytes differ");
-    let done = lossy.done();
-    assert!(
-        done.lost > 30 && done.reordered > 30 && done.duplicated > 10,
-        "the network was too kind to prove anything: {done:?}"
-    );
-
-    // The local program leaves, and so does the session at the far side.
-    drop(stream);
-    serve.wait_for("\"event\":\"session_end\"");
-    assert!(serve.has_said("\"event\":\"insecure_listener\""));
-}
-
-#[test]
-fn a_raw_stream_survives_over_gaffer() {
-    bridge("gaffer", "raw", &frames(1, 900, 400_000));
-}
-
-#[test]
-fn frames_survive_over_gaffer() {
-    bridge("gaffer", "u16be", &frames(2, 900, 400_000));
-}
-
-#[test]
-fn a_raw_stream_survives_over_rudp() {
-    bridge("rudp", "raw", &frames(3, 900, 400_000));
-}
-
-#[test]
-fn frames_survive_over_rudp() {
-    bridge("rudp", "u16be", &frames(4, 1_400, 400_000));
 }
 
 /// A gaffer client from the article's packets: four numbers, big-endian, and the payload.
@@ -513,7 +433,7 @@ fn the_documented_gaffer_client_is_served() {
     let place = Place::new("plain-python");
     let more = "idle_timeout = \"2s\"\ngaffer = { protocol_id = \"0x11223344\" }";
     let serve = Serve::start(&place, &file("legacy", "gaffer", more, echo_server()));
-    let lossy = Lossy::start(serve.address("legacy"), bad_network(), 5);
+    let lossy = Lossy::start(serve.address("legacy"), worse_network(), 5);
     // Long enough to need a hundred packets each way.
     let words = "again and ".repeat(30);
     let texts: Vec<String> = (0..200).map(|number| format!("{words} {number}")).collect();

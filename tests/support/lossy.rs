@@ -18,6 +18,15 @@ pub fn bad_network() -> Conditions {
     }
 }
 
+/// One in ten is overtaken by others besides, and one in twenty comes twice.
+pub fn worse_network() -> Conditions {
+    Conditions {
+        reorder: (0.1, Duration::from_millis(20)),
+        duplicate: 0.05,
+        ..bad_network()
+    }
+}
+
 /// Relays datagrams to one server, each client from a socket of its own, and loses some.
 pub struct Lossy {
     pub address: SocketAddr,
