@@ -6,19 +6,20 @@ use std::time::Duration;
 use tidegate_proto::gaffer::wire::{self, Header, Record};
 use tidegate_proto::gaffer::{Acceptor, Late, Params, Payload, Session};
 use tidegate_proto::sender;
+use tidegate_proto::sim::Conditions;
 use tidegate_proto::{
     Acceptor as _, CloseReason, Event, Now, Reject, SendError, Session as _, Stranger, Verdict,
 };
 
-use crate::link::{CALM, CLIENT, Pair, START, STORM, Weather, assert_same, numbered};
+use crate::link::{CLIENT, Pair, START, assert_same, calm, numbered, storm};
 
-fn pair(params: &Params, weather: Weather, seed: u64) -> Pair {
+fn pair(params: &Params, weather: Conditions, seed: u64) -> Pair {
     let client = Box::new(Session::dial(START, params, seed));
     let acceptor = Acceptor::new(Arc::new(params.clone()), [7; 16]);
     Pair::new(client, Box::new(acceptor), weather, seed)
 }
 
-fn connected(params: &Params, weather: Weather, seed: u64) -> Pair {
+fn connected(params: &Params, weather: Conditions, seed: u64) -> Pair {
     let mut pair = pair(params, weather, seed);
     let ready = pair.run(10, |pair| pair.ends.iter().all(|end| end.connected));
     assert!(ready, "seed {seed}: not connected");
@@ -37,7 +38,7 @@ fn a_storm_delays_but_loses_nothing() {
             },
             ..Params::default()
         };
-        let mut pair = pair(&params, STORM, seed);
+        let mut pair = pair(&params, storm(), seed);
         // Some are longer than a packet.
         let mut sent = [numbered(900, 200), numbered(600, 90)];
         for (index, payload) in sent[0].iter_mut().enumerate() {
@@ -46,12 +47,12 @@ fn a_storm_delays_but_loses_nothing() {
             }
         }
         pair.exchange(seed, 600, &sent);
-        let damage = pair.damage;
+        let (damage, overtaken) = (pair.done(), pair.overtaken);
         assert!(
-            damage.lost * 5 > damage.sent
-                && damage.duplicated * 12 > damage.sent
-                && damage.overtaken * 25 > damage.sent
-                && damage.sent > 300,
+            damage.lost * 5 > damage.offered
+                && damage.duplicated * 12 > damage.offered
+                && overtaken * 25 > damage.offered
+                && damage.offered > 300,
             "seed {seed}: the link was too kind to prove anything: {damage:?}"
         );
         for (end, sent) in [(1, &sent[0]), (0, &sent[1])] {
@@ -80,9 +81,9 @@ fn raw_packets_come_at_most_once() {
             payload: Payload::Raw { late },
             ..Params::default()
         };
-        let weather = Weather {
+        let weather = Conditions {
             loss: 0.05,
-            ..STORM
+            ..storm()
         };
         let mut pair = connected(&params, weather, 5);
         let sent = numbered(600, 100);
@@ -103,7 +104,7 @@ fn raw_packets_come_at_most_once() {
         assert_eq!(is_ordered, late == Late::Drop, "{late:?}");
         let share = numbers.len() as f64 / sent.len() as f64;
         assert!(share > 0.6, "{late:?}: {share}");
-        assert!(pair.damage.overtaken > 20 && pair.damage.duplicated > 20);
+        assert!(pair.overtaken > 20 && pair.done().duplicated > 20);
     }
 }
 
@@ -115,7 +116,7 @@ fn datagrams_are_filled_and_no_longer_than_they_may_be() {
             datagram_bytes_max,
             ..Params::default()
         };
-        let mut pair = connected(&params, CALM, 1);
+        let mut pair = connected(&params, calm(), 1);
         let now = pair.now;
         let server = pair.ends[1].session_mut();
         (0..800).for_each(|_| server.send(now, 0, &[7; 10]).unwrap());
@@ -144,7 +145,7 @@ fn raw_payloads_that_mean_nothing_are_not_sent() {
         payload: Payload::Raw { late: Late::Drop },
         ..Params::default()
     };
-    let mut pair = connected(&params, CALM, 1);
+    let mut pair = connected(&params, calm(), 1);
     let meant = [vec![0, 0], vec![1]];
     pair.ends[0].to_send.extend([vec![], vec![0]]);
     pair.ends[0].to_send.extend(meant.clone());
@@ -156,7 +157,7 @@ fn raw_payloads_that_mean_nothing_are_not_sent() {
 /// What has the protocol's id is a sign of life, however much it lacks. The id alone is not.
 #[test]
 fn a_packet_that_is_cut_off_is_a_sign_of_life() {
-    let mut pair = connected(&Params::default(), CALM, 1);
+    let mut pair = connected(&Params::default(), calm(), 1);
     pair.weather.loss = 1.0;
     let id = Params::default().protocol_id.to_be_bytes();
     let mut hear = |datagram: &[u8]| {
@@ -335,7 +336,7 @@ fn newest(pair: &mut Pair, end: usize) -> (u32, u32) {
 /// T-A11: one forged packet with the largest jump per second, and genuine ones still count.
 #[test]
 fn far_sequences_do_not_move_the_window() {
-    let mut pair = connected(&Params::default(), CALM, 3);
+    let mut pair = connected(&Params::default(), calm(), 3);
     let sent = numbered(3000, 60);
     pair.ends[0].to_send.extend(sent.iter().cloned());
     pair.ends[0].pace = Duration::from_millis(200);
@@ -355,7 +356,7 @@ fn far_sequences_do_not_move_the_window() {
 /// T-A12: acknowledging what was never sent frees nothing, and ends the session when it goes on.
 #[test]
 fn false_acks_free_nothing() {
-    let mut pair = connected(&Params::default(), CALM, 4);
+    let mut pair = connected(&Params::default(), calm(), 4);
     let (seen, own) = newest(&mut pair, 1);
     pair.weather.loss = 1.0;
     let now = pair.now;
@@ -384,7 +385,7 @@ fn false_acks_free_nothing() {
 /// A peer that acknowledges everything in advance is found out by a number that was left out.
 #[test]
 fn acks_in_advance_are_found_out() {
-    let mut pair = connected(&Params::default(), CALM, 4);
+    let mut pair = connected(&Params::default(), calm(), 4);
     let (mut seen, _) = newest(&mut pair, 1);
     pair.now = pair.now.after(Duration::from_millis(400));
     pair.weather.loss = 1.0;
@@ -409,7 +410,7 @@ fn what_a_full_inbox_refuses_comes_later() {
         stall_timeout: Duration::from_secs(60),
         ..Params::default()
     };
-    let mut pair = connected(&params, CALM, 1);
+    let mut pair = connected(&params, calm(), 1);
     pair.ends[1].is_reading = false;
     let sent = numbered(400, 200);
     pair.ends[0].to_send.extend(sent.iter().cloned());
@@ -425,7 +426,7 @@ fn what_a_full_inbox_refuses_comes_later() {
 /// A16: a peer that acknowledges nothing any more is given up, and hears why no sooner.
 #[test]
 fn a_peer_that_stops_acknowledging_is_given_up() {
-    let mut pair = connected(&Params::default(), CALM, 1);
+    let mut pair = connected(&Params::default(), calm(), 1);
     let (seen, _) = newest(&mut pair, 1);
     pair.weather.loss = 1.0;
     let now = pair.now;
@@ -445,7 +446,7 @@ fn a_peer_that_stops_acknowledging_is_given_up() {
 /// Acknowledgements of packets that carried no message are no progress, however much the peer says itself.
 #[test]
 fn a_peer_that_acknowledges_keep_alives_only_is_given_up() {
-    let mut pair = connected(&Params::default(), CALM, 1);
+    let mut pair = connected(&Params::default(), calm(), 1);
     let (mut seen, _) = newest(&mut pair, 1);
     pair.now = pair.now.after(Duration::from_millis(400));
     let session = pair.ends[1].session_mut();
@@ -477,7 +478,7 @@ fn a_peer_that_acknowledges_keep_alives_only_is_given_up() {
 /// Ten seconds of silence and no less; idle sessions wake for their keep-alives only.
 #[test]
 fn idle_sessions_sleep_and_silence_ends_them() {
-    let mut pair = connected(&Params::default(), CALM, 1);
+    let mut pair = connected(&Params::default(), calm(), 1);
     pair.run(10, |_| false);
     let before = pair.ends[1].wakes;
     pair.run(60, |_| false);
@@ -497,7 +498,10 @@ fn idle_sessions_sleep_and_silence_ends_them() {
 #[test]
 fn finish_delivers_then_says_goodbye() {
     for seed in 0..12 {
-        let weather = Weather { loss: 0.1, ..STORM };
+        let weather = Conditions {
+            loss: 0.1,
+            ..storm()
+        };
         let mut pair = connected(&Params::default(), weather, seed);
         let sent = numbered(200, 100);
         pair.ends[0].to_send.extend(sent.iter().cloned());
@@ -516,7 +520,7 @@ fn finish_delivers_then_says_goodbye() {
 /// The new life took our packets for the beginning of its own, so it is told to begin once more.
 #[test]
 fn a_restarted_peer_is_noticed_and_told() {
-    let mut pair = connected(&Params::default(), CALM, 1);
+    let mut pair = connected(&Params::default(), calm(), 1);
     let (seen, own) = newest(&mut pair, 1);
     pair.weather.loss = 1.0;
     let restart = seen.wrapping_add(0x4000_0000);
@@ -538,7 +542,7 @@ fn a_restarted_peer_is_noticed_and_told() {
 /// its messages were acknowledged, as if they had come before, and lost.
 #[test]
 fn a_restarted_peer_that_counts_from_the_same_is_noticed() {
-    let mut pair = connected(&Params::default(), CALM, 1);
+    let mut pair = connected(&Params::default(), calm(), 1);
     pair.run(10, |_| false);
     let before = newest(&mut pair, 0).0;
     let (seen, own) = newest(&mut pair, 1);
@@ -555,7 +559,7 @@ fn a_restarted_peer_that_counts_from_the_same_is_noticed() {
 /// Only packets that follow each other are another life; others from nowhere may be anything.
 #[test]
 fn packets_with_gaps_are_no_other_life() {
-    let mut pair = connected(&Params::default(), CALM, 1);
+    let mut pair = connected(&Params::default(), calm(), 1);
     let (seen, own) = newest(&mut pair, 1);
     pair.weather.loss = 1.0;
     pair.run(2, |_| false);
@@ -575,7 +579,7 @@ fn packets_with_gaps_are_no_other_life() {
 /// Three packets from nowhere and later one more are no four in a row: the peer was heard in between.
 #[test]
 fn a_packet_of_the_peer_ends_what_looked_like_another_life() {
-    let mut pair = connected(&Params::default(), CALM, 1);
+    let mut pair = connected(&Params::default(), calm(), 1);
     let (seen, own) = newest(&mut pair, 1);
     pair.weather.loss = 1.0;
     pair.run(2, |_| false);
@@ -598,7 +602,7 @@ fn a_packet_of_the_peer_ends_what_looked_like_another_life() {
 /// Four packets in a row from nowhere ended the session of whoever was not heard for a second.
 #[test]
 fn a_forger_does_not_pass_for_another_life() {
-    let mut pair = connected(&Params::default(), CALM, 1);
+    let mut pair = connected(&Params::default(), calm(), 1);
     let (seen, own) = newest(&mut pair, 1);
     pair.weather.loss = 1.0;
     pair.run(3, |_| false);
@@ -634,7 +638,7 @@ fn a_gap_that_stays_open_ends_the_session() {
                 inbox_max: if is_reading { 64 * 1024 } else { 0 },
                 ..Params::default()
             };
-            let mut pair = connected(&params, CALM, 1);
+            let mut pair = connected(&params, calm(), 1);
             let (seen, own) = newest(&mut pair, 1);
             pair.ends[1].is_reading = false;
             pair.weather.loss = 1.0;
@@ -669,7 +673,7 @@ fn a_claimed_message_costs_what_was_received() {
         message_bytes_max: 256 * 1024,
         ..Params::default()
     };
-    let mut pair = connected(&params, CALM, 1);
+    let mut pair = connected(&params, calm(), 1);
     let (seen, own) = newest(&mut pair, 1);
     let mut payload = Vec::new();
     wire::emit_fragment(0, 255, 255, (b"x", &[]), &mut payload);
@@ -684,7 +688,7 @@ fn a_claimed_message_costs_what_was_received() {
 /// A packet that is not whole changes nothing and is not acknowledged.
 #[test]
 fn malformed_payloads_are_not_half_applied() {
-    let mut pair = connected(&Params::default(), CALM, 1);
+    let mut pair = connected(&Params::default(), calm(), 1);
     let (seen, own) = newest(&mut pair, 1);
     let now = pair.now;
     let mut good = Vec::new();
@@ -727,7 +731,7 @@ fn a_message_longer_than_the_other_end_takes_ends_the_session_at_once() {
         };
         let acceptor = Acceptor::new(Arc::new(takes.clone()), [7; 16]);
         let client = Session::dial(START, &Params::default(), 1);
-        let mut pair = Pair::new(Box::new(client), Box::new(acceptor), CALM, 1);
+        let mut pair = Pair::new(Box::new(client), Box::new(acceptor), calm(), 1);
         let sent = [0, 1].map(|more| vec![7; takes.message_bytes_max + more]);
         pair.ends[0].to_send.push_back(sent[0].clone());
         pair.run(2, |pair| !pair.ends[1].received.is_empty());
@@ -748,7 +752,7 @@ fn a_message_that_is_too_long_cuts_off_no_tail() {
         message_bytes_max: 100,
         ..Params::default()
     };
-    let mut pair = connected(&takes, CALM, 1);
+    let mut pair = connected(&takes, calm(), 1);
     let (seen, own) = newest(&mut pair, 1);
     let now = pair.now;
     let server = pair.ends[1].session_mut();
@@ -768,7 +772,7 @@ fn a_message_that_is_too_long_cuts_off_no_tail() {
 fn the_send_queue_is_bounded() {
     let dialled = Session::dial(START, &Params::default(), 1);
     assert!(!dialled.has_room(), "nothing is said before it is in");
-    let mut pair = connected(&Params::default(), CALM, 1);
+    let mut pair = connected(&Params::default(), calm(), 1);
     let now = pair.now;
     let session = pair.ends[0].session_mut();
     let mut queued = 0;

@@ -1,52 +1,34 @@
-//! A link in virtual time that loses, repeats and reorders, and the two ends of it.
+//! Two ends in virtual time, and a bad link between them.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use tidegate_proto::random::Random;
+use tidegate_proto::sim::{Conditions, Done, Link};
 use tidegate_proto::{
     Acceptor, CloseReason, Event, Now, SendError, Session, Stranger, Timestamp, Verdict,
 };
 
-/// How bad the link is.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Weather {
-    pub(crate) loss: f64,
-    pub(crate) duplicates: f64,
-    pub(crate) delay: Duration,
-    /// Added at random, so that datagrams overtake each other.
-    pub(crate) jitter: Duration,
+pub(crate) fn calm() -> Conditions {
+    Conditions {
+        delay: Duration::from_millis(20),
+        ..Conditions::default()
+    }
 }
 
-pub(crate) const CALM: Weather = Weather {
-    loss: 0.0,
-    duplicates: 0.0,
-    delay: Duration::from_millis(20),
-    jitter: Duration::ZERO,
-};
-
-pub(crate) const STORM: Weather = Weather {
-    loss: 0.25,
-    duplicates: 0.15,
-    delay: Duration::from_millis(20),
-    jitter: Duration::from_millis(40),
-};
-
-/// What the link did.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Damage {
-    pub(crate) sent: u64,
-    pub(crate) lost: u64,
-    pub(crate) duplicated: u64,
-    pub(crate) overtaken: u64,
+pub(crate) fn storm() -> Conditions {
+    Conditions {
+        loss: 0.25,
+        duplicate: 0.15,
+        reorder: (0.5, Duration::from_millis(40)),
+        ..calm()
+    }
 }
 
 /// One end: its session, what it has to send, and what came out of it.
 pub(crate) struct End {
     pub(crate) session: Option<Box<dyn Session>>,
-    pub(crate) to_send: std::collections::VecDeque<Vec<u8>>,
+    pub(crate) to_send: VecDeque<Vec<u8>>,
     /// Offer at most one message in this time; zero offers whatever has room.
     pub(crate) pace: Duration,
     next_offer: Timestamp,
@@ -66,7 +48,7 @@ impl End {
     pub(crate) fn new(session: Option<Box<dyn Session>>) -> Self {
         Self {
             session,
-            to_send: std::collections::VecDeque::new(),
+            to_send: VecDeque::new(),
             pace: Duration::ZERO,
             next_offer: Timestamp::ZERO,
             received: Vec::new(),
@@ -89,19 +71,20 @@ impl End {
     }
 }
 
-type Arrival = Reverse<(Timestamp, u64, usize, Vec<u8>)>;
-
 /// Two ends and what is in the air. End 0 dials; end 1 gets its session from the acceptor.
 pub(crate) struct Pair {
     pub(crate) now: Now,
     pub(crate) ends: [End; 2],
-    pub(crate) weather: Weather,
-    pub(crate) damage: Damage,
+    pub(crate) weather: Conditions,
+    /// Datagrams that came after a later one.
+    pub(crate) overtaken: u64,
     acceptor: Box<dyn Acceptor>,
-    random: Random,
-    air: BinaryHeap<Arrival>,
+    /// Both ways: to which end, and the how manyth of all.
+    air: Link<(usize, u64)>,
     serial: u64,
     latest: [u64; 2],
+    /// To which end.
+    forged: VecDeque<(usize, Vec<u8>)>,
 }
 
 pub(crate) const START: Now = Now {
@@ -115,19 +98,19 @@ impl Pair {
     pub(crate) fn new(
         client: Box<dyn Session>,
         acceptor: Box<dyn Acceptor>,
-        weather: Weather,
+        weather: Conditions,
         seed: u64,
     ) -> Self {
         Self {
             now: START,
             ends: [End::new(Some(client)), End::new(None)],
             weather,
-            damage: Damage::default(),
+            overtaken: 0,
             acceptor,
-            random: Random::new(seed),
-            air: BinaryHeap::new(),
+            air: Link::new(weather, seed),
             serial: 0,
             latest: [0; 2],
+            forged: VecDeque::new(),
         }
     }
 
@@ -175,13 +158,19 @@ impl Pair {
 
     /// A datagram appears out of nowhere at an end, as if from the other one.
     pub(crate) fn forge(&mut self, to: usize, datagram: &[u8]) {
-        self.serial += 1;
-        self.air
-            .push(Reverse((self.now.mono, self.serial, to, datagram.to_vec())));
+        self.forged.push_back((to, datagram.to_vec()));
+    }
+
+    /// What the link did.
+    pub(crate) fn done(&self) -> Done {
+        self.air.done()
     }
 
     fn next_wake(&self) -> Option<Timestamp> {
-        let mut next = self.air.peek().map(|Reverse((at, ..))| *at);
+        if !self.forged.is_empty() {
+            return Some(self.now.mono);
+        }
+        let mut next = self.air.next_arrival();
         let mut sooner = |at: Timestamp| next = Some(next.map_or(at, |n| n.min(at)));
         for end in &self.ends {
             let Some(session) = &end.session else {
@@ -203,15 +192,12 @@ impl Pair {
     }
 
     fn turn(&mut self) {
-        while let Some(Reverse((at, ..))) = self.air.peek()
-            && *at <= self.now.mono
-        {
-            let Some(Reverse((_, serial, to, datagram))) = self.air.pop() else {
-                return;
-            };
-            if serial < self.latest[to] {
-                self.damage.overtaken += 1;
-            }
+        while let Some((to, datagram)) = self.forged.pop_front() {
+            self.arrive(to, datagram);
+            self.drain(to);
+        }
+        while let Some(((to, serial), datagram)) = self.air.pop(self.now.mono) {
+            self.overtaken += u64::from(serial < self.latest[to]);
             self.latest[to] = self.latest[to].max(serial);
             self.arrive(to, datagram);
             self.drain(to);
@@ -251,7 +237,7 @@ impl Pair {
             Verdict::Accept(session) => self.ends[1].session = Some(session),
             Verdict::Reply => {
                 self.ends[1].bytes_out += reply.len() as u64;
-                self.launch(1, reply);
+                self.launch(1, &reply);
             }
             Verdict::Deny(_) | Verdict::Reject(_) => {}
         }
@@ -301,33 +287,15 @@ impl Pair {
             launched.push(std::mem::take(&mut datagram));
         }
         for datagram in launched {
-            self.launch(index, datagram);
+            self.launch(index, &datagram);
         }
     }
 
-    fn launch(&mut self, from: usize, datagram: Vec<u8>) {
-        self.damage.sent += 1;
-        if self.random.happens(self.weather.loss) {
-            self.damage.lost += 1;
-            return;
-        }
-        let copies = if self.random.happens(self.weather.duplicates) {
-            self.damage.duplicated += 1;
-            2
-        } else {
-            1
-        };
-        for _ in 0..copies {
-            let jitter = self.weather.jitter.as_nanos() as u64;
-            let delay = self.weather.delay + Duration::from_nanos(self.random.below(jitter + 1));
-            self.serial += 1;
-            self.air.push(Reverse((
-                self.now.mono + delay,
-                self.serial,
-                1 - from,
-                datagram.clone(),
-            )));
-        }
+    fn launch(&mut self, from: usize, datagram: &[u8]) {
+        self.serial += 1;
+        self.air.set_conditions(self.weather);
+        self.air
+            .push(self.now.mono, (1 - from, self.serial), datagram);
     }
 }
 

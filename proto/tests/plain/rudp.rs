@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use tidegate_proto::rudp::wire::{self, Record};
 use tidegate_proto::rudp::{Acceptor, OnCorrupt, OnMissing, Params, Session};
+use tidegate_proto::sim::Conditions;
 use tidegate_proto::{
     Acceptor as _, CloseReason, Event, Now, Reject, SendError, Session as _, Stranger, Verdict,
 };
 
-use crate::link::{CALM, CLIENT, Pair, START, STORM, Weather, assert_same, numbered};
+use crate::link::{CLIENT, Pair, START, assert_same, calm, numbered, storm};
 
-fn pair(params: Params, weather: Weather, seed: u64) -> Pair {
+fn pair(params: Params, weather: Conditions, seed: u64) -> Pair {
     let client = Box::new(Session::dial(START, params));
     Pair::new(
         client,
@@ -20,7 +21,7 @@ fn pair(params: Params, weather: Weather, seed: u64) -> Pair {
     )
 }
 
-fn connected(params: Params, weather: Weather, seed: u64) -> Pair {
+fn connected(params: Params, weather: Conditions, seed: u64) -> Pair {
     let mut pair = pair(params, weather, seed);
     let ready = pair.run(10, |pair| pair.ends.iter().all(|end| end.connected));
     assert!(ready, "seed {seed}: not connected");
@@ -37,15 +38,15 @@ fn a_storm_delays_but_loses_nothing() {
             mtu: if seed % 2 == 0 { 128 } else { 512 },
             ..Params::default()
         };
-        let mut pair = pair(params, STORM, seed);
+        let mut pair = pair(params, storm(), seed);
         let sent = [numbered(1500, 300), numbered(1200, 90)];
         for end in &mut pair.ends {
             end.pace = Duration::from_millis(8);
         }
         pair.exchange(seed, 300, &sent);
-        let damage = pair.damage;
+        let (damage, overtaken) = (pair.done(), pair.overtaken);
         assert!(
-            damage.lost * 5 > damage.sent && damage.duplicated > 100 && damage.overtaken > 100,
+            damage.lost * 5 > damage.offered && damage.duplicated > 100 && overtaken > 100,
             "seed {seed}: the link was too kind to prove anything: {damage:?}"
         );
         for (end, sent) in [(1, &sent[0]), (0, &sent[1])] {
@@ -63,7 +64,7 @@ fn a_storm_delays_but_loses_nothing() {
 #[test]
 fn a_lost_last_message_is_found() {
     for seed in 0..40 {
-        let mut pair = connected(Params::default(), STORM, seed);
+        let mut pair = connected(Params::default(), storm(), seed);
         pair.ends[0].to_send.push_back(b"the only one".to_vec());
         let found = pair.run(5, |pair| !pair.ends[1].received.is_empty());
         assert!(found, "seed {seed}");
@@ -266,7 +267,7 @@ fn asks_for(datagrams: &[Vec<u8>], id: u16) -> bool {
 #[test]
 fn who_sends_much_hears_how_far_it_got() {
     for (bytes, enough) in [(1, 256), (1_000, 62)] {
-        let mut pair = connected(Params::default(), CALM, 1);
+        let mut pair = connected(Params::default(), calm(), 1);
         let mut next = 0u16;
         let mut say = |pair: &mut Pair, messages: u16| {
             for _ in 0..messages {
@@ -293,7 +294,7 @@ fn who_sends_much_hears_how_far_it_got() {
 #[test]
 fn three_bytes_draw_at_most_one_datagram_per_tick() {
     let params = Params::default();
-    let mut pair = connected(params, CALM, 1);
+    let mut pair = connected(params, calm(), 1);
     for id in 0..20u8 {
         let server = pair.ends[1].session_mut();
         server.send(pair.now, 0, &[id; 1000]).unwrap();
@@ -329,7 +330,7 @@ fn three_bytes_draw_at_most_one_datagram_per_tick() {
 /// However much waits: what is over waits for the next tick, and so do the peers whose turn comes after.
 #[test]
 fn an_output_is_so_many_datagrams() {
-    let mut pair = connected(Params::default(), CALM, 1);
+    let mut pair = connected(Params::default(), calm(), 1);
     for _ in 0..120 {
         let server = pair.ends[1].session_mut();
         server.send(pair.now, 0, &[7; 500]).unwrap();
@@ -342,7 +343,7 @@ fn an_output_is_so_many_datagrams() {
 /// What a server said is not to be drawn from it again and again, by requests in its client's name.
 #[test]
 fn asking_all_the_time_draws_so_many_copies() {
-    let mut pair = connected(Params::default(), CALM, 1);
+    let mut pair = connected(Params::default(), calm(), 1);
     for id in 0..20u8 {
         let server = pair.ends[1].session_mut();
         server.send(pair.now, 0, &[id; 1000]).unwrap();
@@ -377,7 +378,7 @@ fn one_forged_corrupt_byte_does_not_end_a_session() {
             on_corrupt,
             ..Params::default()
         };
-        let mut pair = connected(params, CALM, 1);
+        let mut pair = connected(params, calm(), 1);
         pair.forge(1, &[1]);
         pair.run(0, |_| false);
         pair.now = pair.now.after(Duration::from_millis(gap_millis));
@@ -393,7 +394,7 @@ fn one_forged_corrupt_byte_does_not_end_a_session() {
 /// T-A11: forged far ids do not push genuine messages out of the window.
 #[test]
 fn far_ids_do_not_move_the_window() {
-    let mut pair = connected(Params::default(), CALM, 3);
+    let mut pair = connected(Params::default(), calm(), 3);
     let sent = numbered(6000, 60);
     pair.ends[0].to_send.extend(sent.iter().cloned());
     pair.ends[0].pace = Duration::from_millis(100);
@@ -435,7 +436,7 @@ fn probes_are_echoed_so_many_times_and_no_more() {
 /// Acks do not exist here, but a request for what was never sent must not free or repeat anything.
 #[test]
 fn requests_for_nothing_free_nothing() {
-    let mut pair = connected(Params::default(), CALM, 1);
+    let mut pair = connected(Params::default(), calm(), 1);
     let now = pair.now;
     let server = pair.ends[1].session_mut();
     server.send(now, 0, b"kept").unwrap();
@@ -455,7 +456,7 @@ fn requests_for_nothing_free_nothing() {
 /// A reference peer that mixed up its counters never closes the gap; the session must not hang.
 #[test]
 fn a_gap_that_stays_open_ends_the_session() {
-    let mut pair = connected(Params::default(), CALM, 1);
+    let mut pair = connected(Params::default(), calm(), 1);
     pair.ends[0].to_send.push_back(b"genuine".to_vec());
     pair.run(1, |pair| !pair.ends[1].received.is_empty());
     let opened = pair.now;
@@ -477,7 +478,7 @@ fn a_peer_that_ran_away_ends_the_session() {
         (false, CloseReason::PeerGapStall, 11_500),
         (true, CloseReason::PeerHistoryExpired, 2_000),
     ] {
-        let mut pair = connected(Params::default(), CALM, 1);
+        let mut pair = connected(Params::default(), calm(), 1);
         pair.ends[0].to_send.push_back(b"genuine".to_vec());
         pair.run(1, |pair| !pair.ends[1].received.is_empty());
         let began = pair.now.mono;
@@ -508,7 +509,7 @@ fn an_expired_message_is_reported() {
             on_missing,
             ..Params::default()
         };
-        let mut pair = connected(params, CALM, 1);
+        let mut pair = connected(params, calm(), 1);
         // Ids 0 and 2 arrive, 1 is gone.
         pair.forge(1, &[5, 0, 0, 0xaa, 5, 0, 2, 0xcc, 3, 0, 1]);
         pair.run(2, |pair| pair.ends[1].closed.is_some());
@@ -535,7 +536,7 @@ fn what_a_full_inbox_refuses_comes_later() {
         gap_timeout: Duration::from_secs(60),
         ..Params::default()
     };
-    let mut pair = connected(params, CALM, 1);
+    let mut pair = connected(params, calm(), 1);
     pair.ends[1].is_reading = false;
     let sent = numbered(400, 200);
     pair.ends[0].to_send.extend(sent.iter().cloned());
@@ -552,7 +553,7 @@ fn what_a_full_inbox_refuses_comes_later() {
 /// An idle session wakes for its keep-alives only, and silence ends it.
 #[test]
 fn idle_sessions_sleep_and_silence_ends_them() {
-    let mut pair = connected(Params::default(), CALM, 1);
+    let mut pair = connected(Params::default(), calm(), 1);
     pair.run(10, |_| false);
     let before = pair.ends[1].wakes;
     pair.run(60, |_| false);
@@ -571,7 +572,10 @@ fn idle_sessions_sleep_and_silence_ends_them() {
 #[test]
 fn finish_delivers_then_says_goodbye() {
     for seed in 0..20 {
-        let weather = Weather { loss: 0.1, ..STORM };
+        let weather = Conditions {
+            loss: 0.1,
+            ..storm()
+        };
         let mut pair = connected(Params::default(), weather, seed);
         let sent = numbered(200, 100);
         pair.ends[0].to_send.extend(sent.iter().cloned());
@@ -599,7 +603,7 @@ fn finish_delivers_then_says_goodbye() {
 fn the_send_queue_is_bounded() {
     let dialled = Session::dial(START, Params::default());
     assert!(!dialled.has_room(), "nothing is said before it is in");
-    let mut pair = connected(Params::default(), CALM, 1);
+    let mut pair = connected(Params::default(), calm(), 1);
     let now = pair.now;
     let session = pair.ends[0].session_mut();
     let mut queued = 0;
@@ -623,7 +627,7 @@ fn the_send_queue_is_bounded() {
 /// A peer that restarted begins at id 0 again; its old session makes way.
 #[test]
 fn a_restarted_peer_is_noticed() {
-    let mut pair = connected(Params::default(), CALM, 1);
+    let mut pair = connected(Params::default(), calm(), 1);
     let sent = numbered(3000, 8);
     pair.ends[0].to_send.extend(sent.iter().cloned());
     pair.run(60, |pair| pair.ends[1].received.len() == sent.len());
@@ -639,7 +643,14 @@ fn a_restarted_peer_is_noticed() {
 /// A dialler nobody answers gives up.
 #[test]
 fn nobody_answers() {
-    let mut pair = pair(Params::default(), Weather { loss: 1.0, ..CALM }, 1);
+    let mut pair = pair(
+        Params::default(),
+        Conditions {
+            loss: 1.0,
+            ..calm()
+        },
+        1,
+    );
     pair.run(20, |pair| pair.ends[0].closed.is_some());
     assert_eq!(pair.ends[0].closed, Some(CloseReason::ConnectTimeout));
 }
