@@ -39,7 +39,7 @@ impl FirstLinks {
         to: SocketAddr,
         length: usize,
     ) -> bool {
-        if length <= ASKED_ABOVE {
+        if length <= ALWAYS_SENT {
             return true;
         }
         let ip = to.ip();
@@ -99,7 +99,7 @@ fn mtu_to(to: SocketAddr) -> io::Result<usize> {
 }
 
 /// Datagrams up to this are sent in any case, as they always were: every link of IPv6 takes 1280 bytes.
-const ASKED_ABOVE: usize = 1232;
+pub(super) const ALWAYS_SENT: usize = 1232;
 
 /// Sends, each of up to 64 KiB, before the kernel is asked again. Few: what a router said a moment ago must
 /// be known before the next length is tried, or its fragments arrive and pass for a datagram that fits.
@@ -129,7 +129,7 @@ mod tests {
     fn small_datagrams_are_nobodys_question() {
         let mut links = FirstLinks::default();
         let nowhere = SocketAddr::from(([240, 0, 0, 1], 9));
-        assert!(links.take(None, nowhere, ASKED_ABOVE));
+        assert!(links.take(None, nowhere, ALWAYS_SENT));
         assert!(links.known.is_empty());
     }
 

@@ -18,7 +18,7 @@ pub use errors::{UdpError, UdpErrors};
 pub use outgoing::{Outgoing, Sent};
 pub use received::{Received, Route};
 
-use first_link::FirstLinks;
+use first_link::{ALWAYS_SENT, FirstLinks};
 use mmsg::{BATCH, Departure, Family};
 
 /// How a socket is made.
@@ -33,8 +33,8 @@ pub struct Options {
     pub reuse_port: bool,
     /// An IPv6 socket leaves IPv4 to another one.
     pub only_v6: bool,
-    /// Datagrams that the first link would cut in IP fragments are lost instead. For sessions that try how
-    /// long a datagram may be; others have no shorter way to say what they say, and live by the fragments.
+    /// Long datagrams that a link would cut in IP fragments are lost instead. For sessions that try how long
+    /// a datagram may be; others have no shorter way to say what they say, and live by the fragments.
     pub never_cut: bool,
 }
 
@@ -46,6 +46,8 @@ pub struct UdpSocket {
     family: Family,
     segmentation: bool,
     never_cut: bool,
+    /// What the kernel was last told, see [`UdpSocket::let_routers_cut`].
+    routers_cut: Option<bool>,
     first_links: FirstLinks,
     /// The kernel's running count of drops, to tell what is new.
     dropped: u32,
@@ -97,6 +99,7 @@ impl UdpSocket {
             family,
             segmentation: false,
             never_cut: options.never_cut,
+            routers_cut: None,
             first_links: FirstLinks::default(),
             dropped: 0,
         };
@@ -190,7 +193,11 @@ impl UdpSocket {
             let mut departures = [NOTHING; BATCH];
             let mut datagrams = [0; BATCH];
             let mut count = 0;
-            while count < BATCH && next < outgoing.len() {
+            let may_be_cut = self.may_be_cut(outgoing.size(next));
+            while count < BATCH
+                && next < outgoing.len()
+                && self.may_be_cut(outgoing.size(next)) == may_be_cut
+            {
                 let is_whole = self.leaves_uncut(outgoing.to(next), outgoing.size(next));
                 // The kernel cuts into fragments only what leaves by itself.
                 let run = outgoing.run(next, self.segmentation && (is_whole || self.never_cut));
@@ -202,8 +209,37 @@ impl UdpSocket {
                 }
                 next += run;
             }
+            self.let_routers_cut(may_be_cut);
             self.send_batch(&departures[..count], &datagrams[..count], sent);
         }
+    }
+
+    /// Whether a datagram of this length may arrive in IP fragments: one that every path should take, or that has no
+    /// shorter form. Longer ones try what a path takes.
+    fn may_be_cut(&self, length: usize) -> bool {
+        !self.never_cut || length <= ALWAYS_SENT
+    }
+
+    /// Tells the kernel whether routers may cut what leaves from now on, over IPv4; over IPv6 none does. Unless told, it
+    /// lets them cut what leaves together, and nothing else: ip(7), IP_MTU_DISCOVER, and its `__ip_make_skb`.
+    fn let_routers_cut(&mut self, may: bool) {
+        if self.routers_cut == Some(may) {
+            return;
+        }
+        let value = if may {
+            libc::IP_PMTUDISC_DONT
+        } else {
+            libc::IP_PMTUDISC_PROBE
+        };
+        let told = mmsg::set_option(
+            self.io.as_fd(),
+            libc::IPPROTO_IP,
+            libc::IP_MTU_DISCOVER,
+            value,
+        );
+        tracing::trace!(may, ?told, "IP fragments");
+        // A kernel that refused once is not asked for each batch.
+        self.routers_cut = Some(may);
     }
 
     fn leaves_uncut(&mut self, to: SocketAddr, length: usize) -> bool {

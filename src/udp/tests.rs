@@ -212,6 +212,40 @@ fn long_datagrams_are_the_kernels_to_cut_unless_said_otherwise() {
     }
 }
 
+/// What a path takes is learned from long datagrams, so none may arrive in pieces: not those that leave together
+/// either, which the kernel lets routers cut unless told. What every path should take may, where one does not.
+#[test]
+fn routers_cut_what_is_short_and_nothing_that_tries_a_path() {
+    let mut receiver = UdpSocket::bind(localhost(), Options::default()).unwrap();
+    let to = receiver.local_addr();
+    for (never_cut, of_long) in [
+        (true, libc::IP_PMTUDISC_PROBE),
+        (false, libc::IP_PMTUDISC_DONT),
+    ] {
+        let options = Options {
+            never_cut,
+            ..Options::default()
+        };
+        let mut socket = UdpSocket::bind(localhost(), options).unwrap();
+        let mut sent = Sent::default();
+        for (sizes, told) in [
+            (&[1_232, 1_232, 9][..], libc::IP_PMTUDISC_DONT),
+            (&[1_232, 1_233, 1_233], of_long),
+            (&[9, 1_232], libc::IP_PMTUDISC_DONT),
+        ] {
+            let datagrams: Vec<_> = sizes.iter().map(|size| (to, vec![7; *size])).collect();
+            socket.send(&outgoing(&datagrams), &mut sent);
+            let (level, option) = (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER);
+            let now = mmsg::get_option(socket.io.as_fd(), level, option).unwrap();
+            assert_eq!(now, told, "never cut: {never_cut}, {sizes:?}");
+            let arrived = receive(&mut receiver, sizes.len());
+            let arrived: Vec<_> = arrived.iter().map(|(_, bytes)| bytes.len()).collect();
+            assert_eq!(arrived, sizes);
+        }
+        assert_eq!((sent.datagrams, sent.errors), (8, UdpErrors::default()));
+    }
+}
+
 #[test]
 fn a_port_that_is_taken_is_an_error() {
     let first = UdpSocket::bind(localhost(), Options::default()).unwrap();
