@@ -16,6 +16,9 @@ pub const JUMP_MAX: u32 = 1024;
 /// the millisecond its code adds.
 const LOST_AFTER: Duration = Duration::from_millis(1001);
 
+/// Packets on their way that are remembered, at most. The sender has fewer under way.
+const PENDING_MAX: usize = 16_384;
+
 /// Packets received from the peer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Received {
@@ -115,7 +118,9 @@ impl Received {
     }
 }
 
-/// Own packets on their way, by the article's rule: each of them, for a second, until it is acknowledged.
+/// Own packets on their way, by the article's rule: each of them, for a second, until it is acknowledged. In a session
+/// with messages a packet is on its way for longer, until acknowledgements have passed it: over a path of more than a
+/// second, what it carries would otherwise go again for ever.
 ///
 /// The sender has a record of its own, which cannot stand in for this: it does not file what leaves while nothing is
 /// under way, keeps what is open for longer, and knows no rule of a wire.
@@ -123,6 +128,10 @@ impl Received {
 pub struct Sent {
     /// Oldest first, without those acknowledged or given up.
     pending: VecDeque<Pending>,
+    /// There are messages.
+    until_passed: bool,
+    /// The newest packet that was acknowledged.
+    newest_acked: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -133,8 +142,19 @@ struct Pending {
 }
 
 impl Sent {
+    /// Of a session with messages.
+    pub fn with_messages() -> Self {
+        Self {
+            until_passed: true,
+            ..Self::default()
+        }
+    }
+
     /// A packet left: its sequence on the wire and its number in the session.
     pub fn on_sent(&mut self, now: Timestamp, sequence: u32, number: u64) {
+        if self.pending.len() >= PENDING_MAX {
+            self.pending.pop_front();
+        }
         self.pending.push_back(Pending {
             sequence,
             number,
@@ -144,10 +164,14 @@ impl Sent {
 
     /// A header arrived: calls `on_acked` with the number of each packet it acknowledges first, oldest first.
     pub fn on_header(&mut self, header: &Header, mut on_acked: impl FnMut(u64)) {
+        let newest = &mut self.newest_acked;
         self.pending.retain(|packet| {
             let is_acked = header.acknowledges(packet.sequence);
             if is_acked {
                 on_acked(packet.number);
+                if newest.is_none_or(|newest| is_more_recent(packet.sequence, newest)) {
+                    *newest = Some(packet.sequence);
+                }
             }
             !is_acked
         });
@@ -157,9 +181,16 @@ impl Sent {
     pub fn expire(&mut self, now: Timestamp) {
         while let Some(oldest) = self.pending.front()
             && now.since(oldest.sent_at) > LOST_AFTER
+            && (!self.until_passed || self.is_passed(oldest.sequence))
         {
             self.pending.pop_front();
         }
+    }
+
+    /// Whether acknowledgements are so far beyond a packet that they do not reach it any more.
+    fn is_passed(&self, sequence: u32) -> bool {
+        self.newest_acked
+            .is_some_and(|newest| (33..1 << 31).contains(&newest.wrapping_sub(sequence)))
     }
 }
 

@@ -87,7 +87,10 @@ impl Session {
             lifecycle,
             numbering,
             received: Received::default(),
-            sent: Sent::default(),
+            sent: match params.payload {
+                Payload::Messages => Sent::with_messages(),
+                Payload::Raw { .. } => Sent::default(),
+            },
             sender: Sender::new(now, params.sender(), params.framing(), &params.lanes()),
             receiver: Receiver::new(now, params.message_max()),
             inbox: Inbox::new(params.inbox_max),
