@@ -197,7 +197,11 @@ impl Sender {
             // Of one that went again, the answer comes under its number.
             let last = self.in_flight.last_as(number);
             let is_open = oldest.fate == Fate::Unknown || self.in_flight.is_unsettled(last);
-            let most = if is_open || !self.detector.has_counted(number) {
+            // Given up by the clock, and not because others were heard of: on a long path all are.
+            let may_come = self.params.resend_after().is_some()
+                && oldest.fate == Fate::Lost
+                && number + REMEMBERED > self.detector.acked();
+            let most = if is_open || may_come || !self.detector.has_counted(number) {
                 REMEMBERED_MAX
             } else if oldest.at < recent {
                 0

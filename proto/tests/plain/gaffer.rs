@@ -77,24 +77,30 @@ fn a_storm_delays_but_loses_nothing() {
 /// acknowledged by nobody who counts.
 #[test]
 fn a_round_trip_may_take_longer_than_the_articles_second() {
-    let params = Params {
-        sender: sender::Params::default(),
-        ..Params::default()
-    };
     for (seed, delay) in [(1, 510), (2, 700), (3, 1_200), (4, 1_900)] {
-        let weather = Weather {
-            loss: 0.02,
-            delay: Duration::from_millis(delay),
-            ..CALM
-        };
-        let mut pair = pair(&params, weather, seed);
-        for end in &mut pair.ends {
-            end.pace = Duration::from_millis(50);
-        }
-        pair.exchange(seed, 60, &[numbered(600, 200), numbered(600, 200)]);
-        for end in &pair.ends {
-            let again = end.session().stats().messages_resent;
-            assert!(again < 20, "{delay} ms: {again} of 600 went again");
+        for (sender, again_max) in [
+            (sender::Params::default(), 20),
+            // It sends everything again after a tenth of a second.
+            (sender::Params::article(), u64::MAX),
+        ] {
+            let params = Params {
+                sender,
+                ..Params::default()
+            };
+            let conditions = Conditions {
+                loss: 0.02,
+                delay: Duration::from_millis(delay),
+                ..calm()
+            };
+            let mut pair = pair(&params, conditions, seed);
+            for end in &mut pair.ends {
+                end.pace = Duration::from_millis(50);
+            }
+            pair.exchange(seed, 60, &[numbered(600, 200), numbered(600, 200)]);
+            for end in &pair.ends {
+                let again = end.session().stats().messages_resent;
+                assert!(again < again_max, "{delay} ms: {again} of 600 went again");
+            }
         }
     }
 }
