@@ -164,6 +164,10 @@ fn a_backend_that_reads_nothing_stalls_and_does_not_break() {
         });
         let ended = scene.server.logged("session_end");
         assert_eq!(ended["reason"], "backend_stalled", "{bytes}: {ended}");
+        let line = scene.server.logged("stalled_backend");
+        assert_eq!(line["level"], "warn");
+        assert!(line["target"].as_str().unwrap().starts_with("tcp://127."));
+        assert_eq!(line["stall_s"], 1.0, "{line}");
         drop((stream, writes.join().unwrap()));
     }
 }

@@ -59,6 +59,9 @@ impl Peer {
         if let Some(error) = self.stream.misread() {
             self.log_unreadable_backend(name, target, error);
         }
+        if self.phase == Phase::Over(CloseReason::BackendStalled) {
+            self.log_stalled_backend(name, target);
+        }
     }
 
     /// It is who it says, and wrote what cannot be read: most likely two sides with different settings.
@@ -103,6 +106,23 @@ impl Peer {
             error,
             help = "framing, length_includes_header, channel_byte and max_message must be those of the game \
                     server, and each frame fit a message of the layout that `tidegate check` prints",
+        );
+    }
+
+    /// Its backend hangs, or reads more slowly than `stall` allows. A health check does not see that: the kernel goes on
+    /// accepting connections for a program that stands still.
+    fn log_stalled_backend(&self, name: &str, target: Option<&str>) {
+        let whose = self.whose(name);
+        tracing::warn!(
+            event = "stalled_backend",
+            listener = whose.listener,
+            tunnel = whose.tunnel,
+            peer = %self.remote,
+            session = format_args!("{:016x}", self.session),
+            target,
+            stall_s = self.rules.stall.as_secs_f32(),
+            help = "it read nothing of what waited for it for as long as `stall` allows, and the session ended: see \
+                    whether the game server hangs, or only this one of its streams is not read",
         );
     }
 
