@@ -5,14 +5,15 @@
 mod tests;
 
 use serde::Serialize;
-use tidegate_proto::Reject;
+use tidegate_proto::{CloseReason, Reject};
 
 use super::history::{History, add_up};
 use super::units::{bytes, count, share};
 use crate::board::{Snapshot, State};
 use crate::capture::Recording;
-use crate::counters::WorkerCounters;
+use crate::counters::{Direction, WorkerCounters};
 use crate::metrics::Usage;
+use crate::udp::UdpError;
 
 /// Slots, descriptors.
 pub(super) const ALMOST_FULL: f64 = 0.9;
@@ -21,7 +22,11 @@ pub(super) const QUEUES_FULL: f64 = 0.375;
 pub(super) const WORKERS_BUSY: f64 = 0.85;
 /// A share of the peers, of more than [`A_FEW`].
 pub(super) const BAD_MODE: f64 = 0.3;
+const LOST: f64 = 0.3;
+const BLOCKED: f64 = 0.1;
 const A_FEW: f64 = 10.0;
+/// Datagrams a minute: fewer that fail to leave are no finding, however little leaves.
+const SEND_ERRORS: u64 = 60;
 /// Rejected datagrams a second.
 const FLOOD: f64 = 10_000.0;
 
@@ -202,15 +207,21 @@ fn slots(found: &mut Findings, snapshot: &Snapshot) {
 }
 
 fn load(found: &mut Findings, snapshot: &Snapshot, history: &History) {
-    let (total, before) = (add_up(snapshot), history.minute_ago());
+    let minute = Minute {
+        now: add_up(snapshot),
+        before: history.minute_ago(),
+    };
+    let total = &minute.now;
     let now = history.recent();
     let now = |curve| now.get(curve).copied().unwrap_or(0.0);
-    if since(&total, &before, Reject::TokenHistoryFull) > 0 {
+    if minute.rejects(Reject::TokenHistoryFull) > 0 {
         let text = "players are refused because no more connect tokens can be remembered";
         found.add(Level::Bad, Some("TidegateTokenHistoryFull"), text.into());
     }
-    handshakes(found, &total, &before);
-    let dropped = total.kernel_drops.saturating_sub(before.kernel_drops);
+    lost(found, &minute);
+    cannot_send(found, &minute);
+    handshakes(found, &minute);
+    let dropped = minute.count(|counters| counters.kernel_drops);
     if dropped > 60 {
         let text = format!("the kernel dropped {dropped} datagrams in the last minute");
         found.add(Level::Warn, Some("TidegateKernelDropsUdp"), text);
@@ -225,8 +236,8 @@ fn load(found: &mut Findings, snapshot: &Snapshot, history: &History) {
         let text = format!("workers are busy {} of their time", share(now("busy")));
         found.add(Level::Warn, Some("TidegateWorkerSaturated"), text);
     }
-    let listeners = snapshot.listeners.iter();
-    let held_back: u64 = listeners.map(|l| l.counters.peers_held_back).sum();
+    wait(found, total);
+    let held_back = total.peers_held_back;
     if held_back > 0 {
         let text = format!("memory for queues is short, and {held_back} peers are held back");
         found.add(Level::Warn, Some("TidegateQueueMemory"), text);
@@ -237,10 +248,81 @@ fn load(found: &mut Findings, snapshot: &Snapshot, history: &History) {
     }
 }
 
+/// What was counted in the last minute.
+struct Minute {
+    now: WorkerCounters,
+    before: WorkerCounters,
+}
+
+impl Minute {
+    /// By how much this has grown. A listener that is gone took what it had counted with it, so there may be less.
+    fn count(&self, what: impl Fn(&WorkerCounters) -> u64) -> u64 {
+        what(&self.now).saturating_sub(what(&self.before))
+    }
+
+    fn rejects(&self, reason: Reject) -> u64 {
+        self.count(|counters| counters.rejects[reason as usize])
+    }
+
+    fn closes(&self, reason: CloseReason) -> u64 {
+        self.count(|counters| counters.sessions_closed[reason as usize])
+    }
+
+    fn send_errors(&self, kind: UdpError) -> u64 {
+        self.count(|counters| counters.send_errors[kind as usize])
+    }
+}
+
+/// Peers who fell silent, or whose game server broke, among all that there were.
+fn lost(found: &mut Findings, minute: &Minute) {
+    let closes = |reason| minute.closes(reason);
+    let lost: u64 = LOSSES.into_iter().map(closes).sum();
+    let were = minute.before.peers + minute.count(|counters| counters.sessions_opened);
+    if lost as f64 > (LOST * were as f64).max(A_FEW) {
+        let most = LOSSES.into_iter().max_by_key(|&reason| closes(reason));
+        let text = format!(
+            "{lost} of {were} peers were lost in the last minute, most as {}",
+            most.unwrap_or(CloseReason::PeerTimeout).label()
+        );
+        found.add(Level::Bad, Some("TidegatePlayersLostAtOnce"), text);
+    }
+}
+
+fn cannot_send(found: &mut Findings, minute: &Minute) {
+    let errors = |kind| minute.send_errors(kind);
+    let failed: u64 = UdpError::ALL.into_iter().map(errors).sum();
+    let sent = minute.count(|counters| counters.datagrams_sent);
+    if failed > sent.max(SEND_ERRORS) {
+        let most = UdpError::ALL.into_iter().max_by_key(|&kind| errors(kind));
+        let text = format!(
+            "{failed} datagrams did not leave this host in the last minute, most as {}, and {sent} did",
+            most.unwrap_or(UdpError::Other).label()
+        );
+        found.add(Level::Bad, Some("TidegateCannotSend"), text);
+    }
+}
+
+/// Peers with a queue in front of them that is full.
+fn wait(found: &mut Findings, total: &WorkerCounters) {
+    let peers = total.peers as f64;
+    for direction in Direction::ALL {
+        let blocked = total.peers_blocked[direction as usize] as f64;
+        if peers > A_FEW && blocked > BLOCKED * peers {
+            let part = share(blocked / peers);
+            let why = match direction {
+                Direction::ToBackend => "the game server does not read its streams fast enough",
+                Direction::ToPeer => "the game server writes more than their networks take",
+            };
+            let text = format!("{part} of the peers wait: {why}");
+            found.add(Level::Warn, Some("TidegateBackpressure"), text);
+        }
+    }
+}
+
 /// Players who come with a token and are refused for it see nothing at all, so somebody must say it.
-fn handshakes(found: &mut Findings, total: &WorkerCounters, before: &WorkerCounters) {
-    let minute = |reject| since(total, before, reject);
-    let early = minute(Reject::TokenBeforeStart);
+fn handshakes(found: &mut Findings, minute: &Minute) {
+    let rejects = |reject| minute.rejects(reject);
+    let early = rejects(Reject::TokenBeforeStart);
     if early > 0 {
         let text = format!(
             "{early} handshakes in the last minute had tokens from before this start: \
@@ -248,23 +330,16 @@ fn handshakes(found: &mut Findings, total: &WorkerCounters, before: &WorkerCount
         );
         found.add(Level::Info, None, text);
     }
-    let accepted = total
-        .handshakes_accepted
-        .saturating_sub(before.handshakes_accepted);
-    let refused: u64 = REFUSALS.into_iter().map(minute).sum();
+    let accepted = minute.count(|counters| counters.handshakes_accepted);
+    let refused: u64 = REFUSALS.into_iter().map(rejects).sum();
     if refused > accepted.max(30) {
-        let most = REFUSALS.into_iter().max_by_key(|&reject| minute(reject));
+        let most = REFUSALS.into_iter().max_by_key(|&reject| rejects(reject));
         let text = format!(
             "{refused} handshakes in the last minute were refused, most as {}, {accepted} accepted",
             most.unwrap_or(Reject::TokenKey).label()
         );
         found.add(Level::Warn, Some("TidegateHandshakesFailing"), text);
     }
-}
-
-/// How often this happened meanwhile. A listener that is gone took what it had counted with it, so there may be less.
-fn since(total: &WorkerCounters, before: &WorkerCounters, reject: Reject) -> u64 {
-    total.rejects[reject as usize].saturating_sub(before.rejects[reject as usize])
 }
 
 /// Refusals that have a cause on this side, or of the token service. Not those that pass by themselves, or
@@ -278,4 +353,14 @@ const REFUSALS: [Reject; 8] = [
     Reject::TokenOtherAddress,
     Reject::TokenInvalid,
     Reject::ChallengeFailed,
+];
+
+/// Ends that nobody wanted: not those that a game server chose, nor those of newcomers who found no game server.
+const LOSSES: [CloseReason; 6] = [
+    CloseReason::PeerTimeout,
+    CloseReason::PeerStalled,
+    CloseReason::BackendReset,
+    CloseReason::BackendStalled,
+    CloseReason::BackendProtocolError,
+    CloseReason::Overload,
 ];

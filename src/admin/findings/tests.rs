@@ -139,6 +139,62 @@ fn tokens_that_nobody_takes_are_told_from_a_start() {
     assert_eq!(refused(Reject::TokenBeforeStart, 500)[0].level, Level::Info);
 }
 
+/// With their sessions, everything else that shows on the page what hit them is gone.
+#[test]
+fn peers_who_were_lost_at_once_are_found_when_nobody_is_left() {
+    let lost = |came, reason: CloseReason, times| {
+        after(|_, counters| {
+            counters.sessions_opened = came;
+            counters.sessions_closed[CloseReason::PeerTimeout as usize] = 1;
+            counters.sessions_closed[reason as usize] += times;
+        })
+    };
+    let found = lost(20, CloseReason::BackendStalled, 19);
+    assert_eq!(alerts(&found), ["TidegatePlayersLostAtOnce"]);
+    assert_eq!(found[0].level, Level::Bad);
+    let text = &found[0].text;
+    assert!(text.starts_with("20 of 20 peers"), "{text}");
+    assert!(text.ends_with("most as backend_stalled"), "{text}");
+    assert_eq!(lost(20, CloseReason::BackendStalled, 9), [], "a few");
+    assert_eq!(lost(200, CloseReason::PeerTimeout, 59), [], "of many");
+    assert_eq!(alerts(&lost(200, CloseReason::PeerTimeout, 60)).len(), 1);
+    assert_eq!(lost(20, CloseReason::BackendClosed, 19), [], "as it wants");
+    assert_eq!(lost(20, CloseReason::PeerDisconnect, 19), []);
+}
+
+#[test]
+fn what_does_not_leave_this_host_is_found() {
+    let fails = |sent, failed| {
+        after(|_, counters| {
+            counters.datagrams_sent = sent;
+            counters.send_errors[UdpError::Unreachable as usize] = failed;
+            counters.send_errors[UdpError::Blocked as usize] = 3;
+        })
+    };
+    let found = fails(100, 98);
+    assert_eq!(alerts(&found), ["TidegateCannotSend"]);
+    assert!(found[0].text.contains("unreachable"), "{found:?}");
+    assert_eq!(fails(100, 97), []);
+    assert_eq!(fails(0, 57), [], "a few");
+}
+
+#[test]
+fn peers_who_wait_for_the_game_server_are_found() {
+    let waits = |peers, direction: Direction, blocked| {
+        after(|_, counters| {
+            counters.peers = peers;
+            counters.peers_blocked[direction as usize] = blocked;
+        })
+    };
+    assert_eq!(waits(10, Direction::ToBackend, 10), []);
+    assert_eq!(waits(20, Direction::ToBackend, 2), []);
+    let found = waits(20, Direction::ToBackend, 3);
+    assert_eq!(alerts(&found), ["TidegateBackpressure"]);
+    assert!(found[0].text.contains("does not read"), "{found:?}");
+    let found = waits(20, Direction::ToPeer, 3);
+    assert!(found[0].text.contains("writes more"), "{found:?}");
+}
+
 /// What one player's network does says nothing about this site's.
 #[test]
 fn a_few_peers_in_bad_mode_are_no_finding() {
@@ -230,7 +286,7 @@ fn a_drain_says_what_ends_with_it() {
 
 /// The rules count what the page counts.
 #[test]
-fn the_rules_know_the_same_refusals() {
+fn the_rules_know_the_same_refusals_and_losses() {
     let rules = include_str!("../../../grafana/alerts.yaml");
     let label = |reject: &Reject| reject.label();
     let (tokens, others): (Vec<_>, Vec<_>) = REFUSALS
@@ -243,6 +299,9 @@ fn the_rules_know_the_same_refusals() {
         .collect();
     let these = format!("\"token_({})|{}\"", tokens.join("|"), others.join("|"));
     assert_eq!(rules.matches(&these).count(), 2, "{these}");
+    let losses = LOSSES.map(CloseReason::label).join("|");
+    let these = format!("{{reason=~\"{losses}\"}}");
+    assert_eq!(rules.matches(&these).count(), 1, "{these}");
 }
 
 /// Decrypted messages of players on a disk are nothing to forget.
