@@ -215,7 +215,7 @@ fn who_speaks_behind_its_answer_is_heard() {
             listener: once,
             table_size: 1024,
             strikes: None,
-            rules: admission::Rules::default(),
+            rules: admission::SourceRules::default(),
         }),
         ..Setup::default()
     };

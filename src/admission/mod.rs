@@ -47,7 +47,7 @@ pub struct Admission {
     strays: Whole,
     strikes: Option<StrikeCounter>,
     bans: Bans,
-    rules: Rules,
+    rules: SourceRules,
     /// Counted by tables that a reload replaced.
     shared_before: u64,
     bans_by_strikes: u64,
@@ -236,7 +236,7 @@ pub struct Params {
     pub table_size: usize,
     /// `None`: strikes are not counted.
     pub strikes: Option<Strikes>,
-    pub rules: Rules,
+    pub rules: SourceRules,
 }
 
 /// The quota of such a bucket.
@@ -267,7 +267,7 @@ pub struct StrikeBan {
 
 /// Which sources are refused whatever they send.
 #[derive(Clone, Debug, Default)]
-pub struct Rules {
+pub struct SourceRules {
     /// When not empty, only these may come.
     pub allow: Vec<IpNet>,
     /// These may not, even when allowed.
@@ -276,7 +276,7 @@ pub struct Rules {
     pub own: Vec<SocketAddr>,
 }
 
-impl Rules {
+impl SourceRules {
     fn check(&self, ip: IpAddr, port: u16) -> Result<(), Reject> {
         if !can_be_answered(ip, port) || self.is_own(ip, port) {
             return Err(Reject::BadSource);

@@ -13,7 +13,7 @@ fn params() -> Params {
         listener: rate(1_000_000, 1_000_000),
         table_size: 65_536,
         strikes: None,
-        rules: Rules::default(),
+        rules: SourceRules::default(),
     }
 }
 

@@ -12,4 +12,4 @@ mod stream;
 
 pub use pool::{Pick, Pool, Shut, TargetState, Turned};
 pub use socket::{Address, Socket, SocketOptions};
-pub use stream::{Rules, Scratch, Side, Stream};
+pub use stream::{Scratch, Side, Stream, StreamRules};

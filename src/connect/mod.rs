@@ -15,7 +15,7 @@ use anyhow::Context;
 use tidegate_proto::{Endpoint, endpoint};
 
 use crate::admin::Admin;
-use crate::backend::Rules;
+use crate::backend::StreamRules;
 use crate::backends::Backends;
 use crate::board::{Board, ListenerInfo, WorkerSocket};
 use crate::capacity::Capacity;
@@ -152,7 +152,7 @@ fn parts(
                 endpoint: Endpoint::new(Box::new(protocol::RejectAll), endpoint::Params::default()),
                 admission: None,
                 destination: None,
-                rules: Rules {
+                rules: StreamRules {
                     codec: protocol::fitting(tunnel.codec, &tunnel.protocol),
                     unreliable: UnreliablePolicy::DropOldest,
                     acknowledge_written: false,

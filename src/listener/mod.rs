@@ -73,7 +73,7 @@ use wakes::poll_token;
 pub use wakes::{Wakes, meaning};
 
 use crate::admission::Admission;
-use crate::backend::{Rules, Scratch, Side};
+use crate::backend::{Scratch, Side, StreamRules};
 use crate::board::Reporter;
 use crate::capacity::Capacity;
 use crate::counters::{Direction, WorkerCounters};
@@ -110,7 +110,7 @@ pub struct Parts {
     /// Where streams are opened; `None` when they come with the peer.
     pub destination: Option<Destination>,
     /// How streams work.
-    pub rules: Rules,
+    pub rules: StreamRules,
     /// What a peer may send; `None` where peers are the servers we dialled.
     pub limits: Option<PeerLimits>,
     /// Shared by all listeners of the process.
@@ -165,7 +165,7 @@ pub struct Listener {
     // What new sessions begin with; each keeps it.
     destination: Option<Destination>,
     /// Kept because a stream is framed by them.
-    rules: Arc<Rules>,
+    rules: Arc<StreamRules>,
     limits: Option<PeerLimits>,
     /// Ids of new sessions: a bijection of a counter, so that none comes twice, and no order to read from them.
     session_ids: Random,

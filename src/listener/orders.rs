@@ -12,7 +12,7 @@ use tidegate_proto::{CloseReason, Now, PeerId};
 use super::peer::{Peer, Phase};
 use super::{Destination, Listener, PeerLimits};
 use crate::admission::{self, BanError};
-use crate::backend::Rules;
+use crate::backend::StreamRules;
 
 /// One peer, for people and scripts. Ids are text: JSON numbers lose the low digits of 64 bits.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -82,7 +82,7 @@ impl fmt::Display for Whom {
 #[derive(Clone, Debug)]
 pub struct Policy {
     pub destination: Destination,
-    pub rules: Rules,
+    pub rules: StreamRules,
     pub limits: PeerLimits,
     pub peers_max: usize,
     pub admission: admission::Params,

@@ -11,7 +11,7 @@ use super::dial::Dialled;
 use super::memory::Scale;
 use super::quota::Quota;
 use super::seats::Seat;
-use crate::backend::{Rules, Stream};
+use crate::backend::{Stream, StreamRules};
 use crate::udp::{Route, UdpSocket};
 
 /// One peer of a listener.
@@ -22,7 +22,7 @@ pub(super) struct Peer {
     pub(super) session: u64,
     pub(super) stream: Stream,
     /// Those in force when it came.
-    pub(super) rules: Arc<Rules>,
+    pub(super) rules: Arc<StreamRules>,
     pub(super) quota: Option<Quota>,
     /// It has used up its messages: no more are taken before this.
     pub(super) paused_until: Option<Timestamp>,
@@ -89,7 +89,7 @@ impl Peer {
         session: u64,
         remote: SocketAddr,
         now: Timestamp,
-        rules: Arc<Rules>,
+        rules: Arc<StreamRules>,
     ) -> Self {
         Self {
             id,

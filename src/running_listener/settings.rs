@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tidegate_proto::AckPolicy;
 
 use crate::admission;
-use crate::backend::{Pool, Rules, SocketOptions};
+use crate::backend::{Pool, SocketOptions, StreamRules};
 use crate::config::Listener;
 use crate::listener::{Destination, PeerLimits, Policy};
 use crate::protocol;
@@ -44,9 +44,9 @@ fn destination(listener: &Listener, pool: &Arc<Pool>) -> Destination {
     }
 }
 
-fn rules(listener: &Listener) -> Rules {
+fn rules(listener: &Listener) -> StreamRules {
     let backend = &listener.backend;
-    Rules {
+    StreamRules {
         codec: protocol::fitting(backend.codec, &listener.protocol),
         unreliable: backend.unreliable,
         acknowledge_written: listener.ack == AckPolicy::Written,
@@ -71,7 +71,7 @@ fn admission_params(listener: &Listener, bound: &[SocketAddr], shards: usize) ->
         listener: limits.handshakes.share_of(shards),
         table_size: limits.table_size,
         strikes: limits.strikes,
-        rules: admission::Rules {
+        rules: admission::SourceRules {
             allow: limits.allow.clone(),
             deny: limits.deny.clone(),
             own: bound.to_vec(),

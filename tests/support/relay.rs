@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::admission::{self, Admission};
-use tidegate::backend::{Pool, Rules, SocketOptions};
+use tidegate::backend::{Pool, SocketOptions, StreamRules};
 use tidegate::board::{Board, ListenerInfo, PeerRow, Reporter, WorkerSocket};
 use tidegate::capacity::Capacity;
 use tidegate::clock::Clock;
@@ -176,7 +176,7 @@ pub fn toy_policy(targets: &[Target], setup: &Setup, limits: PeerLimits) -> Poli
         listener: plenty,
         table_size: 16,
         strikes: None,
-        rules: admission::Rules::default(),
+        rules: admission::SourceRules::default(),
     };
     Policy {
         destination: toy_destination(targets, setup),
@@ -205,8 +205,8 @@ fn toy_destination(targets: &[Target], setup: &Setup) -> Destination {
     }
 }
 
-fn toy_rules(setup: &Setup) -> Rules {
-    Rules {
+fn toy_rules(setup: &Setup) -> StreamRules {
+    StreamRules {
         codec: FrameCodec::new(setup.framing, false, false, setup.max_message),
         unreliable: setup.unreliable,
         acknowledge_written: false,

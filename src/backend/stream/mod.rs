@@ -41,7 +41,7 @@ use crate::framing::FrameCodec;
 
 /// What all streams of a listener have in common.
 #[derive(Clone, Debug)]
-pub struct Rules {
+pub struct StreamRules {
     /// Frames.
     pub codec: FrameCodec,
     /// What becomes of unreliable messages that meet a queue.
@@ -236,7 +236,7 @@ impl Stream {
     }
 
     /// The session is over: what it accepted is still written, then the stream closes in order.
-    pub fn on_session_over(&mut self, now: Timestamp, rules: &Rules) {
+    pub fn on_session_over(&mut self, now: Timestamp, rules: &StreamRules) {
         self.ended_by = match (self.is_broken(), self.ended) {
             (true, _) => ClosedBy::Error,
             (false, true) => ClosedBy::Backend,
@@ -256,7 +256,7 @@ impl Stream {
     }
 
     /// When [`Stream::handle_timeout`] has something to do.
-    pub fn poll_timeout(&self, rules: &Rules) -> Option<Timestamp> {
+    pub fn poll_timeout(&self, rules: &StreamRules) -> Option<Timestamp> {
         match self.state {
             State::Idle | State::Connecting | State::Closed => None,
             State::Open => self.to_backend.stuck_since.map(|since| since + rules.stall),

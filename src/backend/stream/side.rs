@@ -3,7 +3,7 @@
 use mio::{Registry, Token};
 use tidegate_proto::{Endpoint, Now, PeerId};
 
-use super::Rules;
+use super::StreamRules;
 use super::to_peer::READ_BYTES;
 use crate::counters::WorkerCounters;
 use crate::framing::{FrameCodec, Framing};
@@ -21,7 +21,7 @@ pub struct Side<'a> {
     /// Where its session is.
     pub endpoint: &'a mut Endpoint,
     /// The listener's rules.
-    pub rules: &'a Rules,
+    pub rules: &'a StreamRules,
     /// Messages that may still be taken from an open session in this turn.
     pub messages_left: u32,
     /// Bytes that may still be put into it. With 0 the stream is not read.

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use tidegate_proto::{CloseReason, Message, Timestamp};
 
-use super::{Failure, Rules, Side, State, Stream};
+use super::{Failure, Side, State, Stream, StreamRules};
 use crate::config::UnreliablePolicy;
 use crate::counters::{Direction, DropReason, WorkerCounters};
 use crate::framing::{FrameCodec, FrameError, Framing};
@@ -170,7 +170,7 @@ impl Stream {
         false
     }
 
-    fn fate(&self, rules: &Rules, message: &Message<'_>, backlogged: bool) -> Fate {
+    fn fate(&self, rules: &StreamRules, message: &Message<'_>, backlogged: bool) -> Fate {
         if !message.reliable && rules.codec.framing() == Framing::Raw {
             // Without frames it would be read as part of what the reliable channel says.
             return Fate::Drop(DropReason::TooLarge);
