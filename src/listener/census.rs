@@ -93,7 +93,7 @@ impl Listener {
             };
             census.visit_peer(peer);
             // Time alone may have made it lighter.
-            memory.weigh(&mut peer.scale, session.held(), &peer.stream);
+            memory.weigh(&mut peer.weighed, session.held(), &peer.stream);
             if is_short && memory.has_moved_past(peer) {
                 moved_past.push(id);
             }

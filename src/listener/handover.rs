@@ -118,7 +118,7 @@ impl Listener {
         self.set_blocked(id, false);
         self.on_ended(id);
         let mut peer = self.peers.remove(id)?;
-        self.memory.on_gone(&peer.scale);
+        self.memory.on_gone(&peer.weighed);
         let (session, before) = self.endpoint.take_out(id)?;
         if let Err(error) = peer.stream.deregister(turn.registry) {
             tracing::debug!(%error, "stream was not registered");
@@ -150,7 +150,7 @@ impl Listener {
             self.counters.target(target).connections += 1;
         }
         self.handovers.arrived += 1;
-        self.memory.on_came(&peer.scale);
+        self.memory.on_came(&peer.weighed);
         self.peers.insert(*peer);
         self.on_came(id);
         self.touch(id);

@@ -44,9 +44,9 @@ pub(super) struct Weight {
     to_peer: u64,
 }
 
-/// What a peer's memory depends on from one weighing to the next.
+/// A peer as it was last weighed.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Scale {
+pub(super) struct Weighed {
     weight: Weight,
     /// Its session has an allowance.
     is_limited: bool,
@@ -93,7 +93,7 @@ impl Weight {
     }
 }
 
-impl Scale {
+impl Weighed {
     pub(super) fn queued(&self) -> Queued {
         self.weight.queued()
     }
@@ -157,7 +157,7 @@ impl Memory {
 
     /// Bytes that may be added to what this peer's session holds for it.
     pub(super) fn room_for(&self, peer: &Peer) -> usize {
-        let Scale { weight, .. } = peer.scale;
+        let Weighed { weight, .. } = peer.weighed;
         // What was read and went no further is not in its own way.
         let held = weight.to_peer - peer.stream.held_for_peer() as u64;
         let share = self.share(Direction::ToPeer);
@@ -168,14 +168,14 @@ impl Memory {
     }
 
     /// A peer holds something else now.
-    pub(super) fn weigh(&mut self, scale: &mut Scale, held: Held, stream: &Stream) {
+    pub(super) fn weigh(&mut self, weighed: &mut Weighed, held: Held, stream: &Stream) {
         let weight = Weight::new(held, stream);
-        if weight == scale.weight {
+        if weight == weighed.weight {
             return;
         }
         self.all.add(weight);
         self.all
-            .subtract(std::mem::replace(&mut scale.weight, weight));
+            .subtract(std::mem::replace(&mut weighed.weight, weight));
         let (now, told) = (self.all.queued(), self.told);
         let [to_backend, to_peer] = [0, 1].map(|at| now.messages[at].abs_diff(told.messages[at]));
         let untold = to_backend + to_peer + now.pieces.abs_diff(told.pieces);
@@ -185,17 +185,17 @@ impl Memory {
     }
 
     /// A peer came, with all it holds.
-    pub(super) fn on_came(&mut self, scale: &Scale) {
-        self.all.add(scale.weight);
-        self.limited += usize::from(scale.is_limited);
-        self.held_back += u64::from(scale.is_held_back);
+    pub(super) fn on_came(&mut self, weighed: &Weighed) {
+        self.all.add(weighed.weight);
+        self.limited += usize::from(weighed.is_limited);
+        self.held_back += u64::from(weighed.is_held_back);
     }
 
     /// A peer is gone, with all it held.
-    pub(super) fn on_gone(&mut self, scale: &Scale) {
-        self.all.subtract(scale.weight);
-        self.limited -= usize::from(scale.is_limited);
-        self.held_back -= u64::from(scale.is_held_back);
+    pub(super) fn on_gone(&mut self, weighed: &Weighed) {
+        self.all.subtract(weighed.weight);
+        self.limited -= usize::from(weighed.is_limited);
+        self.held_back -= u64::from(weighed.is_held_back);
     }
 
     /// The others know all of it.
@@ -224,17 +224,17 @@ impl Memory {
     fn is_held_back(&self, peer: &Peer) -> bool {
         let mut both = Direction::ALL.into_iter().zip(self.shares_of(peer));
         both.any(|(direction, share)| {
-            share.is_some_and(|share| peer.scale.weight.largest_queue(direction) >= share)
+            share.is_some_and(|share| peer.weighed.weight.largest_queue(direction) >= share)
         })
     }
 
     /// Whether the shares have moved past it since it was last told, while nothing happened to it.
     pub(super) fn has_moved_past(&self, peer: &Peer) -> bool {
-        let Scale {
+        let Weighed {
             is_limited,
             is_held_back,
             ..
-        } = peer.scale;
+        } = peer.weighed;
         let is_limited_now = self.limits_of(peer).is_some();
         (is_limited_now, self.is_held_back(peer)) != (is_limited, is_held_back)
     }
@@ -243,12 +243,12 @@ impl Memory {
     fn allowance(&mut self, peer: &mut Peer) -> Option<Allowance> {
         let limits = self.limits_of(peer);
         let is_held_back = self.is_held_back(peer);
-        let scale = &mut peer.scale;
-        let was_limited = std::mem::replace(&mut scale.is_limited, limits.is_some());
-        let was_held_back = std::mem::replace(&mut scale.is_held_back, is_held_back);
-        self.limited += usize::from(scale.is_limited);
+        let weighed = &mut peer.weighed;
+        let was_limited = std::mem::replace(&mut weighed.is_limited, limits.is_some());
+        let was_held_back = std::mem::replace(&mut weighed.is_held_back, is_held_back);
+        self.limited += usize::from(weighed.is_limited);
         self.limited -= usize::from(was_limited);
-        self.held_back += u64::from(scale.is_held_back);
+        self.held_back += u64::from(weighed.is_held_back);
         self.held_back -= u64::from(was_held_back);
         let Some(limits) = limits else {
             return was_limited.then_some(Allowance::UNLIMITED);
@@ -269,7 +269,7 @@ impl Listener {
             return;
         };
         let held = self.endpoint.held(id);
-        self.memory.weigh(&mut peer.scale, held, &peer.stream);
+        self.memory.weigh(&mut peer.weighed, held, &peer.stream);
         if let Some(allowance) = self.memory.allowance(peer) {
             self.endpoint.set_allowance(id, allowance);
         }

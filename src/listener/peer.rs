@@ -8,7 +8,7 @@ use tidegate_proto::{CloseReason, PeerId, Timestamp};
 
 use super::attempt::Attempt;
 use super::dial::Dialled;
-use super::memory::Scale;
+use super::memory::Weighed;
 use super::quota::Quota;
 use super::seats::Seat;
 use crate::backend::{Stream, StreamRules};
@@ -46,8 +46,8 @@ pub(super) struct Peer {
     pub(super) since: Timestamp,
     /// When its stream or its connect is woken.
     pub(super) scheduled: Scheduled,
-    /// What it holds in memory.
-    pub(super) scale: Scale,
+    /// What it held in memory when that was last looked at.
+    pub(super) weighed: Weighed,
     /// Its place among its listener's peers, until its session is over.
     pub(super) seat: Option<Seat>,
     /// Of one that we dialled.
@@ -109,7 +109,7 @@ impl Peer {
             phase: Phase::Joining,
             since: now,
             scheduled: Scheduled::default(),
-            scale: Scale::default(),
+            weighed: Weighed::default(),
             seat: None,
             dialled: None,
         }
