@@ -863,6 +863,8 @@ fn a_broken_file_changes_nothing() {
         (&stats["reloads_refused"], &stats["last_reload_ok"]),
         (&5.into(), &false.into())
     );
+    let why = stats["reload_error"].as_str().unwrap();
+    assert!(why.contains("server.toml:1:"), "{why}");
     std::fs::write(&path, &good).unwrap();
     let answer = scene.ask(&["reload"]);
     assert_eq!(answer["ok"], true);

@@ -12,7 +12,8 @@ pub struct Process {
     pub stopping: bool,
     pub reloads_ok: u64,
     pub reloads_refused: u64,
-    pub last_reload_ok: bool,
+    /// Why the last reload was refused, on one line; `None` if it was not.
+    pub reload_error: Option<String>,
     /// Paths of values that were read at a reload and wait for a restart.
     pub needs_restart: Vec<String>,
     /// When the configuration in force was loaded.
@@ -34,7 +35,7 @@ impl Process {
             stopping: false,
             reloads_ok: 0,
             reloads_refused: 0,
-            last_reload_ok: true,
+            reload_error: None,
             needs_restart: Vec::new(),
             loaded_unix: started.unix_secs,
             log_lines_suppressed: [0; LOG_LEVELS.len()],
@@ -43,15 +44,15 @@ impl Process {
         }
     }
 
-    /// A reload was tried.
-    pub fn on_reload(&mut self, now: Now, ok: bool) {
-        self.last_reload_ok = ok;
-        if ok {
+    /// A reload was tried, and refused if there is an error.
+    pub fn on_reload(&mut self, now: Now, error: Option<String>) {
+        if error.is_none() {
             self.reloads_ok += 1;
             self.loaded_unix = now.unix_secs;
         } else {
             self.reloads_refused += 1;
         }
+        self.reload_error = error;
     }
 }
 

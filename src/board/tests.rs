@@ -219,9 +219,16 @@ fn peers_without_a_round_trip_are_sorted_by_what_was_sent_again() {
 #[test]
 fn a_refused_reload_keeps_the_date_of_the_configuration_in_force() {
     let (board, _) = board();
-    board.update_process(|process| process.on_reload(at(50), true));
-    board.update_process(|process| process.on_reload(at(60), false));
+    let tried = |secs, error: Option<&str>| {
+        let error = error.map(str::to_owned);
+        board.update_process(|process| process.on_reload(at(secs), error));
+    };
+    tried(50, None);
+    tried(60, Some("unknown key"));
     let process = board.snapshot(at(60)).process;
-    assert_eq!((process.loaded_unix, process.last_reload_ok), (50, false));
+    assert_eq!(process.loaded_unix, 50);
+    assert_eq!(process.reload_error.as_deref(), Some("unknown key"));
     assert_eq!((process.reloads_ok, process.reloads_refused), (1, 1));
+    tried(70, None);
+    assert_eq!(board.snapshot(at(70)).process.reload_error, None);
 }

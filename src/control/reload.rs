@@ -34,12 +34,13 @@ impl Gate {
             return;
         }
         let now = self.clock.clone().now();
-        self.board
-            .update_process(|process| process.on_reload(now, outcome.is_ok()));
+        let error = outcome.as_ref().err().map(on_one_line);
         match outcome {
             Ok(done) => tracing::info!(event = "reload", outcome = %done),
-            Err(error) => tracing::error!(event = "reload_refused", error = on_one_line(error)),
+            Err(_) => tracing::error!(event = "reload_refused", error),
         }
+        self.board
+            .update_process(|process| process.on_reload(now, error));
         if let Ok(done) = outcome {
             done.warn_of_what_waits();
         }

@@ -92,9 +92,11 @@ fn process(found: &mut Findings, snapshot: &Snapshot, usage: &Usage) {
     if let Some(recording) = &snapshot.recording {
         found.0.push(recorded(recording));
     }
-    if !process.last_reload_ok {
-        let text = "the last reload was refused; the configuration before it is in force";
-        found.add(Level::Warn, Some("TidegateReloadFailed"), text.into());
+    if let Some(error) = &process.reload_error {
+        let text = format!(
+            "the last reload was refused, and the configuration before it is in force: {error}"
+        );
+        found.add(Level::Warn, Some("TidegateReloadFailed"), text);
     }
     if !process.needs_restart.is_empty() {
         let values = process.needs_restart.join(", ");

@@ -40,7 +40,6 @@ fn with(
     let reporter = &board.add_listener(about(), &WorkerSocket::one_each(1))[0];
     board.update_process(|process| {
         process.state = State::Serving;
-        process.last_reload_ok = true;
     });
     let mut counters = reporter.counters();
     let mut history = History::default();
@@ -84,7 +83,8 @@ fn nothing_is_found_where_nothing_is_wrong() {
 #[test]
 fn what_is_wrong_is_named_with_its_alert_worst_first() {
     let found = with_down(&[0, 1], |board, counters| {
-        board.update_process(|process| process.last_reload_ok = false);
+        let error = "tidegate.toml:16:18: unknown value `u32`";
+        board.update_process(|process| process.reload_error = Some(error.into()));
         counters.peers = 91;
         counters.peers_in_bad_mode = 28;
         counters.kernel_drops = 61;
@@ -108,10 +108,14 @@ fn what_is_wrong_is_named_with_its_alert_worst_first() {
         "TidegateUnderAttack",
     ];
     assert_eq!(alerts(&found), expected);
-    let bad = found
-        .iter()
-        .find(|it| it.alert == Some("TidegateBadNetworkWidespread"));
-    assert!(bad.unwrap().text.starts_with("30.8 % of"), "{bad:?}");
+    let text = |alert| {
+        let found = found.iter().find(|it| it.alert == Some(alert));
+        &found.unwrap().text
+    };
+    let bad = text("TidegateBadNetworkWidespread");
+    assert!(bad.starts_with("30.8 % of"), "{bad}");
+    let reload = text("TidegateReloadFailed");
+    assert!(reload.ends_with(":16:18: unknown value `u32`"), "{reload}");
     let runbook = include_str!("../../../docs/RUNBOOK.md");
     for alert in expected {
         assert!(runbook.contains(&format!("### {alert}\n")), "{alert}");

@@ -29,7 +29,12 @@ pub(super) const FAMILIES: &[Family] = &[
         kind: Gauge,
         labels: &[],
         help: "0 after a refused reload: the old configuration is still in force.",
-        read: |source, out| out.add(&[], f64::from(source.snapshot.process.last_reload_ok)),
+        read: |source, out| {
+            out.add(
+                &[],
+                f64::from(source.snapshot.process.reload_error.is_none()),
+            )
+        },
     },
     Family {
         name: "tidegate_config_last_reload_timestamp_seconds",
