@@ -156,11 +156,12 @@ fn top_shows_who_plays() {
         assert_eq!(output.status.code(), Some(0), "{more:?}: {output:?}");
         String::from_utf8(output.stdout).unwrap()
     };
-    for sort in ["rtt", "loss", "bytes", "queue"] {
+    for sort in ["rtt", "loss", "bytes", "rate", "queue"] {
         let text = top(&["--json", "--sort", sort]);
         let answer: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(answer["peers"].as_array().unwrap().len(), 1, "{text}");
         assert_eq!(answer["peers"][0]["client_id"], "77");
+        assert_eq!(answer["peers"][0]["in_per_s"], 0.0, "nobody speaks: {text}");
     }
     let text = top(&[]);
     let mut lines = text.lines();

@@ -23,8 +23,8 @@ pub(super) struct TopArgs {
     /// Sort by, worst first
     #[arg(long, value_enum, default_value = "rtt")]
     sort: Sort,
-    /// Print all peers once and exit. The default when the output is no terminal, except with --json, which prints an
-    /// object a second
+    /// Print all peers once and exit, after a second in which rates are measured. The default when the output is no
+    /// terminal, except with --json, which prints an object a second
     #[arg(long)]
     once: bool,
 }
@@ -35,8 +35,10 @@ enum Sort {
     Rtt,
     /// Packet loss
     Loss,
-    /// Message bytes, both directions
+    /// Message bytes since the session began, both directions
     Bytes,
+    /// Message bytes a second, both directions
+    Rate,
     /// Queued bytes, both directions
     Queue,
 }
@@ -56,6 +58,7 @@ impl Sort {
             Self::Rtt => peer["rtt_ms"].as_f64().unwrap_or(-1.0),
             Self::Loss => peer["loss"].as_f64().unwrap_or(-1.0),
             Self::Bytes => number(peer, "bytes_received") + number(peer, "bytes_sent"),
+            Self::Rate => number(peer, "in_per_s") + number(peer, "out_per_s"),
             Self::Queue => number(peer, "to_backend_bytes") + number(peer, "to_peer_bytes"),
         }
     }
@@ -66,19 +69,24 @@ pub(super) fn run(args: TopArgs) -> anyhow::Result<Exit> {
     let socket = args.connection.socket()?;
     // Whoever reads a pipe has no use for the codes that clear a screen; objects may follow each other.
     let once = args.once || !(args.connection.json || io::stdout().is_terminal());
+    let look = || ask(&socket, &Request::Peers { listener: None });
     let mut before = Meter::default();
+    if once {
+        before = Meter::read(&look()?);
+        std::thread::sleep(LOOK_EVERY);
+    }
     loop {
         let stats = ask(&socket, &Request::Stats)?;
-        let mut answer = ask(&socket, &Request::Peers { listener: None })?;
+        let mut answer = look()?;
+        let now = Meter::read(&answer);
+        std::mem::replace(&mut before, now).add_rates(&mut answer);
         if let Some(peers) = answer["peers"].as_array_mut() {
             args.sort.worst_first(peers);
         }
         if args.connection.json {
             print(&format!("{answer}\n"))?;
         } else {
-            let peers = answer["peers"].as_array().map_or(&[][..], Vec::as_slice);
-            let lines = screen(&stats, peers, &before);
-            before = Meter::read(peers);
+            let lines = screen(&stats, peers(&answer));
             print(&if once {
                 lines.join("\n") + "\n"
             } else {
@@ -88,8 +96,14 @@ pub(super) fn run(args: TopArgs) -> anyhow::Result<Exit> {
         if once {
             return Ok(Exit::Done);
         }
-        std::thread::sleep(Duration::from_secs(1));
+        std::thread::sleep(LOOK_EVERY);
     }
+}
+
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+fn peers(answer: &Value) -> &[Value] {
+    answer["peers"].as_array().map_or(&[], Vec::as_slice)
 }
 
 /// What was counted of each session a moment ago.
@@ -97,9 +111,9 @@ pub(super) fn run(args: TopArgs) -> anyhow::Result<Exit> {
 struct Meter(HashMap<String, [f64; 4]>);
 
 impl Meter {
-    fn read(peers: &[Value]) -> Self {
+    fn read(answer: &Value) -> Self {
         let session = |peer: &Value| (plain(&peer["session"]), counts(peer));
-        Self(peers.iter().map(session).collect())
+        Self(peers(answer).iter().map(session).collect())
     }
 
     /// Bytes in and out and messages sent again, a second; `None` for a peer that was not here.
@@ -111,15 +125,14 @@ impl Meter {
         Some(counts.map(|count| count / seconds.max(1e-3)))
     }
 
-    /// The peer with its rates beside what was answered.
-    fn beside(&self, peer: &Value) -> Value {
-        let mut row = peer.clone();
-        if let Some(rates) = self.rates(peer) {
+    /// Each peer gets its rates beside what was answered.
+    fn add_rates(&self, answer: &mut Value) {
+        for peer in answer["peers"].as_array_mut().into_iter().flatten() {
+            let rates = self.rates(peer).into_iter().flatten();
             for (column, rate) in ["in_per_s", "out_per_s", "resent_per_s"].iter().zip(rates) {
-                row[*column] = rate.into();
+                peer[*column] = rate.into();
             }
         }
-        row
     }
 }
 
@@ -129,7 +142,7 @@ fn counts(peer: &Value) -> [f64; 4] {
 }
 
 /// A line about the process, then a table.
-fn screen(stats: &Value, peers: &[Value], before: &Meter) -> Vec<String> {
+fn screen(stats: &Value, peers: &[Value]) -> Vec<String> {
     let bad = peers.iter().filter(|peer| peer["mode"] == "bad").count();
     let mut lines = vec![format!(
         "tidegate {}   up {}   {}   {} peers, {bad} in bad mode   {} queued",
@@ -143,9 +156,8 @@ fn screen(stats: &Value, peers: &[Value], before: &Meter) -> Vec<String> {
         lines.push("nobody is here".to_owned());
         return lines;
     }
-    let rows: Vec<Value> = peers.iter().map(|peer| before.beside(peer)).collect();
     let (left, right) = PEERS.split_at(RATES_AFTER);
-    lines.extend(table::lines(left.iter().chain(&RATES).chain(right), &rows));
+    lines.extend(table::lines(left.iter().chain(&RATES).chain(right), peers));
     lines
 }
 
@@ -193,12 +205,14 @@ mod tests {
             json!({"session": "lossy", "rtt_ms": 20.0, "loss": 0.3, "bytes_received": 1, "bytes_sent": 1}),
             json!({"session": "busy", "rtt_ms": 10.0, "loss": 0.1, "bytes_received": 0, "bytes_sent": 9}),
             json!({"session": "slow", "rtt_ms": 5.0, "loss": 0.0, "to_backend_bytes": 1, "to_peer_bytes": 7}),
+            json!({"session": "floods", "rtt_ms": 5.0, "loss": 0.0, "in_per_s": 3.0, "out_per_s": 0.5}),
         ];
         for (sort, first) in [
             (Sort::Rtt, "far"),
             (Sort::Loss, "lossy"),
             (Sort::Bytes, "busy"),
             (Sort::Queue, "slow"),
+            (Sort::Rate, "floods"),
         ] {
             sort.worst_first(&mut peers);
             assert_eq!(peers[0]["session"], first, "{sort:?}");
@@ -223,10 +237,15 @@ mod tests {
     #[test]
     fn rates_are_of_the_time_between_two_looks() {
         let peer = |session: &str, age: f64, bytes: u64| json!({"session": session, "age_s": age, "bytes_received": bytes, "bytes_sent": 0});
-        let before = Meter::read(&[peer("a", 1.0, 1_000)]);
-        let rates = before.rates(&peer("a", 3.0, 5_000));
-        assert_eq!(rates, Some([2_000.0, 0.0, 0.0]));
-        assert_eq!(before.rates(&peer("b", 3.0, 5_000)), None);
+        let before = Meter::read(&json!({"peers": [peer("a", 1.0, 1_000)]}));
+        let mut answer = json!({"peers": [peer("a", 3.0, 5_000), peer("b", 3.0, 5_000)]});
+        before.add_rates(&mut answer);
+        let [old, new] = [0, 1].map(|at| &answer["peers"][at]);
+        assert_eq!(
+            (&old["in_per_s"], &old["out_per_s"]),
+            (&2_000.0.into(), &0.0.into())
+        );
+        assert_eq!(new["in_per_s"], Value::Null, "it was not here");
     }
 
     #[test]
@@ -236,7 +255,7 @@ mod tests {
             json!({"session": "0123456789abcdef", "address": "127.0.0.1:4", "mode": "bad"});
             50
         ];
-        let lines = screen(&stats, &peers, &Meter::default());
+        let lines = screen(&stats, &peers);
         assert!(lines[0].contains("50 in bad mode"), "{}", lines[0]);
         let drawn = redrawn(&lines, (60, 10));
         let drawn: Vec<_> = drawn
