@@ -212,8 +212,8 @@ impl Listener {
         ranges.chain(clients).collect()
     }
 
-    /// What was ordered of all listeners before this one came: bans, and a drain. The worker has it handed on, since
-    /// whoever asks it first and adds the listener then would miss what is ordered in between.
+    /// Takes over what was ordered of all listeners before this one came: bans, and a drain. The worker does this when
+    /// it adds the listener: whoever asked for the orders beforehand could miss one that comes in between.
     pub fn inherit(&mut self, elder: &Self) {
         self.draining = elder.draining;
         if let (Some(own), Some(elder)) = (&mut self.admission, &elder.admission) {

@@ -150,9 +150,10 @@ impl Listener {
         known
     }
 
-    /// A turn may read megabytes from one peer, and what its inbox refuses meanwhile the peer takes for
-    /// a loss. So its messages go on to the backend before that. And all peers together may bring more
-    /// than there is memory, so that in a turn that brings much each of them is weighed at once.
+    /// Keeps what one turn receives within bounds. A turn may read megabytes from one peer, whose inbox would then
+    /// refuse packets, and the peer would take that for loss: so its messages are written to the backend in between.
+    /// And all peers together may send more than there is memory: so once a turn has received much, the memory of each
+    /// peer is counted with its datagrams, and not only when it has its turn.
     fn relieve(&mut self, turn: &mut Turn<'_>, id: PeerId) {
         if self.endpoint.inbox_bytes(id) > INBOX_BYTES_SOON {
             self.with_stream(turn, id, |stream, side| stream.relieve(side));
@@ -211,8 +212,9 @@ impl Listener {
         }
     }
 
-    /// Who names a peer's address spends its quota, and could silence it so. While there is time for all, a peer pays for
-    /// nothing that anybody may have made; in a crowd, others would pay for that.
+    /// Gives a peer back what a datagram took from its quota, if anybody could have sent that datagram. Otherwise a
+    /// stranger who forges the peer's address would use the quota up and so silence the peer. Nothing is given back
+    /// while peers wait for each other: the time that forged datagrams take is then taken from other peers.
     pub(super) fn refund(&mut self, id: PeerId, reject: Reject, charged: Charged) {
         if let Charged(Some(length)) = charged
             && reject.proves_no_sender()

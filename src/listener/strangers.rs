@@ -138,8 +138,8 @@ impl Listener {
         }
     }
 
-    /// Silence for strangers, in the log too. This one had a token that was sealed with our key, so the
-    /// mistake is on our side, and nobody would find it on the player's.
+    /// What strangers send is not logged, with one exception: a token that was made with our key and names another
+    /// server. That is a mistake in the settings of this side, which the player neither sees nor can mend.
     pub(super) fn explain(&self, reject: Reject, from: SocketAddr) {
         if reject == Reject::TokenAddress {
             tracing::warn!(

@@ -45,7 +45,7 @@ struct Worker {
     published: Timestamp,
     /// For so many turns after a pause, what waits in the sockets comes before what is overdue.
     behind: u32,
-    /// Set once it is to end: when that happens even with peers left.
+    /// Set once the worker is to end: it does when the last peer is gone, and at this time at the latest.
     ends: Option<Timestamp>,
 }
 
@@ -124,8 +124,8 @@ impl Worker {
         while !self.is_done(now) {
             let timeout = self.timeout(now);
             match self.poll.poll(&mut self.events, Some(timeout)) {
-                // It does not say what came meanwhile, and clocks are looked at after that: a process that
-                // was stopped and goes on would time out peers whose datagrams wait for it.
+                // An interrupted poll reports no events, and what follows looks at timeouts: when a process was stopped
+                // and goes on, it would time out peers whose datagrams wait in the socket.
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error),
                 Ok(()) => {}

@@ -263,9 +263,9 @@ enum Forwarded {
     Broken(CloseReason),
 }
 
-/// One read, and what one peer's backend may write before others get their turn. TCP tells the writer
-/// about each read, which costs more than the call; what a full session leaves over is little beside
-/// what it took.
+/// The size of one read, and how much is read from one peer's backend before others get their turn. Few large reads
+/// are better than many small ones: after each read, TCP sends the writer a window update, which costs more than
+/// the call itself. What is read and the session cannot take is little in comparison.
 pub(super) const READ_BYTES: usize = 64 * 1024;
 
 /// One read of a stream whose session has hardly room. A few small frames; a large one takes several.

@@ -161,9 +161,9 @@ impl Incoming {
         Ok(Some(Heard { worth, in_order }))
     }
 
-    /// Something came from the peer, if only a sign of life or what came before: it might have been what is missing. Of a
-    /// silence before, nothing counts against gaps while the peer waits for us to write: it may have to repeat what we do
-    /// not acknowledge yet, and have no room for what is missing.
+    /// Any datagram came from the peer, a keep-alive or a duplicate too: it could have brought what is missing, so the
+    /// time since the one before counts against an open gap. It does not while packets wait for a write before they
+    /// are acknowledged: the peer may be repeating just those, and have no room for what is missing.
     #[inline]
     pub(super) fn on_heard(&mut self, now: Timestamp) {
         let counted = if self.owes_write {
@@ -266,8 +266,8 @@ impl Incoming {
     }
 }
 
-/// Datagrams further apart than this count as if they were not: thirty seconds against a gap are at
-/// least 120 that could have closed it, however many were lost on the way.
+/// Of each silence between two datagrams, this much counts against an open gap at most. So a gap that is given up after
+/// thirty seconds was left open by at least 120 datagrams that arrived.
 const PACKET_EVERY_MAX: Span = Span::from_millis(250);
 
 /// Whether all of a packet can be taken now; nothing of it is, otherwise. One that reads as something else than was
@@ -292,9 +292,9 @@ fn check(
     }
 }
 
-/// Whether a packet that was taken brings a reliable message that went on, now or earlier. What waits behind a gap has
-/// not, nor have fragments of a block of which others are missing: their sender is not done before the one that completes
-/// it is acknowledged.
+/// Whether a packet brings a reliable message that was delivered to the inbox, by this packet or an earlier one.
+/// Messages behind a gap were not, nor fragments of an incomplete block: they need not wait for a write, because their
+/// sender keeps the message until the packet that fills the gap, or completes the block, is acknowledged as well.
 fn brings_delivered(packet: &ConnectionPacket<'_>, channels: &channels::Receiver) -> bool {
     packet.items().any(|item| match item {
         Item::Message(message) => message

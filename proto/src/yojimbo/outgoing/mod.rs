@@ -124,7 +124,7 @@ impl Outgoing {
             if postscript.is_of_reader() {
                 hearing.reads_long_fragments();
             }
-            // What others have behind their last field says nothing.
+            // Other implementations may leave any bytes behind the last field.
             let long = postscript.long_ack(header);
             match long.filter(|_| hearing.is_peer_ours()) {
                 Some(long) => hear_long(hearing, long, next, skipped),

@@ -148,8 +148,7 @@ impl Session {
             }
             Err(Trouble::Reject(reject)) => {
                 if matches!(reject, Reject::Stale | Reject::Refused) {
-                    // It is not known to have arrived, or too old to be. Or the peer asks for room: let it hear that we
-                    // are there.
+                    // The peer repeats something, or asks whether there is room again: let it hear from us soon.
                     outgoing.sender.on_received(now.mono, Worth::Repeats, true);
                 }
                 Err(reject)
