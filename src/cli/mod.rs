@@ -47,8 +47,8 @@ enum Command {
     Serve(serve::ServeArgs),
     /// Accept local streams and carry each over UDP to a remote tidegate
     Connect(connect::ConnectArgs),
-    /// Check a configuration: unknown keys and kinds of values first, all at once, then what the values say; uses the
-    /// network only with --probe
+    /// Check a configuration: unknown keys and bad values first, all at once, then what is missing or does not go together;
+    /// uses the network only with --probe
     Check(check::CheckArgs),
     /// Print a commented configuration file to start from
     Init {

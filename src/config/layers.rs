@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 use toml::de::{DeTable, DeValue, Deserializer};
-use toml::{Table, Value};
+use toml::{Spanned, Table, Value};
 
 use super::file::File;
 use super::mistake::{Mistake, Place, Refusal, in_words};
@@ -20,17 +20,24 @@ pub(super) struct Layers {
     /// All layers together as they were typed: without defaults.
     table: Table,
     pub(super) origins: Origins,
+    /// Why something was taken out of the file.
+    pub(super) taken_out: Vec<Mistake>,
+    /// Of what was said on top of it.
     pub(super) mistakes: Vec<Mistake>,
 }
 
 impl Layers {
-    /// The lowest one. Without it nothing else would make sense, so its mistakes end the search.
+    /// The lowest one. Where nothing can be made of it, nothing else would make sense, so its mistakes end the search.
     pub(super) fn of_file(name: &Path, text: &str) -> Result<Self, Refusal> {
         let origins = Origins::of_file(name, text)?;
+        let mut document = DeTable::parse(text).map_err(|error| origins.refuse(&error))?;
+        let (file, taken_out) = read(&origins, &mut document)?;
+        let rest = Table::deserialize(Deserializer::from(document));
         Ok(Self {
-            file: read(&origins, text)?,
-            table: toml::from_str(text).map_err(|error| origins.refuse(&error))?,
+            file,
+            table: rest.map_err(|error| origins.refuse(&error))?,
             origins,
+            taken_out,
             mistakes: Vec::new(),
         })
     }
@@ -115,16 +122,18 @@ impl Layers {
     }
 }
 
-/// The file, without what is unknown in it. Each unknown key, and each value of another kind than belongs there, is a
-/// mistake; it is taken out, and the rest is read again, so that all of them are told at once.
-fn read(origins: &Origins, text: &str) -> Result<File, Refusal> {
-    let mut document = DeTable::parse(text).map_err(|error| origins.refuse(&error))?;
+/// The file, without what is unknown in it, and what that was. Each unknown key, and each value of another kind than
+/// belongs there, is a mistake; it is taken out of the document, and the rest is read again, so that all of them are told
+/// at once.
+fn read(
+    origins: &Origins,
+    document: &mut Spanned<DeTable<'_>>,
+) -> Result<(File, Vec<Mistake>), Refusal> {
     let mut mistakes = Vec::new();
     let mut has_more = false;
     for reading in 0..=READINGS_MAX {
         let error = match File::deserialize(Deserializer::from(document.clone())) {
-            Ok(file) if mistakes.is_empty() => return Ok(file),
-            Ok(_) => break,
+            Ok(file) => return Ok((file, mistakes)),
             Err(error) => error,
         };
         // What is missing now may only have been taken out.

@@ -7,7 +7,7 @@ use toml::Value;
 use super::file::{self, File};
 use super::layers::Layers;
 use super::mistake::{Mistake, Place, Refusal};
-use super::origins::Effective;
+use super::origins::{Effective, Origins};
 use super::resolve;
 use super::secret::KeyFiles;
 use super::{Config, Listener};
@@ -55,8 +55,9 @@ pub struct Loaded {
 }
 
 /// Reads and checks everything. Either all of it is good, or nothing is put into force and its mistakes are told, in up
-/// to three rounds: where the file is no TOML; where keys are unknown or values of another kind, since what is missing
-/// without them would be no mistake of its own; and what the values say. All of a round are told at once.
+/// to three rounds: where the file is no TOML; where keys are unknown or values of another kind, and what each of the
+/// others says by itself; and what they say together, or what is missing, since that may be what a misspelt key stands
+/// for. All of a round are told at once.
 pub fn load(input: &Input) -> Result<Loaded, Refusal> {
     let mut layers = match &input.file {
         Some((name, text)) => Layers::of_file(name, text)?,
@@ -73,9 +74,13 @@ pub fn load(input: &Input) -> Result<Loaded, Refusal> {
     let Layers {
         mut file,
         origins,
+        taken_out,
         mut mistakes,
         ..
     } = layers;
+    if !taken_out.is_empty() {
+        return Err(input.refuse_with_gaps(taken_out, &mut file, &origins));
+    }
     // Without what was refused, the rest would only be found incomplete.
     let is_flag = |mistake: &Mistake| matches!(mistake.place, Place::Flag(_));
     if mistakes.iter().any(is_flag) {
@@ -94,14 +99,36 @@ pub fn load(input: &Input) -> Result<Loaded, Refusal> {
         Ok(_) => Err(Refusal::of_all(mistakes)),
         Err(more) => {
             mistakes.extend(more);
-            // As one reads the file, from the top.
-            mistakes.sort_by_key(|mistake| mistake.place.line());
-            Err(Refusal::of_all(mistakes))
+            Err(Refusal::of_all(from_the_top(mistakes)))
         }
     }
 }
 
+/// As one reads the file.
+fn from_the_top(mut mistakes: Vec<Mistake>) -> Vec<Mistake> {
+    mistakes.sort_by_key(|mistake| mistake.place.line());
+    mistakes
+}
+
 impl Input {
+    /// What was taken out of the file, and which of its other values are wrong by themselves. Keys are not read: one that
+    /// comes by a pipe comes once. Nor is anything told of variables and flags: what they set may have been taken out.
+    fn refuse_with_gaps(
+        &self,
+        taken_out: Vec<Mistake>,
+        file: &mut File,
+        origins: &Origins,
+    ) -> Refusal {
+        let surroundings = resolve::Surroundings {
+            without_keys: true,
+            has_gaps: true,
+            ..self.surroundings()
+        };
+        let more = resolve::resolve(file, origins, &surroundings).err();
+        let mistakes = taken_out.into_iter().chain(more.unwrap_or_default());
+        Refusal::of_first(from_the_top(mistakes.collect()))
+    }
+
     fn surroundings(&self) -> resolve::Surroundings {
         resolve::Surroundings {
             key_files: KeyFiles {
@@ -112,6 +139,7 @@ impl Input {
             session_socket: self.session_socket.clone(),
             occasion: self.occasion,
             without_keys: self.without_keys,
+            has_gaps: false,
         }
     }
 }
@@ -136,8 +164,14 @@ fn recorded(file: &File, name: &str) -> String {
 /// The listener of a recording, from [`Listener::recorded`]. It has no keys: a replay needs none.
 pub fn load_recorded(text: &str) -> Result<Listener, Refusal> {
     let Layers {
-        mut file, origins, ..
+        mut file,
+        origins,
+        taken_out,
+        ..
     } = Layers::of_file(Path::new("recording"), text)?;
+    if !taken_out.is_empty() {
+        return Err(Refusal::of_first(taken_out));
+    }
     file.listener
         .values_mut()
         .for_each(file::Listener::forget_what_does_nothing);

@@ -108,7 +108,8 @@ impl fmt::Display for Mistake {
 pub struct Refusal {
     /// At least one.
     pub mistakes: Vec<Mistake>,
-    /// These ended the search: what the values say was not looked at, and may have mistakes of its own.
+    /// These ended the search: what is missing, and what the values say together, was not looked at, and may have mistakes
+    /// of its own.
     pub is_partial: bool,
     /// There are more, which were not counted.
     pub has_more: bool,
@@ -164,7 +165,7 @@ impl fmt::Display for Refusal {
             count => write!(f, "configuration refused: {count} mistakes")?,
         }
         match self.is_partial {
-            true => write!(f, "; what the values say is checked once that is mended"),
+            true => write!(f, "; the rest is checked once that is mended"),
             false => Ok(()),
         }
     }

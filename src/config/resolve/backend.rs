@@ -94,7 +94,7 @@ impl Checker<'_> {
                 Some(Target::Unix(self.socket_file(path, Path::new(file))))
             }
             Some(_) | None => {
-                self.mistake(
+                self.bad_value(
                     path,
                     format!("{path}: {text:?} is no target"),
                     target_help(text),

@@ -232,7 +232,7 @@ impl Checker<'_> {
             let address = text.parse::<IpAddr>().map(IpNet::from).ok();
             match text.parse::<IpNet>().ok().or(address) {
                 Some(network) => networks.push(network),
-                None => self.mistake(
+                None => self.bad_value(
                     &format!("{path}[{index}]"),
                     format!("{path}: {text:?} is no network"),
                     "write \"192.0.2.0/24\", \"2001:db8::/32\" or one address".to_owned(),

@@ -35,6 +35,9 @@ pub(super) struct Surroundings {
     pub(super) occasion: Occasion,
     /// Key files are not read: a replay needs no keys, and a key may be about to be made.
     pub(super) without_keys: bool,
+    /// Something was taken out of the file: what seems to be missing may have been there, so that each value is judged by
+    /// itself alone.
+    pub(super) has_gaps: bool,
 }
 
 pub(super) fn resolve(
@@ -106,7 +109,7 @@ impl Checker<'_> {
     fn version(&mut self, typed: Option<i64>) {
         match typed {
             Some(1) => {}
-            Some(other) => self.mistake(
+            Some(other) => self.bad_value(
                 "version",
                 format!("version = {other} is unknown to this program"),
                 "it reads version = 1".to_owned(),
@@ -182,7 +185,7 @@ impl Checker<'_> {
     fn control_mode(&mut self, typed: &str) -> u32 {
         let mode = u32::from_str_radix(typed, 8).ok();
         let mode = mode.filter(|mode| *mode <= 0o777).unwrap_or_else(|| {
-            self.mistake(
+            self.bad_value(
                 "admin.control_mode",
                 format!("admin.control_mode = {typed:?} is no file mode"),
                 "write three octal digits, for example \"0660\"".to_owned(),
@@ -190,7 +193,7 @@ impl Checker<'_> {
             0
         });
         if mode & 0o002 != 0 {
-            self.mistake(
+            self.bad_value(
                 "admin.control_mode",
                 format!(
                     "admin.control_mode = {typed:?} lets every user of this machine drain, reload and record"
@@ -204,7 +207,7 @@ impl Checker<'_> {
     fn host_names(&mut self, typed: &[String]) {
         for name in typed {
             if !is_host_name(name) {
-                self.mistake(
+                self.bad_value(
                     "admin.allowed_hosts",
                     format!("admin.allowed_hosts: {name:?} is no host name"),
                     "write the name alone, for example \"tidegate.example.net\": no port, no https://; IP addresses \
@@ -217,7 +220,7 @@ impl Checker<'_> {
 
     fn log(&mut self, typed: &file::Log) -> Log {
         if let Err(problem) = crate::logging::check_level(&typed.level) {
-            self.mistake(
+            self.bad_value(
                 "log.level",
                 format!("log.level = {:?}: {problem}", typed.level),
                 "write error, warn, info, debug or trace, or directives such as \

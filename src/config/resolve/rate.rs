@@ -121,7 +121,7 @@ impl Checker<'_> {
         let base_window = typed.base_window.get_or_insert(Span::of("30s"));
         let loss_max = *typed.loss_max.get_or_insert(0.15);
         if !(0.01..=1.0).contains(&loss_max) {
-            self.mistake(
+            self.bad_value(
                 &key("loss_max"),
                 format!("{} = {loss_max} is out of range", key("loss_max")),
                 "accepted are 0.01 to 1.0: 0.15 is 15 % of the packets".to_owned(),

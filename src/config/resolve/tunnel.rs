@@ -91,7 +91,7 @@ impl Checker<'_> {
         if let Some(file) = text.strip_prefix("unix:").filter(|f| f.starts_with('/')) {
             return Some(LocalAddress::Unix(self.socket_file(path, Path::new(file))));
         }
-        self.mistake(
+        self.bad_value(
             path,
             format!("{path}: {text:?} is nothing to listen on"),
             "write \"tcp://127.0.0.1:7000\" or \"unix:/path/to/socket\"".to_owned(),

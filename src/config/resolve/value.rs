@@ -16,7 +16,15 @@ use super::super::units::{Size, Span, parse_id, show_duration, show_size};
 use super::{Checker, DAY, MILLISECOND};
 
 impl Checker<'_> {
+    /// What several values say together, or that one is missing.
     pub(super) fn mistake(&mut self, path: &str, what: String, help: String) {
+        if !self.surroundings.has_gaps {
+            self.bad_value(path, what, help);
+        }
+    }
+
+    /// What is wrong with a value whatever the others are.
+    pub(super) fn bad_value(&mut self, path: &str, what: String, help: String) {
         self.mistakes.push(Mistake {
             what,
             help,
@@ -28,7 +36,7 @@ impl Checker<'_> {
     pub(super) fn socket_file(&mut self, path: &str, file: &Path) -> PathBuf {
         if net::SocketAddr::from_pathname(file).is_err() {
             let bytes = file.as_os_str().len();
-            self.mistake(
+            self.bad_value(
                 path,
                 format!("{path}: a socket cannot have this path of {bytes} bytes"),
                 "paths of sockets have at most 107 bytes, and none of them is zero; name a shorter one".to_owned(),
@@ -41,7 +49,7 @@ impl Checker<'_> {
         if accepted.contains(&typed) {
             return typed as u64;
         }
-        self.mistake(
+        self.bad_value(
             path,
             format!("{path} = {typed} is out of range"),
             format!("accepted are {} to {}", accepted.start(), accepted.end()),
@@ -83,7 +91,7 @@ impl Checker<'_> {
         };
         let (least, most) = (*accepted.start(), *accepted.end());
         let help = format!("accepted are {} to {}", show(least), show(most));
-        self.mistake(path, what, help);
+        self.bad_value(path, what, help);
         least
     }
 
@@ -91,7 +99,7 @@ impl Checker<'_> {
         let first = self.span(&format!("{path}[0]"), &typed[0], MILLISECOND..=DAY);
         let most = self.span(&format!("{path}[1]"), &typed[1], MILLISECOND..=DAY);
         if first > most {
-            self.mistake(
+            self.bad_value(
                 path,
                 format!("{path} starts with more than its maximum"),
                 "write the first pause, then the longest: [\"100ms\", \"2s\"]".to_owned(),
@@ -105,7 +113,7 @@ impl Checker<'_> {
         match text.parse::<SocketAddr>() {
             Ok(address) if address.port() != 0 => Some(address),
             Ok(_) => {
-                self.mistake(
+                self.bad_value(
                     path,
                     format!("{path}: {text:?} has port 0"),
                     "write the port that others use, 1 to 65535".to_owned(),
@@ -128,7 +136,7 @@ impl Checker<'_> {
     ) -> Option<SocketAddr> {
         match text.parse::<SocketAddr>() {
             Ok(SocketAddr::V6(address)) if lacks_interface(&address) => {
-                self.mistake(
+                self.bad_value(
                     path,
                     format!("{path}: {text:?} is link-local, and does not say on which interface"),
                     interface_help(&address.ip().to_string(), address.port()),
@@ -137,7 +145,7 @@ impl Checker<'_> {
             }
             Ok(address) if address.port() != 0 || address.ip().is_loopback() => Some(address),
             Ok(_) => {
-                self.mistake(
+                self.bad_value(
                     path,
                     format!("{path}: {text:?} has port 0, so nobody would know the port"),
                     "write a port from 1 to 65535; 0 is for tests on 127.0.0.1".to_owned(),
@@ -152,7 +160,7 @@ impl Checker<'_> {
     }
 
     fn no_address(&mut self, path: &str, text: &str, example: &Example) {
-        self.mistake(
+        self.bad_value(
             path,
             format!("{path}: {text:?} is no IP address with a port"),
             address_help(text, example),
@@ -173,7 +181,7 @@ impl Checker<'_> {
         match parts {
             Some((host, port)) if port != 0 => Some((host.to_owned(), port)),
             Some(_) => {
-                self.mistake(
+                self.bad_value(
                     path,
                     format!("{path}: {text:?} has port 0"),
                     "write the port it listens on, 1 to 65535".to_owned(),
@@ -181,7 +189,7 @@ impl Checker<'_> {
                 None
             }
             None => {
-                self.mistake(
+                self.bad_value(
                     path,
                     format!("{path}: {text:?} is no host with a port"),
                     "write \"game.example.net:40000\" or \"[2001:db8::7]:40000\"".to_owned(),
@@ -196,7 +204,7 @@ impl Checker<'_> {
         match parse_id(text) {
             Ok(id) if id <= most => id,
             Ok(_) | Err(_) => {
-                self.mistake(
+                self.bad_value(
                     path,
                     format!("{path} = {text:?} is no id"),
                     format!("write a number from \"0\" to \"{most:#x}\", in quotes"),
@@ -210,7 +218,7 @@ impl Checker<'_> {
     pub(super) fn name(&mut self, section: &str, name: &str) {
         let accepted = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
         if name.is_empty() || name.len() > 63 || !name.bytes().all(accepted) {
-            self.mistake(
+            self.bad_value(
                 &format!("{section}.{name}"),
                 format!("[{section}.{name:?}] is no good name"),
                 "use 1 to 63 letters, digits, - and _".to_owned(),
