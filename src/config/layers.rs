@@ -144,6 +144,8 @@ fn read(
         }
         if is_mistake {
             mistakes.push(origins.explain(&error));
+            // Of `[outer.inner]` the inner table goes first, and the outer one is as unknown as before.
+            mistakes.dedup();
         }
         let span = error.span();
         if !span.is_some_and(|span| take_out(document.get_mut(), &span)) {
