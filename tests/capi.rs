@@ -179,6 +179,28 @@ sys.exit('it was told to try again')
     }
 }
 
+/// A library that the binding does not fit would write beyond its structures: nothing is called in it.
+#[test]
+fn a_binding_is_not_used_with_another_library() {
+    if has("python3") {
+        let script = "
+import sys
+sys.path.insert(0, sys.argv[1])
+import echo
+echo.ABI += 1
+try:
+    echo.Client(sys.argv[2], b'')
+except RuntimeError as error:
+    sys.exit('another tidegate' not in str(error) and str(error))
+sys.exit('it was used')
+";
+        let binding = example("echo.py").parent().unwrap().to_owned();
+        let mut command = Command::new("python3");
+        command.args(["-B", "-c", script]).arg(binding);
+        run(command.arg(library("libtidegate_c.so")));
+    }
+}
+
 /// What went wrong comes to the game with the call that it went wrong in.
 #[test]
 fn a_binding_keeps_no_error_to_itself() {

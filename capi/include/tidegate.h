@@ -9,6 +9,8 @@
 // Time is yours: each call takes `now`, nanoseconds on any clock that does not step back
 // (tidegate_now() is one). Nothing here waits, calls you back, starts a thread or panics.
 //
+// A library may be another one than this header is of: see tidegate_abi().
+//
 // Functions return TIDEGATE_OK (0), a positive answer where the function says so, or a negative
 // TIDEGATE_ERROR_*; tidegate_error_text() has a sentence for each.
 //
@@ -24,6 +26,10 @@
 
 #include <stddef.h>
 #include <stdint.h>
+
+// What this header says, as a number. It changes with every change that a program built with the header before does not
+// survive; new functions, constants and statistics are none.
+#define TIDEGATE_ABI 1
 
 // Done.
 #define TIDEGATE_OK 0
@@ -149,7 +155,8 @@ typedef struct tidegate_message {
   uint8_t reliable;
 } tidegate_message;
 
-// How a session is doing. Times are nanoseconds, 0 before there is something to say.
+// How a session is doing. Times are nanoseconds, 0 before there is something to say. Later headers may have more at the
+// end.
 typedef struct tidegate_stats {
   // Latest round trip.
   uint64_t rtt_latest;
@@ -182,6 +189,13 @@ typedef struct tidegate_stats {
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
+
+// The TIDEGATE_ABI that this library was built with. Compare it with your header's before you call anything else: a
+// library with another one writes beyond your structures, or takes your arguments for others.
+int32_t tidegate_abi(void);
+
+// The library's version, for your log and for reports: "0.1.0". Static, never null.
+const char *tidegate_version(void);
 
 // A sentence for a TIDEGATE_ERROR_*; static, never null.
 const char *tidegate_error_text(int32_t error);
@@ -283,8 +297,11 @@ int64_t tidegate_client_unconfirmed(const struct tidegate_client *client);
 int32_t tidegate_client_server(const struct tidegate_client *client,
                                struct tidegate_address *address);
 
-// How the session is doing.
-int32_t tidegate_client_stats(const struct tidegate_client *client, struct tidegate_stats *stats);
+// How the session is doing. `size` is your header's `sizeof(tidegate_stats)`: no more is written, and what the library
+// does not know is 0.
+int32_t tidegate_client_stats(const struct tidegate_client *client,
+                              struct tidegate_stats *stats,
+                              size_t size);
 
 // Delivers what was sent, then says goodbye; gives up after `linger` nanoseconds without any
 // progress. Go on calling update (or your three functions) until the state is TIDEGATE_CLOSED.

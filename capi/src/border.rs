@@ -166,6 +166,29 @@ pub(crate) unsafe fn store<T>(place: *mut T, value: T) -> bool {
     true
 }
 
+/// Stores as much of a value as the caller has room for, and zeros where that is more; false for null, or a size that
+/// nothing has.
+///
+/// # Safety
+///
+/// `place` is null or points to `size` bytes that may be written.
+pub(crate) unsafe fn store_into<T: Copy>(place: *mut T, size: usize, value: T) -> bool {
+    if place.is_null() || size > isize::MAX as usize {
+        return false;
+    }
+    let known = size.min(size_of::<T>());
+    let place = place.cast::<u8>();
+    // SAFETY: not null, and `size` bytes by the caller's promise, of which `known` are no more. The value is our own, so
+    // that they do not overlap.
+    unsafe {
+        (&raw const value)
+            .cast::<u8>()
+            .copy_to_nonoverlapping(place, known);
+        place.add(known).write_bytes(0, size - known);
+    }
+    true
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::AtomicI64;
@@ -198,6 +221,31 @@ mod tests {
             assert_eq!(second.into_inner(), TIDEGATE_ERROR_BUSY.into());
             assert_eq!(with(client, |_| 7), 7, "it is over");
             take_back(client, |_| ());
+        }
+    }
+
+    /// The caller's structure is as long as it was when the caller was built.
+    #[test]
+    fn a_structure_is_filled_as_far_as_it_goes() {
+        for size in 0..=12 {
+            let mut bytes = [7u8; 16];
+            let place = bytes.as_mut_ptr().cast::<[u8; 8]>();
+            // SAFETY: more than `size` bytes.
+            assert!(unsafe { store_into(place, size, [1; 8]) });
+            for (index, byte) in bytes.into_iter().enumerate() {
+                let expected = match index {
+                    _ if index >= size => 7,
+                    0..8 => 1,
+                    _ => 0,
+                };
+                assert_eq!(byte, expected, "byte {index} of {size}");
+            }
+        }
+        let nowhere = std::ptr::null_mut::<u64>();
+        // SAFETY: null, and a size that is refused before anything is written.
+        unsafe {
+            assert!(!store_into(nowhere, 8, 1));
+            assert!(!store_into(&raw mut *Box::new(0), usize::MAX, 1));
         }
     }
 

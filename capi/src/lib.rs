@@ -41,6 +41,10 @@ use tidegate_client::Clock;
 
 pub use border::Client;
 
+/// What this header says, as a number. It changes with every change that a program built with the header before does not
+/// survive; new functions, constants and statistics are none.
+pub const TIDEGATE_ABI: i32 = 1;
+
 /// Done.
 pub const TIDEGATE_OK: i32 = 0;
 /// A null pointer, an impossible value, or a function of the other flavour.
@@ -63,6 +67,20 @@ pub const TIDEGATE_ERROR_REFUSED: i32 = -8;
 pub const TIDEGATE_ERROR_BUSY: i32 = -9;
 /// A bug in tidegate. The handle is of no more use; free it and report the text on stderr.
 pub const TIDEGATE_ERROR_PANIC: i32 = -10;
+
+/// The TIDEGATE_ABI that this library was built with. Compare it with your header's before you call anything else: a
+/// library with another one writes beyond your structures, or takes your arguments for others.
+#[unsafe(no_mangle)]
+pub extern "C" fn tidegate_abi() -> i32 {
+    TIDEGATE_ABI
+}
+
+/// The library's version, for your log and for reports: "0.1.0". Static, never null.
+#[unsafe(no_mangle)]
+pub extern "C" fn tidegate_version() -> *const c_char {
+    const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");
+    VERSION.as_ptr().cast()
+}
 
 /// A sentence for a TIDEGATE_ERROR_*; static, never null.
 #[unsafe(no_mangle)]

@@ -9,7 +9,8 @@ use crate::border::{self, Client};
 use crate::ended::{self, TIDEGATE_ENDED_NOT};
 use crate::{TIDEGATE_ERROR_INVALID, TIDEGATE_OK};
 
-/// How a session is doing. Times are nanoseconds, 0 before there is something to say.
+/// How a session is doing. Times are nanoseconds, 0 before there is something to say. Later headers may have more at the
+/// end.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Stats {
@@ -127,17 +128,22 @@ pub unsafe extern "C" fn tidegate_client_server(
     }
 }
 
-/// How the session is doing.
+/// How the session is doing. `size` is your header's `sizeof(tidegate_stats)`: no more is written, and what the library
+/// does not know is 0.
 ///
 /// # Safety
 ///
-/// `client` is null or a handle that was not freed; `stats` points to memory that may be written.
+/// `client` is null or a handle that was not freed; `stats` points to `size` bytes that may be written.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn tidegate_client_stats(client: *const Client, stats: *mut Stats) -> i32 {
-    // SAFETY: the caller's promises are those of `with` and `store`.
+pub unsafe extern "C" fn tidegate_client_stats(
+    client: *const Client,
+    stats: *mut Stats,
+    size: usize,
+) -> i32 {
+    // SAFETY: the caller's promises are those of `with` and `store_into`.
     unsafe {
         border::with_code(client, |inner| {
-            match border::store(stats, inner.machine().stats().into()) {
+            match border::store_into(stats, size, inner.machine().stats().into()) {
                 true => TIDEGATE_OK,
                 false => TIDEGATE_ERROR_INVALID,
             }

@@ -133,7 +133,7 @@ fn a_message_says_how_it_came_and_counts_once() {
     assert_eq!(heard, [maybe, (b"surely".to_vec(), 0, 1)]);
     let mut stats = Stats::default();
     // SAFETY: a live handle and a place for them.
-    unsafe { tidegate_client_stats(left.0, &raw mut stats) };
+    unsafe { tidegate_client_stats(left.0, &raw mut stats, size_of::<Stats>()) };
     assert_eq!((stats.messages_sent, stats.outbox_messages), (2, 1));
 }
 

@@ -1,4 +1,4 @@
-//! `include/tidegate.h` is what cbindgen makes of the source, now.
+//! `include/tidegate.h` is what cbindgen makes of the source, now, and has all that its number promised before.
 //!
 //! After a change: `TIDEGATE_WRITE_HEADER=1 cargo test -p tidegate-capi --test header`, and look at
 //! the difference as the owner of a game that was built against the old one.
@@ -27,6 +27,63 @@ fn the_header_is_up_to_date() {
         "capi/include/tidegate.h is not what the source says: run \
          TIDEGATE_WRITE_HEADER=1 cargo test -p tidegate-capi --test header"
     );
+    keeps_its_promise(&declarations(&made));
+}
+
+/// Whoever was built with an older header of this number still finds what that said. `tests/abi.txt` has it.
+fn keeps_its_promise(now: &[String]) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/abi.txt");
+    let promised = std::fs::read_to_string(&path).unwrap_or_default();
+    let number = |line: &str| line.starts_with("#define TIDEGATE_ABI ");
+    let of_now = now.iter().find(|line| number(line)).expect("a number");
+    if promised.lines().any(|line| line == of_now) {
+        for line in promised.lines() {
+            // Who reads them says how long its own are.
+            let grows = line.strip_suffix(" } tidegate_stats;");
+            let is_there =
+                |now: &String| now == line || grows.is_some_and(|all| now.starts_with(all));
+            assert!(
+                now.iter().any(is_there),
+                "a game that was built with this would not notice that it has changed: {line}\n\
+                 Leave it and add to it, or raise TIDEGATE_ABI in capi/src/lib.rs and in the bindings"
+            );
+        }
+    }
+    let all = now.join("\n") + "\n";
+    if std::env::var_os("TIDEGATE_WRITE_HEADER").is_some() {
+        std::fs::write(&path, &all).expect("the promise is written");
+    }
+    let promised = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        promised == all,
+        "capi/tests/abi.txt lacks what is new: run \
+         TIDEGATE_WRITE_HEADER=1 cargo test -p tidegate-capi --test header"
+    );
+}
+
+/// What a header declares, a line each, without comments and what only a C++ compiler reads.
+fn declarations(header: &str) -> Vec<String> {
+    let mut declared = Vec::new();
+    let mut open = String::new();
+    let code = header
+        .lines()
+        .map(|line| line.split("//").next().unwrap_or_default().trim());
+    let code = code.filter(|line| !line.is_empty() && *line != "extern \"C\" {" && *line != "}");
+    for line in code {
+        if line.starts_with("#define TIDEGATE_") && line != "#define TIDEGATE_H" {
+            declared.push(line.to_owned());
+        } else if !line.starts_with('#') {
+            open += line;
+            let is_whole =
+                line.ends_with(';') && open.matches('{').count() == open.matches('}').count();
+            if is_whole {
+                declared.push(std::mem::take(&mut open));
+            } else {
+                open.push(' ');
+            }
+        }
+    }
+    declared
 }
 
 /// The header without the sections "# Safety".

@@ -14,6 +14,7 @@ public sealed class TidegateClient : IDisposable
 {
     public const int Connecting = 1, Connected = 2, Closing = 3, Closed = 4;
     public const int EndedHere = 1;
+    const int Abi = 1; // the TIDEGATE_ABI of the header that this was written by
     const int ErrorFull = -2;
 
     [StructLayout(LayoutKind.Sequential)]
@@ -27,6 +28,7 @@ public sealed class TidegateClient : IDisposable
 
     const string Library = "tidegate_c";
 
+    [DllImport(Library)] static extern int tidegate_abi();
     [DllImport(Library)] static extern ulong tidegate_now();
     [DllImport(Library)] static extern IntPtr tidegate_error_text(int error);
     [DllImport(Library)] static extern IntPtr tidegate_ended_text(int ended);
@@ -47,6 +49,8 @@ public sealed class TidegateClient : IDisposable
 
     public TidegateClient(byte[] token)
     {
+        if (tidegate_abi() != Abi)
+            throw new InvalidOperationException("the library is of another tidegate than this class");
         Check(tidegate_client_yojimbo(token, (UIntPtr)token.Length, 1, tidegate_now(), out client));
     }
 

@@ -44,6 +44,10 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: echo TOKENFILE\n");
         return 64;
     }
+    if (tidegate_abi() != TIDEGATE_ABI) {
+        fprintf(stderr, "tidegate %s is not the library of this header\n", tidegate_version());
+        return 1;
+    }
     size_t length = fread(token, 1, sizeof token, file);
     fclose(file);
 
@@ -81,7 +85,7 @@ int main(int argc, char **argv)
             break;
         rest(client);
     }
-    tidegate_client_stats(client, &stats);
+    tidegate_client_stats(client, &stats, sizeof stats);
     int32_t ended = tidegate_client_ended(client);
     printf("%u of %u came back; %s; rtt %.1f ms, loss %.0f %%, %u resent\n", heard, (unsigned)MESSAGES,
            tidegate_ended_text(ended), (double)stats.rtt / 1e6, stats.loss * 100,

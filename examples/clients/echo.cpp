@@ -20,6 +20,8 @@ class Client {
 public:
     explicit Client(const std::string &token)
     {
+        if (tidegate_abi() != TIDEGATE_ABI)
+            throw std::runtime_error("the library is of another tidegate than the header");
         tidegate_client *made = nullptr;
         const auto *bytes = reinterpret_cast<const uint8_t *>(token.data());
         check(tidegate_client_yojimbo(bytes, token.size(), TIDEGATE_SOCKET, tidegate_now(), &made));

@@ -8,6 +8,7 @@ import sys
 import time
 from ctypes import POINTER, byref, c_char_p, c_int32, c_int64, c_size_t, c_uint8, c_uint64, c_void_p
 
+ABI = 1  # the TIDEGATE_ABI of the header that this was written by
 SOCKET = 1
 CONNECTED, CLOSED = 2, 4
 ENDED_HERE = 1
@@ -30,6 +31,8 @@ class Stats(ctypes.Structure):
 class Client:
     def __init__(self, library, token):
         self.lib = ctypes.CDLL(library)
+        if self.lib.tidegate_abi() != ABI:
+            raise RuntimeError(f"{library} is of another tidegate than this binding")
         for name, result, *arguments in [
             ("now", c_uint64),
             ("error_text", c_char_p, c_int32),
@@ -43,7 +46,7 @@ class Client:
             ("client_finish", c_int32, c_void_p, c_uint64, c_uint64),
             ("client_ended", c_int32, c_void_p),
             ("client_unconfirmed", c_int64, c_void_p),
-            ("client_stats", c_int32, c_void_p, POINTER(Stats)),
+            ("client_stats", c_int32, c_void_p, POINTER(Stats), c_size_t),
             ("client_free", None, c_void_p),
         ]:
             function = getattr(self.lib, "tidegate_" + name)
@@ -88,7 +91,7 @@ class Client:
 
     def stats(self):
         stats = Stats()
-        self.check(self._client_stats(self.handle, byref(stats)))
+        self.check(self._client_stats(self.handle, byref(stats), ctypes.sizeof(stats)))
         return stats
 
     def close(self):

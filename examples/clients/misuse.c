@@ -25,6 +25,7 @@ int main(void)
     tidegate_stats stats;
     int32_t invalid = TIDEGATE_ERROR_INVALID;
 
+    expect("the header's number", tidegate_abi(), TIDEGATE_ABI);
     expect("no token", tidegate_client_yojimbo(NULL, 2048, TIDEGATE_SOCKET, 0, &client), invalid);
     expect("null after failure", client == NULL, 1);
     expect("an absurd length", tidegate_client_yojimbo(bytes, SIZE_MAX, TIDEGATE_SOCKET, 0, &client),
@@ -41,7 +42,7 @@ int main(void)
     expect("no client", tidegate_client_update(NULL, 0), invalid);
     expect("no client", tidegate_client_send(NULL, 0, bytes, 1), invalid);
     expect("no client", tidegate_client_poll_message(NULL, &message), invalid);
-    expect("no client", tidegate_client_stats(NULL, &stats), invalid);
+    expect("no client", tidegate_client_stats(NULL, &stats, sizeof stats), invalid);
     expect("no client", tidegate_client_next_update(NULL, 0), invalid);
     tidegate_client_free(NULL);
 
@@ -53,7 +54,11 @@ int main(void)
     expect("no bytes", tidegate_client_send(client, 5, NULL, 1), invalid);
     expect("nowhere to put it", tidegate_client_poll_message(client, NULL), invalid);
     expect("nowhere to put it", tidegate_client_poll_transmit(client, 5, NULL), invalid);
-    expect("nowhere to put it", tidegate_client_stats(client, NULL), invalid);
+    expect("nowhere to put it", tidegate_client_stats(client, NULL, sizeof stats), invalid);
+    expect("no size that there is", tidegate_client_stats(client, &stats, SIZE_MAX), invalid);
+    memset(&stats, 0x77, sizeof stats);
+    expect("an older header's", tidegate_client_stats(client, &stats, sizeof stats - 8), 0);
+    expect("and no more of it", stats.messages_received == 0x7777777777777777u, 1);
     expect("nowhere to put it", tidegate_client_server(client, NULL), invalid);
     expect("no address", tidegate_client_handle_datagram(client, 5, NULL, bytes, 1), invalid);
     expect("no datagram", tidegate_client_handle_datagram(client, 5, &from, NULL, 1), invalid);

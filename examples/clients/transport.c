@@ -61,6 +61,10 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: transport TOKENFILE\n");
         return 64;
     }
+    if (tidegate_abi() != TIDEGATE_ABI) {
+        fprintf(stderr, "tidegate %s is not the library of this header\n", tidegate_version());
+        return 1;
+    }
     size_t length = fread(token, 1, sizeof token, file);
     fclose(file);
     int udp = socket(AF_INET, SOCK_DGRAM, 0);
