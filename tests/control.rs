@@ -13,6 +13,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use serde_json::Value;
 use support::place::Place;
 use support::program::{Program, program};
@@ -550,6 +551,38 @@ fn a_recording_that_runs_is_seen() {
     assert_eq!(scene.ask(&["capture", "stop"])["sessions"], 1);
     assert_eq!(scene.ask(&["stats"])["recordings"], serde_json::json!([]));
     std::fs::remove_file(file).unwrap();
+}
+
+/// A file that nothing will ever be written to would only be in the way of the next try.
+#[test]
+fn a_recording_without_a_thread_leaves_no_file() {
+    let scene = Scene::new("threadless");
+    let file = scene.place.path("never.pcapng");
+    // Whoever answers has a thread after the first question; a recording needs one of its own.
+    scene.ask(&["capture", "stop"]);
+    let pid = Pid::from_raw(scene.server.pid() as i32);
+    let limit = |current| Rlimit {
+        current,
+        maximum: None,
+    };
+    let taken = address_space(scene.server.pid());
+    // Room for what is small, and for no stack.
+    prlimit(pid, Resource::As, limit(Some(taken + (1 << 20)))).unwrap();
+    let name = file.to_str().unwrap();
+    let refused = scene.ask(&["capture", "start", name]);
+    prlimit(pid, Resource::As, limit(None)).unwrap();
+    let error = refused["error"].as_str().unwrap_or_default();
+    assert!(error.contains("no thread for the recording"), "{refused}");
+    assert!(!file.exists());
+    assert_eq!(scene.ask(&["capture", "start", name])["ok"], true);
+}
+
+/// Bytes of it that this process has.
+fn address_space(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let size = status.lines().find_map(|line| line.strip_prefix("VmSize:"));
+    let kib = size.unwrap().trim().strip_suffix(" kB").unwrap();
+    kib.parse::<u64>().unwrap() * 1024
 }
 
 /// A target out of use gets no new sessions, so with the only one nobody is seated.

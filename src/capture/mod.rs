@@ -35,6 +35,7 @@ use tidegate_proto::{Now, Session};
 
 use crate::clock;
 use crate::exit::Unavailable;
+use crate::sizing::threads;
 use recorded::Recorded;
 use track::Track;
 use writer::Writer;
@@ -166,7 +167,12 @@ impl Tap {
         let writer = Writer::new(file, left, shared.clone());
         let writer = std::thread::Builder::new()
             .name("capture".to_owned())
-            .spawn(move || writer.run(&inbox))?;
+            .spawn(move || writer.run(&inbox))
+            .map_err(|error| {
+                // Nothing will ever be in it, and its name could not be asked for again.
+                fs::remove_file(&order.file).ok();
+                threads::unavailable("the recording", &error)
+            })?;
         tracing::info!(
             event = "capture_started",
             file = %order.file.display(),

@@ -116,8 +116,12 @@ impl Program {
         self.line(what).is_some()
     }
 
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     pub fn signal(&self, name: &str) {
-        let pid = self.child.id().to_string();
+        let pid = self.pid().to_string();
         let status = Command::new("kill").args(["-s", name, &pid]).status();
         assert!(status.unwrap().success());
     }
