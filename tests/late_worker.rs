@@ -1,18 +1,21 @@
-//! Reloads beside a worker, without the program around them: a worker that is late makes nothing refused, what is ordered
-//! while names are looked up holds, and what changes for one listener changes for no other.
+//! Reloads and orders beside a worker, without the program around them: a worker that is late makes nothing refused, what
+//! is ordered while names are looked up holds, what changes for one listener changes for no other, and a stop that comes
+//! meanwhile goes first.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the answer")]
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use tidegate::backends::Backends;
-use tidegate::board::Board;
+use tidegate::board::{Board, State};
 use tidegate::capacity::Capacity;
 use tidegate::capture::Tap;
 use tidegate::clock::Clock;
 use tidegate::config::{Input, load};
+use tidegate::control::{Gate, Request};
 use tidegate::listener::{Listener, Whom};
 use tidegate::logging::{self, Logging};
 use tidegate::reload::{NoReload, Reloader, Values};
@@ -152,6 +155,45 @@ async fn a_stop_during_a_reload_brings_nothing() {
     let now = rig.reloader.common.clock.clone().now();
     assert!(board.snapshot(now).listeners.is_empty());
     rig.stop();
+}
+
+/// By the deadline of a stop the process is judged; an order that came before it, and that the worker had not heard of
+/// yet, does not move it.
+#[tokio::test(flavor = "current_thread")]
+async fn a_stop_keeps_its_deadline_from_orders_under_way() {
+    for order in [Request::Drain { seconds: Some(9) }, Request::Undrain] {
+        let rig = Rig::start();
+        let Common { board, clock, .. } = &rig.reloader.common;
+        let gate = Arc::new(Gate {
+            board: board.clone(),
+            clock: clock.clone(),
+            workers: rig.reloader.workers.clone(),
+            backends: rig.reloader.backends.clone(),
+            logging: rig.reloader.logging.clone(),
+            drains: AtomicU64::default(),
+            reloader: None,
+            tap: None,
+        });
+        let (turn, held) = channel::<()>();
+        rig.worker.remote().visit(move |_, _| {
+            held.recv().ok();
+        });
+        let stop = async {
+            board.update_process(|process| {
+                process.stopping = true;
+                process.state = State::Draining;
+                process.drain_deadline_unix = Some(25);
+            });
+            drop(turn);
+        };
+        let (answer, ()) = tokio::join!(gate.handle(order), stop);
+        let refused = answer.unwrap_err().to_string();
+        assert_eq!(refused, "the process is stopping");
+        let process = board.snapshot(clock.clone().now()).process;
+        assert_eq!(process.state, State::Draining);
+        assert_eq!(process.drain_deadline_unix, Some(25));
+        rig.stop();
+    }
 }
 
 #[tokio::test(flavor = "current_thread")]

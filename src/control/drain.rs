@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::Gate;
-use crate::board::State;
+use crate::board::{Process, State};
 use crate::clock;
 use crate::listener::Listener;
 
@@ -25,10 +25,7 @@ impl Gate {
     }
 
     pub(super) async fn drain(self: &Arc<Self>, seconds: Option<u64>) -> anyhow::Result<Value> {
-        // A stop has a deadline of its own, by which it is judged.
-        if self.board.is_stopping() {
-            bail!("the process is stopping");
-        }
+        self.unless_stopping(|_| ())?;
         let peers = self
             .workers
             .sum(|_, listener| {
@@ -38,10 +35,10 @@ impl Gate {
             .await?;
         let number = self.drains.fetch_add(1, Relaxed) + 1;
         let ends = seconds.map(|seconds| clock::wall_secs().saturating_add(seconds));
-        self.board.update_process(|process| {
+        self.unless_stopping(|process| {
             process.state = State::Draining;
             process.drain_deadline_unix = ends;
-        });
+        })?;
         if let Some(seconds) = seconds {
             tokio::spawn(Arc::clone(self).end_drain(number, Duration::from_secs(seconds)));
         }
@@ -74,9 +71,7 @@ impl Gate {
     }
 
     pub(super) async fn undrain(&self) -> anyhow::Result<Value> {
-        if self.board.is_stopping() {
-            bail!("the process is stopping");
-        }
+        self.unless_stopping(|_| ())?;
         self.drains.fetch_add(1, Relaxed);
         self.workers
             .sum(|_, listener| {
@@ -84,11 +79,26 @@ impl Gate {
                 0
             })
             .await?;
-        self.board.update_process(|process| {
+        self.unless_stopping(|process| {
             process.state = State::Serving;
             process.drain_deadline_unix = None;
-        });
+        })?;
         Ok(json!({}))
+    }
+
+    /// A stop has a deadline of its own, by which it is judged. It may begin while the workers are asked.
+    fn unless_stopping(&self, update: impl FnOnce(&mut Process)) -> anyhow::Result<()> {
+        let mut is_stopping = false;
+        self.board.update_process(|process| {
+            is_stopping = process.stopping;
+            if !is_stopping {
+                update(process);
+            }
+        });
+        if is_stopping {
+            bail!("the process is stopping");
+        }
+        Ok(())
     }
 }
 

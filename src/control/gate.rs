@@ -37,8 +37,8 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Does what is asked.
-    pub(super) async fn handle(self: &Arc<Self>, request: Request) -> anyhow::Result<Value> {
+    /// Does what is asked; an error says why not.
+    pub async fn handle(self: &Arc<Self>, request: Request) -> anyhow::Result<Value> {
         match request {
             Request::Peers { listener } => self.peers(listener.as_deref()).await,
             Request::Peer { whom } => self.peer(&whom).await,
