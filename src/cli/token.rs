@@ -14,7 +14,7 @@ use tidegate_proto::yojimbo::netcode::{ConnectToken, Key, UserData};
 use super::{input, print};
 use crate::clock;
 use crate::config::{
-    Listener, Protocol, PublicAddresses, fingerprint, parse_duration, parse_id,
+    Listener, Netcode, Protocol, PublicAddresses, fingerprint, parse_duration, parse_id,
     parse_whole_seconds, read_key_file, write_secret,
 };
 use crate::exit::{Exit, Misused};
@@ -184,7 +184,7 @@ fn inspect(args: &InspectArgs) -> anyhow::Result<Exit> {
         let good_for = server.as_ref().filter(|_| is_good);
         let mut verdict =
             good_for.map_or_else(String::new, |server| as_verdict(&token, server, now));
-        if is_good && args.config.is_none() && lifetime(&token) > LIFETIME_DEFAULT {
+        if is_good && args.config.is_none() && lifetime(&token) > Netcode::LIFETIME.as_secs() {
             verdict += &format!(
                 " where max_token_lifetime is {} s or more\n",
                 lifetime(&token)
@@ -233,8 +233,11 @@ fn server(args: &InspectArgs, token: &ConnectToken) -> anyhow::Result<Option<Ser
         protocol_id: args.protocol_id,
         keys: vec![read_key(key)?],
         public_addresses: (!args.server.is_empty()).then(|| args.server.clone()),
-        max_token_lifetime: lifetime(token).clamp(LIFETIME_DEFAULT, LIFETIME_MAX),
-        clock_skew: 5,
+        max_token_lifetime: lifetime(token).clamp(
+            Netcode::LIFETIME.as_secs(),
+            Netcode::LIFETIMES.end().as_secs(),
+        ),
+        clock_skew: Netcode::CLOCK_SKEW.as_secs(),
         started: args.started,
     }))
 }
@@ -243,12 +246,6 @@ fn server(args: &InspectArgs, token: &ConnectToken) -> anyhow::Result<Option<Ser
 fn lifetime(token: &ConnectToken) -> u64 {
     token.expire.saturating_sub(token.create)
 }
-
-/// The default of `max_token_lifetime`, in seconds.
-const LIFETIME_DEFAULT: u64 = 30;
-
-/// The most that `max_token_lifetime` may be, in seconds.
-const LIFETIME_MAX: u64 = 86_400;
 
 fn choose<'a>(listeners: &'a [Listener], name: Option<&str>) -> anyhow::Result<&'a Listener> {
     let names: Vec<_> = listeners

@@ -1,5 +1,6 @@
 //! What is spoken, with what each protocol needs to know.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -74,6 +75,20 @@ pub struct Netcode {
     pub clock_skew: Duration,
     /// Whether the all-zero key was asked for.
     pub insecure: bool,
+}
+
+impl Netcode {
+    /// What `max_token_lifetime` is unless the file says otherwise: netcode's own default. What a restart costs: older
+    /// tokens are refused that long.
+    pub const LIFETIME: Duration = Duration::from_secs(30);
+
+    /// What it may be.
+    pub const LIFETIMES: RangeInclusive<Duration> =
+        Duration::from_secs(1)..=Duration::from_secs(86_400);
+
+    /// What `clock_skew` is unless the file says otherwise: between machines that keep their time, with room for one
+    /// that keeps it badly.
+    pub const CLOCK_SKEW: Duration = Duration::from_secs(5);
 }
 
 /// The 2008 article's packets.

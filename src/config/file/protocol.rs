@@ -3,8 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::super::units::{Size, Span};
+use super::super::units::{Size, Span, show_duration};
 use super::super::{GafferMode, OnMissing};
+use crate::config;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -42,10 +43,8 @@ impl Default for Netcode {
             protocol_id: "0x3174616765646974".to_owned(),
             key_file: "netcode.key".to_owned(),
             previous_key_files: Vec::new(),
-            // netcode's own default. What a restart costs: older tokens are refused that long.
-            max_token_lifetime: Span::of("30s"),
-            // Between machines that keep their time, with room for one that keeps it badly.
-            clock_skew: Span::of("5s"),
+            max_token_lifetime: Span::of(&show_duration(config::Netcode::LIFETIME)),
+            clock_skew: Span::of(&show_duration(config::Netcode::CLOCK_SKEW)),
             insecure: false,
         }
     }

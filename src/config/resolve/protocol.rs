@@ -10,7 +10,7 @@ use tidegate_proto::yojimbo::reliable;
 use super::super::file;
 use super::super::secret::KeyFileError;
 use super::super::{Gaffer, Netcode, Protocol, Rudp, Yojimbo};
-use super::{Checker, DAY, KIB, MIB, MILLISECOND, SECOND};
+use super::{Checker, KIB, MIB, MILLISECOND, SECOND};
 use crate::framing::Framing;
 use crate::protocol::piece_bytes;
 
@@ -136,7 +136,7 @@ impl Checker<'_> {
             max_token_lifetime: self.span(
                 &format!("{at}.max_token_lifetime"),
                 &typed.max_token_lifetime,
-                SECOND..=DAY,
+                Netcode::LIFETIMES,
             ),
             clock_skew: self.span(
                 &format!("{at}.clock_skew"),

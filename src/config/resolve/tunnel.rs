@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::super::file;
 use super::super::{LocalAddress, Netcode, Protocol, TokenMint, TokenSource, Tunnel, Yojimbo};
 use super::value::Example;
-use super::{Checker, DAY, MILLISECOND, SECOND};
+use super::{Checker, MILLISECOND, SECOND};
 
 impl Checker<'_> {
     pub(super) fn tunnel(&mut self, name: &str, typed: &mut file::Tunnel) -> Option<Tunnel> {
@@ -163,7 +163,7 @@ impl Checker<'_> {
             max_token_lifetime: self.span(
                 &key("token_lifetime"),
                 &netcode.token_lifetime,
-                SECOND..=DAY,
+                Netcode::LIFETIMES,
             ),
             // A client has nothing to compare.
             clock_skew: Duration::ZERO,
