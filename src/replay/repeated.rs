@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_proto::{Channel, Now, Origin, Reject, Session, Timestamp, Way};
+use tidegate_proto::{Channel, Event, Now, Origin, Reject, Session, Timestamp, Way};
 
 use crate::capture::record::{What, send_code};
 use crate::config::Listener;
@@ -69,7 +69,12 @@ impl Repeated {
             What::Written => session.confirm_written(now),
             What::Transmit(recorded) => return self.repeat_transmit(now, recorded),
             What::Event(recorded) => {
-                return same("the event was", Some(recorded), session.poll_event());
+                let repeated = session.poll_event();
+                // As its owner did: a file may hold many that are over.
+                if matches!(repeated, Some(Event::Closed(_))) {
+                    session.release();
+                }
+                return same("the event was", Some(recorded), repeated);
             }
             What::Message(recorded) => return self.repeat_message(recorded),
             What::Allowance(allowance) => session.set_allowance(allowance),
