@@ -285,9 +285,9 @@ impl Summary<'_> {
 const fn why_refused(reason: CloseReason) -> &'static str {
     match reason {
         CloseReason::Denied => {
-            "were denied: the server is full (max_peers of its listener, or runtime.max_peers of the whole \
-             process, 4096 unless set; its log has the one that was met), it is draining, or its backend \
-             cannot be reached"
+            "were denied: the server is full (max_peers of its listener, runtime.max_peers of the whole \
+             process, 4096 unless set, or its open files, LimitNOFILE; its log has the one that was met), it is \
+             draining, or its backend cannot be reached"
         }
         CloseReason::TokenExpired => "had a token that ran out before the server answered",
         CloseReason::ConnectTimeout => {
