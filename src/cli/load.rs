@@ -58,7 +58,8 @@ pub(super) struct LoadArgs {
     /// Time over which the clients connect, one by one [default: 200 clients a second]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     ramp: Option<Duration>,
-    /// Time after which a client that is not connected has failed
+    /// Time after which a client that is not connected has failed; each token waits 10s for an answer, as a player's does,
+    /// so that 15s is time for two
     #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = parse_duration)]
     connect_timeout: Duration,
     /// Time to send messages for, once all clients are connected
