@@ -26,7 +26,7 @@ use tidegate::backend::Pool;
 use tidegate::clock::Clock;
 use tidegate::config::{Balance, Target, UnreliablePolicy};
 use tidegate::counters::{Direction, DropReason};
-use tidegate::framing::Framing;
+use tidegate::framing::{FrameCodec, Framing};
 use tidegate::proxy_protocol::{ProxyHeader, ProxyTlvs, ProxyTransport, ProxyVersion};
 use tidegate::worker::{Command, Handle};
 use tidegate_proto::{CloseReason, Reject, Timestamp};
@@ -573,6 +573,42 @@ fn a_message_that_fits_no_frame_ends_the_session() {
     let mut delivered = String::new();
     stream.read_to_string(&mut delivered).unwrap();
     assert_eq!(delivered, "one line\n");
+}
+
+/// A backend may write a frame in pieces, and several in one: what was read before waits for the rest.
+#[test]
+fn a_frame_that_comes_in_pieces_is_whole() {
+    for framing in [Framing::U16Be, Framing::Line] {
+        let setup = Setup {
+            framing,
+            ..Setup::default()
+        };
+        let (mut relay, mut client, mut stream) = seated(setup);
+        client.run_until("welcome", |client| client.welcome);
+        stream.set_nodelay(true).unwrap();
+        let frames: Vec<_> = [700, 1, 20, 20, 999]
+            .map(|size| vec![b'a' + (size % 26) as u8; size])
+            .to_vec();
+        let mut bytes = Vec::new();
+        for frame in &frames {
+            let codec = FrameCodec::new(framing, false, false, 1000);
+            codec.encode(0, frame, &mut bytes).unwrap();
+        }
+        let mut written = 0;
+        for size in [40, 41, 900, 90, 7, 300, 6, 1].into_iter().cycle() {
+            let piece = &bytes[written..bytes.len().min(written + size)];
+            if piece.is_empty() {
+                break;
+            }
+            stream.write_all(piece).unwrap();
+            written += piece.len();
+            relay.wait_for("a piece", |counters| {
+                counters.targets[0].bytes_received == written as u64
+            });
+        }
+        client.run_until("all frames", |client| client.received.len() == frames.len());
+        assert_eq!(client.received, frames, "{}", framing.label());
+    }
 }
 
 /// Raw streams are cut and joined as they come: only the bytes count.

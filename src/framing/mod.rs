@@ -216,9 +216,19 @@ impl FrameCodec {
     /// Takes any prefix of the stream, so bytes may arrive one by one. A length above the limit is
     /// an error as soon as it can be read, before a byte of the message has come.
     pub fn decode(&self, buffer: &[u8]) -> Result<Option<Decoded>, FrameError> {
+        self.decode_from(0, buffer)
+    }
+
+    /// [`decode`](Self::decode), of a buffer whose first `searched` bytes were decoded before and were incomplete: a long
+    /// line that comes in small pieces is not searched from its beginning for each of them.
+    pub fn decode_from(
+        &self,
+        searched: usize,
+        buffer: &[u8],
+    ) -> Result<Option<Decoded>, FrameError> {
         match self.framing {
             Framing::Raw => Ok(self.decode_piece(buffer)),
-            Framing::Line => self.decode_line(buffer),
+            Framing::Line => self.decode_line(searched, buffer),
             Framing::U16Be | Framing::U16Le | Framing::U32Be | Framing::U32Le | Framing::Varint => {
                 self.decode_counted(buffer)
             }
@@ -234,16 +244,18 @@ impl FrameCodec {
         })
     }
 
-    fn decode_line(&self, buffer: &[u8]) -> Result<Option<Decoded>, FrameError> {
+    fn decode_line(&self, searched: usize, buffer: &[u8]) -> Result<Option<Decoded>, FrameError> {
         let prefix = usize::from(self.channel_byte);
-        let searched = &buffer[..buffer.len().min(self.max_frame())];
-        let Some(end) = searched.iter().position(|&byte| byte == b'\n') else {
+        let longest = &buffer[..buffer.len().min(self.max_frame())];
+        let new = longest.get(searched..).unwrap_or_default();
+        let Some(end) = new.iter().position(|&byte| byte == b'\n') else {
             // Without a newline where the longest line would have had it, this line is too long.
-            if searched.len() == self.max_frame() {
-                self.check_size((searched.len() - prefix) as u64)?;
+            if longest.len() == self.max_frame() {
+                self.check_size((longest.len() - prefix) as u64)?;
             }
             return Ok(None);
         };
+        let end = searched + end;
         if end < prefix {
             return Err(FrameError::MissingChannel);
         }

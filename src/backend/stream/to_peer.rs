@@ -15,6 +15,8 @@ pub(super) struct ToPeer {
     /// Bytes that are not a whole frame yet, or that met a full session; `rest[..taken]` went.
     pub(super) rest: Vec<u8>,
     taken: usize,
+    /// Of those that did not go, so many from the first on were looked through for the end of a frame.
+    searched: usize,
     /// What cannot be passed on of what the backend wrote.
     pub(super) misread: Option<String>,
     /// The session was told that nothing more comes.
@@ -24,7 +26,7 @@ pub(super) struct ToPeer {
 impl ToPeer {
     /// Nothing more is sent: lets go of all bytes.
     pub(super) fn clear(&mut self) {
-        (self.rest, self.taken) = (Vec::new(), 0);
+        (self.rest, self.taken, self.searched) = (Vec::new(), 0, 0);
     }
 }
 
@@ -117,9 +119,13 @@ impl Stream {
             if side.room_left == 0 || !side.endpoint.has_room(side.id) {
                 return Forwarded::NoRoom;
             }
-            let frame = match codec.decode(&bytes[*at..]) {
+            let searched = std::mem::take(&mut self.to_peer.searched);
+            let frame = match codec.decode_from(searched, &bytes[*at..]) {
                 Ok(Some(frame)) => frame,
-                Ok(None) => return Forwarded::NeedsMore,
+                Ok(None) => {
+                    self.to_peer.searched = bytes.len() - *at;
+                    return Forwarded::NeedsMore;
+                }
                 Err(error) => {
                     self.to_peer.misread = Some(error.to_string());
                     return Forwarded::Broken(CloseReason::BackendProtocolError);
@@ -210,6 +216,7 @@ impl Stream {
         let mut buffer = std::mem::take(&mut side.scratch.read);
         let mut rest = std::mem::take(&mut self.to_peer.rest);
         let mut at = std::mem::take(&mut self.to_peer.taken);
+        self.to_peer.searched = 0;
         let mut budget = READ_BYTES;
         let mut end = rest.len() - at;
         buffer[..end].copy_from_slice(&rest[at..]);
