@@ -55,6 +55,11 @@ def memory(job, instance):
 OTHER = series("up", "0x40", job="node", instance="c:9100")
 
 
+# That the rules of grafana/alerts.yaml are loaded, and one of them that fires.
+RULES = series("tidegate:rules_loaded", "1x40")
+FIRING = series("ALERTS", "1x40", alertname="TidegateDown", alertstate="firing", severity="critical")
+
+
 # (panel, series, what it shows five minutes later: labels and value)
 SCENES = [
     # Each of a worker's listeners has the busy time of the whole thread.
@@ -74,6 +79,12 @@ SCENES = [
     ("Memory", [memory("tidegate", "a"), memory("node", "c:9100")],
      [('process_resident_memory_bytes{instance="a", job="tidegate"}', 1000)]),
     ("Backends up", target("one", 1, 0) + target("two", 0, 0) + target("three", 0, 1), [("{}", 0.5)]),
+    # That all are drained is known; that there is no figure of any is not the same.
+    ("Backends up", target("one", 1, 1) + target("two", 0, 1), [("{}", -1)]),
+    ("Backends up", [OTHER], []),
+    ("Alerts", [RULES], []),
+    ("Alerts", [RULES, FIRING], [('ALERTS{alertname="TidegateDown", alertstate="firing", severity="critical"}', 1)]),
+    ("Alerts", [], [('{alertname="grafana/alerts.yaml is not loaded", severity="critical"}', 1)]),
 ]
 
 

@@ -155,16 +155,33 @@ const ASIDE: &[&str] = &[
 
 const ALERTS: &str = include_str!("../../grafana/alerts.yaml");
 
+/// Where the rules are not loaded no alert fires, and the panel of alerts would look as it does when all is well.
+#[test]
+fn the_alerts_say_whether_there_are_any() {
+    let records: Vec<_> = ALERTS
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("- record: "))
+        .collect();
+    let [record] = records[..] else {
+        panic!("{records:?}");
+    };
+    let mut panels = ROWS.iter().flat_map(|(_, panels)| *panels);
+    let alerts = panels.find(|panel| panel.look == Look::Alerts);
+    let (query, _) = alerts.expect("a panel of alerts").queries[0];
+    assert!(query.contains(&format!("absent({record})")), "{query}");
+}
+
 #[test]
 fn the_alerts_ask_for_metrics_that_exist() {
     let names: Vec<_> = ALERTS
         .lines()
         .filter_map(|line| line.trim().strip_prefix("- alert: "))
         .collect();
-    let queries: Vec<_> = ALERTS
+    let mut queries: Vec<_> = ALERTS
         .lines()
         .filter_map(|line| line.trim().strip_prefix("expr: "))
         .collect();
+    assert_eq!(queries.remove(0), "vector(1)", "that the rules are loaded");
     assert_eq!(names.len(), queries.len(), "one line per expression");
     assert!(names.len() >= 16);
     for (name, query) in names.iter().zip(queries) {

@@ -77,11 +77,11 @@ pub(crate) const ROWS: &[Row] = &[
             },
             Panel {
                 title: "Backends up",
-                about: "Share of targets that take connections, without those that are drained by hand.",
+                about: "Share of targets that take connections, without those that are drained by hand; below 0 where all of them are.",
                 unit: "percentunit",
                 look: Reserve(0.5, 1.0),
                 queries: &[(
-                    "avg(tidegate_backend_up{$b} and on (instance, backend, target) tidegate_backend_draining{$b} == 0)",
+                    "avg(tidegate_backend_up{$b} and on (instance, backend, target) tidegate_backend_draining{$b} == 0) or 0 * count(tidegate_backend_up{$b}) - 1",
                     "up",
                 )],
             },
@@ -117,11 +117,11 @@ pub(crate) const ROWS: &[Row] = &[
             },
             Panel {
                 title: "Alerts",
-                about: "What fires now. The runbook has an entry for each.",
+                about: "What fires now. The runbook has an entry for each. Without the rules of grafana/alerts.yaml nothing would, and that is said.",
                 unit: "none",
                 look: Alerts,
                 queries: &[(
-                    "ALERTS{alertname=~\"Tidegate.*\",alertstate=\"firing\"}",
+                    "ALERTS{alertname=~\"Tidegate.*\",alertstate=\"firing\"} or label_replace(label_replace(absent(tidegate:rules_loaded), \"alertname\", \"grafana/alerts.yaml is not loaded\", \"\", \"\"), \"severity\", \"critical\", \"\", \"\")",
                     "alert",
                 )],
             },

@@ -142,15 +142,10 @@ fn render(panel: &Panel, id: usize, place: Value) -> Value {
         defaults["color"] = json!({"mode": "palette-classic"});
         defaults["custom"] = lines(panel.look);
     }
-    if panel.look == State {
-        let text =
-            |value: &str, text: &str, color: &str| json!({value: {"text": text, "color": color}});
-        defaults["mappings"] = json!([
-            {"type": "value", "options": text("0", "serving", "green")},
-            {"type": "value", "options": text("1", "draining", "blue")},
-            {"type": "value", "options": text("2", "starting", "yellow")},
-            {"type": "value", "options": text("3", "not scraped", "red")},
-        ]);
+    let words = words(panel.look);
+    if !words.is_empty() {
+        let mapping = |(value, text, color): &(&str, &str, &str)| json!({"type": "value", "options": {*value: {"text": text, "color": color}}});
+        defaults["mappings"] = words.iter().map(mapping).collect();
     }
     let mut rendered = json!({
         "id": id, "type": kind, "title": panel.title, "description": panel.about,
@@ -203,12 +198,25 @@ fn lines(look: Look) -> Value {
     })
 }
 
+/// Values that stand for a word, and its colour.
+const fn words(look: Look) -> &'static [(&'static str, &'static str, &'static str)] {
+    match look {
+        State => &[
+            ("0", "serving", "green"),
+            ("1", "draining", "blue"),
+            ("2", "starting", "yellow"),
+            ("3", "not scraped", "red"),
+        ],
+        Reserve(..) => &[("-1", "all drained", "blue")],
+        Figure(_) | Lines | Stacked | Marked(_) | Heat | Table | Alerts => &[],
+    }
+}
+
 /// "No data" looks like a broken dashboard; where nothing having happened is good news, it says so.
 fn when_empty(panel: &Panel) -> Option<&'static str> {
     match panel.look {
         Alerts => return Some("no alert fires"),
         State => return Some("not scraped"),
-        _ if panel.title == "Backends up" => return Some("all drained"),
         _ => {}
     }
     let conditional = panel.queries.iter().all(|(q, _)| q.ends_with(" > 0"));
