@@ -235,7 +235,6 @@ impl Sender {
             }
             self.copier.arm_early_probe(now, &self.params);
         }
-        self.pacer.pace.on_sent(plain_bytes);
         self.spend_bulk(now, wire_bytes);
         self.acks.on_sent();
         let asks = has_messages && self.is_stuck(now) && number.is_multiple_of(BARE_EVERY);

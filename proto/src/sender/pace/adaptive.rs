@@ -181,10 +181,6 @@ impl Adaptive {
         self.demand.on_waiting(now, by != HeldBy::Nothing);
     }
 
-    pub(super) fn on_sent(&mut self, bytes: usize) {
-        self.demand.on_sent(bytes);
-    }
-
     /// A message of so many bytes was queued. `is_full`: there is no room for another.
     pub(super) fn on_said(&mut self, now: Timestamp, bytes: usize, is_full: bool) {
         self.demand.on_said(now, bytes, is_full);

@@ -1,5 +1,5 @@
-//! What the messages of a session ask of its path, by what is said: a session that never gets rid of its backlog learns
-//! nothing from what leaves.
+//! What the messages of a session ask of its path, by what is said and not by what leaves, of which a session that never
+//! gets rid of its backlog learns nothing.
 
 use crate::time::{Span, Timestamp};
 

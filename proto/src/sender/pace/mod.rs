@@ -11,7 +11,7 @@
 //!                                                    (bad, competing)
 //!                                                      │ what is to be cut
 //!   on_tick ────────────────▶ ticks ───────────────────┼────────────────▶ packet_rate
-//!   on_said, on_sent ───────▶ demand (asked) ──────┐   ▼
+//!   on_said ────────────────▶ demand (asked) ──────┐   ▼
 //!   on_acked, on_lost ──────▶ watch, volley ───────┴▶ bulk ─────────────▶ bulk_rate, bulk_window
 //!                             (heavy_loss; watch: delivered, losses, short_queue)
 //! ```
@@ -27,7 +27,7 @@
 //! | is more lost than usual | `losses` |
 //! | is there a queue too short to be felt | `short_queue` |
 //! | how much may leave at once | `volley` |
-//! | what is bulk never slower than | `demand`, by what left; by what was said: `asked` |
+//! | what is bulk never slower than | `demand`, by what is said: `asked` |
 //! | how many packets does a fast game get | `ticks` |
 //! | what is no loss, but an outage | `outage`, counted by `loss_tally` |
 //!
@@ -280,13 +280,6 @@ impl Pace {
     pub(super) fn on_bulk_held(&mut self, now: Timestamp, by: HeldBy) {
         if let Some(adaptive) = self.adaptive_mut() {
             adaptive.on_bulk_held(now, by);
-        }
-    }
-
-    /// A packet left, with so many bytes that are no copies.
-    pub(super) fn on_sent(&mut self, bytes: usize) {
-        if let Some(adaptive) = self.adaptive_mut() {
-            adaptive.on_sent(bytes);
         }
     }
 
