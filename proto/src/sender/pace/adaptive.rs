@@ -399,7 +399,7 @@ impl Adaptive {
     }
 
     /// We slowed down, and a queue stays that is not ours; or losses do.
-    fn compete(&mut self, now: Timestamp, queue: Queue) -> State {
+    fn compete(&self, now: Timestamp, queue: Queue) -> State {
         let stays = if queue.delay < queue.low {
             // It is for its losses that the path is bad: there is no queue that somebody could fill again.
             Duration::ZERO
@@ -409,7 +409,6 @@ impl Adaptive {
             RIVAL_STAYS
         };
         let rival = Rival::new(queue.delay, now + stays);
-        self.bulk.begin_to_compete(now);
         State::Competing(Competing::with(rival))
     }
 

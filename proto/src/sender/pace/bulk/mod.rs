@@ -361,12 +361,6 @@ impl Bulk {
         }
     }
 
-    /// Somebody else fills the queue, and we go on beside them: as slow as we are, what gets lost in the next round
-    /// trip is no reason to go slower still.
-    pub(super) fn begin_to_compete(&mut self, now: Timestamp) {
-        self.cut_at = now;
-    }
-
     /// Goes by loss, like a TCP beside it.
     pub(super) fn compete(&mut self, now: Timestamp, step: Duration, lost: bool, params: &Params) {
         if !self.is_active {
