@@ -16,9 +16,6 @@ pub const JUMP_MAX: u32 = 1024;
 /// the millisecond its code adds.
 const LOST_AFTER: Duration = Duration::from_millis(1001);
 
-/// Packets on their way that are remembered, at most. The sender has fewer under way.
-const PENDING_MAX: usize = 16_384;
-
 /// Packets received from the peer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Received {
@@ -118,20 +115,16 @@ impl Received {
     }
 }
 
-/// Own packets on their way, by the article's rule: each of them, for a second, until it is acknowledged. In a session
-/// with messages a packet is on its way for longer, until acknowledgements have passed it: over a path of more than a
-/// second, what it carries would otherwise go again for ever.
+/// Own packets on their way, by the article's rule: each of them, for a second, until it is acknowledged. What the sender
+/// still remembers is on its way for longer: over a path of more than a second, what it carries would otherwise go again
+/// for ever.
 ///
-/// The sender has a record of its own, which cannot stand in for this: it does not file what leaves while nothing is
-/// under way, keeps what is open for longer, and knows no rule of a wire.
+/// The sender's record cannot stand in for this: it does not file what leaves while nothing is under way, and knows no
+/// rule of a wire.
 #[derive(Clone, Debug, Default)]
 pub struct Sent {
     /// Oldest first, without those acknowledged or given up.
     pending: VecDeque<Pending>,
-    /// There are messages.
-    until_passed: bool,
-    /// The newest packet that was acknowledged.
-    newest_acked: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -142,19 +135,8 @@ struct Pending {
 }
 
 impl Sent {
-    /// Of a session with messages.
-    pub fn with_messages() -> Self {
-        Self {
-            until_passed: true,
-            ..Self::default()
-        }
-    }
-
-    /// A packet left: its sequence on the wire and its number in the session.
+    /// A packet left: its sequence on the wire, newer than those before, and its number in the session.
     pub fn on_sent(&mut self, now: Timestamp, sequence: u32, number: u64) {
-        if self.pending.len() >= PENDING_MAX {
-            self.pending.pop_front();
-        }
         self.pending.push_back(Pending {
             sequence,
             number,
@@ -162,37 +144,43 @@ impl Sent {
         });
     }
 
-    /// A header arrived: calls `on_acked` with the number of each packet it acknowledges first, oldest first.
+    /// A header arrived: calls `on_acked` with the number of each packet it acknowledges first, oldest first. Looks at
+    /// those alone that it reaches, however many are on their way.
     pub fn on_header(&mut self, header: &Header, mut on_acked: impl FnMut(u64)) {
-        let newest = &mut self.newest_acked;
-        self.pending.retain(|packet| {
-            let is_acked = header.acknowledges(packet.sequence);
-            if is_acked {
+        let oldest = header.ack.wrapping_sub(ACK_REACH);
+        let is_before = |packet: &Pending| is_more_recent(oldest, packet.sequence);
+        let mut at = self.pending.partition_point(is_before);
+        while let Some(packet) = self.pending.get(at)
+            && header.ack.wrapping_sub(packet.sequence) <= ACK_REACH
+        {
+            if header.acknowledges(packet.sequence) {
                 on_acked(packet.number);
-                if newest.is_none_or(|newest| is_more_recent(packet.sequence, newest)) {
-                    *newest = Some(packet.sequence);
-                }
+                self.pending.remove(at);
+            } else {
+                at += 1;
             }
-            !is_acked
-        });
+        }
     }
 
-    /// Gives up what is too old; an acknowledgement that comes later is ignored.
-    pub fn expire(&mut self, now: Timestamp) {
+    /// Packets on their way.
+    #[cfg(test)]
+    pub fn pending(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Gives up what is too old and has a number below `remembered`. An acknowledgement that comes later is ignored.
+    pub fn expire(&mut self, now: Timestamp, remembered: u64) {
         while let Some(oldest) = self.pending.front()
+            && oldest.number < remembered
             && now.since(oldest.sent_at) > LOST_AFTER
-            && (!self.until_passed || self.is_passed(oldest.sequence))
         {
             self.pending.pop_front();
         }
     }
-
-    /// Whether acknowledgements are so far beyond a packet that they do not reach it any more.
-    fn is_passed(&self, sequence: u32) -> bool {
-        self.newest_acked
-            .is_some_and(|newest| (33..1 << 31).contains(&newest.wrapping_sub(sequence)))
-    }
 }
+
+/// A header speaks of its ack and of as many packets before it.
+const ACK_REACH: u32 = 32;
 
 #[cfg(test)]
 mod tests {
@@ -241,5 +229,39 @@ mod tests {
         check(&received, &[(6025, Order::Outside), (7975, Order::Outside)]);
         check(&received, &[(7976, NEWER), (10_024, NEWER)]);
         check(&received, &[(10_025, Order::Outside)]);
+    }
+    /// What is found by place is what every packet would say of itself.
+    #[test]
+    fn a_header_acknowledges_what_it_reaches_and_nothing_else() {
+        let now = Timestamp::ZERO;
+        for first in [1, u32::MAX - 20, (1 << 31) - 20] {
+            let sequences = || (0..60u32).map(move |n| first.wrapping_add(n));
+            let near = (0..130u32).map(|n| first.wrapping_add(n).wrapping_sub(35));
+            let far = [1 << 31, (1 << 31) + 30, (1 << 31) - 40, 1 << 30];
+            for ack in near.chain(far.map(|far| first.wrapping_add(far))) {
+                for ack_bits in [0, u32::MAX, 0x8000_0001, 0x5a5a_a5a5] {
+                    let header = Header {
+                        protocol_id: 0,
+                        sequence: 0,
+                        ack,
+                        ack_bits,
+                    };
+                    let mut sent = Sent::default();
+                    for (number, sequence) in (0..).zip(sequences()) {
+                        sent.on_sent(now, sequence, number);
+                    }
+                    let mut acked = Vec::new();
+                    sent.on_header(&header, |number| acked.push(number));
+                    let expected: Vec<u64> = (0..)
+                        .zip(sequences())
+                        .filter(|(_, sequence)| header.acknowledges(*sequence))
+                        .map(|(number, _)| number)
+                        .collect();
+                    assert_eq!(acked, expected, "from {first}: {ack}, {ack_bits:x}");
+                    assert_eq!(sent.pending(), 60 - acked.len());
+                    sent.on_header(&header, |number| panic!("{number} twice"));
+                }
+            }
+        }
     }
 }

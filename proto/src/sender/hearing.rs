@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use super::recovery::REMEMBERED_MAX;
 use super::*;
 
 /// A packet of the peer.
@@ -77,8 +76,7 @@ impl Hearing<'_> {
 
     /// No acknowledgement of a number below this changes anything.
     pub fn remembered_from(&self) -> u64 {
-        let oldest = self.sender.next_number.saturating_sub(REMEMBERED_MAX);
-        self.sender.in_flight.base().max(oldest)
+        self.sender.remembered_from()
     }
 
     /// The peer says that it reads long fragments.

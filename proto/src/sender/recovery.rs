@@ -186,6 +186,15 @@ impl Sender {
         oldest.map(|sent| sent.at)
     }
 
+    /// No acknowledgement of a number below this changes anything.
+    pub fn remembered_from(&self) -> u64 {
+        let reach = self.next_number.saturating_sub(REMEMBERED_MAX);
+        match self.in_flight.front() {
+            Some(_) => self.in_flight.base().max(reach),
+            None => self.next_number,
+        }
+    }
+
     /// Keeps what acknowledgements may still speak of, and nothing [`REMEMBERED_MAX`] numbers back. Numbers
     /// count, not packets: what leaves while nothing is under way is not filed, and a peer that left the
     /// oldest open could otherwise have the next that is filed be preceded by any number of skipped ones.

@@ -84,7 +84,9 @@ fn acks_complete_packets_measure_and_lose_them() {
                 }
                 "update" => {
                     clock += what["dt"].as_f64().expect("seconds");
-                    sent.expire(Timestamp::ZERO + Duration::from_secs_f64(clock));
+                    // The article remembers nothing for longer.
+                    let now = Timestamp::ZERO + Duration::from_secs_f64(clock);
+                    sent.expire(now, u64::MAX);
                     let on_their_way = count_on_their_way(&sent, sent_at.len());
                     let lost = sent_at.len() - acked_of_all - on_their_way;
                     assert_same(lost as u64, int(&what["lost"]), &context);

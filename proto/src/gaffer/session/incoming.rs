@@ -165,8 +165,17 @@ impl Session {
         Reject::Stale
     }
 
+    /// Where there are no messages nobody waits for a packet, and the article's rule is all there is.
+    pub(super) fn expire(&mut self, now: Timestamp) {
+        let remembered = match self.params.payload {
+            Payload::Messages => self.sender.remembered_from(),
+            Payload::Raw { .. } => u64::MAX,
+        };
+        self.sent.expire(now, remembered);
+    }
+
     fn on_acks(&mut self, now: Timestamp, header: &Header, in_order: bool) {
-        self.sent.expire(now);
+        self.expire(now);
         let heard = Heard {
             in_order,
             is_of_older: false,

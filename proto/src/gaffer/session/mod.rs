@@ -87,10 +87,7 @@ impl Session {
             lifecycle,
             numbering,
             received: Received::default(),
-            sent: match params.payload {
-                Payload::Messages => Sent::with_messages(),
-                Payload::Raw { .. } => Sent::default(),
-            },
+            sent: Sent::default(),
             sender: Sender::new(now, params.sender(), params.framing(), &params.lanes()),
             receiver: Receiver::new(now, params.message_max()),
             inbox: Inbox::new(params.inbox_max),
@@ -138,7 +135,7 @@ impl Interface for Session {
 
     fn handle_timeout(&mut self, now: Now) {
         if !self.lifecycle.is_closed() {
-            self.sent.expire(now.mono);
+            self.expire(now.mono);
             self.sender.handle_timeout(now.mono);
             self.lifecycle
                 .check_clocks(now.mono, || self.sender.is_drained());
@@ -267,5 +264,39 @@ impl Interface for Session {
 
     fn origin(&self) -> Origin {
         [self.numbering.first_sequence().into(), self.seed, 0, 0, 0]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A peer that is heard and never says what came: each of its packets is answered in time.
+    #[test]
+    fn what_nobody_acknowledges_and_nobody_waits_for_is_forgotten() {
+        let at = |millis| Now {
+            mono: Timestamp::from_millis(millis),
+            unix_secs: 0,
+        };
+        let mut session = Session::accept(at(0), &Params::default(), 1, 7);
+        session.admit(at(0));
+        let mut most = 0;
+        for n in 0..20_000 {
+            let now = at(u64::from(n) * 100);
+            let mut datagram = Vec::new();
+            let header = Header {
+                protocol_id: session.params.protocol_id,
+                sequence: 1 + n,
+                ack: 0,
+                ack_bits: 0,
+            };
+            header.emit(&mut datagram);
+            datagram.push(KEEP_ALIVE);
+            session.handle_datagram(now, &mut datagram).ok();
+            while session.poll_transmit(now, &mut Vec::new()) {}
+            most = most.max(session.sent.pending());
+        }
+        assert!(!session.lifecycle.is_closed());
+        assert!((2..32).contains(&most), "{most} packets");
     }
 }
