@@ -1,5 +1,5 @@
 // Whatever a backend writes: each frame taken obeys the limits, moves the stream on, and is the
-// same message when it is written again.
+// same message when it is written again. And it is the same when it comes in two pieces.
 
 use tidegate::framing::{FrameCodec, Framing};
 
@@ -10,6 +10,7 @@ pub fn run(data: &[u8]) {
     let framing = Framing::ALL[usize::from(choice) % Framing::ALL.len()];
     let limit = usize::from(u16::from_le_bytes([limit_low, limit_high]));
     let codec = FrameCodec::new(framing, choice & 0x40 != 0, choice & 0x80 != 0, limit);
+    comes_in_pieces(&codec, stream);
     while let Ok(Some(frame)) = codec.decode(stream) {
         let payload = &stream[frame.payload.clone()];
         assert!(frame.consumed > 0 && frame.consumed <= stream.len());
@@ -23,6 +24,14 @@ pub fn run(data: &[u8]) {
         assert_eq!(same.channel, frame.channel);
         assert_eq!(&again[same.payload], payload);
         stream = &stream[frame.consumed..];
+        comes_in_pieces(&codec, stream);
+    }
+}
+
+fn comes_in_pieces(codec: &FrameCodec, stream: &[u8]) {
+    let first = stream.len() / 2;
+    if let Ok(None) = codec.decode(&stream[..first]) {
+        assert_eq!(codec.decode_from(first, stream), codec.decode(stream));
     }
 }
 
