@@ -7,7 +7,7 @@
 //!   endpoint ──▶ session                        one socket's peers, each behind the two interfaces
 //!                   ▲
 //!   yojimbo, gaffer, rudp                       the protocols; none knows another
-//!      │  ├─▶ sender ──▶ rate, rtt, windowed    what leaves when
+//!      │  ├─▶ sender ──▶ mode, rtt, windowed    what leaves when
 //!      │  ├─▶ inbox, reassembly, ring           what waits: to be taken, for its rest, to leave
 //!      │  └─▶ lifecycle, stall                  the life of a session, and who makes no progress
 //!      ▼
@@ -24,9 +24,9 @@ pub mod gaffer;
 pub mod inbox;
 pub mod ip;
 mod lifecycle;
+pub mod mode;
 pub mod per_second;
 pub mod random;
-pub mod rate;
 mod reassembly;
 mod ring;
 pub mod rtt;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_proto::rate::Penalty;
+use tidegate_proto::mode::Penalty;
 
 /// When to send what.
 #[derive(Clone, Copy, Debug, PartialEq)]

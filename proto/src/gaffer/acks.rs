@@ -1,6 +1,6 @@
 //! Acknowledgements of the 2008 article: which packets came, and which of ours arrived.
 //!
-//! Rule: docs/wire/gaffer.md, section 3. Its round trip is in `rate.rs`.
+//! Rule: docs/wire/gaffer.md, section 3. Its round trip is in `mode.rs`.
 
 use std::collections::VecDeque;
 use std::time::Duration;

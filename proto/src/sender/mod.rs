@@ -58,7 +58,7 @@ mod unreliable;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::rate::Mode;
+use crate::mode::Mode;
 use crate::ring::Split;
 use crate::rtt::{Rtt, Sample};
 use crate::session::{Channel, SendError};

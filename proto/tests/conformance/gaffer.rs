@@ -7,7 +7,7 @@ use serde_json::Value;
 use tidegate_proto::gaffer::acks::{Order, Received, Sent};
 use tidegate_proto::gaffer::wire::{self, Header};
 use tidegate_proto::gaffer::{Acceptor, Late, Params, Payload};
-use tidegate_proto::rate::ArticleRate;
+use tidegate_proto::mode::ArticleRate;
 use tidegate_proto::{Acceptor as _, Now, Stranger, Timestamp, Verdict};
 
 use crate::compare::{assert_bytes, assert_same, hex};

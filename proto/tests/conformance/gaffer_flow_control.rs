@@ -1,6 +1,6 @@
 //! The article's good/bad mode against the code that came with it (docs/wire/gaffer.md, section 5).
 
-use tidegate_proto::rate::{ArticleRate, Mode};
+use tidegate_proto::mode::{ArticleRate, Mode};
 
 use crate::compare::assert_same;
 use crate::vectors::{each_case, int, items};

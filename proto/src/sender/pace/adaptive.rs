@@ -19,7 +19,7 @@
 
 use std::time::Duration;
 
-use crate::rate::{Mode, Switch};
+use crate::mode::{Mode, Switch};
 use crate::rtt::Sample;
 use crate::sender::copies::Copies;
 use crate::sender::detector::Outcome;

@@ -1,7 +1,7 @@
 //! Loss judged by windows of a hundred packets: is it heavy, does it last, and is it our doing? It is the loss
 //! of datagrams: a packet of several is lost with any of them, which says nothing more of the path.
 
-use crate::rate::Mode;
+use crate::mode::Mode;
 use crate::sender::detector::Outcome;
 use crate::time::{Span, Timestamp};
 

@@ -1,6 +1,6 @@
 //! How fast: packets a second and bytes of bulk, by the rule in force.
 //!
-//! The article's rule is `crate::rate`, and all of this is the default's. The sender tells [`Pace`] what it hears and does,
+//! The article's rule is `crate::mode`, and all of this is the default's. The sender tells [`Pace`] what it hears and does,
 //! and asks for rates; nothing here sends, and nothing here has a timer.
 //!
 //! ```text
@@ -87,7 +87,7 @@ mod watch;
 
 use std::time::Duration;
 
-use crate::rate::{ArticleRate, Mode};
+use crate::mode::{ArticleRate, Mode};
 use crate::rtt::Sample;
 use crate::time::Timestamp;
 

@@ -12,7 +12,7 @@ mod redundancy;
 
 use std::time::Duration;
 
-use crate::rate::Penalty;
+use crate::mode::Penalty;
 
 pub use acks::AckTiming;
 pub use bulk::BulkRates;
