@@ -50,7 +50,7 @@ impl Listener {
     /// Begins a session over its own UDP socket for a stream that a local program opened.
     pub fn dial(&mut self, turn: &mut Turn<'_>, dial: Dial) -> io::Result<()> {
         // It began before the drain did.
-        if self.draining {
+        if !self.stage.takes_newcomers() {
             say_dial_refused(&self.name);
             return Ok(());
         }

@@ -53,7 +53,10 @@ impl Listener {
             Reject::UnknownPeer | Reject::Full | Reject::Draining => self.siblings.len() > 0,
             _ => false,
         };
-        if is_worth_it && !self.ending && self.handovers.may_ask(now, self.siblings.len() as u32) {
+        if is_worth_it
+            && !self.stage.is_ending()
+            && self.handovers.may_ask(now, self.siblings.len() as u32)
+        {
             self.siblings.ask(route, datagram);
         }
     }
@@ -82,7 +85,7 @@ impl Listener {
     }
 
     fn look_for(&mut self, turn: &mut Turn<'_>, asker: usize, route: Route, datagram: Box<[u8]>) {
-        if self.ending {
+        if self.stage.is_ending() {
             return;
         }
         let Some(id) = self.endpoint.claim(turn.now, route.from, &datagram) else {
@@ -159,7 +162,7 @@ impl Listener {
             self.endpoint.close(now, id, CloseReason::Overload);
         } else if is_taken {
             self.endpoint.close(now, id, CloseReason::Replaced);
-        } else if self.ending {
+        } else if self.stage.is_ending() {
             self.endpoint.close(now, id, CloseReason::Drain);
         } else if let Some(reason) = self.missed_order(now, id, was_at) {
             self.endpoint.close(now, id, reason);

@@ -46,10 +46,10 @@ impl Listener {
         self.limits_met.limit = self.capacity.limit_met();
         let is_full =
             self.limits_met.limit.is_some() || self.seats.taken() >= self.endpoint.peers_max();
-        let refusing = match (self.draining, is_full) {
-            (true, _) => Some(Reject::Draining),
-            (false, true) => Some(Reject::Full),
-            (false, false) => None,
+        let refusing = match (self.stage.takes_newcomers(), is_full) {
+            (false, _) => Some(Reject::Draining),
+            (true, true) => Some(Reject::Full),
+            (true, false) => None,
         };
         self.endpoint.set_refusing(refusing);
     }

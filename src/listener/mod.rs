@@ -34,6 +34,7 @@ mod seats;
 mod session_log;
 mod shed;
 mod siblings;
+mod stage;
 mod stranger_queue;
 mod strangers;
 mod timeouts;
@@ -65,9 +66,9 @@ pub use quota::PeerLimits;
 use quota::Quota;
 use refusal_log::RefusalLog;
 pub use retire::HeldAddress;
-use retire::Retirement;
 pub use seats::Seats;
 pub use siblings::Siblings;
+use stage::Stage;
 use stranger_queue::StrangerQueue;
 use wakes::poll_token;
 pub use wakes::{Wakes, meaning};
@@ -190,13 +191,7 @@ pub struct Listener {
     outage: Outage,
     reporter: Option<Reporter>,
 
-    // How it ends.
-    /// Nobody new is taken.
-    draining: bool,
-    /// Those who are here are told to go as well.
-    ending: bool,
-    /// Set once it is to go while its worker stays.
-    retirement: Option<Retirement>,
+    stage: Stage,
 }
 
 impl Listener {
@@ -243,9 +238,7 @@ impl Listener {
             census: Census::default(),
             outage: Outage::default(),
             reporter: parts.reporter,
-            draining: false,
-            ending: false,
-            retirement: None,
+            stage: Stage::default(),
         }
     }
 
@@ -300,7 +293,7 @@ impl Listener {
         if self.is_retiring() {
             return;
         }
-        (self.draining, self.ending) = (true, true);
+        self.stage.end();
         for id in self.ids() {
             self.endpoint.finish(now, id, CloseReason::Drain, linger);
             self.touch(id);
@@ -309,7 +302,7 @@ impl Listener {
 
     /// Everybody is told that it is over, now.
     pub fn stop(&mut self, now: Now) {
-        (self.draining, self.ending) = (true, true);
+        self.stage.end();
         for id in self.ids() {
             self.endpoint.close(now, id, CloseReason::Shutdown);
             self.touch(id);

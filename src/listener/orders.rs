@@ -215,7 +215,7 @@ impl Listener {
     /// Takes over what was ordered of all listeners before this one came: bans, and a drain. The worker does this when
     /// it adds the listener: whoever asked for the orders beforehand could miss one that comes in between.
     pub fn inherit(&mut self, elder: &Self) {
-        self.draining = elder.draining;
+        self.stage.set_draining(!elder.stage.takes_newcomers());
         if let (Some(own), Some(elder)) = (&mut self.admission, &elder.admission) {
             own.adopt(elder.bans().clone());
         }
@@ -234,9 +234,7 @@ impl Listener {
 
     /// Takes no newcomers, or takes them again; those who are here stay, but for those who were told to go.
     pub fn set_draining(&mut self, draining: bool) {
-        // One that goes does not come back.
-        self.draining = draining || self.is_retiring();
-        self.ending &= self.draining;
+        self.stage.set_draining(draining);
     }
 
     /// How many peers are here.

@@ -8,16 +8,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use mio::Registry;
-use tidegate_proto::{Now, Timestamp};
+use tidegate_proto::Now;
 
 use super::Listener;
-
-/// When a listener that goes loses patience.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Retirement {
-    ends: Timestamp,
-    ended: bool,
-}
+use super::stage::Stage;
 
 /// An address that a listener's socket is bound to, and that nobody else can bind meanwhile.
 #[derive(Clone, Debug)]
@@ -34,30 +28,27 @@ impl Listener {
     /// No newcomers from now on; those who are here are told to go and get `grace` to take what
     /// was accepted for them.
     pub fn retire(&mut self, now: Now, grace: Duration) {
-        if self.retirement.is_some() {
+        if self.is_retiring() {
             return;
         }
         self.drain(now, grace);
-        self.retirement = Some(Retirement {
+        self.stage = Stage::Retiring {
             ends: now.mono + grace,
             ended: false,
-        });
+        };
     }
 
     /// Whether [`Listener::retire`] was asked of it.
     pub fn is_retiring(&self) -> bool {
-        self.retirement.is_some()
+        self.stage.is_retiring()
     }
 
     /// Ends whom the grace did not; true once everybody is gone.
     pub fn has_retired(&mut self, now: Now) -> bool {
-        let Some(retirement) = &mut self.retirement else {
-            return false;
-        };
-        if now.mono >= retirement.ends && !std::mem::replace(&mut retirement.ended, true) {
+        if self.stage.take_grace_over(now.mono) {
             self.stop(now);
         }
-        self.is_over()
+        self.is_retiring() && self.is_over()
     }
 
     /// Whether nobody is left, and nobody is on the way from another worker. Nobody comes then.
