@@ -91,9 +91,9 @@ impl Worker {
         c.datagrams_received += peers * 15;
         c.datagram_bytes_received += peers * 15 * 90;
         c.receive_calls += peers;
-        c.datagrams_sent += peers * 5;
-        c.datagram_bytes_sent += peers * 5 * 400;
-        c.send_calls += peers / 2;
+        c.sent.datagrams += peers * 5;
+        c.sent.bytes += peers * 5 * 400;
+        c.sent.calls += peers / 2;
         c.handshakes_accepted += self.turns % 2;
         c.sessions_opened += self.turns % 2;
         c.handshake_duration.record(0.08 + 0.05 * wave);
@@ -107,7 +107,7 @@ impl Worker {
             c.on_close(CloseReason::PeerDisconnect, Duration::from_secs(900));
             c.on_close(CloseReason::PeerTimeout, Duration::from_secs(40));
             c.on_drop(Direction::ToBackend, DropReason::QueueFull, 3);
-            c.send_errors[UdpError::Unreachable as usize] += 1;
+            c.sent.errors.0[UdpError::Unreachable as usize] += 1;
             c.targets[0].closes[ClosedBy::Tidegate as usize] += 2;
             c.targets[1].connect_failures[ConnectFailure::Refused as usize] += 1;
         }

@@ -24,7 +24,7 @@ impl Gate {
                 "peers": counters.peers,
                 "peers_max": listener.about.peers_max,
                 "datagrams_received": counters.datagrams_received,
-                "datagrams_sent": counters.datagrams_sent,
+                "datagrams_sent": counters.sent.datagrams,
                 "messages_to_backend": counters.messages_forwarded[Direction::ToBackend as usize],
                 "messages_to_peers": counters.messages_forwarded[Direction::ToPeer as usize],
                 "refused": counters.rejects.iter().sum::<u64>(),

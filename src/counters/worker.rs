@@ -5,7 +5,7 @@ use std::time::Duration;
 use tidegate_proto::{CloseReason, Reject, Stats};
 
 use super::{AdmissionCounters, Direction, DropReason, Histogram, TargetCounters, add, buckets};
-use crate::udp::UdpError;
+use crate::udp::Sent;
 
 /// Everything one worker of one listener counts. Counters only grow; gauges say "now".
 #[derive(Clone, Debug)]
@@ -15,10 +15,7 @@ pub struct WorkerCounters {
     pub datagram_bytes_received: u64,
     /// Receive system calls that returned data.
     pub receive_calls: u64,
-    pub datagrams_sent: u64,
-    pub datagram_bytes_sent: u64,
-    pub send_calls: u64,
-    pub send_errors: [u64; UdpError::ALL.len()],
+    pub sent: Sent,
     /// Datagrams the kernel dropped because the socket's receive queue was full.
     pub kernel_drops: u64,
     /// Gauge: bytes the kernel granted for the receive and the send buffer.
@@ -86,10 +83,7 @@ impl WorkerCounters {
             datagrams_received: 0,
             datagram_bytes_received: 0,
             receive_calls: 0,
-            datagrams_sent: 0,
-            datagram_bytes_sent: 0,
-            send_calls: 0,
-            send_errors: [0; UdpError::ALL.len()],
+            sent: Sent::default(),
             kernel_drops: 0,
             receive_buffer_bytes: 0,
             send_buffer_bytes: 0,
@@ -174,10 +168,7 @@ impl WorkerCounters {
         self.datagrams_received += other.datagrams_received;
         self.datagram_bytes_received += other.datagram_bytes_received;
         self.receive_calls += other.receive_calls;
-        self.datagrams_sent += other.datagrams_sent;
-        self.datagram_bytes_sent += other.datagram_bytes_sent;
-        self.send_calls += other.send_calls;
-        add(&mut self.send_errors, &other.send_errors);
+        self.sent.merge(&other.sent);
         self.kernel_drops += other.kernel_drops;
         self.receive_buffer_bytes += other.receive_buffer_bytes;
         self.send_buffer_bytes += other.send_buffer_bytes;
@@ -254,6 +245,7 @@ impl WorkerCounters {
 mod tests {
     use super::super::{ClosedBy, ConnectFailure};
     use super::*;
+    use crate::udp::{UdpError, UdpErrors};
 
     #[test]
     fn workers_add_up() {
@@ -292,10 +284,12 @@ mod tests {
             datagrams_received: 1,
             datagram_bytes_received: 2,
             receive_calls: 3,
-            datagrams_sent: 4,
-            datagram_bytes_sent: 5,
-            send_calls: 6,
-            send_errors: [7; UdpError::ALL.len()],
+            sent: Sent {
+                datagrams: 4,
+                bytes: 5,
+                calls: 6,
+                errors: UdpErrors([7; UdpError::ALL.len()]),
+            },
             kernel_drops: 8,
             receive_buffer_bytes: 9,
             send_buffer_bytes: 10,

@@ -28,6 +28,8 @@ pub(super) struct Census {
     /// Peers that were visited and whose sessions have not ended.
     open: u64,
     worst: WorstPeers,
+    /// Datagrams that a filter did not let out, and that were told of.
+    denied: u64,
 }
 
 impl Census {
@@ -39,6 +41,7 @@ impl Census {
             sampling: now.since(self.sampled) >= SAMPLE_INTERVAL,
             sampled: self.sampled,
             gathered: self.gathered,
+            denied: self.denied,
             ..Self::default()
         };
     }
@@ -152,15 +155,11 @@ impl Listener {
     /// What is known without a walk.
     pub(super) fn count(&mut self, now: Now) {
         let counters = &mut self.counters;
-        counters.datagrams_sent = self.sent.datagrams;
-        counters.datagram_bytes_sent = self.sent.bytes;
-        counters.send_calls = self.sent.calls;
-        let denied = UdpError::Denied as usize;
-        let lost = self.sent.errors.0[denied] - counters.send_errors[denied];
+        let denied = counters.sent.errors.of(UdpError::Denied);
+        let lost = denied - std::mem::replace(&mut self.census.denied, denied);
         if lost > 0 {
             tell_of_a_filter(&self.name, lost);
         }
-        counters.send_errors = self.sent.errors.0;
         counters.peers = self.endpoint.len() as u64;
         counters.handshakes_pending = self.endpoint.handshakes_pending() as u64;
         counters.peers_blocked[Direction::ToPeer as usize] = self.blocked as u64;

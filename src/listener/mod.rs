@@ -78,7 +78,7 @@ use crate::backend::{Scratch, Side, StreamRules};
 use crate::board::Reporter;
 use crate::capacity::Capacity;
 use crate::counters::{Direction, WorkerCounters};
-use crate::udp::{Outgoing, Received, Sent, UdpSocket};
+use crate::udp::{Outgoing, Received, UdpSocket};
 
 /// What a worker lends its listeners for one turn.
 pub struct Turn<'a> {
@@ -141,7 +141,6 @@ pub struct Listener {
     readable_peers: Vec<PeerId>,
     /// Sessions had more to say than leaves in a turn.
     unsent: bool,
-    sent: Sent,
     /// The socket is lost; nothing can be done but stop.
     broken: bool,
 
@@ -210,7 +209,6 @@ impl Listener {
             readable: true,
             readable_peers: Vec::new(),
             unsent: false,
-            sent: Sent::default(),
             broken: false,
             endpoint: parts.endpoint,
             peers: Peers::default(),

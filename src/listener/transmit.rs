@@ -42,7 +42,7 @@ impl Listener {
         }
         let own = whose.and_then(|id| self.peers.get_mut(id)?.socket.as_mut());
         if let Some(socket) = own.or(self.socket.as_mut()) {
-            socket.send(turn.outgoing, &mut self.sent);
+            socket.send(turn.outgoing, &mut self.counters.sent);
         }
         turn.outgoing.clear();
     }

@@ -133,4 +133,14 @@ impl Sent {
         self.datagrams += datagrams as u64;
         self.bytes += departure.bytes.len() as u64;
     }
+
+    /// Adds what became of others.
+    pub fn merge(&mut self, other: &Self) {
+        self.datagrams += other.datagrams;
+        self.bytes += other.bytes;
+        self.calls += other.calls;
+        for (mine, theirs) in self.errors.0.iter_mut().zip(other.errors.0) {
+            *mine += theirs;
+        }
+    }
 }

@@ -271,7 +271,7 @@ impl Minute {
     }
 
     fn send_errors(&self, kind: UdpError) -> u64 {
-        self.count(|counters| counters.send_errors[kind as usize])
+        self.count(|counters| counters.sent.errors.of(kind))
     }
 }
 
@@ -293,7 +293,7 @@ fn lost(found: &mut Findings, minute: &Minute) {
 fn cannot_send(found: &mut Findings, minute: &Minute) {
     let errors = |kind| minute.send_errors(kind);
     let failed: u64 = UdpError::ALL.into_iter().map(errors).sum();
-    let sent = minute.count(|counters| counters.datagrams_sent);
+    let sent = minute.count(|counters| counters.sent.datagrams);
     if failed > sent.max(SEND_ERRORS) {
         let most = UdpError::ALL.into_iter().max_by_key(|&kind| errors(kind));
         let text = format!(

@@ -170,9 +170,9 @@ fn peers_who_were_lost_at_once_are_found_when_nobody_is_left() {
 fn what_does_not_leave_this_host_is_found() {
     let fails = |sent, failed| {
         after(|_, counters| {
-            counters.datagrams_sent = sent;
-            counters.send_errors[UdpError::Unreachable as usize] = failed;
-            counters.send_errors[UdpError::Blocked as usize] = 3;
+            counters.sent.datagrams = sent;
+            counters.sent.errors.0[UdpError::Unreachable as usize] = failed;
+            counters.sent.errors.0[UdpError::Blocked as usize] = 3;
         })
     };
     let found = fails(100, 98);

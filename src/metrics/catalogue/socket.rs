@@ -29,14 +29,14 @@ pub(super) const FAMILIES: &[Family] = &[
         kind: Counter,
         labels: LISTENER,
         help: "Datagrams handed to the kernel.",
-        read: |source, out| each_listener(source, out, |c| c.datagrams_sent),
+        read: |source, out| each_listener(source, out, |c| c.sent.datagrams),
     },
     Family {
         name: "tidegate_udp_sent_bytes_total",
         kind: Counter,
         labels: LISTENER,
         help: "UDP payload bytes of those datagrams.",
-        read: |source, out| each_listener(source, out, |c| c.datagram_bytes_sent),
+        read: |source, out| each_listener(source, out, |c| c.sent.bytes),
     },
     Family {
         name: "tidegate_udp_receive_calls_total",
@@ -50,7 +50,7 @@ pub(super) const FAMILIES: &[Family] = &[
         kind: Counter,
         labels: LISTENER,
         help: "Send system calls.",
-        read: |source, out| each_listener(source, out, |c| c.send_calls),
+        read: |source, out| each_listener(source, out, |c| c.sent.calls),
     },
     Family {
         name: "tidegate_udp_send_errors_total",
@@ -59,7 +59,7 @@ pub(super) const FAMILIES: &[Family] = &[
         help: "Datagrams the kernel did not take.",
         read: |source, out| {
             let kinds = UdpError::ALL.map(UdpError::label);
-            each_listener_by(source, out, &kinds, |c| c.send_errors);
+            each_listener_by(source, out, &kinds, |c| c.sent.errors.0);
         },
     },
     Family {
