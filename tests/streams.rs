@@ -256,7 +256,7 @@ fn who_leaves_during_a_connect_is_not_counted_at_the_target() {
     .unwrap();
     let address = socket.local_addr();
     let mut parts = toy_parts(socket, &[], &Setup::default(), None);
-    let destination = parts.destination.as_mut().unwrap();
+    let destination = parts.terms.destination.as_mut().unwrap();
     (destination.pool, destination.timeout) = (pool.clone(), Duration::from_secs(60));
     let clock = Clock::start();
     let worker = Handle::spawn(0, clock, vec![parts], ()).unwrap();

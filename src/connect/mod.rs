@@ -24,7 +24,7 @@ use crate::config::{Config, Tunnel, UnreliablePolicy};
 use crate::control::{self, Gate, Signals};
 use crate::control_plane;
 use crate::core_dumps;
-use crate::listener::{Parts, Seats, Siblings};
+use crate::listener::{Parts, Seats, Siblings, Terms};
 use crate::logging::Logging;
 use crate::protocol::{self, Dialer};
 use crate::running_listener::Shares;
@@ -151,15 +151,7 @@ fn parts(
                 socket: None,
                 endpoint: Endpoint::new(Box::new(protocol::RejectAll), endpoint::Params::default()),
                 admission: None,
-                destination: None,
-                rules: StreamRules {
-                    codec: protocol::fitting(tunnel.codec, &tunnel.protocol),
-                    unreliable: UnreliablePolicy::DropOldest,
-                    acknowledge_written: false,
-                    stall: STREAM_STALL,
-                    linger: tunnel.linger,
-                },
-                limits: None,
+                terms: terms(tunnel),
                 capacity: Arc::clone(capacity),
                 reporter: Some(reporter),
                 siblings: Siblings::default(),
@@ -168,6 +160,21 @@ fn parts(
             })
         })
         .collect()
+}
+
+/// What its sessions begin with.
+fn terms(tunnel: &Tunnel) -> Terms {
+    Terms {
+        destination: None,
+        rules: Arc::new(StreamRules {
+            codec: protocol::fitting(tunnel.codec, &tunnel.protocol),
+            unreliable: UnreliablePolicy::DropOldest,
+            acknowledge_written: false,
+            stall: STREAM_STALL,
+            linger: tunnel.linger,
+        }),
+        limits: None,
+    }
 }
 
 /// A local program that reads nothing for this long is given up.

@@ -85,7 +85,7 @@ impl Attempt {
 impl Listener {
     /// The peer has proved who it is: find it a backend.
     pub(super) fn open_backend(&mut self, turn: &mut Turn<'_>, id: PeerId) {
-        if self.destination.is_none() {
+        if self.terms.destination.is_none() {
             // A dialled peer's stream was there before the peer.
             self.endpoint.admit(turn.now, id);
             return;
@@ -102,7 +102,7 @@ impl Listener {
             return;
         }
         peer.attempt.wakes = None;
-        if self.destination.is_none() {
+        if self.terms.destination.is_none() {
             if peer.phase == Phase::Joining {
                 self.endpoint
                     .close(turn.now, id, CloseReason::ConnectTimeout);
@@ -128,7 +128,8 @@ impl Listener {
 
     /// The stream is gone: its target has one less.
     pub(super) fn release_target(&mut self, id: PeerId) {
-        let (Some(peer), Some(destination)) = (self.peers.get_mut(id), &self.destination) else {
+        let (Some(peer), Some(destination)) = (self.peers.get_mut(id), &self.terms.destination)
+        else {
             return;
         };
         let Some(pick) = peer.attempt.pick else {
@@ -146,13 +147,14 @@ impl Listener {
     /// The name of a peer's target, as configured.
     pub(super) fn target_of(&self, id: PeerId) -> Option<String> {
         let target = self.peers.get(id)?.attempt.target()?;
-        let pool = &self.destination.as_ref()?.pool;
+        let pool = &self.terms.destination.as_ref()?.pool;
         Some(pool.target(target).to_string())
     }
 
     fn try_connect(&mut self, turn: &mut Turn<'_>, id: PeerId) {
         let client_id = self.endpoint.identity(id).and_then(|whom| whom.client_id);
-        let (Some(peer), Some(destination)) = (self.peers.get_mut(id), &self.destination) else {
+        let (Some(peer), Some(destination)) = (self.peers.get_mut(id), &self.terms.destination)
+        else {
             return;
         };
         let now = turn.now.mono;
@@ -202,7 +204,8 @@ impl Listener {
         let Some(greeting) = self.greeting(id) else {
             return;
         };
-        let (Some(peer), Some(destination)) = (self.peers.get_mut(id), &self.destination) else {
+        let (Some(peer), Some(destination)) = (self.peers.get_mut(id), &self.terms.destination)
+        else {
             return;
         };
         (peer.attempt.wakes, peer.attempt.queues_until) = (None, None);
@@ -226,7 +229,7 @@ impl Listener {
     fn greeting(&self, id: PeerId) -> Option<Vec<u8>> {
         let (peer, whom) = (self.peers.get(id)?, self.endpoint.identity(id)?);
         let mut greeting = Vec::new();
-        let Some(header) = &self.destination.as_ref()?.proxy else {
+        let Some(header) = &self.terms.destination.as_ref()?.proxy else {
             return Some(greeting);
         };
         let local = self.socket.as_ref().map(|socket| socket.local_addr());
@@ -248,7 +251,7 @@ impl Listener {
     }
 
     fn on_late_connect(&mut self, turn: &mut Turn<'_>, id: PeerId) {
-        let timeout = self.destination.as_ref().map(|it| it.timeout);
+        let timeout = self.terms.destination.as_ref().map(|it| it.timeout);
         let error = health::no_answer(timeout.unwrap_or_default());
         self.on_connect_failed(turn, id, ConnectFailure::Timeout, &error);
     }
@@ -260,7 +263,8 @@ impl Listener {
         why: ConnectFailure,
         error: &io::Error,
     ) {
-        let (Some(peer), Some(destination)) = (self.peers.get_mut(id), &self.destination) else {
+        let (Some(peer), Some(destination)) = (self.peers.get_mut(id), &self.terms.destination)
+        else {
             return;
         };
         peer.stream.abandon_connect();
@@ -277,7 +281,8 @@ impl Listener {
 
     /// An attempt is over: another one, or the end.
     fn try_later(&mut self, turn: &mut Turn<'_>, id: PeerId, why: ConnectFailure) {
-        let (Some(peer), Some(destination)) = (self.peers.get_mut(id), &self.destination) else {
+        let (Some(peer), Some(destination)) = (self.peers.get_mut(id), &self.terms.destination)
+        else {
             return;
         };
         let attempt = &mut peer.attempt;

@@ -37,6 +37,7 @@ mod siblings;
 mod stage;
 mod stranger_queue;
 mod strangers;
+mod terms;
 mod timeouts;
 mod transmit;
 mod wakes;
@@ -58,7 +59,7 @@ pub use dial::{Dial, say_dial_refused};
 use handover::Handovers;
 use limits_met::LimitsMet;
 use memory::Memory;
-pub use orders::{PeerView, Policy, Whom};
+pub use orders::{PeerView, Whom};
 use outage::Outage;
 use peer::Peer;
 use peers::Peers;
@@ -70,11 +71,12 @@ pub use seats::Seats;
 pub use siblings::Siblings;
 use stage::Stage;
 use stranger_queue::StrangerQueue;
+pub use terms::{Policy, Terms};
 use wakes::poll_token;
 pub use wakes::{Wakes, meaning};
 
 use crate::admission::Admission;
-use crate::backend::{Scratch, Side, StreamRules};
+use crate::backend::{Scratch, Side};
 use crate::board::Reporter;
 use crate::capacity::Capacity;
 use crate::counters::{Direction, WorkerCounters};
@@ -108,12 +110,8 @@ pub struct Parts {
     pub endpoint: Endpoint,
     /// What is asked about strangers; `None` where only dialled peers are heard.
     pub admission: Option<Admission>,
-    /// Where streams are opened; `None` when they come with the peer.
-    pub destination: Option<Destination>,
-    /// How streams work.
-    pub rules: StreamRules,
-    /// What a peer may send; `None` where peers are the servers we dialled.
-    pub limits: Option<PeerLimits>,
+    /// What its peers begin with.
+    pub terms: Terms,
     /// Shared by all listeners of the process.
     pub capacity: Arc<Capacity>,
     /// Where counters are published.
@@ -163,10 +161,7 @@ pub struct Listener {
     refusal_log: RefusalLog,
 
     // What new sessions begin with; each keeps it.
-    destination: Option<Destination>,
-    /// Kept because a stream is framed by them.
-    rules: Arc<StreamRules>,
-    limits: Option<PeerLimits>,
+    terms: Terms,
     /// Ids of new sessions: a bijection of a counter, so that none comes twice, and no order to read from them.
     session_ids: Random,
 
@@ -196,7 +191,7 @@ pub struct Listener {
 impl Listener {
     /// A listener that does nothing yet; `index` is its place among its worker's listeners.
     pub fn new(index: usize, parts: Parts) -> Self {
-        let counters = match (&parts.reporter, &parts.destination) {
+        let counters = match (&parts.reporter, &parts.terms.destination) {
             (Some(reporter), _) => reporter.counters(),
             (None, Some(destination)) => WorkerCounters::new(destination.pool.len()),
             (None, None) => WorkerCounters::new(0),
@@ -220,9 +215,7 @@ impl Listener {
             strangers: StrangerQueue::default(),
             limits_met: LimitsMet::default(),
             refusal_log: RefusalLog::default(),
-            destination: parts.destination,
-            rules: Arc::new(parts.rules),
-            limits: parts.limits,
+            terms: parts.terms,
             session_ids: Random::new(parts.seed),
             crowd: Crowd::default(),
             seats: parts.seats,
@@ -247,7 +240,7 @@ impl Listener {
 
     /// The largest frame of its streams: what the worker's buffers must hold.
     pub fn max_frame(&self) -> usize {
-        self.rules.codec.max_frame()
+        self.terms.rules.codec.max_frame()
     }
 
     /// Asks the poll for news of the shared socket, and siblings to use this waker.
@@ -380,9 +373,19 @@ impl Listener {
         self.counters.sessions_opened += 1;
         self.on_came(id);
         self.capacity.on_arrival();
-        let mut peer = Peer::new(id, self.session_ids.next(), remote, now, self.rules.clone());
+        let mut peer = Peer::new(
+            id,
+            self.session_ids.next(),
+            remote,
+            now,
+            self.terms.rules.clone(),
+        );
         peer.seat = Some(self.seats.take());
-        peer.quota = self.limits.as_ref().map(|limits| Quota::new(limits, now));
+        peer.quota = self
+            .terms
+            .limits
+            .as_ref()
+            .map(|limits| Quota::new(limits, now));
         peer
     }
 

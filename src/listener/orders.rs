@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -10,9 +9,8 @@ use serde::{Deserialize, Serialize};
 use tidegate_proto::{CloseReason, Now, PeerId};
 
 use super::peer::{Peer, Phase};
-use super::{Destination, Listener, PeerLimits};
-use crate::admission::{self, BanError};
-use crate::backend::StreamRules;
+use super::{Listener, Policy};
+use crate::admission::BanError;
 
 /// One peer, for people and scripts. Ids are text: JSON numbers lose the low digits of 64 bits.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -76,16 +74,6 @@ impl fmt::Display for Whom {
             Self::Address(address) => write!(f, "{address}"),
         }
     }
-}
-
-/// What new sessions and strangers of a listener get.
-#[derive(Clone, Debug)]
-pub struct Policy {
-    pub destination: Destination,
-    pub rules: StreamRules,
-    pub limits: PeerLimits,
-    pub peers_max: usize,
-    pub admission: admission::Params,
 }
 
 impl Listener {
@@ -223,9 +211,7 @@ impl Listener {
 
     /// New sessions get this; those that live keep what they began with.
     pub fn set_policy(&mut self, policy: Policy) {
-        self.destination = Some(policy.destination);
-        self.rules = Arc::new(policy.rules);
-        self.limits = Some(policy.limits);
+        self.terms = policy.terms;
         self.endpoint.set_peers_max(policy.peers_max);
         if let Some(admission) = &mut self.admission {
             admission.set_params(&policy.admission);

@@ -8,7 +8,7 @@ use tidegate_proto::AckPolicy;
 use crate::admission;
 use crate::backend::{Pool, SocketOptions, StreamRules};
 use crate::config::Listener;
-use crate::listener::{Destination, PeerLimits, Policy};
+use crate::listener::{Destination, PeerLimits, Policy, Terms};
 use crate::protocol;
 
 /// For one of the `shards` that share the listener's budgets, one for each of its sockets. `bound`
@@ -20,9 +20,11 @@ pub(super) fn policy(
     shards: usize,
 ) -> Policy {
     Policy {
-        destination: destination(listener, pool),
-        rules: rules(listener),
-        limits: peer_limits(listener),
+        terms: Terms {
+            destination: Some(destination(listener, pool)),
+            rules: Arc::new(rules(listener)),
+            limits: Some(peer_limits(listener)),
+        },
         peers_max: listener.max_peers,
         admission: admission_params(listener, bound, shards),
     }

@@ -12,7 +12,7 @@ use tidegate::clock::Clock;
 use tidegate::config::{Backoff, Balance, Bucket, Target, UnreliablePolicy};
 use tidegate::counters::WorkerCounters;
 use tidegate::framing::{FrameCodec, Framing};
-use tidegate::listener::{Destination, Parts, PeerLimits, Policy};
+use tidegate::listener::{Destination, Parts, PeerLimits, Policy, Terms};
 use tidegate::proxy_protocol::ProxyHeader;
 use tidegate::udp::{Options, UdpSocket};
 use tidegate::worker::{Command, Handle};
@@ -153,10 +153,8 @@ pub fn toy_parts(
             Box::new(toy::ToyAcceptor),
             tidegate_proto::endpoint::Params::default(),
         ),
-        destination: Some(toy_destination(targets, setup)),
-        rules: toy_rules(setup),
+        terms: toy_terms(targets, setup, setup.limits),
         admission: setup.admission.as_ref().map(Admission::new),
-        limits: setup.limits,
         capacity: setup.capacity.clone(),
         reporter,
         siblings: tidegate::listener::Siblings::default(),
@@ -179,11 +177,17 @@ pub fn toy_policy(targets: &[Target], setup: &Setup, limits: PeerLimits) -> Poli
         rules: admission::SourceRules::default(),
     };
     Policy {
-        destination: toy_destination(targets, setup),
-        rules: toy_rules(setup),
-        limits,
+        terms: toy_terms(targets, setup, Some(limits)),
         peers_max: 64,
         admission: setup.admission.clone().unwrap_or(anybody),
+    }
+}
+
+fn toy_terms(targets: &[Target], setup: &Setup, limits: Option<PeerLimits>) -> Terms {
+    Terms {
+        destination: Some(toy_destination(targets, setup)),
+        rules: Arc::new(toy_rules(setup)),
+        limits,
     }
 }
 
