@@ -162,7 +162,7 @@ impl Listener {
         }
         counters.peers = self.endpoint.len() as u64;
         counters.handshakes_pending = self.endpoint.handshakes_pending() as u64;
-        counters.peers_blocked[Direction::ToPeer as usize] = self.blocked as u64;
+        counters.peers_blocked[Direction::ToPeer as usize] = self.endpoint.awaited() as u64;
         self.memory.tell();
         counters.queued_bytes = self.memory.by_direction();
         counters.peers_held_back = self.memory.held_back();

@@ -12,7 +12,6 @@ impl Listener {
     pub(super) fn say_farewell(&mut self, turn: &mut Turn<'_>) {
         let leaving = std::mem::take(&mut self.leaving);
         for id in leaving {
-            self.set_blocked(id, false);
             self.release_target(id);
             let target = self.target_of(id);
             let stats = self.endpoint.stats(id).unwrap_or_default();

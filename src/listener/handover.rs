@@ -118,7 +118,6 @@ impl Listener {
         turn: &mut Turn<'_>,
         id: PeerId,
     ) -> Option<(Box<Peer>, Box<dyn Session>, Stats)> {
-        self.set_blocked(id, false);
         self.on_ended(id);
         let mut peer = self.peers.remove(id)?;
         self.memory.on_gone(&peer.weighed);

@@ -149,8 +149,6 @@ pub struct Listener {
     pending: Vec<PeerId>,
     /// Streams' and attempts' clocks.
     timers: Timers<PeerId>,
-    /// How many peers' backends have more to say than their session takes.
-    blocked: usize,
     /// Peers that are over, once their last datagrams have left.
     leaving: Vec<PeerId>,
 
@@ -209,7 +207,6 @@ impl Listener {
             peers: Peers::default(),
             pending: Vec::new(),
             timers: Timers::default(),
-            blocked: 0,
             leaving: Vec::new(),
             admission: parts.admission,
             strangers: StrangerQueue::default(),

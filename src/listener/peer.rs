@@ -36,8 +36,6 @@ pub(super) struct Peer {
     pub(super) remote: SocketAddr,
     /// It is in the queue of peers to be pumped.
     pub(super) queued: bool,
-    /// It is among those whose backend has more than their session takes.
-    pub(super) blocked: bool,
     /// It is among those that leave this turn.
     pub(super) leaving: bool,
     /// Its socket may have datagrams.
@@ -103,7 +101,6 @@ impl Peer {
             socket: None,
             remote,
             queued: false,
-            blocked: false,
             leaving: false,
             readable: false,
             phase: Phase::Joining,
@@ -119,7 +116,7 @@ impl Peer {
     pub(super) fn settle_in(&mut self, id: PeerId, route: Route) {
         self.id = id;
         (self.remote, self.ours) = (route.from, route.to);
-        (self.queued, self.blocked) = (false, false);
+        self.queued = false;
         self.scheduled = Scheduled::default();
     }
 }

@@ -12,7 +12,10 @@ impl Listener {
     /// Events, and then the streams of every peer that something happened to. Moving messages makes
     /// events and events make messages move, hence more than one pass; what is left waits a turn.
     pub fn pump(&mut self, turn: &mut Turn<'_>) {
-        self.unblock();
+        // Peers whose session has room again.
+        while let Some(id) = self.endpoint.poll_room() {
+            self.touch(id);
+        }
         for _ in 0..PASSES_PER_TURN {
             while let Some((id, event)) = self.endpoint.poll_event() {
                 self.handle_event(turn, id, event);
@@ -30,28 +33,6 @@ impl Listener {
                 // Only to keep its memory.
                 self.pending = pending;
             }
-        }
-    }
-
-    /// Peers whose session has room again.
-    fn unblock(&mut self) {
-        while let Some(id) = self.endpoint.poll_room() {
-            self.set_blocked(id, false);
-            self.touch(id);
-        }
-    }
-
-    pub(super) fn set_blocked(&mut self, id: PeerId, blocked: bool) {
-        let Some(peer) = self.peers.get_mut(id) else {
-            return;
-        };
-        match (std::mem::replace(&mut peer.blocked, blocked), blocked) {
-            (false, true) => {
-                self.blocked += 1;
-                self.endpoint.await_room(id);
-            }
-            (true, false) => self.blocked -= 1,
-            (true, true) | (false, false) => {}
         }
     }
 
@@ -119,7 +100,7 @@ impl Listener {
             }
         }
         if pumped.blocked {
-            self.set_blocked(id, true);
+            self.endpoint.await_room(id);
         }
         pumped.again
     }

@@ -73,7 +73,9 @@ pub struct Endpoint {
     /// Peers that may have datagrams to send. A peer is in it once; a drain costs what is active.
     active: VecDeque<PeerId>,
     events: VecDeque<(PeerId, Event)>,
-    /// Awaited peers that take messages again.
+    /// How many peers are awaited, and not polled since they take messages again.
+    awaited: usize,
+    /// Of these, the ones that do.
     roomy: Vec<PeerId>,
     refusing: Option<Reject>,
     search: Search,
@@ -90,6 +92,7 @@ impl Endpoint {
             timers: Timers::default(),
             active: VecDeque::new(),
             events: VecDeque::new(),
+            awaited: 0,
             roomy: Vec::new(),
             refusing: None,
             search: Search::new(params.follow, params.follow_tries_per_sec),

@@ -1,5 +1,6 @@
 //! The endpoint's own duties, shown with a protocol small enough to read at a glance: a session
-//! echoes each datagram, `!` ends it, `+` proves that it comes from the peer wherever it comes from.
+//! echoes each datagram, `!` ends it, `+` proves that it comes from the peer wherever it comes from, and between two `#`
+//! it takes no messages.
 
 use std::collections::VecDeque;
 
@@ -12,6 +13,7 @@ struct Echo {
     events: VecDeque<Event>,
     wakes: Option<Timestamp>,
     woken: u64,
+    is_full: bool,
     stats: Stats,
 }
 
@@ -23,6 +25,7 @@ impl Echo {
             events,
             wakes,
             woken: 0,
+            is_full: false,
             stats: Stats::default(),
         }
     }
@@ -33,6 +36,7 @@ impl Session for Echo {
         match datagram {
             [] => return Err(Reject::Malformed),
             [b'!', ..] => self.close(now, CloseReason::PeerDisconnect),
+            [b'#', ..] => self.is_full = !self.is_full,
             other => self.out.push_back(other.to_vec()),
         }
         self.stats.packets_received += 1;
@@ -79,7 +83,7 @@ impl Session for Echo {
     fn set_allowance(&mut self, _allowance: Allowance) {}
     fn release(&mut self) {}
     fn has_room(&self) -> bool {
-        true
+        !self.is_full
     }
     fn poll_timeout(&self) -> Option<Deadline> {
         self.wakes.map(|at| Deadline {
@@ -300,6 +304,26 @@ fn peers_wake_when_they_asked_to() {
     endpoint.handle_timeout(at(500));
     assert_eq!(drain(&mut endpoint, at(500)).len(), 1);
     assert_eq!(endpoint.poll_timeout(), Some(Timestamp::from_millis(1500)));
+}
+
+#[test]
+fn who_has_no_room_is_awaited_until_that_is_polled_or_nobody_is_there() {
+    let mut endpoint = endpoint(None, Params::default());
+    let ids = [1, 2].map(|port| accept(&mut endpoint, port));
+    for (id, port) in ids.into_iter().zip([1, 2]) {
+        hear(&mut endpoint, port, "#", 1);
+        endpoint.await_room(id);
+        endpoint.await_room(id);
+    }
+    drain(&mut endpoint, at(1));
+    assert_eq!((endpoint.awaited(), endpoint.poll_room()), (2, None));
+    hear(&mut endpoint, 1, "#", 2);
+    drain(&mut endpoint, at(2));
+    assert_eq!(endpoint.awaited(), 2, "nobody was told yet");
+    assert_eq!(endpoint.poll_room(), Some(ids[0]));
+    assert_eq!((endpoint.awaited(), endpoint.poll_room()), (1, None));
+    endpoint.take_out(ids[1]);
+    assert_eq!(endpoint.awaited(), 0);
 }
 
 #[test]

@@ -83,17 +83,27 @@ impl Endpoint {
         !self.events.is_empty()
     }
 
-    /// Have [`Endpoint::poll_room`] tell when this peer takes messages again.
+    /// Have [`Endpoint::poll_room`] tell when this peer takes messages again. Until then it is awaited, however often
+    /// this is asked.
     pub fn await_room(&mut self, id: PeerId) {
-        if let Some(peer) = self.peers.get_mut(id) {
-            peer.awaited = true;
+        if let Some(peer) = self.peers.get_mut(id)
+            && !std::mem::replace(&mut peer.awaited, true)
+        {
+            self.awaited += 1;
             self.touch(id);
         }
     }
 
     /// A peer that was awaited and takes messages again, or is over.
     pub fn poll_room(&mut self) -> Option<PeerId> {
-        self.roomy.pop()
+        let id = self.roomy.pop()?;
+        self.awaited -= 1;
+        Some(id)
+    }
+
+    /// How many peers are awaited.
+    pub fn awaited(&self) -> usize {
+        self.awaited
     }
 
     /// Whether `poll_room` has one.
@@ -159,6 +169,7 @@ impl Endpoint {
     /// Takes a session out of the table; what it counted here stays counted.
     pub(super) fn retire(&mut self, id: PeerId) -> Option<Box<dyn Session>> {
         let peer = self.peers.remove(id)?;
+        self.awaited -= usize::from(peer.awaited);
         self.survey.retire(id, &peer.counted(&peer.session.stats()));
         Some(peer.session)
     }
