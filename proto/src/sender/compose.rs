@@ -139,7 +139,7 @@ impl Sender {
             settled: self.detector.settled(),
             rtt: &self.rtt,
             heard_every: self.arrivals.every(),
-            path_allows: self.pacer.pace.allows_copies(),
+            path_allows: self.pacer.pace().allows_copies(),
         };
         let Some(mut selector) = self.copier.open(now, prospect, &self.params) else {
             return;

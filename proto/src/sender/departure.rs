@@ -52,7 +52,7 @@ impl Sender {
         self.pacer.refill(now, &self.arrivals, &self.params);
         let due = self.due();
         let held_by = self.bulk_held_by(due);
-        self.pacer.pace.on_bulk_held(now, held_by);
+        self.pacer.pace_mut(now).on_bulk_held(now, held_by);
         let open = self.open(now, held_by);
         let owes = self.acks.is_due(now) || self.keep_alive_at().is_some_and(|at| at <= now);
         let may_pad = !open.probe && (owes || due.bulk && open.bulk);
@@ -166,7 +166,7 @@ impl Sender {
         }
     }
 
-    /// To be called before anything changes the rates.
+    /// To be called before anything changes the rates, or what they are bound by.
     pub(super) fn refill_debts(&mut self, now: Timestamp) {
         self.pacer.refill_debts(now, &self.arrivals, &self.params);
     }

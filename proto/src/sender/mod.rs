@@ -212,11 +212,11 @@ impl Sender {
         // The others are never bulk, and may be dropped.
         if self.lanes.is_reliable(lane) {
             let is_full = self.is_full(lane);
-            self.pacer.pace.on_said(now, size, is_full);
+            self.pacer.on_said(now, size, is_full);
         }
-        if self.pacer.pace.is_next_tick(now) {
+        if self.pacer.pace().is_next_tick(now) {
             self.refill_debts(now);
-            self.pacer.pace.on_tick(now, &self.params);
+            self.pacer.pace_mut(now).on_tick(now, &self.params);
         }
         Ok(())
     }
@@ -255,7 +255,7 @@ impl Sender {
         if !self.datagrams.is_peer_ours() {
             return most;
         }
-        let rate = self.pacer.pace.bulk_rate(&self.params).unwrap_or(0.0);
+        let rate = self.pacer.pace().bulk_rate(&self.params).unwrap_or(0.0);
         let under_way = rate * self.rtt.min().as_secs_f64();
         ((UNDER_WAY * under_way) as usize).clamp(most, OUTBOX_FAR * most)
     }
@@ -353,7 +353,7 @@ impl Sender {
         stats.messages_acked = counted.messages_acked;
         stats.message_bytes_sent = counted.message_bytes_sent;
         stats.unreliable_dropped = counted.unreliable_dropped;
-        let pace = &self.pacer.pace;
+        let pace = self.pacer.pace();
         let [good, bad] = pace.changes();
         stats.mode_to_good = u64::from(good);
         stats.mode_to_bad = u64::from(bad);

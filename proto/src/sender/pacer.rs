@@ -15,8 +15,7 @@ use super::params::Params;
 /// The tokens of one session, and the rates that they come back at.
 #[derive(Debug)]
 pub(super) struct Pacer {
-    /// Before anything here changes a rate, [`Pacer::refill_debts`] is to be called.
-    pub(super) pace: Pace,
+    pace: Pace,
     packets: Bucket,
     bulk: Bucket,
     /// Bytes of a packet of bulk: of the last one, as a message beyond a datagram makes a large one, but no less
@@ -44,10 +43,33 @@ impl Pacer {
         self.bulk = Bucket::new(now, params.bulk.window);
     }
 
+    /// The rates.
+    pub(super) fn pace(&self) -> &Pace {
+        &self.pace
+    }
+
+    /// The rates, to be told what may change them: after [`Pacer::refill_debts`] of this time.
+    pub(super) fn pace_mut(&mut self, now: Timestamp) -> &mut Pace {
+        debug_assert!(
+            !self.has_debts() || self.packets.filled_at() >= now,
+            "the time before a change would count at the rate after it"
+        );
+        &mut self.pace
+    }
+
+    /// A message was queued, which changes no rate by itself. `is_full`: there is no room for another.
+    pub(super) fn on_said(&mut self, now: Timestamp, bytes: usize, is_full: bool) {
+        self.pace.on_said(now, bytes, is_full);
+    }
+
+    fn has_debts(&self) -> bool {
+        self.packets.tokens() < 1.0 || self.bulk.tokens() < 1.0
+    }
+
     /// What waits for a token gets those of the time until now at the rates so far: to be called before anything
-    /// changes these, or the time before a change would count at the rate after it.
+    /// changes these.
     pub(super) fn refill_debts(&mut self, now: Timestamp, arrivals: &Arrivals, params: &Params) {
-        if self.packets.tokens() < 1.0 || self.bulk.tokens() < 1.0 {
+        if self.has_debts() {
             self.refill(now, arrivals, params);
         }
     }

@@ -48,7 +48,7 @@ impl Sender {
         self.refusal.on_acked(sent.has_items());
         if sent.fate != Fate::Early {
             self.pacer
-                .pace
+                .pace_mut(now)
                 .on_acked(now, sent.at, usize::from(sent.wire_bytes));
         }
         if sent.large {
@@ -103,8 +103,10 @@ impl Sender {
 
     fn judge_path(&mut self, now: Timestamp, sample: Sample) {
         let copies = self.copier.share();
-        self.pacer.pace.on_rtt(now, sample, copies, &self.params);
-        if self.pacer.pace.shows_queue() {
+        self.pacer
+            .pace_mut(now)
+            .on_rtt(now, sample, copies, &self.params);
+        if self.pacer.pace().shows_queue() {
             self.copier.on_queue(now, self.rtt.smoothed());
         }
     }
@@ -125,7 +127,7 @@ impl Sender {
         let detector = &mut self.detector;
         while let Some(outcome) = detector.next_outcome(now, &self.in_flight, &self.rtt) {
             self.copier.on_outcome(now, outcome);
-            self.pacer.pace.on_outcome(outcome);
+            self.pacer.pace_mut(now).on_outcome(outcome);
         }
     }
 
@@ -136,7 +138,9 @@ impl Sender {
         self.counters.packets_lost += 1;
         self.arrivals.on_lost();
         let follows = self.in_flight.follows_a_loss(number);
-        self.pacer.pace.on_lost(&sent, follows, &self.params);
+        self.pacer
+            .pace_mut(now)
+            .on_lost(&sent, follows, &self.params);
         if sent.large {
             self.datagrams.on_large_lost(now, number);
         }

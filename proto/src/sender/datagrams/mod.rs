@@ -130,7 +130,7 @@ impl Sender {
     /// Payload that leaves within [`DATAGRAM_TIME`]. A slow sender gains little by larger datagrams: each
     /// would be late as a whole, and lost as a whole.
     fn soon_gone(&self) -> u16 {
-        let rate = self.pacer.pace.bulk_rate(&self.params).unwrap_or(0.0);
+        let rate = self.pacer.pace().bulk_rate(&self.params).unwrap_or(0.0);
         (rate * DATAGRAM_TIME.as_secs_f64()) as u16
     }
 
