@@ -16,6 +16,9 @@
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 /// Which header, and what is in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProxyHeader {
@@ -37,12 +40,14 @@ pub enum ProxyVersion {
 }
 
 /// The transport named in a version 2 header.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum ProxyTransport {
     /// "TCP": what carries the header, and the only value most readers take.
     #[default]
     Stream,
     /// "UDP": what the peer really speaks.
+    #[serde(rename = "dgram")]
     Datagram,
 }
 

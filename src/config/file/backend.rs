@@ -5,18 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::super::units::{Size, Span};
 use super::super::{Balance, UnreliablePolicy};
-
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Framing {
-    U16be,
-    U16le,
-    U32be,
-    U32le,
-    Varint,
-    Line,
-    Raw,
-}
+use crate::framing::Framing;
+use crate::proxy_protocol::ProxyTransport;
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -96,13 +86,6 @@ pub(crate) enum ProxyVersion {
     Off,
     V1,
     V2,
-}
-
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum ProxyTransport {
-    Stream,
-    Dgram,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -20,9 +20,7 @@ mod protocol;
 mod rate;
 mod tunnel;
 
-pub(crate) use backend::{
-    Backend, Framing, Health, HealthKind, ProxyTlv, ProxyTransport, ProxyVersion,
-};
+pub(crate) use backend::{Backend, Health, HealthKind, ProxyTlv, ProxyVersion};
 pub(crate) use listener::{Ack, Bucket, Limits, Listener, Strikes};
 pub(crate) use protocol::{
     ChannelKind, Gaffer, MessageBody, Netcode, Protocol, Rudp, Yojimbo, YojimboChannel,

@@ -4,7 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::super::units::{Size, Span};
-use super::{Backend, Framing, Gaffer, Netcode, Protocol, Rate, Rudp, Yojimbo};
+use super::{Backend, Gaffer, Netcode, Protocol, Rate, Rudp, Yojimbo};
+use crate::framing::Framing;
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]

@@ -8,7 +8,7 @@ use super::super::units::Size;
 use super::super::{Backend, Health, Target};
 use super::{Checker, DAY, KIB, MIB, MILLISECOND, SECOND};
 use crate::framing::{FrameCodec, Framing};
-use crate::proxy_protocol::{ProxyHeader, ProxyTlvs, ProxyTransport, ProxyVersion};
+use crate::proxy_protocol::{ProxyHeader, ProxyTlvs, ProxyVersion};
 
 impl Checker<'_> {
     pub(super) fn backend(&mut self, name: &str, typed: &file::Backend) -> Backend {
@@ -108,7 +108,7 @@ impl Checker<'_> {
     pub(super) fn codec(
         &mut self,
         at: &str,
-        framing: Option<file::Framing>,
+        framing: Option<Framing>,
         length_includes_header: bool,
         channel_byte: bool,
         max_message: &Size,
@@ -122,15 +122,6 @@ impl Checker<'_> {
                     .to_owned(),
             );
             return FrameCodec::new(Framing::Raw, false, false, 1);
-        };
-        let framing = match framing {
-            file::Framing::U16be => Framing::U16Be,
-            file::Framing::U16le => Framing::U16Le,
-            file::Framing::U32be => Framing::U32Be,
-            file::Framing::U32le => Framing::U32Le,
-            file::Framing::Varint => Framing::Varint,
-            file::Framing::Line => Framing::Line,
-            file::Framing::Raw => Framing::Raw,
         };
         let counted = !matches!(framing, Framing::Varint | Framing::Line | Framing::Raw);
         if length_includes_header && !counted {
@@ -181,10 +172,7 @@ fn proxy_header(typed: &file::Backend) -> Option<ProxyHeader> {
             file::ProxyVersion::V1 => ProxyVersion::V1,
             file::ProxyVersion::V2 => ProxyVersion::V2,
         },
-        transport: match typed.proxy_transport {
-            file::ProxyTransport::Stream => ProxyTransport::Stream,
-            file::ProxyTransport::Dgram => ProxyTransport::Datagram,
-        },
+        transport: typed.proxy_transport,
         tlvs: ProxyTlvs {
             unique_id: has(file::ProxyTlv::UniqueId),
             listener: has(file::ProxyTlv::Listener),
