@@ -88,15 +88,29 @@ pub extern "C" fn tidegate_error_text(error: i32) -> *const c_char {
     let sentence: &'static CStr = match error {
         TIDEGATE_OK => c"done",
         TIDEGATE_ERROR_INVALID => c"a null pointer, an impossible value, or the other flavour",
-        TIDEGATE_ERROR_FULL => c"the queue for the server is full, or it still connects",
-        TIDEGATE_ERROR_TOO_LARGE => c"the message is longer than the channel takes",
-        TIDEGATE_ERROR_NO_CHANNEL => c"the protocol has no such channel",
-        TIDEGATE_ERROR_CLOSED => c"closing, or over",
-        TIDEGATE_ERROR_TOKEN => c"no connect token",
-        TIDEGATE_ERROR_SOCKET => c"no socket could be had",
-        TIDEGATE_ERROR_REFUSED => c"the datagram was not taken",
-        TIDEGATE_ERROR_BUSY => c"another call is using this handle",
-        TIDEGATE_ERROR_PANIC => c"a bug in tidegate",
+        TIDEGATE_ERROR_FULL => {
+            c"the queue for the server is full, or it still connects: try again in a later frame"
+        }
+        TIDEGATE_ERROR_TOO_LARGE => {
+            c"the message is longer than the channel takes: send it in parts"
+        }
+        TIDEGATE_ERROR_NO_CHANNEL => {
+            c"the protocol has no such channel: rudp has only the reliable one"
+        }
+        TIDEGATE_ERROR_CLOSED => c"closing, or over: nothing more is sent; to go on, connect again",
+        TIDEGATE_ERROR_TOKEN => {
+            c"no connect token: give the 2048 bytes of the matchmaker, or their base64"
+        }
+        TIDEGATE_ERROR_SOCKET => {
+            c"no socket could be had: is the network permitted, are too many files open?"
+        }
+        TIDEGATE_ERROR_REFUSED => {
+            c"the datagram was not for this session, came twice, or is damaged: nothing to do"
+        }
+        TIDEGATE_ERROR_BUSY => c"another call is using this handle: make one call at a time",
+        TIDEGATE_ERROR_PANIC => {
+            c"a bug in tidegate: free the handle, and report the text on stderr"
+        }
         _ => c"no such error",
     };
     sentence.as_ptr()

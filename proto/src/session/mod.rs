@@ -237,10 +237,13 @@ pub enum SendError {
 impl std::fmt::Display for SendError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Full => f.write_str("the queue for the peer is full"),
-            Self::TooLarge { size, max } => write!(f, "{size} bytes, where {max} fit"),
-            Self::NoSuchChannel => f.write_str("there is no such channel"),
-            Self::Closed => f.write_str("the session is not open"),
+            Self::Full => f.write_str("the queue for the peer is full: try again once it has room"),
+            Self::TooLarge { size, max } => write!(
+                f,
+                "the message has {size} bytes, and the channel takes {max}: send it in parts"
+            ),
+            Self::NoSuchChannel => f.write_str("the protocol has no such channel in its layout"),
+            Self::Closed => f.write_str("the session is not open: nothing more is sent"),
         }
     }
 }

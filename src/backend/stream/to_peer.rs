@@ -157,8 +157,8 @@ impl Stream {
             // Only an unreliable channel can be full where the reliable one has room.
             Err(SendError::Full) => (DropReason::QueueFull, Ok(())),
             Err(SendError::Closed) => (DropReason::SessionClosed, Ok(())),
-            Err(error @ SendError::TooLarge { .. }) => {
-                self.to_peer.misread = Some(format!("a frame of {error}"));
+            Err(SendError::TooLarge { size, max }) => {
+                self.to_peer.misread = Some(format!("a frame of {size} bytes, where {max} fit"));
                 (DropReason::TooLarge, Err(CloseReason::MessageTooLarge))
             }
             Err(error @ SendError::NoSuchChannel) => {
