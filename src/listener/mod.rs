@@ -15,7 +15,7 @@
 
 mod attempt;
 mod census;
-mod crowd;
+mod contention;
 mod dial;
 mod farewell;
 mod handover;
@@ -54,7 +54,7 @@ use tidegate_proto::{CloseReason, Endpoint, Now, PeerId, Timestamp};
 
 pub use attempt::Destination;
 use census::Census;
-use crowd::Crowd;
+use contention::Contention;
 pub use dial::{Dial, say_dial_refused};
 use handover::Handovers;
 use limits_met::LimitsMet;
@@ -164,7 +164,7 @@ pub struct Listener {
     session_ids: Random,
 
     // What peers may take from each other.
-    crowd: Crowd,
+    contention: Contention,
     seats: Seats,
     capacity: Arc<Capacity>,
     memory: Memory,
@@ -214,7 +214,7 @@ impl Listener {
             refusal_log: RefusalLog::default(),
             terms: parts.terms,
             session_ids: Random::new(parts.seed),
-            crowd: Crowd::default(),
+            contention: Contention::default(),
             seats: parts.seats,
             memory: Memory::new(parts.capacity.clone()),
             capacity: parts.capacity,

@@ -17,7 +17,7 @@ impl Listener {
         if self.readable {
             self.receive_shared(turn);
         }
-        self.crowd.on_turn(self.readable);
+        self.contention.on_turn(self.readable);
         let ready = std::mem::take(&mut self.readable_peers);
         for &id in &ready {
             self.receive_own(turn, id);
@@ -186,7 +186,7 @@ impl Listener {
         known: Option<PeerId>,
         datagram: &[u8],
     ) -> Result<Charged, Reject> {
-        self.crowd.on_datagram(known.map(PeerId::slot));
+        self.contention.on_datagram(known.map(PeerId::slot));
         match known {
             Some(id) => self.charge(now, id, datagram.len()),
             None => self
@@ -207,7 +207,7 @@ impl Listener {
         };
         match quota.take_datagram(now.mono, length) {
             Ok(()) => Ok(Charged(Some(length))),
-            Err(_) if !quota.is_strict() && !self.crowd.is_crowded() => Ok(Charged(None)),
+            Err(_) if !quota.is_strict() && !self.contention.is_contended() => Ok(Charged(None)),
             Err(reject) => Err(reject),
         }
     }
@@ -218,7 +218,7 @@ impl Listener {
     pub(super) fn refund(&mut self, id: PeerId, reject: Reject, charged: Charged) {
         if let Charged(Some(length)) = charged
             && reject.proves_no_sender()
-            && !self.crowd.is_crowded()
+            && !self.contention.is_contended()
             && let Some(quota) = self.peers.get_mut(id).and_then(|peer| peer.quota.as_mut())
         {
             quota.give_back(length);

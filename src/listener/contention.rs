@@ -2,9 +2,9 @@
 
 /// Who was heard in a turn, and whether it could be read to the end.
 #[derive(Debug, Default)]
-pub(super) struct Crowd {
+pub(super) struct Contention {
     heard: Heard,
-    crowded: bool,
+    contended: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,7 +16,7 @@ enum Heard {
     Several,
 }
 
-impl Crowd {
+impl Contention {
     /// A datagram came from the peer of this slot; `None`: from a stranger, who wants to be heard as well.
     pub(super) fn on_datagram(&mut self, from: Option<usize>) {
         self.heard = match (self.heard, from) {
@@ -28,14 +28,14 @@ impl Crowd {
 
     /// The turn is over; `unread`: datagrams are left for the next.
     pub(super) fn on_turn(&mut self, unread: bool) {
-        self.crowded = unread && self.heard == Heard::Several;
+        self.contended = unread && self.heard == Heard::Several;
         self.heard = Heard::Nobody;
     }
 
     /// In the last turn more came than was read, and not from one peer alone: a peer that takes more
     /// than its share takes it from others.
-    pub(super) fn is_crowded(&self) -> bool {
-        self.crowded
+    pub(super) fn is_contended(&self) -> bool {
+        self.contended
     }
 }
 
@@ -53,11 +53,15 @@ mod tests {
             (&[None], true, true),
             (&[], true, false),
         ];
-        let mut crowd = Crowd::default();
-        for (heard, unread, crowded) in cases {
-            heard.iter().for_each(|&from| crowd.on_datagram(from));
-            crowd.on_turn(unread);
-            assert_eq!(crowd.is_crowded(), crowded, "{heard:?}, unread: {unread}");
+        let mut contention = Contention::default();
+        for (heard, unread, contended) in cases {
+            heard.iter().for_each(|&from| contention.on_datagram(from));
+            contention.on_turn(unread);
+            assert_eq!(
+                contention.is_contended(),
+                contended,
+                "{heard:?}, unread: {unread}"
+            );
         }
     }
 }
