@@ -85,7 +85,7 @@ impl Hearing<'_> {
     }
 
     /// The peer took a datagram that is longer than those of others.
-    pub fn is_peer_ours(&self) -> bool {
-        self.sender.is_peer_ours()
+    pub fn is_peer_tidegate(&self) -> bool {
+        self.sender.is_peer_tidegate()
     }
 }

@@ -252,7 +252,7 @@ impl Sender {
     /// meant to hold, and must not run dry while what was lost comes again.
     fn outbox_max(&self) -> usize {
         let most = self.params.queues.outbox_bytes_max;
-        if !self.datagrams.is_peer_ours() {
+        if !self.datagrams.is_peer_tidegate() {
             return most;
         }
         let rate = self.pacer.pace().bulk_rate(&self.params).unwrap_or(0.0);

@@ -89,8 +89,8 @@ impl Sender {
     }
 
     /// The peer took a datagram that is longer than those of others.
-    pub fn is_peer_ours(&self) -> bool {
-        self.datagrams.is_peer_ours()
+    pub fn is_peer_tidegate(&self) -> bool {
+        self.datagrams.is_peer_tidegate()
     }
 
     /// A peer that takes larger datagrams than the wire has is a tidegate, and takes more at once as well.

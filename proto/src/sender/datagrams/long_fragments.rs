@@ -31,7 +31,7 @@ impl Datagrams {
 
     /// Whether there are any.
     fn has_long_fragments(&self) -> bool {
-        self.are_long_fragments_read && self.is_peer_ours
+        self.are_long_fragments_read && self.is_peer_tidegate
     }
 
     /// How long they may be now. `is_probe`: nothing is heard of what left.

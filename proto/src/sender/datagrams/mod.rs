@@ -20,7 +20,7 @@ pub(super) struct Datagrams {
     /// The peer takes them, or may be asked whether it does.
     are_taken: bool,
     /// The peer took one, and so is a tidegate.
-    is_peer_ours: bool,
+    is_peer_tidegate: bool,
     /// It said that it reads long fragments.
     are_long_fragments_read: bool,
     /// From the first time that they would have helped.
@@ -42,7 +42,7 @@ impl Datagrams {
     pub(super) fn new(extensions: &Extensions) -> Self {
         Self {
             are_taken: extensions.mtu_asks_first,
-            is_peer_ours: false,
+            is_peer_tidegate: false,
             are_long_fragments_read: false,
             search: None,
             full_heard: 0,
@@ -56,14 +56,14 @@ impl Datagrams {
             return false;
         };
         let is_taken = search.mtu.on_probe_acked(now, number);
-        self.is_peer_ours |= is_taken;
+        self.is_peer_tidegate |= is_taken;
         is_taken || search.cipher.on_probe_acked(number)
     }
 
     /// The peer took a datagram beyond the wire's own once, and so is a tidegate, whatever the path has
     /// become since.
-    pub(super) fn is_peer_ours(&self) -> bool {
-        self.is_peer_ours
+    pub(super) fn is_peer_tidegate(&self) -> bool {
+        self.is_peer_tidegate
     }
 
     /// The peer opened a packet under the wire's second cipher.

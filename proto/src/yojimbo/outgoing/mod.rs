@@ -126,7 +126,7 @@ impl Outgoing {
             }
             // Other implementations may leave any bytes behind the last field.
             let long = postscript.long_ack(header);
-            match long.filter(|_| hearing.is_peer_ours()) {
+            match long.filter(|_| hearing.is_peer_tidegate()) {
                 Some(long) => hear_long(hearing, long, next, skipped),
                 None => Ok(()),
             }

@@ -37,7 +37,7 @@ impl Fast {
         for _ in 0..3000 {
             fast.step();
         }
-        assert!(fast.outgoing.sender.is_peer_ours());
+        assert!(fast.outgoing.sender.is_peer_tidegate());
         let under_way = fast.under_way.len();
         assert!(under_way > 1000, "only {under_way} under way");
         fast
