@@ -167,11 +167,11 @@ impl World {
         }
         let mut reply = Vec::new();
         let size = datagram.len();
-        let glance = self.handshake.glance(self.now, from, &datagram);
+        let class = self.handshake.classify(self.now, from, &datagram);
         let outcome = self
             .handshake
             .handle(self.now, from, &mut datagram, &mut reply);
-        if let Err(seen) = glance {
+        if let Err(seen) = class {
             assert_eq!(outcome.as_ref().err(), Some(&seen), "refused at first sight");
         }
         match outcome {

@@ -49,8 +49,8 @@ mod tests;
 
 pub use endpoint::{Endpoint, Handled, PeerId};
 pub use session::{
-    Acceptor, AckPolicy, Allowance, Channel, CloseReason, Event, Glance, Held, Identity, Message,
-    Origin, Reject, SendError, Session, Stranger, Verdict, Way,
+    Acceptor, AckPolicy, Allowance, Channel, CloseReason, Event, Held, Identity, Message, Origin,
+    Reject, SendError, Session, Stranger, StrangerClass, Verdict, Way,
 };
 pub use stats::Stats;
 pub use time::{Deadline, Now, Timestamp, Wake};

@@ -1,14 +1,14 @@
 //! Which strangers are worth a look: lists, bans and quotas, before any cipher.
 //!
 //! ```text
-//!   from ──▶ can it be answered? ──▶ lists ──▶ bans ──▶ the protocol's glance
+//!   from ──▶ can it be answered? ──▶ lists ──▶ bans ──▶ the protocol's `classify`
 //!              BadSource          SourceDenied  Banned        │ well-formed, in time, not used up
 //!                                                             ▼
 //!                                       the listener's bucket ◀── its prefix's bucket
 //!                                         ListenerLimited           SourceLimited
 //! ```
 //!
-//! The listener's bucket is what decryption may cost. What a glance refuses costs none, and whoever has
+//! The listener's bucket is what decryption may cost. What the protocol refuses at once costs none, and whoever has
 //! shown a genuine token goes past it: a flood without tokens does not stand in the way of the second
 //! half of a handshake. What is no part of a handshake has buckets of its own, as large: after a restart
 //! the packets of yesterday's sessions keep nobody out who wants to come back.
@@ -27,7 +27,7 @@ use governor::nanos::Nanos;
 use governor::state::{InMemoryState, NotKeyed};
 use governor::{Quota, RateLimiter};
 use ipnet::IpNet;
-use tidegate_proto::{Glance, Reject, Timestamp};
+use tidegate_proto::{Reject, StrangerClass, Timestamp};
 
 use crate::config::{Bucket, Strikes};
 use crate::counters::AdmissionCounters;
@@ -97,25 +97,25 @@ impl Admission {
         &mut self,
         now: Timestamp,
         from: SocketAddr,
-        glance: Glance,
+        class: StrangerClass,
     ) -> Result<(), Reject> {
         let ip = from.ip().to_canonical();
         self.clock.set(now);
-        let lane = match glance {
-            Glance::Unproven => Lane::Handshakes,
-            Glance::Awaited => Lane::Proven,
-            Glance::Stray => Lane::Strays,
+        let lane = match class {
+            StrangerClass::Unproven => Lane::Handshakes,
+            StrangerClass::Awaited => Lane::Proven,
+            StrangerClass::Stray => Lane::Strays,
             // What is in front of it paid, and few may follow.
-            Glance::Early => return Ok(()),
+            StrangerClass::Early => return Ok(()),
         };
         let place = self.places.place(prefix(ip), lane);
         if self.prefixes.check_key(&place).is_err() {
             return Err(Reject::SourceLimited);
         }
-        let whole = match glance {
-            Glance::Unproven => self.listener.check(),
-            Glance::Stray => self.strays.check(),
-            Glance::Awaited | Glance::Early => Ok(()),
+        let whole = match class {
+            StrangerClass::Unproven => self.listener.check(),
+            StrangerClass::Stray => self.strays.check(),
+            StrangerClass::Awaited | StrangerClass::Early => Ok(()),
         };
         whole.map_err(|_| Reject::ListenerLimited)
     }

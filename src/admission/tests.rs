@@ -27,7 +27,7 @@ fn source(text: &str) -> SocketAddr {
 
 fn allow(admission: &mut Admission, now: Timestamp, from: SocketAddr) -> Result<(), Reject> {
     admission.check(now, from)?;
-    admission.charge(now, from, Glance::Unproven)
+    admission.charge(now, from, StrangerClass::Unproven)
 }
 
 fn allowed(admission: &mut Admission, now: Timestamp, from: SocketAddr, tries: u32) -> u32 {
@@ -152,11 +152,11 @@ fn the_listener_has_a_limit_of_its_own() {
         Err(Reject::ListenerLimited)
     );
     for _ in 0..20 {
-        let awaited = admission.charge(at(0), from(202), Glance::Awaited);
+        let awaited = admission.charge(at(0), from(202), StrangerClass::Awaited);
         assert_eq!(awaited, Ok(()), "its handshake is under way");
     }
     assert_eq!(
-        admission.charge(at(0), from(202), Glance::Awaited),
+        admission.charge(at(0), from(202), StrangerClass::Awaited),
         Err(Reject::SourceLimited),
         "it has a limit of its own"
     );
@@ -167,10 +167,10 @@ fn the_listener_has_a_limit_of_its_own() {
 fn forged_requests_keep_no_answer_to_a_challenge_out() {
     let mut admission = Admission::new(&params());
     let from = source("192.0.2.7:5");
-    let charge = |admission: &mut Admission, glance| admission.charge(at(0), from, glance);
-    let limited = (0..1_000).any(|_| charge(&mut admission, Glance::Unproven).is_err());
+    let charge = |admission: &mut Admission, class| admission.charge(at(0), from, class);
+    let limited = (0..1_000).any(|_| charge(&mut admission, StrangerClass::Unproven).is_err());
     assert!(limited, "the flood was too small");
-    assert_eq!(charge(&mut admission, Glance::Awaited), Ok(()));
+    assert_eq!(charge(&mut admission, StrangerClass::Awaited), Ok(()));
 }
 
 /// Twenty players behind one router were in when the server was killed. Their clients go on sending to
@@ -186,10 +186,10 @@ fn packets_of_ended_sessions_keep_no_newcomer_out() {
         .collect();
     let mut admission = without_shared_buckets(&params, &sources);
     let ghost = |port: u16| SocketAddr::from((Ipv4Addr::new(192, 0, 2, 1), port));
-    let mut strays = |port| admission.charge(at(0), ghost(port), Glance::Stray);
+    let mut strays = |port| admission.charge(at(0), ghost(port), StrangerClass::Stray);
     let passed = (0..1_000).filter(|&port| strays(port).is_ok()).count();
     assert_eq!(passed, 20, "they have a limit too");
-    let mut stray = |host| admission.charge(at(0), others(host), Glance::Stray);
+    let mut stray = |host| admission.charge(at(0), others(host), StrangerClass::Stray);
     assert_eq!((0..100).filter(|&host| stray(host).is_ok()).count(), 30);
     assert_eq!(stray(100), Err(Reject::ListenerLimited));
     assert_eq!(

@@ -146,7 +146,7 @@ impl Siblings {
         self.holding.fetch_sub(1, Ordering::AcqRel) <= 1
     }
 
-    /// The next letter for us. Costs a glance when there is none.
+    /// The next letter for us. Costs one atomic load when there is none.
     pub(super) fn next(&self) -> Option<Letter> {
         let mailbox = self.mailboxes.get(self.own)?;
         if !mailbox.has_letters.load(Ordering::Acquire) {

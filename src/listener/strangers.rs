@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use tidegate_proto::{Glance, Handled, Now, PeerId, Reject, Timestamp};
+use tidegate_proto::{Handled, Now, PeerId, Reject, StrangerClass, Timestamp};
 
 use super::receive::Charged;
 use super::{Listener, Turn};
@@ -20,11 +20,11 @@ impl Listener {
             return Ok(());
         };
         admission.check(now.mono, from)?;
-        let glance = self.endpoint.glance(now, from, datagram)?;
-        if glance == Glance::Early && !self.strangers.takes_more_of(from) {
+        let class = self.endpoint.classify(now, from, datagram)?;
+        if class == StrangerClass::Early && !self.strangers.takes_more_of(from) {
             return Err(Reject::Unexpected);
         }
-        admission.charge(now.mono, from, glance)
+        admission.charge(now.mono, from, class)
     }
 
     /// Strangers, after everybody who plays has had their share of the turn. A handshake costs as much

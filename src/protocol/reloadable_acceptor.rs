@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate_proto::yojimbo::netcode::{self, Roster};
 use tidegate_proto::{
-    Acceptor, Deadline, Glance, Now, Reject, Stranger, Verdict, gaffer, rudp, yojimbo,
+    Acceptor, Deadline, Now, Reject, Stranger, StrangerClass, Verdict, gaffer, rudp, yojimbo,
 };
 
 use crate::capture::{Joining, Tap};
@@ -131,8 +131,13 @@ impl ReloadableAcceptor {
     reason = "what is not passed on would have the answer of a protocol that cannot do it"
 )]
 impl Acceptor for ReloadableAcceptor {
-    fn glance(&mut self, now: Now, from: SocketAddr, datagram: &[u8]) -> Result<Glance, Reject> {
-        self.updated().glance(now, from, datagram)
+    fn classify(
+        &mut self,
+        now: Now,
+        from: SocketAddr,
+        datagram: &[u8],
+    ) -> Result<StrangerClass, Reject> {
+        self.updated().classify(now, from, datagram)
     }
 
     fn handle_unknown(&mut self, now: Now, stranger: Stranger<'_>) -> Verdict {

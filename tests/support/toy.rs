@@ -24,18 +24,23 @@ use std::time::{Duration, Instant};
 use super::PATIENCE;
 use tidegate_proto::inbox::Inbox;
 use tidegate_proto::{
-    Acceptor, Allowance, Channel, CloseReason, Deadline, Event, Glance, Held, Identity, Message,
-    Now, Reject, SendError, Session, Stats, Stranger, Timestamp, Verdict, Wake,
+    Acceptor, Allowance, Channel, CloseReason, Deadline, Event, Held, Identity, Message, Now,
+    Reject, SendError, Session, Stats, Stranger, StrangerClass, Timestamp, Verdict, Wake,
 };
 
 /// Gives a session to whoever says hello.
 pub struct ToyAcceptor;
 
 impl Acceptor for ToyAcceptor {
-    fn glance(&mut self, _now: Now, _from: SocketAddr, datagram: &[u8]) -> Result<Glance, Reject> {
+    fn classify(
+        &mut self,
+        _now: Now,
+        _from: SocketAddr,
+        datagram: &[u8],
+    ) -> Result<StrangerClass, Reject> {
         Ok(match datagram.first() {
-            Some(b'M') => Glance::Early,
-            _ => Glance::Unproven,
+            Some(b'M') => StrangerClass::Early,
+            _ => StrangerClass::Unproven,
         })
     }
 

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use super::{Endpoint, PeerId};
-use crate::session::{Glance, Reject, Stranger, Verdict};
+use crate::session::{Reject, Stranger, StrangerClass, Verdict};
 use crate::time::Now;
 
 /// What became of a datagram.
@@ -30,13 +30,13 @@ impl Endpoint {
     }
 
     /// What can be told of a stranger's datagram for next to nothing, before it is paid for.
-    pub fn glance(
+    pub fn classify(
         &mut self,
         now: Now,
         from: SocketAddr,
         datagram: &[u8],
-    ) -> Result<Glance, Reject> {
-        self.acceptor.glance(now, from, datagram)
+    ) -> Result<StrangerClass, Reject> {
+        self.acceptor.classify(now, from, datagram)
     }
 
     /// Routes one datagram. `reply` is cleared; it is not empty when something is to be sent back to

@@ -7,7 +7,9 @@ use std::net::SocketAddr;
 use crate::rudp::probe::{Probe, is_probe};
 use crate::rudp::wire::{self, Record};
 use crate::rudp::{Params, Session};
-use crate::session::{Acceptor as Interface, Glance, Reject, Session as _, Stranger, Verdict};
+use crate::session::{
+    Acceptor as Interface, Reject, Session as _, Stranger, StrangerClass, Verdict,
+};
 use crate::time::Now;
 
 /// Decides who gets a session.
@@ -33,13 +35,18 @@ impl Acceptor {
 }
 
 impl Interface for Acceptor {
-    fn glance(&mut self, _now: Now, _from: SocketAddr, datagram: &[u8]) -> Result<Glance, Reject> {
+    fn classify(
+        &mut self,
+        _now: Now,
+        _from: SocketAddr,
+        datagram: &[u8],
+    ) -> Result<StrangerClass, Reject> {
         if datagram.is_empty() {
             // The reference sends one after each message that has a datagram of its own, and does
             // not wait until it is let in. Well-formed, and not worth an answer.
             return Err(Reject::Unexpected);
         }
-        Ok(Glance::Unproven)
+        Ok(StrangerClass::Unproven)
     }
 
     fn handle_refused(&mut self, now: Now, stranger: Stranger<'_>, why: Reject) -> Verdict {

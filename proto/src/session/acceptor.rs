@@ -8,14 +8,19 @@ use crate::time::{Deadline, Now};
 
 /// Decides what a datagram from an address without a session is worth.
 pub trait Acceptor: Send {
-    /// What can be told of a datagram without cryptography and without an answer. Told before any
-    /// quota is charged, so that nonsense does not use up what those with a token need. Whether an
-    /// empty datagram is nonsense, only the protocol knows; to most it is.
-    fn glance(&mut self, _now: Now, _from: SocketAddr, datagram: &[u8]) -> Result<Glance, Reject> {
+    /// What kind of datagram this is, without cryptography and without an answer. Asked before any quota is
+    /// charged, so that nonsense, which is an error here, does not use up what those with a token need. An empty
+    /// datagram is nonsense to most protocols.
+    fn classify(
+        &mut self,
+        _now: Now,
+        _from: SocketAddr,
+        datagram: &[u8],
+    ) -> Result<StrangerClass, Reject> {
         if datagram.is_empty() {
             return Err(Reject::Malformed);
         }
-        Ok(Glance::Unproven)
+        Ok(StrangerClass::Unproven)
     }
 
     /// Judges one datagram. Must be cheap to call with garbage; see [`Stranger::reply`].
@@ -40,15 +45,15 @@ pub trait Acceptor: Send {
     }
 }
 
-/// What a stranger's datagram is at first sight.
+/// What a stranger's datagram is, as far as its bytes and its source tell. Each class has a quota of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Glance {
+pub enum StrangerClass {
     /// Well-formed. More cannot be told for next to nothing.
     Unproven,
     /// Well-formed, and from a source that has shown a genuine token: its handshake is under way.
     Awaited,
-    /// No part of a handshake, from a source whose own is under way: good behind what ends that, and for nothing
-    /// before.
+    /// No part of a handshake, from a source whose own handshake is under way: of use once that has ended, and
+    /// not before.
     Early,
     /// No part of a handshake: of a session that ended, or of a peer whose address changed.
     Stray,

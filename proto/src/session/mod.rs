@@ -34,7 +34,7 @@ use std::time::Duration;
 use crate::stats::Stats;
 use crate::time::{Deadline, Now};
 
-pub use acceptor::{Acceptor, Glance, Stranger, Verdict};
+pub use acceptor::{Acceptor, Stranger, StrangerClass, Verdict};
 pub use close_reason::CloseReason;
 pub use held::{Allowance, Held};
 pub use reject::Reject;
@@ -124,7 +124,7 @@ pub trait Session: Send {
         false
     }
 
-    /// True if this datagram, should its proof hold, is the peer's goodbye. A glance, no proof.
+    /// True if this datagram, should its proof hold, is the peer's goodbye. Reads its kind, and proves nothing.
     fn reads_as_goodbye(&self, _datagram: &[u8]) -> bool {
         false
     }

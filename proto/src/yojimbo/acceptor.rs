@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::netcode::{Handshake, Outcome};
 use super::params::Params;
 use super::session::Session;
-use crate::session::{Glance, Reject, Stranger, Verdict};
+use crate::session::{Reject, Stranger, StrangerClass, Verdict};
 use crate::time::{Deadline, Now};
 
 /// Judges the strangers of one endpoint of a yojimbo listener.
@@ -40,8 +40,13 @@ impl Acceptor {
 }
 
 impl crate::session::Acceptor for Acceptor {
-    fn glance(&mut self, now: Now, from: SocketAddr, datagram: &[u8]) -> Result<Glance, Reject> {
-        self.handshake.glance(now, from, datagram)
+    fn classify(
+        &mut self,
+        now: Now,
+        from: SocketAddr,
+        datagram: &[u8],
+    ) -> Result<StrangerClass, Reject> {
+        self.handshake.classify(now, from, datagram)
     }
 
     fn handle_unknown(&mut self, now: Now, stranger: Stranger<'_>) -> Verdict {

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_proto::session::{CloseReason, Event, Glance, Reject, Session};
+use tidegate_proto::session::{CloseReason, Event, Reject, Session, StrangerClass};
 use tidegate_proto::time::{Now, Timestamp};
 use tidegate_proto::yojimbo::Connector;
 use tidegate_proto::yojimbo::netcode::packet::{self, Beyond, Packet, Proof, Role};
@@ -325,7 +325,7 @@ fn the_last_moment_of_a_handshake_is_its_timeout() {
 
 /// A server under a flood gives the way on to those who have begun, and pays nothing for nonsense.
 #[test]
-fn a_glance_tells_whose_handshake_is_under_way() {
+fn a_class_tells_whose_handshake_is_under_way() {
     let mut server = Server::new();
     let mut client = Client::new(at(0), mint(7, 1, EPOCH));
     let request = transmit(&mut client, at(0)).unwrap();
@@ -359,20 +359,20 @@ fn a_glance_tells_whose_handshake_is_under_way() {
         server.receive(now, from, datagram);
     }
     assert_eq!(
-        server.glances,
+        server.classes,
         [
-            Ok(Glance::Unproven),
-            Ok(Glance::Unproven),
-            Ok(Glance::Awaited),
-            Ok(Glance::Unproven),
-            Ok(Glance::Stray),
+            Ok(StrangerClass::Unproven),
+            Ok(StrangerClass::Unproven),
+            Ok(StrangerClass::Awaited),
+            Ok(StrangerClass::Unproven),
+            Ok(StrangerClass::Stray),
             Err(Reject::WrongProtocol),
             Err(Reject::Malformed),
             Err(Reject::Malformed),
-            Ok(Glance::Early),
+            Ok(StrangerClass::Early),
             Err(Reject::Unexpected),
-            Ok(Glance::Stray),
-            Ok(Glance::Awaited),
+            Ok(StrangerClass::Stray),
+            Ok(StrangerClass::Awaited),
             Err(Reject::TokenExpired),
         ]
     );

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use tidegate_proto::session::{Glance, Reject};
+use tidegate_proto::session::{Reject, StrangerClass};
 use tidegate_proto::time::{Now, Timestamp};
 use tidegate_proto::yojimbo::netcode::{
     Client, ClientState, ConnectToken, DISCONNECT_REPEATS, Handshake, Key, Link, Mint, Outcome,
@@ -75,7 +75,7 @@ pub(crate) struct Server {
     /// Everything that was not taken, in order.
     pub(crate) rejects: Vec<Reject>,
     /// What each stranger's datagram was at first sight.
-    pub(crate) glances: Vec<Result<Glance, Reject>>,
+    pub(crate) classes: Vec<Result<StrangerClass, Reject>>,
     pub(crate) denials: Vec<Reject>,
     pub(crate) delivered: Vec<Vec<u8>>,
     /// Sessions that were ever begun.
@@ -116,7 +116,7 @@ impl Server {
             roster,
             peers: BTreeMap::new(),
             rejects: Vec::new(),
-            glances: Vec::new(),
+            classes: Vec::new(),
             denials: Vec::new(),
             delivered: Vec::new(),
             seatings: 0,
@@ -143,15 +143,15 @@ impl Server {
         }
         let size = datagram.len();
         let mut reply = Vec::new();
-        let glance = self.handshake.glance(now, from, &datagram);
+        let class = self.handshake.classify(now, from, &datagram);
         let outcome = self.handshake.handle(now, from, &mut datagram, &mut reply);
-        match (glance, &outcome) {
+        match (class, &outcome) {
             (Err(seen), Err(told)) => assert_eq!(seen, *told, "two reasons"),
             (Err(seen), Ok(_)) => panic!("{seen:?} at first sight, and then taken"),
-            (Ok(glance), Ok(Outcome::Seated(_))) => assert_eq!(glance, Glance::Awaited),
+            (Ok(class), Ok(Outcome::Seated(_))) => assert_eq!(class, StrangerClass::Awaited),
             (Ok(_), _) => {}
         }
-        self.glances.push(glance);
+        self.classes.push(class);
         match outcome {
             Ok(Outcome::Challenged) => {}
             Ok(Outcome::Denied(reason)) => self.denials.push(reason),

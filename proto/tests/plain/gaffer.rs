@@ -269,7 +269,7 @@ fn only_who_wants_in_is_refused() {
 fn a_stranger_gets_a_session_only_by_acknowledging() {
     let mut listener = Listener::new(1);
     let from = CLIENT.parse().unwrap();
-    let empty = listener.acceptor.glance(START, from, &[]);
+    let empty = listener.acceptor.classify(START, from, &[]);
     assert_eq!(empty, Err(Reject::Malformed), "no packet of this protocol");
     let hello = packet(0, 0, 0, &[0]);
     for length in 0..hello.len() {

@@ -76,7 +76,7 @@ fn a_lost_last_message_is_found() {
 fn a_stranger_gets_a_session_only_by_repeating_the_probe() {
     let mut acceptor = Acceptor::new(Params::default(), [7; 16]);
     let from = CLIENT.parse().unwrap();
-    let empty = acceptor.glance(START, from, &[]);
+    let empty = acceptor.classify(START, from, &[]);
     assert_eq!(empty, Err(Reject::Unexpected), "legal, and no question");
     let mut judge = |now: Now, datagram: &[u8]| {
         let mut reply = Vec::new();

@@ -24,7 +24,7 @@ use super::packet::{self, Beyond, Packet, Proof, Role, proof_bytes};
 use super::roster::{Roster, Seat};
 use super::token::{PrivateToken, UserData};
 use super::wire::{Kind, Prefix, Request, RequestHead, is_same_address};
-use crate::session::{Glance, Reject};
+use crate::session::{Reject, StrangerClass};
 use crate::time::{Deadline, Now, Timestamp, Wake};
 
 /// Fresh challenges for one handshake; later requests get the last one again. A client asks ten
@@ -196,7 +196,12 @@ impl Handshake {
 
     /// Everything about a datagram that costs no cryptography. [`Handshake::handle`] asks the same
     /// again: time may pass in between.
-    pub fn glance(&self, now: Now, from: SocketAddr, datagram: &[u8]) -> Result<Glance, Reject> {
+    pub fn classify(
+        &self,
+        now: Now,
+        from: SocketAddr,
+        datagram: &[u8],
+    ) -> Result<StrangerClass, Reject> {
         let lives = |pending: &&Pending| now.mono <= pending.until;
         let pending = self.pending.get(&from).filter(lives);
         match datagram.first() {
@@ -205,15 +210,15 @@ impl Handshake {
                 let head = RequestHead::parse(datagram, self.params.protocol_id)?;
                 self.check_head(now, from, &head)?;
                 Ok(match pending {
-                    Some(pending) if pending.tag == head.tag => Glance::Awaited,
-                    Some(_) | None => Glance::Unproven,
+                    Some(pending) if pending.tag == head.tag => StrangerClass::Awaited,
+                    Some(_) | None => StrangerClass::Unproven,
                 })
             }
             // Perhaps a peer's whose address changed; who that is, only its key can tell.
-            Some(_) if pending.is_none() => Ok(Glance::Stray),
+            Some(_) if pending.is_none() => Ok(StrangerClass::Stray),
             Some(_) => match Prefix::parse(datagram)?.kind {
-                Kind::Response => Ok(Glance::Awaited),
-                Kind::Payload => Ok(Glance::Early),
+                Kind::Response => Ok(StrangerClass::Awaited),
+                Kind::Payload => Ok(StrangerClass::Early),
                 _ => Err(Reject::Unexpected),
             },
         }
