@@ -84,11 +84,11 @@ impl KeptSocket {
         }
         match self.make_again() {
             Ok(()) => {
-                tell_made_again(&self.file.path);
+                log_made_again(&self.file.path);
                 self.is_lost = false;
             }
             Err(error) if !self.is_lost => {
-                tell_lost(&self.file.path, &error);
+                log_lost(&self.file.path, &error);
                 self.is_lost = true;
             }
             Err(_) => {}
@@ -102,7 +102,7 @@ impl KeptSocket {
     }
 }
 
-fn tell_made_again(path: &Path) {
+fn log_made_again(path: &Path) {
     tracing::warn!(
         event = "socket_removed",
         address = %path.display(),
@@ -111,7 +111,7 @@ fn tell_made_again(path: &Path) {
     );
 }
 
-fn tell_lost(path: &Path, error: &io::Error) {
+fn log_lost(path: &Path, error: &io::Error) {
     tracing::warn!(
         event = "socket_lost",
         address = %path.display(),

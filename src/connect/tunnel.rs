@@ -15,7 +15,7 @@ use crate::backend::Socket;
 use crate::board::{Board, State};
 use crate::clock::Clock;
 use crate::config::{Protocol, Tunnel};
-use crate::listener::{Dial, say_dial_refused};
+use crate::listener::{Dial, log_dial_refused};
 use crate::names;
 use crate::protocol::Dialer;
 use crate::tokens::{self, Doubt};
@@ -53,7 +53,7 @@ impl RunningTunnel {
         loop {
             match listener.accept().await {
                 Ok(_) if self.board.state() == State::Draining => {
-                    say_dial_refused(&self.tunnel.name)
+                    log_dial_refused(&self.tunnel.name)
                 }
                 Ok((stream, client)) => match seats.clone().try_acquire_owned() {
                     Ok(permit) => {

@@ -158,7 +158,7 @@ impl Listener {
         let denied = counters.sent.errors.of(UdpError::Denied);
         let lost = denied - std::mem::replace(&mut self.census.denied, denied);
         if lost > 0 {
-            tell_of_a_filter(&self.name, lost);
+            log_send_denied(&self.name, lost);
         }
         counters.peers = self.endpoint.len() as u64;
         counters.handshakes_pending = self.endpoint.handshakes_pending() as u64;
@@ -169,8 +169,8 @@ impl Listener {
         if let Some(admission) = &mut self.admission {
             counters.admission = admission.counters(now.mono);
         }
-        self.say_what_is_full();
-        self.say_that_nothing_leaves(now.mono);
+        self.log_limits_met();
+        self.log_outage(now.mono);
     }
 
     /// A session came behind the back of the walk.
@@ -185,7 +185,7 @@ impl Listener {
 }
 
 /// A filter is somebody's rule on this machine, and players notice nothing but silence.
-fn tell_of_a_filter(listener: &str, lost: u64) {
+fn log_send_denied(listener: &str, lost: u64) {
     tracing::warn!(
         event = "cannot_send",
         reason = UdpError::Denied.label(),

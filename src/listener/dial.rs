@@ -51,7 +51,7 @@ impl Listener {
     pub fn dial(&mut self, turn: &mut Turn<'_>, dial: Dial) -> io::Result<()> {
         // It began before the drain did.
         if !self.stage.takes_newcomers() {
-            say_dial_refused(&self.name);
+            log_dial_refused(&self.name);
             return Ok(());
         }
         let Dial {
@@ -96,7 +96,7 @@ impl Listener {
 }
 
 /// Says that a local connection was closed because nobody is taken.
-pub fn say_dial_refused(tunnel: &str) {
+pub fn log_dial_refused(tunnel: &str) {
     tracing::info!(
         event = "dial_refused",
         tunnel,

@@ -65,9 +65,9 @@ impl Listener {
 
     /// A line when somebody was refused since the last time: a few times a second at most, however
     /// many knock.
-    pub(super) fn say_what_is_full(&mut self) {
-        self.say_that_files_ran_out();
-        self.say_that_tokens_are_too_many();
+    pub(super) fn log_limits_met(&mut self) {
+        self.log_files_used_up();
+        self.log_tokens_unremembered();
         let Some((refused, met)) = self.limits_met.take() else {
             return;
         };
@@ -92,7 +92,7 @@ impl Listener {
     }
 
     /// Says how many were let in and found no descriptor for their stream since the last line.
-    fn say_that_files_ran_out(&mut self) {
+    fn log_files_used_up(&mut self) {
         let refused = std::mem::take(&mut self.limits_met.unopened);
         if refused == 0 {
             return;
@@ -112,7 +112,7 @@ impl Listener {
 
     /// Says how many came whose tokens there was no room to remember. They were made with our key, so these are
     /// somebody's players.
-    fn say_that_tokens_are_too_many(&mut self) {
+    fn log_tokens_unremembered(&mut self) {
         let refused = std::mem::take(&mut self.limits_met.unremembered);
         if refused == 0 {
             return;

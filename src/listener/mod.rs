@@ -55,7 +55,7 @@ use tidegate_proto::{CloseReason, Endpoint, Now, PeerId, Timestamp};
 pub use attempt::Destination;
 use census::Census;
 use contention::Contention;
-pub use dial::{Dial, say_dial_refused};
+pub use dial::{Dial, log_dial_refused};
 use handover::Handovers;
 use limits_met::LimitsMet;
 use memory::Memory;

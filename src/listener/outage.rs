@@ -44,7 +44,7 @@ impl Outage {
 
 impl Listener {
     /// A line while nothing leaves.
-    pub(super) fn say_that_nothing_leaves(&mut self, now: Timestamp) {
+    pub(super) fn log_outage(&mut self, now: Timestamp) {
         let has_peers = !self.endpoint.is_empty();
         let Some((kind, lost)) = self.outage.look(now, &self.counters.sent, has_peers) else {
             return;

@@ -131,7 +131,7 @@ impl Listener {
             Err(reject) => {
                 self.counters.on_reject(reject);
                 if known.is_none() {
-                    self.tell_refused(now.mono, route.from, reject);
+                    self.log_refused(now.mono, route.from, reject);
                 }
                 return known;
             }
@@ -247,8 +247,8 @@ impl Listener {
             Handled::Rejected(reject) => {
                 self.counters.on_reject(reject);
                 self.note_refused(reject);
-                self.explain(reject, route.from);
-                self.tell_refused(now.mono, route.from, reject);
+                self.log_wrong_address(reject, route.from);
+                self.log_refused(now.mono, route.from, reject);
             }
             Handled::Replied => {}
         }

@@ -37,7 +37,7 @@ impl RefusalLog {
 
 impl Listener {
     /// A stranger was not let in, or not even listened to.
-    pub(super) fn tell_refused(&mut self, now: Timestamp, from: SocketAddr, why: Reject) {
+    pub(super) fn log_refused(&mut self, now: Timestamp, from: SocketAddr, why: Reject) {
         if !tracing::enabled!(Level::DEBUG) {
             return;
         }

@@ -140,7 +140,7 @@ impl Listener {
 
     /// What strangers send is not logged, with one exception: a token that was made with our key and names another
     /// server. That is a mistake in the settings of this side, which the player neither sees nor can mend.
-    pub(super) fn explain(&self, reject: Reject, from: SocketAddr) {
+    pub(super) fn log_wrong_address(&self, reject: Reject, from: SocketAddr) {
         if reject == Reject::TokenAddress {
             tracing::warn!(
                 event = "token_refused",

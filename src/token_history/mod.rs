@@ -96,7 +96,7 @@ impl TokenHistory {
             history.header.since = past.since;
             history.give_up(now, &error);
         }
-        history.say_what_was_found(&past, &verdict);
+        history.log_what_was_found(&past, &verdict);
         (history, past)
     }
 
@@ -110,7 +110,7 @@ impl TokenHistory {
         );
     }
 
-    fn say_what_was_found(&self, past: &Past, verdict: &Verdict) {
+    fn log_what_was_found(&self, past: &Past, verdict: &Verdict) {
         tracing::info!(
             event = "token_history",
             listener = %self.listener,

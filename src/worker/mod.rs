@@ -134,7 +134,7 @@ impl Worker {
             now = self.clock.now();
             self.find_pause(before.mono, now.mono);
             if let Some(secs) = self.clock.take_step() {
-                tell_step(secs);
+                log_clock_step(secs);
             }
             self.turn(now)?;
             let took = self.clock.now().mono.since(now.mono);
@@ -194,7 +194,7 @@ impl Worker {
         }
         self.behind = TURNS_BEHIND;
         if self.clock.is_new_pause(last_turn, this_turn) {
-            tell_pause(paused);
+            log_pause(paused);
         }
     }
 
@@ -305,7 +305,7 @@ impl Worker {
     }
 }
 
-fn tell_pause(paused: Duration) {
+fn log_pause(paused: Duration) {
     tracing::warn!(
         event = "process_paused",
         for_s = paused.as_secs_f32(),
@@ -314,7 +314,7 @@ fn tell_pause(paused: Duration) {
     );
 }
 
-fn tell_step(secs: i64) {
+fn log_clock_step(secs: i64) {
     tracing::warn!(
         event = "clock_set",
         by_s = secs,
