@@ -96,7 +96,7 @@ impl Listener {
             };
             census.visit_peer(peer);
             // Time alone may have made it lighter.
-            memory.weigh(&mut peer.weighed, session.held(), &peer.stream);
+            memory.account(&mut peer.accounted, session.held(), &peer.stream);
             if is_short && memory.has_moved_past(peer) {
                 moved_past.push(id);
             }
@@ -124,7 +124,7 @@ impl Listener {
         }
         // Who fell silent while there was memory for all is held back with the others.
         for id in moved_past {
-            self.weigh(id);
+            self.account(id);
         }
     }
 

@@ -21,7 +21,7 @@ impl Listener {
             let Some(mut peer) = self.peers.remove(id) else {
                 continue;
             };
-            self.memory.on_gone(&peer.weighed);
+            self.memory.on_gone(&peer.accounted);
             self.capacity.on_departure();
             let target = target.as_deref();
             peer.log_end(&self.name, target, client_id, turn.now.mono, &stats);

@@ -120,7 +120,7 @@ impl Listener {
     ) -> Option<(Box<Peer>, Box<dyn Session>, Stats)> {
         self.on_ended(id);
         let mut peer = self.peers.remove(id)?;
-        self.memory.on_gone(&peer.weighed);
+        self.memory.on_gone(&peer.accounted);
         let (session, before) = self.endpoint.take_out(id)?;
         if let Err(error) = peer.stream.deregister(turn.registry) {
             tracing::debug!(%error, "stream was not registered");
@@ -152,7 +152,7 @@ impl Listener {
             self.counters.target(target).connections += 1;
         }
         self.handovers.arrived += 1;
-        self.memory.on_came(&peer.weighed);
+        self.memory.on_came(&peer.accounted);
         self.peers.insert(*peer);
         self.on_came(id);
         self.touch(id);

@@ -1,9 +1,9 @@
 //! What the queues of our peers hold, and what they may.
 //!
-//! A peer is weighed whenever something moved for it: the difference goes into our sum, and from there,
+//! A peer is accounted for whenever something moved for it: the difference goes into our sum, and from there,
 //! some kilobytes at a time, to what all workers share. So the sum is exact at every moment, and
 //! nobody has to visit all peers for it. Once memory is short (`capacity.rs` says when), each
-//! weighing also says what the peer's queues may grow to: its session refuses packets beyond that, and
+//! accounting also says what the peer's queues may grow to: its session refuses packets beyond that, and
 //! its stream is not read.
 
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::counters::Direction;
 #[derive(Debug)]
 pub(super) struct Memory {
     capacity: Arc<Capacity>,
-    all: Weight,
+    all: QueueBytes,
     /// What of it `capacity` knows.
     told: Queued,
     /// Peers whose sessions have an allowance.
@@ -33,7 +33,7 @@ pub(super) struct Memory {
 
 /// Bytes in the queues of a peer, or of many.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Weight {
+pub(super) struct QueueBytes {
     /// Messages from the peer, in its session or its stream.
     to_backend: u64,
     /// Messages behind one that is missing.
@@ -44,16 +44,16 @@ pub(super) struct Weight {
     to_peer: u64,
 }
 
-/// A peer as it was last weighed.
+/// What was last accounted for one peer.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Weighed {
-    weight: Weight,
+pub(super) struct Accounted {
+    bytes: QueueBytes,
     /// Its session has an allowance.
     is_limited: bool,
     is_held_back: bool,
 }
 
-impl Weight {
+impl QueueBytes {
     fn new(held: Held, stream: &Stream) -> Self {
         Self {
             to_backend: (held.inbox + stream.held_for_backend()) as u64,
@@ -93,9 +93,9 @@ impl Weight {
     }
 }
 
-impl Weighed {
+impl Accounted {
     pub(super) fn queued(&self) -> Queued {
-        self.weight.queued()
+        self.bytes.queued()
     }
 
     /// Whether one of its queues may not grow.
@@ -108,7 +108,7 @@ impl Memory {
     pub(super) fn new(capacity: Arc<Capacity>) -> Self {
         Self {
             capacity,
-            all: Weight::default(),
+            all: QueueBytes::default(),
             told: Queued::default(),
             limited: 0,
             held_back: 0,
@@ -132,7 +132,7 @@ impl Memory {
         self.held_back
     }
 
-    /// Whether peers are to be weighed before they are given anything.
+    /// Whether peers are to be accounted for before they are given anything.
     pub(super) fn is_short(&self) -> bool {
         let is_limited = |direction| self.share(direction).is_some();
         self.limited > 0
@@ -157,9 +157,9 @@ impl Memory {
 
     /// Bytes that may be added to what this peer's session holds for it.
     pub(super) fn room_for(&self, peer: &Peer) -> usize {
-        let Weighed { weight, .. } = peer.weighed;
+        let Accounted { bytes, .. } = peer.accounted;
         // What was read and went no further is not in its own way.
-        let held = weight.to_peer - peer.stream.held_for_peer() as u64;
+        let held = bytes.to_peer - peer.stream.held_for_peer() as u64;
         let share = self.share(Direction::ToPeer);
         let room = share.map(|share| share.saturating_sub(held));
         room.map_or(usize::MAX, |room| {
@@ -168,14 +168,14 @@ impl Memory {
     }
 
     /// A peer holds something else now.
-    pub(super) fn weigh(&mut self, weighed: &mut Weighed, held: Held, stream: &Stream) {
-        let weight = Weight::new(held, stream);
-        if weight == weighed.weight {
+    pub(super) fn account(&mut self, accounted: &mut Accounted, held: Held, stream: &Stream) {
+        let bytes = QueueBytes::new(held, stream);
+        if bytes == accounted.bytes {
             return;
         }
-        self.all.add(weight);
+        self.all.add(bytes);
         self.all
-            .subtract(std::mem::replace(&mut weighed.weight, weight));
+            .subtract(std::mem::replace(&mut accounted.bytes, bytes));
         let (now, told) = (self.all.queued(), self.told);
         let [to_backend, to_peer] = [0, 1].map(|at| now.messages[at].abs_diff(told.messages[at]));
         let untold = to_backend + to_peer + now.pieces.abs_diff(told.pieces);
@@ -185,17 +185,17 @@ impl Memory {
     }
 
     /// A peer came, with all it holds.
-    pub(super) fn on_came(&mut self, weighed: &Weighed) {
-        self.all.add(weighed.weight);
-        self.limited += usize::from(weighed.is_limited);
-        self.held_back += u64::from(weighed.is_held_back);
+    pub(super) fn on_came(&mut self, accounted: &Accounted) {
+        self.all.add(accounted.bytes);
+        self.limited += usize::from(accounted.is_limited);
+        self.held_back += u64::from(accounted.is_held_back);
     }
 
     /// A peer is gone, with all it held.
-    pub(super) fn on_gone(&mut self, weighed: &Weighed) {
-        self.all.subtract(weighed.weight);
-        self.limited -= usize::from(weighed.is_limited);
-        self.held_back -= u64::from(weighed.is_held_back);
+    pub(super) fn on_gone(&mut self, accounted: &Accounted) {
+        self.all.subtract(accounted.bytes);
+        self.limited -= usize::from(accounted.is_limited);
+        self.held_back -= u64::from(accounted.is_held_back);
     }
 
     /// The others know all of it.
@@ -224,17 +224,17 @@ impl Memory {
     fn is_held_back(&self, peer: &Peer) -> bool {
         let mut both = Direction::ALL.into_iter().zip(self.shares_of(peer));
         both.any(|(direction, share)| {
-            share.is_some_and(|share| peer.weighed.weight.largest_queue(direction) >= share)
+            share.is_some_and(|share| peer.accounted.bytes.largest_queue(direction) >= share)
         })
     }
 
     /// Whether the shares have moved past it since it was last told, while nothing happened to it.
     pub(super) fn has_moved_past(&self, peer: &Peer) -> bool {
-        let Weighed {
+        let Accounted {
             is_limited,
             is_held_back,
             ..
-        } = peer.weighed;
+        } = peer.accounted;
         let is_limited_now = self.limits_of(peer).is_some();
         (is_limited_now, self.is_held_back(peer)) != (is_limited, is_held_back)
     }
@@ -243,12 +243,12 @@ impl Memory {
     fn allowance(&mut self, peer: &mut Peer) -> Option<Allowance> {
         let limits = self.limits_of(peer);
         let is_held_back = self.is_held_back(peer);
-        let weighed = &mut peer.weighed;
-        let was_limited = std::mem::replace(&mut weighed.is_limited, limits.is_some());
-        let was_held_back = std::mem::replace(&mut weighed.is_held_back, is_held_back);
-        self.limited += usize::from(weighed.is_limited);
+        let accounted = &mut peer.accounted;
+        let was_limited = std::mem::replace(&mut accounted.is_limited, limits.is_some());
+        let was_held_back = std::mem::replace(&mut accounted.is_held_back, is_held_back);
+        self.limited += usize::from(accounted.is_limited);
         self.limited -= usize::from(was_limited);
-        self.held_back += u64::from(weighed.is_held_back);
+        self.held_back += u64::from(accounted.is_held_back);
         self.held_back -= u64::from(was_held_back);
         let Some(limits) = limits else {
             return was_limited.then_some(Allowance::UNLIMITED);
@@ -264,12 +264,12 @@ impl Memory {
 
 impl Listener {
     /// Something moved for this peer.
-    pub(super) fn weigh(&mut self, id: PeerId) {
+    pub(super) fn account(&mut self, id: PeerId) {
         let Some(peer) = self.peers.get_mut(id) else {
             return;
         };
         let held = self.endpoint.held(id);
-        self.memory.weigh(&mut peer.weighed, held, &peer.stream);
+        self.memory.account(&mut peer.accounted, held, &peer.stream);
         if let Some(allowance) = self.memory.allowance(peer) {
             self.endpoint.set_allowance(id, allowance);
         }

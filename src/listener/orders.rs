@@ -128,7 +128,7 @@ impl Listener {
             jitter_ms: measured(stats.rtt_variation.as_secs_f64() * 1e3),
             loss: measured(f64::from(stats.loss)),
             bad_mode: stats.mode_to_bad,
-            held_back: peer.weighed.is_held_back(),
+            held_back: peer.accounted.is_held_back(),
             packets_received: stats.packets_received,
             packets_sent: stats.packets_sent,
             packets_lost: stats.packets_lost,

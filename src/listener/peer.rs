@@ -8,7 +8,7 @@ use tidegate_proto::{CloseReason, PeerId, Timestamp};
 
 use super::attempt::Attempt;
 use super::dial::Dialled;
-use super::memory::Weighed;
+use super::memory::Accounted;
 use super::quota::Quota;
 use super::seats::Seat;
 use crate::backend::{Stream, StreamRules};
@@ -45,7 +45,7 @@ pub(super) struct Peer {
     /// When its stream or its connect is woken.
     pub(super) scheduled: Scheduled,
     /// What it held in memory when that was last looked at.
-    pub(super) weighed: Weighed,
+    pub(super) accounted: Accounted,
     /// Its place among its listener's peers, until its session is over.
     pub(super) seat: Option<Seat>,
     /// Of one that we dialled.
@@ -106,7 +106,7 @@ impl Peer {
             phase: Phase::Joining,
             since: now,
             scheduled: Scheduled::default(),
-            weighed: Weighed::default(),
+            accounted: Accounted::default(),
             seat: None,
             dialled: None,
         }

@@ -120,7 +120,7 @@ impl Listener {
         act: impl FnOnce(&mut crate::backend::Stream, &mut Side<'_>) -> R,
     ) -> Option<R> {
         if self.memory.is_short() {
-            self.weigh(id);
+            self.account(id);
         }
         let peer = self.peers.get_mut(id)?;
         let now = turn.now.mono;
@@ -149,7 +149,7 @@ impl Listener {
             quota.take_messages(allowed - left);
             peer.paused_until = (left == 0).then(|| now + MESSAGES_PAUSE);
         }
-        self.weigh(id);
+        self.account(id);
         Some(outcome)
     }
 }

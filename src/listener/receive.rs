@@ -103,7 +103,7 @@ impl Listener {
         if self.memory.is_short()
             && let Some(id) = self.endpoint.find(route.from)
         {
-            self.weigh(id);
+            self.account(id);
         }
         let mut known = None;
         for datagram in datagrams {
@@ -157,8 +157,8 @@ impl Listener {
     fn relieve(&mut self, turn: &mut Turn<'_>, id: PeerId) {
         if self.endpoint.inbox_bytes(id) > INBOX_BYTES_SOON {
             self.with_stream(turn, id, |stream, side| stream.relieve(side));
-        } else if self.received_bytes > UNWEIGHED_MAX || self.memory.is_short() {
-            self.weigh(id);
+        } else if self.received_bytes > UNACCOUNTED_MAX || self.memory.is_short() {
+            self.account(id);
         }
     }
 
@@ -275,6 +275,6 @@ const BATCHES_PER_TURN: usize = 8;
 /// Most of what one write to the backend takes, and less than an inbox of 64 KiB refuses, which is small.
 const INBOX_BYTES_SOON: usize = 48 * 1024;
 
-/// What comes in a turn before each peer is weighed with its datagrams, and not when it has its turn: a
+/// What comes in a turn before each peer is accounted for with its datagrams, and not when it has its turn: a
 /// few hundred packets of players.
-const UNWEIGHED_MAX: usize = 64 * 1024;
+const UNACCOUNTED_MAX: usize = 64 * 1024;

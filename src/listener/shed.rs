@@ -21,10 +21,10 @@ impl Listener {
             return;
         }
         self.memory.sheds_at = turn.now.mono + PAUSE;
-        self.close_largest(turn.now, pieces, |peer| peer.weighed.queued().pieces);
+        self.close_largest(turn.now, pieces, |peer| peer.accounted.queued().pieces);
         let excess = self.capacity.excess(self.memory.queued());
         let left = self.give_up_oldest(turn, excess);
-        self.close_largest(turn.now, left, |peer| peer.weighed.queued().all());
+        self.close_largest(turn.now, left, |peer| peer.accounted.queued().all());
     }
 
     /// Returns what is still too much.
@@ -53,7 +53,7 @@ impl Listener {
 
     fn all_of(&self, id: PeerId) -> u64 {
         let peer = self.peers.get(id);
-        peer.map_or(0, |peer| peer.weighed.queued().all())
+        peer.map_or(0, |peer| peer.accounted.queued().all())
     }
 
     fn close_largest(&mut self, now: Now, mut excess: u64, holds: impl Fn(&Peer) -> u64) {

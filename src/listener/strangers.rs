@@ -101,7 +101,7 @@ impl Listener {
         };
         let charged = self.charge(now, id, length)?;
         if self.memory.is_short() {
-            self.weigh(id);
+            self.account(id);
         }
         Ok(Some(charged))
     }
