@@ -143,7 +143,7 @@ const REQUEST_BYTES_MAX: usize = 8 * 1024;
 const BACKLOG: i32 = 1024;
 
 /// What a connection has for sure, however many wait: many times what an answer takes.
-const STAY: Duration = Duration::from_millis(100);
+const TIME_MIN: Duration = Duration::from_millis(100);
 
 /// A request's head must be there in this time.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -156,21 +156,21 @@ async fn run(listener: TcpListener, view: Arc<View>, mut stopped: oneshot::Recei
         tracing::error!(event = "admin_failed", "the admin socket cannot be watched");
         return;
     };
-    let mut guests = Guests::new();
-    let mut at_the_door = None;
+    let mut connections = Connections::new();
+    let mut waiting = None;
     let mut second = tokio::time::interval(Duration::from_secs(1));
     loop {
         // One waits for a place, and the others in the kernel's backlog.
         tokio::select! {
             _ = &mut stopped => return,
             _ = second.tick() => view.remember(),
-            place = guests.place(), if at_the_door.is_some() => {
-                if let Some(stream) = at_the_door.take() {
-                    guests.seat(place, serve_connection(stream, Arc::clone(&view)));
+            place = connections.place(), if waiting.is_some() => {
+                if let Some(stream) = waiting.take() {
+                    connections.add(place, serve_connection(stream, Arc::clone(&view)));
                 }
             }
-            accepted = listener.accept(), if at_the_door.is_none() => match accepted {
-                Ok((stream, _)) => at_the_door = Some(stream),
+            accepted = listener.accept(), if waiting.is_none() => match accepted {
+                Ok((stream, _)) => waiting = Some(stream),
                 // Out of descriptors, most likely: come back later instead of spinning.
                 Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
             },
@@ -178,28 +178,28 @@ async fn run(listener: TcpListener, view: Arc<View>, mut stopped: oneshot::Recei
     }
 }
 
-/// Whose connections are open. A probe that nobody answers ends the process, and with it every session:
+/// Connections that are open. A probe that nobody answers ends the process, and with it every session:
 /// so whoever says nothing, or does not read, goes as soon as somebody else needs the place.
-struct Guests {
+struct Connections {
     places: Arc<Semaphore>,
     /// The oldest first.
-    seated: VecDeque<(Instant, JoinHandle<()>)>,
+    open: VecDeque<(Instant, JoinHandle<()>)>,
 }
 
-impl Guests {
+impl Connections {
     fn new() -> Self {
         Self {
             places: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
-            seated: VecDeque::new(),
+            open: VecDeque::new(),
         }
     }
 
-    /// A place for one more; when there is none, the oldest guest's, who had the time to be served.
+    /// A place for one more; when there is none, that of the oldest, which had the time to be served.
     async fn place(&mut self) -> Option<OwnedSemaphorePermit> {
-        self.seated.retain(|(_, guest)| !guest.is_finished());
-        if let Some((since, oldest)) = self.seated.front() {
+        self.open.retain(|(_, task)| !task.is_finished());
+        if let Some((since, oldest)) = self.open.front() {
             let free = Arc::clone(&self.places).acquire_owned();
-            match tokio::time::timeout_at(*since + STAY, free).await {
+            match tokio::time::timeout_at(*since + TIME_MIN, free).await {
                 Ok(place) => return place.ok(),
                 Err(_) => oldest.abort(),
             }
@@ -207,16 +207,16 @@ impl Guests {
         Arc::clone(&self.places).acquire_owned().await.ok()
     }
 
-    fn seat(
+    fn add(
         &mut self,
         place: Option<OwnedSemaphorePermit>,
         served: impl Future<Output = ()> + Send + 'static,
     ) {
-        let guest = tokio::spawn(async move {
+        let task = tokio::spawn(async move {
             served.await;
             drop(place);
         });
-        self.seated.push_back((clock::now(), guest));
+        self.open.push_back((clock::now(), task));
     }
 }
 

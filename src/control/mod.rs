@@ -78,7 +78,7 @@ fn bind_at(path: &Path, mode: u32) -> Result<KeptSocket, Unavailable> {
 
 async fn serve(mut socket: KeptSocket, gate: Arc<Gate>) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    let crowd = Arc::new(Notify::new());
+    let waiting = Arc::new(Notify::new());
     loop {
         let Ok(stream) = socket.accept().await else {
             // Out of descriptors, most likely: trying again at once would only spin.
@@ -87,14 +87,14 @@ async fn serve(mut socket: KeptSocket, gate: Arc<Gate>) {
         };
         // Beyond the limit a caller waits, until those who say nothing have gone; others do in the kernel's backlog.
         let place = loop {
-            match timeout(STAY, Arc::clone(&places).acquire_owned()).await {
+            match timeout(TIME_MIN, Arc::clone(&places).acquire_owned()).await {
                 Ok(place) => break place,
-                Err(_) => crowd.notify_waiters(),
+                Err(_) => waiting.notify_waiters(),
             }
         };
-        let (gate, crowd) = (Arc::clone(&gate), Arc::clone(&crowd));
+        let (gate, waiting) = (Arc::clone(&gate), Arc::clone(&waiting));
         tokio::spawn(async move {
-            if let Err(error) = converse(stream, &gate, &crowd).await {
+            if let Err(error) = converse(stream, &gate, &waiting).await {
                 tracing::debug!(event = "control_connection", %error);
             }
             drop(place);
@@ -102,8 +102,8 @@ async fn serve(mut socket: KeptSocket, gate: Arc<Gate>) {
     }
 }
 
-/// `crowd` is told when somebody waits for a place.
-async fn converse(stream: UnixStream, gate: &Arc<Gate>, crowd: &Notify) -> io::Result<()> {
+/// `waiting` is told when somebody waits for a place.
+async fn converse(stream: UnixStream, gate: &Arc<Gate>, waiting: &Notify) -> io::Result<()> {
     let uid = stream.peer_cred()?.uid();
     let (reader, mut writer) = stream.into_split();
     let mut reader = BufReader::new(reader);
@@ -114,7 +114,7 @@ async fn converse(stream: UnixStream, gate: &Arc<Gate>, crowd: &Notify) -> io::R
             // What was asked is answered.
             biased;
             read = timeout(IDLE, bounded.read_line(&mut line)) => read??,
-            () = outstay(crowd) => 0,
+            () = overstayed(waiting) => 0,
         };
         if read == 0 {
             return Ok(());
@@ -132,9 +132,9 @@ async fn converse(stream: UnixStream, gate: &Arc<Gate>, crowd: &Notify) -> io::R
 }
 
 /// Returns when somebody needs the place of a caller who has had the time to ask.
-async fn outstay(crowd: &Notify) {
-    sleep(STAY).await;
-    crowd.notified().await;
+async fn overstayed(waiting: &Notify) {
+    sleep(TIME_MIN).await;
+    waiting.notified().await;
 }
 
 async fn answer(gate: &Arc<Gate>, uid: u32, request: Request) -> Value {
@@ -156,7 +156,7 @@ const CONNECTIONS_MAX: usize = 16;
 const LINE_MAX: u64 = 8 * 1024;
 
 /// What a caller has to ask for sure, however many wait.
-const STAY: Duration = Duration::from_secs(1);
+const TIME_MIN: Duration = Duration::from_secs(1);
 
 /// For the next request, or for taking an answer.
 const IDLE: Duration = Duration::from_secs(30);
