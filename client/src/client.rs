@@ -112,7 +112,9 @@ impl Client {
         decided.await
     }
 
-    /// Sends a reliable message: once, in order, or the session ends. Waits for room.
+    /// Sends a reliable message: once, in order, or the session ends. Waits for room, so it never answers
+    /// [`SendError::Full`]; sizes and other errors are those of [`Machine::send`]. A future that is dropped
+    /// before it is done has sent nothing.
     pub async fn send(&self, payload: &[u8]) -> Result<(), SendError> {
         let sent =
             self.shared.wait_for(
@@ -131,7 +133,7 @@ impl Client {
         self.tell(|machine, clock| machine.send(clock.now(), payload))
     }
 
-    /// Sends an unreliable message: it arrives soon, or never.
+    /// Sends an unreliable message: it arrives soon, or never. See [`Machine::send_unreliable`].
     pub fn send_unreliable(&self, payload: &[u8]) -> Result<(), SendError> {
         self.tell(|machine, clock| machine.send_unreliable(clock.now(), payload))
     }

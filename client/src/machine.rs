@@ -98,20 +98,30 @@ impl Machine {
     }
 
     /// Queues a message on the protocol's reliable channel: it arrives once and in order, or the
-    /// session ends. [`SendError::Full`] says to try again later, as it does while connecting until
-    /// [`Machine::has_room`].
+    /// session ends. With the default layout it has up to 262,144 bytes, of which up to 7000 travel as one
+    /// message and more as a block, which is slower.
+    ///
+    /// # Errors
+    ///
+    /// Nothing was queued:
+    ///
+    /// - [`SendError::Full`]: try again later, while connecting once [`Machine::has_room`];
+    /// - [`SendError::TooLarge`]: send it in parts, the error has what fits;
+    /// - [`SendError::NoSuchChannel`]: the layout has no reliable channel;
+    /// - [`SendError::Closed`]: the session is over, or ends; [`Machine::state`] says how.
     pub fn send(&mut self, now: Now, payload: &[u8]) -> Result<(), SendError> {
         let channel = self.reliable.ok_or(SendError::NoSuchChannel)?;
         self.send_on(now, channel, payload)
     }
 
-    /// Queues a message on the protocol's unreliable channel: it arrives soon, or never.
+    /// Queues a message on the protocol's unreliable channel: it arrives soon, or never. Keep it under 1000 bytes.
+    /// Errors are those of [`Machine::send`]; rudp has no such channel.
     pub fn send_unreliable(&mut self, now: Now, payload: &[u8]) -> Result<(), SendError> {
         let channel = self.unreliable.ok_or(SendError::NoSuchChannel)?;
         self.send_on(now, channel, payload)
     }
 
-    /// Queues a message on a channel of the layout.
+    /// Queues a message on a channel of the layout, by its index. Errors are those of [`Machine::send`].
     pub fn send_on(&mut self, now: Now, channel: Channel, payload: &[u8]) -> Result<(), SendError> {
         match self.state {
             State::Connected => {}

@@ -79,12 +79,14 @@ impl Polled {
         self.state()
     }
 
-    /// Queues a reliable message; it leaves in the next update, or sooner with [`Polled::flush`].
+    /// Queues a reliable message; it leaves in the next update, or sooner with [`Polled::flush`]. Sizes and errors are
+    /// those of [`Machine::send`].
     pub fn send(&mut self, now: Now, payload: &[u8]) -> Result<(), SendError> {
         self.machine.send(now, payload)
     }
 
-    /// Queues an unreliable message; it leaves in the next update, or sooner with [`Polled::flush`].
+    /// Queues an unreliable message, of less than 1000 bytes; it leaves in the next update, or sooner with
+    /// [`Polled::flush`].
     pub fn send_unreliable(&mut self, now: Now, payload: &[u8]) -> Result<(), SendError> {
         self.machine.send_unreliable(now, payload)
     }
