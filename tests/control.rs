@@ -10,7 +10,7 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
@@ -180,6 +180,23 @@ fn top_shows_who_plays() {
         piped.starts_with("tidegate ") && !piped.contains('\x1b'),
         "it ends by itself: {piped}"
     );
+}
+
+/// `top --json | head -1` ends: who has read enough is shown no more.
+#[test]
+fn top_ends_when_nobody_reads_it() {
+    let scene = Scene::new("top-unread");
+    let mut top = program();
+    top.args(["top", "--json", "--control"])
+        .arg(scene.control());
+    let mut top = top.stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(top.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    assert!(line.starts_with('{'), "{line}");
+    let ended = wait_until("top ends", PATIENCE, || top.try_wait().unwrap());
+    assert_eq!(ended.code(), Some(0));
 }
 
 /// The answers that people read: a table they can take in, and tables after figures.

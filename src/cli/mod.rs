@@ -145,12 +145,16 @@ fn run(command: Command) -> anyhow::Result<Exit> {
 
 /// Standard output, for what was asked for. A reader that went away is not an error.
 fn print(text: &str) -> anyhow::Result<Exit> {
+    print_while_read(text).map(|_| Exit::Done)
+}
+
+/// Like [`print`]. False once nobody reads any more, as behind `| head`: who prints for ever may stop.
+fn print_while_read(text: &str) -> anyhow::Result<bool> {
     use std::io::Write;
     match io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(error).context("cannot write to standard output")
-        }
-        Ok(()) | Err(_) => Ok(Exit::Done),
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(error).context("cannot write to standard output"),
     }
 }
 

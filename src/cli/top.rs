@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::answer::{PEERS, whole};
 use super::ctl::{Connection, ask};
-use super::print;
+use super::print_while_read;
 use super::table::{self, Column, plain};
 use crate::admin::units;
 use crate::control::Request;
@@ -64,7 +64,7 @@ impl Sort {
     }
 }
 
-/// Redraws every second until interrupted.
+/// Redraws every second until interrupted, or until nobody reads it.
 pub(super) fn run(args: TopArgs) -> anyhow::Result<Exit> {
     let socket = args.connection.socket()?;
     // Whoever reads a pipe has no use for the codes that clear a screen; objects may follow each other.
@@ -83,17 +83,17 @@ pub(super) fn run(args: TopArgs) -> anyhow::Result<Exit> {
         if let Some(peers) = answer["peers"].as_array_mut() {
             args.sort.worst_first(peers);
         }
-        if args.connection.json {
-            print(&format!("{answer}\n"))?;
+        let text = if args.connection.json {
+            format!("{answer}\n")
         } else {
             let lines = screen(&stats, peers(&answer));
-            print(&if once {
-                lines.join("\n") + "\n"
-            } else {
-                redrawn(&lines, size())
-            })?;
-        }
-        if once {
+            match once {
+                true => lines.join("\n") + "\n",
+                false => redrawn(&lines, size()),
+            }
+        };
+        let is_read = print_while_read(&text)?;
+        if once || !is_read {
             return Ok(Exit::Done);
         }
         std::thread::sleep(LOOK_EVERY);
