@@ -573,6 +573,24 @@ fn files_that_cannot_be_made_are_unavailable() {
     );
 }
 
+/// A token is written beside its name first. Where it cannot take that name, its keys do not stay behind.
+#[test]
+fn a_token_that_cannot_have_its_name_is_not_left_behind() {
+    let place = Place::new("token-name");
+    place.expect(0, &["keygen", "--out", "key"]);
+    fs::create_dir(place.path("taken")).expect("its place is there");
+    let mint = "token mint --key key --client-id 7 --server 127.0.0.1:40000 --out taken";
+    let (_, said) = place.expect(1, &mint.split(' ').collect::<Vec<_>>());
+    assert!(
+        said.contains("error: writing taken: Is a directory"),
+        "{said}"
+    );
+    let made = fs::read_dir(place.dir()).expect("it is there").flatten();
+    let mut made: Vec<_> = made.map(|entry| entry.file_name()).collect();
+    made.sort();
+    assert_eq!(made, ["key", "taken"]);
+}
+
 /// A limit of file sizes is the kernel's way to end who writes more, before a word is said and with half a file left.
 #[test]
 fn a_file_that_may_not_grow_is_told_of_and_not_left_behind() {

@@ -160,7 +160,12 @@ pub fn write_secret(path: &Path, content: &[u8]) -> io::Result<()> {
     name.push(format!(".{}.new", std::process::id()));
     let new = PathBuf::from(name);
     write_new_secret(&new, content)?;
-    fs::rename(&new, path)
+    let renamed = fs::rename(&new, path);
+    if renamed.is_err() {
+        // `path` is a directory, say. What stays behind would be a secret under a name that nobody looks for.
+        fs::remove_file(&new)?;
+    }
+    renamed
 }
 
 #[cfg(test)]
