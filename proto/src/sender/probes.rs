@@ -107,3 +107,59 @@ const WAIT_MAX: Span = Span::from_millis(500);
 
 /// Nor are probes further apart than this for want of an answer: a packet a second disturbs no path.
 const EVERY_MAX: Span = Span::from_millis(1_000);
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::rtt::Sample;
+
+    fn at(millis: u64) -> Timestamp {
+        Timestamp::from_millis(millis)
+    }
+
+    fn sample(millis: u32) -> Sample {
+        let took = Span::from_millis(millis);
+        Sample { took, least: took }
+    }
+
+    /// A path of 40 ms that is slow for a while: its estimate is seconds long.
+    fn after_long_delays() -> Rtt {
+        let mut rtt = Rtt::new(at(0));
+        let millis = std::iter::once(40).chain(std::iter::repeat_n(4_000, 20));
+        for millis in millis {
+            rtt.on_sample(at(1), sample(millis));
+        }
+        assert!(rtt.smoothed() > Duration::from_secs(3));
+        rtt
+    }
+
+    /// The first waits for half a second and eight of the shortest round trips, however long the last ones were;
+    /// from then on none waits longer than a second.
+    #[test]
+    fn the_estimate_makes_no_probe_wait_for_seconds() {
+        let rtt = after_long_delays();
+        let mut probes = Probes::new(at(0));
+        assert_eq!(probes.due(&rtt, at(0), None), at(8 * 40 + 500));
+        let mut now = at(0);
+        for _ in 0..10 {
+            now += Duration::from_millis(1);
+            probes.on_probe(now, at(0));
+            let due = probes.due(&rtt, at(0), None);
+            assert_eq!(due, now + Duration::from_secs(1));
+        }
+    }
+
+    /// Where the round trip itself is longer than that, waiting is no want of an answer.
+    #[test]
+    fn no_probe_leaves_before_its_answer_can_be_there() {
+        let mut rtt = Rtt::new(at(0));
+        for _ in 0..50 {
+            rtt.on_sample(at(1), sample(3_000));
+        }
+        let mut probes = Probes::new(at(0));
+        probes.on_probe(at(1), at(0));
+        assert!(probes.due(&rtt, at(0), None) >= at(3_000));
+    }
+}
