@@ -49,7 +49,17 @@ impl Place {
     /// A yojimbo server with the key in `netcode.key`, and these lines more in its listener and its
     /// backend.
     fn serve_yojimbo(&self, name: &str, listener: &str, backend: &str) -> Program {
-        let echo = echo_server();
+        self.serve_yojimbo_before(echo_server(), name, listener, backend)
+    }
+
+    /// The same in front of this backend.
+    fn serve_yojimbo_before(
+        &self,
+        target: SocketAddr,
+        name: &str,
+        listener: &str,
+        backend: &str,
+    ) -> Program {
         let config = format!(
             r#"
             version = 1
@@ -62,7 +72,7 @@ impl Place {
             netcode = {{ key_file = "netcode.key" }}
             {listener}
             [backend.echo]
-            targets = ["tcp://{echo}"]
+            targets = ["tcp://{target}"]
             framing = "u16be"
             {backend}
             "#
@@ -529,4 +539,107 @@ fn mistakes_on_the_command_line_speak() {
         assert_eq!(got, code, "{arguments:?}: {result} {complaint}");
         assert!(complaint.contains(hint), "{arguments:?}: {complaint}");
     }
+}
+
+/// A backend that puts each player out who has said five things: what was due after that is counted, and so is
+/// what had left and was not echoed any more.
+#[test]
+fn what_was_never_sent_is_counted() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let backend = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            std::thread::spawn(move || {
+                for _ in 0..5 {
+                    let Some(frame) = read_frame(&mut stream) else {
+                        return;
+                    };
+                    write_frame(&mut stream, &frame);
+                }
+            });
+        }
+    });
+    let place = Place::new("unsent");
+    let serve = place.serve("gaffer", "u16be", backend, &[]);
+    let dial = dial("gaffer", serve.address());
+    let load = format!("{dial} --clients 2 --rate 50 --ramp 0s --for 1s --settle 2s");
+    let (code, result, complaint) = place.load(&load);
+    assert_ne!(code, 0, "{result} {complaint}");
+    assert_eq!(count(&result, "/connected"), 2, "{result}");
+    assert_eq!(count(&result, "/due"), 100, "{result}");
+    let (sent, back) = (
+        count(&result, "/reliable/sent"),
+        count(&result, "/reliable/back"),
+    );
+    assert_eq!(count(&result, "/unsent"), 100 - sent, "{result}");
+    assert!(sent < 100, "they were out long before: {result}");
+    assert_eq!(count(&result, "/reliable/missing"), sent - back, "{result}");
+    let summary = place.summary(&load);
+    assert!(
+        summary.contains("of 100 that were due were not sent"),
+        "{summary}"
+    );
+}
+
+/// A backend that reads all and answers nothing. Unreliable messages may get lost, but not every one: such a run
+/// shows nothing, and is not called good. More are sent than a client remembers, and all of them are missing.
+#[test]
+fn a_run_in_which_nothing_came_back_is_not_good() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mute = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            std::thread::spawn(move || std::io::copy(&mut stream, &mut std::io::sink()));
+        }
+    });
+    let place = Place::new("mute");
+    place.write_key("netcode.key", "11");
+    let any = r#"public_addresses = ["any"]"#;
+    let serve = place.serve_yojimbo_before(mute, "serve.toml", any, "channel_byte = true");
+    let dial = dial("yojimbo", serve.address());
+    let load = format!(
+        "{dial} --clients 1 --rate 8000 --size 12 --unreliable 100 --ramp 0s --for 1s --settle 2s"
+    );
+    let (code, result, complaint) = place.load(&load);
+    assert_eq!(code, 1, "{result} {complaint}");
+    assert_eq!(result["ok"], false, "{result}");
+    assert_eq!(count(&result, "/reliable/sent"), 0, "{result}");
+    let sent = count(&result, "/unreliable/sent");
+    assert!(sent > 4_096, "a client remembers so many: {result}");
+    assert_eq!(count(&result, "/unreliable/missing"), sent, "{result}");
+    assert!(
+        place.summary(&load).contains("does the backend echo?"),
+        "{result}"
+    );
+}
+
+/// A token is good for one try: who was denied with it does not come back with the same one.
+#[test]
+fn a_token_that_was_used_is_not_dialled_with_again() {
+    let place = Place::new("once");
+    let (_closed, closed) = closed_port();
+    let serve = place.serve("yojimbo", "u16be", closed, &[]);
+    let server = serve.address();
+    let mint = format!("token mint --client-id 7 --server {server} --lifetime 30s --out token.bin");
+    let minted = place.run(&format!("{mint} --key netcode.key"));
+    assert!(minted.status.success(), "{minted:?}");
+    let load = format!("--remote yojimbo://{server} --token-file token.bin --clients 1 {BRIEFLY}");
+    let (code, result, complaint) = place.load(&load);
+    assert_eq!(code, 69, "{result} {complaint}");
+    assert_eq!(count(&result, "/refused/denied"), 1, "{result}");
+    assert_eq!(count(&result, "/redials"), 0, "{result}");
+}
+
+/// Said before the file is read, or anybody dials.
+#[test]
+fn one_token_is_for_one_client() {
+    let place = Place::new("crowd");
+    place.write("token.bin", [0; 8]);
+    let load = "--remote yojimbo://127.0.0.1:9 --token-file token.bin --clients 2";
+    let (code, _, complaint) = place.load(load);
+    assert_eq!(code, 2, "{complaint}");
+    assert!(
+        complaint.contains("a connect token lets one client in: give --clients 1"),
+        "{complaint}"
+    );
 }
