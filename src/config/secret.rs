@@ -147,8 +147,8 @@ pub fn write_new_secret(path: &Path, content: &[u8]) -> io::Result<()> {
         .open(path)?;
     let written = file.write_all(content).and_then(|()| file.sync_all());
     if written.is_err() {
-        // Half a key would be found, and refused, at the next start.
-        fs::remove_file(path)?;
+        // Half a key would be found, and refused, at the next start. What failed first is what is told.
+        fs::remove_file(path).ok();
     }
     written
 }
@@ -163,7 +163,7 @@ pub fn write_secret(path: &Path, content: &[u8]) -> io::Result<()> {
     let renamed = fs::rename(&new, path);
     if renamed.is_err() {
         // `path` is a directory, say. What stays behind would be a secret under a name that nobody looks for.
-        fs::remove_file(&new)?;
+        fs::remove_file(&new).ok();
     }
     renamed
 }
