@@ -183,6 +183,9 @@ impl Detector {
                 look.all_settled = false;
                 let next = look.rule.next_look(look.now, sent);
                 self.look_at = self.look_at.min(next);
+                if look.rule.spares_what_left_later() {
+                    return None;
+                }
                 let again = look.rule.repeats(look.now, sent);
                 again.then_some(Finding::DueAgain(number))
             };
@@ -244,6 +247,12 @@ impl Rule {
         }
     }
 
+    /// Where a packet is not given up, none that left after it is, nor sooner. A peer may leave thousands open, beside
+    /// each that it acknowledges one, and have them looked at with each packet of its own.
+    fn spares_what_left_later(self) -> bool {
+        matches!(self, Self::Overtaken { .. })
+    }
+
     /// When to come back to a packet that is not given up.
     fn next_look(self, now: Timestamp, sent: &Sent) -> Timestamp {
         match self {
@@ -300,6 +309,51 @@ mod tests {
         }
     }
 
+    fn one_a_millisecond(count: u64) -> InFlight {
+        let mut in_flight = InFlight::default();
+        for number in 0..count {
+            let departure = Departure {
+                at: Timestamp::from_millis(number),
+                wire_bytes: 100,
+                prompts: true,
+                with_copies: false,
+                split: false,
+                whole: true,
+                again: None,
+            };
+            in_flight.push(number, departure, std::iter::empty());
+        }
+        in_flight
+    }
+
+    /// A peer that was seen to reorder acknowledges the newest packet and none before it.
+    #[test]
+    fn a_look_ends_with_the_first_packet_that_is_still_waited_for() {
+        let count = 10_000;
+        let mut in_flight = one_a_millisecond(count);
+        in_flight.settle(count - 1, Fate::Acked);
+        let rtt = Rtt::new(Timestamp::ZERO);
+        let mut detector = Detector::new(Timestamp::ZERO);
+        detector.reordering = 4;
+        detector.on_acked(count - 1);
+        for now in [0, 1_000, 1_001, 5_000].map(Timestamp::from_millis) {
+            let waits = patience(&detector, &rtt);
+            let mut look = detector.look(now, &in_flight, &rtt, None);
+            let from = look.numbers.start;
+            let mut lost = 0;
+            while let Some(Finding::Lost(number)) = detector.find(&mut look, &in_flight) {
+                in_flight.settle(number, Fate::Lost);
+                lost += 1;
+            }
+            let looked_at = look.numbers.start - from;
+            assert_eq!(looked_at, lost + 1, "at {now:?}");
+            let open = in_flight.get(detector.settled()).expect("it is open");
+            assert_eq!(detector.look_at(), Some(open.at + waits));
+            assert!(open.at + waits > now);
+        }
+        assert!(detector.settled() > 4_000);
+    }
+
     /// What comes 20 ms late is waited for, until so many were lost that it is not worth it.
     #[test]
     fn who_was_late_is_waited_for() {
@@ -317,20 +371,10 @@ mod tests {
         let after = patience(&detector, &rtt);
         assert!(after >= Duration::from_millis(70), "{after:?}");
 
-        let mut in_flight = InFlight::default();
-        for number in 0..100 {
-            let departure = Departure {
-                at: Timestamp::from_millis(number),
-                wire_bytes: 100,
-                prompts: true,
-                with_copies: false,
-                split: false,
-                whole: true,
-                again: None,
-            };
-            in_flight.push(number, departure, std::iter::empty());
+        let mut in_flight = one_a_millisecond(100);
+        (0..100).for_each(|number| {
             in_flight.settle(number, Fate::Lost);
-        }
+        });
         detector.settled = 100;
         while detector.next_outcome(now, &in_flight, &rtt).is_some() {}
         let at_last = patience(&detector, &rtt);
