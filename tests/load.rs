@@ -52,7 +52,7 @@ impl Place {
         self.serve_yojimbo_before(echo_server(), name, listener, backend)
     }
 
-    /// The same in front of this backend.
+    /// A yojimbo server in front of this backend.
     fn serve_yojimbo_before(
         &self,
         target: SocketAddr,
