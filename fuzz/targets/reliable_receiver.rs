@@ -29,7 +29,8 @@ pub fn run(data: &[u8]) {
         let (datagram, after) = after.split_at(length);
         rest = after;
         now += Duration::from_millis(u64::from(step >> 6) * 300);
-        let packet = match receiver.receive(now, datagram) {
+        let parsed = receiver.parse(datagram);
+        let packet = match parsed.and_then(|parsed| receiver.receive(now, parsed)) {
             Ok(Arrival::Packet { header, payload }) => {
                 assert!(payload.len() <= LIMITS.packet_bytes_max);
                 Some(header)

@@ -318,6 +318,7 @@ impl Incoming {
         layout: &Layout,
         on_acks: impl FnOnce(Header),
     ) -> Result<(), Reject> {
+        let datagram = self.reliable.parse(datagram)?;
         let Arrival::Packet { header, payload } = self.reliable.receive(now.mono, datagram)? else {
             return Ok(());
         };

@@ -126,6 +126,32 @@ fn losses_in_turn_do_not_hold_up_large_messages() {
     }
 }
 
+/// Who plays a game of large messages on a bad radio link hears most of its answers within a few repeats.
+#[test]
+fn large_messages_come_back_soon_where_one_datagram_in_four_is_lost() {
+    let says = Traffic {
+        messages: u64::MAX,
+        sizes: 3_000..=3_500,
+        every: Duration::from_millis(100),
+        ..Traffic::default()
+    };
+    let mut took = Vec::new();
+    for seed in 0..12 {
+        let mut game = game(Params::default(), seed);
+        let mut scenario = Scenario::echoed(&mut game, path(5, 0.25), &says);
+        scenario.run_for(Duration::from_secs(20));
+        for way in <[_; 2]>::from(scenario.network()) {
+            assert!(way.lost * 5 > way.offered, "{way:?}");
+        }
+        took.extend(scenario.round_trips(0));
+    }
+    assert!(took.len() > 12 * 190, "{} messages back", took.len());
+    took.sort_unstable();
+    let [median, p90] = [50, 90].map(|percent| took[took.len() * percent / 100]);
+    assert!(median < Duration::from_millis(120), "{median:?}");
+    assert!(p90 < Duration::from_millis(450), "{p90:?}");
+}
+
 /// A peer with nothing to say is probed ever more rarely, until keep-alives leave between: every other datagram is one.
 #[test]
 fn probes_do_not_keep_step_with_keep_alives() {

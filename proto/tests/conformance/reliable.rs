@@ -12,6 +12,15 @@ use crate::vectors::{bytes, each_case, int, items};
 
 const NOW: Timestamp = Timestamp::ZERO;
 
+/// Reads a datagram and takes it.
+fn receive<'a>(
+    receiver: &'a mut Receiver,
+    datagram: &'a [u8],
+) -> Result<Arrival<'a>, DatagramError> {
+    let datagram = receiver.parse(datagram)?;
+    receiver.receive(NOW, datagram)
+}
+
 fn limits(case: &Value) -> Limits {
     Limits {
         packet_bytes_max: int(&case["max_packet_size"]) as usize,
@@ -71,7 +80,7 @@ fn acks_we_send() {
             };
             header.emit(&mut datagram);
             datagram.push(1);
-            let verdict = match receiver.receive(NOW, &datagram) {
+            let verdict = match receive(&mut receiver, &datagram) {
                 Ok(Arrival::Packet { .. }) => "delivered",
                 Ok(Arrival::Stored) => "stored",
                 Err(DatagramError::Stale) => "stale",
@@ -129,7 +138,7 @@ fn acks_we_receive() {
         for step in items(case, "steps") {
             let what = format!("{step}");
             let datagram = bytes(&step["packet"]);
-            let header = match receiver.receive(NOW, &datagram) {
+            let header = match receive(&mut receiver, &datagram) {
                 Ok(Arrival::Packet { header, .. }) => header,
                 other => panic!("{what}: {other:?}"),
             };
@@ -153,7 +162,7 @@ fn refused_packets() {
         for step in items(case, "steps") {
             let what = format!("{step}");
             let datagram = bytes(&step["packet"]);
-            let arrival = receiver.receive(NOW, &datagram);
+            let arrival = receive(&mut receiver, &datagram);
             let header = match arrival {
                 Ok(Arrival::Packet { header, .. }) => Some(header),
                 _ => None,
@@ -200,7 +209,7 @@ fn reassembly() {
             if let Ok(Arrival::Packet {
                 header,
                 payload: got,
-            }) = receiver.receive(NOW, &datagram)
+            }) = receive(&mut receiver, &datagram)
             {
                 let packet = packets
                     .iter()
@@ -221,7 +230,7 @@ fn negative() {
     each_case("reliable_negative.json", "cases", |case| {
         let mut receiver = Receiver::new(limits(case));
         let datagram = bytes(&case["packet"]);
-        let verdict = match receiver.receive(NOW, &datagram) {
+        let verdict = match receive(&mut receiver, &datagram) {
             Ok(Arrival::Packet { header, payload }) => {
                 assert_same(
                     u64::from(header.sequence),

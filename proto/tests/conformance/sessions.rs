@@ -67,7 +67,8 @@ impl Direction {
             Err(_) if is_request => return,
             Err(reject) => panic!("a datagram at {now:?} is refused: {reject:?}"),
         };
-        let (header, payload) = match self.packets.receive(now, bytes) {
+        let datagram = self.packets.parse(bytes);
+        let (header, payload) = match datagram.and_then(|it| self.packets.receive(now, it)) {
             Ok(Arrival::Packet { header, payload }) => (header, payload),
             // An overtaken one may be too old here as well.
             Ok(Arrival::Stored) | Err(DatagramError::Stale | DatagramError::Duplicate) => return,

@@ -17,7 +17,7 @@ use super::long_ack::Record;
 use super::mismatched::MismatchedFragments;
 use super::params::Params;
 use super::postscript::Postscript;
-use super::reliable::{self, Arrival, DatagramError};
+use super::reliable::{self, Arrival, Datagram, DatagramError};
 use super::unwritten::Unwritten;
 use crate::inbox::Inbox;
 use crate::sender::{AWAITED_MESSAGES, LARGE_PACKET_BYTES, Worth};
@@ -98,7 +98,7 @@ impl Incoming {
             .get_or_insert_with(|| Box::new(Record::new(newest)));
     }
 
-    /// Reads one payload. Acks are reported in any case, even when the packet is refused: they are
+    /// Reads one payload. Acks are reported in any case, even when the packet is refused, or incomplete: they are
     /// authentic, and it does no harm to hear them twice. Without `is_taking`, messages are refused.
     /// `None`: a fragment, and the packet is not complete.
     pub(super) fn handle(
@@ -111,7 +111,14 @@ impl Incoming {
         let is_fragment = reliable::is_fragment(payload);
         self.stats.fragments_received += u64::from(is_fragment);
         self.on_heard(now.mono);
-        let arrival = match self.reliable.receive(now.mono, payload) {
+        let datagram = match self.reliable.parse(payload) {
+            Ok(datagram) => datagram,
+            Err(error) => return Err(self.on_datagram_error(error)),
+        };
+        if let Some(acks) = self.acks(&datagram) {
+            on_acks(acks).map_err(|FalseAck| Trouble::Broken(Reject::BadAck))?;
+        }
+        let arrival = match self.reliable.receive(now.mono, datagram) {
             Ok(arrival) => arrival,
             Err(error) => return Err(self.on_datagram_error(error)),
         };
@@ -122,14 +129,6 @@ impl Incoming {
             self.mismatched = MismatchedFragments::default();
         }
         let postscript = Postscript::parse(payload, self.reads_long_fragments);
-        on_acks(Acks {
-            header,
-            postscript,
-            in_order: advance(&mut self.newest_heard, header.sequence) == Step::Next,
-            record: self.record.as_deref_mut(),
-        })
-        .map_err(|FalseAck| Trouble::Broken(Reject::BadAck))?;
-
         let mut first = FirstItems::default();
         let of_tidegate = postscript.filter(|_| self.record.is_some());
         let packet = match of_tidegate.and_then(Postscript::long_fragment) {
@@ -159,6 +158,23 @@ impl Incoming {
         }
         let in_order = self.note_order(header.sequence);
         Ok(Some(Heard { worth, in_order }))
+    }
+
+    /// What a datagram says of our packets, unless it is a later fragment.
+    fn acks<'a>(&'a mut self, datagram: &Datagram<'a>) -> Option<Acks<'a>> {
+        let header = datagram.header()?;
+        let postscript = match *datagram {
+            Datagram::Whole { payload, .. } => {
+                Postscript::parse(payload, self.reads_long_fragments)
+            }
+            Datagram::Fragment(_) => None,
+        };
+        Some(Acks {
+            header,
+            postscript,
+            in_order: advance(&mut self.newest_heard, header.sequence) == Step::Next,
+            record: self.record.as_deref_mut(),
+        })
     }
 
     /// Any datagram came from the peer, a keep-alive or a duplicate too: it could have brought what is missing, so the

@@ -31,6 +31,34 @@ fn hear(incoming: &mut Incoming, seconds: std::ops::Range<u64>, size: usize) {
     }
 }
 
+/// What a packet acknowledges is true before the packet is complete, and when it goes again it acknowledges more. A path
+/// that loses one of its datagrams takes nothing of that away.
+#[test]
+fn acks_are_heard_with_each_first_fragment() {
+    let mut incoming = Incoming::new(NOW, &Params::default());
+    let limits = reliable::Limits::default();
+    let mut hear = |ack, index| {
+        let header = Header {
+            sequence: 0,
+            ack,
+            ack_bits: 1,
+        };
+        let mut datagram = Vec::new();
+        limits.emit(header, &[0; 3_000], index, &mut datagram);
+        let mut acks = Vec::new();
+        let heard = incoming.handle(NOW, &datagram, true, |heard| {
+            acks.push((heard.header.ack, heard.in_order));
+            Ok(())
+        });
+        (acks, matches!(heard, Ok(Some(_))))
+    };
+    assert_eq!(hear(5, 1), (vec![], false));
+    assert_eq!(hear(5, 0), (vec![(5, true)], false));
+    assert_eq!(hear(6, 0), (vec![(6, false)], false), "once more");
+    assert_eq!(hear(6, 2), (vec![], true), "complete, and heard already");
+    assert_eq!(hear(7, 0), (vec![(7, false)], false), "it had all of it");
+}
+
 /// One that acknowledges only what was written, and the packets it is sent.
 struct Strict {
     incoming: Incoming,

@@ -18,7 +18,7 @@ mod window;
 mod wire;
 
 pub use received::Received;
-pub use receiver::{Arrival, DatagramError, Receiver};
+pub use receiver::{Arrival, Datagram, DatagramError, Receiver};
 pub use window::Window;
 pub use wire::{
     FRAGMENT_HEADER_BYTES, Fragment, HEADER_BYTES_MAX, Header, Limits, acked, is_fragment,

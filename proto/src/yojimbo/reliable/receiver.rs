@@ -22,13 +22,37 @@ pub struct Receiver {
     whole: Vec<u8>,
 }
 
+/// What a datagram is, before anything is known of its packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Datagram<'a> {
+    /// A whole packet.
+    Whole {
+        /// Its number and the acks it carries.
+        header: Header,
+        /// What it carries. May be empty.
+        payload: &'a [u8],
+    },
+    /// A part of one.
+    Fragment(Fragment<'a>),
+}
+
+impl Datagram<'_> {
+    /// The packet's header, which is in each datagram but later fragments. Its acks are true whatever becomes of the
+    /// packet, and of a packet that goes again they are new ones: process them in any case.
+    pub fn header(&self) -> Option<Header> {
+        match self {
+            Self::Whole { header, .. } => Some(*header),
+            Self::Fragment(fragment) => fragment.header,
+        }
+    }
+}
+
 /// What a good datagram brought.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Arrival<'a> {
     /// A whole packet that was not accepted before.
     Packet {
-        /// Its number and the acks it carries. The acks are true whether or not the packet is
-        /// accepted: process them in any case.
+        /// Its number and the acks it carries, which are old if this took several datagrams: [`Datagram::header`].
         header: Header,
         /// What it carries. May be empty.
         payload: &'a [u8],
@@ -38,9 +62,6 @@ pub enum Arrival<'a> {
 }
 
 /// Why a datagram brought nothing.
-///
-/// The acks in stale and duplicate packets are left aside: a duplicate's were taken from its first
-/// copy, and a packet that 256 others overtook says nothing that they did not say better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DatagramError {
     /// No header, or longer than a packet may be.
@@ -72,52 +93,63 @@ impl Receiver {
         }
     }
 
-    /// Reads one datagram: docs/wire/reliable.md, section 4.
-    pub fn receive<'a>(
-        &'a mut self,
-        now: Timestamp,
-        datagram: &'a [u8],
-    ) -> Result<Arrival<'a>, DatagramError> {
-        self.whole = Vec::new();
-        let longest = self.limits.packet_bytes_max + HEADER_BYTES_MAX + FRAGMENT_HEADER_BYTES;
+    /// Reads one datagram: docs/wire/reliable.md, sections 1 and 5. Nothing changes.
+    pub fn parse<'a>(&self, datagram: &'a [u8]) -> Result<Datagram<'a>, DatagramError> {
+        let limits = &self.limits;
+        let longest = limits.packet_bytes_max + HEADER_BYTES_MAX + FRAGMENT_HEADER_BYTES;
         if datagram.len() > longest {
             return Err(DatagramError::Malformed);
         }
         if is_fragment(datagram) {
-            return self.receive_fragment(now, datagram);
+            let fragment = Fragment::parse(datagram, limits.fragment_size, limits.fragments_max);
+            return fragment
+                .map(Datagram::Fragment)
+                .ok_or(DatagramError::BadFragment);
         }
         let mut reader = Reader::new(datagram);
         let header = Header::parse(&mut reader).map_err(|_| DatagramError::Malformed)?;
-        self.judge(header, reader.rest().len())?;
-        Ok(Arrival::Packet {
-            header,
-            payload: reader.rest(),
-        })
+        let payload = reader.rest();
+        Ok(Datagram::Whole { header, payload })
     }
 
-    fn receive_fragment(
+    /// Takes one datagram: docs/wire/reliable.md, section 4.
+    pub fn receive<'a>(
+        &'a mut self,
+        now: Timestamp,
+        datagram: Datagram<'a>,
+    ) -> Result<Arrival<'a>, DatagramError> {
+        self.whole = Vec::new();
+        let (header, payload) = match datagram {
+            Datagram::Whole { header, payload } => (header, payload),
+            Datagram::Fragment(fragment) => match self.put_together(now, fragment)? {
+                Some(header) => (header, &*self.whole),
+                None => return Ok(Arrival::Stored),
+            },
+        };
+        self.judge(header, payload.len())?;
+        Ok(Arrival::Packet { header, payload })
+    }
+
+    /// The header of the packet that this fragment completes; the payload is [`Receiver::whole`] then.
+    fn put_together(
         &mut self,
         now: Timestamp,
-        datagram: &[u8],
-    ) -> Result<Arrival<'_>, DatagramError> {
-        let size = self.limits.fragment_size;
-        let fragment = Fragment::parse(datagram, size, self.limits.fragments_max)
-            .ok_or(DatagramError::BadFragment)?;
-        if self.received.contains(fragment.sequence) {
+        fragment: Fragment<'_>,
+    ) -> Result<Option<Header>, DatagramError> {
+        let sequence = fragment.sequence;
+        if self.received.contains(sequence) {
             return Err(DatagramError::Duplicate);
         }
-        let sequence = fragment.sequence;
         // The first fragment already moves our ack, with the packet's own bit still clear.
         let begun = || self.received.see(sequence);
-        match self.incomplete.add(now, fragment, size, begun) {
-            Outcome::Stored => Ok(Arrival::Stored),
+        match self
+            .incomplete
+            .add(now, fragment, self.limits.fragment_size, begun)
+        {
+            Outcome::Stored => Ok(None),
             Outcome::Complete(header, whole) => {
-                self.judge(header, whole.len())?;
                 self.whole = whole;
-                Ok(Arrival::Packet {
-                    header,
-                    payload: &self.whole,
-                })
+                Ok(Some(header))
             }
             Outcome::Stale => Err(DatagramError::Stale),
             Outcome::Duplicate => Err(DatagramError::Duplicate),

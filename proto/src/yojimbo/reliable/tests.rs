@@ -15,6 +15,16 @@ fn header(sequence: u16) -> Header {
     }
 }
 
+/// Reads a datagram and takes it.
+fn receive<'a>(
+    receiver: &'a mut Receiver,
+    now: Timestamp,
+    datagram: &'a [u8],
+) -> Result<Arrival<'a>, DatagramError> {
+    let datagram = receiver.parse(datagram)?;
+    receiver.receive(now, datagram)
+}
+
 /// Feeds one whole packet, in as many datagrams as it needs, and accepts it.
 fn deliver(receiver: &mut Receiver, sequence: u16, payload: &[u8]) -> bool {
     let limits = Limits::default();
@@ -22,7 +32,7 @@ fn deliver(receiver: &mut Receiver, sequence: u16, payload: &[u8]) -> bool {
     for index in 0..limits.datagrams(payload.len()) {
         let mut datagram = Vec::new();
         limits.emit(header(sequence), payload, index, &mut datagram);
-        if let Ok(Arrival::Packet { payload: got, .. }) = receiver.receive(NOW, &datagram) {
+        if let Ok(Arrival::Packet { payload: got, .. }) = receive(receiver, NOW, &datagram) {
             assert_eq!(got, payload);
             arrived = true;
         }
@@ -86,7 +96,7 @@ fn a_flood_of_incomplete_packets_is_bounded() {
             fragment(broken, 0, 8, &[1; 1024]),
             fragment(broken, 7, 8, &[1]),
         ] {
-            assert_eq!(receiver.receive(NOW, &datagram), Ok(Arrival::Stored));
+            assert_eq!(receive(&mut receiver, NOW, &datagram), Ok(Arrival::Stored));
         }
         assert!(receiver.held() <= 64 * 1400, "{} held", receiver.held());
         assert!(deliver(&mut receiver, plain, &[2; 100]));
@@ -97,7 +107,7 @@ fn a_flood_of_incomplete_packets_is_bounded() {
     for sequence in 20_000..20_064 {
         for index in 0..7 {
             let datagram = fragment(sequence, index, 8, &[1; 1024]);
-            assert_eq!(receiver.receive(NOW, &datagram), Ok(Arrival::Stored));
+            assert_eq!(receive(&mut receiver, NOW, &datagram), Ok(Arrival::Stored));
             assert!(receiver.held() <= 256 * 1024);
         }
     }
@@ -107,7 +117,7 @@ fn a_flood_of_incomplete_packets_is_bounded() {
     for sequence in newest(fit) {
         let last = fragment(sequence, 7, 8, &[1; 1024]);
         assert!(matches!(
-            receiver.receive(NOW, &last),
+            receive(&mut receiver, NOW, &last),
             Ok(Arrival::Packet { payload, .. }) if payload.len() == 8192
         ));
     }
@@ -123,7 +133,7 @@ fn a_single_byte_claims_no_more_than_its_share() {
     let mut receiver = Receiver::default();
     for sequence in 0..64 {
         let datagram = fragment(sequence, 7, 8, &[1]);
-        assert_eq!(receiver.receive(NOW, &datagram), Ok(Arrival::Stored));
+        assert_eq!(receive(&mut receiver, NOW, &datagram), Ok(Arrival::Stored));
     }
     assert!(receiver.held() < 64 * 256, "{} held", receiver.held());
 }
@@ -133,7 +143,7 @@ fn incomplete_packets_are_given_up_after_two_seconds() {
     let mut receiver = Receiver::default();
     assert_eq!(receiver.next_expiry(), None);
     let first = fragment(0, 0, 2, &[1; 1024]);
-    assert_eq!(receiver.receive(NOW, &first), Ok(Arrival::Stored));
+    assert_eq!(receive(&mut receiver, NOW, &first), Ok(Arrival::Stored));
     assert_eq!(receiver.next_expiry(), Some(NOW + Duration::from_secs(2)));
     receiver.expire(NOW + Duration::from_millis(1999));
     assert!(receiver.held() > 0);
@@ -151,7 +161,7 @@ fn a_packet_whose_fragments_keep_coming_is_not_given_up() {
         let piece = fragment(0, index, 4, &[1; 1024]);
         let at = NOW + Duration::from_millis(at);
         receiver.expire(at);
-        assert_eq!(receiver.receive(at, &piece), Ok(Arrival::Stored));
+        assert_eq!(receive(&mut receiver, at, &piece), Ok(Arrival::Stored));
     }
     assert_eq!(
         receiver.next_expiry(),
@@ -159,7 +169,7 @@ fn a_packet_whose_fragments_keep_coming_is_not_given_up() {
     );
     let last = fragment(0, 3, 4, &[1; 100]);
     let at = NOW + Duration::from_millis(2700);
-    let arrival = receiver.receive(at, &last);
+    let arrival = receive(&mut receiver, at, &last);
     assert!(matches!(arrival, Ok(Arrival::Packet { .. })), "{arrival:?}");
 }
 
@@ -167,12 +177,15 @@ fn a_packet_whose_fragments_keep_coming_is_not_given_up() {
 fn fragments_of_one_packet_must_agree() {
     let mut receiver = Receiver::default();
     let first = fragment(3, 0, 3, &[1; 1024]);
-    assert_eq!(receiver.receive(NOW, &first), Ok(Arrival::Stored));
+    assert_eq!(receive(&mut receiver, NOW, &first), Ok(Arrival::Stored));
     assert_eq!(
-        receiver.receive(NOW, &fragment(3, 1, 2, &[1; 9])),
+        receive(&mut receiver, NOW, &fragment(3, 1, 2, &[1; 9])),
         Err(DatagramError::BadFragment)
     );
-    assert_eq!(receiver.receive(NOW, &first), Err(DatagramError::Duplicate));
+    assert_eq!(
+        receive(&mut receiver, NOW, &first),
+        Err(DatagramError::Duplicate)
+    );
     assert_eq!(receiver.ack(), (3, 0), "seen, and not received");
 }
 
@@ -187,7 +200,7 @@ fn refused_packets_are_not_acknowledged() {
             for index in 0..limits.datagrams(payload.len()) {
                 let mut datagram = Vec::new();
                 limits.emit(header(9), payload, index, &mut datagram);
-                let arrival = receiver.receive(NOW, &datagram);
+                let arrival = receive(&mut receiver, NOW, &datagram);
                 arrived |= matches!(arrival, Ok(Arrival::Packet { .. }));
             }
             assert!(arrived, "round {round}");
