@@ -28,7 +28,7 @@ impl Sender {
         }
         self.on_arrived(now, number, &sent);
         if self.detector.on_acked(number) {
-            self.on_newest(now, first, &sent);
+            self.on_newest(now, &sent);
         }
         for item in self.in_flight.items(number) {
             if let Some(outbox) = self.lanes.outbox_mut(item.lane) {
@@ -58,17 +58,22 @@ impl Sender {
             self.datagrams.reach.on_acked(sent.wire_bytes);
         }
         if sent.fate == Fate::Lost {
-            self.detector.on_late(now, now.since(sent.at), &self.rtt);
             self.counters.packets_lost = self.counters.packets_lost.saturating_sub(1);
+            // Which sending of one that went again has come nobody knows.
+            if sent.repeats == 0 {
+                self.detector.on_late(now, now.since(sent.at), &self.rtt);
+            }
         }
     }
 
-    /// The newest packet that is acknowledged, which first left under the number `first`, tells how long an answer takes.
-    fn on_newest(&mut self, now: Timestamp, first: u64, sent: &Sent) {
+    /// The newest packet that is acknowledged tells how long an answer takes, unless that came sooner than any can: then
+    /// it is one to the packet as it went before.
+    fn on_newest(&mut self, now: Timestamp, sent: &Sent) {
         let sample = self.arrivals.sample(now.span_since(sent.at));
         if sent.repeats > 0 && sample.took < Span::from(self.rtt.min()) {
-            self.on_late_first(now, first);
-        } else if !sent.prompts {
+            return;
+        }
+        if !sent.prompts {
             self.rtt.on_bound(now, sample.took);
         } else if self.rtt.on_sample(now, sample) && self.arrivals.are_acks_timely() {
             self.judge_path(now, sample);

@@ -101,13 +101,6 @@ impl Sender {
         }
         last
     }
-
-    /// The acknowledgement came sooner than any can of what went last: what went first was late.
-    pub(super) fn on_late_first(&mut self, now: Timestamp, first: u64) {
-        if let Some(sent) = self.in_flight.get(first) {
-            self.detector.on_late(now, now.since(sent.at), &self.rtt);
-        }
-    }
 }
 
 /// Times that a packet goes again: of seven datagrams all have come by then, where three in ten get lost. If

@@ -3,6 +3,7 @@
 
 mod early;
 mod memory;
+mod repeats;
 mod steps;
 mod swinging;
 mod truth;
