@@ -118,6 +118,8 @@ impl Sent {
 
     /// It carried messages, and nobody knows what became of them.
     fn is_unsettled(&self) -> bool {
+        #[cfg(test)]
+        LOOKS.set(LOOKS.get() + 1);
         self.fate == Fate::Unknown && self.has_items()
     }
 }
@@ -136,6 +138,8 @@ pub(super) struct InFlight {
     items_base: u32,
     /// Packets with messages whose fate is unknown: 16,384 at most.
     unsettled: u16,
+    /// Packets before the first one that is unsettled and that no acknowledged one overtook: 16,384 at most.
+    passed: u16,
     packets_most: HighWater,
     items_most: HighWater,
 }
@@ -166,11 +170,24 @@ impl InFlight {
         self.packets.iter_mut().skip(from)
     }
 
-    /// The first packet with messages from `number` on whose fate is open.
-    pub(super) fn first_open(&self, number: u64) -> Option<&Sent> {
-        let numbers = number.max(self.base)..self.end();
-        let mut sent = numbers.map_while(|number| self.get(number));
-        sent.find(|sent| sent.is_unsettled())
+    /// The first packet with messages whose fate is open, of those that no acknowledged packet overtook. It is asked
+    /// for at each poll, and thousands before it may carry nothing that waits for an answer.
+    pub(super) fn first_open(&self) -> Option<&Sent> {
+        self.packets.get(usize::from(self.passed))
+    }
+
+    /// Packet `number` is acknowledged, before all that left before it.
+    pub(super) fn overtake(&mut self, number: u64) {
+        let overtaken = (number + 1).min(self.end()).saturating_sub(self.base);
+        self.passed = self.passed.max(overtaken as u16);
+        self.pass_settled();
+    }
+
+    /// What is passed here waits for no answer, and never will: no packet is passed twice.
+    fn pass_settled(&mut self) {
+        while self.first_open().is_some_and(|sent| !sent.is_unsettled()) {
+            self.passed += 1;
+        }
     }
 
     /// Packets with messages whose fate is unknown.
@@ -233,6 +250,7 @@ impl InFlight {
         }
         self.packets.push_back(sent);
         self.unsettled += u16::from(sent.has_items());
+        self.pass_settled();
         sent.has_items()
     }
 
@@ -244,6 +262,7 @@ impl InFlight {
             sent.fate = fate;
         }
         self.unsettled -= u16::from(before.is_unsettled());
+        self.pass_settled();
         Some(before)
     }
 
@@ -292,6 +311,7 @@ impl InFlight {
         self.items.drain(..usize::from(sent.items));
         self.items_base = self.items_base.wrapping_add(u32::from(sent.items));
         self.base += 1;
+        self.passed = self.passed.saturating_sub(1);
         Some(sent)
     }
 
@@ -323,4 +343,10 @@ impl InFlight {
     fn items_end(&self) -> u32 {
         self.items_base.wrapping_add(self.items.len() as u32)
     }
+}
+
+#[cfg(test)]
+thread_local! {
+    /// How often a packet was looked at, whether anything that it carried is unsettled.
+    pub(super) static LOOKS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }

@@ -13,21 +13,21 @@ impl Sender {
         if self.datagrams.on_probe_acked(now, number) {
             self.widen();
             self.counters.packets_acked += 1;
-            self.detector.on_acked(number);
+            self.overtake(number);
             return;
         }
         let first = number;
         let number = self.settle_first(first);
         let Some(sent) = self.in_flight.settle(number, Fate::Acked) else {
             // Forgotten, or never worth remembering; but those before it may now be overtaken.
-            self.detector.on_acked(number);
+            self.overtake(number);
             return;
         };
         if matches!(sent.fate, Fate::Skipped | Fate::Acked) {
             return;
         }
         self.on_arrived(now, number, &sent);
-        if self.detector.on_acked(number) {
+        if self.overtake(number) {
             self.on_newest(now, &sent);
         }
         for item in self.in_flight.items(number) {
@@ -37,6 +37,12 @@ impl Sender {
             }
         }
         self.probes.on_progress(now);
+    }
+
+    /// Packet `number` is acknowledged, before all that left before it; whether it is the newest of those.
+    fn overtake(&mut self, number: u64) -> bool {
+        self.in_flight.overtake(number);
+        self.detector.on_acked(number)
     }
 
     /// A packet got there, before or after it was given up.
@@ -191,7 +197,7 @@ impl Sender {
 
     /// When the oldest packet left that none newer overtook, and of which nothing is heard.
     fn oldest_open(&self) -> Option<Timestamp> {
-        let oldest = self.in_flight.first_open(self.detector.acked());
+        let oldest = self.in_flight.first_open();
         oldest.map(|sent| sent.at)
     }
 

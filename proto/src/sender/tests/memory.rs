@@ -1,5 +1,6 @@
 //! What a sender costs: as much as it uses, whatever it once used and whatever its peer does.
 
+use super::super::in_flight::LOOKS;
 use super::*;
 
 /// What the first lane has room for.
@@ -82,4 +83,29 @@ fn a_packet_left_open_for_ever_costs_no_memory() {
     assert!(peer.poll_transmit(now).is_some());
     let room = peer.sender.in_flight.capacity();
     assert!(room <= 16_384, "room for {room} packets");
+}
+
+/// A peer acknowledges nothing, and gets thousands of packets with nothing reliable before one that has a message. They
+/// are kept for long, and the sender is polled much more often than packets leave.
+#[test]
+fn what_needs_no_answer_is_passed_once() {
+    let count = 10_000;
+    let mut peer = Peer::new(Timestamp::ZERO, Arc::new(Params::default()), &LANES);
+    let say = |peer: &mut Peer, n: u64| {
+        let now = Timestamp::from_millis(20 * n);
+        let lane = u8::from(n < count);
+        peer.sender.push(now, lane, b"x").unwrap();
+        assert!(peer.poll_transmit(now).is_some());
+        assert!(peer.poll_transmit(now).is_none());
+    };
+    (0..count).for_each(|n| say(&mut peer, n));
+    assert!(peer.sender.in_flight.end() >= count);
+    assert_eq!(peer.sender.in_flight.base(), 0, "all are remembered");
+    let before = LOOKS.get();
+    say(&mut peer, count);
+    for _ in 0..1_000 {
+        peer.sender.poll_timeout();
+    }
+    let looks = LOOKS.get() - before;
+    assert!(looks < 100, "{looks} looks");
 }
