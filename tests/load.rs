@@ -441,7 +441,8 @@ fn a_layout_that_differs_is_named_in_the_servers_log() {
     );
 }
 
-/// The kernel spreads one address over the workers by its ports; what it did counts at all of them.
+/// The kernel spreads one address over the workers by its ports; what it did counts at all of them, and at an address
+/// that the listener gets later, but at no other listener, one that comes later included.
 #[test]
 fn strikes_keep_an_address_out_of_every_worker() {
     let place = Place::new("strikes");
@@ -484,6 +485,30 @@ fn strikes_keep_an_address_out_of_every_worker() {
     let (code, result, _) = place.load(&format!("{dial} --clients 8 {BRIEFLY}"));
     assert_eq!(code, 69, "{result}");
     assert_eq!(count(&result, "/connected"), 0, "{result}");
+
+    let arena =
+        "[listener.arena]\nprotocol = \"gaffer\"\nbind = [\"127.0.0.1:0\"]\nbackend = \"echo\"\n";
+    place.write("strikes.toml", format!("{config}\n{arena}"));
+    serve.signal("HUP");
+    let line = serve.logged_where("listening", |line| line["listener"] == "arena");
+    let added = line["address"].as_str().unwrap();
+    let load = format!("--remote gaffer://{added} --clients 8 {BRIEFLY}");
+    let (code, result, _) = place.load(&load);
+    assert_eq!(code, 0, "they did nothing there: {result}");
+
+    let bind = "bind = [\"127.0.0.1:0\"]";
+    let wider = config.replacen(bind, "bind = [\"127.0.0.1:0\", \"127.0.0.2:0\"]", 1);
+    place.write("strikes.toml", format!("{wider}\n{arena}"));
+    serve.signal("HUP");
+    let is_added = |line: &Value| {
+        let address = line["address"].as_str().unwrap_or_default();
+        address.starts_with("127.0.0.2:")
+    };
+    let line = serve.logged_where("listening", is_added);
+    let added = format!("--remote yojimbo://{}", line["address"].as_str().unwrap());
+    let load = format!("{added} --key netcode.key --clients 8 {BRIEFLY}");
+    let (code, result, _) = place.load(&load);
+    assert_eq!(code, 69, "it is the same listener: {result}");
 }
 
 /// All of them are refused, before half of them have begun.

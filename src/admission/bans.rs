@@ -9,12 +9,25 @@ use tidegate_proto::Timestamp;
 /// Who is banned, and until when.
 #[derive(Clone, Debug, Default)]
 pub struct Bans {
-    /// `Timestamp::MAX` is for good.
-    ranges: HashMap<IpNet, Timestamp>,
+    ranges: HashMap<IpNet, Ends>,
     /// How many ranges there are of each length: a look-up tries each length in use, which are few,
     /// instead of each range.
     lengths: BTreeMap<u8, usize>,
+    /// `Timestamp::MAX` is for good.
     clients: HashMap<u64, Timestamp>,
+}
+
+/// Until when a range is banned, by whoever banned it. `Timestamp::MAX` is for good, `Timestamp::ZERO` not at all.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ends {
+    ordered: Timestamp,
+    struck: Timestamp,
+}
+
+impl Ends {
+    fn last(self) -> Timestamp {
+        self.ordered.max(self.struck)
+    }
 }
 
 impl Bans {
@@ -25,20 +38,51 @@ impl Bans {
         range: IpNet,
         until: Option<Timestamp>,
     ) -> Result<(), BanError> {
+        let ends = self.ends(now, range)?;
+        ends.ordered = ends.ordered.max(until.unwrap_or(Timestamp::MAX));
+        Ok(())
+    }
+
+    /// Bans a range until then for what its peers did.
+    pub fn strike_out(
+        &mut self,
+        now: Timestamp,
+        range: IpNet,
+        until: Timestamp,
+    ) -> Result<(), BanError> {
+        let ends = self.ends(now, range)?;
+        ends.struck = ends.struck.max(until);
+        Ok(())
+    }
+
+    /// Those that somebody ordered, without those for what peers did.
+    #[must_use]
+    pub fn ordered(&self) -> Self {
+        let mut ordered = Self {
+            clients: self.clients.clone(),
+            ..Self::default()
+        };
+        for (range, ends) in &self.ranges {
+            if ends.ordered > Timestamp::ZERO {
+                let struck = Timestamp::ZERO;
+                ordered.ranges.insert(*range, Ends { struck, ..*ends });
+                *ordered.lengths.entry(range.prefix_len()).or_default() += 1;
+            }
+        }
+        ordered
+    }
+
+    fn ends(&mut self, now: Timestamp, range: IpNet) -> Result<&mut Ends, BanError> {
         let range = range.trunc();
         if range.prefix_len() < shortest(range) {
             return Err(BanError::TooWide);
         }
         self.make_room(now)?;
-        let until = until.unwrap_or(Timestamp::MAX);
-        match self.ranges.get_mut(&range) {
-            Some(end) => *end = until.max(*end),
-            None => {
-                self.ranges.insert(range, until);
-                *self.lengths.entry(range.prefix_len()).or_default() += 1;
-            }
-        }
-        Ok(())
+        let lengths = &mut self.lengths;
+        Ok(self.ranges.entry(range).or_insert_with(|| {
+            *lengths.entry(range.prefix_len()).or_default() += 1;
+            Ends::default()
+        }))
     }
 
     /// Bans a client id, for protocols that know one.
@@ -80,7 +124,7 @@ impl Bans {
             IpNet::new(ip, *length)
                 .ok()
                 .and_then(|range| self.ranges.get(&range.trunc()))
-                .is_some_and(|end| *end > now)
+                .is_some_and(|ends| ends.last() > now)
         })
     }
 
@@ -92,8 +136,8 @@ impl Bans {
     /// Forgets bans that are over.
     pub fn expire(&mut self, now: Timestamp) {
         let lengths = &mut self.lengths;
-        self.ranges.retain(|range, end| {
-            let stays = *end > now;
+        self.ranges.retain(|range, ends| {
+            let stays = ends.last() > now;
             if !stays {
                 forget(lengths, range.prefix_len());
             }
@@ -114,7 +158,11 @@ impl Bans {
     /// Banned ranges and their ends (`None` is for good), in order.
     pub fn ranges(&self) -> Vec<(IpNet, Option<Timestamp>)> {
         let end = |end: Timestamp| (end != Timestamp::MAX).then_some(end);
-        let mut ranges: Vec<_> = self.ranges.iter().map(|(r, e)| (*r, end(*e))).collect();
+        let mut ranges: Vec<_> = self
+            .ranges
+            .iter()
+            .map(|(r, e)| (*r, end(e.last())))
+            .collect();
         ranges.sort();
         ranges
     }
@@ -166,5 +214,5 @@ pub enum BanError {
     TooWide,
 }
 
-/// Bans in force at most, 4 MiB of them; a longer list belongs into a firewall.
+/// Bans in force at most, 5 MiB of them; a longer list belongs into a firewall.
 const BANS_MAX: usize = 65_536;

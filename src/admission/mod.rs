@@ -146,7 +146,7 @@ impl Admission {
             return None;
         }
         let span = strikes.ban;
-        self.bans.ban(now, range, Some(now + span)).ok()?;
+        self.bans.strike_out(now, range, now + span).ok()?;
         Some(StrikeBan { range, span })
     }
 

@@ -352,6 +352,33 @@ fn strikes_in_a_window_become_a_ban() {
     );
 }
 
+/// Another listener takes over what the operator ordered. What its own peers never did keeps nobody out of it.
+#[test]
+fn bans_for_strikes_are_no_orders() {
+    let mut bans = Bans::default();
+    let [struck, ordered, both] =
+        ["192.0.2.1/32", "198.51.100.0/24", "203.0.113.1/32"].map(|it| it.parse().unwrap());
+    bans.strike_out(at(0), struck, at(60)).unwrap();
+    bans.ban(at(0), ordered, None).unwrap();
+    bans.ban(at(0), both, Some(at(10))).unwrap();
+    bans.strike_out(at(0), both, at(90)).unwrap();
+    bans.ban_client(at(0), 7, Some(at(20))).unwrap();
+    let ends = [
+        (struck, Some(at(60))),
+        (ordered, None),
+        (both, Some(at(90))),
+    ];
+    assert_eq!(bans.ranges(), ends);
+
+    let mut elsewhere = bans.ordered();
+    assert_eq!(elsewhere.ranges(), [(ordered, None), (both, Some(at(10)))]);
+    assert_eq!(elsewhere.clients(), bans.clients());
+    assert!(!elsewhere.covers(at(1), "192.0.2.1".parse().unwrap()));
+    assert!(elsewhere.unban(ordered) && elsewhere.unban(both));
+    assert!(!elsewhere.covers(at(1), "198.51.100.1".parse().unwrap()));
+    assert_eq!(bans.len(), 4, "it is a copy");
+}
+
 #[test]
 fn shares_add_up_to_at_least_the_whole() {
     let whole = rate(5, 20);

@@ -201,11 +201,15 @@ impl Listener {
     }
 
     /// Takes over what was ordered of all listeners before this one came: bans, and a drain. The worker does this when
-    /// it adds the listener: whoever asked for the orders beforehand could miss one that comes in between.
+    /// it adds the listener: whoever asked for the orders beforehand could miss one that comes in between. What peers
+    /// did at another listener is no order, and may be nothing here; at another address of the same one it is the same.
     pub fn inherit(&mut self, elder: &Self) {
         self.stage.set_draining(!elder.stage.takes_newcomers());
-        if let (Some(own), Some(elder)) = (&mut self.admission, &elder.admission) {
-            own.adopt(elder.bans().clone());
+        if let (Some(own), Some(admission)) = (&mut self.admission, &elder.admission) {
+            own.adopt(match self.name == elder.name {
+                true => admission.bans().clone(),
+                false => admission.bans().ordered(),
+            });
         }
     }
 
