@@ -162,6 +162,37 @@ fn the_file_of_another_program_is_refused_soon() {
     assert_eq!(mistakes(5_000), 100);
 }
 
+/// Some files are one line. Each mistake shows what is around it, and not all of the line: a reload would need more memory
+/// for what it says than for all players.
+#[test]
+fn of_a_long_line_what_matters_is_shown() {
+    let place = Place::with_keys("long line");
+    let refused = |text: &str| place.load(text).unwrap_err();
+    let nested = "[".repeat(100_000);
+    let refusal = refused(&format!("version = 1\nx = {nested}"));
+    let said = refusal.to_string();
+    assert!(refusal.mistakes.len() > 10, "{said}");
+    assert!(
+        said.len() < 1_000 * refusal.mistakes.len(),
+        "{}",
+        said.len()
+    );
+
+    let (front, back) = ("ä".repeat(300), "z".repeat(300));
+    let line = format!("version = 1\nx = {{ \"{front}\" = 1, y = ?, \"{back}\" = 1 }}");
+    let said = refused(&line).to_string();
+    let shown = format!(
+        "2 | …{}\" = 1, y = ?, \"{}…",
+        "ä".repeat(69),
+        "z".repeat(116)
+    );
+    let lines: Vec<&str> = said.lines().collect();
+    assert!(lines.contains(&shown.as_str()), "{said}");
+    let at = lines.iter().position(|line| *line == shown).unwrap();
+    let before = |line: &str, mark| line.chars().position(|c| c == mark);
+    assert_eq!(before(lines[at + 1], '^'), before(&shown, '?'), "{said}");
+}
+
 #[test]
 fn serve_and_connect_need_no_file() {
     let place = Place::with_keys("flags");

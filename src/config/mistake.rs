@@ -43,7 +43,10 @@ pub struct Excerpt {
     file: String,
     line: usize,
     column: usize,
+    /// What is shown of the line.
     text: String,
+    /// Characters of it before the part that matters.
+    indent: usize,
     width: usize,
 }
 
@@ -54,15 +57,41 @@ impl Excerpt {
         let line_start = text[..start].rfind('\n').map_or(0, |at| at + 1);
         let line_end = text[start..].find('\n').map_or(text.len(), |at| start + at);
         let end = floor_char(text, span.end.min(line_end)).max(start);
+        let (before, after) = (&text[line_start..start], &text[start..line_end]);
+        let (shown, indent) = shorten(before, after);
+        let shown_after = shown.chars().count().saturating_sub(indent);
         Self {
             file: file.to_owned(),
             line: text[..start].matches('\n').count() + 1,
-            column: text[line_start..start].chars().count() + 1,
-            text: text[line_start..line_end].trim_end().to_owned(),
-            width: text[start..end].chars().count().max(1),
+            column: before.chars().count() + 1,
+            width: text[start..end].chars().take(shown_after).count().max(1),
+            text: shown,
+            indent,
         }
     }
 }
+
+/// What is shown of a line, and how many characters of that stand before the part that matters. A file of another program
+/// may be one line of megabytes with mistakes all along.
+fn shorten(before: &str, after: &str) -> (String, usize) {
+    let is_short = before.chars().chain(after.chars()).nth(SHOWN_MAX).is_none();
+    if is_short {
+        let whole = format!("{before}{after}");
+        return (whole.trim_end().to_owned(), before.chars().count());
+    }
+    let from = before.char_indices().rev().nth(BEFORE_MAX - 1);
+    let from = from.map_or(0, |(at, _)| at);
+    let to = after.char_indices().nth(SHOWN_MAX - BEFORE_MAX);
+    let to = to.map_or(after.len(), |(at, _)| at);
+    let left_out = |is: bool| if is { "…" } else { "" };
+    let before = format!("{}{}", left_out(from > 0), &before[from..]);
+    let (indent, rest) = (before.chars().count(), left_out(to < after.len()));
+    (format!("{before}{}{rest}", &after[..to]), indent)
+}
+
+/// Characters of a line that are shown at most, and of those, before the part that matters.
+const SHOWN_MAX: usize = 200;
+const BEFORE_MAX: usize = 80;
 
 impl Excerpt {
     /// File, line and column, counted from 1.
@@ -85,7 +114,7 @@ impl fmt::Display for Excerpt {
         writeln!(f, "{margin}--> {}:{}:{}", self.file, self.line, self.column)?;
         writeln!(f, "{margin} |")?;
         writeln!(f, "{} | {}", self.line, self.text)?;
-        let indent = " ".repeat(self.column - 1);
+        let indent = " ".repeat(self.indent);
         writeln!(f, "{margin} | {indent}{}", "^".repeat(self.width))
     }
 }

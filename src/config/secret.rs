@@ -57,7 +57,7 @@ pub enum KeyFileError {
     #[error("{0} has mode {1:04o}: others on this machine can use the key")]
     Open(PathBuf, u32),
     /// It does not hold 32 bytes in any of the three forms.
-    #[error("{0} holds {1} bytes that are no key")]
+    #[error("{0} holds {count} bytes that are no key", count = counted(*.1))]
     NoKey(PathBuf, usize),
 }
 
@@ -111,6 +111,14 @@ pub(super) fn read_key_file_on(path: &Path, occasion: Occasion) -> Result<Key, K
 
 /// No form of a key is longer: 64 hex digits and some white space.
 const KEY_FILE_BYTES_MAX: usize = 80;
+
+/// How many there are: of a file that is too long no more was read than shows that.
+fn counted(bytes: usize) -> String {
+    match bytes > KEY_FILE_BYTES_MAX {
+        true => format!("more than {KEY_FILE_BYTES_MAX}"),
+        false => bytes.to_string(),
+    }
+}
 
 fn parse_key(bytes: &[u8]) -> Option<Key> {
     let mut key = Zeroizing::new([0; 32]);
@@ -193,6 +201,14 @@ mod tests {
         ] {
             assert!(parse_key(wrong).is_none());
         }
+    }
+
+    #[test]
+    fn of_a_long_file_no_more_is_counted_than_was_read() {
+        let told = |bytes| KeyFileError::NoKey("game.key".into(), bytes).to_string();
+        assert_eq!(told(80), "game.key holds 80 bytes that are no key");
+        let many = told(KEY_FILE_BYTES_MAX + 1);
+        assert_eq!(many, "game.key holds more than 80 bytes that are no key");
     }
 
     #[test]
