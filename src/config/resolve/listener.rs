@@ -9,7 +9,7 @@ use ipnet::IpNet;
 use tidegate_proto::AckPolicy;
 
 use super::super::file;
-use super::super::{Backend, Bucket, Limits, Listener, PublicAddresses, Strikes};
+use super::super::{Backend, Bucket, Limits, Listener, Protocol, PublicAddresses, Rudp, Strikes};
 use super::value::PUBLIC;
 use super::{Checker, GIB, KIB, MILLISECOND, SECOND};
 
@@ -46,6 +46,9 @@ impl Checker<'_> {
         );
         let ack = self.ack(&key("ack"), typed);
         let protocol = self.listener_protocol(&at, typed);
+        if let Some(Protocol::Rudp(rudp)) = &protocol {
+            self.unprobed_have_a_list(&at, rudp, &limits);
+        }
         let backend = self.backend_of(&at, typed.backend.as_deref(), backends);
         if let (Some(protocol), Some(backend)) = (&protocol, &backend) {
             self.raw_needs_a_stream(&key("backend"), backend.codec.framing(), protocol);
@@ -216,6 +219,21 @@ impl Checker<'_> {
         let authenticates = protocol == file::Protocol::Yojimbo;
         if !authenticates && !typed.allow_any_source && typed.allow.is_empty() {
             typed.allow = PRIVATE_NETWORKS.map(str::to_owned).to_vec();
+        }
+    }
+
+    /// Without a probe one forged datagram opens a session, and what the backend says goes to whoever it names.
+    fn unprobed_have_a_list(&mut self, at: &str, rudp: &Rudp, limits: &Limits) {
+        let takes_all = |network: &IpNet| network.prefix_len() == 0;
+        let is_open = limits.allow.is_empty() || limits.allow.iter().any(takes_all);
+        if !rudp.probe && is_open {
+            let path = format!("{at}.rudp.probe");
+            self.mistake(
+                &path,
+                format!("{path} = false, and {at}.limits lets every address in"),
+                "list in limits.allow who may come: whoever forges an address has all that the backend says sent there"
+                    .to_owned(),
+            );
         }
     }
 
