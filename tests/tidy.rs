@@ -243,7 +243,7 @@ fn comments_of_items_stand_alone() {
     }
 }
 
-/// Every test that docs/EVIDENCE.md names is there, and every row of it names one.
+/// Every test that docs/EVIDENCE.md names is there, every row of it names one, and its guide leads to every row.
 #[test]
 fn the_evidence_exists() {
     let mut code = String::new();
@@ -253,11 +253,18 @@ fn the_evidence_exists() {
         }
     }
     let page = read(&root().join("docs/EVIDENCE.md"));
+    let (guide, _) = page.split_once("\n## ").expect("sections");
+    let led_to: Vec<_> = guide.split([' ', '|']).collect();
     let mut rows = 0;
     let is_row = |line: &&str| line.starts_with("| ") && !line.starts_with("| |");
     for row in page.lines().filter(is_row) {
         let names: Vec<_> = row.split('`').skip(1).step_by(2).collect();
         assert!(!names.is_empty(), "no test in {row}");
+        let id = row.split(' ').nth(1).unwrap();
+        assert!(
+            led_to.contains(&id) || guide.contains(row),
+            "the guide at the top does not lead to {row}"
+        );
         rows += 1;
         for name in names {
             let is_there = match name.split_once(' ') {
