@@ -4,6 +4,7 @@
 //! numbers may have gaps (a session skips numbers on purpose).
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use crate::session::Channel;
 use crate::time::Timestamp;
@@ -164,10 +165,11 @@ impl InFlight {
             .get_mut(number.checked_sub(self.base)? as usize)
     }
 
-    /// Packets from `number` on.
-    pub(super) fn open_mut(&mut self, number: u64) -> impl Iterator<Item = &mut Sent> {
-        let from = number.saturating_sub(self.base) as usize;
-        self.packets.iter_mut().skip(from)
+    /// Those of these packets that are remembered.
+    pub(super) fn range_mut(&mut self, numbers: Range<u64>) -> impl Iterator<Item = &mut Sent> {
+        let index = |number: u64| (number.min(self.end()).saturating_sub(self.base)) as usize;
+        let range = index(numbers.start)..index(numbers.end);
+        self.packets.range_mut(range)
     }
 
     /// The first packet with messages whose fate is open, of those that no acknowledged packet overtook. It is asked

@@ -14,7 +14,7 @@ use crate::time::{Span, Timestamp};
 
 use super::cadence::Cadence;
 use super::detector::Outcome;
-use super::in_flight::{Fate, InFlight, Sent};
+use super::in_flight::{Fate, InFlight};
 use super::params::{Params, Redundancy};
 
 pub(super) use selector::CopySelector;
@@ -91,13 +91,12 @@ impl Copier {
     pub(super) fn open<'a>(
         &'a mut self,
         now: Timestamp,
-        prospect: Prospect<'a>,
+        mut prospect: Prospect<'a>,
         params: &Params,
     ) -> Option<CopySelector<'a>> {
         let redundancy = self.wanted(params)?;
+        self.judge(now, &mut prospect);
         let Prospect { in_flight, rtt, .. } = prospect;
-        let open = in_flight.open_mut(prospect.settled);
-        self.judge(now, rtt, prospect.heard_every, open);
         let may_go = self.are_allowed() && !self.are_paused(now) && prospect.path_allows;
         may_go.then(|| self.selector(now, in_flight, rtt, redundancy))
     }
@@ -223,37 +222,49 @@ impl Copier {
         self.early_probes = self.early_probes.saturating_add(1);
     }
 
-    /// Notes for every packet whose fate is open how likely it is lost.
-    fn judge<'a>(
-        &mut self,
-        now: Timestamp,
-        rtt: &Rtt,
-        heard_every: Duration,
-        open: impl Iterator<Item = &'a mut Sent>,
-    ) {
+    /// Notes how likely packets are lost whose fate is open: those that have waited longest, and the newest. Those
+    /// between were judged when they were new.
+    fn judge(&mut self, now: Timestamp, prospect: &mut Prospect<'_>) {
+        let Prospect {
+            in_flight,
+            settled,
+            rtt,
+            heard_every,
+            ..
+        } = prospect;
         let patience = rtt.smoothed() + rtt.variation().max(OVERDUE_MIN);
-        let heard_every = heard_every.clamp(Duration::from_millis(5), Duration::from_millis(50));
+        let heard_every = (*heard_every).clamp(Duration::from_millis(5), Duration::from_millis(50));
+        let (from, end) = ((*settled).max(in_flight.base()), in_flight.end());
+        let oldest = from..end.min(from + JUDGED_EACH);
+        let newest = oldest.end.max(end.saturating_sub(JUDGED_EACH))..end;
+        let is_gap = newest.start > oldest.end;
         let mut before = self.loss.share();
         let mut overdue = 0;
-        for sent in open {
-            before = match sent.fate {
-                Fate::Acked => 0.0,
-                Fate::Lost => 1.0,
-                Fate::Early | Fate::Skipped => before,
-                Fate::Unknown => {
-                    let late = now.since(sent.at + patience);
-                    let loss_chance = self.loss.after(before, 1);
-                    sent.missed = 0;
-                    if late.is_zero() {
-                        loss_chance
-                    } else {
-                        overdue += 1;
-                        sent.missed = 1 + (late.as_nanos() / heard_every.as_nanos()).min(8) as u8;
-                        self.loss.overdue(loss_chance, u32::from(sent.missed))
+        for range in [oldest, newest] {
+            for sent in in_flight.range_mut(range) {
+                before = match sent.fate {
+                    Fate::Acked => 0.0,
+                    Fate::Lost => 1.0,
+                    Fate::Early | Fate::Skipped => before,
+                    Fate::Unknown => {
+                        let late = now.since(sent.at + patience);
+                        let loss_chance = self.loss.after(before, 1);
+                        sent.missed = 0;
+                        if late.is_zero() {
+                            loss_chance
+                        } else {
+                            overdue += 1;
+                            sent.missed =
+                                1 + (late.as_nanos() / heard_every.as_nanos()).min(8) as u8;
+                            self.loss.overdue(loss_chance, u32::from(sent.missed))
+                        }
                     }
-                }
-            };
-            sent.loss_chance = before;
+                };
+                sent.loss_chance = before;
+            }
+            if is_gap {
+                before = self.loss.share();
+            }
         }
         self.in_outage = overdue >= 2 && self.loss.comes_in_outages();
     }
@@ -309,6 +320,10 @@ const NEAR: Span = Span::from_millis(60);
 
 /// An ack is overdue this long after the smoothed round trip at the earliest.
 const OVERDUE_MIN: Duration = Duration::from_millis(4);
+
+/// Packets at each end of those whose fate is open that are judged for each packet that leaves: a peer may acknowledge
+/// nothing, and leave thousands open.
+const JUDGED_EACH: u64 = 512;
 
 /// Longest wait for which a copy may hope to ride on the next packet.
 const RIDE_MAX: Duration = Duration::from_millis(40);

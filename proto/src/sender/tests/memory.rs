@@ -109,3 +109,38 @@ fn what_needs_no_answer_is_passed_once() {
     let looks = LOOKS.get() - before;
     assert!(looks < 100, "{looks} looks");
 }
+
+/// Of the packets that a peer left open only some are judged for each one that leaves.
+#[test]
+fn a_packet_costs_no_look_at_all_that_is_open() {
+    let mut pair = Pair::new(Params::default(), lossy(0.05), 41);
+    play(&mut pair, 0..300);
+    let (begun, peer) = (pair.now, &mut pair.peers[0]);
+    let say = |peer: &mut Peer, n: u64| {
+        let now = begun + Duration::from_millis(20 * n);
+        peer.sender.push(now, 1, b"x").unwrap();
+        std::iter::from_fn(|| peer.poll_transmit(now)).count()
+    };
+    let mut judged_most = 0;
+    for n in 0..10_000 {
+        let in_flight = &mut peer.sender.in_flight;
+        let all = in_flight.base()..in_flight.end();
+        if n % 1_000 == 999 {
+            for sent in in_flight.range_mut(all.clone()) {
+                sent.loss_chance = f32::NAN;
+            }
+        }
+        let packets = say(peer, n);
+        if n % 1_000 == 999 {
+            let in_flight = &mut peer.sender.in_flight;
+            let judged = in_flight
+                .range_mut(all)
+                .filter(|sent| !sent.loss_chance.is_nan());
+            judged_most = judged.count().max(judged_most);
+            assert!(packets > 0);
+        }
+    }
+    assert!(peer.sender.in_flight.len() > 8_000, "they are open");
+    let most = 512 + 512 + 1;
+    assert!((513..=most).contains(&judged_most), "{judged_most} judged");
+}
