@@ -17,8 +17,8 @@ use std::{fmt, io};
 
 use crate::config::Refusal;
 use crate::given_file::Unread;
-use crate::sizing::file_size;
 use crate::sizing::open_files::{self, are_used_up};
+use crate::sizing::{disk, file_size};
 
 /// One of the codes above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,7 +85,10 @@ pub fn help_line(help: Option<impl fmt::Display>) -> String {
 
 /// What to do about this one error of the kernel.
 pub fn help_with(error: &io::Error) -> Option<String> {
-    open_files::help(error).or_else(|| file_size::help(error))
+    let of_disk = || disk::help(error).map(str::to_owned);
+    open_files::help(error)
+        .or_else(|| file_size::help(error))
+        .or_else(of_disk)
 }
 
 impl From<Exit> for ExitCode {

@@ -580,9 +580,9 @@ fn a_token_that_cannot_have_its_name_is_not_left_behind() {
     place.expect(0, &["keygen", "--out", "key"]);
     fs::create_dir(place.path("taken")).expect("its place is there");
     let mint = "token mint --key key --client-id 7 --server 127.0.0.1:40000 --out taken";
-    let (_, said) = place.expect(1, &mint.split(' ').collect::<Vec<_>>());
+    let (_, said) = place.expect(69, &mint.split(' ').collect::<Vec<_>>());
     assert!(
-        said.contains("error: writing taken: Is a directory"),
+        said.contains("error: cannot write taken: Is a directory"),
         "{said}"
     );
     let made = fs::read_dir(place.dir()).expect("it is there").flatten();
@@ -599,7 +599,7 @@ fn a_file_that_may_not_grow_is_told_of_and_not_left_behind() {
     let mint = "token mint --key key --client-id 7 --server 127.0.0.1:40000 --out token";
     for (code, cannot, command) in [
         (69, "cannot make new.key: ", "keygen --out new.key"),
-        (1, "writing token: ", mint),
+        (69, "cannot write token: ", mint),
         (1, "cannot write to standard output: ", "init yojimbo >file"),
     ] {
         let output = Command::new("sh")
@@ -624,6 +624,38 @@ fn a_file_that_may_not_grow_is_told_of_and_not_left_behind() {
         ["file", "key"],
         "the shell's, and the key from before"
     );
+}
+
+/// One trouble has one code, whichever command meets it, and says what to do about it.
+#[test]
+fn a_full_disk_is_told_of_with_what_to_do() {
+    let place = Place::new("full");
+    place.expect(0, &["keygen", "--out", "key"]);
+    let mint = "token mint --key key --client-id 7 --server 127.0.0.1:40000 >/dev/full";
+    for command in ["init yojimbo >/dev/full", "keygen >/dev/full", mint] {
+        let output = Command::new("sh")
+            .args(["-c", &format!("\"$0\" {command}")])
+            .arg(env!("CARGO_BIN_EXE_tidegate"))
+            .current_dir(place.dir())
+            .output()
+            .expect("there is a shell");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        let why = "error: cannot write to standard output: No space left on device";
+        assert!(said.contains(why), "{said}");
+        assert!(said.contains(" help: the disk has no room"), "{said}");
+    }
+    // Where a file cannot be made, it is the file that is not available.
+    place.write("file", "in the way of a directory");
+    for command in [
+        "keygen --out file/key",
+        "man file/man",
+        "token mint --key key --client-id 7 --server 127.0.0.1:40000 --out file/token",
+    ] {
+        let (_, said) = place.expect(69, &command.split(' ').collect::<Vec<_>>());
+        assert!(said.contains("file/"), "{said}");
+        assert!(said.contains("Not a directory"), "{said}");
+    }
 }
 
 /// Without it, `journalctl -p err` does not show why a unit did not start. A shell below a unit has the variable

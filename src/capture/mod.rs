@@ -34,7 +34,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_proto::{Now, Session};
 
 use crate::clock;
-use crate::exit::Unavailable;
+use crate::exit::{self, Unavailable};
 use crate::sizing::threads;
 use recorded::Recorded;
 use track::Track;
@@ -117,12 +117,12 @@ struct Shared {
 fn cannot_make(file: &Path, error: &io::Error) -> Unavailable {
     let help = match error.kind() {
         io::ErrorKind::AlreadyExists => {
-            "\n help: a recording is written over no other file; choose a new name"
+            "\n help: a recording is written over no other file; choose a new name".to_owned()
         }
         io::ErrorKind::NotFound => {
-            "\n help: its directory is not there, as the process that records sees it"
+            "\n help: its directory is not there, as the process that records sees it".to_owned()
         }
-        _ => "",
+        _ => exit::help_line(exit::help_with(error)),
     };
     Unavailable(format!("cannot make {}: {error}{help}", file.display()))
 }

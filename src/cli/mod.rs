@@ -1,13 +1,13 @@
 //! The command line: what can be typed, and which function answers.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::{Parser, Subcommand};
 
-use crate::exit::{self, Exit};
+use crate::exit::{self, Exit, Unavailable};
 use crate::sizing::{file_size, open_files};
 use crate::{bugs, config, stderr};
 
@@ -156,6 +156,12 @@ fn print_while_read(text: &str) -> anyhow::Result<bool> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
         Err(error) => Err(error).context("cannot write to standard output"),
     }
+}
+
+/// A file that a command was to write.
+fn cannot_write(path: &Path, error: &io::Error) -> Unavailable {
+    let help = exit::help_line(exit::help_with(error));
+    Unavailable(format!("cannot write {}: {error}{help}", path.display()))
 }
 
 #[cfg(test)]

@@ -2,11 +2,10 @@
 
 use std::path::Path;
 
-use anyhow::Context;
 use clap::CommandFactory;
 use clap_complete::Shell;
 
-use super::{Cli, print};
+use super::{Cli, cannot_write, print};
 use crate::exit::Exit;
 
 /// To standard output.
@@ -20,7 +19,7 @@ pub(super) fn completions(shell: Shell) -> anyhow::Result<Exit> {
 pub(super) fn man(directory: &Path) -> anyhow::Result<Exit> {
     std::fs::create_dir_all(directory)
         .and_then(|()| clap_mangen::generate_to(Cli::command(), directory))
-        .with_context(|| directory.display().to_string())?;
+        .map_err(|error| cannot_write(directory, &error))?;
     Ok(Exit::Done)
 }
 

@@ -11,7 +11,7 @@ use data_encoding::HEXLOWER_PERMISSIVE;
 use serde_json::json;
 use tidegate_proto::yojimbo::netcode::{ConnectToken, Key, UserData};
 
-use super::{input, print};
+use super::{cannot_write, input, print};
 use crate::clock;
 use crate::config::{
     Listener, Netcode, Protocol, PublicAddresses, fingerprint, parse_duration, parse_id,
@@ -132,8 +132,7 @@ fn mint(args: MintArgs) -> anyhow::Result<Exit> {
     match args.out {
         None => print(&format!("{}\n", &*tokens::token_text(&token))),
         Some(path) => {
-            write_secret(&path, &token.to_bytes())
-                .with_context(|| format!("writing {}", path.display()))?;
+            write_secret(&path, &token.to_bytes()).map_err(|error| cannot_write(&path, &error))?;
             Ok(Exit::Done)
         }
     }
