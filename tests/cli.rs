@@ -354,6 +354,17 @@ fn tokens_that_let_nobody_in_are_not_minted() {
         ("localhost:40000", &[], "such as 203.0.113.7:40000"),
         ("203.0.113.7:40000", &["--lifetime", "0s"], "less than 1s"),
         ("203.0.113.7:40000", &["--timeout", "1ms"], "less than 1s"),
+        ("[fe80::1%2]:40000", &[], "on which interface"),
+        (
+            "203.0.113.7:40000",
+            &["--lifetime", "86401s"],
+            "more than 86400 s",
+        ),
+        (
+            "203.0.113.7:40000",
+            &["--timeout", "2147483648s"],
+            "more than 2147483647 s",
+        ),
         (
             "203.0.113.7:40000",
             &["--lifetime", "1500ms"],

@@ -1,7 +1,7 @@
 //! `tidegate token mint` and `tidegate token inspect`.
 
 use std::fmt::Write;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -45,10 +45,10 @@ pub(super) struct MintArgs {
     protocol_id: u64,
     /// Lifetime; give the server's max_token_lifetime. With less, a server that keeps no token history refuses the token
     /// for the difference after each start
-    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_token_seconds)]
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_lifetime)]
     lifetime: Duration,
     /// Silence after which a session ends
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_token_seconds)]
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_timeout)]
     timeout: Duration,
     /// User data for the backend, up to 256 bytes, from a file
     #[arg(long, value_name = "FILE", conflicts_with = "user_data")]
@@ -107,6 +107,9 @@ fn parse_dialled(text: &str) -> Result<SocketAddr, String> {
     if address.port() == 0 || ip.is_unspecified() || ip.is_multicast() {
         return Err("nobody can dial that: name the address and port that players use".to_owned());
     }
+    if matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local()) {
+        return Err("a token cannot say on which interface a link-local address is".to_owned());
+    }
     Ok(address)
 }
 
@@ -115,6 +118,30 @@ fn parse_token_seconds(text: &str) -> Result<Duration, String> {
     match parse_duration(text)? {
         short if short < Duration::from_secs(1) => Err("less than 1s".to_owned()),
         _ => parse_whole_seconds(text),
+    }
+}
+
+/// A server takes no token that lives longer than its `max_token_lifetime`, whose own bound this is.
+fn parse_lifetime(text: &str) -> Result<Duration, String> {
+    let longest = *Netcode::LIFETIMES.end();
+    match parse_token_seconds(text)? {
+        longer if longer > longest => Err(format!(
+            "more than {} s, the most that a server's max_token_lifetime can be",
+            longest.as_secs()
+        )),
+        lifetime => Ok(lifetime),
+    }
+}
+
+/// In a token it has 32 bits and a sign: a longer one would be read as none at all, which servers refuse.
+fn parse_timeout(text: &str) -> Result<Duration, String> {
+    let timeout = parse_token_seconds(text)?;
+    match i32::try_from(timeout.as_secs()) {
+        Ok(_) => Ok(timeout),
+        Err(_) => Err(format!(
+            "more than {} s, the most that a token can hold",
+            i32::MAX
+        )),
     }
 }
 
