@@ -16,7 +16,9 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use serde_json::Value;
+use socket2::{Domain, Protocol, Socket, Type};
 use support::place::Place;
 use support::{PATIENCE, wait_until};
 use tidegate::lag::{Impairments, Lag, Setup};
@@ -424,6 +426,54 @@ fn a_seed_repeats_itself() {
     assert!((60..140).contains(&first.len()), "half: {}", first.len());
     assert_eq!(first, lost(3, 40));
     assert_ne!(first, lost(4, 0));
+}
+
+/// A router that says no says it of one datagram: what came behind that is delivered at once, whatever the router said.
+#[test]
+fn what_waits_behind_an_error_is_delivered() {
+    let Ok(router) = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::ICMPV4)) else {
+        support::skipped("errors from a router: raw sockets cannot be had here");
+        return;
+    };
+    let (client, server) = (socket(), socket());
+    let mut lag = Running::start(server.local_addr().unwrap(), &[]);
+    client.send_to(b"hello", lag.address).unwrap();
+    let mut buffer = [0; 64];
+    let (_, client_of_server) = server.recv_from(&mut buffer).unwrap();
+    let lag_process = Pid::from_child(&lag.child);
+    // The port is closed; a filter forbids it (RFC 792; RFC 1812, section 5.2.7.1).
+    for code in [3, 13] {
+        kill_process(lag_process, Signal::STOP).unwrap();
+        waitpid(Some(lag_process), WaitOptions::UNTRACED).unwrap();
+        let error = unreachable(code, client_of_server, server.local_addr().unwrap());
+        let to = SocketAddr::from(([127, 0, 0, 1], 0));
+        router.send_to(&error, &to.into()).unwrap();
+        server.send_to(&[code], client_of_server).unwrap();
+        kill_process(lag_process, Signal::CONT).unwrap();
+        let length = client.recv(&mut buffer).unwrap();
+        assert_eq!(buffer[..length], [code]);
+    }
+    let stats = lag.stats();
+    assert_eq!(count(&stats, "/server_unreachable"), 1, "too kind: {stats}");
+}
+
+/// "Destination unreachable", about a datagram of UDP between these addresses of IPv4.
+fn unreachable(code: u8, from: SocketAddr, to: SocketAddr) -> Vec<u8> {
+    let mut message = vec![3, code, 0, 0, 0, 0, 0, 0];
+    message.extend([
+        0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 127, 0, 0, 1, 127, 0, 0, 1,
+    ]);
+    message.extend(from.port().to_be_bytes());
+    message.extend(to.port().to_be_bytes());
+    message.extend([0, 8, 0, 0]);
+    let words = message
+        .chunks(2)
+        .map(|word| u16::from_be_bytes([word[0], word[1]]));
+    let sum: u32 = words.map(u32::from).sum();
+    let folded = (sum & 0xffff) + (sum >> 16);
+    let check = !(((folded & 0xffff) + (folded >> 16)) as u16);
+    message[2..4].copy_from_slice(&check.to_be_bytes());
+    message
 }
 
 /// A command line that means nothing says what would; the exit code is 2, or 69 without a socket.

@@ -161,7 +161,9 @@ impl Relay {
             match self.front.receive(&mut self.received) {
                 Ok(()) => {}
                 Err(UdpError::Broken) => return Err(io::Error::other("the socket is broken")),
-                Err(_) => return Ok(false),
+                Err(UdpError::Blocked) => return Ok(false),
+                // It waited in the socket, and has been taken.
+                Err(_) => continue,
             }
             // Read after they came: a link may be late and must not be early.
             let now = self.clock.now().mono;
@@ -200,13 +202,13 @@ impl Relay {
             match client.socket.receive(&mut self.received) {
                 Ok(()) => {}
                 Err(UdpError::Broken) => return Err(io::Error::other("a socket is broken")),
-                Err(UdpError::Refused) => {
-                    self.report.unreachable += 1;
-                    // The error was one datagram's; others may wait behind it.
+                Err(UdpError::Blocked) => continue,
+                Err(error) => {
+                    self.report.unreachable += u64::from(error == UdpError::Refused);
+                    // The error was one datagram's; others may wait behind it, and the poll tells only of new ones.
                     self.readable.push_back(slot);
                     continue;
                 }
-                Err(_) => continue,
             }
             let now = self.clock.now().mono;
             self.report.overrun += client.socket.new_drops(&self.received);

@@ -97,9 +97,10 @@ impl Client {
         match socket.receive(received) {
             Ok(()) => {}
             Err(UdpError::Broken) => return Err(io::Error::other("a socket is broken")),
-            // Nobody listens there (yet): the session tries again, or gives up.
-            Err(UdpError::Refused) => return Ok(true),
-            Err(_) => return Ok(false),
+            Err(UdpError::Blocked) => return Ok(false),
+            // Nobody listens there (yet), or a router says no: the session tries again, or gives up. Datagrams may wait
+            // behind the error, of which the poll does not tell again.
+            Err(_) => return Ok(true),
         }
         workspace.tally.overrun += socket.new_drops(received);
         for index in 0..received.len() {
