@@ -46,7 +46,7 @@ pub fn run(data: &[u8]) {
 impl Fuzzed {
     fn new(config: u8) -> Self {
         let params = Params {
-            ack: [AckPolicy::Queued, AckPolicy::Written][usize::from(config & 1)],
+            ack: [AckPolicy::Queued, AckPolicy::Strict][usize::from(config & 1)],
             inbox_max: 4096,
             ..Params::default()
         };

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use anyhow::Context;
-use tidegate_proto::{Endpoint, endpoint};
+use tidegate_proto::{AckPolicy, Endpoint, endpoint};
 
 use crate::admin::Admin;
 use crate::backend::StreamRules;
@@ -169,7 +169,7 @@ fn terms(tunnel: &Tunnel) -> Terms {
         rules: Arc::new(StreamRules {
             codec: protocol::fitting(tunnel.codec, &tunnel.protocol),
             unreliable: UnreliablePolicy::DropOldest,
-            acknowledge_written: false,
+            ack: AckPolicy::Queued,
             stall: STREAM_STALL,
             linger: tunnel.linger,
         }),

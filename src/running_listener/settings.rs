@@ -3,8 +3,6 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use tidegate_proto::AckPolicy;
-
 use crate::admission;
 use crate::backend::{Pool, SocketOptions, StreamRules};
 use crate::config::Listener;
@@ -51,7 +49,7 @@ fn rules(listener: &Listener) -> StreamRules {
     StreamRules {
         codec: protocol::fitting(backend.codec, &listener.protocol),
         unreliable: backend.unreliable,
-        acknowledge_written: listener.ack == AckPolicy::Written,
+        ack: listener.ack,
         stall: backend.stall,
         linger: backend.linger,
     }

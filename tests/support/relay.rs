@@ -16,7 +16,7 @@ use tidegate::listener::{Destination, Parts, PeerLimits, Policy, Terms};
 use tidegate::proxy_protocol::ProxyHeader;
 use tidegate::udp::{Options, UdpSocket};
 use tidegate::worker::{Command, Handle};
-use tidegate_proto::{Endpoint, Now};
+use tidegate_proto::{AckPolicy, Endpoint, Now};
 
 use super::{PATIENCE, toy, wait_until};
 
@@ -213,7 +213,7 @@ fn toy_rules(setup: &Setup) -> StreamRules {
     StreamRules {
         codec: FrameCodec::new(setup.framing, false, false, setup.max_message),
         unreliable: setup.unreliable,
-        acknowledge_written: false,
+        ack: AckPolicy::Queued,
         stall: setup.stall,
         linger: setup.linger,
     }

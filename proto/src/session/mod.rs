@@ -95,7 +95,7 @@ pub trait Session: Send {
     fn release(&mut self);
 
     /// Everything polled so far was written to where it goes, or dropped: to be said whenever that was
-    /// something. Only sessions that acknowledge after the write ([`AckPolicy::Written`]) care.
+    /// something. Only sessions that acknowledge after the write ([`AckPolicy::Strict`]) care.
     fn confirm_written(&mut self, _now: Now) {}
 
     /// Whether [`Session::send`] on the reliable channel would take another message of any legal
@@ -213,7 +213,7 @@ pub enum AckPolicy {
     Queued,
     /// When its messages were written to the backend's socket, but for those behind a missing one, which cannot be
     /// before it comes: with these at once, and with that one once all of them were written. For yojimbo.
-    Written,
+    Strict,
 }
 
 /// Why a message was not queued.

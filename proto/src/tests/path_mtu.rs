@@ -430,7 +430,7 @@ fn blocks_that_were_cut_for_a_longer_path_arrive() {
 #[test]
 fn blocks_and_messages_go_together_and_arrive_in_order() {
     let nap = Some(Duration::from_millis(300));
-    for (ack, reader_sleeps) in [(AckPolicy::Queued, nap), (AckPolicy::Written, None)] {
+    for (ack, reader_sleeps) in [(AckPolicy::Queued, nap), (AckPolicy::Strict, None)] {
         let both = Traffic {
             messages: 500,
             sizes: 0..=14_000,

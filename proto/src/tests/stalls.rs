@@ -271,7 +271,7 @@ fn who_dials_waits_for_a_backend_that_reads_nothing() {
         ..Traffic::default()
     };
     let strict = yojimbo::Params {
-        ack: AckPolicy::Written,
+        ack: AckPolicy::Strict,
         ..yojimbo::Params::default()
     };
     let fast = gaffer::Params {

@@ -15,7 +15,7 @@ const TICKS: [u32; 3] = [20, 30, 60];
 
 fn strict() -> Rules {
     Rules::Yojimbo(Arc::new(Params {
-        ack: AckPolicy::Written,
+        ack: AckPolicy::Strict,
         ..Params::default()
     }))
 }

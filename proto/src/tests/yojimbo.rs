@@ -359,7 +359,7 @@ fn a_fragment_of_a_block_may_be_longer_than_a_datagram() {
 #[test]
 fn strict_acknowledgements_wait_for_the_write() {
     let params = Params {
-        ack: AckPolicy::Written,
+        ack: AckPolicy::Strict,
         ..Params::default()
     };
     let traffic = Traffic {

@@ -71,7 +71,8 @@ impl Params {
     /// below 1361, or packets of less than 1279 bytes, no datagram would be longer than the standard's longest, and there
     /// is nothing to look for; nor is there with a check word, which only libraries ask for. `asks_first`: without a sign
     /// that the peer takes more than the standard. To such a peer goes the second cipher as well, where the processor
-    /// makes it the faster one.
+    /// makes it the faster one. For sockets that let nobody cut such datagrams in IP fragments: these would arrive as
+    /// well.
     #[must_use]
     pub fn with_path_mtu(mut self, mtu: u16, asks_first: bool) -> Self {
         let packet = self.layout.limits().packet_bytes_max;

@@ -1,5 +1,5 @@
 //! Packets that were taken and are acknowledged only once what they brought is written
-//! ([`AckPolicy::Written`](crate::session::AckPolicy::Written)).
+//! ([`AckPolicy::Strict`](crate::session::AckPolicy::Strict)).
 //!
 //! What a packet brings from behind a gap is not waited for. It cannot be written before the gap closes, and a sender
 //! that repeats whole packets by the clock may have no room for the missing message until they are acknowledged. That

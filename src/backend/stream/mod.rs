@@ -27,7 +27,7 @@ use std::io;
 use std::time::Duration;
 
 use mio::{Registry, Token};
-use tidegate_proto::{CloseReason, Timestamp};
+use tidegate_proto::{AckPolicy, CloseReason, Timestamp};
 
 use readiness::Readiness;
 pub use side::{Scratch, Side};
@@ -46,8 +46,8 @@ pub struct StreamRules {
     pub codec: FrameCodec,
     /// What becomes of unreliable messages that meet a queue.
     pub unreliable: UnreliablePolicy,
-    /// Whether the session waits for the write before it acknowledges.
-    pub acknowledge_written: bool,
+    /// When the session acknowledges: it may wait for the write.
+    pub ack: AckPolicy,
     /// A backend that takes nothing for this long is given up.
     pub stall: Duration,
     /// How long the backend may take to close after we have.

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io::{self, Write};
 
-use tidegate_proto::{CloseReason, Message, Timestamp};
+use tidegate_proto::{AckPolicy, CloseReason, Message, Timestamp};
 
 use super::{Failure, Side, State, Stream, StreamRules};
 use crate::config::UnreliablePolicy;
@@ -249,7 +249,8 @@ impl Stream {
             frames.extend_from_slice(&frame);
             self.to_backend.waiting.messages += 1;
         }
-        if self.to_backend.unconfirmed && frames.is_empty() && side.rules.acknowledge_written {
+        let is_awaited = side.rules.ack == AckPolicy::Strict;
+        if self.to_backend.unconfirmed && frames.is_empty() && is_awaited {
             self.to_backend.unconfirmed = false;
             side.endpoint.confirm_written(side.now, side.id);
         }

@@ -74,7 +74,7 @@ impl Checker<'_> {
     fn ack(&mut self, path: &str, typed: &file::Listener) -> AckPolicy {
         match typed.ack {
             file::Ack::Strict if self.only_for_yojimbo(path, " = \"strict\"", typed.protocol) => {
-                AckPolicy::Written
+                AckPolicy::Strict
             }
             file::Ack::Strict | file::Ack::Queued => AckPolicy::Queued,
         }

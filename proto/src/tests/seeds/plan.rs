@@ -166,7 +166,7 @@ fn rules(random: &mut Random) -> Rules {
         _ => {
             let mut params = yojimbo::Params::default();
             if strict {
-                params.ack = AckPolicy::Written;
+                params.ack = AckPolicy::Strict;
             }
             if tiny {
                 params.inbox_max = 2_000;

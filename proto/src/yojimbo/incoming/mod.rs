@@ -150,7 +150,7 @@ impl Incoming {
         let repeats = self.stats.messages_duplicate - known;
         let delivered = self.stats.messages_received - received;
         let worth = worth(&packet, payload.len(), repeats, delivered);
-        self.owes_write |= self.ack == AckPolicy::Written && delivered > 0;
+        self.owes_write |= self.ack == AckPolicy::Strict && delivered > 0;
         if self.owes_write && brings_delivered(&packet, &self.channels) {
             self.unwritten.push(header.sequence);
         } else {

@@ -69,7 +69,7 @@ struct Strict {
 impl Strict {
     fn new() -> Self {
         let params = Params {
-            ack: AckPolicy::Written,
+            ack: AckPolicy::Strict,
             ..Params::default()
         };
         Self {

@@ -135,7 +135,7 @@ impl Plan {
 fn yojimbo_params(random: &mut Random, layout: &Layout, is_stock: bool) -> yojimbo::Params {
     let mut params = yojimbo::Params::new(layout.clone(), sender::draw(random));
     if coin(random) {
-        params.ack = AckPolicy::Written;
+        params.ack = AckPolicy::Strict;
     }
     params.inbox_max = pick(random, INBOXES);
     if coin(random) {
