@@ -229,7 +229,21 @@ pub(crate) fn bind_for(server: SocketAddr) -> io::Result<UdpSocket> {
     };
     let socket = UdpSocket::bind((any, 0))?;
     socket.set_nonblocking(true)?;
+    #[cfg(target_os = "linux")]
+    if server.is_ipv4() {
+        let_routers_cut(&socket);
+    }
     Ok(socket)
+}
+
+/// Where a link of IPv4 takes less than a full datagram, its router may cut that in IP fragments. Linux forbids it unless
+/// told, and a router that says nothing then swallows every full datagram. Over IPv6 no router cuts. Parameters that try
+/// longer datagrams (`yojimbo::Params::with_path_mtu`) need a socket that forbids it, around a [`Machine`].
+#[cfg(target_os = "linux")]
+fn let_routers_cut(socket: &UdpSocket) {
+    use rustix::net::sockopt::{Ipv4PathMtuDiscovery, set_ip_mtu_discover};
+    // Without it, a path as short as that is slow, and others are as fast.
+    set_ip_mtu_discover(socket, Ipv4PathMtuDiscovery::DONT).ok();
 }
 
 /// Eight bytes of the system's randomness: a seed for [`Machine::new`].
@@ -290,6 +304,15 @@ mod tests {
         while server.recv(&mut [0; 64]).is_ok() {}
         server.set_nonblocking(false).unwrap();
         (client, server, now)
+    }
+
+    /// Both kinds of client have their sockets from there.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn routers_may_cut_what_a_link_does_not_take() {
+        use rustix::net::sockopt::{Ipv4PathMtuDiscovery, ip_mtu_discover};
+        let socket = bind_for("127.0.0.1:9".parse().unwrap()).unwrap();
+        assert_eq!(ip_mtu_discover(&socket), Ok(Ipv4PathMtuDiscovery::DONT));
     }
 
     /// A game that ends calls no update behind it.
