@@ -112,7 +112,7 @@ async fn refresh(pool: &Pool, index: usize, every: Duration) {
 async fn look_up(pool: &Pool, index: usize) -> io::Result<()> {
     let found = resolve(&pool.target(index)).await?;
     if let Some(turned) = pool.set_addresses(index, &found) {
-        say(&turned, None);
+        log_turned(&turned, None);
     }
     Ok(())
 }
@@ -168,7 +168,7 @@ fn note(pool: &Pool, pick: Pick, answer: io::Result<()>, health: &Health) {
         return;
     }
     if let Some(turned) = pool.on_checked(pick, error.is_none(), health) {
-        say(&turned, error.as_ref());
+        log_turned(&turned, error.as_ref());
     }
 }
 
@@ -176,7 +176,7 @@ fn note(pool: &Pool, pick: Pick, answer: io::Result<()>, health: &Health) {
 const WAITING: Duration = Duration::from_secs(1);
 
 /// That an address is there again, or no more: a warning where the target goes with it.
-pub fn say(turned: &Turned, error: Option<&io::Error>) {
+pub fn log_turned(turned: &Turned, error: Option<&io::Error>) {
     let Turned {
         backend, target, ..
     } = turned;

@@ -6,7 +6,7 @@ use super::table::{Column, lines, plain};
 use crate::admin::units;
 
 /// Figures as `name value` lines; then the lists, as tables.
-pub(super) fn spell(answer: &Value) -> String {
+pub(super) fn readable(answer: &Value) -> String {
     let members = || answer.as_object().into_iter().flatten();
     let figures = members().filter(|(name, value)| *name != "ok" && !is_list_of_rows(name, value));
     let mut out: String = figures
@@ -220,7 +220,7 @@ mod tests {
             "full": [],
         });
         assert_eq!(
-            spell(&answer),
+            readable(&answer),
             "full             -\n\
              state            serving\n\
              \n\
@@ -228,8 +228,11 @@ mod tests {
              client 7            -\n\
              1.2.0.0/16  1 min 1 s\n"
         );
-        assert_eq!(spell(&json!({"ok": true, "peers": []})), "nobody is here\n");
-        assert_eq!(spell(&json!({"ok": true})), "done\n");
+        assert_eq!(
+            readable(&json!({"ok": true, "peers": []})),
+            "nobody is here\n"
+        );
+        assert_eq!(readable(&json!({"ok": true})), "done\n");
     }
 
     #[test]
@@ -242,7 +245,10 @@ mod tests {
     #[test]
     fn a_list_that_is_not_known_is_shown_in_full() {
         let answer = json!({"ok": true, "news": [{"b": 2, "a": 1}]});
-        assert_eq!(spell(&answer), "a                 1\nb                 2\n");
+        assert_eq!(
+            readable(&answer),
+            "a                 1\nb                 2\n"
+        );
     }
 
     #[test]

@@ -176,7 +176,7 @@ pub(super) fn run(args: CtlArgs) -> anyhow::Result<Exit> {
             CtlCommand::Ban { .. } => answer::ban(&answer),
             CtlCommand::Drain { grace } => answer::drain(&answer, seconds(*grace)),
             CtlCommand::Reload => answer::reload(&answer),
-            _ => answer::spell(&answer),
+            _ => answer::readable(&answer),
         })?;
     }
     if answer["ok"] == true {

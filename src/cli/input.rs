@@ -21,16 +21,16 @@ pub(super) fn start(
 ) -> anyhow::Result<(Loaded, Logging, Source)> {
     overrides.extend(args.overrides());
     let session_socket = session_directory().and_then(|it| control::in_session(&it));
-    let question = Question {
+    let sources = Sources {
         file: args.config.clone(),
         overrides,
         session_socket,
-        ..Question::default()
+        ..Sources::default()
     };
-    let loaded = question.read_all()?;
-    let again = Question {
+    let loaded = sources.read_all()?;
+    let again = Sources {
         occasion: Occasion::Reload,
-        ..question
+        ..sources
     };
     let source = move || {
         if again.file.as_deref() == Some(Path::new("-")) {
@@ -50,27 +50,27 @@ pub(super) fn start(
 /// Reads a file (or nothing) with the environment and `overrides` on top.
 pub(super) fn load(file: Option<&Path>, overrides: Vec<Override>) -> anyhow::Result<Loaded> {
     let file = file.map(Path::to_owned);
-    let question = Question {
+    let sources = Sources {
         file,
         overrides,
-        ..Question::default()
+        ..Sources::default()
     };
-    question.read_all()
+    sources.read_all()
 }
 
 /// Whether a start with these would fail for another reason than a key that is not there yet.
 pub(super) fn check_without_keys(overrides: Vec<Override>) -> anyhow::Result<()> {
-    let question = Question {
+    let sources = Sources {
         overrides,
         without_keys: true,
-        ..Question::default()
+        ..Sources::default()
     };
-    question.read_all().map(drop)
+    sources.read_all().map(drop)
 }
 
 /// Where a configuration comes from, but for the environment.
 #[derive(Default)]
-struct Question {
+struct Sources {
     file: Option<PathBuf>,
     overrides: Vec<Override>,
     session_socket: Option<PathBuf>,
@@ -78,7 +78,7 @@ struct Question {
     without_keys: bool,
 }
 
-impl Question {
+impl Sources {
     fn read_all(&self) -> anyhow::Result<Loaded> {
         let file = match &self.file {
             None => None,

@@ -213,7 +213,7 @@ impl Listener {
         peer.stream.on_connected(&greeting);
         if let Some(pick) = peer.attempt.pick {
             if let Some(turned) = destination.pool.on_connected(pick) {
-                health::say(&turned, None);
+                health::log_turned(&turned, None);
             }
             let counters = self.counters.target(pick.target);
             counters.connects += 1;
@@ -273,7 +273,7 @@ impl Listener {
         {
             self.counters.target(pick.target).connect_failures[why as usize] += 1;
             if let Some(turned) = destination.pool.on_failed(turn.now.mono, pick) {
-                health::say(&turned, Some(error));
+                health::log_turned(&turned, Some(error));
             }
         }
         self.try_later(turn, id, why);

@@ -26,7 +26,7 @@ mod rate;
 mod tunnel;
 mod value;
 
-/// What the process was started in.
+/// What counts beside the file: what the process was started in, and what the configuration is read for.
 #[derive(Default)]
 pub(super) struct Surroundings {
     pub(super) key_files: KeyFiles,
