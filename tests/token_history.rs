@@ -201,3 +201,26 @@ fn that_no_more_tokens_can_be_remembered_is_said() {
         assert!(line.contains(part), "no {part} in {line}");
     }
 }
+
+/// With the key of yojimbo's samples anybody makes tokens of any age, so their age says nothing: `InsecureConnect` makes
+/// tokens for 60 s since yojimbo 1.5.0, and for 10 s before that.
+#[test]
+fn tokens_of_the_all_zero_key_are_taken_whatever_their_lifetime() {
+    let scene = Scene::new("zero_key", "");
+    scene.place.write("netcode.key", "0".repeat(64));
+    let file = std::fs::read_to_string(scene.place.path("tidegate.toml")).unwrap();
+    let lifetime = format!("\"{}s\" }}", LIFETIME.as_secs());
+    let insecure = file.replace(&lifetime, "\"30s\", insecure = true }");
+    assert_ne!(insecure, file);
+    scene.place.write("tidegate.toml", insecure);
+    let _server = scene.start();
+    for lifetime in [60, 20] {
+        let recipe = Recipe {
+            lifetime: Duration::from_secs(lifetime),
+            ..scene.recipe()
+        };
+        let token = tokens::mint(recipe, &scene.key()).unwrap();
+        let (_client, state) = dial(tokens::token_text(&token).as_bytes(), PATIENCE);
+        assert_eq!(state, State::Connected, "a token for {lifetime} s");
+    }
+}

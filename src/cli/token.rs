@@ -247,7 +247,10 @@ fn server(args: &InspectArgs, token: &ConnectToken) -> anyhow::Result<Option<Ser
                 PublicAddresses::Bound => Some(listener.bind.clone()),
                 PublicAddresses::Listed(listed) => Some(listed.clone()),
             },
-            max_token_lifetime: yojimbo.netcode.max_token_lifetime.as_secs(),
+            max_token_lifetime: yojimbo
+                .netcode
+                .lifetime_max()
+                .map(|lifetime| lifetime.as_secs()),
             clock_skew: yojimbo.netcode.clock_skew.as_secs(),
             started: args.started,
         }));
@@ -259,10 +262,10 @@ fn server(args: &InspectArgs, token: &ConnectToken) -> anyhow::Result<Option<Ser
         protocol_id: args.protocol_id,
         keys: vec![read_key(key)?],
         public_addresses: (!args.server.is_empty()).then(|| args.server.clone()),
-        max_token_lifetime: lifetime(token).clamp(
+        max_token_lifetime: Some(lifetime(token).clamp(
             Netcode::LIFETIME.as_secs(),
             Netcode::LIFETIMES.end().as_secs(),
-        ),
+        )),
         clock_skew: Netcode::CLOCK_SKEW.as_secs(),
         started: args.started,
     }))
@@ -340,8 +343,8 @@ fn as_text(
 /// Of a token without doubts: the latest start after which a server takes it is its expiry less the longest lifetime.
 fn as_verdict(token: &ConnectToken, server: &Server, now: u64) -> String {
     let mut verdict = "a server with this key would take it, once\n".to_owned();
-    if server.started.is_none() {
-        let start = token.expire.saturating_sub(server.max_token_lifetime);
+    if let (None, Some(longest)) = (server.started, server.max_token_lifetime) {
+        let start = token.expire.saturating_sub(longest);
         verdict += &format!(
             " unless it was started after {start} ({} s ago), and keeps no token history: --started looks at that\n",
             now.saturating_sub(start)

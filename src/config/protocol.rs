@@ -89,6 +89,13 @@ impl Netcode {
     /// What `clock_skew` is unless the file says otherwise: between machines that keep their time, with room for one
     /// that keeps it badly.
     pub const CLOCK_SKEW: Duration = Duration::from_secs(5);
+
+    /// The lifetime that tokens are held to. None with the all-zero key: anybody can make tokens of any age then, and
+    /// those of yojimbo's samples live for 10 s or for 60 s, depending on the version.
+    pub fn lifetime_max(&self) -> Option<Duration> {
+        let is_open = self.keys.iter().any(Key::is_zero);
+        (!is_open).then_some(self.max_token_lifetime)
+    }
 }
 
 /// The 2008 article's packets.

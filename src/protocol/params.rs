@@ -129,7 +129,7 @@ pub(super) fn handshake_params(
     netcode::Params {
         any_address,
         private_keys: own.keys.clone(),
-        max_token_lifetime: Some(own.max_token_lifetime.as_secs()),
+        max_token_lifetime: own.lifetime_max().map(|lifetime| lifetime.as_secs()),
         clock_skew: own.clock_skew.as_secs(),
         timeout: TimeoutPolicy::Clamp(1..=60),
         ..netcode::Params::new(own.protocol_id, public, slots(listener))

@@ -16,8 +16,8 @@ pub struct Server {
     pub keys: Vec<Key>,
     /// The addresses it is known by; `None` takes any.
     pub public_addresses: Option<Vec<SocketAddr>>,
-    /// The longest lifetime of a genuine token, in seconds.
-    pub max_token_lifetime: u64,
+    /// The longest lifetime of a genuine token, in seconds; `None` takes any.
+    pub max_token_lifetime: Option<u64>,
     /// Seconds by which clocks may differ.
     pub clock_skew: u64,
     /// When it was started, unix seconds.
@@ -77,7 +77,7 @@ fn expired(token: &ConnectToken, skew: u64, now: u64) -> Option<Doubt> {
 }
 
 fn future(token: &ConnectToken, server: &Server, now: u64) -> Option<Doubt> {
-    let longest = server.max_token_lifetime;
+    let longest = server.max_token_lifetime?;
     let horizon = now
         .saturating_add(longest)
         .saturating_add(server.clock_skew);
@@ -93,7 +93,7 @@ fn future(token: &ConnectToken, server: &Server, now: u64) -> Option<Doubt> {
 
 fn before_start(token: &ConnectToken, server: &Server, now: u64) -> Option<Doubt> {
     let started = server.started?;
-    (token.expire < started.saturating_add(server.max_token_lifetime)).then(|| Doubt {
+    (token.expire < started.saturating_add(server.max_token_lifetime?)).then(|| Doubt {
         reject: Reject::TokenBeforeStart,
         why: format!(
             "the server was started {} s ago, and the token may have been used before that",

@@ -28,7 +28,7 @@ fn server() -> Server {
         protocol_id: 0x1122,
         keys: vec![key()],
         public_addresses: Some(vec!["203.0.113.7:40000".parse().unwrap()]),
-        max_token_lifetime: 30,
+        max_token_lifetime: Some(30),
         clock_skew: 2,
         started: None,
     }
@@ -81,6 +81,12 @@ fn each_reason_is_found() {
         labels(&token, &started(made + 1), made + 1),
         [Reject::TokenBeforeStart]
     );
+
+    let any_age = Server {
+        max_token_lifetime: None,
+        ..started(made + 1)
+    };
+    assert_eq!(labels(&token, &any_age, made - 3), []);
 
     let elsewhere = Server {
         public_addresses: Some(vec!["203.0.113.7:40001".parse().unwrap()]),
