@@ -1,10 +1,11 @@
-//! The way into a session: a netcode payload becomes a packet, its acks, and messages in the inbox.
+//! The way into a session: a netcode payload becomes acks, a packet, and messages in the inbox.
 //!
 //! ```text
-//!   payload ─▶ reliable ─▶ acks ─▶ connection packet ─▶ may it be taken? ─▶ inbox
-//!                │ a fragment waits        │ broken            │ no
-//!                ▼                         ▼                   ▼
-//!             nothing yet            end of session      not acknowledged: it comes again
+//!   payload ─▶ acks ─▶ reliable ─▶ connection packet ─▶ may it be taken? ─▶ inbox
+//!               │ false   │ a fragment waits  │ broken         │ no
+//!               │         ▼                   │                ▼
+//!               │     nothing yet             │        not acknowledged: it comes again
+//!               └────── end of session ◀──────┘
 //! ```
 
 use std::sync::Arc;

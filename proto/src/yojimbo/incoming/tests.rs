@@ -59,6 +59,21 @@ fn acks_are_heard_with_each_first_fragment() {
     assert_eq!(hear(7, 0), (vec![(7, false)], false), "it had all of it");
 }
 
+/// What a first fragment acknowledges is held against the peer as well.
+#[test]
+fn a_false_ack_in_a_first_fragment_ends_the_session() {
+    let mut incoming = Incoming::new(NOW, &Params::default());
+    let header = Header {
+        sequence: 0,
+        ack: 9,
+        ack_bits: 1,
+    };
+    let mut datagram = Vec::new();
+    reliable::Limits::default().emit(header, &[0; 3_000], 0, &mut datagram);
+    let heard = incoming.handle(NOW, &datagram, true, |_| Err(FalseAck));
+    assert!(matches!(heard, Err(Trouble::Broken(Reject::BadAck))));
+}
+
 /// One that acknowledges only what was written, and the packets it is sent.
 struct Strict {
     incoming: Incoming,

@@ -1,9 +1,9 @@
 //! reliable 1.0: numbered packets, acknowledged one by one, cut into fragments when large.
 //!
 //! ```text
-//!   datagram ─▶ Receiver::receive ─▶ packet ─▶ (caller judges) ─▶ Receiver::accept
-//!                    ▲                                                  │
-//!        Incomplete ◀┘ fragments                         Received ◀─────┘ what we acknowledge
+//!   datagram ─▶ Receiver::parse ─▶ Receiver::receive ─▶ packet ─▶ (caller judges) ─▶ Receiver::accept
+//!                    │                    ▲                                               │
+//!                    ▼ acks   Incomplete ◀┘ fragments                      Received ◀─────┘ what we acknowledge
 //!
 //!   payload ─▶ Limits::emit ─▶ one datagram, or one of several fragments
 //! ```
