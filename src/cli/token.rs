@@ -210,7 +210,8 @@ fn inspect(args: &InspectArgs) -> anyhow::Result<Exit> {
         let good_for = server.as_ref().filter(|_| is_good);
         let mut verdict =
             good_for.map_or_else(String::new, |server| as_verdict(&token, server, now));
-        if is_good && args.config.is_none() && lifetime(&token) > Netcode::LIFETIME.as_secs() {
+        let is_held = good_for.is_some_and(|server| server.max_token_lifetime.is_some());
+        if is_held && args.config.is_none() && lifetime(&token) > Netcode::LIFETIME.as_secs() {
             verdict += &format!(
                 " where max_token_lifetime is {} s or more\n",
                 lifetime(&token)
@@ -258,14 +259,16 @@ fn server(args: &InspectArgs, token: &ConnectToken) -> anyhow::Result<Option<Ser
     let Some(key) = &args.key else {
         return Ok(None);
     };
+    let key = read_key(key)?;
+    let longest = lifetime(token).clamp(
+        Netcode::LIFETIME.as_secs(),
+        Netcode::LIFETIMES.end().as_secs(),
+    );
     Ok(Some(Server {
         protocol_id: args.protocol_id,
-        keys: vec![read_key(key)?],
+        max_token_lifetime: (!key.is_zero()).then_some(longest),
+        keys: vec![key],
         public_addresses: (!args.server.is_empty()).then(|| args.server.clone()),
-        max_token_lifetime: Some(lifetime(token).clamp(
-            Netcode::LIFETIME.as_secs(),
-            Netcode::LIFETIMES.end().as_secs(),
-        )),
         clock_skew: Netcode::CLOCK_SKEW.as_secs(),
         started: args.started,
     }))
