@@ -17,7 +17,8 @@ pub enum Dial {
     Yojimbo {
         /// From the matchmaker; names the servers, which are tried in order. Good for one session.
         token: Box<ConnectToken>,
-        /// The layout in it must be the server's.
+        /// The layout in it must be the server's. Not for [`yojimbo::Params::with_path_mtu`]: routers may cut what this
+        /// crate's own sockets send, so datagrams that are too long would seem to fit.
         params: Arc<yojimbo::Params>,
     },
     /// The protocol of Glenn Fiedler's articles, with messages on top. Closed networks only.

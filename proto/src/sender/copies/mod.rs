@@ -223,7 +223,8 @@ impl Copier {
     }
 
     /// Notes how likely packets are lost whose fate is open: those that have waited longest, and the newest. Those
-    /// between were judged when they were new.
+    /// between stay as they were judged, if they were, when they were new: that they are overdue is noted once they are among
+    /// the oldest.
     fn judge(&mut self, now: Timestamp, prospect: &mut Prospect<'_>) {
         let Prospect {
             in_flight,
