@@ -245,3 +245,43 @@ fn a_full_history_refuses_until_tokens_expire() {
         assert_eq!(server.rejects.first().copied(), expected, "token {number}");
     }
 }
+
+/// Where tokens are held to no lifetime, some never expire. Those do not fill the history for ever, and in the meantime
+/// are good once.
+#[test]
+fn tokens_that_never_expire_are_forgotten_where_nobody_holds_them_to_a_lifetime() {
+    let roster = tidegate_proto::yojimbo::netcode::RosterParams {
+        slots: 16,
+        history: 2,
+        tells_used: false,
+    };
+    let roster = tidegate_proto::yojimbo::netcode::Roster::new(roster, EPOCH);
+    let params = Params {
+        max_pending: 100,
+        max_token_lifetime: None,
+        ..params()
+    };
+    let mut server = Server::worker(params, roster, 0, EPOCH);
+    for (seconds, number, host, expected) in [
+        (0, 1, 1, None),
+        (1, 2, 2, None),
+        (299, 1, 3, Some(Reject::TokenOtherAddress)),
+        (299, 3, 3, Some(Reject::TokenHistoryFull)),
+        (300, 3, 3, None),
+        (302, 4, 4, None),
+    ] {
+        server.rejects.clear();
+        let mut parts = mint_parts(number.into(), number, EPOCH);
+        parts.expire = u64::MAX;
+        let mut request = Vec::new();
+        let token = tidegate_proto::yojimbo::netcode::ConnectToken::mint(parts, &private_key());
+        token.unwrap().emit_request(&mut request);
+        let from = address(&format!("192.0.2.{host}:1"));
+        server.receive(at(seconds * 1000), from, &request);
+        assert_eq!(
+            server.rejects.first().copied(),
+            expected,
+            "token {number} after {seconds} s"
+        );
+    }
+}

@@ -281,7 +281,7 @@ impl Handshake {
             return Err(Reject::TokenAddress);
         }
         let timeout = self.params.timeout.apply(token.timeout_seconds)?;
-        let end = expire.saturating_add(self.params.clock_skew);
+        let end = self.remembered_until(now, expire);
         self.roster
             .present(token.client_id, tag, from, end, now.unix_secs)?;
         let refusal = self
@@ -300,8 +300,18 @@ impl Handshake {
     /// Everything that a request says in the clear.
     fn check_head(&self, now: Now, from: SocketAddr, head: &RequestHead) -> Result<(), Reject> {
         self.check_dates(now, head.expire)?;
-        let end = head.expire.saturating_add(self.params.clock_skew);
+        let end = self.remembered_until(now, head.expire);
         self.roster.check_tag(&head.tag, from, end)
+    }
+
+    /// When the history may forget a token. Of those that are held to no lifetime some never expire, and would hold their
+    /// places for ever.
+    fn remembered_until(&self, now: Now, expire: u64) -> u64 {
+        let end = expire.saturating_add(self.params.clock_skew);
+        match self.params.max_token_lifetime {
+            Some(_) => end,
+            None => end.min(now.unix_secs.saturating_add(UNBOUNDED_REMEMBERED)),
+        }
     }
 
     /// Everything a token's expiry says before the token itself is read.
@@ -462,3 +472,7 @@ impl Handshake {
         self.global_sequence += 1;
     }
 }
+
+/// Seconds. Who may make tokens that never expire can make another as well, so it is no replay that this keeps out: one
+/// address, at the 200 handshakes a second that it may have, fills no history of 65,536.
+const UNBOUNDED_REMEMBERED: u64 = 300;
