@@ -14,7 +14,7 @@ use crate::time::{Span, Timestamp};
 
 use super::cadence::Cadence;
 use super::detector::Outcome;
-use super::in_flight::{Fate, InFlight};
+use super::in_flight::{Fate, InFlight, Sent};
 use super::params::{Params, Redundancy};
 
 pub(super) use selector::CopySelector;
@@ -243,31 +243,41 @@ impl Copier {
         let mut overdue = 0;
         for range in [oldest, newest] {
             for sent in in_flight.range_mut(range) {
-                before = match sent.fate {
-                    Fate::Acked => 0.0,
-                    Fate::Lost => 1.0,
-                    Fate::Early | Fate::Skipped => before,
-                    Fate::Unknown => {
-                        let late = now.since(sent.at + patience);
-                        let loss_chance = self.loss.after(before, 1);
-                        sent.missed = 0;
-                        if late.is_zero() {
-                            loss_chance
-                        } else {
-                            overdue += 1;
-                            sent.missed =
-                                1 + (late.as_nanos() / heard_every.as_nanos()).min(8) as u8;
-                            self.loss.overdue(loss_chance, u32::from(sent.missed))
-                        }
-                    }
-                };
+                let late = now.since(sent.at + patience);
+                before = self.loss_chance(sent, before, late, heard_every);
                 sent.loss_chance = before;
+                overdue += u32::from(sent.fate == Fate::Unknown && sent.missed > 0);
             }
             if is_gap {
                 before = self.loss.share();
             }
         }
         self.in_outage = overdue >= 2 && self.loss.comes_in_outages();
+    }
+
+    /// How likely a packet is lost, if its neighbour is so likely before it and its answer is so late; notes how many answers
+    /// it missed.
+    fn loss_chance(
+        &self,
+        sent: &mut Sent,
+        before: f32,
+        late: Duration,
+        heard_every: Duration,
+    ) -> f32 {
+        match sent.fate {
+            Fate::Acked => 0.0,
+            Fate::Lost => 1.0,
+            Fate::Early | Fate::Skipped => before,
+            Fate::Unknown => {
+                let loss_chance = self.loss.after(before, 1);
+                sent.missed = 0;
+                if late.is_zero() {
+                    return loss_chance;
+                }
+                sent.missed = 1 + (late.as_nanos() / heard_every.as_nanos()).min(8) as u8;
+                self.loss.overdue(loss_chance, u32::from(sent.missed))
+            }
+        }
     }
 
     /// What selects the copies for one packet, the next after those in `in_flight`.
