@@ -11,8 +11,9 @@ use crate::{chosen, median, runs, span};
 /// Bytes of a frame; all but the first tunnel take what is written for a stream.
 const FRAME: usize = 1000;
 
-const TUNNELS: [Tunnel; 5] = [
+const TUNNELS: [Tunnel; 6] = [
     Tunnel::Tcp,
+    Tunnel::SealedTcp,
     Tunnel::Tidegate,
     Tunnel::TidegateRaw,
     Tunnel::Quinn,
@@ -75,7 +76,7 @@ pub(crate) fn run(field: &Field) {
         .flat_map(|path| {
             tunnels
                 .iter()
-                .filter(|tunnel| path.words.is_none() || **tunnel != Tunnel::Tcp)
+                .filter(|tunnel| path.words.is_none() || tunnel.is_udp())
                 .map(move |&tunnel| (path, tunnel, Vec::new()))
         })
         .collect();

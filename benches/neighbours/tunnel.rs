@@ -22,9 +22,16 @@ pub(crate) enum Tunnel {
     Kcp,
     /// The kernel's TCP, which no link of ours carries: what the machine can at most.
     Tcp,
+    /// TCP with all that passes sealed as ours is: what a tunnel that encrypts can at most.
+    SealedTcp,
 }
 
 impl Tunnel {
+    /// Whether our links, which carry UDP, carry it.
+    pub(crate) fn is_udp(self) -> bool {
+        !matches!(self, Self::Tcp | Self::SealedTcp)
+    }
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Tidegate => "tidegate",
@@ -32,6 +39,7 @@ impl Tunnel {
             Self::Quinn => "quinn",
             Self::Kcp => "tokio_kcp",
             Self::Tcp => "no protocol (TCP)",
+            Self::SealedTcp => "no protocol (TCP), sealed",
         }
     }
 }
@@ -107,6 +115,7 @@ impl Field {
             Tunnel::Quinn => self.neighbour("quinn", "serve", to),
             Tunnel::Kcp => self.neighbour("kcp", "serve", to),
             Tunnel::Tcp => self.neighbour("tcp", "serve", to),
+            Tunnel::SealedTcp => self.neighbour("sealed-tcp", "serve", to),
         }
     }
 
@@ -117,6 +126,7 @@ impl Field {
             Tunnel::Quinn => self.neighbour("quinn", "connect", remote),
             Tunnel::Kcp => self.neighbour("kcp", "connect", remote),
             Tunnel::Tcp => self.neighbour("tcp", "connect", remote),
+            Tunnel::SealedTcp => self.neighbour("sealed-tcp", "connect", remote),
         }
     }
 

@@ -13,6 +13,26 @@ pub(crate) async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
     Ok(listener)
 }
 
+/// Each TCP connection that comes here has another to `to`, and `work` is done with the two.
+pub(crate) async fn pass_on<Work>(
+    here: SocketAddr,
+    to: SocketAddr,
+    work: fn(TcpStream, TcpStream) -> Work,
+) -> anyhow::Result<()>
+where
+    Work: Future<Output = anyhow::Result<()>> + 'static + Send,
+{
+    let listener = listen(here).await?;
+    loop {
+        let (tcp, _) = listener.accept().await?;
+        start(async move {
+            let onward = TcpStream::connect(to).await?;
+            onward.set_nodelay(true)?;
+            work(tcp, onward).await
+        });
+    }
+}
+
 /// Says where this end listens, in the words of `tidegate`'s log: who starts it waits for them.
 pub(crate) fn announce(address: SocketAddr) {
     eprintln!(r#"{{"event":"listening","address":"{address}"}}"#);
@@ -63,5 +83,5 @@ pub(crate) fn start(connection: impl Future<Output = anyhow::Result<()>> + 'stat
 }
 
 /// As much as ours reads at once.
-const READ_BYTES: usize = 64 * 1024;
+pub(crate) const READ_BYTES: usize = 64 * 1024;
 const UDP_BUFFER_BYTES: usize = 32 << 20;

@@ -2,8 +2,8 @@
 //! `tidegate serve` are measured beside (`benches/neighbours/`).
 //!
 //! ```text
-//!   tidegate-tunnels quinn|kcp|tcp connect TCP-ADDRESS SERVER
-//!   tidegate-tunnels quinn|kcp|tcp serve   ADDRESS TCP-BACKEND
+//!   tidegate-tunnels quinn|kcp|tcp|sealed-tcp connect TCP-ADDRESS SERVER
+//!   tidegate-tunnels quinn|kcp|tcp|sealed-tcp serve   ADDRESS TCP-BACKEND
 //! ```
 //!
 //! Each TCP connection is a connection of the protocol, from a UDP port of its own, as a session of
@@ -16,13 +16,13 @@ mod protocols;
 use std::net::SocketAddr;
 
 use anyhow::{Context, bail};
-use protocols::{kcp, quic, tcp};
+use protocols::{kcp, quic, sealed_tcp, tcp};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [protocol, end, listen, to] = &arguments[..] else {
-        bail!("write: tidegate-tunnels quinn|kcp|tcp connect|serve ADDRESS ADDRESS");
+        bail!("write: tidegate-tunnels quinn|kcp|tcp|sealed-tcp connect|serve ADDRESS ADDRESS");
     };
     let (listen, to) = (address(listen)?, address(to)?);
     match (protocol.as_str(), end.as_str()) {
@@ -32,8 +32,10 @@ async fn main() -> anyhow::Result<()> {
         ("kcp", "serve") => kcp::serve(listen, to).await,
         ("tcp", "connect") => tcp::connect(listen, to).await,
         ("tcp", "serve") => tcp::serve(listen, to).await,
+        ("sealed-tcp", "connect") => sealed_tcp::connect(listen, to).await,
+        ("sealed-tcp", "serve") => sealed_tcp::serve(listen, to).await,
         _ => bail!(
-            "{protocol} {end}: the protocols are quinn, kcp and tcp, the ends connect and serve"
+            "{protocol} {end}: the protocols are quinn, kcp, tcp and sealed-tcp, the ends connect and serve"
         ),
     }
 }

@@ -3,4 +3,5 @@
 
 pub(crate) mod kcp;
 pub(crate) mod quic;
+pub(crate) mod sealed_tcp;
 pub(crate) mod tcp;
