@@ -108,6 +108,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         return plots::draw(std::path::Path::new(&directory), options.quick);
     }
     players::echo(&options);
+    players::reordering(&options);
     players::latency(&options);
     players::far(&options);
     players::thin(&options);

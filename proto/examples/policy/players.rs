@@ -26,17 +26,61 @@ pub(crate) fn echo(options: &Options) {
         }
         print!("| {label} |");
         for (loss, burst) in LOSSES {
-            let (trips, ratio) = round_trips(&policy, loss, burst, options.quick);
-            let at = |share| quantile(&trips, share);
-            print!(
-                " {:.0} / {:.0} / {:.0}; x{ratio:.2} |",
-                at(0.5),
-                at(0.99),
-                at(0.999)
-            );
+            print_round_trips(&policy, path(50, loss, burst), options.quick);
         }
         println!();
     }
+}
+
+/// A path of 50 ms on which some packets come so much later that others pass them.
+pub(crate) fn reordering(options: &Options) {
+    if !options.wants("reordering") {
+        return;
+    }
+    println!(
+        "\n**echo of 64 bytes, 60 a second, over a path that reorders, RTT 50 ms, jitter 5 ms** (round trip p50 / p99 / p99.9 in ms; wire bytes per useful byte, both ways)\n"
+    );
+    let paths = [
+        (0.02, 20, 0.05),
+        (0.1, 20, 0.0),
+        (0.1, 20, 0.05),
+        (0.1, 20, 0.2),
+        (0.3, 30, 0.05),
+    ];
+    let label = |(held, by, loss): (f64, u64, f64)| {
+        format!(
+            "{:.0} % {by} ms late, {:.0} % lost",
+            held * 100.0,
+            loss * 100.0
+        )
+    };
+    println!("| policy | {} |", paths.map(label).join(" | "));
+    println!("|---{}|", "|---".repeat(paths.len()));
+    for (label, policy) in policies() {
+        if !options.shows(label) {
+            continue;
+        }
+        print!("| {label} |");
+        for (held, by, loss) in paths {
+            let path = Conditions {
+                reorder: (held, Duration::from_millis(by)),
+                ..path(50, loss, false)
+            };
+            print_round_trips(&policy, path, options.quick);
+        }
+        println!();
+    }
+}
+
+fn print_round_trips(policy: &Policy, path: Conditions, quick: bool) {
+    let (trips, ratio) = round_trips(policy, path, quick);
+    let at = |share| quantile(&trips, share);
+    print!(
+        " {:.0} / {:.0} / {:.0}; x{ratio:.2} |",
+        at(0.5),
+        at(0.99),
+        at(0.999)
+    );
 }
 
 fn header() {
@@ -44,8 +88,8 @@ fn header() {
     println!("|---{}|", "|---".repeat(LOSS_LABELS.len()));
 }
 
-/// Round trips in ms, sorted, and wire bytes per useful byte.
-pub(crate) fn round_trips(policy: &Policy, loss: f64, burst: bool, quick: bool) -> (Vec<f64>, f64) {
+/// Round trips in ms, sorted, and wire bytes per useful byte; `path` is either way.
+pub(crate) fn round_trips(policy: &Policy, path: Conditions, quick: bool) -> (Vec<f64>, f64) {
     let every = Duration::from_nanos(16_666_667);
     let app = App::Periodic {
         every,
@@ -56,15 +100,15 @@ pub(crate) fn round_trips(policy: &Policy, loss: f64, burst: bool, quick: bool) 
     let mut all = Outcome::default();
     // Outages are few, and it is they that make the slowest hundredth: with 50 seeds chance moves that by
     // 10 ms.
-    let seeds = match (quick, burst) {
+    let seeds = match (quick, path.bursts.is_some()) {
         (true, _) => 10,
         (false, false) => 50,
         (false, true) => 200,
     };
     for seed in 0..seeds {
         let setup = Setup {
-            forward: path(50, loss, burst),
-            back: path(50, loss, burst),
+            forward: path,
+            back: path,
             warm_up: Duration::from_secs(3),
             measured: Duration::from_secs(15),
             seed: seed + 1,
@@ -73,7 +117,8 @@ pub(crate) fn round_trips(policy: &Policy, loss: f64, burst: bool, quick: bool) 
         let ends = policy.ends(seed as usize);
         all.add(run(&setup, vec![Flow { ends, apps }]));
     }
-    let mut trips: Vec<f64> = all.back_ms.iter().map(|ms| ms + 25.0).collect();
+    let there_ms = path.delay.as_secs_f64() * 1e3;
+    let mut trips: Vec<f64> = all.back_ms.iter().map(|ms| ms + there_ms).collect();
     trips.sort_by(f64::total_cmp);
     let ratio = all.wire_bytes as f64 / all.useful_bytes.max(1) as f64;
     (trips, ratio)

@@ -11,7 +11,7 @@ use tidegate_proto::sender::Params;
 use tidegate_proto::sim::Conditions;
 
 use crate::end::{BULK, MESSAGES};
-use crate::paths::{LOSS_LABELS, LOSSES, input60, narrow};
+use crate::paths::{LOSS_LABELS, LOSSES, input60, narrow, path};
 use crate::run::{App, Flow, Setup, quantile, run};
 use crate::{Policy, players, policies};
 
@@ -36,7 +36,7 @@ fn trips_by_loss(quick: bool) -> Trips {
     let mut all = policies();
     all.retain(|(label, _)| shown.contains(label));
     let columns = |policy: Policy| {
-        let column = |(loss, burst)| players::round_trips(&policy, loss, burst, quick).0;
+        let column = |(loss, burst)| players::round_trips(&policy, path(50, loss, burst), quick).0;
         LOSSES.map(column).to_vec()
     };
     all.into_iter()

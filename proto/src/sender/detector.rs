@@ -29,10 +29,8 @@ pub(super) struct Detector {
     /// When the next packet turns old enough to be given up; [`Timestamp::MAX`] when none will, which
     /// takes half of what an option would, in each idle peer.
     look_at: Timestamp,
-    /// When reordering was last seen.
-    reordered_at: Timestamp,
-    /// How much of it was seen.
-    reordering: u8,
+    /// So many packets have still to be lost in fact before the count of newer ones is trusted again.
+    wary_for: u8,
     /// How long after a round trip what was overtaken is acknowledged, in microseconds.
     lateness_us: u32,
 }
@@ -80,14 +78,13 @@ enum Rule {
 }
 
 impl Detector {
-    pub(super) fn new(now: Timestamp) -> Self {
+    pub(super) fn new() -> Self {
         Self {
             acked: 0,
             settled: 0,
             counted: 0,
             look_at: Timestamp::MAX,
-            reordered_at: now,
-            reordering: 0,
+            wary_for: 0,
             lateness_us: 0,
         }
     }
@@ -100,13 +97,10 @@ impl Detector {
     }
 
     /// A packet found lost was acknowledged after all, so long after it left: it was overtaken.
-    pub(super) fn on_late(&mut self, now: Timestamp, took: Duration, rtt: &Rtt) {
+    pub(super) fn on_late(&mut self, took: Duration, rtt: &Rtt) {
         let lateness = took.saturating_sub(rtt.smoothed()).min(rtt.smoothed());
         self.lateness_us = self.lateness_us.max(lateness.as_micros() as u32);
-        if now.since(self.reordered_at) > rtt.smoothed() {
-            self.reordering = (self.reordering + 1).min(4);
-            self.reordered_at = now;
-        }
+        self.wary_for = WARY_FOR;
     }
 
     /// A packet with messages left that are due again at this time, whatever is acknowledged.
@@ -160,14 +154,14 @@ impl Detector {
         }
     }
 
-    /// A path that reorders is given more time, and the count of newer packets is not trusted.
+    /// A path that reorders is given the time by which packets were late, and the count of newer ones is not trusted.
     fn overtaken(&self, rtt: &Rtt) -> Rule {
         let [smoothed, variation, _] = rtt.spans();
         let lateness = Span::from_micros(self.lateness_us);
         let late = variation.max(smoothed / 8).max(lateness);
         Rule::Overtaken {
-            threshold: (self.reordering == 0).then_some(PACKET_THRESHOLD),
-            patience: smoothed + late + variation * self.reordering.into(),
+            threshold: (self.wary_for == 0).then_some(PACKET_THRESHOLD),
+            patience: smoothed + late,
         }
     }
 
@@ -218,6 +212,7 @@ impl Detector {
             if lost {
                 // Waiting for it took time.
                 self.lateness_us -= self.lateness_us / LATENESS_FADES;
+                self.wary_for = self.wary_for.saturating_sub(1);
             }
             // Of one that went again some datagrams were there: what became of it tells less.
             if sent.fate != Fate::Skipped && sent.repeats == 0 {
@@ -291,6 +286,10 @@ const ARTICLE_LOST: Duration = Duration::from_secs(1);
 /// A packet is lost when one this much newer was acknowledged (RFC 9002, section 6.1.1: kPacketThreshold).
 const PACKET_THRESHOLD: u64 = 3;
 
+/// After one that was late, so many have to be lost in fact and none to be late (RFC 8985, section 6.2:
+/// RACK.reo_wnd_persist).
+const WARY_FOR: u8 = 16;
+
 /// Each packet that is lost in fact takes this part from how late others may be.
 const LATENESS_FADES: u32 = 16;
 
@@ -307,6 +306,17 @@ mod tests {
             Rule::Overtaken { patience, .. } => patience.into(),
             Rule::Article { .. } => unreachable!(),
         }
+    }
+
+    /// A path of always [`ROUND_TRIP`].
+    fn steady() -> Rtt {
+        let mut rtt = Rtt::new(Timestamp::ZERO);
+        for sample in 0..600 {
+            let sample_at = Timestamp::from_millis(100 * sample);
+            let (took, least) = (ROUND_TRIP.into(), ROUND_TRIP.into());
+            rtt.on_sample(sample_at, Sample { took, least });
+        }
+        rtt
     }
 
     fn one_a_millisecond(count: u64) -> InFlight {
@@ -333,8 +343,8 @@ mod tests {
         let mut in_flight = one_a_millisecond(count);
         in_flight.settle(count - 1, Fate::Acked);
         let rtt = Rtt::new(Timestamp::ZERO);
-        let mut detector = Detector::new(Timestamp::ZERO);
-        detector.reordering = 4;
+        let mut detector = Detector::new();
+        detector.wary_for = WARY_FOR;
         detector.on_acked(count - 1);
         for now in [0, 1_000, 1_001, 5_000].map(Timestamp::from_millis) {
             let waits = patience(&detector, &rtt);
@@ -354,20 +364,47 @@ mod tests {
         assert!(detector.settled() > 4_000);
     }
 
+    /// However often the path reorders, nothing is waited for longer than packets were late; and the count of newer ones
+    /// is used again once only losses were seen.
+    #[test]
+    fn waiting_grows_with_lateness_alone_and_the_count_comes_back() {
+        let lose = |detector: &mut Detector, count: u64| {
+            let mut in_flight = one_a_millisecond(count);
+            (0..count).for_each(|number| {
+                in_flight.settle(number, Fate::Lost);
+            });
+            (detector.counted, detector.settled) = (0, count);
+            let late = Timestamp::from_millis(60_000);
+            let rtt = Rtt::new(Timestamp::ZERO);
+            while detector.next_outcome(late, &in_flight, &rtt).is_some() {}
+        };
+        let counts = |detector: &Detector, rtt: &Rtt| match detector.overtaken(rtt) {
+            Rule::Overtaken { threshold, .. } => threshold.is_some(),
+            Rule::Article { .. } => unreachable!(),
+        };
+        let rtt = steady();
+        let mut detector = Detector::new();
+        assert!(counts(&detector, &rtt));
+        detector.on_late(Duration::from_millis(70), &rtt);
+        let once = patience(&detector, &rtt);
+        (0..10).for_each(|_| detector.on_late(Duration::from_millis(70), &rtt));
+        assert_eq!(patience(&detector, &rtt), once);
+
+        lose(&mut detector, 15);
+        assert!(!counts(&detector, &rtt));
+        lose(&mut detector, 1);
+        assert!(counts(&detector, &rtt));
+    }
+
     /// What comes 20 ms late is waited for, until so many were lost that it is not worth it.
     #[test]
     fn who_was_late_is_waited_for() {
         let now = Timestamp::from_millis(60_000);
-        let mut rtt = Rtt::new(Timestamp::ZERO);
-        for sample in 0..600 {
-            let sample_at = Timestamp::from_millis(100 * sample);
-            let (took, least) = (ROUND_TRIP.into(), ROUND_TRIP.into());
-            rtt.on_sample(sample_at, Sample { took, least });
-        }
-        let mut detector = Detector::new(Timestamp::ZERO);
+        let rtt = steady();
+        let mut detector = Detector::new();
         let before = patience(&detector, &rtt);
         assert!(before < Duration::from_millis(60), "{before:?}");
-        detector.on_late(now, Duration::from_millis(70), &rtt);
+        detector.on_late(Duration::from_millis(70), &rtt);
         let after = patience(&detector, &rtt);
         assert!(after >= Duration::from_millis(70), "{after:?}");
 

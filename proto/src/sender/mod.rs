@@ -151,7 +151,7 @@ impl Sender {
             last_sent: now,
             next_number: 0,
             in_flight: InFlight::default(),
-            detector: Detector::new(now),
+            detector: Detector::new(),
             probes: Probes::new(now),
             progress_at: now,
             refusal: Refusal::default(),

@@ -67,7 +67,7 @@ impl Sender {
             self.counters.packets_lost = self.counters.packets_lost.saturating_sub(1);
             // Which sending of one that went again has come nobody knows.
             if sent.repeats == 0 {
-                self.detector.on_late(now, now.since(sent.at), &self.rtt);
+                self.detector.on_late(now.since(sent.at), &self.rtt);
             }
         }
     }

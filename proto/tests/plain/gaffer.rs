@@ -40,10 +40,10 @@ fn a_storm_delays_but_loses_nothing() {
         };
         let mut pair = pair(&params, storm(), seed);
         // Some are longer than a packet.
-        let mut sent = [numbered(900, 200), numbered(600, 90)];
+        let mut sent = [numbered(1_200, 200), numbered(800, 90)];
         for (index, payload) in sent[0].iter_mut().enumerate() {
             if index % 100 == 7 {
-                payload.resize(1025 + index * 15, index as u8);
+                payload.resize(1025 + index * 12, index as u8);
             }
         }
         pair.exchange(seed, 600, &sent);
