@@ -109,6 +109,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     players::echo(&options);
     players::reordering(&options);
+    players::turns(&options);
     players::latency(&options);
     players::far(&options);
     players::thin(&options);

@@ -13,79 +13,78 @@ use crate::{Options, Policy, policies};
 
 /// What a player of an echoing game feels: frames of 64 bytes, 60 a second, there and back.
 pub(crate) fn echo(options: &Options) {
-    if !options.wants("echo") {
-        return;
-    }
-    println!(
-        "\n**echo of 64 bytes, 60 a second, RTT 50 ms, jitter 5 ms** (round trip p50 / p99 / p99.9 in ms; wire bytes per useful byte, both ways)\n"
-    );
-    header();
-    for (label, policy) in policies() {
-        if !options.shows(label) {
-            continue;
-        }
-        print!("| {label} |");
-        for (loss, burst) in LOSSES {
-            print_round_trips(&policy, path(50, loss, burst), options.quick);
-        }
-        println!();
+    if options.wants("echo") {
+        let columns = LOSSES.map(|(loss, burst)| path(50, loss, burst));
+        echo_table("", &LOSS_LABELS, &columns, options);
     }
 }
 
-/// A path of 50 ms on which some packets come so much later that others pass them.
+/// An echoing game where some packets come so much later that others pass them.
 pub(crate) fn reordering(options: &Options) {
     if !options.wants("reordering") {
         return;
     }
-    println!(
-        "\n**echo of 64 bytes, 60 a second, over a path that reorders, RTT 50 ms, jitter 5 ms** (round trip p50 / p99 / p99.9 in ms; wire bytes per useful byte, both ways)\n"
-    );
-    let paths = [
-        (0.02, 20, 0.05),
-        (0.1, 20, 0.0),
-        (0.1, 20, 0.05),
-        (0.1, 20, 0.2),
-        (0.3, 30, 0.05),
+    let columns = [
+        ("2 % 20 ms late, 5 % lost", 0.02, 20, 0.05),
+        ("10 % 20 ms late, 0 % lost", 0.1, 20, 0.0),
+        ("10 % 20 ms late, 5 % lost", 0.1, 20, 0.05),
+        ("10 % 20 ms late, 20 % lost", 0.1, 20, 0.2),
+        ("30 % 30 ms late, 5 % lost", 0.3, 30, 0.05),
     ];
-    let label = |(held, by, loss): (f64, u64, f64)| {
-        format!(
-            "{:.0} % {by} ms late, {:.0} % lost",
-            held * 100.0,
-            loss * 100.0
-        )
+    let path = |(_, share, late, loss)| Conditions {
+        reorder: (share, Duration::from_millis(late)),
+        ..path(50, loss, false)
     };
-    println!("| policy | {} |", paths.map(label).join(" | "));
-    println!("|---{}|", "|---".repeat(paths.len()));
+    let labels = columns.map(|(label, ..)| label);
+    let title = " over a path that reorders,";
+    echo_table(title, &labels, &columns.map(path), options);
+}
+
+/// An echoing game where every second packet is lost, or every third.
+pub(crate) fn turns(options: &Options) {
+    if !options.wants("turns") {
+        return;
+    }
+    let columns = [2, 3, 4, 5, 8].map(|of| Conditions {
+        nth: (of, 1),
+        ..path(50, 0.0, false)
+    });
+    let labels = ["every second", "third", "fourth", "fifth", "eighth"];
+    let title = " over a path that loses in turn,";
+    echo_table(title, &labels, &columns, options);
+}
+
+fn echo_table(title: &str, labels: &[&str], columns: &[Conditions], options: &Options) {
+    println!(
+        "\n**echo of 64 bytes, 60 a second,{title} RTT 50 ms, jitter 5 ms** (round trip p50 / p99 / p99.9 in ms; wire bytes per useful byte, both ways)\n"
+    );
+    header(labels);
     for (label, policy) in policies() {
         if !options.shows(label) {
             continue;
         }
         print!("| {label} |");
-        for (held, by, loss) in paths {
-            let path = Conditions {
-                reorder: (held, Duration::from_millis(by)),
-                ..path(50, loss, false)
-            };
-            print_round_trips(&policy, path, options.quick);
+        for path in columns {
+            let (trips, ratio) = round_trips(&policy, *path, options.quick);
+            if trips.is_empty() {
+                print!(" none came back |");
+                continue;
+            }
+            let at = |share| quantile(&trips, share);
+            print!(
+                " {:.0} / {:.0} / {:.0}; x{ratio:.2} |",
+                at(0.5),
+                at(0.99),
+                at(0.999)
+            );
         }
         println!();
     }
 }
 
-fn print_round_trips(policy: &Policy, path: Conditions, quick: bool) {
-    let (trips, ratio) = round_trips(policy, path, quick);
-    let at = |share| quantile(&trips, share);
-    print!(
-        " {:.0} / {:.0} / {:.0}; x{ratio:.2} |",
-        at(0.5),
-        at(0.99),
-        at(0.999)
-    );
-}
-
-fn header() {
-    println!("| policy | {} |", LOSS_LABELS.join(" | "));
-    println!("|---{}|", "|---".repeat(LOSS_LABELS.len()));
+fn header(labels: &[&str]) {
+    println!("| policy | {} |", labels.join(" | "));
+    println!("|---{}|", "|---".repeat(labels.len()));
 }
 
 /// Round trips in ms, sorted, and wire bytes per useful byte; `path` is either way.
@@ -174,7 +173,7 @@ pub(crate) fn latency(options: &Options) {
             println!(
                 "\n**{name}, RTT {rtt} ms, jitter 5 ms** (extra in-order latency p99 / p99.9 in ms; wire bytes per useful byte)\n"
             );
-            header();
+            header(&LOSS_LABELS);
             for (label, policy) in policies() {
                 if !options.shows(label) {
                     continue;

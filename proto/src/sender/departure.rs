@@ -1,8 +1,8 @@
 //! When a packet may leave, and what its leaving changes.
 
 use super::lanes::Due;
-use super::outbox::Entry;
 use super::pace::HeldBy;
+use super::patience::{IN_STEP, TOO_LONG};
 use super::recovery::REMEMBERED_MAX;
 use super::*;
 use crate::time::Span;
@@ -37,8 +37,10 @@ struct News {
     /// Something that the peer lacks, so that it acknowledges soon. A path that loses much carries
     /// little but what was lost: who took the time of new messages only would be blind there.
     prompts: bool,
-    /// How often that went for which others have waited long; 0 without such.
+    /// How often that went for which others wait as nothing in step with the path's losses should; 0 without such.
     waited_for: u8,
+    /// Others wait for it as if the path took nothing so long.
+    waited_for_long: bool,
 }
 
 impl Sender {
@@ -241,7 +243,7 @@ impl Sender {
         if self.probes.take_out_of_step() || asks {
             self.acks.owe(now);
         }
-        if news.waited_for > 0 {
+        if news.waited_for_long {
             self.datagrams.reach.forget();
         }
         if news.waited_for > 0 && self.is_in_step(news.waited_for) && !self.goes_by_bulk_rate() {
@@ -312,8 +314,11 @@ impl Sender {
                         }
                         _ => self.counters.messages_repeated += 1,
                     }
-                    if has_waited(entry, now) && planned.id == outbox.base() {
-                        news.waited_for = news.waited_for.max(entry.sends);
+                    if planned.id == outbox.base() {
+                        if IN_STEP.has_waited(entry, now) {
+                            news.waited_for = news.waited_for.max(entry.sends);
+                        }
+                        news.waited_for_long |= TOO_LONG.has_waited(entry, now);
                     }
                     outbox.on_sent(planned.id, number);
                 }
@@ -345,13 +350,13 @@ impl Sender {
         let blind = self.params.resend_after().map_or(0, |after| {
             self.rtt.smoothed().as_millis() / after.as_millis().max(1)
         });
-        u128::from(times) >= u128::from(IN_STEP_FROM) + blind
+        u128::from(times) >= u128::from(IN_STEP.times) + blind
     }
 
     /// The oldest message of some lane went often and waits for long.
     pub(super) fn waits_long(&self, now: Timestamp) -> bool {
         let mut oldest = self.lanes.outboxes().filter_map(|outbox| outbox.entry(0));
-        oldest.any(|entry| has_waited(entry, now))
+        oldest.any(|entry| TOO_LONG.has_waited(entry, now))
     }
 
     fn commit_fragment(&mut self, number: u64) -> bool {
@@ -400,19 +405,6 @@ impl Sender {
             .due(&self.framing, self.params.queues.outbox_bytes_max)
     }
 }
-
-/// Everything behind the message waits for it, longer and after more times than by chance. Every second time counts.
-fn has_waited(entry: &Entry, now: Timestamp) -> bool {
-    entry.sends >= IN_STEP_FROM
-        && entry.sends.is_multiple_of(2)
-        && entry.in_flight <= 1
-        && now.since(entry.pushed_at) >= IN_STEP_AFTER
-}
-
-/// Times that a message went, and how long it waits, that chance does not explain. Where every second packet is lost, some
-/// go as often, with their copies, but none waits as long.
-const IN_STEP_FROM: u8 = 6;
-const IN_STEP_AFTER: Duration = Duration::from_secs(3);
 
 /// Packets of bulk that need no answer: what peers hold back, and what leaves at once.
 const UNANSWERED_MIN: f64 = 16.0;

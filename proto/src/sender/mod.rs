@@ -47,6 +47,7 @@ mod outbox;
 mod pace;
 mod pacer;
 mod params;
+mod patience;
 mod plan;
 mod probes;
 mod recovery;

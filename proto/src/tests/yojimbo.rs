@@ -126,6 +126,47 @@ fn losses_in_turn_do_not_hold_up_large_messages() {
     }
 }
 
+/// Nor a game of small ones, which has copies: where every second packet is lost, the oldest message soon goes twice in a
+/// row.
+#[test]
+fn losses_in_turn_hold_up_no_game_for_seconds() {
+    for (delay, every) in [10, 25]
+        .into_iter()
+        .flat_map(|delay| [17, 50].map(|every| (delay, every)))
+    {
+        let says = Traffic {
+            messages: u64::MAX,
+            sizes: 64..=64,
+            every: Duration::from_millis(every),
+            ..Traffic::default()
+        };
+        let in_turn = Conditions {
+            nth: (2, 1),
+            jitter: Duration::from_millis(5),
+            ..path(delay, 0.0)
+        };
+        let mut took = Vec::new();
+        for seed in 0..4 {
+            let mut game = game(Params::default(), seed);
+            let mut scenario = Scenario::echoed(&mut game, path(delay, 0.0), &says);
+            scenario.run_for(Duration::from_secs(1));
+            scenario.set_weather(in_turn, in_turn);
+            scenario.run_for(Duration::from_secs(20));
+            for way in <[_; 2]>::from(scenario.network()) {
+                assert!(way.lost * 5 > way.offered * 2, "{way:?}");
+            }
+            took.extend(scenario.round_trips(0));
+        }
+        took.sort_unstable();
+        let most = took[took.len() * 99 / 100];
+        println!("{delay} ms, each {every} ms: 99 % within {most:?}");
+        assert!(
+            most < Duration::from_secs(1),
+            "{delay} ms, each {every} ms: {most:?}"
+        );
+    }
+}
+
 /// Who plays a game of large messages on a bad radio link hears most of its answers within a few repeats.
 #[test]
 fn large_messages_come_back_soon_where_one_datagram_in_four_is_lost() {
