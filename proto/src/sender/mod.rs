@@ -26,7 +26,7 @@
 //! | how long a datagram may be | `datagrams/` |
 //! | what went, and is it lost | `in_flight`, `detector`; `probes` when nothing is heard |
 //! | what the peer sends | `arrivals`, `ack_timer`; `cadence` is its mean interval |
-//! | what a listener may set | `params/` |
+//! | what a listener may set | `params` |
 //! | words that sessions share | `framing`, `lane`, `plan` |
 
 mod ack_timer;
