@@ -175,10 +175,7 @@ impl Pace {
 
     /// Whether a message of now begins another tick of the game: [`Pace::on_tick`] is to be told.
     pub(super) fn is_next_tick(&self, now: Timestamp) -> bool {
-        match &self.rule {
-            Rule::Article(_) | Rule::Untried => false,
-            Rule::Adaptive(adaptive) => adaptive.is_next_tick(now),
-        }
+        self.adaptive().is_some_and(|it| it.is_next_tick(now))
     }
 
     /// Changes the packet rate.
@@ -190,10 +187,7 @@ impl Pace {
 
     /// Packets of bulk are to leave two at a time.
     pub(super) fn wants_pairs(&self) -> bool {
-        match &self.rule {
-            Rule::Article(_) | Rule::Untried => false,
-            Rule::Adaptive(adaptive) => adaptive.wants_pairs(),
-        }
+        self.adaptive().is_some_and(Adaptive::wants_pairs)
     }
 
     /// Bytes a second for bulk; `None` when bulk goes by the packet rate.
@@ -207,18 +201,13 @@ impl Pace {
 
     /// Bulk is being sent, as fast as its rate or its answers let it; else, in a pause, [`Pace::bulk_window`] gathers.
     pub(super) fn is_bulk_active(&self) -> bool {
-        match &self.rule {
-            Rule::Article(_) | Rule::Untried => false,
-            Rule::Adaptive(adaptive) => adaptive.is_bulk_active(),
-        }
+        self.adaptive().is_some_and(Adaptive::is_bulk_active)
     }
 
     /// Bytes of bulk that may leave at once after a pause.
     pub(super) fn bulk_window(&self, params: &Params) -> f64 {
-        match &self.rule {
-            Rule::Article(_) | Rule::Untried => params.bulk.window,
-            Rule::Adaptive(adaptive) => adaptive.bulk_window(params),
-        }
+        let adaptive = self.adaptive();
+        adaptive.map_or(params.bulk.window, |it| it.bulk_window(params))
     }
 
     /// Whether copies are harmless now: they are not what a queue needs.
@@ -232,10 +221,7 @@ impl Pace {
 
     /// A queue begins that neither bulk nor others explain.
     pub(super) fn shows_queue(&self) -> bool {
-        match &self.rule {
-            Rule::Article(_) | Rule::Untried => false,
-            Rule::Adaptive(adaptive) => adaptive.shows_queue(),
-        }
+        self.adaptive().is_some_and(Adaptive::shows_queue)
     }
 
     /// Time passed.
@@ -304,6 +290,13 @@ impl Pace {
     }
 
     /// The default's judgement, once there is something to judge.
+    fn adaptive(&self) -> Option<&Adaptive> {
+        match &self.rule {
+            Rule::Article(_) | Rule::Untried => None,
+            Rule::Adaptive(adaptive) => Some(adaptive),
+        }
+    }
+
     fn adaptive_mut(&mut self) -> Option<&mut Adaptive> {
         match &mut self.rule {
             Rule::Article(_) | Rule::Untried => None,
