@@ -18,44 +18,22 @@
 
 use std::collections::VecDeque;
 
-use super::long_ack::NUMBERS;
-
 /// Numbers of the packets that wait for a write, oldest first.
-#[derive(Debug)]
-pub(super) struct Unwritten {
-    packets: VecDeque<u16>,
-    packets_max: usize,
-}
-
-impl Default for Unwritten {
-    fn default() -> Self {
-        Self {
-            packets: VecDeque::new(),
-            packets_max: PACKETS_MAX,
-        }
-    }
-}
+#[derive(Debug, Default)]
+pub(super) struct Unwritten(VecDeque<u16>);
 
 impl Unwritten {
-    /// The peer is a tidegate, and long acknowledgements tell it of as many packets.
-    pub(super) fn widen(&mut self) {
-        self.packets_max = NUMBERS.into();
-    }
-
-    /// Notes a packet.
-    pub(super) fn push(&mut self, sequence: u16) {
+    /// Notes a packet. `most`: acknowledgements speak of no more.
+    pub(super) fn push(&mut self, sequence: u16, most: u16) {
         // The messages of one that is pushed out here come again, are known, and are acknowledged then.
-        if self.packets.len() >= self.packets_max {
-            self.packets.pop_front();
+        if self.0.len() >= most.into() {
+            self.0.pop_front();
         }
-        self.packets.push_back(sequence);
+        self.0.push_back(sequence);
     }
 
     /// Takes the oldest one, when all was written that was delivered.
     pub(super) fn pop(&mut self) -> Option<u16> {
-        self.packets.pop_front()
+        self.0.pop_front()
     }
 }
-
-/// What the received window remembers.
-const PACKETS_MAX: usize = 256;

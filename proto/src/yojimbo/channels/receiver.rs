@@ -20,17 +20,13 @@ use crate::time::Timestamp;
 /// Bytes of messages behind a gap, each charged with the inbox's overhead. A path of 100 Mbit/s with a
 /// round trip of 50 ms has 1.3 MB behind a lost message until it has come again.
 pub(super) const EARLY_BYTES_MAX: usize = 2560 * 1024;
-/// Bytes of messages behind a gap from another tidegate: with a round trip of 200 ms, and some of what came again lost
-/// again, there are 7 MB. No less than such a peer queues ([`OUTBOX_FAR`](crate::sender::OUTBOX_FAR)), with the
-/// overhead of a wide window.
-const WIDE_EARLY_BYTES_MAX: usize = 4 * EARLY_BYTES_MAX;
 /// Of these, kept free for packets that close a gap: four of the largest. Otherwise a store filled
 /// to the brim could refuse, for the messages beside it, the very message that would empty it.
 pub(super) const EARLY_BYTES_RESERVE: usize = 32 * 1024;
 /// Bytes that blocks that miss fragments may grow to. One block is always allowed. A block is counted in
 /// full from its first fragment, so that no two of them can starve each other half-way.
 const BLOCK_BYTES_MAX: usize = 2 * 1024 * 1024;
-/// Bytes that blocks from another tidegate that miss fragments may grow to.
+/// The same from another tidegate.
 pub const WIDE_BLOCK_BYTES_MAX: usize = 4 * BLOCK_BYTES_MAX;
 
 /// The receiving end of all channels.
@@ -41,7 +37,30 @@ pub struct Receiver {
     channels: Box<[Option<ReliableOrdered>]>,
     /// By channel, for the packet under judgement alone: here so that none allocates.
     trials: Box<[Trial]>,
-    is_wide: bool,
+    bounds: Bounds,
+}
+
+/// Bytes that may wait in all channels together.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    /// Of messages behind a gap.
+    early: usize,
+    /// Blocks that miss fragments may grow to so many.
+    blocks: usize,
+}
+
+impl Bounds {
+    const USUAL: Self = Self {
+        early: EARLY_BYTES_MAX,
+        blocks: BLOCK_BYTES_MAX,
+    };
+    /// From another tidegate: with a round trip of 200 ms, and some of what came again lost again, there are 7 MB behind a
+    /// gap. No less than such a peer queues ([`OUTBOX_FAR`](crate::sender::OUTBOX_FAR)), with the overhead of a wide
+    /// window.
+    const WIDE: Self = Self {
+        early: 4 * EARLY_BYTES_MAX,
+        blocks: WIDE_BLOCK_BYTES_MAX,
+    };
 }
 
 impl Receiver {
@@ -56,7 +75,7 @@ impl Receiver {
                 })
                 .collect(),
             trials: vec![Trial::default(); layout.channels().len()].into(),
-            is_wide: false,
+            bounds: Bounds::USUAL,
             layout,
         }
     }
@@ -64,9 +83,7 @@ impl Receiver {
     /// The peer is a tidegate: it may be further ahead than others, and send blocks together
     /// (docs/wire/reliable.md, section 7.3).
     pub fn widen(&mut self) {
-        if std::mem::replace(&mut self.is_wide, true) {
-            return;
-        }
+        self.bounds = Bounds::WIDE;
         for (rules, channel) in self.layout.channels().iter().zip(&mut self.channels) {
             if let Some(channel) = channel {
                 channel.widen(rules.wide_window());
@@ -128,11 +145,7 @@ impl Receiver {
         }
         if added > 0 {
             let early = self.early_bytes();
-            let most = if self.is_wide {
-                WIDE_EARLY_BYTES_MAX
-            } else {
-                EARLY_BYTES_MAX
-            };
+            let most = self.bounds.early;
             let max = if progress {
                 most
             } else {
@@ -144,12 +157,7 @@ impl Receiver {
         }
         if reserved > 0 {
             let others = self.block_reserved();
-            let most = if self.is_wide {
-                WIDE_BLOCK_BYTES_MAX
-            } else {
-                BLOCK_BYTES_MAX
-            };
-            if others > 0 && others + reserved > inbox.pieces_max(most) {
+            if others > 0 && others + reserved > inbox.pieces_max(self.bounds.blocks) {
                 return Err(Objection::WindowFull);
             }
         }

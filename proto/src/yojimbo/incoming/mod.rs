@@ -14,7 +14,7 @@ use super::acks::{Acks, FalseAck};
 use super::channels::{
     self, BlockFragment, ConnectionPacket, FirstItems, Item, Layout, parse_long_fragment,
 };
-use super::long_ack::Record;
+use super::long_ack::{self, Record};
 use super::mismatched::MismatchedFragments;
 use super::params::Params;
 use super::postscript::Postscript;
@@ -33,7 +33,7 @@ use crate::time::{Now, Span, Timestamp};
 pub(super) struct Incoming {
     layout: Arc<Layout>,
     reliable: reliable::Receiver,
-    /// What another tidegate is told in long acknowledgements.
+    /// What another tidegate is told in long acknowledgements; `None` as long as the peer may be something else.
     record: Option<Box<Record>>,
     /// Another tidegate may send long fragments, once it was heard.
     reads_long_fragments: bool,
@@ -92,11 +92,11 @@ impl Incoming {
 
     /// The peer sent what only a tidegate does.
     pub(super) fn widen(&mut self) {
-        self.channels.widen();
-        self.unwritten.widen();
-        let (newest, _) = self.reliable.ack();
-        self.record
-            .get_or_insert_with(|| Box::new(Record::new(newest)));
+        if self.record.is_none() {
+            self.channels.widen();
+            let (newest, _) = self.reliable.ack();
+            self.record = Some(Box::new(Record::new(newest)));
+        }
     }
 
     /// Reads one payload. Acks are reported in any case, even when the packet is refused, or incomplete: they are
@@ -132,11 +132,8 @@ impl Incoming {
         let postscript = Postscript::parse(payload, self.reads_long_fragments);
         let mut first = FirstItems::default();
         let of_tidegate = postscript.filter(|_| self.record.is_some());
-        let packet = match of_tidegate.and_then(Postscript::long_fragment) {
-            Some(bytes) => parse_long_fragment(bytes, &self.layout, &mut first),
-            None => ConnectionPacket::parse(payload, &self.layout, &mut first),
-        }
-        .map_err(|_| Trouble::Broken(Reject::ProtocolError))?;
+        let long_fragment = of_tidegate.and_then(Postscript::long_fragment);
+        let packet = parse(payload, long_fragment, &self.layout, &mut first)?;
         let heard = self.heard_clock.now();
         let (channels, inbox) = (&mut self.channels, &mut self.inbox);
         if let Err(trouble) = check(&packet, is_taking, heard, channels, inbox) {
@@ -153,7 +150,11 @@ impl Incoming {
         let worth = worth(&packet, payload.len(), repeats, delivered);
         self.owes_write |= self.ack == AckPolicy::Strict && delivered > 0;
         if self.owes_write && brings_delivered(&packet, &self.channels) {
-            self.unwritten.push(header.sequence);
+            let most = match self.record {
+                Some(_) => long_ack::NUMBERS,
+                None => reliable::WINDOW,
+            };
+            self.unwritten.push(header.sequence, most);
         } else {
             accept(&mut self.reliable, &mut self.record, header.sequence);
         }
@@ -286,6 +287,20 @@ impl Incoming {
 /// Of each silence between two datagrams, this much counts against an open gap at most. So a gap that is given up after
 /// thirty seconds was left open by at least 120 datagrams that arrived.
 const PACKET_EVERY_MAX: Span = Span::from_millis(250);
+
+/// What a packet carries: entries, or a long fragment behind none.
+fn parse<'a>(
+    payload: &'a [u8],
+    long_fragment: Option<&'a [u8]>,
+    layout: &'a Layout,
+    first: &'a mut FirstItems<'a>,
+) -> Result<ConnectionPacket<'a>, Trouble> {
+    let packet = match long_fragment {
+        Some(bytes) => parse_long_fragment(bytes, layout, first),
+        None => ConnectionPacket::parse(payload, layout, first),
+    };
+    packet.map_err(|_| Trouble::Broken(Reject::ProtocolError))
+}
 
 /// Whether all of a packet can be taken now; nothing of it is, otherwise. One that reads as something else than was
 /// written ends the session.

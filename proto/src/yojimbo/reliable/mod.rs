@@ -17,7 +17,7 @@ mod receiver;
 mod window;
 mod wire;
 
-pub use received::Received;
+pub use received::{Received, WINDOW};
 pub use receiver::{Arrival, Datagram, DatagramError, Receiver};
 pub use window::Window;
 pub use wire::{

@@ -8,7 +8,7 @@ use super::window::Window;
 const REACH: u16 = 32;
 
 /// Packets the window remembers.
-const WINDOW: u16 = Window::<4>::NUMBERS;
+pub const WINDOW: u16 = Window::<4>::NUMBERS;
 
 /// The last 256 packet numbers, each received or not.
 #[derive(Clone, Debug, Default)]
