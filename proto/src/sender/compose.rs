@@ -2,6 +2,7 @@
 //! that is left, copies of what the peer may still lack.
 
 use super::copies::Prospect;
+use super::datagrams::ANY_PATH;
 use super::departure::{Open, Reason};
 use super::lanes::Turn;
 use super::outbox::Entry;
@@ -40,6 +41,34 @@ impl Sender {
             self.add_copies(now, &mut room);
         }
         self.sort_plan();
+    }
+
+    /// The largest payload that is known to arrive in one datagram, and that leaves soon at this rate.
+    pub fn datagram(&self) -> u16 {
+        let known = self.datagrams.payload(|| self.soon_gone());
+        known.unwrap_or(self.framing.datagram)
+    }
+
+    /// Payload that leaves within [`DATAGRAM_TIME`]. A slow sender gains little by larger datagrams: each
+    /// would be late as a whole, and lost as a whole.
+    pub(super) fn soon_gone(&self) -> u16 {
+        let rate = self.pacer.pace().bulk_rate(&self.params).unwrap_or(0.0);
+        (rate * DATAGRAM_TIME.as_secs_f64()) as u16
+    }
+
+    /// The largest payload that should leave next in one datagram, where a path takes less than the wire's own. Now and
+    /// then a longer one goes all the same: routes change.
+    fn shorter(&self, now: Timestamp) -> Option<u16> {
+        let is_tried = self.next_number.is_multiple_of(TRIED_EVERY);
+        let limit = self.datagrams.reach.limit().filter(|_| !is_tried);
+        let limit = limit.or_else(|| self.waits_long(now).then_some(ANY_PATH))?;
+        Some(limit.saturating_sub(self.framing.wire_overhead))
+    }
+
+    /// What leaves next of some lane may be a long fragment.
+    fn is_long_fragment_next(&self) -> bool {
+        let mut outboxes = self.lanes.outboxes();
+        self.datagrams.has_long_fragments() && outboxes.any(|outbox| outbox.is_block_next(false))
     }
 
     /// Takes something of each lane that comes now.
@@ -163,3 +192,9 @@ impl Sender {
         }
     }
 }
+
+/// As the timer of the bulk rate: what leaves at once at most.
+const DATAGRAM_TIME: Duration = Duration::from_millis(4);
+
+/// Packets of which one tries again what the path did not take.
+const TRIED_EVERY: u64 = 64;

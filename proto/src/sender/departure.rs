@@ -58,7 +58,7 @@ impl Sender {
         let open = self.open(now, held_by);
         let owes = self.acks.is_due(now) || self.keep_alive_at().is_some_and(|at| at <= now);
         let may_pad = !open.probe && (owes || due.bulk && open.bulk);
-        if may_pad && self.plan_probe_of_bulk(now) {
+        if may_pad && self.plan_padding(now) {
             return true;
         }
         if owes && self.is_stuck(now) {

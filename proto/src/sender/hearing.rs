@@ -21,6 +21,15 @@ pub struct Hearing<'a> {
 }
 
 impl Sender {
+    /// A datagram of the peer with so much payload is being handled; `is_large`: not every path takes it.
+    pub fn on_datagram_heard(&mut self, now: Timestamp, payload: usize, is_large: bool) {
+        if now.since(self.arrivals.last()) > BULK_PAUSE_MAX {
+            self.datagrams.on_pause();
+        }
+        let is_full = payload > 7 * usize::from(self.framing.datagram) / 8;
+        self.datagrams.on_heard(is_full, is_large);
+    }
+
     /// A packet of the peer is being handled; `tell` says what it acknowledges. What that shows to be lost is
     /// found at the end.
     pub fn hear<T>(
@@ -89,3 +98,6 @@ impl Hearing<'_> {
         self.sender.is_peer_tidegate()
     }
 }
+
+/// A peer that sends bulk pauses no longer than this: a game does, between two frames.
+const BULK_PAUSE_MAX: Duration = Duration::from_millis(15);

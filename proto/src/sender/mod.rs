@@ -13,9 +13,9 @@
 //! what is [`planned`](Sender::planned) leaves and is reported with `on_sent`) and then reads
 //! `poll_timeout`. The reasons behind the policy are in docs/POLICY.md.
 //!
-//! [`Sender`] itself is this file and five that follow a packet: `departure` (may one leave), `compose`
-//! (with what), `repeat` (or one that was lost, as it was), `hearing` (what the peer says of it), `recovery` (what
-//! became of it). They ask the others:
+//! [`Sender`] itself is this file and six that follow a packet: `departure` (may one leave), `compose`
+//! (with what), `repeat` (or one that was lost, as it was), `padding` (or one that carries nothing, to find out what
+//! arrives), `hearing` (what the peer says of it), `recovery` (what became of it). They ask the others:
 //!
 //! | about | ask |
 //! |---|---|
@@ -46,6 +46,7 @@ mod lanes;
 mod outbox;
 mod pace;
 mod pacer;
+mod padding;
 mod params;
 mod patience;
 mod plan;
@@ -290,6 +291,21 @@ impl Sender {
     /// How the block is cut of which this is planned, if its fragments are longer than the wire's own.
     pub fn long_fragment(&self, fragment: Fragment) -> Option<LongFragment> {
         self.lanes.outbox(fragment.lane)?.long_fragment(fragment.id)
+    }
+
+    /// We read long fragments, and say so to a tidegate.
+    pub fn reads_long_fragments(&self) -> bool {
+        self.params.extensions.long_fragment_overhead > 0
+    }
+
+    /// The peer reads them.
+    pub fn are_long_fragments_read(&self) -> bool {
+        self.datagrams.are_long_fragments_read()
+    }
+
+    /// Whether what is planned leaves under the wire's second cipher: the peer opens it, or is asked.
+    pub fn uses_second_cipher(&self) -> bool {
+        self.plan.asks_cipher || self.datagrams.is_second_cipher_taken()
     }
 
     /// A packet from the peer was accepted: what it brought, and whether it is the one right after

@@ -1,7 +1,8 @@
 //! Fragments of blocks that are as long as a datagram takes, to a peer that said that it reads them
 //! (docs/wire/reliable.md, section 7.5). Others take only fragments of the wire's own size.
 
-use super::*;
+use super::Datagrams;
+use crate::sender::params::Params;
 
 /// How long they may be now.
 #[derive(Clone, Copy, Debug, Default)]
@@ -29,8 +30,13 @@ impl Datagrams {
         self.are_long_fragments_read = true;
     }
 
+    /// It did, whatever else it is.
+    pub(in crate::sender) fn are_long_fragments_read(&self) -> bool {
+        self.are_long_fragments_read
+    }
+
     /// Whether there are any.
-    fn has_long_fragments(&self) -> bool {
+    pub(in crate::sender) fn has_long_fragments(&self) -> bool {
         self.are_long_fragments_read && self.is_peer_tidegate
     }
 
@@ -49,23 +55,5 @@ impl Datagrams {
                 search.mtu.payload(u16::MAX)
             },
         })
-    }
-}
-
-impl Sender {
-    /// We read long fragments, and say so to a tidegate.
-    pub fn reads_long_fragments(&self) -> bool {
-        self.params.extensions.long_fragment_overhead > 0
-    }
-
-    /// The peer reads them.
-    pub fn are_long_fragments_read(&self) -> bool {
-        self.datagrams.are_long_fragments_read
-    }
-
-    /// What leaves next of some lane may be one.
-    pub(in crate::sender) fn is_long_fragment_next(&self) -> bool {
-        let mut outboxes = self.lanes.outboxes();
-        self.datagrams.has_long_fragments() && outboxes.any(|outbox| outbox.is_block_next(false))
     }
 }

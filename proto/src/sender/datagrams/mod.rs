@@ -6,12 +6,18 @@ mod path_mtu;
 mod reach;
 mod second_cipher;
 
-use super::*;
+use std::time::Duration;
+
+use crate::time::Timestamp;
+
+use super::framing::Framing;
+use super::params::Extensions;
 
 pub(super) use long_fragments::LongFragments;
+pub(super) use reach::ANY_PATH;
 
 use path_mtu::PathMtu;
-use reach::{ANY_PATH, Reach};
+use reach::Reach;
 use second_cipher::SecondCipher;
 
 /// What is known of datagrams that not every path takes.
@@ -38,6 +44,15 @@ struct Search {
     cipher: SecondCipher,
 }
 
+/// A packet of padding that is to leave.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Padding {
+    /// Of its payload.
+    pub(super) bytes: u16,
+    /// It goes under the wire's second cipher.
+    pub(super) asks_cipher: bool,
+}
+
 impl Datagrams {
     pub(super) fn new(extensions: &Extensions) -> Self {
         Self {
@@ -47,6 +62,65 @@ impl Datagrams {
             search: None,
             full_heard: 0,
             reach: Reach::default(),
+        }
+    }
+
+    /// A datagram of the peer arrived; `is_full`: as long as the wire's own get; `is_large`: longer. One that not every path
+    /// takes shows that the peer takes such datagrams as well.
+    pub(super) fn on_heard(&mut self, is_full: bool, is_large: bool) {
+        self.are_taken |= is_large;
+        self.full_heard = self.full_heard.saturating_add(is_full.into());
+    }
+
+    /// The peer paused: what it sends is not one bulk.
+    pub(super) fn on_pause(&mut self) {
+        self.full_heard = 0;
+    }
+
+    /// The peer sends bulk, and may not try longer datagrams before it heard one.
+    pub(super) fn hear_bulk(&self, extensions: &Extensions) -> bool {
+        extensions.mtu_asks_first && self.full_heard >= FULL_HEARD
+    }
+
+    /// The peer may be asked, or need not be.
+    pub(super) fn are_taken(&self) -> bool {
+        self.are_taken
+    }
+
+    /// The largest payload that is known to arrive in one datagram, of those up to a limit; `None` for the wire's own.
+    pub(super) fn payload(&self, limit: impl FnOnce() -> u16) -> Option<u16> {
+        let search = self.search.as_ref()?;
+        Some(search.mtu.payload(limit()))
+    }
+
+    /// What is asked now, in a datagram with a payload of `limit` at most. What was not answered within `patience` is lost.
+    pub(super) fn question(
+        &mut self,
+        now: Timestamp,
+        patience: Duration,
+        limit: u16,
+        extensions: &Extensions,
+        framing: &Framing,
+    ) -> Option<Padding> {
+        let search = self.search(extensions, framing)?;
+        if let Some(bytes) = search.mtu.due(now, patience, limit) {
+            let asks_cipher = false;
+            return Some(Padding { bytes, asks_cipher });
+        }
+        // Only a peer that has answered the other question once is asked this one.
+        let asks_cipher = extensions.second_cipher
+            && search.mtu.has_proof()
+            && search.cipher.is_due(now, patience);
+        let bytes = framing.datagram;
+        asks_cipher.then_some(Padding { bytes, asks_cipher })
+    }
+
+    /// The padding left under `number`.
+    pub(super) fn on_padding_sent(&mut self, now: Timestamp, number: u64, asks_cipher: bool) {
+        match &mut self.search {
+            Some(search) if asks_cipher => search.cipher.on_probe_sent(now, number),
+            Some(search) => search.mtu.on_probe_sent(now, number),
+            None => {}
         }
     }
 
@@ -97,139 +171,5 @@ impl Datagrams {
     }
 }
 
-impl Sender {
-    /// A datagram of the peer with so much payload is being handled. One that not every path takes
-    /// shows that the peer takes such datagrams as well.
-    pub fn on_datagram_heard(&mut self, now: Timestamp, payload: usize, is_large: bool) {
-        let datagrams = &mut self.datagrams;
-        datagrams.are_taken |= is_large;
-        if now.since(self.arrivals.last()) > BULK_PAUSE_MAX {
-            datagrams.full_heard = 0;
-        }
-        let is_full = payload > 7 * usize::from(self.framing.datagram) / 8;
-        datagrams.full_heard = datagrams.full_heard.saturating_add(is_full.into());
-    }
-
-    /// The largest payload that is known to arrive in one datagram, and that leaves soon at this rate.
-    pub fn datagram(&self) -> u16 {
-        match &self.datagrams.search {
-            Some(search) => search.mtu.payload(self.soon_gone()),
-            None => self.framing.datagram,
-        }
-    }
-
-    /// The largest payload that should leave next in one datagram, where a path takes less than the wire's own. Now and
-    /// then a longer one goes all the same: routes change.
-    pub(super) fn shorter(&self, now: Timestamp) -> Option<u16> {
-        let is_tried = self.next_number.is_multiple_of(TRIED_EVERY);
-        let limit = self.datagrams.reach.limit().filter(|_| !is_tried);
-        let limit = limit.or_else(|| self.waits_long(now).then_some(ANY_PATH))?;
-        Some(limit.saturating_sub(self.framing.wire_overhead))
-    }
-
-    /// Payload that leaves within [`DATAGRAM_TIME`]. A slow sender gains little by larger datagrams: each
-    /// would be late as a whole, and lost as a whole.
-    fn soon_gone(&self) -> u16 {
-        let rate = self.pacer.pace().bulk_rate(&self.params).unwrap_or(0.0);
-        (rate * DATAGRAM_TIME.as_secs_f64()) as u16
-    }
-
-    /// Whether what is planned leaves under the wire's second cipher: the peer opens it, or is asked.
-    pub fn uses_second_cipher(&self) -> bool {
-        self.plan.asks_cipher || self.datagrams.is_second_cipher_taken()
-    }
-
-    /// Whether a packet of padding leaves now, to find out if larger datagrams arrive: it does while so
-    /// much waits that they would help, or while so much comes from a peer that may not try them before
-    /// it heard one. Or to find out if such a peer knows the second cipher.
-    pub(super) fn plan_probe_of_bulk(&mut self, now: Timestamp) -> bool {
-        if !self.datagrams.are_taken || !self.pacer.has_bulk_rate(&self.params) {
-            return false;
-        }
-        let extensions = &self.params.extensions;
-        let hears_bulk = extensions.mtu_asks_first && self.datagrams.full_heard >= FULL_HEARD;
-        let limit = if hears_bulk {
-            // Of who only listens nobody knows the rate, and the peer waits for the news.
-            u16::MAX
-        } else if self.is_held_up() || self.sends_in_parts() {
-            // So is the rate of blocks that go one at a time, or of packets that are lost with any of
-            // their parts, and the answer ends that.
-            self.soon_gone().max(ETHERNET)
-        } else if self.has_backlog() {
-            self.soon_gone()
-        } else {
-            return false;
-        };
-        let patience = self.answer_time();
-        let Some(search) = self.datagrams.search(extensions, &self.framing) else {
-            return false;
-        };
-        let size = search.mtu.due(now, patience, limit);
-        // Only a peer that has answered the other question once is asked this one.
-        let asks_cipher = size.is_none()
-            && extensions.second_cipher
-            && search.mtu.has_proof()
-            && search.cipher.is_due(now, patience);
-        if size.is_none() && !asks_cipher {
-            return false;
-        }
-        let size = size.unwrap_or(self.framing.datagram);
-        self.plan.clear();
-        self.plan.datagram = size;
-        self.plan.padded_to = size;
-        self.plan.asks_cipher = asks_cipher;
-        true
-    }
-
-    fn has_backlog(&self) -> bool {
-        let enough = BACKLOG * usize::from(self.framing.datagram);
-        let mut outboxes = self.lanes.outboxes();
-        outboxes.any(|outbox| outbox.fresh_bytes() > enough)
-    }
-
-    /// Messages wait for a block that goes alone.
-    fn is_held_up(&self) -> bool {
-        self.lanes.outboxes().any(Outbox::is_held_up)
-    }
-
-    /// Much waits, and what is next fits no datagram.
-    fn sends_in_parts(&self) -> bool {
-        let datagram = self.framing.datagram;
-        let mut outboxes = self.lanes.outboxes();
-        outboxes.any(|outbox| outbox.is_next_longer(datagram)) && self.has_backlog()
-    }
-
-    /// The planned packet left under `number`: was it a probe, or one large datagram?
-    pub(super) fn note_datagram(&mut self, now: Timestamp, number: u64, wire_bytes: usize) {
-        let Some(search) = &mut self.datagrams.search else {
-            return;
-        };
-        if self.plan.asks_cipher {
-            search.cipher.on_probe_sent(now, number);
-        } else if self.plan.is_padding() {
-            search.mtu.on_probe_sent(now, number);
-        } else if let Some(sent) = self.in_flight.get_mut(number) {
-            let payload = wire_bytes.saturating_sub(self.framing.wire_overhead.into());
-            let large = usize::from(self.framing.datagram) + 1..=self.plan.datagram.into();
-            sent.large = large.contains(&payload);
-        }
-    }
-}
-
-/// Bytes of a full Ethernet frame, which leave soon at any rate in use today.
-const ETHERNET: u16 = 1_500;
-
-/// Datagrams that must wait for larger ones to be worth a try.
-const BACKLOG: usize = 16;
-
-/// Packets of which one tries again what the path did not take.
-const TRIED_EVERY: u64 = 64;
-
-/// As the timer of the bulk rate: what leaves at once at most.
-const DATAGRAM_TIME: Duration = Duration::from_millis(4);
-
 /// Full datagrams of a peer that sends bulk.
 const FULL_HEARD: u8 = 64;
-
-/// Such a peer pauses no longer than this: a game does, between two frames.
-const BULK_PAUSE_MAX: Duration = Duration::from_millis(15);
