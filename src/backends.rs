@@ -10,7 +10,6 @@ use crate::backend::{Pool, Shut};
 use crate::board::Board;
 use crate::config::Backend;
 
-/// All of them.
 pub struct Backends {
     board: Arc<Board>,
     in_use: Mutex<BTreeMap<String, InUse>>,
@@ -31,7 +30,6 @@ impl Backends {
         }
     }
 
-    /// The pool of the backend of this name.
     pub fn pool(&self, name: &str) -> Option<Arc<Pool>> {
         self.lock().get(name).map(|backend| backend.pool.clone())
     }

@@ -62,7 +62,6 @@ pub struct Queued {
 }
 
 impl Queued {
-    /// All of it.
     pub fn all(self) -> u64 {
         self.messages.iter().sum::<u64>() + self.pieces
     }

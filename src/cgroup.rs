@@ -8,7 +8,6 @@ use std::path::{Component, Path};
 /// Where the kernel steps in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Limit {
-    /// Bytes.
     pub bytes: u64,
     /// What it does then.
     pub beyond: Beyond,

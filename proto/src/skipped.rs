@@ -34,7 +34,6 @@ impl SkippedNumbers {
         number == self.newest
     }
 
-    /// Whether `number` is one of them.
     pub(crate) fn contains(&self, number: u64) -> bool {
         number == self.of_group(number / GROUP)
     }

@@ -2,7 +2,6 @@
 
 use tidegate_proto::Now;
 
-/// What concerns the process as a whole.
 #[derive(Clone, Debug)]
 pub struct Process {
     pub state: State,
@@ -27,7 +26,6 @@ pub struct Process {
 }
 
 impl Process {
-    /// Of a process that is starting.
     pub(super) fn starting(started: Now) -> Self {
         Self {
             state: State::Starting,

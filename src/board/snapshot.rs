@@ -96,7 +96,6 @@ impl Snapshot {
         process.into_iter().chain(full).collect()
     }
 
-    /// Bytes in all queues.
     pub fn queued_bytes(&self) -> u64 {
         self.listeners
             .iter()

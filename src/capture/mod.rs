@@ -59,7 +59,6 @@ pub struct Order {
 /// What was recorded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Taken {
-    /// Sessions.
     pub sessions: u64,
     /// Sessions whose end is missing, because they were faster than the disk.
     pub cut: u64,

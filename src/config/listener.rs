@@ -23,7 +23,6 @@ pub struct Listener {
     pub public_addresses: PublicAddresses,
     /// Where its peers' messages go.
     pub backend: Arc<Backend>,
-    /// Seats.
     pub max_peers: usize,
     /// Silence after which a peer is gone (yojimbo: unless its token says otherwise).
     pub idle_timeout: Duration,
@@ -33,9 +32,7 @@ pub struct Listener {
     pub follow_address_change: FollowAddress,
     /// What peers and strangers may use.
     pub limits: Limits,
-    /// When to send what.
     pub rate: Rate,
-    /// What it speaks.
     pub protocol: Protocol,
     /// It and its backend as a configuration file of their own, every value in force and no key:
     /// what a recording of its sessions begins with.
@@ -102,9 +99,7 @@ pub enum FollowAddress {
 /// What peers and strangers of one listener may use.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Datagrams of one peer.
     pub peer_packets: Bucket,
-    /// Bytes of one peer.
     pub peer_bytes: Bucket,
     /// Messages of one peer that are shorter than 64 bytes.
     pub peer_messages: Bucket,

@@ -3,25 +3,19 @@
 use std::fmt;
 use std::ops::Range;
 
-/// One mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
     /// What happened, with key and value: `listener.game.max_peers = 0 is too small`.
     pub what: String,
-    /// What to do.
     pub help: String,
-    /// Where it was typed.
     pub place: Place,
 }
 
 /// Where something was typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// In the file.
     File(Excerpt),
-    /// In this environment variable.
     Environment(String),
-    /// With this flag.
     Flag(String),
     /// Nowhere: it is missing altogether.
     Nowhere,

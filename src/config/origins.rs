@@ -145,7 +145,6 @@ impl Origins {
     }
 }
 
-/// One value in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Effective {
     /// `listener.game.max_peers`
@@ -161,11 +160,8 @@ pub struct Effective {
 pub enum Source {
     /// Nobody.
     Default,
-    /// The file.
     File,
-    /// An environment variable.
     Environment(String),
-    /// A flag.
     Flag(String),
 }
 

@@ -53,7 +53,6 @@ impl Protocol {
 /// The yojimbo stack.
 #[derive(Clone, Debug)]
 pub struct Yojimbo {
-    /// Keys and tokens.
     pub netcode: Netcode,
     /// What both ends must have in common.
     pub layout: Layout,
@@ -103,9 +102,7 @@ impl Netcode {
 pub struct Gaffer {
     /// First four bytes of every datagram.
     pub protocol_id: u32,
-    /// What a payload is.
     pub mode: GafferMode,
-    /// The longest message.
     pub max_message: usize,
 }
 
@@ -124,7 +121,6 @@ pub enum GafferMode {
 pub struct Rudp {
     /// Records are gathered into datagrams up to this size.
     pub mtu: usize,
-    /// The longest message.
     pub max_message: usize,
     /// Output is built this often at most.
     pub send_delay: Duration,

@@ -19,7 +19,6 @@ pub struct Tunnel {
     pub listen: Vec<LocalAddress>,
     /// Host name or address of the server, without brackets.
     pub remote_host: String,
-    /// Its UDP port.
     pub remote_port: u16,
     /// How messages are told apart on the local streams.
     pub codec: FrameCodec,
@@ -35,9 +34,7 @@ pub struct Tunnel {
     pub queue_to_remote: usize,
     /// How long the local end may take to close after we have.
     pub linger: Duration,
-    /// When to send what.
     pub rate: Rate,
-    /// What it speaks.
     pub protocol: Protocol,
     /// Where connect tokens come from; `None` for protocols without.
     pub tokens: Option<TokenSource>,
@@ -66,7 +63,6 @@ pub enum TokenSource {
 /// How own connect tokens are made.
 #[derive(Clone, Debug)]
 pub struct TokenMint {
-    /// The server's key.
     pub key: Key,
     /// Random for each session when `None`.
     pub client_id: Option<u64>,

@@ -22,9 +22,7 @@ pub struct Gate {
     pub board: Arc<Board>,
     /// Of the process.
     pub clock: Clock,
-    /// All of them.
     pub workers: Workers,
-    /// All of them.
     pub backends: Arc<Backends>,
     /// Whose level can be changed.
     pub logging: Logging,

@@ -7,7 +7,6 @@ use super::{ClosedBy, ConnectFailure, Histogram, add, buckets};
 pub struct TargetCounters {
     /// Gauge: open now.
     pub connections: u64,
-    /// Connections made.
     pub connects: u64,
     pub connect_failures: [u64; ConnectFailure::ALL.len()],
     pub connect_duration: Histogram,

@@ -155,7 +155,6 @@ impl FrameCodec {
         }
     }
 
-    /// The framing it was made with.
     pub fn framing(&self) -> Framing {
         self.framing
     }

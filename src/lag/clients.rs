@@ -14,7 +14,6 @@ use tidegate_proto::sim::{Done, Link, Random};
 use super::impairments::Impairments;
 use crate::udp::{Options, Route, UdpSocket};
 
-/// One client.
 pub(super) struct Client {
     pub(super) address: SocketAddr,
     /// The address it sent to, for answers to come from.

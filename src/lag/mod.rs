@@ -40,9 +40,7 @@ use crate::exit::{Transport, Unavailable};
 pub struct Setup {
     /// Where clients send to.
     pub listen: SocketAddr,
-    /// The server.
     pub to: SocketAddr,
-    /// What it is like.
     pub impairments: Impairments,
     /// One seed does the same things to the same datagrams of the same clients each time.
     pub seed: u64,

@@ -9,7 +9,6 @@ use tidegate_proto::sim::Done;
 /// Counts since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Since the start.
     pub elapsed: Duration,
     /// Now.
     pub clients: usize,

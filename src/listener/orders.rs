@@ -82,7 +82,6 @@ impl Listener {
         &self.name
     }
 
-    /// All its peers.
     pub fn views(&self, now: Now) -> Vec<PeerView> {
         self.peers.iter().map(|peer| self.view(now, peer)).collect()
     }
@@ -227,7 +226,6 @@ impl Listener {
         self.stage.set_draining(draining);
     }
 
-    /// How many peers are here.
     pub fn peers(&self) -> usize {
         self.peers.iter().count()
     }

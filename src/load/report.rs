@@ -57,11 +57,8 @@ pub fn line_json(elapsed: Duration, phase: Phase, now: &Tally) -> Value {
 /// Everything, at the end.
 #[derive(Clone, Copy, Debug)]
 pub struct Summary<'a> {
-    /// What was counted.
     pub tally: &'a Tally,
-    /// What it cost here.
     pub cost: Cost,
-    /// Clients that were wanted.
     pub clients: usize,
     /// How long messages were sent.
     pub duration: Duration,

@@ -48,17 +48,13 @@ pub struct Tally {
     pub redials: u64,
     /// Messages due by the timetable.
     pub due: u64,
-    /// Reliable messages.
     pub reliable: Messages,
-    /// Unreliable messages.
     pub unreliable: Messages,
     /// What came back damaged, or was never sent by this client in this run.
     pub wrong: u64,
     /// What came back although nothing was expected to.
     pub unasked: u64,
-    /// Datagrams.
     pub datagrams_sent: u64,
-    /// Datagrams.
     pub datagrams_received: u64,
     /// Datagrams that the kernel dropped because this process was late.
     pub overrun: u64,

@@ -144,12 +144,10 @@ impl RunningListener {
         Ok(self.policy(common, listener))
     }
 
-    /// Its name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its backend's name.
     pub fn backend(&self) -> &str {
         &self.backend
     }
@@ -159,7 +157,6 @@ impl RunningListener {
         self.acceptors.recorded()
     }
 
-    /// Its addresses.
     pub fn addresses(&self) -> &[BoundAddress] {
         &self.addresses
     }

@@ -11,7 +11,6 @@ use crate::udp::{Options, UdpSocket};
 pub struct BoundAddress {
     /// As configured; the port may be 0.
     pub asked: SocketAddr,
-    /// As bound.
     pub bound: SocketAddr,
 }
 

@@ -11,9 +11,7 @@
 
 use tidegate_proto::yojimbo::netcode::UsedToken;
 
-/// Bytes of the header.
 pub const HEADER_BYTES: usize = 40;
-/// Bytes of a record.
 pub const RECORD_BYTES: usize = 32;
 
 const MAGIC: [u8; 8] = *b"TGTOKEN1";
@@ -71,7 +69,6 @@ impl Contents {
 }
 
 impl Header {
-    /// Appends it.
     pub fn emit(&self, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend(MAGIC);
@@ -82,7 +79,6 @@ impl Header {
     }
 }
 
-/// Appends a record.
 pub fn emit_record(used: &UsedToken, out: &mut Vec<u8>) {
     let start = out.len();
     out.extend(used.tag);

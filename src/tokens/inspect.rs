@@ -10,7 +10,6 @@ use tidegate_proto::yojimbo::netcode::{ConnectToken, Key, PrivateToken};
 /// What a server knows when a token is presented.
 #[derive(Clone, Debug)]
 pub struct Server {
-    /// Its protocol id.
     pub protocol_id: u64,
     /// Its keys, current first.
     pub keys: Vec<Key>,

@@ -70,7 +70,6 @@ pub fn random<const N: usize>() -> anyhow::Result<[u8; N]> {
 /// A token for one session.
 #[derive(Clone, Debug)]
 pub struct Fresh {
-    /// The token.
     pub token: ConnectToken,
     /// Who its client is, where it was made here; in others that is for the server's eyes only.
     pub client_id: Option<u64>,

@@ -168,7 +168,6 @@ impl Pool {
         self.len() == 0
     }
 
-    /// Those that are in use.
     pub fn in_use(&self) -> Vec<usize> {
         self.lock().in_use.clone()
     }

@@ -42,7 +42,6 @@ use crate::framing::FrameCodec;
 /// What all streams of a listener have in common.
 #[derive(Clone, Debug)]
 pub struct StreamRules {
-    /// Frames.
     pub codec: FrameCodec,
     /// What becomes of unreliable messages that meet a queue.
     pub unreliable: UnreliablePolicy,

@@ -59,7 +59,6 @@ pub(super) struct Outgoing {
     released: usize,
 }
 
-/// What a request was for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Requested {
     /// A message we sent.

@@ -139,7 +139,6 @@ impl Store {
         self.entries.len() - self.sent()
     }
 
-    /// Bytes of the queue.
     pub(super) fn queued_bytes(&self) -> usize {
         self.bytes.len() - self.sent_bytes
     }

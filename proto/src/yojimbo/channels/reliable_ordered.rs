@@ -264,7 +264,6 @@ impl ReliableOrdered {
         }
     }
 
-    /// Whether `id` was delivered.
     pub(super) fn is_delivered(&self, id: u16) -> bool {
         is_newer(self.next as u16, id)
     }

@@ -111,7 +111,6 @@ enum State {
     Admitted { confirm_until: Timestamp },
 }
 
-/// What a link is made of.
 #[derive(Debug)]
 pub(super) struct LinkParams {
     pub(super) role: Role,
