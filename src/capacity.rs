@@ -1,4 +1,4 @@
-//! What all listeners of the process share: seats, and the memory of queues. Told when a peer comes or
+//! What all listeners of the process share: the number of peers, and the memory of queues. Told when a peer comes or
 //! goes and when what waits has changed by some kilobytes, never per datagram.
 //!
 //! ```text
@@ -80,7 +80,7 @@ impl Capacity {
         }
     }
 
-    /// What a newcomer would be too many for: no seat is left, or nine tenths of the memory are used,
+    /// What a newcomer would be too many for: there are as many peers as may be, or nine tenths of the memory are used,
     /// so that those who are here keep some.
     pub fn limit_met(&self) -> Option<Limit> {
         let peers_max = self.peers_max();
@@ -162,7 +162,7 @@ impl Capacity {
         self.most.load(Relaxed)
     }
 
-    /// Seats over all listeners.
+    /// Peers over all listeners, at most.
     pub fn peers_max(&self) -> usize {
         self.peers_max.load(Relaxed)
     }

@@ -9,7 +9,7 @@ use tidegate_proto::Timestamp;
 use super::{ListenerSnapshot, PeerRow, SocketSnapshot, WorstPeers, lock};
 use crate::counters::WorkerCounters;
 
-/// What does not change about a listener while it serves, but for its sockets and seats.
+/// What does not change about a listener while it serves, but for its sockets and how many peers it takes.
 #[derive(Clone, Debug)]
 pub struct ListenerInfo {
     pub name: String,

@@ -83,8 +83,8 @@ impl Snapshot {
     /// How many there may be.
     pub fn peers_limit(&self) -> u64 {
         let staying = self.listeners.iter().filter(|listener| !listener.leaving);
-        let seats: u64 = staying.map(|listener| listener.about.peers_max).sum();
-        seats.min(self.peers_max)
+        let peers_max: u64 = staying.map(|listener| listener.about.peers_max).sum();
+        peers_max.min(self.peers_max)
     }
 
     /// The keys that keep newcomers out now.

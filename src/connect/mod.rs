@@ -24,7 +24,7 @@ use crate::config::{Config, Tunnel, UnreliablePolicy};
 use crate::control::{self, Gate, Signals};
 use crate::control_plane;
 use crate::core_dumps;
-use crate::listener::{Parts, Seats, Siblings, Terms};
+use crate::listener::{Parts, PeerCount, Siblings, Terms};
 use crate::logging::Logging;
 use crate::protocol::{self, Dialer};
 use crate::running_listener::Shares;
@@ -155,7 +155,7 @@ fn parts(
                 capacity: Arc::clone(capacity),
                 reporter: Some(reporter),
                 siblings: Siblings::default(),
-                seats: Seats::default(),
+                peer_count: PeerCount::default(),
                 seed: u64::from_le_bytes(tokens::random()?),
             })
         })

@@ -39,23 +39,23 @@ pub(super) struct RunningTunnel {
 impl RunningTunnel {
     /// Takes whoever comes in here, now that all is bound.
     pub(super) fn open(self, listeners: Vec<LocalListener>) {
-        let seats = self.tunnel.max_streams.min(Semaphore::MAX_PERMITS);
-        let (tunnel, seats) = (Arc::new(self), Arc::new(Semaphore::new(seats)));
+        let permits = self.tunnel.max_streams.min(Semaphore::MAX_PERMITS);
+        let (tunnel, permits) = (Arc::new(self), Arc::new(Semaphore::new(permits)));
         for listener in listeners {
             listener.announce(&tunnel.tunnel.name);
-            tokio::spawn(tunnel.clone().accept_all(listener, seats.clone()));
+            tokio::spawn(tunnel.clone().accept_all(listener, permits.clone()));
         }
     }
 
     /// Accepts for ever. Above the limit of streams, and in a drain, a connection is closed at once: left in
     /// the kernel's queue it would look connected and hang, and a token that is fetched for it would be lost.
-    async fn accept_all(self: Arc<Self>, mut listener: LocalListener, seats: Arc<Semaphore>) {
+    async fn accept_all(self: Arc<Self>, mut listener: LocalListener, permits: Arc<Semaphore>) {
         loop {
             match listener.accept().await {
                 Ok(_) if self.board.state() == State::Draining => {
                     log_dial_refused(&self.tunnel.name)
                 }
-                Ok((stream, client)) => match seats.clone().try_acquire_owned() {
+                Ok((stream, client)) => match permits.clone().try_acquire_owned() {
                     Ok(permit) => {
                         tokio::spawn(self.clone().begin(stream, client, permit));
                     }

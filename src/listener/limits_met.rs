@@ -14,7 +14,7 @@ pub(super) struct LimitsMet {
     limit: Option<Limit>,
     /// Newcomers refused since the last line.
     refused: u64,
-    /// What kept the last of them out; none for the listener's own limit. By the time of the line a seat
+    /// What kept the last of them out; none for the listener's own limit. By the time of the line a place
     /// may be free again, so that it would be too late to ask.
     met: Option<Limit>,
     /// Newcomers for whose stream there was no descriptor, since the last line of those.
@@ -45,7 +45,7 @@ impl Listener {
     pub(super) fn open_or_shut(&mut self) {
         self.limits_met.limit = self.capacity.limit_met();
         let is_full =
-            self.limits_met.limit.is_some() || self.seats.taken() >= self.endpoint.peers_max();
+            self.limits_met.limit.is_some() || self.peer_count.now() >= self.endpoint.peers_max();
         let refusing = match (self.stage.takes_newcomers(), is_full) {
             (false, _) => Some(Reject::Draining),
             (true, true) => Some(Reject::Full),

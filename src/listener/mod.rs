@@ -24,13 +24,13 @@ mod memory;
 mod orders;
 mod outage;
 mod peer;
+mod peer_count;
 mod peers;
 mod pump;
 mod quota;
 mod receive;
 mod refusal_log;
 mod retire;
-mod seats;
 mod session_log;
 mod shed;
 mod siblings;
@@ -62,12 +62,12 @@ use memory::Memory;
 pub use orders::{PeerView, Whom};
 use outage::Outage;
 use peer::Peer;
+pub use peer_count::PeerCount;
 use peers::Peers;
 pub use quota::PeerLimits;
 use quota::Quota;
 use refusal_log::RefusalLog;
 pub use retire::HeldAddress;
-pub use seats::Seats;
 pub use siblings::Siblings;
 use stage::Stage;
 use stranger_queue::StrangerQueue;
@@ -119,7 +119,7 @@ pub struct Parts {
     /// The other workers behind the same port.
     pub siblings: Siblings,
     /// Shared by all sockets of the listener.
-    pub seats: Seats,
+    pub peer_count: PeerCount,
     /// Starts the random session ids.
     pub seed: u64,
 }
@@ -165,7 +165,7 @@ pub struct Listener {
 
     // What peers may take from each other.
     contention: Contention,
-    seats: Seats,
+    peer_count: PeerCount,
     capacity: Arc<Capacity>,
     memory: Memory,
     /// Received in this turn.
@@ -215,7 +215,7 @@ impl Listener {
             terms: parts.terms,
             session_ids: Random::new(parts.seed),
             contention: Contention::default(),
-            seats: parts.seats,
+            peer_count: parts.peer_count,
             memory: Memory::new(parts.capacity.clone()),
             capacity: parts.capacity,
             received_bytes: 0,
@@ -377,7 +377,7 @@ impl Listener {
             now,
             self.terms.rules.clone(),
         );
-        peer.seat = Some(self.seats.take());
+        peer.counted = Some(self.peer_count.add_one());
         peer.quota = self
             .terms
             .limits

@@ -9,8 +9,8 @@ use tidegate_proto::{CloseReason, PeerId, Timestamp};
 use super::attempt::Attempt;
 use super::dial::Dialled;
 use super::memory::Accounted;
+use super::peer_count::Counted;
 use super::quota::Quota;
-use super::seats::Seat;
 use crate::backend::{Stream, StreamRules};
 use crate::udp::{Route, UdpSocket};
 
@@ -46,8 +46,8 @@ pub(super) struct Peer {
     pub(super) scheduled: Scheduled,
     /// What it held in memory when that was last looked at.
     pub(super) accounted: Accounted,
-    /// Its place among its listener's peers, until its session is over.
-    pub(super) seat: Option<Seat>,
+    /// As one of its listener's peers, until its session is over.
+    pub(super) counted: Option<Counted>,
     /// Of one that we dialled.
     pub(super) dialled: Option<Box<Dialled>>,
 }
@@ -107,7 +107,7 @@ impl Peer {
             since: now,
             scheduled: Scheduled::default(),
             accounted: Accounted::default(),
-            seat: None,
+            counted: None,
             dialled: None,
         }
     }

@@ -63,7 +63,7 @@ impl Listener {
             return;
         };
         peer.phase = Phase::Over(reason);
-        peer.seat = None;
+        peer.counted = None;
         let lasted = turn.now.mono.since(peer.since);
         self.counters.on_close(reason, lasted);
         peer.stream.on_session_over(turn.now.mono, &peer.rules);

@@ -55,14 +55,14 @@ impl Listener {
 
     /// One datagram of those that waited; whether it was answered, or let its sender in.
     fn hear_stranger(&mut self, turn: &mut Turn<'_>, route: Route, datagram: &mut [u8]) -> bool {
-        let charged = match self.charge_seated(turn.now, route.from, datagram.len()) {
+        let charged = match self.charge_let_in(turn.now, route.from, datagram.len()) {
             Ok(charged) => charged,
             Err(reject) => {
                 self.counters.on_reject(reject);
                 return false;
             }
         };
-        // The last one, or another worker's of this moment, may have taken the last seat.
+        // The last one, or another worker's of this moment, may have taken the last place.
         self.open_or_shut();
         let handled = self
             .endpoint
@@ -90,7 +90,7 @@ impl Listener {
     }
 
     /// What was said behind an answer that let its sender in: that is a stranger no more, and pays as peers do.
-    fn charge_seated(
+    fn charge_let_in(
         &mut self,
         now: Now,
         from: SocketAddr,

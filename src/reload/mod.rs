@@ -29,7 +29,7 @@ use crate::running_listener::{
 use crate::workers::Workers;
 pub use outcome::{NoReload, Outcome};
 pub use plan::Values;
-use plan::{Change, LEVEL, Plan, Running, SEATS};
+use plan::{Change, LEVEL, PEERS_MAX, Plan, Running};
 
 /// Where the configuration comes from, each time it is asked.
 pub type Source = Box<dyn Fn() -> anyhow::Result<Loaded> + Send>;
@@ -85,7 +85,7 @@ impl Reloader {
         self.begin(openings, &mut outcome);
         self.change(moves, &mut outcome)?;
         self.end(&plan.removed, &mut outcome);
-        if plan.applied.contains(SEATS) {
+        if plan.applied.contains(PEERS_MAX) {
             let peers_max = loaded.config.runtime.max_peers;
             self.common.capacity.set_peers_max(peers_max);
         }

@@ -69,7 +69,7 @@ impl Plan {
         plan.applied.extend(
             differ
                 .iter()
-                .filter(|path| *path == LEVEL || *path == SEATS)
+                .filter(|path| *path == LEVEL || *path == PEERS_MAX)
                 .cloned(),
         );
         let waits = |path: &String| !plan.applied.contains(path);
@@ -174,7 +174,7 @@ fn can_change(path: &str) -> bool {
 }
 
 pub(super) const LEVEL: &str = "log.level";
-pub(super) const SEATS: &str = "runtime.max_peers";
+pub(super) const PEERS_MAX: &str = "runtime.max_peers";
 
 #[cfg(test)]
 mod tests {

@@ -23,7 +23,7 @@ use crate::capacity::Capacity;
 use crate::capture::Tap;
 use crate::clock::Clock;
 use crate::config::{Listener, Runtime};
-use crate::listener::{Parts, Policy, Seats, Siblings};
+use crate::listener::{Parts, PeerCount, Policy, Siblings};
 use crate::protocol::Acceptors;
 use crate::token_history::StateDirectory;
 use crate::tokens::random;
@@ -49,7 +49,7 @@ pub struct RunningListener {
     pool: Arc<Pool>,
     acceptors: Acceptors,
     addresses: Vec<BoundAddress>,
-    seats: Seats,
+    peer_count: PeerCount,
 }
 
 /// What each worker gets.
@@ -71,7 +71,7 @@ impl RunningListener {
             pool: pool.clone(),
             acceptors: Acceptors::new(common, listener, &bound)?,
             addresses,
-            seats: Seats::default(),
+            peer_count: PeerCount::default(),
         };
         let shares = running.parts_for(common, listener, sockets)?;
         Ok((running, shares))
@@ -189,7 +189,7 @@ impl RunningListener {
             capacity: Arc::clone(&common.capacity),
             reporter: None,
             siblings: Siblings::default(),
-            seats: self.seats.clone(),
+            peer_count: self.peer_count.clone(),
             seed: u64::from_le_bytes(random()?),
         })
     }

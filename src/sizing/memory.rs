@@ -5,7 +5,7 @@ use std::fmt;
 use crate::cgroup::{self, Beyond, Limit};
 use crate::config::{Config, Listener};
 
-use super::seats;
+use super::peers_max;
 
 /// The memory limit around the process is below what the configuration allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +82,7 @@ impl fmt::Display for Shortage {
 
 /// Bytes of the program, its workers and its sessions.
 fn apart_from_queues(config: &Config) -> u64 {
-    let sessions: usize = seats(config).into_iter().sum();
+    let sessions: usize = peers_max(config).into_iter().sum();
     let sessions = sessions.min(config.runtime.max_peers);
     let loops = config.runtime.workers * (config.listeners.len() + config.tunnels.len());
     PROGRAM + WORKER * loops as u64 + tables(config) + SESSION * sessions as u64

@@ -20,7 +20,7 @@ pub fn warn(config: &Config) {
 }
 
 /// Sessions of listeners and of tunnels that may come, each kind by itself.
-fn seats(config: &Config) -> [usize; 2] {
+fn peers_max(config: &Config) -> [usize; 2] {
     let most = config.runtime.max_peers;
     let served: usize = config.listeners.iter().map(|it| it.max_peers).sum();
     let dialled: usize = config.tunnels.iter().map(|it| it.max_streams).sum();

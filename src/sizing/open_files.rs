@@ -8,7 +8,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::config::Config;
 
-use super::seats;
+use super::peers_max;
 
 /// Raises the limit to what the system allows. Shells and containers start programs with 1024, for the
 /// sake of select(2), which is not used here.
@@ -120,7 +120,7 @@ impl fmt::Display for Shortage {
 
 /// The sum of docs/OPERATIONS.md, "Descriptors".
 fn needed(config: &Config) -> u64 {
-    let [served, dialled] = seats(config);
+    let [served, dialled] = peers_max(config);
     let sockets: usize = config.listeners.iter().map(|it| it.bind.len()).sum();
     // A stream for each peer; a tunnel's peers have a UDP socket each besides.
     let files = served + 2 * dialled + sockets * config.runtime.workers;

@@ -158,7 +158,7 @@ pub fn toy_parts(
         capacity: setup.capacity.clone(),
         reporter,
         siblings: tidegate::listener::Siblings::default(),
-        seats: tidegate::listener::Seats::default(),
+        peer_count: tidegate::listener::PeerCount::default(),
         seed: 1,
     }
 }

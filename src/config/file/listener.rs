@@ -36,7 +36,7 @@ impl Default for Listener {
             backend: None,
             // What the reference server holds at most.
             max_peers: 4096,
-            // Long enough for a phone to change cells, short enough to free the seat.
+            // Long enough for a phone to change cells, short enough to free the slot.
             idle_timeout: Span::of("10s"),
             ack: Ack::Queued,
             // What home routers do; the peer proves itself under its key.

@@ -196,7 +196,7 @@ impl Default for Rudp {
             expired_time: Span::of("5s"),
             // A reliable stream with a hole is not one.
             on_missing: OnMissing::Close,
-            // A forged source gets one small datagram, and never a seat.
+            // A forged source gets one small datagram, and never a session.
             probe: true,
         }
     }
