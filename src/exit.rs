@@ -5,7 +5,7 @@
 //! | 0 | done, also after a drained SIGTERM |
 //! | 1 | something failed while running, or the answer is no |
 //! | 2 | the command line is wrong |
-//! | 69 | a socket or file could not be had, or no more of them, or (`load`) a server |
+//! | 69 | a socket could not be had, or a file read or made, or no more of them, or (`load`) a server |
 //! | 70 | a bug: panic |
 //! | 78 | the configuration was refused; nothing was started |
 //!
@@ -57,7 +57,12 @@ impl Exit {
                 Some(Self::Configuration)
             } else if cause.is::<Misused>() {
                 Some(Self::Usage)
-            } else if cause.is::<Unavailable>() || kernels(cause).is_some_and(are_used_up) {
+            } else if cause.is::<Unavailable>()
+                || cause
+                    .downcast_ref::<Unread>()
+                    .is_some_and(Unread::is_unavailable)
+                || kernels(cause).is_some_and(are_used_up)
+            {
                 Some(Self::Unavailable)
             } else {
                 None

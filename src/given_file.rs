@@ -80,6 +80,14 @@ impl Unread {
         }
     }
 
+    /// It is not there, or not to be had now. Otherwise it is there, and no file.
+    pub fn is_unavailable(&self) -> bool {
+        match self {
+            Self::Io(_) | Self::PipeAgain | Self::PipeUnfinished(_) => true,
+            Self::NoFile(_) => false,
+        }
+    }
+
     /// Another try would find the same.
     pub fn is_lasting(&self) -> bool {
         match self {

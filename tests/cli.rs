@@ -78,6 +78,22 @@ fn keys_are_made_once() {
     assert_ne!(one, other);
 }
 
+/// By its name of everywhere, and no file of that name.
+#[test]
+fn a_single_dash_is_standard_output() {
+    let place = Place::new("dash");
+    place.expect(0, &["keygen", "--out", "key"]);
+    let (hex, _) = place.expect(0, &["keygen", "--out", "-"]);
+    assert_eq!(hex.trim().len(), 64);
+    let mint = "token mint --key key --client-id 7 --server 127.0.0.1:40000 --out -";
+    let minted = place.run_with(&[], &mint.split(' ').collect::<Vec<_>>());
+    assert_eq!(minted.status.code(), Some(0));
+    place.write("token", minted.stdout);
+    let (said, _) = place.expect(0, &["token", "inspect", "--key", "key", "token"]);
+    assert!(said.contains("client id        7 "), "{said}");
+    assert!(!place.path("-").exists());
+}
+
 #[test]
 fn check_says_good_or_what_is_wrong() {
     let place = Place::new("check");
@@ -512,8 +528,13 @@ fn directories_devices_and_sockets_are_refused_and_pipes_are_read() {
             assert!(said.contains(what), "{arguments:?}: {said}");
         }
     }
-    for arguments in [&mint("absent")[..], &["token", "inspect", "absent"]] {
-        let (_, said) = bounded(&place, arguments, b"");
+    for arguments in [
+        &mint("absent")[..],
+        &["token", "inspect", "absent"],
+        &["replay", "absent"],
+    ] {
+        let (found, said) = bounded(&place, arguments, b"");
+        assert_eq!(found, Some(69), "{arguments:?}: {said}");
         let times = said.matches("No such file").count();
         assert_eq!(times, 1, "said so often: {said}");
     }

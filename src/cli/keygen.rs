@@ -7,7 +7,7 @@ use anyhow::bail;
 use data_encoding::HEXLOWER;
 use zeroize::Zeroizing;
 
-use super::print;
+use super::{is_standard_output, print};
 use crate::config::{fingerprint, generate_key, write_new_secret};
 use crate::exit::{self, Exit, Unavailable};
 use crate::stderr;
@@ -15,7 +15,7 @@ use tidegate_proto::yojimbo::netcode::Key;
 
 pub(super) fn run(out: Option<&Path>) -> anyhow::Result<Exit> {
     let key = generate_key()?;
-    let Some(path) = out else {
+    let Some(path) = out.filter(|path| !is_standard_output(path)) else {
         return print(&hex(&key));
     };
     match write_new_secret(path, hex(&key).as_bytes()) {

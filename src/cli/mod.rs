@@ -59,7 +59,7 @@ enum Command {
     Schema,
     /// Generate a key for connect tokens
     Keygen {
-        /// Output file, created with mode 0600 and never overwritten [default: standard output]
+        /// Output file, created with mode 0600 and never overwritten [default: standard output, also as -]
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
@@ -150,12 +150,22 @@ fn print(text: &str) -> anyhow::Result<Exit> {
 
 /// Like [`print`]. False once nobody reads any more, as behind `| head`: who prints for ever may stop.
 fn print_while_read(text: &str) -> anyhow::Result<bool> {
+    write_while_read(text.as_bytes())
+}
+
+fn write_while_read(bytes: &[u8]) -> anyhow::Result<bool> {
     use std::io::Write;
-    match io::stdout().write_all(text.as_bytes()) {
+    let mut out = io::stdout();
+    match out.write_all(bytes).and_then(|()| out.flush()) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
         Err(error) => Err(error).context("cannot write to standard output"),
     }
+}
+
+/// Whether a file that is to be written is standard output, by the name that it has everywhere.
+fn is_standard_output(path: &Path) -> bool {
+    path == Path::new("-")
 }
 
 /// A file that a command was to write.

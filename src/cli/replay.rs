@@ -8,12 +8,13 @@ use anyhow::Context;
 
 use super::print;
 use crate::capture::pcapng;
-use crate::exit::Exit;
+use crate::exit::{Exit, Unavailable};
 use crate::replay;
 
 pub(super) fn run(file: &Path) -> anyhow::Result<Exit> {
     let reading = || format!("reading {}", file.display());
-    let mut recording = File::open(file).with_context(reading)?;
+    let mut recording = File::open(file)
+        .map_err(|error| Unavailable(format!("cannot read {}: {error}", file.display())))?;
     // What does not begin like a recording is not read to its end: a device has none.
     let mut bytes = Vec::new();
     let mut beginning = (&mut recording).take(pcapng::BEGIN_BYTES);

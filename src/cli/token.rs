@@ -11,13 +11,13 @@ use data_encoding::HEXLOWER_PERMISSIVE;
 use serde_json::json;
 use tidegate_proto::yojimbo::netcode::{ConnectToken, Key, UserData};
 
-use super::{cannot_write, input, print};
+use super::{cannot_write, input, is_standard_output, print, write_while_read};
 use crate::clock;
 use crate::config::{
-    Listener, Netcode, Protocol, PublicAddresses, fingerprint, parse_duration, parse_id,
-    parse_whole_seconds, read_key_file, write_secret,
+    KeyFileError, Listener, Netcode, Protocol, PublicAddresses, fingerprint, parse_duration,
+    parse_id, parse_whole_seconds, read_key_file, write_secret,
 };
-use crate::exit::{Exit, Misused};
+use crate::exit::{Exit, Misused, Unavailable};
 use crate::given_file::{GivenFile, Occasion};
 use crate::tokens::{self, Doubt, Recipe, Server};
 
@@ -56,7 +56,7 @@ pub(super) struct MintArgs {
     /// User data for the backend, up to 256 bytes, in hex
     #[arg(long, value_name = "HEX")]
     user_data: Option<String>,
-    /// Output file, raw, created with mode 0600 [default: standard output, in base64]
+    /// Output file, raw, created with mode 0600; - is standard output, raw [default: standard output, in base64]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
@@ -158,6 +158,9 @@ fn mint(args: MintArgs) -> anyhow::Result<Exit> {
     let token = tokens::mint(recipe, &key)?;
     match args.out {
         None => print(&format!("{}\n", &*tokens::token_text(&token))),
+        Some(path) if is_standard_output(&path) => {
+            write_while_read(&token.to_bytes()).map(|_| Exit::Done)
+        }
         Some(path) => {
             write_secret(&path, &token.to_bytes()).map_err(|error| cannot_write(&path, &error))?;
             Ok(Exit::Done)
@@ -293,7 +296,13 @@ fn choose<'a>(listeners: &'a [Listener], name: Option<&str>) -> anyhow::Result<&
 }
 
 fn read_key(path: &Path) -> anyhow::Result<Key> {
-    read_key_file(path).map_err(|error| anyhow::anyhow!("{error}\n help: {}", error.help()))
+    read_key_file(path).map_err(|error| {
+        let text = format!("{error}\n help: {}", error.help());
+        match error {
+            KeyFileError::Unreadable(_, why) if why.is_unavailable() => Unavailable(text).into(),
+            _ => anyhow::anyhow!(text),
+        }
+    })
 }
 
 fn as_text(
