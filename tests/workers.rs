@@ -218,3 +218,38 @@ fn a_session_follows_its_peer_to_another_worker() {
         books.into_iter().all(balance).then_some(())
     });
 }
+
+/// A router that was restarted gives out its ports anew: each player gets the port of another one, and so in most cases
+/// another player's worker.
+#[test]
+fn sessions_follow_peers_who_got_each_others_ports() {
+    let place = Place::new("ports");
+    let serve = Serve::start(&place, echo_server());
+    let address = serve.program.address();
+    let mut players: Vec<Player> = (0..6)
+        .map(|client| Player::new(&place, address, client))
+        .collect();
+    for player in &mut players {
+        player.turn_until("connected", |player| player.connected);
+        player.echo(b"before");
+    }
+    for round in 0..3 {
+        // In a ring, and two of them with each other besides.
+        for pair in [(0, 1), (1, 2), (2, 3), (4, 5)] {
+            let (left, right) = players.split_at_mut(pair.1);
+            std::mem::swap(&mut left[pair.0].socket, &mut right[0].socket);
+        }
+        for (index, player) in players.iter_mut().enumerate() {
+            player.echo(format!("{index} after {round} restarts").as_bytes());
+        }
+    }
+    let books = [
+        ("tidegate_peers", 6.0),
+        ("tidegate_backend_connections_total", 6.0),
+        ("tidegate_invariant_violations_total", 0.0),
+    ];
+    wait_until(&format!("{books:?}"), PATIENCE, || {
+        let balance = |(name, value): (&str, f64)| serve.sum(name) == value;
+        books.into_iter().all(balance).then_some(())
+    });
+}

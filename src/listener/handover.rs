@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use tidegate_proto::per_second::PerSecond;
-use tidegate_proto::{CloseReason, Handled, Now, PeerId, Reject, Session, Stats};
+use tidegate_proto::{CloseReason, Handled, Now, PeerId, Session, Stats};
 
 use super::orders::Whom;
 use super::peer::{Peer, Phase};
@@ -47,13 +47,8 @@ struct Order {
 
 impl Listener {
     /// A datagram of nobody here: maybe it is for a session of another worker.
-    pub(super) fn ask_siblings(&mut self, now: Now, route: Route, why: Reject, datagram: &[u8]) {
-        let is_worth_it = match why {
-            // A peer that is here already may move, though nobody new is taken.
-            Reject::UnknownPeer | Reject::Full | Reject::Draining => self.siblings.len() > 0,
-            _ => false,
-        };
-        if is_worth_it
+    pub(super) fn ask_siblings(&mut self, now: Now, route: Route, datagram: &[u8]) {
+        if self.siblings.len() > 0
             && !self.stage.is_ending()
             && self.handovers.may_ask(now, self.siblings.len() as u32)
         {
@@ -142,8 +137,11 @@ impl Listener {
             mut datagram,
         } = found;
         let now = turn.now;
-        let is_taken = self.endpoint.find(route.from).is_some();
         let was_at = peer.remote;
+        if let Some(silent) = self.endpoint.make_way(now, route.from, was_at) {
+            self.on_put(silent);
+        }
+        let is_taken = self.endpoint.find(route.from).is_some();
         let id = self.endpoint.adopt(now, route.from, session, before);
         peer.settle_in(id, route);
         let token = poll_token(self.index, Wakes::Stream(id.slot()));

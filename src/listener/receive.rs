@@ -145,9 +145,12 @@ impl Listener {
         let handled = self.endpoint.handle_datagram_of(now, id, datagram);
         if let Handled::PeerRejected(_, reject) = handled {
             self.refund(id, reject, charged);
+            if self.endpoint.may_be_elsewhere(now, id, reject) {
+                self.ask_siblings(now, route, datagram);
+            }
         }
         self.after_datagram(now, outgoing, route, handled);
-        known
+        touched(handled)
     }
 
     /// Keeps what one turn receives within bounds. A turn may read megabytes from one peer, whose inbox would then
@@ -228,12 +231,10 @@ impl Listener {
     pub(super) fn on_handled(&mut self, now: Now, route: Route, handled: Handled) {
         match handled {
             Handled::Accepted(id) => self.insert(now.mono, id, route),
-            Handled::Moved(id) => {
-                self.counters.address_moves += 1;
-                if let Some(peer) = self.peers.get_mut(id) {
-                    (peer.remote, peer.ours) = (route.from, route.to);
-                }
-                self.touch(id);
+            Handled::Moved(id) => self.on_moved(id, route),
+            Handled::Swapped(id, other) => {
+                self.on_moved(id, route);
+                self.on_put(other);
             }
             Handled::Peer(id) => self.touch(id),
             Handled::PeerRejected(id, reject) => {
@@ -253,6 +254,23 @@ impl Listener {
             Handled::Replied => {}
         }
     }
+
+    fn on_moved(&mut self, id: PeerId, route: Route) {
+        self.counters.address_moves += 1;
+        if let Some(peer) = self.peers.get_mut(id) {
+            (peer.remote, peer.ours) = (route.from, route.to);
+        }
+        self.touch(id);
+    }
+
+    /// A silent peer was put to where one was that is at its address now.
+    pub(super) fn on_put(&mut self, id: PeerId) {
+        if let Some(peer) = self.peers.get_mut(id)
+            && let Some(address) = self.endpoint.address(id)
+        {
+            peer.remote = address;
+        }
+    }
 }
 
 /// Bytes of a datagram that a peer's quota paid for, if it did.
@@ -263,6 +281,7 @@ fn touched(handled: Handled) -> Option<PeerId> {
     match handled {
         Handled::Peer(id)
         | Handled::Moved(id)
+        | Handled::Swapped(id, _)
         | Handled::PeerRejected(id, _)
         | Handled::Accepted(id) => Some(id),
         Handled::Replied | Handled::Rejected(_) => None,

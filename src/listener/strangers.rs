@@ -69,7 +69,10 @@ impl Listener {
             .handle_datagram(turn.now, route.from, datagram, turn.reply);
         let was_answered = match handled {
             Handled::Rejected(why) => {
-                self.ask_siblings(turn.now, route, why, datagram);
+                // A peer that is here already may move, though nobody new is taken.
+                if let Reject::UnknownPeer | Reject::Full | Reject::Draining = why {
+                    self.ask_siblings(turn.now, route, datagram);
+                }
                 false
             }
             Handled::PeerRejected(id, reject) => {
@@ -79,7 +82,9 @@ impl Listener {
                 false
             }
             Handled::Peer(_) => false,
-            Handled::Accepted(_) | Handled::Moved(_) | Handled::Replied => true,
+            Handled::Accepted(_) | Handled::Moved(_) | Handled::Swapped(..) | Handled::Replied => {
+                true
+            }
         };
         if !turn.reply.is_empty() {
             turn.outgoing.bytes().extend_from_slice(turn.reply);

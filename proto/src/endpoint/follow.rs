@@ -3,13 +3,19 @@
 //! Nothing changes on the wire for that: the datagram itself must prove whose it is
 //! ([`Session::vouches_for`](crate::Session::vouches_for)). Each proof costs a decryption and the
 //! source may be forged, so all of the search is bounded.
+//!
+//! A NAT that was restarted, or is short of ports, may give a peer the port that another one had. So the search also begins
+//! where an address is somebody's: if that peer was silent, and its session can make nothing of the datagram. The peer
+//! that moves here takes the address, and the silent one is put where that one was. If the two have changed places, that
+//! is where it is; if not, its own next datagram finds it.
 
 use std::net::IpAddr;
 use std::time::Duration;
 
 use super::PeerId;
-use super::peer_table::PeerTable;
+use super::peer_table::{Peer, PeerTable};
 use crate::per_second::PerSecond;
+use crate::session::Reject;
 use crate::time::Now;
 
 /// How far a session follows its peer when a NAT gives it another address.
@@ -45,16 +51,22 @@ impl Search {
         }
     }
 
-    /// The peer that sent this datagram from a new address with this IP, if one did: the datagram must
+    /// Whether a datagram from the address of this peer may be another's.
+    pub(super) fn doubts(&self, now: Now, peer: &Peer) -> bool {
+        self.follow != Follow::Off && is_silent(now, peer)
+    }
+
+    /// The peer that sent this datagram from an address that is new for it, if one did: the datagram must
     /// carry a proof under its key, and the peer must have gone silent at its old address, unless this is
     /// its goodbye: netcode says it once, in one instant, and whoever repeats it elsewhere ends nothing
-    /// that its peer did not end.
+    /// that its peer did not end. The session that has refused the datagram already is not asked again.
     pub(super) fn moved_peer(
         &mut self,
         now: Now,
         peers: &PeerTable,
         ip: IpAddr,
         datagram: &[u8],
+        refused_by: Option<PeerId>,
     ) -> Option<PeerId> {
         if self.follow == Follow::Off {
             return None;
@@ -64,9 +76,9 @@ impl Search {
             .take(LOOKS)
             .filter_map(|id| Some((id, peers.get(id)?)));
         let may_be_it = known.filter_map(|(id, peer)| {
-            let is_silent = now.mono.since(peer.heard) >= SILENCE;
             let is_goodbye = peer.session.reads_as_goodbye(datagram);
-            (!peer.closed && (is_silent || is_goodbye)).then_some((id, peer, is_goodbye))
+            let may_move = !peer.closed && Some(id) != refused_by;
+            (may_move && (is_silent(now, peer) || is_goodbye)).then_some((id, peer, is_goodbye))
         });
         for (id, peer, is_goodbye) in may_be_it.take(CANDIDATES) {
             let tries = match is_goodbye {
@@ -83,6 +95,19 @@ impl Search {
         }
         None
     }
+}
+
+/// Whether a session refuses for this what was not made for it: it is under another key, or its number is one of another
+/// sequence.
+pub(super) const fn is_anothers(reject: Reject) -> bool {
+    matches!(
+        reject,
+        Reject::DecryptFailed | Reject::Replayed | Reject::Stale
+    )
+}
+
+fn is_silent(now: Now, peer: &Peer) -> bool {
+    now.mono.since(peer.heard) >= SILENCE
 }
 
 /// Silent peers behind one IP that are tried for one datagram; the next datagram tries the next ones.

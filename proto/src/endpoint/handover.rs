@@ -12,7 +12,7 @@ impl Endpoint {
     /// address that nobody has there; see [`Endpoint::take_out`].
     pub fn claim(&mut self, now: Now, from: SocketAddr, datagram: &[u8]) -> Option<PeerId> {
         self.search
-            .moved_peer(now, &self.peers, from.ip(), datagram)
+            .moved_peer(now, &self.peers, from.ip(), datagram, None)
     }
 
     /// Gives a peer's session away, with what it counted so far, which stays counted here.
@@ -20,6 +20,21 @@ impl Endpoint {
         let session = self.retire(id)?;
         let stats = session.stats();
         Some((session, stats))
+    }
+
+    /// Puts the peer at `address`, if it is silent, to where one was that comes here with a proof; says which.
+    pub fn make_way(
+        &mut self,
+        now: Now,
+        address: SocketAddr,
+        was_at: SocketAddr,
+    ) -> Option<PeerId> {
+        let id = self.peers.find(address)?;
+        let peer = self.peers.get(id)?;
+        self.search.doubts(now, peer).then(|| {
+            self.peers.put(id, was_at);
+            id
+        })
     }
 
     /// Takes a session that another endpoint gave away; `before` is counted there.

@@ -3,11 +3,11 @@
 //!
 //! ```text
 //!   datagram ──▶ known address? ──yes──▶ Session::handle_datagram ──▶ active
-//!                     │ no                                             queue ──▶ poll_transmit
-//!                     ▼                                                  ▲       poll_event
+//!                     │ no                         │ not its own       queue ──▶ poll_transmit
+//!                     ▼                            │                     ▲       poll_event
 //!                 Acceptor: reject, deny, reply, accept ─────────────────┤
-//!                     │ UnknownPeer                                      │
-//!                     ▼                                                timers
+//!                     │ UnknownPeer                │                     │
+//!                     ▼                            ▼                   timers
 //!                 did a NAT move one of ours? (Session::vouches_for)
 //! ```
 //!
@@ -79,6 +79,8 @@ pub struct Endpoint {
     roomy: Vec<PeerId>,
     refusing: Option<Reject>,
     search: Search,
+    /// The datagram in hand as it came, where it may be of another peer than of the one at its address.
+    doubtful: Vec<u8>,
     survey: Survey,
 }
 
@@ -96,6 +98,7 @@ impl Endpoint {
             roomy: Vec::new(),
             refusing: None,
             search: Search::new(params.follow, params.follow_tries_per_sec),
+            doubtful: Vec::new(),
             survey: Survey::default(),
         }
     }

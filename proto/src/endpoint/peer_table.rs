@@ -192,8 +192,22 @@ impl PeerTable {
         }
     }
 
-    /// The peer is now at `address`. The caller has made sure that no other peer is.
-    pub(super) fn move_to(&mut self, id: PeerId, address: SocketAddr) {
+    /// The peer is now at `address`. One that was there, which is returned, is now where the peer was.
+    pub(super) fn move_to(&mut self, id: PeerId, address: SocketAddr) -> Option<PeerId> {
+        let was_at = self.get(id)?.address;
+        let other = self.find(address).filter(|other| *other != id);
+        if let Some(other) = other {
+            self.unindex(address, other.slot);
+        }
+        self.put(id, address);
+        if let Some(other) = other {
+            self.put(other, was_at);
+        }
+        other
+    }
+
+    /// The peer is now at `address`, where it is found unless another peer is.
+    pub(super) fn put(&mut self, id: PeerId, address: SocketAddr) {
         let Some(peer) = self.get_mut(id) else { return };
         let old = std::mem::replace(&mut peer.address, address);
         self.unindex(old, id.slot);

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use super::follow::is_anothers;
 use super::{Endpoint, PeerId};
 use crate::session::{Reject, Stranger, StrangerClass, Verdict};
 use crate::time::Now;
@@ -13,6 +14,8 @@ pub enum Handled {
     Peer(PeerId),
     /// Taken by this peer's session, which moved here from another address.
     Moved(PeerId),
+    /// The same, and the second peer, which was here and silent, is now where the first one was.
+    Swapped(PeerId, PeerId),
     /// Not taken by this peer's session.
     PeerRejected(PeerId, Reject),
     /// A new session, for this peer.
@@ -55,8 +58,46 @@ impl Endpoint {
         }
     }
 
-    /// Gives one datagram to the peer that [`Endpoint::find`] has just found.
+    /// Gives one datagram to the peer that [`Endpoint::find`] has just found. It may be another's, see
+    /// [`Endpoint::may_be_elsewhere`].
     pub fn handle_datagram_of(&mut self, now: Now, id: PeerId, datagram: &mut [u8]) -> Handled {
+        match self.peers.get(id) {
+            Some(peer) if self.search.doubts(now, peer) => {
+                self.handle_doubtful(now, id, peer.address, datagram)
+            }
+            Some(_) | None => self.give(now, id, datagram),
+        }
+    }
+
+    /// A datagram from the address of a silent peer: its own, or that of one that moved here.
+    fn handle_doubtful(
+        &mut self,
+        now: Now,
+        id: PeerId,
+        from: SocketAddr,
+        datagram: &mut [u8],
+    ) -> Handled {
+        // To open a datagram destroys what does not open.
+        self.doubtful.clear();
+        self.doubtful.extend_from_slice(datagram);
+        match self.give(now, id, datagram) {
+            Handled::PeerRejected(id, reject) if is_anothers(reject) => {
+                datagram.copy_from_slice(&self.doubtful);
+                let moved = self.handle_moved(now, from, datagram, Some(id));
+                moved.unwrap_or(Handled::PeerRejected(id, reject))
+            }
+            handled => handled,
+        }
+    }
+
+    /// Whether a datagram that this peer's session has just refused for this may be of a peer that another endpoint of the
+    /// same listener has. Then it is as it came.
+    pub fn may_be_elsewhere(&self, now: Now, id: PeerId, reject: Reject) -> bool {
+        let peer = self.peers.get(id);
+        is_anothers(reject) && peer.is_some_and(|peer| self.search.doubts(now, peer))
+    }
+
+    fn give(&mut self, now: Now, id: PeerId, datagram: &mut [u8]) -> Handled {
         let Some(peer) = self.peers.get_mut(id) else {
             return Handled::Rejected(Reject::UnknownPeer);
         };
@@ -95,7 +136,7 @@ impl Endpoint {
             Verdict::Reject(reject) => {
                 reply.clear();
                 let unknown = reject == Reject::UnknownPeer || Some(reject) == self.refusing;
-                let moved = unknown.then(|| self.handle_moved(now, from, datagram));
+                let moved = unknown.then(|| self.handle_moved(now, from, datagram, None));
                 moved.flatten().unwrap_or(Handled::Rejected(reject))
             }
             Verdict::Deny(reject) => Handled::Rejected(reject),
@@ -111,14 +152,21 @@ impl Endpoint {
         }
     }
 
-    fn handle_moved(&mut self, now: Now, from: SocketAddr, datagram: &mut [u8]) -> Option<Handled> {
+    fn handle_moved(
+        &mut self,
+        now: Now,
+        from: SocketAddr,
+        datagram: &mut [u8],
+        refused_by: Option<PeerId>,
+    ) -> Option<Handled> {
         let id = self
             .search
-            .moved_peer(now, &self.peers, from.ip(), datagram)?;
-        self.peers.move_to(id, from);
-        Some(match self.handle_datagram_of(now, id, datagram) {
-            Handled::Peer(id) => Handled::Moved(id),
-            other => other,
+            .moved_peer(now, &self.peers, from.ip(), datagram, refused_by)?;
+        let other = self.peers.move_to(id, from);
+        Some(match (self.give(now, id, datagram), other) {
+            (Handled::Peer(id), None) => Handled::Moved(id),
+            (Handled::Peer(id), Some(other)) => Handled::Swapped(id, other),
+            (handled, _) => handled,
         })
     }
 }

@@ -9,7 +9,7 @@ use super::scenario::{Scenario, bad_weather, dead, path};
 use crate::endpoint::Handled;
 use crate::sender::QueueLimits;
 use crate::session::{AckPolicy, CloseReason, Event};
-use crate::sim::{Conditions, Traffic};
+use crate::sim::{Conditions, Traffic, World};
 use crate::time::Now;
 use crate::yojimbo::Params;
 use crate::yojimbo::channels::{ChannelLayout, Delivery, Layout, MessageType};
@@ -626,6 +626,44 @@ fn a_session_follows_its_peer_through_a_new_nat_port() {
             .map(|(_, address, _)| address.port()),
         Some(50_004)
     );
+}
+
+/// A router that was restarted gives out its ports anew: players get each other's, two of them or three in a ring.
+#[test]
+fn sessions_follow_peers_who_got_each_others_ports() {
+    let traffic = Traffic {
+        messages: 1_000,
+        ..Traffic::default()
+    };
+    let mut game = game(Params::default(), 17);
+    let mut world = game.world(17, 0, bad_weather(), &traffic, &traffic);
+    let told = |_| (traffic.clone(), traffic.clone());
+    let at = |port| SocketAddr::new(client_address(0).ip(), port);
+    for (client, port) in (0..5).zip(50_001..) {
+        let (endpoint, peer) = game.dial(world.now(), client);
+        world.add_client(endpoint, peer, at(port), traffic.clone(), &traffic);
+    }
+    for ports in [
+        [50_002, 50_001, 50_005, 50_003, 50_004],
+        [50_003, 50_004, 50_001, 50_002, 50_005],
+    ] {
+        world.run_for(Duration::from_secs(2), told);
+        for (client, port) in ports.into_iter().enumerate() {
+            world.move_client(client, at(port));
+        }
+    }
+    assert!(
+        world.run_until(Duration::from_secs(60), told, World::all_delivered),
+        "{:?}",
+        [0, 1, 2, 3, 4].map(|client| world.outcome(client))
+    );
+    let mut ports: Vec<u16> = world
+        .server()
+        .peers()
+        .map(|(_, address, _)| address.port())
+        .collect();
+    ports.sort_unstable();
+    assert_eq!(ports, [50_001, 50_002, 50_003, 50_004, 50_005]);
 }
 
 #[test]

@@ -65,7 +65,10 @@ impl World {
         }
         match handled {
             Handled::Rejected(_) | Handled::PeerRejected(..) => self.rejected += 1,
-            Handled::Accepted(peer) | Handled::Peer(peer) | Handled::Moved(peer) => {
+            Handled::Accepted(peer)
+            | Handled::Peer(peer)
+            | Handled::Moved(peer)
+            | Handled::Swapped(peer, _) => {
                 let (client, wires, now) = (self.owners.get(&peer), &mut self.wires, self.now);
                 urgent(&mut self.server, now, peer, |to, bytes| {
                     wires.push_down(now, client.copied(), to, bytes);
