@@ -110,8 +110,10 @@ fn is_silent(now: Now, peer: &Peer) -> bool {
     now.mono.since(peer.heard) >= SILENCE
 }
 
-/// Silent peers behind one IP that are tried for one datagram; the next datagram tries the next ones.
-const CANDIDATES: usize = 16;
+/// Silent peers behind one IP that are tried for one datagram; the next datagram tries the next ones. A carrier puts
+/// hundreds of players behind one IP, whose NAT gives all of them new ports at once: half of the square of their number
+/// by this is what finding all takes in datagrams, of which a daemon hears only a few hundred a second from one IP.
+const CANDIDATES: usize = 64;
 
 /// Peers behind one IP that are looked at for that.
 const LOOKS: usize = 256;

@@ -1,6 +1,6 @@
 //! The endpoint's own duties, shown with a protocol small enough to read at a glance: a session
-//! echoes each datagram, `!` ends it, `+` proves that it comes from the peer wherever it comes from, and between two `#`
-//! it takes no messages.
+//! echoes each datagram, `!` ends it, `+` proves that it comes from the peer wherever it comes from, `@` that it comes from
+//! the peer that was accepted from this port, and between two `#` it takes no messages.
 
 use std::collections::VecDeque;
 
@@ -9,6 +9,7 @@ use crate::session::{Stranger, Verdict};
 use crate::time::{Deadline, Timestamp, Wake};
 
 struct Echo {
+    name: String,
     out: VecDeque<Vec<u8>>,
     events: VecDeque<Event>,
     wakes: Option<Timestamp>,
@@ -18,9 +19,10 @@ struct Echo {
 }
 
 impl Echo {
-    fn new(wakes: Option<Timestamp>) -> Self {
+    fn new(from: SocketAddr, wakes: Option<Timestamp>) -> Self {
         let events = [Event::Authenticated].into();
         Self {
+            name: format!("@{}", from.port()),
             out: VecDeque::new(),
             events,
             wakes,
@@ -35,6 +37,7 @@ impl Session for Echo {
     fn handle_datagram(&mut self, now: Now, datagram: &mut [u8]) -> Result<(), Reject> {
         match datagram {
             [] => return Err(Reject::Malformed),
+            [b'@', ..] if *datagram != *self.name.as_bytes() => return Err(Reject::DecryptFailed),
             [b'!', ..] => self.close(now, CloseReason::PeerDisconnect),
             [b'#', ..] => self.is_full = !self.is_full,
             other => self.out.push_back(other.to_vec()),
@@ -92,7 +95,7 @@ impl Session for Echo {
         })
     }
     fn vouches_for(&self, datagram: &[u8]) -> bool {
-        matches!(datagram.first(), Some(b'+' | b'!'))
+        matches!(datagram.first(), Some(b'+' | b'!')) || datagram == self.name.as_bytes()
     }
     fn reads_as_goodbye(&self, datagram: &[u8]) -> bool {
         matches!(datagram.first(), Some(b'!' | b'?'))
@@ -114,7 +117,7 @@ struct EchoAcceptor {
 impl Acceptor for EchoAcceptor {
     fn handle_unknown(&mut self, _now: Now, stranger: Stranger<'_>) -> Verdict {
         match &*stranger.datagram {
-            b"hello" => Verdict::Accept(Box::new(Echo::new(self.wakes))),
+            b"hello" => Verdict::Accept(Box::new(Echo::new(stranger.from, self.wakes))),
             b"ask" => {
                 stranger.reply.extend_from_slice(&[0; 100]);
                 Verdict::Reply
@@ -393,6 +396,54 @@ fn a_goodbye_from_a_new_address_is_heard_at_once() {
         );
     }
     assert_eq!(from(3, "+moved", 400), Handled::Moved(other));
+}
+
+/// Whoever speaks at its address keeps it, and what comes from there is tried with nobody else. One that is silent makes
+/// way, and is found again wherever it is.
+#[test]
+fn a_silent_peer_makes_way_for_one_that_a_nat_gave_its_port() {
+    let mut endpoint = endpoint(None, Params::default());
+    let [one, two] = [1, 2].map(|port| accept(&mut endpoint, port));
+    let mut from = |port, text, millis| hear(&mut endpoint, port, text, millis);
+    let refused = |id| Handled::PeerRejected(id, Reject::DecryptFailed);
+    assert_eq!(from(2, "@1", 100), refused(two), "not silent yet");
+    assert_eq!(from(2, "@2", 300), Handled::Peer(two));
+    assert_eq!(from(2, "@1", 500), refused(two), "it has just spoken");
+    assert_eq!(from(2, "@7", 900), refused(two), "nobody's");
+    assert_eq!(from(2, "@1", 900), Handled::Swapped(one, two));
+    assert_eq!(
+        from(1, "@2", 901),
+        Handled::Peer(two),
+        "they changed places"
+    );
+    assert_eq!(from(2, "@1", 902), Handled::Peer(one));
+    assert_eq!(from(1, "@1", 1_300), Handled::Swapped(one, two));
+    assert_eq!(from(3, "@2", 1_301), Handled::Moved(two), "it is elsewhere");
+    assert_eq!(endpoint.address(one), Some(address(1)));
+    assert_eq!(endpoint.address(two), Some(address(3)));
+    assert_eq!(endpoint.find(address(2)), None);
+}
+
+/// A carrier puts hundreds of players behind one address, and when its NAT is restarted all of them have new ports. Of what
+/// they say, admission lets through two hundred datagrams a second.
+#[test]
+fn a_crowd_behind_one_address_is_found_again_in_time() {
+    const CROWD: u16 = 200;
+    let mut endpoint = endpoint(None, Params::default());
+    for port in 1..=CROWD {
+        accept(&mut endpoint, port);
+    }
+    let mut lost: VecDeque<u16> = (1..=CROWD).rev().collect();
+    let mut millis = 1_000;
+    while let Some(port) = lost.pop_front() {
+        match hear(&mut endpoint, 1_000 + port, &format!("@{port}"), millis) {
+            Handled::Moved(_) => {}
+            Handled::Rejected(Reject::UnknownPeer) => lost.push_back(port),
+            other => panic!("{other:?}"),
+        }
+        millis += 5;
+        assert!(millis < 8_000, "{} are still lost", lost.len());
+    }
 }
 
 #[test]
