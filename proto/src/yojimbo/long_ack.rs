@@ -37,13 +37,16 @@ impl<'a> LongAck<'a> {
     }
 
     /// The packets that it says were received, from the newest back, where `newest` is the last that was sent.
+    /// Who speaks of more than are remembered lies; so few bytes are to make no more to look at.
     pub(super) fn received(&self, newest: u64) -> impl Iterator<Item = Range<u64>> + use<'a> {
         let after_header = sequence::nearest(newest, self.ack) + 1;
+        let first = after_header.saturating_sub(NUMBERS.into());
         let mut end = after_header.saturating_sub(REACH.into());
         self.runs.chunks(2).map(move |runs| {
-            let start = end.saturating_sub(runs[0].into());
+            let back = |from: u64, run: u8| from.saturating_sub(run.into()).max(first);
+            let start = back(end, runs[0]);
             let missing = runs.get(1).copied().unwrap_or(0);
-            start..std::mem::replace(&mut end, start.saturating_sub(missing.into()))
+            start..std::mem::replace(&mut end, back(start, missing))
         })
     }
 }
@@ -237,6 +240,25 @@ mod tests {
         let runs = received(100, &claims, 100);
         assert_eq!(runs[0], 0..69);
         assert!(runs[1..].iter().all(|run| *run == (0..0)));
+    }
+
+    /// All packets that are remembered are looked at for 140 bytes, and no more for any other number of them.
+    #[test]
+    fn no_more_is_heard_than_a_peer_remembers() {
+        for runs in [
+            vec![255, 0].repeat(8),
+            vec![255, 0].repeat(4000),
+            vec![1, 0].repeat(4090),
+        ] {
+            let claims = [&[0, 1], &runs[..]].concat();
+            let told: u64 = received(9, &claims, 1 << 20)
+                .iter()
+                .map(|run| run.end - run.start)
+                .sum();
+            let said = runs.iter().map(|run| u64::from(*run)).sum();
+            let remembered = u64::from(NUMBERS - REACH);
+            assert_eq!(told, remembered.min(said));
+        }
     }
 
     proptest! {
