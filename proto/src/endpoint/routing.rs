@@ -14,7 +14,8 @@ pub enum Handled {
     Peer(PeerId),
     /// Taken by this peer's session, which moved here from another address.
     Moved(PeerId),
-    /// The same, and the second peer, which was here and silent, is now where the first one was.
+    /// Taken by the first peer's session, which moved here from another address. The second peer, which was here and
+    /// silent, is now where the first one was.
     Swapped(PeerId, PeerId),
     /// Not taken by this peer's session.
     PeerRejected(PeerId, Reject),
