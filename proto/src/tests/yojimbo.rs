@@ -159,7 +159,6 @@ fn losses_in_turn_hold_up_no_game_for_seconds() {
         }
         took.sort_unstable();
         let most = took[took.len() * 99 / 100];
-        println!("{delay} ms, each {every} ms: 99 % within {most:?}");
         assert!(
             most < Duration::from_secs(1),
             "{delay} ms, each {every} ms: {most:?}"

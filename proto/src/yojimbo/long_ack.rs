@@ -246,9 +246,9 @@ mod tests {
     #[test]
     fn no_more_is_heard_than_a_peer_remembers() {
         for runs in [
-            vec![255, 0].repeat(8),
-            vec![255, 0].repeat(4000),
-            vec![1, 0].repeat(4090),
+            [255, 0].repeat(8),
+            [255, 0].repeat(4000),
+            [1, 0].repeat(4090),
         ] {
             let claims = [&[0, 1], &runs[..]].concat();
             let told: u64 = received(9, &claims, 1 << 20)

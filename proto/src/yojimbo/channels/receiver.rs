@@ -26,7 +26,7 @@ pub(super) const EARLY_BYTES_RESERVE: usize = 32 * 1024;
 /// Bytes that blocks that miss fragments may grow to. One block is always allowed. A block is counted in
 /// full from its first fragment, so that no two of them can starve each other half-way.
 const BLOCK_BYTES_MAX: usize = 2 * 1024 * 1024;
-/// The same from another tidegate.
+/// Bytes that blocks from another tidegate that miss fragments may grow to.
 pub const WIDE_BLOCK_BYTES_MAX: usize = 4 * BLOCK_BYTES_MAX;
 
 /// The receiving end of all channels.

@@ -133,7 +133,7 @@ impl Incoming {
         let mut first = FirstItems::default();
         let of_tidegate = postscript.filter(|_| self.record.is_some());
         let long_fragment = of_tidegate.and_then(Postscript::long_fragment);
-        let packet = parse(payload, long_fragment, &self.layout, &mut first)?;
+        let packet = packet(payload, long_fragment, &self.layout, &mut first)?;
         let heard = self.heard_clock.now();
         let (channels, inbox) = (&mut self.channels, &mut self.inbox);
         if let Err(trouble) = check(&packet, is_taking, heard, channels, inbox) {
@@ -289,7 +289,7 @@ impl Incoming {
 const PACKET_EVERY_MAX: Span = Span::from_millis(250);
 
 /// What a packet carries: entries, or a long fragment behind none.
-fn parse<'a>(
+fn packet<'a>(
     payload: &'a [u8],
     long_fragment: Option<&'a [u8]>,
     layout: &'a Layout,
