@@ -33,9 +33,11 @@ use crate::config::{Bucket, Strikes};
 use crate::counters::AdmissionCounters;
 
 mod bans;
+mod networks;
 mod table;
 
 pub use bans::{BanError, Bans};
+pub use networks::Networks;
 use table::{BucketTable, Lane, Place, TurnClock};
 
 /// What one socket asks about every stranger.
@@ -269,9 +271,9 @@ pub struct StrikeBan {
 #[derive(Clone, Debug, Default)]
 pub struct SourceRules {
     /// When not empty, only these may come.
-    pub allow: Vec<IpNet>,
+    pub allow: Networks,
     /// These may not, even when allowed.
-    pub deny: Vec<IpNet>,
+    pub deny: Networks,
     /// The listener's own sockets.
     pub own: Vec<SocketAddr>,
 }
@@ -281,8 +283,7 @@ impl SourceRules {
         if !can_be_answered(ip, port) || self.is_own(ip, port) {
             return Err(Reject::BadSource);
         }
-        let listed = |list: &[IpNet]| list.iter().any(|range| range.contains(&ip));
-        if listed(&self.deny) || (!self.allow.is_empty() && !listed(&self.allow)) {
+        if self.deny.contain(ip) || (!self.allow.is_empty() && !self.allow.contain(ip)) {
             return Err(Reject::SourceDenied);
         }
         Ok(())

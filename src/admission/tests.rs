@@ -92,12 +92,15 @@ fn our_own_sockets_are_no_peers() {
 #[test]
 fn lists_decide_before_quotas_and_deny_wins() {
     let mut params = params();
-    params.rules.allow = vec!["10.0.0.0/8".parse().unwrap()];
-    params.rules.deny = vec!["10.1.0.0/16".parse().unwrap()];
+    let [all, but, mapped] =
+        ["10.0.0.0/8", "10.1.0.0/16", "::ffff:10.2.0.0/112"].map(|text| text.parse().unwrap());
+    params.rules.allow = Networks::new(&[all]);
+    params.rules.deny = Networks::new(&[but, mapped]);
     let mut admission = Admission::new(&params);
     let mut judge = |text| allow(&mut admission, at(0), source(text));
     assert_eq!(judge("10.0.0.1:5000"), Ok(()));
     assert_eq!(judge("10.1.0.1:5000"), Err(Reject::SourceDenied));
+    assert_eq!(judge("10.2.0.1:5000"), Err(Reject::SourceDenied));
     assert_eq!(judge("11.0.0.1:5000"), Err(Reject::SourceDenied));
     assert_eq!(judge("[::ffff:10.0.0.1]:5000"), Ok(()), "the same address");
 }

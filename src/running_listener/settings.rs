@@ -72,8 +72,8 @@ fn admission_params(listener: &Listener, bound: &[SocketAddr], shards: usize) ->
         table_size: limits.table_size,
         strikes: limits.strikes,
         rules: admission::SourceRules {
-            allow: limits.allow.clone(),
-            deny: limits.deny.clone(),
+            allow: admission::Networks::new(&limits.allow),
+            deny: admission::Networks::new(&limits.deny),
             own: bound.to_vec(),
         },
     }
