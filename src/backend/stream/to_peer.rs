@@ -24,6 +24,20 @@ pub(super) struct ToPeer {
 }
 
 impl ToPeer {
+    /// Keeps what is `left` until the next pass, in the buffer of the last one. A long frame leaves a long buffer, which
+    /// the first bytes of the next frame must not hold: what is held is counted by what waits in it.
+    fn keep(&mut self, mut buffer: Vec<u8>, left: &[u8]) {
+        if left.is_empty() {
+            return;
+        }
+        buffer.clear();
+        if buffer.capacity() > SLACK * left.len() + READ_BYTES_LEAST {
+            buffer = Vec::new();
+        }
+        buffer.extend_from_slice(left);
+        self.rest = buffer;
+    }
+
     /// Nothing more is sent: lets go of all bytes.
     pub(super) fn clear(&mut self) {
         (self.rest, self.taken, self.searched) = (Vec::new(), 0, 0);
@@ -34,7 +48,7 @@ impl Stream {
     /// Reads frames and sends them, while the session has room.
     pub(super) fn read(&mut self, side: &mut Side<'_>) -> Pumped {
         // What was read before comes first; no system call while it meets a full session.
-        let mut rest = std::mem::take(&mut self.to_peer.rest);
+        let rest = std::mem::take(&mut self.to_peer.rest);
         let mut at = std::mem::take(&mut self.to_peer.taken);
         let mut forwarded = self.forward(side, &rest, &mut at);
         if forwarded == Forwarded::NoRoom {
@@ -44,7 +58,6 @@ impl Stream {
         let mut buffer = std::mem::take(&mut side.scratch.read);
         let mut end = rest.len() - at;
         buffer[..end].copy_from_slice(&rest[at..]);
-        rest.clear();
         at = 0;
         let mut budget = READ_BYTES;
         let read_bytes = side.codec().read_bytes(READ_BYTES);
@@ -61,10 +74,7 @@ impl Stream {
             budget = budget.saturating_sub(count);
             forwarded = self.forward(side, &buffer[..end], &mut at);
         }
-        if end > at {
-            rest.extend_from_slice(&buffer[at..end]);
-            self.to_peer.rest = rest;
-        }
+        self.to_peer.keep(rest, &buffer[at..end]);
         side.scratch.read = buffer;
         self.after_read(side, forwarded)
     }
@@ -214,7 +224,7 @@ impl Stream {
     /// whether there is more.
     pub(super) fn discard(&mut self, side: &mut Side<'_>) -> bool {
         let mut buffer = std::mem::take(&mut side.scratch.read);
-        let mut rest = std::mem::take(&mut self.to_peer.rest);
+        let rest = std::mem::take(&mut self.to_peer.rest);
         let mut at = std::mem::take(&mut self.to_peer.taken);
         self.to_peer.searched = 0;
         let mut budget = READ_BYTES;
@@ -233,11 +243,7 @@ impl Stream {
             end += count;
             budget = budget.saturating_sub(count);
         }
-        rest.clear();
-        rest.extend_from_slice(&buffer[..end]);
-        if end > 0 {
-            self.to_peer.rest = rest;
-        }
+        self.to_peer.keep(rest, &buffer[..end]);
         side.scratch.read = buffer;
         self.readiness.readable
     }
@@ -278,5 +284,45 @@ pub(super) const READ_BYTES: usize = 64 * 1024;
 /// One read of a stream whose session has hardly room. A few small frames; a large one takes several.
 const READ_BYTES_LEAST: usize = 2 * 1024;
 
+/// A buffer may be so much longer than what waits in it.
+const SLACK: usize = 4;
+
 /// How long a session may take to deliver what a backend wrote before it closed.
 const FINISH_LINGER: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A backend that always has part of a frame under way never lets go of the buffer.
+    #[test]
+    fn a_few_bytes_hold_no_buffer_of_a_long_frame() {
+        let mut to_peer = ToPeer::default();
+        let long = vec![7; 256 * 1024];
+        for left in [&long[..], b"abc", &long[..3_000], b"", &long[..], b"abc"] {
+            let buffer = std::mem::take(&mut to_peer.rest);
+            to_peer.keep(buffer, left);
+            assert_eq!(to_peer.rest, left);
+            let counted = SLACK * to_peer.rest.len() + READ_BYTES_LEAST;
+            assert!(
+                to_peer.rest.capacity() <= counted,
+                "{} for {}",
+                to_peer.rest.capacity(),
+                left.len()
+            );
+        }
+    }
+
+    /// Frames of a game: the same buffer, again and again.
+    #[test]
+    fn short_frames_keep_their_buffer() {
+        let mut to_peer = ToPeer::default();
+        to_peer.keep(Vec::new(), &[7; 600]);
+        let place = to_peer.rest.as_ptr();
+        for left in [1, 599, 30, 600] {
+            let buffer = std::mem::take(&mut to_peer.rest);
+            to_peer.keep(buffer, &vec![7; left]);
+            assert_eq!(to_peer.rest.as_ptr(), place);
+        }
+    }
+}
