@@ -227,6 +227,8 @@ fn answers_are_for_people() {
     );
     assert_eq!(told(&["reload"]), "nothing has changed\n");
     assert!(told(&["ban", "198.51.100.7/16"]).starts_with("198.51.0.0/16 is banned"));
+    // Peers' addresses are IPv4 where they can be: no ban of an IPv6 network that maps them would meet any.
+    assert!(told(&["ban", "::ffff:192.0.2.0/120"]).starts_with("192.0.2.0/24 is banned"));
     assert!(told(&["bans"]).contains("\n198.51.0.0/16 "));
     assert!(told(&["drain"]).contains("who stay: 1"));
     assert_eq!(told(&["undrain"]), "done\n");

@@ -37,7 +37,7 @@ mod networks;
 mod table;
 
 pub use bans::{BanError, Bans};
-pub use networks::Networks;
+pub use networks::{Networks, canonical};
 use table::{BucketTable, Lane, Place, TurnClock};
 
 /// What one socket asks about every stranger.

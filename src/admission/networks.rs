@@ -38,7 +38,8 @@ impl Networks {
     }
 }
 
-fn canonical(network: IpNet) -> IpNet {
+/// The IPv4 network that an IPv6 one maps (RFC 4291, section 2.5.5.2), or the network itself.
+pub fn canonical(network: IpNet) -> IpNet {
     let IpNet::V6(v6) = network else {
         return network;
     };

@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use anyhow::{anyhow, bail};
 use ipnet::IpNet;
 
+use crate::admission::canonical;
 use crate::config::parse_id;
 use crate::listener::Whom;
 
@@ -29,7 +30,7 @@ pub(super) fn peers_called(word: &str) -> anyhow::Result<Vec<Whom>> {
 /// A network or an address, else a client by its id.
 pub(super) fn range_or_client(word: &str) -> anyhow::Result<Whom> {
     if let Ok(range) = word.parse::<IpNet>() {
-        return Ok(Whom::Range(range));
+        return Ok(Whom::Range(canonical(range)));
     }
     if let Ok(ip) = word.parse::<IpAddr>() {
         return Ok(host(ip));
