@@ -2,6 +2,8 @@
 //! echoes each datagram, `!` ends it, `+` proves that it comes from the peer wherever it comes from, `@` that it comes from
 //! the peer that was accepted from this port, and between two `#` it takes no messages.
 
+mod follow;
+
 use std::collections::VecDeque;
 
 use super::*;
@@ -349,119 +351,6 @@ fn an_entry_of_the_timers_is_stale_when_an_earlier_one_took_its_place() {
     assert!(
         scheduled.take(at(800)),
         "what was taken does not stand in the way"
-    );
-}
-
-#[test]
-fn a_session_follows_its_peer_only_with_a_proof_and_after_silence() {
-    let mut endpoint = endpoint(None, Params::default());
-    let peer = accept(&mut endpoint, 1);
-    let mut from = |port, text, millis| hear(&mut endpoint, port, text, millis);
-    assert_eq!(
-        from(2, "+moved", 100),
-        Handled::Rejected(Reject::UnknownPeer),
-        "not silent yet"
-    );
-    assert_eq!(
-        from(2, "-moved", 400),
-        Handled::Rejected(Reject::UnknownPeer),
-        "no proof"
-    );
-    assert_eq!(from(2, "+moved", 400), Handled::Moved(peer));
-    assert_eq!(from(2, "again", 401), Handled::Peer(peer));
-    assert_eq!(
-        from(1, "old", 402),
-        Handled::Rejected(Reject::UnknownPeer),
-        "the old address is free"
-    );
-    assert_eq!(endpoint.address(peer), Some(address(2)));
-}
-
-/// Goodbyes are said in one instant: the one from a new address is heard although the old one has just spoken,
-/// and forged ones use up no tries of those who go on.
-#[test]
-fn a_goodbye_from_a_new_address_is_heard_at_once() {
-    let params = Params {
-        follow_tries_per_sec: 3,
-        ..Params::default()
-    };
-    let mut endpoint = endpoint(None, params);
-    let (peer, other) = (accept(&mut endpoint, 1), accept(&mut endpoint, 4));
-    let mut from = |port, text, millis| hear(&mut endpoint, port, text, millis);
-    assert_eq!(from(2, "!goodbye", 100), Handled::Moved(peer));
-    for _ in 0..5 {
-        assert_eq!(
-            from(3, "?forged", 400),
-            Handled::Rejected(Reject::UnknownPeer)
-        );
-    }
-    assert_eq!(from(3, "+moved", 400), Handled::Moved(other));
-}
-
-/// Whoever speaks at its address keeps it, and what comes from there is tried with nobody else. One that is silent makes
-/// way, and is found again wherever it is.
-#[test]
-fn a_silent_peer_makes_way_for_one_that_a_nat_gave_its_port() {
-    let mut endpoint = endpoint(None, Params::default());
-    let [one, two] = [1, 2].map(|port| accept(&mut endpoint, port));
-    let mut from = |port, text, millis| hear(&mut endpoint, port, text, millis);
-    let refused = |id| Handled::PeerRejected(id, Reject::DecryptFailed);
-    assert_eq!(from(2, "@1", 100), refused(two), "not silent yet");
-    assert_eq!(from(2, "@2", 300), Handled::Peer(two));
-    assert_eq!(from(2, "@1", 500), refused(two), "it has just spoken");
-    assert_eq!(from(2, "@7", 900), refused(two), "nobody's");
-    assert_eq!(from(2, "@1", 900), Handled::Swapped(one, two));
-    assert_eq!(
-        from(1, "@2", 901),
-        Handled::Peer(two),
-        "they changed places"
-    );
-    assert_eq!(from(2, "@1", 902), Handled::Peer(one));
-    assert_eq!(from(1, "@1", 1_300), Handled::Swapped(one, two));
-    assert_eq!(from(3, "@2", 1_301), Handled::Moved(two), "it is elsewhere");
-    assert_eq!(endpoint.address(one), Some(address(1)));
-    assert_eq!(endpoint.address(two), Some(address(3)));
-    assert_eq!(endpoint.find(address(2)), None);
-}
-
-/// A carrier puts hundreds of players behind one address, and when its NAT is restarted all of them have new ports. Of what
-/// they say, admission lets through two hundred datagrams a second.
-#[test]
-fn a_crowd_behind_one_address_is_found_again_in_time() {
-    const CROWD: u16 = 200;
-    let mut endpoint = endpoint(None, Params::default());
-    for port in 1..=CROWD {
-        accept(&mut endpoint, port);
-    }
-    let mut lost: VecDeque<u16> = (1..=CROWD).rev().collect();
-    let mut millis = 1_000;
-    while let Some(port) = lost.pop_front() {
-        match hear(&mut endpoint, 1_000 + port, &format!("@{port}"), millis) {
-            Handled::Moved(_) => {}
-            Handled::Rejected(Reject::UnknownPeer) => lost.push_back(port),
-            other => panic!("{other:?}"),
-        }
-        millis += 5;
-        assert!(millis < 8_000, "{} are still lost", lost.len());
-    }
-}
-
-#[test]
-fn proofs_of_new_addresses_have_a_budget() {
-    let params = Params {
-        follow_tries_per_sec: 3,
-        ..Params::default()
-    };
-    let mut endpoint = endpoint(None, params);
-    accept(&mut endpoint, 1);
-    let mut from = |text| hear(&mut endpoint, 2, text, 500);
-    for _ in 0..3 {
-        from("-forged");
-    }
-    assert_eq!(
-        from("+genuine"),
-        Handled::Rejected(Reject::UnknownPeer),
-        "the budget of this second is gone"
     );
 }
 
