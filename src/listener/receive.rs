@@ -232,12 +232,16 @@ impl Listener {
         match handled {
             Handled::Accepted(id) => self.insert(now.mono, id, route),
             Handled::Moved(id) => self.on_moved(id, route),
-            Handled::Swapped(id, other) => {
-                self.on_moved(id, route);
-                self.on_put(other);
-            }
             Handled::Peer(id) => self.touch(id),
             Handled::PeerRejected(id, reject) => {
+                // A session that takes nothing now may be that of a peer that has moved here all the same.
+                if self
+                    .peers
+                    .get(id)
+                    .is_some_and(|peer| peer.remote != route.from)
+                {
+                    self.on_moved(id, route);
+                }
                 self.counters.on_reject(reject);
                 // Only what was proved to be the peer's own doing may count against its address.
                 if matches!(reject, Reject::ProtocolError | Reject::BadAck) {
@@ -255,10 +259,15 @@ impl Listener {
         }
     }
 
+    /// One that was here, and silent, is now where the peer was.
     fn on_moved(&mut self, id: PeerId, route: Route) {
         self.counters.address_moves += 1;
         if let Some(peer) = self.peers.get_mut(id) {
-            (peer.remote, peer.ours) = (route.from, route.to);
+            let was_at = std::mem::replace(&mut peer.remote, route.from);
+            peer.ours = route.to;
+            if let Some(other) = self.endpoint.find(was_at) {
+                self.on_put(other);
+            }
         }
         self.touch(id);
     }
@@ -281,7 +290,6 @@ fn touched(handled: Handled) -> Option<PeerId> {
     match handled {
         Handled::Peer(id)
         | Handled::Moved(id)
-        | Handled::Swapped(id, _)
         | Handled::PeerRejected(id, _)
         | Handled::Accepted(id) => Some(id),
         Handled::Replied | Handled::Rejected(_) => None,

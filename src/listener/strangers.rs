@@ -82,9 +82,7 @@ impl Listener {
                 false
             }
             Handled::Peer(_) => false,
-            Handled::Accepted(_) | Handled::Moved(_) | Handled::Swapped(..) | Handled::Replied => {
-                true
-            }
+            Handled::Accepted(_) | Handled::Moved(_) | Handled::Replied => true,
         };
         if !turn.reply.is_empty() {
             turn.outgoing.bytes().extend_from_slice(turn.reply);

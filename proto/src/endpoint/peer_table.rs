@@ -192,9 +192,11 @@ impl PeerTable {
         }
     }
 
-    /// The peer is now at `address`. One that was there, which is returned, is now where the peer was.
-    pub(super) fn move_to(&mut self, id: PeerId, address: SocketAddr) -> Option<PeerId> {
-        let was_at = self.get(id)?.address;
+    /// The peer is now at `address`. One that was there is now where the peer was.
+    pub(super) fn move_to(&mut self, id: PeerId, address: SocketAddr) {
+        let Some(was_at) = self.get(id).map(|peer| peer.address) else {
+            return;
+        };
         let other = self.find(address).filter(|other| *other != id);
         if let Some(other) = other {
             self.unindex(address, other.slot);
@@ -203,7 +205,6 @@ impl PeerTable {
         if let Some(other) = other {
             self.put(other, was_at);
         }
-        other
     }
 
     /// The peer is now at `address`, where it is found unless another peer is.

@@ -12,12 +12,10 @@ use crate::time::Now;
 pub enum Handled {
     /// Taken by this peer's session.
     Peer(PeerId),
-    /// Taken by this peer's session, which moved here from another address.
+    /// Taken by this peer's session, which moved here from another address. A silent peer that was here is now where that
+    /// one was.
     Moved(PeerId),
-    /// Taken by the first peer's session, which moved here from another address. The second peer, which was here and
-    /// silent, is now where the first one was.
-    Swapped(PeerId, PeerId),
-    /// Not taken by this peer's session.
+    /// Not taken by this peer's session, which may have moved here all the same.
     PeerRejected(PeerId, Reject),
     /// A new session, for this peer.
     Accepted(PeerId),
@@ -163,11 +161,10 @@ impl Endpoint {
         let id = self
             .search
             .moved_peer(now, &self.peers, from.ip(), datagram, refused_by)?;
-        let other = self.peers.move_to(id, from);
-        Some(match (self.give(now, id, datagram), other) {
-            (Handled::Peer(id), None) => Handled::Moved(id),
-            (Handled::Peer(id), Some(other)) => Handled::Swapped(id, other),
-            (handled, _) => handled,
+        self.peers.move_to(id, from);
+        Some(match self.give(now, id, datagram) {
+            Handled::Peer(id) => Handled::Moved(id),
+            handled => handled,
         })
     }
 }

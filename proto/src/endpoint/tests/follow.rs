@@ -60,15 +60,16 @@ fn a_silent_peer_makes_way_for_one_that_a_nat_gave_its_port() {
     assert_eq!(from(2, "@2", 300), Handled::Peer(two));
     assert_eq!(from(2, "@1", 500), refused(two), "it has just spoken");
     assert_eq!(from(2, "@7", 900), refused(two), "nobody's");
-    assert_eq!(from(2, "@1", 900), Handled::Swapped(one, two));
+    assert_eq!(from(2, "@1", 900), Handled::Moved(one));
     assert_eq!(
         from(1, "@2", 901),
         Handled::Peer(two),
         "they changed places"
     );
     assert_eq!(from(2, "@1", 902), Handled::Peer(one));
-    assert_eq!(from(1, "@1", 1_300), Handled::Swapped(one, two));
-    assert_eq!(from(3, "@2", 1_301), Handled::Moved(two), "it is elsewhere");
+    assert_eq!(from(1, "@1", 1_300), Handled::Moved(one));
+    assert_eq!(from(2, "@2", 1_300), Handled::Peer(two), "they did again");
+    assert_eq!(from(3, "@2", 1_600), Handled::Moved(two), "it is elsewhere");
     assert_eq!(endpoint.address(one), Some(address(1)));
     assert_eq!(endpoint.address(two), Some(address(3)));
     assert_eq!(endpoint.find(address(2)), None);

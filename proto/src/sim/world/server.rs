@@ -65,10 +65,7 @@ impl World {
         }
         match handled {
             Handled::Rejected(_) | Handled::PeerRejected(..) => self.rejected += 1,
-            Handled::Accepted(peer)
-            | Handled::Peer(peer)
-            | Handled::Moved(peer)
-            | Handled::Swapped(peer, _) => {
+            Handled::Accepted(peer) | Handled::Peer(peer) | Handled::Moved(peer) => {
                 let (client, wires, now) = (self.owners.get(&peer), &mut self.wires, self.now);
                 urgent(&mut self.server, now, peer, |to, bytes| {
                     wires.push_down(now, client.copied(), to, bytes);
