@@ -401,8 +401,7 @@ impl Sender {
     }
 
     fn due(&self) -> Due {
-        self.lanes
-            .due(&self.framing, self.params.queues.outbox_bytes_max)
+        self.lanes.due(&self.framing, self.outbox_min())
     }
 }
 

@@ -247,7 +247,17 @@ impl Sender {
     /// Whether there is room for another message.
     fn fits(&self, outbox: &Outbox) -> bool {
         // Most often it is far from full, and then nobody need ask how long the path is.
-        outbox.has_room(self.params.queues.outbox_bytes_max) || outbox.has_room(self.outbox_max())
+        outbox.has_room(self.outbox_min()) || outbox.has_room(self.outbox_max())
+    }
+
+    /// Bytes that may wait on a lane whatever the path. Where the room grows with the path, a short one needs less, and
+    /// what is queued, sent and freed again within a processor's cache costs less.
+    fn outbox_min(&self) -> usize {
+        let most = self.params.queues.outbox_bytes_max;
+        match self.datagrams.is_peer_tidegate() {
+            true => most / 2,
+            false => most,
+        }
     }
 
     /// Bytes that may wait on a lane. A path that is long and fast has more under way than most queues are
@@ -259,7 +269,7 @@ impl Sender {
         }
         let rate = self.pacer.pace().bulk_rate(&self.params).unwrap_or(0.0);
         let under_way = rate * self.rtt.min().as_secs_f64();
-        ((UNDER_WAY * under_way) as usize).clamp(most, OUTBOX_FAR * most)
+        ((UNDER_WAY * under_way) as usize).clamp(self.outbox_min(), OUTBOX_FAR * most)
     }
 
     /// Bytes of all messages, each charged with what one costs beside them.

@@ -293,8 +293,8 @@ impl Default for KeepAlive {
 pub struct QueueLimits {
     /// Bytes of reliable messages queued or unacknowledged per lane; the last one in may go beyond, or
     /// the longest would never fit a small queue. What is under way over 50 ms at 100 Mbit/s until a lost
-    /// part of it has come again. Up to [`OUTBOX_FAR`] times as much to a peer that was found to take larger
-    /// datagrams, where the path has so much under way.
+    /// part of it has come again. To a peer that was found to take larger datagrams the path decides: half of this, up
+    /// to [`OUTBOX_FAR`] times as much where so much is under way.
     pub outbox_bytes_max: usize,
     /// Unreliable messages waiting per lane; the oldest makes room for a new one.
     pub unreliable_messages_max: usize,

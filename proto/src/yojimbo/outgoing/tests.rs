@@ -8,21 +8,32 @@ use super::*;
 use crate::stats::Stats;
 use crate::time::Timestamp;
 
-/// A fast connection to another tidegate, 100 ms away, that has much under way.
+/// A fast connection to another tidegate that never runs out of what to say.
 struct Fast {
     outgoing: Outgoing,
     now: Now,
     params: Params,
+    round_trip: Duration,
     under_way: VecDeque<(Timestamp, u64)>,
 }
 
 impl Fast {
-    /// After three seconds, of which the peer was honest.
+    /// One that is 100 ms away, and has much under way.
     fn new() -> Self {
+        let fast = Self::over(Duration::from_millis(100), 0);
+        let under_way = fast.under_way.len();
+        assert!(under_way > 1000, "only {under_way} under way");
+        fast
+    }
+
+    /// After three seconds, of which the peer was honest.
+    fn over(round_trip: Duration, wide_window: u16) -> Self {
         let mut params = Params::default();
         let mut sender = (*params.sender).clone();
         sender.extensions.mtu_asks_first = true;
         sender.extensions.mtu_payload_max = 1400;
+        sender.extensions.wide_window = wide_window;
+        sender.bulk.max = 100_000_000.0;
         params.sender = sender.into();
         let now = Now {
             mono: Timestamp::from_millis(1000),
@@ -32,21 +43,25 @@ impl Fast {
             outgoing: Outgoing::new(now, &params, 1),
             now,
             params,
+            round_trip,
             under_way: VecDeque::new(),
         };
         for _ in 0..3000 {
             fast.step();
         }
         assert!(fast.outgoing.sender.is_peer_tidegate());
-        let under_way = fast.under_way.len();
-        assert!(under_way > 1000, "only {under_way} under way");
         fast
+    }
+
+    fn fill(&mut self) {
+        let layout = &self.params.layout;
+        while self.outgoing.push(self.now, layout, 0, &[7; 1000]).is_ok() {}
     }
 
     /// A millisecond: what may leaves, what is old enough is acknowledged.
     fn step(&mut self) {
+        self.fill();
         let (now, layout) = (self.now, &self.params.layout);
-        while self.outgoing.push(now, layout, 0, &[7; 1000]).is_ok() {}
         while self.outgoing.poll(now, || (0, 0)) {
             self.outgoing.write(layout, None, &mut Vec::new());
             self.outgoing.on_written(now);
@@ -54,11 +69,19 @@ impl Fast {
         }
         self.now.mono = now.mono + Duration::from_millis(1);
         while let Some((at, number)) = self.under_way.front().copied()
-            && self.now.mono.since(at) >= Duration::from_millis(100)
+            && self.now.mono.since(at) >= self.round_trip
         {
             self.under_way.pop_front();
             self.acknowledge(number, 1, &[]).expect("it is true");
         }
+    }
+
+    /// Bytes that are queued or not acknowledged, when the queue takes no more.
+    fn queued(&mut self) -> usize {
+        self.fill();
+        let mut stats = Stats::default();
+        self.outgoing.sender.fill_stats(&mut stats);
+        stats.outbox_bytes as usize
     }
 
     fn acknowledge(&mut self, ack: u64, ack_bits: u32, runs: &[u8]) -> Result<(), FalseAck> {
@@ -75,6 +98,18 @@ impl Fast {
             record: None,
         };
         self.outgoing.on_acks(self.now, acks)
+    }
+}
+
+#[test]
+fn the_queue_is_as_long_as_the_path() {
+    let most = Params::default().sender.queues.outbox_bytes_max;
+    for (round_trip, expected) in [(1, most / 2), (100, 4 * most)] {
+        let mut fast = Fast::over(Duration::from_millis(round_trip), 16_384);
+        let queued = fast.queued();
+        let beyond = queued.checked_sub(expected);
+        let what = format!("over {round_trip} ms {queued} bytes wait, not {expected}");
+        assert!(beyond.is_some_and(|beyond| beyond < 1000), "{what}");
     }
 }
 
