@@ -2,6 +2,8 @@
 check:
     cargo fmt --all --check
     cargo clippy --workspace --all-targets -- -D warnings
+    cargo check --quiet --package tidegate-client
+    cargo check --quiet --package tidegate-capi
     cargo test --workspace --quiet
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
 
