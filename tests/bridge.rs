@@ -121,6 +121,9 @@ fn bytes_survive(protocol: &str, framing: &str, bytes: &[u8]) {
     );
     // The local program has left, and so does the session at the far side.
     bridge.serve.wait_for("\"event\":\"session_end\"");
+    // What came twice was refused, and moved nobody.
+    let dialled = bridge.connect.logged("session_end")["peer"].clone();
+    assert_eq!(dialled, bridge.lossy.address.to_string());
     let warns = bridge.serve.has_said("\"event\":\"insecure_listener\"");
     assert_eq!(warns, protocol != "yojimbo");
 }

@@ -112,6 +112,12 @@ impl Peer {
         }
     }
 
+    /// Whether what came from there came from elsewhere before. Whom we dialled is at the far end of a socket of its own,
+    /// and `from` is our end.
+    pub(super) fn has_moved_to(&self, from: SocketAddr) -> bool {
+        self.dialled.is_none() && self.remote != from
+    }
+
     /// It comes from another worker's tables into ours.
     pub(super) fn settle_in(&mut self, id: PeerId, route: Route) {
         self.id = id;

@@ -235,11 +235,7 @@ impl Listener {
             Handled::Peer(id) => self.touch(id),
             Handled::PeerRejected(id, reject) => {
                 // A session that takes nothing now may be that of a peer that has moved here all the same.
-                if self
-                    .peers
-                    .get(id)
-                    .is_some_and(|peer| peer.remote != route.from)
-                {
+                if (self.peers.get(id)).is_some_and(|peer| peer.has_moved_to(route.from)) {
                     self.on_moved(id, route);
                 }
                 self.counters.on_reject(reject);
@@ -260,7 +256,7 @@ impl Listener {
     }
 
     /// One that was here, and silent, is now where the peer was.
-    fn on_moved(&mut self, id: PeerId, route: Route) {
+    pub(super) fn on_moved(&mut self, id: PeerId, route: Route) {
         self.counters.address_moves += 1;
         if let Some(peer) = self.peers.get_mut(id) {
             let was_at = std::mem::replace(&mut peer.remote, route.from);
