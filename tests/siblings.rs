@@ -22,7 +22,7 @@ use tidegate::config::Balance;
 use tidegate::counters::{Direction, WorkerCounters};
 use tidegate::listener::{Listener, Siblings, Turn, Whom, meaning};
 use tidegate::udp::{Options, Outgoing, Received};
-use tidegate_proto::{CloseReason, Endpoint, Now, Timestamp, endpoint};
+use tidegate_proto::{CloseReason, Endpoint, Now, Reject, Timestamp, endpoint};
 
 /// Both shares on one poll, and a clock that goes when we say so.
 struct Bench {
@@ -179,6 +179,54 @@ fn a_peer_moves_while_nobody_new_is_taken() {
     let counters = bench.counters();
     assert_eq!((counters.sessions_opened, counters.closed()), (1, 0));
     assert_eq!(counters.invariant_violations, 0);
+}
+
+/// Its backend reads nothing, so its session takes nothing, and what first comes from its new address is refused. It is
+/// there all the same: it is listed there, kicked there, and told there.
+#[test]
+fn a_peer_that_is_refused_where_it_moved_to_is_there() {
+    for to in [0, 1] {
+        let mut bench = Bench::new();
+        let (player, _stream) = bench.player();
+        let mut next = 0u32;
+        let refused = |bench: &mut Bench| bench.counters().rejects[Reject::Refused as usize];
+        wait_until("a full inbox", Duration::from_secs(20), || {
+            let message = [b"M", &next.to_be_bytes()[..], &[7; 1_000]].concat();
+            player.send_to(&message, bench.addresses[0]).unwrap();
+            let before = bench.counters().datagrams_received;
+            while bench.counters().datagrams_received == before {
+                bench.turn(0);
+            }
+            next += 1;
+            (refused(&mut bench) > 0).then_some(())
+        });
+        bench.pass(2_000);
+        let moved = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let next = next - 1;
+        let message = [b"V", &next.to_be_bytes()[..], &[7; 1_000]].concat();
+        moved.send_to(&message, bench.addresses[to]).unwrap();
+        wait_until("its datagram", Duration::from_secs(20), || {
+            bench.turn(to);
+            bench.turn(0);
+            (refused(&mut bench) > 1).then_some(())
+        });
+        let now = bench.now;
+        let address = moved.local_addr().unwrap();
+        let views = bench.shares[to].views(now);
+        assert_eq!(views[0].address, address.to_string());
+        assert_eq!(bench.counters().address_moves, 1);
+        let ended = bench.shares[to].end(now, Whom::Address(address), CloseReason::Kicked);
+        assert_eq!(ended, 1);
+        bench.turn(to);
+        moved.set_nonblocking(true).unwrap();
+        let all = std::iter::from_fn(|| {
+            let mut heard = vec![0; 16];
+            let length = moved.recv(&mut heard).ok()?;
+            heard.truncate(length);
+            Some(heard)
+        });
+        assert_eq!(all.last().unwrap(), b"Bkicked");
+    }
 }
 
 #[test]

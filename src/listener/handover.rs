@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use tidegate_proto::per_second::PerSecond;
-use tidegate_proto::{CloseReason, Handled, Now, PeerId, Session, Stats};
+use tidegate_proto::{CloseReason, Now, PeerId, Session, Stats};
 
 use super::orders::Whom;
 use super::peer::{Peer, Phase};
@@ -164,10 +164,8 @@ impl Listener {
         } else if let Some(reason) = self.missed_order(now, id, was_at) {
             self.endpoint.close(now, id, reason);
         } else {
-            let handled = match self.endpoint.handle_datagram_of(now, id, &mut datagram) {
-                Handled::Peer(id) => Handled::Moved(id),
-                other => other,
-            };
+            self.on_moved(id, route);
+            let handled = self.endpoint.handle_datagram_of(now, id, &mut datagram);
             self.on_handled(now, route, handled);
         }
     }

@@ -11,6 +11,7 @@
 //!                               ◀──  M number(4) payload
 //!   A  number(4)                ──▶               next number expected
 //!   V                           ──▶               the session's, wherever it comes from
+//!   V number(4) payload         ──▶               such a message
 //!   F  bytes                    ──▶               a piece of something that never becomes whole
 //!   P                           ──▶               a bug: it panics
 //!   B                           ──▶               goodbye
@@ -154,7 +155,7 @@ impl Session for Toy {
         match datagram.split_first() {
             Some((b'H' | b'V', [])) => Ok(()),
             Some((b'P', [])) => panic!("a bug in the toy"),
-            Some((b'M', rest)) => self.take_message(rest),
+            Some((b'M' | b'V', rest)) => self.take_message(rest),
             Some((b'U', rest)) if self.inbox.is_taking() => {
                 self.inbox.push(1, false, rest);
                 Ok(())
@@ -175,7 +176,7 @@ impl Session for Toy {
     }
 
     fn vouches_for(&self, datagram: &[u8]) -> bool {
-        datagram == b"V"
+        datagram.starts_with(b"V")
     }
 
     fn handle_timeout(&mut self, now: Now) {
