@@ -23,8 +23,9 @@ use tidegate::backend::Scratch;
 use tidegate::capacity::Capacity;
 use tidegate::clock::Clock;
 use tidegate::config::{Bucket, Target};
-use tidegate::listener::{Listener, Turn, meaning};
+use tidegate::listener::{Listener, Turn, Whom, meaning};
 use tidegate::udp::{self, Outgoing, Received};
+use tidegate_proto::CloseReason;
 
 /// A listener whose turns are taken by hand.
 struct Table {
@@ -254,6 +255,43 @@ fn a_crowd_takes_the_seats_there_are() {
     table.play();
     table.welcome();
     assert_eq!(table.streams().len(), 2);
+}
+
+/// Two hundred players are kicked at once. To end their streams takes a few turns, and one who plays waits for none of
+/// them.
+#[test]
+fn those_who_play_do_not_wait_for_those_who_leave() {
+    let setup = Setup {
+        capacity: Arc::new(Capacity::new(1_000, 1 << 28)),
+        ..Setup::default()
+    };
+    let mut table = Table::of(&setup);
+    let mut crowd: Vec<_> = (0..200).map(|_| table.player()).collect();
+    let (player, mut stream) = table.player();
+    stream.set_nonblocking(true).unwrap();
+    let now = table.clock.now();
+    for (one, stream) in &crowd {
+        let whom = Whom::Address(one.local_addr().unwrap());
+        stream.set_nonblocking(true).unwrap();
+        assert_eq!(table.listener.end(now, whom, CloseReason::Kicked), 1);
+    }
+
+    player.send(b"M\0\0\0\0hello").unwrap();
+    let mut turns = 0;
+    wait_until("everybody has gone", Duration::from_secs(20), || {
+        table.play();
+        turns += 1;
+        if turns == 1 {
+            let mut frame = [0; 16];
+            assert_eq!(stream.read(&mut frame).unwrap(), 7, "the player's message");
+            assert_eq!(player.recv(&mut frame).unwrap(), 5, "its acknowledgement");
+        }
+        let before = crowd.len();
+        crowd.retain_mut(|(_, stream)| stream.read(&mut [0; 16]).is_err());
+        assert!(before - crowd.len() <= 64, "{before} in turn {turns}");
+        (crowd.is_empty() && table.listener.peers() == 1).then_some(())
+    });
+    assert!(turns > 200 / 64);
 }
 
 /// More than an inbox holds comes in one turn: all of it is taken, because the backend gets it meanwhile.

@@ -42,6 +42,7 @@ mod timeouts;
 mod transmit;
 mod wakes;
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -147,6 +148,8 @@ pub struct Listener {
     peers: Peers,
     /// Peers that something happened to this turn.
     pending: Vec<PeerId>,
+    /// Of these, those whose session is over.
+    parting: VecDeque<PeerId>,
     /// Streams' and attempts' clocks.
     timers: Timers<PeerId>,
     /// Peers that are over, once their last datagrams have left.
@@ -206,6 +209,7 @@ impl Listener {
             endpoint: parts.endpoint,
             peers: Peers::default(),
             pending: Vec::new(),
+            parting: VecDeque::new(),
             timers: Timers::default(),
             leaving: Vec::new(),
             admission: parts.admission,
@@ -320,6 +324,7 @@ impl Listener {
             || self.unsent
             || self.endpoint.has_events()
             || !self.pending.is_empty()
+            || !self.parting.is_empty()
             || self.endpoint.has_room_news()
     }
 

@@ -25,7 +25,9 @@ impl Listener {
             }
             let mut pending = std::mem::take(&mut self.pending);
             for id in pending.drain(..) {
-                if self.pump_peer(turn, id) {
+                if self.has_ended(id) {
+                    self.parting.push_back(id);
+                } else if self.pump_peer(turn, id) {
                     self.touch(id);
                 }
             }
@@ -34,6 +36,27 @@ impl Listener {
                 self.pending = pending;
             }
         }
+        self.part(turn);
+    }
+
+    /// The streams of sessions that are over, behind those who play and a few at a time: to end one takes some system
+    /// calls, and thousands may end at once. Where all are told to go, nobody is kept waiting.
+    fn part(&mut self, turn: &mut Turn<'_>) {
+        let most = match self.stage.is_ending() {
+            true => usize::MAX,
+            false => PARTINGS,
+        };
+        for _ in 0..most.min(self.parting.len()) {
+            if let Some(id) = self.parting.pop_front()
+                && self.pump_peer(turn, id)
+            {
+                self.touch(id);
+            }
+        }
+    }
+
+    fn has_ended(&self, id: PeerId) -> bool {
+        (self.peers.get(id)).is_some_and(|peer| peer.phase.is_over())
     }
 
     fn handle_event(&mut self, turn: &mut Turn<'_>, id: PeerId, event: Event) {
@@ -162,3 +185,6 @@ const MESSAGES_PAUSE: Duration = Duration::from_millis(10);
 const MEMORY_PAUSE: Duration = Duration::from_millis(100);
 
 const PASSES_PER_TURN: usize = 4;
+
+/// Streams of sessions that are over which are looked at before the other steps get their turn, each some ten microseconds.
+const PARTINGS: usize = 64;

@@ -73,6 +73,8 @@ pub struct Endpoint {
     timers: Timers<PeerId>,
     /// Peers that may have datagrams to send. A peer is in it once; a drain costs what is active.
     active: VecDeque<PeerId>,
+    /// Of these, those who are over, and may have goodbyes to say.
+    ended: VecDeque<PeerId>,
     events: VecDeque<(PeerId, Event)>,
     /// How many peers are awaited, and not polled since they take messages again.
     awaited: usize,
@@ -94,6 +96,7 @@ impl Endpoint {
             peers: PeerTable::default(),
             timers: Timers::default(),
             active: VecDeque::new(),
+            ended: VecDeque::new(),
             events: VecDeque::new(),
             awaited: 0,
             roomy: Vec::new(),

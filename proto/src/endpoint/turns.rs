@@ -44,24 +44,48 @@ impl Endpoint {
         self.timers.next().into_iter().chain(strangers).min()
     }
 
-    /// Appends one datagram to `out` and says whose it is and where it goes. Peers take turns, a burst
-    /// at a time: datagrams to one peer leave side by side, which is what segmentation offload wants.
+    /// Appends one datagram to `out` and says whose it is and where it goes: of those who play, and then of those who are
+    /// over.
     pub fn poll_transmit(&mut self, now: Now, out: &mut Vec<u8>) -> Option<(PeerId, SocketAddr)> {
+        let playing = self.poll_playing(now, out);
+        playing.or_else(|| self.poll_goodbye(now, out))
+    }
+
+    /// As [`Endpoint::poll_transmit`], of those who play. Peers take turns, a burst at a time: datagrams to one peer leave
+    /// side by side, which is what segmentation offload wants.
+    pub fn poll_playing(&mut self, now: Now, out: &mut Vec<u8>) -> Option<(PeerId, SocketAddr)> {
         while let Some(&id) = self.active.front() {
-            let Some(peer) = self.peers.get_mut(id) else {
-                self.active.pop_front();
-                continue;
-            };
-            if peer.session.poll_transmit(now, out) {
-                return Some((id, peer.address));
+            if let Some(peer) = self.peers.get_mut(id) {
+                if peer.closed || peer.leaving {
+                    self.ended.push_back(id);
+                } else if peer.session.poll_transmit(now, out) {
+                    return Some((id, peer.address));
+                } else {
+                    peer.queued = false;
+                    self.settle(id);
+                }
             }
             self.active.pop_front();
-            peer.queued = false;
-            if peer.leaving {
-                self.retire(id);
-            } else {
-                self.settle(id);
+        }
+        None
+    }
+
+    /// As [`Endpoint::poll_transmit`], of those who are over. When thousands end at once, nobody else needs to wait for
+    /// their goodbyes.
+    pub fn poll_goodbye(&mut self, now: Now, out: &mut Vec<u8>) -> Option<(PeerId, SocketAddr)> {
+        while let Some(&id) = self.ended.front() {
+            if let Some(peer) = self.peers.get_mut(id) {
+                if peer.session.poll_transmit(now, out) {
+                    return Some((id, peer.address));
+                }
+                peer.queued = false;
+                if peer.leaving {
+                    self.retire(id);
+                } else {
+                    self.settle(id);
+                }
             }
+            self.ended.pop_front();
         }
         None
     }

@@ -354,6 +354,27 @@ fn an_entry_of_the_timers_is_stale_when_an_earlier_one_took_its_place() {
     );
 }
 
+/// Thousands may be told to go at once, and others play meanwhile.
+#[test]
+fn those_who_are_over_speak_behind_those_who_play() {
+    let mut endpoint = endpoint(None, Params::default());
+    let peers = [1, 2, 3].map(|port| accept(&mut endpoint, port));
+    drain(&mut endpoint, at(0));
+    for id in &peers[..2] {
+        endpoint.send(at(1), *id, 0, b"last words").unwrap();
+        endpoint.close(at(1), *id, CloseReason::Kicked);
+    }
+    endpoint.let_go(peers[0]);
+    endpoint.send(at(1), peers[2], 0, b"news").unwrap();
+    let mut out = Vec::new();
+    let first = endpoint.poll_playing(at(1), &mut out);
+    assert_eq!(first, Some((peers[2], address(3))));
+    assert_eq!(endpoint.poll_playing(at(1), &mut out), None);
+    let rest = drain(&mut endpoint, at(1)).into_iter().map(|(to, _)| to);
+    assert_eq!(rest.collect::<Vec<_>>(), [address(1), address(2)]);
+    assert_eq!(endpoint.len(), 2, "whom nobody holds is forgotten");
+}
+
 #[test]
 fn a_drain_turns_strangers_away_and_keeps_peers() {
     let mut endpoint = endpoint(None, Params::default());
