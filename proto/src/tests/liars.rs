@@ -1,5 +1,5 @@
 //! Clients gone bad: they hold a real token, or speak a protocol that asks for none, and then do
-//! what no honest client does.
+//! what no honest client does. The same lies are told by servers (`bad_servers.rs`).
 
 use std::time::Duration;
 
@@ -77,12 +77,22 @@ enum Stage {
 impl Liar {
     pub(super) fn new(now: Now, token: ConnectToken, lie: Lie, every: Duration, seed: u64) -> Self {
         Self {
-            lie,
             stage: Stage::Dialing(Box::new(Client::new(now, token))),
-            layout: Layout::default(),
-            random: Random::new(seed),
             next_at: now.mono,
             every,
+            ..Self::prompter(lie, seed)
+        }
+    }
+
+    /// A liar whose words somebody else sends.
+    pub(super) fn prompter(lie: Lie, seed: u64) -> Self {
+        Self {
+            lie,
+            stage: Stage::Over,
+            layout: Layout::default(),
+            random: Random::new(seed),
+            next_at: Timestamp::ZERO,
+            every: Duration::ZERO,
             count: 0,
             connected: false,
             closed: None,
@@ -137,9 +147,10 @@ impl Liar {
     }
 
     /// The next payload under the cipher.
-    fn payload(&mut self, out: &mut Vec<u8>) {
+    pub(super) fn payload(&mut self, out: &mut Vec<u8>) {
         let header = self.header();
         let count = self.count;
+        self.count += 1;
         match self.lie {
             Lie::FirstFragments | Lie::LastFragments => {
                 self.fragment(header, out);
@@ -264,7 +275,6 @@ impl Session for Liar {
         }
         let mut payload = Vec::new();
         self.payload(&mut payload);
-        self.count += 1;
         if let Stage::Seated(link) = &mut self.stage {
             let sealing = link.begin(out);
             out.extend_from_slice(&payload);

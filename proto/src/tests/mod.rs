@@ -1,6 +1,7 @@
 //! Scenarios in virtual time: whole sessions over a bad network.
 
 mod attacks;
+mod bad_servers;
 mod bulk;
 mod crowds;
 mod demand;
