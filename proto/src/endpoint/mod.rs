@@ -59,7 +59,7 @@ impl Default for Params {
         Self {
             peers_max: 4096,
             follow: Follow::default(),
-            // Less than a microsecond each. To find 200 peers whose NAT was restarted takes 10,000.
+            // 0.5 to 0.8 us each, by the datagram's length. To find 200 peers whose NAT was restarted takes 10,000.
             follow_tries_per_sec: 10_000,
         }
     }
