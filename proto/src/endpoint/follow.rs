@@ -16,7 +16,7 @@ use super::PeerId;
 use super::peer_table::{Peer, PeerTable};
 use crate::per_second::PerSecond;
 use crate::session::Reject;
-use crate::time::Now;
+use crate::time::{Now, Timestamp};
 
 /// How far a session follows its peer when a NAT gives it another address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,6 +35,9 @@ pub(super) struct Search {
     tries: PerSecond,
     /// Goodbyes have tries of their own, so that forged ones keep nobody from being followed.
     goodbye_tries: PerSecond,
+    /// Tries of both kinds at the last time that there were any.
+    at_once: u32,
+    tried: Timestamp,
     /// Port from which on the next search goes: where the last one ended, so that each peer behind
     /// one address is tried, however many there are.
     from_port: u16,
@@ -47,6 +50,8 @@ impl Search {
             tries_per_sec,
             tries: PerSecond::default(),
             goodbye_tries: PerSecond::default(),
+            at_once: 0,
+            tried: Timestamp::ZERO,
             from_port: 0,
         }
     }
@@ -81,11 +86,7 @@ impl Search {
             (may_move && (is_silent(now, peer) || is_goodbye)).then_some((id, peer, is_goodbye))
         });
         for (id, peer, is_goodbye) in may_be_it.take(CANDIDATES) {
-            let tries = match is_goodbye {
-                true => &mut self.goodbye_tries,
-                false => &mut self.tries,
-            };
-            if !tries.take(now.mono, self.tries_per_sec) {
+            if !self.may_try(now.mono, is_goodbye) {
                 return None;
             }
             if peer.session.vouches_for(datagram) {
@@ -94,6 +95,21 @@ impl Search {
             self.from_port = peer.address.port().wrapping_add(1);
         }
         None
+    }
+
+    fn may_try(&mut self, now: Timestamp, is_goodbye: bool) -> bool {
+        if now != self.tried {
+            (self.tried, self.at_once) = (now, 0);
+        }
+        if self.at_once == TRIES_AT_ONCE {
+            return false;
+        }
+        self.at_once += 1;
+        let tries = match is_goodbye {
+            true => &mut self.goodbye_tries,
+            false => &mut self.tries,
+        };
+        tries.take(now, self.tries_per_sec)
     }
 }
 
@@ -117,6 +133,10 @@ const CANDIDATES: usize = 64;
 
 /// Peers behind one IP that are looked at for that.
 const LOOKS: usize = 256;
+
+/// Tries at one time, which is one turn of a daemon's loop: those of a second would keep everybody waiting for five to
+/// eight milliseconds.
+const TRIES_AT_ONCE: u32 = 2_000;
 
 /// A peer that was heard less than this ago has not moved: one that has something to say, or to
 /// acknowledge, sends more often.

@@ -115,3 +115,20 @@ fn proofs_of_new_addresses_have_a_budget() {
         "the budget of this second is gone"
     );
 }
+
+/// What is forged in one instant costs a turn of the loop no more than a part of that, and the next turn tries again.
+#[test]
+fn proofs_of_new_addresses_are_spread_over_turns() {
+    let mut endpoint = endpoint(None, Params::default());
+    for port in 1..=64 {
+        accept(&mut endpoint, port);
+    }
+    let mut from = |text, millis| hear(&mut endpoint, 100, text, millis);
+    for _ in 0..32 {
+        from("-forged", 500);
+    }
+    let unknown = Handled::Rejected(Reject::UnknownPeer);
+    assert_eq!(from("+genuine", 500), unknown, "32 by 64 are enough");
+    let moved = from("+genuine", 501);
+    assert!(matches!(moved, Handled::Moved(_)), "{moved:?}");
+}
