@@ -41,7 +41,8 @@ fn read(reader: &mut BitReader<'_>, op: &Value) -> Result<Value, BitError> {
             let low = width.min(32);
             let value = u64::from(reader.bits(low)?);
             let value = value | (u64::from(reader.bits(width - low)?) << low);
-            let value = if op[1].is_string() {
+            // As files write numbers.
+            let value = if width > 32 {
                 json!(value.to_string())
             } else {
                 json!(value)
