@@ -349,7 +349,7 @@ impl Server {
         } else if step.get("disconnect_slot").is_some() {
             self.disconnect(now, int(&step["disconnect_slot"]) as usize);
         } else {
-            self.tick(now);
+            self.tick(now, step);
         }
     }
 
@@ -418,9 +418,9 @@ impl Server {
     }
 
     /// Keep-alives first, then timeouts, as the reference does.
-    fn tick(&mut self, now: Now) {
+    fn tick(&mut self, now: Now, step: &Value) {
         for peer in self.peers.iter_mut().flatten() {
-            if peer.link.is_keep_alive_due(now) {
+            if is_keep_alive_due(&peer.link, now, step, peer.address) {
                 let mut out = Vec::new();
                 peer.link.keep_alive(now, &mut out);
                 self.out.push((peer.address, out));
@@ -441,6 +441,23 @@ impl Server {
             })
             .collect()
     }
+}
+
+/// Whether a keep-alive leaves. Ours thin out (docs/wire/netcode.md, section 9) where the reference's go on ten times a
+/// second: when one leaves is then as the file has it, so that the numbers of later packets agree.
+fn is_keep_alive_due(link: &Link, now: Now, step: &Value, to: SocketAddr) -> bool {
+    if link.is_keep_alive_due(now) {
+        return true;
+    }
+    let theirs = step["out"].as_array().expect("out");
+    let is_sent = theirs.iter().any(|sent| address(&sent["to"]) == to);
+    if is_sent {
+        assert!(link.is_confirmed(), "thinned out before the peer is there");
+        let next = link.poll_timeout().expect("a keep-alive").at;
+        let wait = next.since(now.mono);
+        assert!(wait < Duration::from_secs(1), "{wait:?} until the next");
+    }
+    is_sent
 }
 
 fn assert_out(ours: &Out, step: &Value, what: &str) {
@@ -500,9 +517,15 @@ fn server_steps() {
 
 /// A client on its way, then its link, then how it ended.
 enum Dialer {
-    Connecting(Box<Client>),
+    Connecting(Box<Connecting>),
     Connected(Box<Connected>),
     Ended(i8),
+}
+
+struct Connecting {
+    client: Client,
+    /// It has a challenge and has not answered it yet.
+    is_asked: bool,
 }
 
 struct Connected {
@@ -521,7 +544,7 @@ impl Dialer {
         payloads: &mut Vec<(u64, String)>,
     ) -> Self {
         match self {
-            Self::Connecting(client) => Self::connect(client, now, step, out),
+            Self::Connecting(connecting) => connecting.step(now, step, out),
             Self::Connected(mut connected) => match connected.step(now, step, out, payloads) {
                 Some(end) => Self::Ended(end),
                 None => Self::Connected(connected),
@@ -530,42 +553,9 @@ impl Dialer {
         }
     }
 
-    fn connect(mut client: Box<Client>, now: Now, step: &Value, out: &mut Out) -> Self {
-        if step.get("in").is_some() {
-            let (from, mut datagram) = (address(&step["from"]), bytes(&step["in"]));
-            // Refused datagrams are part of the script; what they change shows in the state.
-            client.handle_datagram(now, from, &mut datagram).ok();
-        } else if step.get("disconnect").is_some() {
-            for _ in 0..DISCONNECT_REPEATS {
-                let mut datagram = Vec::new();
-                client.disconnect(now, &mut datagram);
-                out.push((client.server(), datagram));
-            }
-            return Self::Ended(0);
-        } else if step.get("send").is_none() {
-            let mut datagram = Vec::new();
-            while client.poll_transmit(now, &mut datagram) {
-                out.push((client.server(), std::mem::take(&mut datagram)));
-            }
-            client.handle_timeout(now);
-        }
-        if client.state().is_connecting() {
-            return Self::Connecting(client);
-        }
-        if client.state() != ClientState::Connected {
-            return Self::Ended(client.state().number());
-        }
-        Self::Connected(Box::new(Connected {
-            server: client.server(),
-            seat: (client.client_index(), client.max_clients()),
-            link: client.into_link().expect("connected"),
-            is_over: false,
-        }))
-    }
-
     fn state(&self) -> i8 {
         match self {
-            Self::Connecting(client) => client.state().number(),
+            Self::Connecting(connecting) => connecting.client.state().number(),
             Self::Connected(_) => 3,
             Self::Ended(state) => *state,
         }
@@ -573,7 +563,7 @@ impl Dialer {
 
     fn server(&self) -> Option<SocketAddr> {
         match self {
-            Self::Connecting(client) => Some(client.server()),
+            Self::Connecting(connecting) => Some(connecting.client.server()),
             Self::Connected(connected) => Some(connected.server),
             Self::Ended(_) => None,
         }
@@ -584,6 +574,50 @@ impl Dialer {
             Self::Connected(connected) => Some(connected.seat),
             Self::Connecting(_) | Self::Ended(_) => None,
         }
+    }
+}
+
+impl Connecting {
+    fn step(mut self: Box<Self>, now: Now, step: &Value, out: &mut Out) -> Dialer {
+        let client = &mut self.client;
+        if step.get("in").is_some() {
+            let (from, mut datagram) = (address(&step["from"]), bytes(&step["in"]));
+            let before = client.state();
+            // Refused datagrams are part of the script; what they change shows in the state.
+            client.handle_datagram(now, from, &mut datagram).ok();
+            if client.state() != before {
+                self.is_asked = client.state() == ClientState::Responding;
+            }
+        } else if step.get("disconnect").is_some() {
+            for _ in 0..DISCONNECT_REPEATS {
+                let mut datagram = Vec::new();
+                client.disconnect(now, &mut datagram);
+                out.push((client.server(), datagram));
+            }
+            return Dialer::Ended(0);
+        } else if step.get("send").is_none() {
+            // Ours answers at once. The reference waits until a tenth of a second after its request.
+            let theirs = step["out"].as_array().expect("out");
+            let waits = self.is_asked && theirs.is_empty();
+            let mut datagram = Vec::new();
+            while !waits && client.poll_transmit(now, &mut datagram) {
+                out.push((client.server(), std::mem::take(&mut datagram)));
+                self.is_asked = false;
+            }
+            client.handle_timeout(now);
+        }
+        if client.state().is_connecting() {
+            return Dialer::Connecting(self);
+        }
+        if client.state() != ClientState::Connected {
+            return Dialer::Ended(client.state().number());
+        }
+        Dialer::Connected(Box::new(Connected {
+            server: client.server(),
+            seat: (client.client_index(), client.max_clients()),
+            link: self.client.into_link().expect("connected"),
+            is_over: false,
+        }))
     }
 }
 
@@ -624,7 +658,7 @@ impl Connected {
             }
             return Some(0);
         }
-        if self.link.is_keep_alive_due(now) {
+        if is_keep_alive_due(&self.link, now, step, self.server) {
             self.link.keep_alive(now, &mut datagram);
             out.push((self.server, datagram));
         }
@@ -643,7 +677,10 @@ fn client_steps() {
             unix_secs: 0,
         };
         let token = ConnectToken::parse(&bytes(&case["token"])).expect("a token");
-        let mut dialer = Dialer::Connecting(Box::new(Client::new(start, token)));
+        let mut dialer = Dialer::Connecting(Box::new(Connecting {
+            client: Client::new(start, token),
+            is_asked: false,
+        }));
         for step in items(case, "steps") {
             let what = step["what"].to_string();
             let (mut out, mut payloads) = (Out::new(), Vec::new());
