@@ -654,3 +654,76 @@ fn nobody_answers() {
     pair.run(20, |pair| pair.ends[0].closed.is_some());
     assert_eq!(pair.ends[0].closed, Some(CloseReason::ConnectTimeout));
 }
+
+/// A client whose messages may be longer than those that the server takes.
+fn long_messages(takes: usize, on_missing: OnMissing) -> Pair {
+    let server = Params {
+        message_bytes_max: takes,
+        on_missing,
+        ..Params::default()
+    };
+    let client = Session::dial(START, Params::default());
+    let acceptor = Acceptor::new(server, [7; 16]);
+    let mut pair = Pair::new(Box::new(client), Box::new(acceptor), calm(), 1);
+    assert!(pair.run(5, |pair| pair.ends.iter().all(|end| end.connected)));
+    pair
+}
+
+/// A message that the other end never takes keeps back all that follow, and if none follows, nothing shows that one is
+/// missing. Both ends are told at once.
+#[test]
+fn a_message_longer_than_the_other_end_takes_ends_the_session_at_once() {
+    for takes in [100, 600] {
+        let mut pair = long_messages(takes, OnMissing::Close);
+        let sent = [0, 1].map(|more| vec![7; takes + more]);
+        pair.ends[0].to_send.push_back(sent[0].clone());
+        pair.run(2, |pair| !pair.ends[1].received.is_empty());
+        pair.ends[0].to_send.push_back(sent[1].clone());
+        let over = pair.run(3, |pair| pair.ends.iter().all(|end| end.closed.is_some()));
+        assert!(over, "{takes} bytes");
+        assert_eq!(pair.ends[1].closed, Some(CloseReason::MessageTooLarge));
+        assert_eq!(pair.ends[0].closed, Some(CloseReason::PeerDisconnect));
+        assert_same(&pair.ends[1].received, &sent[..1]);
+    }
+}
+
+/// Where gaps are skipped, it is one.
+#[test]
+fn a_message_longer_than_the_other_end_takes_is_skipped_where_gaps_are() {
+    let mut pair = long_messages(600, OnMissing::Skip);
+    for size in [10, 601, 11, 700] {
+        pair.ends[0].to_send.push_back(vec![size as u8; size]);
+    }
+    let skipped = |pair: &Pair| pair.ends[1].session().stats().messages_skipped == 2;
+    assert!(pair.run(5, skipped), "two of four");
+    assert_same(&pair.ends[1].received, &[vec![10; 10], vec![11; 11]]);
+    pair.ends[0].to_send.push_back(vec![12; 12]);
+    assert!(pair.run(2, |pair| pair.ends[1].received.len() == 3));
+    assert_eq!(pair.ends[1].closed, None);
+}
+
+/// Who has nobody to give it to goes on delivering what it was told before. Nor does a message from nowhere end anything.
+#[test]
+fn a_message_that_is_too_long_cuts_off_no_tail() {
+    let mut pair = long_messages(100, OnMissing::Close);
+    let now = pair.now;
+    let long = |id: u16| {
+        let mut datagram = Vec::new();
+        wire::emit_message_header(&mut datagram, id, 101);
+        datagram.extend_from_slice(&[7; 101]);
+        datagram
+    };
+    let server = pair.ends[1].session_mut();
+    for id in [1024, 0xffff] {
+        let refused = server.handle_datagram(now, &mut long(id));
+        assert_eq!(refused, Err(Reject::Malformed));
+        assert_eq!(server.poll_event(), None, "{id} is not in the window");
+    }
+    server.send(now, 0, b"the last words").expect("room");
+    server.finish(now, CloseReason::BackendClosed, Duration::from_secs(5));
+    let refused = server.handle_datagram(now, &mut long(0));
+    assert_eq!(refused, Err(Reject::Malformed));
+    pair.run(8, |pair| pair.ends.iter().all(|end| end.closed.is_some()));
+    assert_same(&pair.ends[0].received, &[b"the last words".to_vec()]);
+    assert_eq!(pair.ends[1].closed, Some(CloseReason::BackendClosed));
+}

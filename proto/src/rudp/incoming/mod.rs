@@ -154,6 +154,15 @@ impl Incoming {
         Taken::New
     }
 
+    /// Whether a message may come yet, and did not.
+    pub(super) fn lacks(&self, wire_id: u16) -> bool {
+        let ahead = sequence::nearest(self.next, wire_id).checked_sub(self.next);
+        ahead.is_some_and(|ahead| {
+            let place = self.window.get(ahead as usize);
+            ahead < WINDOW && !matches!(place, Some(Place::Message(_)))
+        })
+    }
+
     /// A message arrived and was not taken, so it is known to exist and will be asked for.
     pub(super) fn on_refused(&mut self, now: Timestamp, wire_id: u16) {
         let ahead = sequence::nearest(self.next, wire_id).checked_sub(self.next);

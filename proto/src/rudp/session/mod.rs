@@ -204,6 +204,20 @@ impl Session {
         self.poll.on_message(now, id);
     }
 
+    /// A message that is never taken keeps back all that follow, however often it comes.
+    fn on_too_long(&mut self, now: Timestamp, id: u16) {
+        match self.params.on_missing {
+            OnMissing::Close if self.incoming.lacks(id) && self.lifecycle.takes_messages() => {
+                self.lifecycle.close(CloseReason::MessageTooLarge);
+            }
+            OnMissing::Close => {}
+            OnMissing::Skip => {
+                self.incoming.on_refused(now, id);
+                self.incoming.on_missing(now, id);
+            }
+        }
+    }
+
     fn on_corrupt(&mut self, now: Timestamp) {
         if self.params.on_corrupt == OnCorrupt::Ignore {
             return;
@@ -269,10 +283,13 @@ impl Interface for Session {
         };
         let longest = self.params.message_bytes_max;
         let too_long = |record| match record {
-            Record::Message { payload, .. } => payload.len() > longest,
-            Record::Heartbeat | Record::Corrupt | Record::Request(_) | Record::Missing(_) => false,
+            Record::Message { id, payload } if payload.len() > longest => Some(id),
+            Record::Message { .. } | Record::Heartbeat | Record::Corrupt => None,
+            Record::Request(_) | Record::Missing(_) => None,
         };
-        if records.into_iter().any(too_long) {
+        let mut too_long = records.into_iter().filter_map(too_long).peekable();
+        if too_long.peek().is_some() {
+            too_long.for_each(|id| self.on_too_long(now.mono, id));
             return Err(Reject::Malformed);
         }
         self.stats.packets_received += 1;
