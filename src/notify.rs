@@ -65,7 +65,25 @@ fn report(board: &Board, mut clock: Clock, watchdog: Option<Duration>) {
             tell(&news);
         }
         told = status;
+        let began = clock.now().mono;
         thread::sleep(pause);
+        if clock.now().mono.since(began) >= pause + STOOD_STILL {
+            await_turns(board, &mut clock);
+        }
+    }
+}
+
+/// Where the whole process stood still, its workers have not turned either, and this thread may be the first to go on.
+/// Were they judged at once, the watchdog would starve for one more period, and a pause that all sessions have survived
+/// would end them.
+fn await_turns(board: &Board, clock: &mut Clock) {
+    let until = clock.now().mono + FIRST_TURN;
+    loop {
+        let now = clock.now();
+        if now.mono >= until || board.snapshot(now).stuck().is_empty() {
+            return;
+        }
+        thread::sleep(LOOK_AGAIN);
     }
 }
 
@@ -86,6 +104,13 @@ fn tell(news: &[NotifyState<'_>]) {
 }
 
 const STATUS_EVERY: Duration = Duration::from_secs(2);
+
+/// Later than any thread is woken that gets processor time.
+const STOOD_STILL: Duration = Duration::from_secs(1);
+
+/// For the workers to turn, as they do four times a second.
+const FIRST_TURN: Duration = Duration::from_secs(1);
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// Beyond the drain's grace: flushing streams, saying goodbye.
 const STOP_MARGIN: Duration = Duration::from_secs(10);

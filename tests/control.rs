@@ -722,6 +722,36 @@ fn silent_callers_make_room() {
     drop(silent);
 }
 
+/// A pause that sessions survive, as when a machine is moved or a snapshot of it is taken, does not starve the watchdog: it
+/// is fed before anything is said of workers, which stood still as well.
+#[test]
+fn a_pause_is_no_worker_that_hangs() {
+    let place = Place::new("pause");
+    let told = std::os::unix::net::UnixDatagram::bind(place.path("notify")).unwrap();
+    told.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut command = program();
+    command.env("NOTIFY_SOCKET", place.path("notify"));
+    command.env("WATCHDOG_USEC", "30000000");
+    let listen = ["serve", "--listen", "gaffer://127.0.0.1:0"];
+    let backend = ["--backend", "tcp://127.0.0.1:1", "--admin", ""];
+    let server = Program::start(command.args(listen).args(backend));
+    let mut word = [0; 1000];
+    while !word.starts_with(b"WATCHDOG=1") {
+        told.recv(&mut word).unwrap();
+    }
+    server.signal("STOP");
+    // Longer than a worker may be silent.
+    std::thread::sleep(Duration::from_millis(5_500));
+    told.set_nonblocking(true).unwrap();
+    while told.recv(&mut word).is_ok() {}
+    told.set_nonblocking(false).unwrap();
+    server.signal("CONT");
+    let length = told.recv(&mut word).unwrap();
+    let said = String::from_utf8_lossy(&word[..length]);
+    assert!(said.starts_with("WATCHDOG=1"), "{said}");
+    server.logged("process_paused");
+}
+
 /// The Unix socket of a tunnel goes with its process, like the control socket; a killed one's is taken over.
 #[test]
 fn a_tunnels_socket_goes_with_the_process() {
