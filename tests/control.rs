@@ -722,6 +722,22 @@ fn silent_callers_make_room() {
     drop(silent);
 }
 
+/// Nor do those who ask and do not read, such as a `top` that was stopped.
+#[test]
+fn callers_who_do_not_read_make_room() {
+    let scene = Scene::new("stopped-callers");
+    // Their answers are more than a socket holds.
+    let questions = "{\"command\":\"stats\"}\n".repeat(3_000);
+    let ask = |_| {
+        let mut caller = UnixStream::connect(scene.control()).unwrap();
+        caller.write_all(questions.as_bytes()).unwrap();
+        caller
+    };
+    let stopped: Vec<_> = (0..16).map(ask).collect();
+    assert_eq!(scene.ask(&["stats"])["ok"], true);
+    drop(stopped);
+}
+
 /// A pause that sessions survive, as when a machine is moved or a snapshot of it is taken, does not starve the watchdog: it
 /// is fed before anything is said of workers, which stood still as well.
 #[test]

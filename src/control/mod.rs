@@ -119,35 +119,40 @@ async fn converse(stream: UnixStream, gate: &Arc<Gate>, waiting: &Notify) -> io:
         if read == 0 {
             return Ok(());
         }
-        let answer = match serde_json::from_str::<Request>(&line) {
+        let text = match serde_json::from_str::<Request>(&line) {
             Ok(request) => answer(gate, uid, request).await,
-            Err(error) => json!({"ok": false, "error": error.to_string()}),
-        };
-        let text = format!("{answer}\n");
-        timeout(IDLE, writer.write_all(text.as_bytes())).await??;
+            Err(error) => json!({"ok": false, "error": error.to_string()}).to_string(),
+        } + "\n";
+        tokio::select! {
+            biased;
+            written = timeout(IDLE, writer.write_all(text.as_bytes())) => written??,
+            () = overstayed(waiting) => return Ok(()),
+        }
         if line.len() as u64 >= LINE_MAX {
             return Ok(());
         }
     }
 }
 
-/// Returns when somebody needs the place of a caller who has had the time to ask.
+/// Returns when somebody needs the place of a caller who has had the time to ask, or to take an answer.
 async fn overstayed(waiting: &Notify) {
     sleep(TIME_MIN).await;
     waiting.notified().await;
 }
 
-async fn answer(gate: &Arc<Gate>, uid: u32, request: Request) -> Value {
+/// As text: of thousands of peers the value takes ten times as much, and the caller may be slow to read.
+async fn answer(gate: &Arc<Gate>, uid: u32, request: Request) -> String {
     let outcome = gate.handle(request.clone()).await;
     audit::log(uid, &request, outcome.as_ref().err());
-    match outcome {
+    let answer = match outcome {
         Ok(Value::Object(mut object)) => {
             object.insert("ok".into(), true.into());
             Value::Object(object)
         }
         Ok(other) => json!({"ok": true, "answer": other}),
         Err(error) => json!({"ok": false, "error": format!("{error:#}")}),
-    }
+    };
+    answer.to_string()
 }
 
 const CONNECTIONS_MAX: usize = 16;
@@ -155,7 +160,7 @@ const CONNECTIONS_MAX: usize = 16;
 /// Of a request. None is nearly as long.
 const LINE_MAX: u64 = 8 * 1024;
 
-/// What a caller has to ask for sure, however many wait.
+/// What a caller has to ask, and to take an answer, for sure, however many wait.
 const TIME_MIN: Duration = Duration::from_secs(1);
 
 /// For the next request, or for taking an answer.
