@@ -45,6 +45,8 @@ pub struct Admission {
     clock: TurnClock,
     places: BucketTable,
     prefixes: RateLimiter<Place, BucketTable, TurnClock, NoOpMiddleware<Nanos>>,
+    /// Time in which a prefix gets one handshake packet, or stray, more.
+    stray_costs: Duration,
     listener: Whole,
     strays: Whole,
     strikes: Option<StrikeCounter>,
@@ -71,6 +73,7 @@ impl Admission {
         });
         Self {
             prefixes: RateLimiter::new(quota(params.per_prefix), places.clone(), clock.clone()),
+            stray_costs: quota(params.per_prefix).replenish_interval(),
             listener: Whole::direct_with_clock(quota(params.listener), clock.clone()),
             strays: Whole::direct_with_clock(quota(params.listener), clock.clone()),
             clock,
@@ -120,6 +123,15 @@ impl Admission {
             StrangerClass::Awaited | StrangerClass::Early => Ok(()),
         };
         whole.map_err(|_| Reject::ListenerLimited)
+    }
+
+    /// A stray datagram from there was a peer's, by a proof under its key: what it took is given back. So a NAT that
+    /// gives hundreds of peers new ports costs none of them its session, and forged datagrams pay as before.
+    pub fn refund_stray(&mut self, from: SocketAddr) {
+        let place = self
+            .places
+            .place(prefix(from.ip().to_canonical()), Lane::Strays);
+        self.places.give_back(place, self.stray_costs);
     }
 
     /// Whether strikes make a ban.

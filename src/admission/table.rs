@@ -7,6 +7,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use governor::clock::Clock;
 use governor::nanos::Nanos;
@@ -79,6 +80,18 @@ impl BucketTable {
         }
         let used = |full_at: &&AtomicU64| full_at.load(Relaxed) > now.as_nanos();
         self.0.full_at.iter().filter(used).count() as u64
+    }
+
+    /// A prefix gets back what took so long to fill in, unless another one has its bucket now.
+    pub(super) fn give_back(&self, place: Place, costs: Duration) {
+        if self.0.tags[place.bucket].load(Relaxed) != place.tag {
+            return;
+        }
+        let full_at = &self.0.full_at[place.bucket];
+        let after = full_at
+            .load(Relaxed)
+            .saturating_sub(costs.as_nanos() as u64);
+        full_at.store(after, Relaxed);
     }
 
     /// How often a prefix met a bucket that another one had used.

@@ -207,6 +207,23 @@ fn packets_of_ended_sessions_keep_no_newcomer_out() {
     );
 }
 
+/// A NAT of hundreds of players was restarted. Each proves which one it is, and is not held against the next; what proves
+/// nothing is bounded as ever, and nobody gets more than was taken.
+#[test]
+fn strays_that_were_peers_take_nothing() {
+    let mut admission = Admission::new(&params());
+    let from = |port: u16| SocketAddr::from((Ipv4Addr::new(192, 0, 2, 1), port));
+    for port in 1..=500 {
+        let charged = admission.charge(at(0), from(port), StrangerClass::Stray);
+        assert_eq!(charged, Ok(()), "player {port}");
+        admission.refund_stray(from(port));
+    }
+    (0..100).for_each(|_| admission.refund_stray(from(1)));
+    let mut stray = |millis| admission.charge(at(millis), from(1), StrangerClass::Stray);
+    assert_eq!((0..50).filter(|_| stray(0).is_ok()).count(), 20);
+    assert_eq!((0..50).filter(|_| stray(1_000).is_ok()).count(), 10);
+}
+
 /// A million forged sources cost no memory, and honest sources still get in.
 #[test]
 fn a_flood_of_sources_finds_a_table_of_constant_size() {

@@ -52,7 +52,8 @@ impl Listener {
             && !self.stage.is_ending()
             && self.handovers.may_ask(now, self.siblings.len() as u32)
         {
-            self.siblings.ask(route, datagram);
+            let tries = self.endpoint.tries_in_vain();
+            self.siblings.ask(route, datagram, tries);
         }
     }
 
@@ -66,7 +67,8 @@ impl Listener {
                     asker,
                     route,
                     datagram,
-                }) => self.look_for(turn, asker, route, datagram),
+                    tries,
+                }) => self.look_for(turn, asker, route, datagram, tries),
                 Some(Letter::Found(found)) => self.adopt(turn, *found),
                 Some(Letter::Struck(from)) => {
                     if let Some(admission) = &mut self.admission {
@@ -79,7 +81,14 @@ impl Listener {
         self.handovers.has_letters = true;
     }
 
-    fn look_for(&mut self, turn: &mut Turn<'_>, asker: usize, route: Route, datagram: Box<[u8]>) {
+    fn look_for(
+        &mut self,
+        turn: &mut Turn<'_>,
+        asker: usize,
+        route: Route,
+        datagram: Box<[u8]>,
+        tries: u32,
+    ) {
         if self.stage.is_ending() {
             return;
         }
@@ -100,6 +109,7 @@ impl Listener {
             before,
             route,
             datagram,
+            tries,
         };
         // A worker that closed since it asked takes nobody; its socket is gone, ours is not.
         if let Err(found) = self.siblings.answer(asker, found) {
@@ -135,6 +145,7 @@ impl Listener {
             before,
             route,
             mut datagram,
+            tries,
         } = found;
         let now = turn.now;
         let was_at = peer.remote;
@@ -150,6 +161,8 @@ impl Listener {
             self.counters.target(target).connections += 1;
         }
         self.handovers.arrived += 1;
+        self.refund_stray(route.from);
+        self.endpoint.give_back_tries(tries);
         self.memory.on_came(&peer.accounted);
         self.peers.insert(*peer);
         self.on_came(id);

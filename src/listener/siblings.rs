@@ -41,6 +41,8 @@ pub(super) enum Letter {
         asker: usize,
         route: Route,
         datagram: Box<[u8]>,
+        /// How many sessions it has tried for it.
+        tries: u32,
     },
     /// A peer, with everything that belongs to it.
     Found(Box<Found>),
@@ -57,6 +59,8 @@ pub(super) struct Found {
     pub(super) route: Route,
     /// By which it was found; not handled yet.
     pub(super) datagram: Box<[u8]>,
+    /// How many sessions were tried for it where it was asked for.
+    pub(super) tries: u32,
 }
 
 impl std::fmt::Debug for Found {
@@ -92,11 +96,12 @@ impl Siblings {
     }
 
     /// Asks all others; those with a full mailbox are left out.
-    pub(super) fn ask(&self, route: Route, datagram: &[u8]) {
+    pub(super) fn ask(&self, route: Route, datagram: &[u8], tries: u32) {
         self.tell_others(|| Letter::Lost {
             asker: self.own,
             route,
             datagram: datagram.into(),
+            tries,
         });
     }
 

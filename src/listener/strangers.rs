@@ -82,7 +82,11 @@ impl Listener {
                 false
             }
             Handled::Peer(_) => false,
-            Handled::Accepted(_) | Handled::Moved(_) | Handled::Replied => true,
+            Handled::Moved(_) => {
+                self.refund_stray(route.from);
+                true
+            }
+            Handled::Accepted(_) | Handled::Replied => true,
         };
         if !turn.reply.is_empty() {
             turn.outgoing.bytes().extend_from_slice(turn.reply);
@@ -90,6 +94,13 @@ impl Listener {
         }
         self.after_datagram(turn.now, turn.outgoing, route, handled);
         was_answered
+    }
+
+    /// A stranger was one of ours, behind another port.
+    pub(super) fn refund_stray(&mut self, from: SocketAddr) {
+        if let Some(admission) = &mut self.admission {
+            admission.refund_stray(from);
+        }
     }
 
     /// What was said behind an answer that let its sender in: that is a stranger no more, and pays as peers do.

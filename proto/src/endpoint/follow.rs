@@ -8,15 +8,19 @@
 //! where an address is somebody's: if that peer was silent, and its session can make nothing of the datagram. The peer
 //! that moves here takes the address, and the silent one is put where that one was. If the two have changed places, that
 //! is where it is; if not, its own next datagram finds it.
+//!
+//! A carrier puts hundreds of players behind one address, whose NAT gives all of them new ports at once. So what bounds the
+//! search is only what was tried in vain: a proof is worth its search, however long that was, and whoever forges datagrams
+//! has a bounded number of sessions tried.
 
 use std::net::IpAddr;
 use std::time::Duration;
 
 use super::PeerId;
 use super::peer_table::{Peer, PeerTable};
-use crate::per_second::PerSecond;
+use super::tries::Tries;
 use crate::session::Reject;
-use crate::time::{Now, Timestamp};
+use crate::time::Now;
 
 /// How far a session follows its peer when a NAT gives it another address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,29 +35,32 @@ pub enum Follow {
 /// Where to look for a peer that moved, and how much looking is left.
 pub(super) struct Search {
     follow: Follow,
-    tries_per_sec: u32,
-    tries: PerSecond,
-    /// Goodbyes have tries of their own, so that forged ones keep nobody from being followed.
-    goodbye_tries: PerSecond,
-    /// Tries of both kinds at the last time that there were any.
-    at_once: u32,
-    tried: Timestamp,
+    tries: Tries,
     /// Port from which on the next search goes: where the last one ended, so that each peer behind
     /// one address is tried, however many there are.
     from_port: u16,
+    /// How many sessions the last search tried that found nobody.
+    in_vain: u32,
 }
 
 impl Search {
     pub(super) fn new(follow: Follow, tries_per_sec: u32) -> Self {
         Self {
             follow,
-            tries_per_sec,
-            tries: PerSecond::default(),
-            goodbye_tries: PerSecond::default(),
-            at_once: 0,
-            tried: Timestamp::ZERO,
+            tries: Tries::new(tries_per_sec),
             from_port: 0,
+            in_vain: 0,
         }
+    }
+
+    /// How many sessions the last search tried, if none of them was it.
+    pub(super) fn tries_in_vain(&self) -> u32 {
+        self.in_vain
+    }
+
+    /// So many tries were for a peer of ours after all.
+    pub(super) fn give_back(&mut self, tries: u32) {
+        self.tries.give_back(false, tries);
     }
 
     /// Whether a datagram from the address of this peer may be another's.
@@ -73,9 +80,14 @@ impl Search {
         datagram: &[u8],
         refused_by: Option<PeerId>,
     ) -> Option<PeerId> {
+        self.in_vain = 0;
         if self.follow == Follow::Off {
             return None;
         }
+        let most = match self.tries.are_plenty(now.mono) {
+            true => LOOKS,
+            false => CANDIDATES,
+        };
         let behind = peers.behind(ip, self.from_port);
         let known = behind
             .take(LOOKS)
@@ -85,31 +97,19 @@ impl Search {
             let may_move = !peer.closed && Some(id) != refused_by;
             (may_move && (is_silent(now, peer) || is_goodbye)).then_some((id, peer, is_goodbye))
         });
-        for (id, peer, is_goodbye) in may_be_it.take(CANDIDATES) {
-            if !self.may_try(now.mono, is_goodbye) {
+        for (id, peer, is_goodbye) in may_be_it.take(most) {
+            if !self.tries.take(now.mono, is_goodbye) {
                 return None;
             }
+            self.in_vain += 1;
             if peer.session.vouches_for(datagram) {
+                let found = std::mem::take(&mut self.in_vain);
+                self.tries.give_back(is_goodbye, found);
                 return Some(id);
             }
             self.from_port = peer.address.port().wrapping_add(1);
         }
         None
-    }
-
-    fn may_try(&mut self, now: Timestamp, is_goodbye: bool) -> bool {
-        if now != self.tried {
-            (self.tried, self.at_once) = (now, 0);
-        }
-        if self.at_once == TRIES_AT_ONCE {
-            return false;
-        }
-        self.at_once += 1;
-        let tries = match is_goodbye {
-            true => &mut self.goodbye_tries,
-            false => &mut self.tries,
-        };
-        tries.take(now, self.tries_per_sec)
     }
 }
 
@@ -126,17 +126,12 @@ fn is_silent(now: Now, peer: &Peer) -> bool {
     now.mono.since(peer.heard) >= SILENCE
 }
 
-/// Silent peers behind one IP that are tried for one datagram; the next datagram tries the next ones. A carrier puts
-/// hundreds of players behind one IP, whose NAT gives all of them new ports at once: half of the square of their number
-/// by this is what finding all takes in datagrams, of which a daemon hears only a few hundred a second from one IP.
+/// Silent peers behind one IP that are tried for one datagram once half of the tries of this second were in vain; the next
+/// datagram tries the next ones. Before that, all of them are.
 const CANDIDATES: usize = 64;
 
 /// Peers behind one IP that are looked at for that.
-const LOOKS: usize = 256;
-
-/// Tries at one time, which is one turn of a daemon's loop: those of a second would keep everybody waiting for five to
-/// eight milliseconds.
-const TRIES_AT_ONCE: u32 = 2_000;
+const LOOKS: usize = 1024;
 
 /// A peer that was heard less than this ago has not moved: one that has something to say, or to
 /// acknowledge, sends more often.

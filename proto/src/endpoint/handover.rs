@@ -15,6 +15,17 @@ impl Endpoint {
             .moved_peer(now, &self.peers, from.ip(), datagram, None)
     }
 
+    /// How many sessions were tried in vain for the datagram that was just handled: whoever asks another endpoint for it
+    /// gives them back when its peer is found there.
+    pub fn tries_in_vain(&self) -> u32 {
+        self.search.tries_in_vain()
+    }
+
+    /// A datagram for which so many were tried was of a peer of another endpoint.
+    pub fn give_back_tries(&mut self, tries: u32) {
+        self.search.give_back(tries);
+    }
+
     /// Gives a peer's session away, with what it counted so far, which stays counted here.
     pub fn take_out(&mut self, id: PeerId) -> Option<(Box<dyn Session>, Stats)> {
         let session = self.retire(id)?;

@@ -20,6 +20,7 @@ mod peer_table;
 mod routing;
 mod survey;
 mod timers;
+mod tries;
 mod turns;
 
 use std::collections::VecDeque;
@@ -49,7 +50,7 @@ pub struct Params {
     pub peers_max: usize,
     /// Whether a session follows its peer to a new address.
     pub follow: Follow,
-    /// Proofs of a new address tried per second, over all peers: what a flood of datagrams from
+    /// Proofs of a new address tried in vain per second, over all peers: what a flood of datagrams from
     /// unknown addresses may cost in cryptography.
     pub follow_tries_per_sec: u32,
 }
@@ -59,7 +60,7 @@ impl Default for Params {
         Self {
             peers_max: 4096,
             follow: Follow::default(),
-            // 0.5 to 0.8 us each, by the datagram's length. To find 200 peers whose NAT was restarted takes 10,000.
+            // 0.5 to 0.8 us each, by the datagram's length.
             follow_tries_per_sec: 10_000,
         }
     }

@@ -97,6 +97,52 @@ fn a_crowd_behind_one_address_is_found_again_in_time() {
     }
 }
 
+/// A thousand players lose their ports at once, and a search among them takes more tries than a second has for what is
+/// forged: whoever speaks is found by the first that is heard of it.
+#[test]
+fn a_proof_is_worth_its_search() {
+    const CROWD: u16 = 1_000;
+    let params = Params {
+        follow_tries_per_sec: 4 * u32::from(CROWD),
+        ..Params::default()
+    };
+    let mut endpoint = endpoint(None, params);
+    for port in 1..=CROWD {
+        accept(&mut endpoint, port);
+    }
+    for (port, millis) in (1..=CROWD).rev().zip(1_000..) {
+        let handled = hear(&mut endpoint, 2_000 + port, &format!("@{port}"), millis);
+        assert!(matches!(handled, Handled::Moved(_)), "{port}: {handled:?}");
+    }
+}
+
+/// Of forged datagrams, the first few are tried with everybody behind their address, and then each with a few, so that
+/// more of them are needed to use up a second. What another endpoint found is given back.
+#[test]
+fn what_was_tried_in_vain_counts() {
+    const CROWD: u16 = 200;
+    let params = Params {
+        follow_tries_per_sec: 1_000,
+        ..Params::default()
+    };
+    let mut endpoint = endpoint(None, params);
+    for port in 1..=CROWD {
+        accept(&mut endpoint, port);
+    }
+    let in_vain = |endpoint: &mut Endpoint| {
+        let handled = hear(endpoint, 5_000, "-forged", 1_000);
+        assert_eq!(handled, Handled::Rejected(Reject::UnknownPeer));
+        endpoint.tries_in_vain()
+    };
+    let tries: Vec<u32> = (0..10).map(|_| in_vain(&mut endpoint)).collect();
+    assert_eq!(tries, [200, 200, 200, 64, 64, 64, 64, 64, 64, 16]);
+    let moved = |endpoint: &mut Endpoint| hear(endpoint, 5_000, "@7", 1_000);
+    let lost = Handled::Rejected(Reject::UnknownPeer);
+    assert_eq!(moved(&mut endpoint), lost, "the second is used up");
+    endpoint.give_back_tries(600);
+    assert!(matches!(moved(&mut endpoint), Handled::Moved(_)));
+}
+
 #[test]
 fn proofs_of_new_addresses_have_a_budget() {
     let params = Params {
