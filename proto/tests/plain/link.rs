@@ -1,12 +1,12 @@
 //! Two ends in virtual time, and a bad link between them.
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use tidegate_proto::sim::{Conditions, Done, Link};
 use tidegate_proto::{
-    Acceptor, CloseReason, Event, Now, SendError, Session, Stranger, Timestamp, Verdict,
+    Acceptor, CloseReason, Event, Now, Reject, SendError, Session, Stranger, Timestamp, Verdict,
 };
 
 pub(crate) fn calm() -> Conditions {
@@ -92,7 +92,43 @@ pub(crate) const START: Now = Now {
     unix_secs: 1_700_000_000,
 };
 
-pub(crate) const CLIENT: &str = "192.0.2.7:40001";
+pub(crate) const CLIENT: SocketAddr =
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7)), 40_001);
+
+/// What an acceptor makes of a datagram from [`CLIENT`], and what it replies.
+pub(crate) fn judge(acceptor: &mut dyn Acceptor, now: Now, datagram: &[u8]) -> (Verdict, Vec<u8>) {
+    judge_from(acceptor, now, CLIENT, datagram)
+}
+
+pub(crate) fn judge_from(
+    acceptor: &mut dyn Acceptor,
+    now: Now,
+    from: SocketAddr,
+    datagram: &[u8],
+) -> (Verdict, Vec<u8>) {
+    let mut reply = Vec::new();
+    let stranger = Stranger {
+        from,
+        datagram: &mut datagram.to_vec(),
+        reply: &mut reply,
+    };
+    (acceptor.handle_unknown(now, stranger), reply)
+}
+
+/// Why a listener that takes nobody refuses a datagram from [`CLIENT`], and what it would have replied.
+#[track_caller]
+pub(crate) fn refusal(acceptor: &mut dyn Acceptor, now: Now, datagram: &[u8]) -> (Reject, Vec<u8>) {
+    let mut reply = Vec::new();
+    let stranger = Stranger {
+        from: CLIENT,
+        datagram: &mut datagram.to_vec(),
+        reply: &mut reply,
+    };
+    match acceptor.handle_refused(now, stranger, Reject::Full) {
+        Verdict::Reject(reject) => (reject, reply),
+        _ => panic!("{datagram:?} is let in"),
+    }
+}
 
 impl Pair {
     pub(crate) fn new(
@@ -152,8 +188,13 @@ impl Pair {
         let closed = self.ends[0].closed.or(self.ends[1].closed);
         assert_eq!(closed, None, "seed {seed}");
         assert!(done, "seed {seed}: not everything arrived");
-        assert_same(&self.ends[1].received, &sent[0]);
-        assert_same(&self.ends[0].received, &sent[1]);
+        for (end, sent) in [(1, &sent[0]), (0, &sent[1])] {
+            assert_same(&self.ends[end].received, sent);
+            let stats = self.ends[end].session().stats();
+            let bytes = sent.iter().map(Vec::len).sum::<usize>() as u64;
+            let received = (stats.messages_received, stats.message_bytes_received);
+            assert_eq!(received, (sent.len() as u64, bytes), "seed {seed}");
+        }
     }
 
     /// A datagram appears out of nowhere at an end, as if from the other one.
@@ -226,20 +267,13 @@ impl Pair {
         if to == 0 {
             return;
         }
-        let mut reply = Vec::new();
-        let from: SocketAddr = CLIENT.parse().expect("an address");
-        let stranger = Stranger {
-            from,
-            datagram: &mut datagram,
-            reply: &mut reply,
-        };
-        match self.acceptor.handle_unknown(now, stranger) {
-            Verdict::Accept(session) => self.ends[1].session = Some(session),
-            Verdict::Reply => {
+        match judge(self.acceptor.as_mut(), now, &datagram) {
+            (Verdict::Accept(session), _) => self.ends[1].session = Some(session),
+            (Verdict::Reply, reply) => {
                 self.ends[1].bytes_out += reply.len() as u64;
                 self.launch(1, &reply);
             }
-            Verdict::Deny(_) | Verdict::Reject(_) => {}
+            (Verdict::Deny(_) | Verdict::Reject(_), _) => {}
         }
     }
 
