@@ -84,9 +84,7 @@ fn a_challenge_is_answered_at_once_and_again_every_tenth_of_a_second() {
         "not asked again yet"
     );
     let mut challenge = server.receive(at(10), from, &request).unwrap();
-    client
-        .handle_datagram(at(20), server_address(), &mut challenge)
-        .unwrap();
+    hear(&mut client, at(20), &mut challenge);
     assert!(
         client
             .poll_timeout()
@@ -106,9 +104,7 @@ fn seating_waits_for_the_backend() {
         let mut client = Client::new(at(0), mint(7, 1, EPOCH));
         let request = transmit(&mut client, at(0)).unwrap();
         let mut challenge = server.receive(at(10), from, &request).unwrap();
-        client
-            .handle_datagram(at(20), server_address(), &mut challenge)
-            .unwrap();
+        hear(&mut client, at(20), &mut challenge);
         let mut response = transmit(&mut client, at(20)).unwrap();
         let mut reply = Vec::new();
         let outcome = server
@@ -136,17 +132,13 @@ fn seating_waits_for_the_backend() {
         let mut answer = Vec::new();
         if is_backend_there {
             seated.link.admit(at(5_100), None, &mut answer);
-            client
-                .handle_datagram(at(5_110), server_address(), &mut answer)
-                .unwrap();
+            hear(&mut client, at(5_110), &mut answer);
             assert_eq!(client.state(), ClientState::Connected);
             assert!(!seated.link.deny(&mut answer), "too late to deny");
         } else {
             assert!(seated.link.deny(&mut answer));
             let first = answer.clone();
-            client
-                .handle_datagram(at(5_110), server_address(), &mut answer)
-                .unwrap();
+            hear(&mut client, at(5_110), &mut answer);
             client.handle_timeout(at(5_110));
             assert_eq!(client.state(), ClientState::Denied);
             answer.clear();
@@ -163,12 +155,7 @@ fn seating_waits_for_the_backend() {
 fn who_answered_may_speak_before_it_is_told() {
     let mut server = Server::new();
     let (token, from) = (mint(7, 1, EPOCH), address(HOME));
-    let mut client = Client::new(at(0), token.clone());
-    let request = transmit(&mut client, at(0)).unwrap();
-    let mut challenge = server.receive(at(0), from, &request).unwrap();
-    client
-        .handle_datagram(at(0), server_address(), &mut challenge)
-        .unwrap();
+    let mut client = challenged_client(&mut server, at(0), from, token.clone());
     let mut response = transmit(&mut client, at(100)).unwrap();
     let outcome = server
         .handshake
@@ -311,12 +298,7 @@ fn the_last_moment_of_a_handshake_is_its_timeout() {
     for (millis, seatings) in [(5_000, 1), (5_001, 0)] {
         let mut server = Server::new();
         let token = mint(1, 1, EPOCH);
-        let mut client = Client::new(at(0), token);
-        let request = transmit(&mut client, at(0)).unwrap();
-        let mut challenge = server.receive(at(0), address(HOME), &request).unwrap();
-        client
-            .handle_datagram(at(0), server_address(), &mut challenge)
-            .unwrap();
+        let mut client = challenged_client(&mut server, at(0), address(HOME), token);
         let response = transmit(&mut client, at(4_000)).unwrap();
         server.receive(at(millis), address(HOME), &response);
         assert_eq!(server.seatings, seatings, "at {millis} ms");
@@ -333,9 +315,7 @@ fn a_class_tells_whose_handshake_is_under_way() {
     garbled[500] ^= 1;
     server.receive(at(0), address(HOME), &garbled);
     let mut challenge = server.receive(at(1), address(HOME), &request).unwrap();
-    client
-        .handle_datagram(at(2), server_address(), &mut challenge)
-        .unwrap();
+    hear(&mut client, at(2), &mut challenge);
     let response = transmit(&mut client, at(200)).unwrap();
     let elsewhere = address("192.0.2.66:6");
     let mut other_game = request.clone();
@@ -396,9 +376,7 @@ fn challenges_are_bounded_and_any_of_them_may_be_answered() {
             .collect();
         let mut client = Client::new(at(0), token);
         let mut challenge = challenges[answered].clone();
-        client
-            .handle_datagram(at(4_000), server_address(), &mut challenge)
-            .unwrap();
+        hear(&mut client, at(4_000), &mut challenge);
         let response = transmit(&mut client, at(4_000)).unwrap();
         server.receive(at(4_000), address(HOME), &response);
         assert_eq!(server.seatings, 1, "challenge {answered}");
@@ -409,21 +387,14 @@ fn challenges_are_bounded_and_any_of_them_may_be_answered() {
 fn a_full_server_denies_before_and_after_the_challenge() {
     let mut server = Server::with(params(), 1, EPOCH - 3600);
     let late = address("192.0.2.2:2");
-    let mut client = Client::new(at(0), mint(2, 2, EPOCH));
-    let request = transmit(&mut client, at(0)).unwrap();
-    let mut challenge = server.receive(at(0), late, &request).unwrap();
-    client
-        .handle_datagram(at(0), server_address(), &mut challenge)
-        .unwrap();
+    let mut client = challenged_client(&mut server, at(0), late, mint(2, 2, EPOCH));
     let (first, _) = connect(&mut server, 0, address(HOME), mint(1, 1, EPOCH));
     assert!(first.is_some());
 
     let response = transmit(&mut client, at(100)).unwrap();
     let mut denied = server.receive(at(100), late, &response).unwrap();
     assert_eq!(denied.len(), 25);
-    client
-        .handle_datagram(at(110), server_address(), &mut denied)
-        .unwrap();
+    hear(&mut client, at(110), &mut denied);
     client.handle_timeout(at(110));
     assert_eq!(client.state(), ClientState::Denied);
 
@@ -447,12 +418,8 @@ fn a_refusing_listener_denies_whoever_has_a_genuine_token() {
         (1, [Reject::Draining].as_slice())
     );
     server.handshake.set_refusing(None);
-    let mut late = Client::new(at(100), mint(2, 2, EPOCH));
     let from = address("192.0.2.2:2");
-    let request = transmit(&mut late, at(100)).unwrap();
-    let mut challenge = server.receive(at(100), from, &request).unwrap();
-    late.handle_datagram(at(100), server_address(), &mut challenge)
-        .unwrap();
+    let mut late = challenged_client(&mut server, at(100), from, mint(2, 2, EPOCH));
     server.handshake.set_refusing(Some(Reject::Draining));
     let response = transmit(&mut late, at(200)).unwrap();
     let denied = server.receive(at(200), from, &response).unwrap();
@@ -476,11 +443,7 @@ fn one_session_for_each_client_id() {
 #[test]
 fn the_client_id_is_checked_again_when_the_response_comes() {
     let mut server = Server::new();
-    let mut slow = Client::new(at(0), mint(1, 1, EPOCH));
-    let request = transmit(&mut slow, at(0)).unwrap();
-    let mut challenge = server.receive(at(0), address(HOME), &request).unwrap();
-    slow.handle_datagram(at(0), server_address(), &mut challenge)
-        .unwrap();
+    let mut slow = challenged_client(&mut server, at(0), address(HOME), mint(1, 1, EPOCH));
     let (fast, _) = connect(&mut server, 0, address("192.0.2.9:9"), mint(1, 2, EPOCH));
     assert!(fast.is_some());
     let response = transmit(&mut slow, at(200)).unwrap();
@@ -633,9 +596,7 @@ fn private_keys_are_rotated() {
         {
             Err(reject) => assert_eq!(Err(reject), index),
             Ok(_) => {
-                client
-                    .handle_datagram(at(0), server_address(), &mut reply)
-                    .unwrap();
+                hear(&mut client, at(0), &mut reply);
                 let mut response = transmit(&mut client, at(100)).unwrap();
                 let outcome = server
                     .handshake
@@ -706,9 +667,7 @@ fn the_next_server_is_tried_with_the_next_sequence() {
         Err(Reject::UnknownPeer),
         "the first server has nothing to say any more"
     );
-    client
-        .handle_datagram(at(5_002), server_address(), &mut challenge)
-        .unwrap();
+    hear(&mut client, at(5_002), &mut challenge);
     let response = transmit(&mut client, at(5_101)).unwrap();
     assert_eq!(u64::from(response[1]), requests + 1, "requests count too");
 }
@@ -741,9 +700,7 @@ fn the_next_server_finds_an_empty_window() {
         let mut answer = second
             .receive(at(millis), address(HOME), &datagram)
             .unwrap();
-        client
-            .handle_datagram(at(millis), server_address(), &mut answer)
-            .unwrap();
+        hear(&mut client, at(millis), &mut answer);
     }
     assert_eq!(client.state(), ClientState::Connected);
 }

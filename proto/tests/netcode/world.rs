@@ -212,6 +212,29 @@ pub(crate) fn transmit(client: &mut Client, now: Now) -> Option<Vec<u8>> {
     client.poll_transmit(now, &mut out).then_some(out)
 }
 
+/// The client takes this datagram of the server.
+#[track_caller]
+pub(crate) fn hear(client: &mut Client, now: Now, datagram: &mut [u8]) {
+    client
+        .handle_datagram(now, server_address(), datagram)
+        .unwrap();
+}
+
+/// A client that was challenged, all in one moment.
+#[track_caller]
+pub(crate) fn challenged_client(
+    server: &mut Server,
+    now: Now,
+    from: SocketAddr,
+    token: ConnectToken,
+) -> Client {
+    let mut client = Client::new(now, token);
+    let request = transmit(&mut client, now).unwrap();
+    let mut challenge = server.receive(now, from, &request).unwrap();
+    hear(&mut client, now, &mut challenge);
+    client
+}
+
 /// A client's whole way in, one exchange each 100 ms, with everything it sent.
 pub(crate) fn connect(
     server: &mut Server,
@@ -238,9 +261,7 @@ pub(crate) fn connect_at(
         };
         sent.push(datagram.clone());
         if let Some(mut answer) = server.receive(now, from, &datagram) {
-            client
-                .handle_datagram(now, server_address(), &mut answer)
-                .unwrap();
+            hear(&mut client, now, &mut answer);
         }
         client.handle_timeout(now);
         if client.state() == ClientState::Connected {
