@@ -8,51 +8,116 @@ use super::scenario::Scenario;
 use crate::sim::{Conditions, Done, Traffic};
 use crate::{sender, yojimbo};
 
-/// Messages of one size over 50 ms, more than the path carries: the share of it that was carried after
-/// six seconds, and the share of datagrams that ran the queue over.
-fn carried(size: usize, rate: u64, queue: usize, loss: f64) -> (f64, f64) {
-    carried_between(yojimbo::Params::default(), size, rate, queue, loss)
-}
-
-/// What [`carried`] measures, between two with these rules, over a path with the MTU of an Ethernet.
-fn carried_between(
-    params: yojimbo::Params,
-    size: usize,
-    rate: u64,
-    queue: usize,
-    loss: f64,
-) -> (f64, f64) {
-    let link = Conditions {
-        delay: Duration::from_millis(25),
-        loss,
+/// A path of so many ms each way and bits a second, with a queue of so many bytes and the MTU of an Ethernet.
+fn path(millis: u64, rate: u64, queue: usize) -> Conditions {
+    Conditions {
+        delay: Duration::from_millis(millis),
         rate,
         queue,
         mtu: 1_500,
         ..Conditions::default()
-    };
-    let (before, after, carried) = measured(params, size, link, 41);
-    let overflowed = after.overflowed - before.overflowed;
-    let offered = after.offered - before.offered;
-    (carried, overflowed as f64 / offered as f64)
+    }
 }
 
-/// Messages of one size for sixteen seconds over any path: what its way up had counted after six seconds and at the
-/// end, and the share of the path's rate that was carried between the two.
-fn measured(
-    params: yojimbo::Params,
-    size: usize,
-    link: Conditions,
+/// A path with a queue of 50 ms.
+fn radio(millis: u64, rate: u64) -> Conditions {
+    path(millis, rate, rate as usize / 160)
+}
+
+/// 50 ms there and back, 100 Mbit/s, and a queue as long.
+fn fast() -> Conditions {
+    path(25, 100_000_000, 625_000)
+}
+
+/// The rules of a tidegate and a third-party client.
+fn stock() -> yojimbo::Params {
+    yojimbo::Params::default()
+}
+
+/// The rules of two tidegates on such a path.
+fn ours() -> yojimbo::Params {
+    stock().with_path_mtu(1_500, true)
+}
+
+/// So many clients that say this and are told nothing.
+fn upload(
+    params: impl Into<Arc<yojimbo::Params>>,
     seed: u64,
-) -> (Done, Done, f64) {
-    let up = without_end(size);
-    let mut game = Game::new(Rules::Yojimbo(Arc::new(params)), seed);
-    let mut scenario = Scenario::new(&mut game, 1, link, &up, &Traffic::silent());
+    clients: usize,
+    link: Conditions,
+    up: &Traffic,
+) -> Scenario {
+    let mut game = Game::new(Rules::Yojimbo(params.into()), seed);
+    Scenario::new(&mut game, clients, link, up, &Traffic::silent())
+}
+
+/// What happened on the way up in a span of time.
+struct Watched {
+    secs: u64,
+    before: Done,
+    after: Done,
+    /// Messages of each client that arrived.
+    heard: Vec<u64>,
+}
+
+fn watch(scenario: &mut Scenario, secs: u64) -> Watched {
+    let count = |scenario: &Scenario| -> (Done, Vec<u64>) {
+        let clients = 0..scenario.clients();
+        let heard = clients.map(|client| scenario.outcome(client).up.1);
+        (scenario.network().0, heard.collect())
+    };
+    let (before, heard_before) = count(scenario);
+    scenario.run_for(Duration::from_secs(secs));
+    let (after, heard) = count(scenario);
+    let heard = heard.iter().zip(heard_before);
+    Watched {
+        secs,
+        before,
+        after,
+        heard: heard.map(|(after, before)| after - before).collect(),
+    }
+}
+
+impl Watched {
+    /// Share of the datagrams that this was counted of.
+    fn share(&self, counted: fn(&Done) -> u64) -> f64 {
+        let since = |count: fn(&Done) -> u64| (count(&self.after) - count(&self.before)) as f64;
+        since(counted) / since(|done| done.offered)
+    }
+
+    /// Share of the path's rate that messages of one size took.
+    fn carried(&self, size: usize, link: Conditions) -> f64 {
+        let bits = self.heard.iter().sum::<u64>() as f64 * size as f64 * 8.0;
+        bits / self.secs as f64 / link.rate as f64
+    }
+
+    /// 1 where all clients are equal (Jain).
+    fn fairness(&self) -> f64 {
+        let heard = self.heard.iter().map(|&heard| heard as f64);
+        let (sum, squares) = (heard.clone().sum::<f64>(), heard.map(|it| it * it));
+        sum * sum / (self.heard.len() as f64 * squares.sum::<f64>())
+    }
+}
+
+/// Messages of one size over a path that carries less, with third-party clients: the share of it that was carried, and the
+/// share of datagrams that ran the queue over.
+fn carried(size: usize, link: Conditions) -> (f64, f64) {
+    carried_between(stock(), size, link)
+}
+
+/// What [`carried`] measures, between two with these rules.
+fn carried_between(params: yojimbo::Params, size: usize, link: Conditions) -> (f64, f64) {
+    let (watched, carried) = measured(params, size, link, 41);
+    (carried, watched.share(|done| done.overflowed))
+}
+
+/// Messages of one size over any path: what happened in seconds 6 to 16, and the share of its rate that was carried then.
+fn measured(params: yojimbo::Params, size: usize, link: Conditions, seed: u64) -> (Watched, f64) {
+    let mut scenario = upload(params, seed, 1, link, &without_end(size));
     scenario.run_for(Duration::from_secs(6));
-    let (before, heard) = (scenario.network().0, scenario.outcome(0).up.1);
-    scenario.run_for(Duration::from_secs(10));
-    let (after, heard) = (scenario.network().0, scenario.outcome(0).up.1 - heard);
-    let carried = heard as f64 * size as f64 * 8.0 / 10.0 / link.rate as f64;
-    (before, after, carried)
+    let watched = watch(&mut scenario, 10);
+    let carried = watched.carried(size, link);
+    (watched, carried)
 }
 
 /// Messages of one size, as fast as they are taken.
@@ -78,7 +143,13 @@ fn a_queue_too_short_to_be_felt_is_not_run_over_for_ever() {
         (7000, 0.01, 0.55),
     ] {
         // 20 Mbit/s with a queue of 6 ms.
-        let (carried, overflowed) = carried(size, 20_000_000, 16 * 1024, loss);
+        let (carried, overflowed) = carried(
+            size,
+            Conditions {
+                loss,
+                ..path(25, 20_000_000, 16 * 1024)
+            },
+        );
         let what = format!(
             "{size} bytes, {loss} lost: {carried:.2} of the path, {overflowed:.3} run over"
         );
@@ -90,8 +161,8 @@ fn a_queue_too_short_to_be_felt_is_not_run_over_for_ever() {
 /// on at a rate at which every packet breaks hears nothing, and must not take that for leave to go on.
 #[test]
 fn a_slow_path_carries_large_packets() {
-    for (size, loss, least) in [(1000, 0.0, 0.8), (4000, 0.0, 0.8), (7000, 0.0, 0.4)] {
-        let (carried, overflowed) = carried(size, 1_000_000, 25_000, loss);
+    for (size, least) in [(1000, 0.8), (4000, 0.8), (7000, 0.4)] {
+        let (carried, overflowed) = carried(size, path(25, 1_000_000, 25_000));
         let what = format!("{size} bytes: {carried:.2} of the path, {overflowed:.3} run over");
         assert!(carried > least && overflowed < 0.2, "{what}");
     }
@@ -101,22 +172,20 @@ fn a_slow_path_carries_large_packets() {
 /// window of 1024 messages is over before that; between two tidegates it is 8192.
 #[test]
 fn two_of_ours_have_more_messages_under_way() {
-    let ours = yojimbo::Params::default().with_path_mtu(1_500, true);
-    let (rate, queue, loss) = (100_000_000, 625_000, 0.01);
-    let (stock, _) = carried(1_000, rate, queue, loss);
-    let (carried, _) = carried_between(ours, 1_000, rate, queue, loss);
-    assert!(carried > 0.8, "{carried:.2} of the path, {stock:.2} before");
-    assert!(
-        carried > stock + 0.1,
-        "{carried:.2} of the path, {stock:.2} before"
-    );
+    let link = Conditions {
+        loss: 0.01,
+        ..fast()
+    };
+    let (stock, _) = carried(1_000, link);
+    let (carried, _) = carried_between(ours(), 1_000, link);
+    let what = format!("{carried:.2} of the path, {stock:.2} before");
+    assert!(carried > 0.8 && carried > stock + 0.1, "{what}");
 }
 
 /// 100 Mbit/s over 200 ms have 2.5 MB under way, and 5 MB until what was lost has come again: a queue of
 /// 2 MiB was dry for half of the time. Two tidegates queue, and keep behind a gap, what the path needs.
 #[test]
 fn two_of_ours_fill_a_long_path() {
-    let ours = || yojimbo::Params::default().with_path_mtu(1_500, true);
     for (size, loss, least) in [
         (1_000, 0.001, 0.7),
         (1_407, 0.0, 0.8),
@@ -139,7 +208,6 @@ fn two_of_ours_fill_a_long_path() {
 /// that no datagram holds get no slower for it.
 #[test]
 fn long_fragments_carry_no_less_where_datagrams_get_lost() {
-    let ours = || yojimbo::Params::default().with_path_mtu(1_500, true);
     for (size, loss) in [
         (4_000, 0.05),
         (7_000, 0.05),
@@ -147,17 +215,10 @@ fn long_fragments_carry_no_less_where_datagrams_get_lost() {
         (4_000, 0.1),
         (7_000, 0.1),
     ] {
-        let link = Conditions {
-            delay: Duration::from_millis(25),
-            loss,
-            rate: 100_000_000,
-            queue: 625_000,
-            mtu: 1_500,
-            ..Conditions::default()
-        };
+        let link = Conditions { loss, ..fast() };
         // What one path loses by chance is more than what the two differ by.
         let mean = |params: &yojimbo::Params| {
-            let carried = (41..45).map(|seed| measured(params.clone(), size, link, seed).2);
+            let carried = (41..45).map(|seed| measured(params.clone(), size, link, seed).1);
             carried.sum::<f64>() / 4.0
         };
         let carried = mean(&ours());
@@ -173,7 +234,7 @@ fn long_fragments_carry_no_less_where_datagrams_get_lost() {
 #[test]
 fn a_queue_that_holds_more_than_is_remembered_runs_nothing_over() {
     for mib in [8, 16] {
-        let mut params = yojimbo::Params::default().with_path_mtu(1_500, true);
+        let mut params = ours();
         let mut sender = sender::Params::clone(&params.sender);
         sender.queues.outbox_bytes_max = mib << 20;
         params.sender = Arc::new(sender);
@@ -194,32 +255,24 @@ fn a_fast_path_does_not_come_to_a_stop() {
         (0.000_1, ours.clone().without_long_fragments()),
         (0.000_7, ours),
     ] {
-        carries_all_of_a_fast_path(loss, Arc::new(params));
-    }
-}
-
-fn carries_all_of_a_fast_path(loss: f64, params: Arc<yojimbo::Params>) {
-    let link = Conditions {
-        delay: Duration::from_micros(50),
-        loss,
-        rate: 10_000_000_000,
-        queue: 4_000_000,
-        mtu: 9_000,
-        ..Conditions::default()
-    };
-    let up = Traffic {
-        messages: 12_000,
-        sizes: 32_768..=32_768,
-        burst: 64,
-        every: Duration::from_millis(1),
-        ..Traffic::default()
-    };
-    for seed in 0..4 {
-        let mut game = Game::new(Rules::Yojimbo(params.clone()), seed);
-        let mut scenario = Scenario::new(&mut game, 1, link, &up, &Traffic::silent());
-        scenario.deliver_all_within(Duration::from_secs(20));
-        let done = scenario.network().0;
-        assert!(done.lost > 10, "seed {seed}: {done:?}");
+        let params = Arc::new(params);
+        let link = Conditions {
+            delay: Duration::from_micros(50),
+            loss,
+            mtu: 9_000,
+            ..path(0, 10_000_000_000, 4_000_000)
+        };
+        let up = Traffic {
+            messages: 12_000,
+            burst: 64,
+            ..without_end(32_768)
+        };
+        for seed in 0..4 {
+            let mut scenario = upload(params.clone(), seed, 1, link, &up);
+            scenario.deliver_all_within(Duration::from_secs(20));
+            let done = scenario.network().0;
+            assert!(done.lost > 10, "seed {seed}: {done:?}");
+        }
     }
 }
 
@@ -227,39 +280,24 @@ fn carries_all_of_a_fast_path(loss: f64, params: Arc<yojimbo::Params>) {
 /// that was carried after six seconds.
 fn carried_far(params: yojimbo::Params, size: usize, loss: f64) -> (Done, f64) {
     let link = Conditions {
-        delay: Duration::from_millis(100),
         loss,
-        rate: 100_000_000,
-        queue: 1_250_000,
-        mtu: 1_500,
-        ..Conditions::default()
+        ..path(100, 100_000_000, 1_250_000)
     };
-    let (_, after, carried) = measured(params, size, link, 41);
-    (after, carried)
+    let (watched, carried) = measured(params, size, link, 41);
+    (watched.after, carried)
 }
 
 /// The start of a connection runs over a short queue, and with a little more to say than that there is nothing
 /// fresh behind what was lost: at a packet each eleven milliseconds, as messages go, a megabyte took ten seconds.
 #[test]
 fn what_is_lost_at_the_end_goes_again_as_fast() {
-    let link = Conditions {
-        delay: Duration::from_millis(50),
-        rate: 100_000_000,
-        queue: 64_000,
-        mtu: 1_500,
-        ..Conditions::default()
-    };
     let up = Traffic {
         messages: 5_000,
-        sizes: 1_000..=1_000,
         burst: 5_000,
-        every: Duration::from_millis(1),
-        ..Traffic::default()
+        ..without_end(1_000)
     };
-    let params = Arc::new(yojimbo::Params::default().with_path_mtu(1_500, true));
     for seed in 1..9 {
-        let mut game = Game::new(Rules::Yojimbo(params.clone()), seed);
-        let mut scenario = Scenario::new(&mut game, 1, link, &up, &Traffic::silent());
+        let mut scenario = upload(ours(), seed, 1, path(50, 100_000_000, 64_000), &up);
         scenario.deliver_all_within(Duration::from_secs(60));
         let overflowed = scenario.network().0.overflowed;
         assert!(overflowed > 50, "seed {seed}: {overflowed} run over");
@@ -271,11 +309,13 @@ fn what_is_lost_at_the_end_goes_again_as_fast() {
 /// Between two tidegates blocks are under way together; with others each waits for the one before it.
 #[test]
 fn blocks_of_two_of_ours_fill_a_path() {
-    let ours = || yojimbo::Params::default().with_path_mtu(1_500, true);
-    let (rate, queue, loss) = (100_000_000, 625_000, 0.01);
+    let link = Conditions {
+        loss: 0.01,
+        ..fast()
+    };
     for (size, least) in [(20_000, 0.8), (60_000, 0.8), (262_144, 0.6)] {
-        let (stock, _) = carried(size, rate, queue, loss);
-        let (carried, overflowed) = carried_between(ours(), size, rate, queue, loss);
+        let (stock, _) = carried(size, link);
+        let (carried, overflowed) = carried_between(ours(), size, link);
         let what = format!("{size} bytes: {carried:.2} of the path, {stock:.2} with others");
         assert!(carried > least && stock < 0.4, "{what}");
         assert!(overflowed < 0.02, "{overflowed:.3} run over");
@@ -301,26 +341,17 @@ fn jitter_takes_little_from_what_a_path_carries() {
     for millis in [10, 15] {
         let jitter = Duration::from_millis(millis);
         let link = Conditions {
-            delay: Duration::from_millis(30),
             jitter,
-            rate: 100_000_000,
-            queue: 625_000,
-            mtu: 1_500,
-            ..Conditions::default()
+            ..path(30, 100_000_000, 625_000)
         };
-        let up = without_end(1_000);
         let shares = (0..8).map(|seed| {
-            let ours = yojimbo::Params::default().with_path_mtu(1_500, true);
-            let mut game = Game::new(Rules::Yojimbo(Arc::new(ours)), seed);
-            let mut scenario = Scenario::new(&mut game, 1, link, &up, &Traffic::silent());
+            let mut scenario = upload(ours(), seed, 1, link, &without_end(1_000));
             scenario.run_for(Duration::from_secs(6));
-            let heard = scenario.outcome(0).up.1;
-            scenario.run_for(Duration::from_secs(10));
+            let watched = watch(&mut scenario, 10);
             let stats = scenario.client_stats(0);
             let varied = stats.rtt.saturating_sub(stats.rtt_min);
             assert!(varied > jitter / 4, "{varied:?}");
-            let heard = scenario.outcome(0).up.1 - heard;
-            heard as f64 * 8_000.0 / 10.0 / link.rate as f64
+            watched.carried(1_000, link)
         });
         let mut shares: Vec<_> = shares.collect();
         shares.sort_by(f64::total_cmp);
@@ -333,18 +364,12 @@ fn jitter_takes_little_from_what_a_path_carries() {
 #[test]
 fn losses_of_the_start_are_nobody_to_compete_with() {
     let link = Conditions {
-        delay: Duration::from_millis(25),
         jitter: Duration::from_millis(15),
-        rate: 200_000,
         // A second.
-        queue: 25_000,
-        mtu: 1_500,
-        ..Conditions::default()
+        ..path(25, 200_000, 25_000)
     };
-    let up = without_end(1_000);
     for seed in 0..24 {
-        let mut game = Game::new(Rules::Yojimbo(Arc::default()), seed);
-        let mut scenario = Scenario::new(&mut game, 1, link, &up, &Traffic::silent());
+        let mut scenario = upload(stock(), seed, 1, link, &without_end(1_000));
         scenario.run_for(Duration::from_secs(10));
         let mut round_trip = || {
             scenario.run_for(Duration::from_millis(500));
@@ -366,15 +391,11 @@ fn first_megabytes(jitter: Duration) -> Vec<f64> {
     };
     let up = Traffic {
         messages: 1_000,
-        sizes: 1_000..=1_000,
         burst: 64,
-        every: Duration::from_millis(1),
-        ..Traffic::default()
+        ..without_end(1_000)
     };
     let seconds = (0..16).map(|seed| {
-        let rules = Rules::Yojimbo(Arc::new(yojimbo::Params::default()));
-        let mut game = Game::new(rules, seed);
-        let mut scenario = Scenario::new(&mut game, 1, link, &up, &Traffic::silent());
+        let mut scenario = upload(stock(), seed, 1, link, &up);
         scenario.deliver_all_within(Duration::from_secs(30));
         let stats = scenario.client_stats(0);
         let varied = stats.rtt.saturating_sub(stats.rtt_min);
@@ -392,17 +413,12 @@ fn first_megabytes(jitter: Duration) -> Vec<f64> {
 #[test]
 fn outages_take_little_more_than_their_time() {
     let link = Conditions {
-        delay: Duration::from_millis(25),
         bursts: Some((Duration::from_millis(60), Duration::from_millis(1_140))),
-        rate: 100_000_000,
-        queue: 625_000,
-        mtu: 1_500,
-        ..Conditions::default()
+        ..fast()
     };
-    let ours = || yojimbo::Params::default().with_path_mtu(1_500, true);
     let shares = (42..47).map(|seed| {
-        let (before, after, carried) = measured(ours(), 1_000, link, seed);
-        let lost = (after.lost - before.lost) as f64 / (after.offered - before.offered) as f64;
+        let (watched, carried) = measured(ours(), 1_000, link, seed);
+        let lost = watched.share(|done| done.lost);
         assert!(lost > 0.01, "seed {seed}: {lost:.3} lost in outages");
         carried
     });
@@ -415,26 +431,16 @@ fn outages_take_little_more_than_their_time() {
 /// is sent again for it: in each of them some hundred packets were.
 #[test]
 fn an_outage_on_the_way_back_costs_nothing() {
-    let link = Conditions {
-        delay: Duration::from_millis(25),
-        rate: 100_000_000,
-        queue: 625_000,
-        mtu: 1_500,
-        ..Conditions::default()
-    };
     let back = Conditions {
         bursts: Some((Duration::from_millis(60), Duration::from_millis(1_140))),
-        ..link
+        ..fast()
     };
-    let up = without_end(1_000);
-    let params = Arc::new(yojimbo::Params::default().with_path_mtu(1_500, true));
     let (mut all_resent, mut all_acked) = (0, 0);
     for seed in 41..46 {
-        let mut game = Game::new(Rules::Yojimbo(params.clone()), seed);
-        let mut scenario = Scenario::new(&mut game, 1, link, &up, &Traffic::silent());
+        let mut scenario = upload(ours(), seed, 1, fast(), &without_end(1_000));
         scenario.run_for(Duration::from_secs(4));
         let before = scenario.client_stats(0);
-        scenario.set_weather(link, back);
+        scenario.set_weather(fast(), back);
         scenario.run_for(Duration::from_secs(10));
         let told = scenario.network().1;
         assert!(told.lost * 100 > told.offered, "seed {seed}: {told:?}");
@@ -464,17 +470,12 @@ fn every_second_acknowledgement_says_enough() {
             nth: (2, which),
             ..radio(25, 20_000_000)
         };
-        let mut game = Game::new(Rules::Yojimbo(Arc::new(yojimbo::Params::default())), 57);
-        let up = without_end(size);
-        let mut scenario = Scenario::new(&mut game, 1, link, &up, &Traffic::silent());
+        let mut scenario = upload(stock(), 57, 1, link, &without_end(size));
         scenario.set_weather(link, back);
         scenario.run_for(Duration::from_secs(6));
-        let heard = scenario.outcome(0).up.1;
-        scenario.run_for(Duration::from_secs(10));
+        let carried = watch(&mut scenario, 10).carried(size, link);
         let told = scenario.network().1;
         assert!(told.lost * 2 + 2 > told.offered, "{told:?}");
-        let heard = scenario.outcome(0).up.1 - heard;
-        let carried = heard as f64 * size as f64 * 8.0 / 10.0 / link.rate as f64;
         let what = format!("{size} bytes, {loss} lost: {carried:.2} of the path");
         assert!(carried > 0.6, "{what}");
     }
@@ -487,23 +488,16 @@ fn losses_come_together() {
     let ms = Duration::from_millis;
     for (bad, good, least) in [(2, 98, 0.7), (2, 48, 0.6)] {
         let link = Conditions {
-            delay: ms(25),
             bursts: Some((ms(bad), ms(good))),
-            rate: 100_000_000,
-            queue: 625_000,
-            mtu: 1_500,
-            ..Conditions::default()
+            ..fast()
         };
-        let ours = || yojimbo::Params::default().with_path_mtu(1_500, true);
-        let shares: Vec<f64> = (41..46)
-            .map(|seed| {
-                let (before, after, carried) = measured(ours(), 1_000, link, seed);
-                let lost = (after.lost - before.lost) as f64;
-                let share = lost / (after.offered - before.offered) as f64;
-                assert!(share > 0.01, "seed {seed}: {share:.3} lost");
-                carried
-            })
-            .collect();
+        let shares = (41..46).map(|seed| {
+            let (watched, carried) = measured(ours(), 1_000, link, seed);
+            let lost = watched.share(|done| done.lost);
+            assert!(lost > 0.01, "seed {seed}: {lost:.3} lost");
+            carried
+        });
+        let shares: Vec<f64> = shares.collect();
         let mean = shares.iter().sum::<f64>() / shares.len() as f64;
         assert!(mean > least, "{bad} of {good} ms: {shares:.2?} of the path");
     }
@@ -514,7 +508,11 @@ fn losses_come_together() {
 #[test]
 fn what_several_datagrams_lose_together_is_no_heavy_loss() {
     for (size, least) in [(4_000, 0.4), (7_000, 0.25)] {
-        let (carried, _) = carried(size, 100_000_000, 625_000, 0.05);
+        let link = Conditions {
+            loss: 0.05,
+            ..fast()
+        };
+        let (carried, _) = carried(size, link);
         assert!(carried > least, "{size} bytes: {carried:.2} of the path");
     }
 }
@@ -523,20 +521,15 @@ fn what_several_datagrams_lose_together_is_no_heavy_loss() {
 #[test]
 fn long_messages_lose_no_more_than_short_ones() {
     let bad = |loss, bursts| Conditions {
-        delay: Duration::from_millis(25),
         loss,
         bursts,
-        rate: 100_000_000,
-        queue: 625_000,
-        mtu: 1_500,
-        ..Conditions::default()
+        ..fast()
     };
     let outages = (Duration::from_millis(20), Duration::from_millis(480));
     for (link, least) in [(bad(0.1, None), 0.6), (bad(0.0, Some(outages)), 0.65)] {
         for size in [1_000, 4_000, 7_000] {
-            let ours = yojimbo::Params::default().with_path_mtu(1_500, true);
-            let (before, after, carried) = measured(ours, size, link, 43);
-            let lost = (after.lost - before.lost) as f64 / (after.offered - before.offered) as f64;
+            let (watched, carried) = measured(ours(), size, link, 43);
+            let lost = watched.share(|done| done.lost);
             assert!(lost > 0.01, "{lost:.3} lost");
             assert!(carried > least, "{size} bytes: {carried:.2} of {link:?}");
         }
@@ -557,13 +550,10 @@ fn three_in_ten_lost_end_no_session() {
         messages: 300,
         sizes: 1_000..=7_000,
         burst: 64,
-        every: Duration::from_millis(1),
-        ..Traffic::default()
+        ..without_end(0)
     };
     for seed in 0..3 {
-        let ours = yojimbo::Params::default().with_path_mtu(1_500, true);
-        let mut game = Game::new(Rules::Yojimbo(Arc::new(ours)), seed);
-        let mut scenario = Scenario::new(&mut game, 1, link, &up, &Traffic::silent());
+        let mut scenario = upload(ours(), seed, 1, link, &up);
         scenario.deliver_all_within(Duration::from_secs(60));
         let stats = scenario.client_stats(0);
         assert!(stats.packets_lost > stats.packets_sent / 5, "{stats:?}");
@@ -576,18 +566,12 @@ fn three_in_ten_lost_end_no_session() {
 #[test]
 fn what_arrives_late_is_not_lost() {
     let link = Conditions {
-        delay: Duration::from_millis(25),
         reorder: (0.3, Duration::from_millis(10)),
-        rate: 100_000_000,
-        queue: 625_000,
-        mtu: 1_500,
-        ..Conditions::default()
+        ..fast()
     };
-    let ours = || yojimbo::Params::default().with_path_mtu(1_500, true);
     for size in [1_000, 60_000] {
-        let (before, after, carried) = measured(ours(), size, link, 41);
-        let offered = (after.offered - before.offered) as f64;
-        let reordered = (after.reordered - before.reordered) as f64 / offered;
+        let (watched, carried) = measured(ours(), size, link, 41);
+        let reordered = watched.share(|done| done.reordered);
         assert!(
             reordered > 0.25,
             "{reordered:.2} of the datagrams came late"
@@ -601,28 +585,14 @@ fn what_arrives_late_is_not_lost() {
 #[test]
 fn many_lose_little_to_each_other() {
     let link = Conditions {
-        delay: Duration::from_millis(25),
         jitter: Duration::from_millis(1),
-        rate: 10_000_000,
-        queue: 12_500,
-        mtu: 1_500,
-        ..Conditions::default()
+        ..path(25, 10_000_000, 12_500)
     };
-    let up = without_end(1_000);
-    let rules = Rules::Yojimbo(Arc::new(yojimbo::Params::default()));
-    let mut game = Game::new(rules, 47);
-    let mut scenario = Scenario::new(&mut game, 8, link, &up, &Traffic::silent());
-    let count = |scenario: &Scenario| {
-        let heard: u64 = (0..8).map(|client| scenario.outcome(client).up.1).sum();
-        (scenario.network().0, heard)
-    };
+    let mut scenario = upload(stock(), 47, 8, link, &without_end(1_000));
     scenario.run_for(Duration::from_secs(10));
-    let (before, heard_before) = count(&scenario);
-    scenario.run_for(Duration::from_secs(20));
-    let (after, heard) = count(&scenario);
-    let offered = after.offered - before.offered;
-    let overflowed = (after.overflowed - before.overflowed) as f64 / offered as f64;
-    let carried = (heard - heard_before) as f64 * 8_000.0 / 20.0 / link.rate as f64;
+    let watched = watch(&mut scenario, 20);
+    let overflowed = watched.share(|done| done.overflowed);
+    let carried = watched.carried(1_000, link);
     let what = format!("{overflowed:.3} run over, {carried:.2} carried");
     assert!(overflowed < 0.12 && carried > 0.8, "{what}");
 }
@@ -633,30 +603,16 @@ fn many_lose_little_to_each_other() {
 fn those_behind_a_policer_get_alike() {
     for (rate, seed) in [(10_000_000, 48), (50_000_000, 49)] {
         let link = Conditions {
-            delay: Duration::from_millis(25),
             jitter: Duration::from_millis(1),
-            rate,
-            queue: rate as usize / 800,
             polices: true,
-            mtu: 1_500,
-            ..Conditions::default()
+            ..path(25, rate, rate as usize / 800)
         };
-        let up = without_end(1_000);
-        let rules = Rules::Yojimbo(Arc::new(yojimbo::Params::default()));
-        let mut game = Game::new(rules, seed);
-        let mut scenario = Scenario::new(&mut game, 8, link, &up, &Traffic::silent());
-        let heard =
-            |scenario: &Scenario| [0, 1, 2, 3, 4, 5, 6, 7].map(|n| scenario.outcome(n).up.1);
+        let mut scenario = upload(stock(), seed, 8, link, &without_end(1_000));
         scenario.run_for(Duration::from_secs(10));
-        let before = heard(&scenario);
-        scenario.run_for(Duration::from_secs(20));
-        let after = heard(&scenario);
-        let shares: Vec<f64> = (0..8).map(|n| (after[n] - before[n]) as f64).collect();
-        let sum: f64 = shares.iter().sum();
-        let squares: f64 = shares.iter().map(|share| share * share).sum();
-        let fairness = sum * sum / (8.0 * squares);
-        let carried = sum * 8_000.0 / 20.0 / rate as f64;
-        let what = format!("{shares:?}: {fairness:.2}, {carried:.2} carried, seed {seed}");
+        let watched = watch(&mut scenario, 20);
+        let (fairness, carried) = (watched.fairness(), watched.carried(1_000, link));
+        let heard = watched.heard;
+        let what = format!("{heard:?}: {fairness:.2}, {carried:.2} carried, seed {seed}");
         assert!(fairness > 0.75 && carried > 0.8, "{what}");
     }
 }
@@ -702,28 +658,12 @@ fn loss_that_is_not_quite_heavy_leaves_most_of_a_path() {
     }
 }
 
-/// A path with a queue of 50 ms.
-fn radio(millis: u64, rate: u64) -> Conditions {
-    Conditions {
-        delay: Duration::from_millis(millis),
-        rate,
-        queue: rate as usize / 160,
-        mtu: 1_500,
-        ..Conditions::default()
-    }
-}
-
 fn heavy_loss_leaves_most(link: Conditions, seed: u64) {
-    let up = without_end(1_000);
-    let ours = yojimbo::Params::default().with_path_mtu(1_500, true);
-    let mut game = Game::new(Rules::Yojimbo(Arc::new(ours)), seed);
-    let mut scenario = Scenario::new(&mut game, 1, link, &up, &Traffic::silent());
+    let mut scenario = upload(ours(), seed, 1, link, &without_end(1_000));
     scenario.run_for(Duration::from_secs(30));
-    let (before, heard) = (scenario.network().0, scenario.outcome(0).up.1);
-    scenario.run_for(Duration::from_secs(5));
-    let (after, heard) = (scenario.network().0, scenario.outcome(0).up.1 - heard);
-    let lost = (after.lost - before.lost) as f64 / (after.offered - before.offered) as f64;
-    let carried = heard as f64 * 8_000.0 / 5.0 / link.rate as f64;
+    let watched = watch(&mut scenario, 5);
+    let lost = watched.share(|done| done.lost);
+    let carried = watched.carried(1_000, link);
     let what = format!("seed {seed}, {link:?}: {lost:.3} lost, {carried:.3} carried");
     let meant = match link.nth.0 {
         0 => link.loss,
@@ -737,26 +677,16 @@ fn heavy_loss_leaves_most(link: Conditions, seed: u64) {
 #[test]
 fn several_share_a_path_with_heavy_loss() {
     let link = Conditions {
-        delay: Duration::from_millis(25),
         jitter: Duration::from_millis(1),
         loss: 0.2,
-        rate: 50_000_000,
-        queue: 312_500,
-        mtu: 1_500,
-        ..Conditions::default()
+        ..radio(25, 50_000_000)
     };
-    let up = without_end(1_000);
-    let rules = Rules::Yojimbo(Arc::new(yojimbo::Params::default()));
     let least = [71, 72, 73, 74].map(|seed| {
-        let mut game = Game::new(rules.clone(), seed);
-        let mut scenario = Scenario::new(&mut game, 4, link, &up, &Traffic::silent());
-        let heard = |scenario: &Scenario| [0, 1, 2, 3].map(|n| scenario.outcome(n).up.1);
+        let mut scenario = upload(stock(), seed, 4, link, &without_end(1_000));
         scenario.run_for(Duration::from_secs(60));
-        let before = heard(&scenario);
-        scenario.run_for(Duration::from_secs(10));
-        let after = heard(&scenario);
-        let carried = |n: usize| (after[n] - before[n]) as f64 * 800.0 / link.rate as f64;
-        [0, 1, 2, 3].map(carried).into_iter().fold(1.0, f64::min)
+        let heard = watch(&mut scenario, 10).heard;
+        let least = heard.into_iter().min().unwrap_or(0);
+        least as f64 * 800.0 / link.rate as f64
     });
     let mean = least.iter().sum::<f64>() / 4.0;
     assert!(
@@ -770,27 +700,13 @@ fn several_share_a_path_with_heavy_loss() {
 #[test]
 fn four_share_a_path_whose_delay_swings() {
     let link = Conditions {
-        delay: Duration::from_millis(25),
         jitter: Duration::from_millis(15),
-        rate: 10_000_000,
-        queue: 125_000,
-        mtu: 1_500,
-        ..Conditions::default()
+        ..path(25, 10_000_000, 125_000)
     };
-    let up = without_end(1_000);
-    let rules = Rules::Yojimbo(Arc::new(yojimbo::Params::default()));
     let fairness = [81, 82, 83, 84].map(|seed| {
-        let mut game = Game::new(rules.clone(), seed);
-        let mut scenario = Scenario::new(&mut game, 4, link, &up, &Traffic::silent());
-        let heard = |scenario: &Scenario| [0, 1, 2, 3].map(|n| scenario.outcome(n).up.1);
+        let mut scenario = upload(stock(), seed, 4, link, &without_end(1_000));
         scenario.run_for(Duration::from_secs(15));
-        let before = heard(&scenario);
-        scenario.run_for(Duration::from_secs(25));
-        let after = heard(&scenario);
-        let shares = [0, 1, 2, 3].map(|n| (after[n] - before[n]) as f64);
-        let sum: f64 = shares.iter().sum();
-        let squares: f64 = shares.iter().map(|share| share * share).sum();
-        sum * sum / (4.0 * squares)
+        watch(&mut scenario, 25).fairness()
     });
     let mean = fairness.iter().sum::<f64>() / 4.0;
     assert!(mean > 0.6, "seeds 81 to 84: {fairness:.3?}");
@@ -801,24 +717,13 @@ fn four_share_a_path_whose_delay_swings() {
 #[test]
 fn sixteen_at_a_policer_do_not_take_their_losses_for_the_paths() {
     let link = Conditions {
-        delay: Duration::from_millis(25),
-        rate: 10_000_000,
-        queue: 12_500,
         polices: true,
-        mtu: 1_500,
-        ..Conditions::default()
+        ..path(25, 10_000_000, 12_500)
     };
-    let up = without_end(1_000);
-    let rules = Rules::Yojimbo(Arc::new(yojimbo::Params::default()));
     for seed in [61, 62] {
-        let mut game = Game::new(rules.clone(), seed);
-        let mut scenario = Scenario::new(&mut game, 16, link, &up, &Traffic::silent());
+        let mut scenario = upload(stock(), seed, 16, link, &without_end(1_000));
         scenario.run_for(Duration::from_secs(10));
-        let before = scenario.network().0;
-        scenario.run_for(Duration::from_secs(20));
-        let after = scenario.network().0;
-        let offered = after.offered - before.offered;
-        let overflowed = (after.overflowed - before.overflowed) as f64 / offered as f64;
+        let overflowed = watch(&mut scenario, 20).share(|done| done.overflowed);
         let what = format!("seed {seed}: {overflowed:.3} dropped");
         assert!((0.05..0.14).contains(&overflowed), "{what}");
     }
