@@ -214,7 +214,7 @@ impl Sender {
         // The others are never bulk, and may be dropped.
         if self.lanes.is_reliable(lane) {
             let is_full = self.is_full(lane);
-            self.pacer.on_said(now, size, is_full);
+            self.pacer.on_pushed(now, size, is_full);
         }
         if self.pacer.pace().is_next_tick(now) {
             self.refill_debts(now);

@@ -58,8 +58,8 @@ impl Pacer {
     }
 
     /// A message was queued, which changes no rate by itself. `is_full`: there is no room for another.
-    pub(super) fn on_said(&mut self, now: Timestamp, bytes: usize, is_full: bool) {
-        self.pace.on_said(now, bytes, is_full);
+    pub(super) fn on_pushed(&mut self, now: Timestamp, bytes: usize, is_full: bool) {
+        self.pace.on_pushed(now, bytes, is_full);
     }
 
     fn has_debts(&self) -> bool {

@@ -182,8 +182,8 @@ impl Adaptive {
     }
 
     /// A message of so many bytes was queued. `is_full`: there is no room for another.
-    pub(super) fn on_said(&mut self, now: Timestamp, bytes: usize, is_full: bool) {
-        self.demand.on_said(now, bytes, is_full);
+    pub(super) fn on_pushed(&mut self, now: Timestamp, bytes: usize, is_full: bool) {
+        self.demand.on_pushed(now, bytes, is_full);
     }
 
     pub(super) fn on_acked(&mut self, now: Timestamp, sent_at: Timestamp, bytes: usize) {

@@ -26,7 +26,7 @@ impl Asked {
 
     /// A message of so many bytes waits to be sent. `is_full`: nothing more has room, so who says it waits for that, and
     /// would say more.
-    pub(super) fn on_said(&mut self, now: Timestamp, bytes: usize, is_full: bool) {
+    pub(super) fn on_pushed(&mut self, now: Timestamp, bytes: usize, is_full: bool) {
         let span = now.span_since(self.counted_since);
         if is_full || span > PAUSE_MIN {
             *self = Self::new(now);
@@ -57,7 +57,7 @@ mod tests {
 
     fn say(asked: &mut Asked, millis: std::ops::Range<u64>, every: usize, bytes: usize) {
         for at in millis.step_by(every) {
-            asked.on_said(Timestamp::from_millis(at), bytes, false);
+            asked.on_pushed(Timestamp::from_millis(at), bytes, false);
         }
     }
 
@@ -85,7 +85,7 @@ mod tests {
     fn who_waits_for_room_asks_for_nothing() {
         let mut asked = Asked::new(Timestamp::ZERO);
         say(&mut asked, 0..2_000, 25, 500);
-        asked.on_said(Timestamp::from_millis(2_000), 500, true);
+        asked.on_pushed(Timestamp::from_millis(2_000), 500, true);
         assert_eq!(asked.rate(), 0.0);
     }
 }

@@ -62,8 +62,8 @@ impl Demand {
     }
 
     /// A message of so many bytes was queued. `is_full`: there is no room for another.
-    pub(super) fn on_said(&mut self, now: Timestamp, bytes: usize, is_full: bool) {
-        self.asked.on_said(now, bytes, is_full);
+    pub(super) fn on_pushed(&mut self, now: Timestamp, bytes: usize, is_full: bool) {
+        self.asked.on_pushed(now, bytes, is_full);
     }
 
     /// Whether more waits than a packet takes.
@@ -119,7 +119,7 @@ mod tests {
         let mut demand = Demand::new(at(0));
         demand.on_waiting(at(0), true);
         for millis in (0..2_000).step_by(25) {
-            demand.on_said(at(millis), 500, false);
+            demand.on_pushed(at(millis), 500, false);
         }
         let floor = |demand: &Demand, millis| demand.floor(at(millis), &params);
         assert_eq!(floor(&demand, 2_000), 30_000.0);

@@ -11,7 +11,7 @@
 //!                                                    (bad, competing)
 //!                                                      │ what is to be cut
 //!   on_tick ────────────────▶ ticks ───────────────────┼────────────────▶ packet_rate
-//!   on_said ────────────────▶ demand (asked) ──────┐   ▼
+//!   on_pushed ──────────────▶ demand (asked) ──────┐   ▼
 //!   on_acked, on_lost ──────▶ watch, volley ───────┴▶ bulk ─────────────▶ bulk_rate, bulk_window
 //!                             (heavy_loss; watch: delivered, losses, short_queue)
 //! ```
@@ -270,9 +270,9 @@ impl Pace {
     }
 
     /// A message was queued. `is_full`: there is no room for another.
-    pub(super) fn on_said(&mut self, now: Timestamp, bytes: usize, is_full: bool) {
+    pub(super) fn on_pushed(&mut self, now: Timestamp, bytes: usize, is_full: bool) {
         if let Some(adaptive) = self.adaptive_mut() {
-            adaptive.on_said(now, bytes, is_full);
+            adaptive.on_pushed(now, bytes, is_full);
         }
     }
 
