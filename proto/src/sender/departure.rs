@@ -44,7 +44,7 @@ struct News {
 }
 
 impl Sender {
-    /// Whether a packet may and should leave now; if so, what is in it stands in
+    /// Whether a packet may and should leave now. If so, its content is in
     /// [`Sender::planned`] and the tokens for it are spent. An empty plan is an acknowledgement.
     pub fn poll_packet(&mut self, now: Timestamp) -> bool {
         if self.shrink_at <= now {
@@ -81,7 +81,7 @@ impl Sender {
             }
             Some(reason) => self.plan_packet(now, reason, open),
         }
-        // Whatever the packet leaves for, they are in it.
+        // Whatever the reason for the packet, it carries copies as well.
         if self.is_early_probe_due(now) {
             self.copier.on_early_probe();
         }
@@ -150,13 +150,13 @@ impl Sender {
         }
     }
 
-    /// Copies leave for their own sake, and leave what is new its tokens.
+    /// Copies may leave in a packet of their own, as long as new messages keep enough tokens.
     fn is_early_probe_due(&self, now: Timestamp) -> bool {
         let at = self.copier.early_probe_at();
         at.is_some_and(|at| at <= now) && self.pacer.has_early_token(&self.params)
     }
 
-    /// What is planned is paid for in bytes of bulk, and not as a packet.
+    /// What is planned is paid for in bytes of bulk, not as one packet.
     fn goes_by_bulk_rate(&self) -> bool {
         self.plan.is_bulk && self.pacer.has_bulk_rate(&self.params)
     }
@@ -200,76 +200,47 @@ impl Sender {
         is_long_ago(self.progress_at) && self.waits_since().is_some_and(is_long_ago)
     }
 
-    /// By then any peer has answered, where there is one.
+    /// A peer that is there has answered after this time.
     pub(super) fn answer_time(&self) -> Duration {
         2 * self.rtt.smoothed() + 4 * self.rtt.variation() + ANSWER_MIN
     }
 
     /// The planned packet left under `number` (greater than any before) as `wire_bytes` bytes.
     pub fn on_sent(&mut self, now: Timestamp, number: u64, wire_bytes: usize) {
-        let mut news = self.commit_messages(now, number);
-        if self.commit_fragment(number) {
-            (news.fresh, news.prompts) = (true, true);
-        }
+        let news = self.commit(now, number);
         let plain_bytes = wire_bytes.saturating_sub(self.plan.copy_bytes);
         self.copier.on_sent(self.plan.copy_bytes, plain_bytes);
-        let leaving = Departure {
-            at: now,
-            wire_bytes,
-            prompts: news.prompts,
-            with_copies: self.copier.are_dense(),
-            split: wire_bytes > usize::from(self.plan.datagram + self.framing.wire_overhead),
-            whole: self.waits_whole(),
-            again: self.plan.again.map(|again| again.number),
-        };
-        let has_messages = self.file(number, leaving);
+        let has_messages = self.remember(now, number, wire_bytes, news);
         self.note_datagram(now, number, wire_bytes);
         if has_messages {
-            if let Some(after) = self.params.resend_after() {
-                self.detector.look_by(now + after);
-            }
-            self.probes.on_messages_sent(now);
-            if news.fresh {
-                let payload_bytes =
-                    plain_bytes.saturating_sub(usize::from(self.framing.wire_overhead));
-                self.copier
-                    .on_fresh(now, plain_bytes, payload_bytes, &self.rtt, &self.params);
-            }
-            self.copier.arm_early_probe(now, &self.params);
+            self.on_messages_sent(now, plain_bytes, news);
         }
         self.spend_bulk(now, wire_bytes);
         self.acks.on_sent();
-        let asks = has_messages && self.is_stuck(now) && number.is_multiple_of(BARE_EVERY);
-        if self.probes.take_out_of_step() || asks {
-            self.acks.owe(now);
-        }
-        if news.waited_for_long {
-            self.datagrams.reach.forget();
-        }
-        if news.waited_for > 0 && self.is_in_step(news.waited_for) && !self.goes_by_bulk_rate() {
-            self.fall_out_of_step(now, number);
-        }
+        self.follow_up(now, number, has_messages, news);
         self.last_sent = now;
         self.next_number = number + 1;
         self.counters.packets_sent += 1;
         self.forget(now);
     }
 
-    /// All that is planned will wait to be acknowledged, and is known by its id if it comes twice: some peers
-    /// hand a packet of fragments up once more when it is sent again (docs/wire/reliable.md, section 5).
-    fn waits_whole(&self) -> bool {
-        let mut messages = self.plan.messages.iter();
-        messages.all(|planned| self.lanes.is_reliable(planned.lane))
-    }
-
-    /// Remembers the planned packet until its fate is known; whether it carries messages. What an idle
+    /// Remembers the planned packet until its fate is known; whether it carries reliable messages. What an idle
     /// peer's keep-alives could tell is not worth the memory, and what became of padding is no sign of
     /// the path's rate.
-    fn file(&mut self, number: u64, leaving: Departure) -> bool {
+    fn remember(&mut self, now: Timestamp, number: u64, wire_bytes: usize, news: News) -> bool {
         let is_told = !self.plan.is_empty() || self.in_flight.unsettled() > 0;
         if self.plan.is_padding() || !is_told {
             return false;
         }
+        let departure = Departure {
+            at: now,
+            wire_bytes,
+            prompts: news.prompts,
+            with_copies: self.copier.are_dense(),
+            split: wire_bytes > usize::from(self.plan.datagram + self.framing.wire_overhead),
+            whole: self.is_all_reliable(),
+            again: self.plan.again.map(|again| again.number),
+        };
         let messages = self.plan.messages.iter();
         let reliable = messages.filter(|planned| self.lanes.is_reliable(planned.lane));
         let items = reliable.map(|planned| Item {
@@ -282,7 +253,32 @@ impl Sender {
             fragment: fragment.index,
             id: fragment.id,
         });
-        self.in_flight.push(number, leaving, items.chain(fragment))
+        self.in_flight
+            .push(number, departure, items.chain(fragment))
+    }
+
+    /// All that is planned will wait to be acknowledged, and is known by its id if it comes twice: some peers
+    /// hand a packet of fragments up once more when it is sent again (docs/wire/reliable.md, section 5).
+    fn is_all_reliable(&self) -> bool {
+        let mut messages = self.plan.messages.iter();
+        messages.all(|planned| self.lanes.is_reliable(planned.lane))
+    }
+
+    /// Sets the timers that a packet with messages needs, and pays copies their budget for what is new.
+    fn on_messages_sent(&mut self, now: Timestamp, plain_bytes: usize, news: News) {
+        if let Some(after) = self.params.resend_after() {
+            self.detector.look_by(now + after);
+        }
+        self.probes.on_messages_sent(now);
+        if news.waited_for_long {
+            self.datagrams.reach.forget();
+        }
+        if news.fresh {
+            let payload_bytes = plain_bytes.saturating_sub(self.framing.wire_overhead.into());
+            self.copier
+                .on_fresh(now, plain_bytes, payload_bytes, &self.rtt, &self.params);
+        }
+        self.copier.arm_early_probe(now, &self.params);
     }
 
     fn spend_bulk(&mut self, now: Timestamp, wire_bytes: usize) {
@@ -294,7 +290,15 @@ impl Sender {
         }
     }
 
-    /// Marks the planned messages as sent.
+    /// Marks what is planned as sent.
+    fn commit(&mut self, now: Timestamp, number: u64) -> News {
+        let mut news = self.commit_messages(now, number);
+        if self.commit_fragment(number) {
+            (news.fresh, news.prompts) = (true, true);
+        }
+        news
+    }
+
     fn commit_messages(&mut self, now: Timestamp, number: u64) -> News {
         let mut news = News::default();
         for planned in &self.plan.messages {
@@ -331,6 +335,18 @@ impl Sender {
         }
         news.prompts |= news.fresh;
         news
+    }
+
+    /// Now and then one more packet has to follow: where the peer refuses messages, one without any; where losses come in
+    /// turn, any, or what goes again in step with them would be lost each time.
+    fn follow_up(&mut self, now: Timestamp, number: u64, has_messages: bool, news: News) {
+        let asks = has_messages && self.is_stuck(now) && number.is_multiple_of(BARE_EVERY);
+        if self.probes.take_out_of_step() || asks {
+            self.acks.owe(now);
+        }
+        if news.waited_for > 0 && self.is_in_step(news.waited_for) && !self.goes_by_bulk_rate() {
+            self.fall_out_of_step(now, number);
+        }
     }
 
     /// What was lost goes again with the next packet as well; where nobody said so, and only a probe asks, any packet leaves
@@ -412,11 +428,11 @@ const UNANSWERED_MIN: f64 = 16.0;
 /// of it. A quarter is left to messages.
 const UNDER_WAY_MAX: f64 = REMEMBERED_MAX as f64 * 0.75;
 
-/// Any peer is given so long for an answer, besides the round trips.
+/// Time that a peer is given for an answer, besides the round trips.
 const ANSWER_MIN: Duration = Duration::from_millis(100);
 
 /// Longer than most paths are away, and a third of what a peer has that takes nothing.
 const STUCK_AFTER: Span = Span::from_millis(3_000);
 
-/// Not two: a path may lose every other datagram.
+/// Not 2: a path may lose every other datagram.
 const BARE_EVERY: u64 = 3;
