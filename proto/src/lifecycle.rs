@@ -64,7 +64,7 @@ impl Lifecycle {
         }
     }
 
-    /// Of a session whose peer is known to be there.
+    /// For a session whose peer is known to be there.
     pub(crate) fn waiting(now: Timestamp, idle_timeout: Duration, goodbyes: u8) -> Self {
         Self {
             phase: Phase::Waiting,

@@ -9,7 +9,7 @@ use crate::windowed::{Smallest, Windowed};
 /// something to say, until its next frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// All of it.
+    /// From sending the packet to receiving its acknowledgement.
     pub took: Span,
     /// The path's share is at least this: the peer's packet before the one that acknowledged arrived so
     /// long after ours had left, and did not know of it.

@@ -38,7 +38,7 @@ impl SkippedNumbers {
         number == self.of_group(number / GROUP)
     }
 
-    /// Those of them that are among these.
+    /// The skipped numbers of this range.
     pub(crate) fn among(&self, numbers: Range<u64>) -> impl Iterator<Item = u64> {
         let groups = numbers.start / GROUP..numbers.end.div_ceil(GROUP);
         groups

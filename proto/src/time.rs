@@ -191,14 +191,14 @@ impl Now {
 /// When a session next wants `handle_timeout`, and which of its clocks asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Deadline {
-    /// Not before this.
+    /// The time to come back, not earlier.
     pub at: Timestamp,
     /// Answers most "why does it spin" questions.
     pub why: Wake,
 }
 
 impl Deadline {
-    /// Of a clock that may not run.
+    /// The deadline of a clock, if it runs.
     pub fn of(at: Option<Timestamp>, why: Wake) -> Option<Self> {
         at.map(|at| Self { at, why })
     }

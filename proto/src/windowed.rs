@@ -47,7 +47,7 @@ impl Keep<f32> for Smallest {
 impl Keep<f64> for Smallest {
     const NOTHING: f64 = f64::INFINITY;
 
-    /// Not [`f64::min`], which is several times as long about it, for what is no number.
+    /// Not [`f64::min`], which takes several times as long because it looks for NaN.
     fn of(a: f64, b: f64) -> f64 {
         if b < a { b } else { a }
     }

@@ -79,7 +79,7 @@ pub struct Endpoint {
     events: VecDeque<(PeerId, Event)>,
     /// How many peers are awaited, and not polled since they take messages again.
     awaited: usize,
-    /// Of these, the ones that do.
+    /// Those of them whose session has room now.
     roomy: Vec<PeerId>,
     refusing: Option<Reject>,
     search: Search,
@@ -204,7 +204,7 @@ impl Endpoint {
         self.params.peers_max
     }
 
-    /// So many from now on; whoever is here stays.
+    /// Changes the limit for newcomers. Peers that are here stay.
     pub fn set_peers_max(&mut self, peers_max: usize) {
         self.params.peers_max = peers_max;
     }

@@ -69,7 +69,7 @@ pub(super) struct PeerTable {
     /// Touched at arrivals and departures only; finds the peers behind one address after a rebinding.
     by_ip: BTreeSet<(IpAddr, u16, u32)>,
     live: usize,
-    /// Of these, the ones that did not close.
+    /// How many of them are not closed.
     open: usize,
 }
 

@@ -54,7 +54,7 @@ impl<K: Ord> Default for Timers<K> {
 }
 
 impl Default for Scheduled {
-    /// Not at all.
+    /// Never.
     fn default() -> Self {
         Self(Timestamp::MAX)
     }

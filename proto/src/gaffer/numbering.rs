@@ -103,7 +103,7 @@ impl Numbering {
         let Some(newest) = self.next_number.checked_add_signed(ahead.into()) else {
             return false;
         };
-        // Of what is still to come, none was skipped yet.
+        // Numbers that were not reached yet were not skipped either.
         let numbers = newest.saturating_sub(32)..self.next_number.min(newest + 1);
         let mut skipped = self.skipped.among(numbers);
         skipped.any(|number| header.acknowledges(self.sequence(number)))

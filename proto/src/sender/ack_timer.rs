@@ -124,7 +124,7 @@ impl AckTimer {
         self.due <= now
     }
 
-    /// So many packets came without one going back that the ack bits may soon be outrun.
+    /// So many packets arrived since ours last left that the ack bits may soon not reach back to all of them.
     pub(super) fn is_urgent(&self) -> bool {
         self.any >= AT_ONCE
     }

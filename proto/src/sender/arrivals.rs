@@ -24,7 +24,7 @@ pub(super) struct Arrivals {
     of_older: bool,
     /// It told at length what arrived.
     is_long: bool,
-    /// So many in a row, up to this one, came right behind one that is missing, and nothing of ours was lost meanwhile.
+    /// How many packets in a row, up to this one, came right behind a missing one while nothing of ours was lost.
     behind_gaps: u8,
 }
 
@@ -122,12 +122,12 @@ const EVERY_US: u32 = 50_000;
 /// million.
 const ALWAYS_BEHIND_GAPS: u8 = 8;
 
-/// Of the 32 that a header acknowledges, and of 4096.
+/// How many packets an acknowledgement is relied on to reach: of the 32 in a header, and of the 4096 in a long one.
 const REACH: f64 = 24.0;
 const LONG_REACH: f64 = 3072.0;
 
 /// Longer pauses count as this long.
 const LONGEST_US: u32 = 200_000;
 
-/// So much longer than eight times the usual, a time between packets is a pause.
+/// A time between packets that is longer than eight times the usual and this is a pause.
 const PAUSE_US: u32 = 20_000;

@@ -16,7 +16,7 @@ impl Sender {
         self.plan.clear();
         let framing = self.framing;
         let is_probe = reason == Reason::Probe;
-        // Who asks why nothing is heard takes what certainly arrives.
+        // A probe asks why nothing is heard, so it goes in a size that certainly arrives.
         let datagram = match open.bulk && !is_probe {
             true => self.datagram(),
             false => framing.datagram,
@@ -80,7 +80,7 @@ impl Sender {
         bulk_open: bool,
         room: &mut Room,
     ) {
-        // Whoever found no room last time comes first this time.
+        // A lane that found no room in the last packet comes first in this one.
         let first = self.lanes.take_crowded_out();
         let turns = self.lanes.turns(&self.framing);
         if let Some(lane) = first {
@@ -151,7 +151,7 @@ impl Sender {
         let (before, start) = (self.plan.messages.len(), range.start);
         let mut all = room.take_due(&mut self.plan, lane, outbox, range, is_old);
         if all && self.plan.messages.len() == before {
-            // Those behind were all acknowledged. A probe without anything would not leave, and count.
+            // All behind it were acknowledged. An empty probe would be counted and not leave.
             all = room.take_due(&mut self.plan, lane, outbox, 0..start, is_old);
         }
         if (goes_on || !self.probes.are_unanswered())

@@ -29,7 +29,7 @@ pub(super) struct Detector {
     /// When the next packet turns old enough to be given up; [`Timestamp::MAX`] when none will, which
     /// takes half of what an option would, in each idle peer.
     look_at: Timestamp,
-    /// So many packets have still to be lost in fact before the count of newer ones is trusted again.
+    /// How many packets have to be really lost before the count of newer ones is trusted again.
     wary_for: u8,
     /// How long after a round trip what was overtaken is acknowledged, in microseconds.
     lateness_us: u32,
@@ -214,7 +214,7 @@ impl Detector {
                 self.lateness_us -= self.lateness_us / LATENESS_FADES;
                 self.wary_for = self.wary_for.saturating_sub(1);
             }
-            // Of one that went again some datagrams were there: what became of it tells less.
+            // A packet that went again had some of its datagrams there already, so its fate tells less.
             if sent.fate != Fate::Skipped && sent.repeats == 0 {
                 return Some(Outcome {
                     sent_at: sent.at,

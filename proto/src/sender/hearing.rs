@@ -1,4 +1,4 @@
-//! What one packet of the peer says of ours, from its beginning to its end.
+//! Reads the acknowledgements of one packet of the peer.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ pub struct Heard {
     pub is_of_older: bool,
 }
 
-/// Takes what it acknowledges.
+/// Takes the acknowledgements of a packet of the peer.
 #[derive(Debug)]
 pub struct Hearing<'a> {
     sender: &'a mut Sender,

@@ -13,7 +13,7 @@ use std::time::Duration;
 pub(super) struct HighWater(u32);
 
 impl HighWater {
-    /// So many elements are held, and some of them are about to leave.
+    /// So many elements are held now, before some of them leave.
     pub(super) fn note(&mut self, held: usize) {
         self.0 = self.0.max(held as u32);
     }

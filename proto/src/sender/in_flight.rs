@@ -165,7 +165,7 @@ impl InFlight {
             .get_mut(number.checked_sub(self.base)? as usize)
     }
 
-    /// Those of these packets that are remembered.
+    /// The packets of this range that are remembered.
     pub(super) fn range_mut(&mut self, numbers: Range<u64>) -> impl Iterator<Item = &mut Sent> {
         let index = |number: u64| (number.min(self.end()).saturating_sub(self.base)) as usize;
         let range = index(numbers.start)..index(numbers.end);
@@ -207,7 +207,7 @@ impl InFlight {
         first + self.get(first).map_or(0, |sent| sent.again_as.into())
     }
 
-    /// Nobody knows what became of the packet.
+    /// It is not known yet what became of the packet.
     pub(super) fn is_unsettled(&self, number: u64) -> bool {
         self.get(number).is_some_and(Sent::is_unsettled)
     }

@@ -31,7 +31,7 @@ pub(super) enum LaneQueue {
 /// Which lanes come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// There is nothing on it.
+    /// Nothing waits on it.
     Never,
     Unreliable,
     Messages,
@@ -71,7 +71,7 @@ impl Lanes {
         0..self.queues.len() as Channel
     }
 
-    /// There is such a lane.
+    /// Whether the lane exists.
     pub(super) fn has(&self, lane: Channel) -> bool {
         self.numbers().contains(&lane)
     }

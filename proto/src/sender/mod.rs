@@ -325,7 +325,7 @@ impl Sender {
             .on_received(now, worth, in_order, &self.params.acks);
     }
 
-    /// So many packets came without one going back that the next should leave before more are read.
+    /// So many packets arrived since ours last left that the next one should leave before more are read.
     pub fn is_ack_urgent(&self) -> bool {
         self.acks.is_urgent()
     }
@@ -409,7 +409,7 @@ impl Sender {
     }
 }
 
-/// Round trips until what was lost, and lost again, has arrived and what waited behind it may go.
+/// Round trips until a message that was lost twice has arrived, and what waited behind it may go.
 const UNDER_WAY: f64 = 3.0;
 
 #[cfg(test)]

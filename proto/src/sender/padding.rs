@@ -12,7 +12,7 @@ impl Sender {
         }
         let extensions = &self.params.extensions;
         let limit = if self.datagrams.hear_bulk(extensions) {
-            // Of who only listens nobody knows the rate, and the peer waits for the news.
+            // The rate of an end that only listens is not known, and the peer waits for the answer.
             u16::MAX
         } else if self.is_held_up() || self.sends_in_parts() {
             // So is the rate of blocks that go one at a time, or of packets that are lost with any of

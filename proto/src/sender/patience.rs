@@ -1,4 +1,4 @@
-//! How long a message waits before something else than chance holds it up.
+//! When a message has waited for so long that it is not held up by chance.
 
 use std::time::Duration;
 

@@ -77,7 +77,7 @@ pub struct Fragment {
     pub id: u16,
     /// Which piece.
     pub index: u16,
-    /// Of how many.
+    /// How many pieces the block has.
     pub count: u16,
 }
 

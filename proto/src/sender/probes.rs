@@ -105,7 +105,7 @@ const WAIT_MIN: Span = Span::from_millis(10);
 /// other make may wait ten seconds for a gap to close, and each probe may be lost.
 const WAIT_MAX: Span = Span::from_millis(500);
 
-/// Nor are probes further apart than this for want of an answer: a packet a second disturbs no path.
+/// Probes are no further apart than this, even without an answer: a packet a second disturbs no path.
 const EVERY_MAX: Span = Span::from_millis(1_000);
 
 #[cfg(test)]

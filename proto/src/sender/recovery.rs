@@ -1,4 +1,4 @@
-//! What became of the packets that left: acknowledged, lost by gap, lost by time, or silent.
+//! Loss recovery: what follows when a packet is acknowledged, is found lost, or is not heard of.
 
 use super::in_flight::Sent;
 use super::*;
@@ -65,7 +65,7 @@ impl Sender {
         }
         if sent.fate == Fate::Lost {
             self.counters.packets_lost = self.counters.packets_lost.saturating_sub(1);
-            // Which sending of one that went again has come nobody knows.
+            // Of a packet that went again, it is not known which sending arrived.
             if sent.repeats == 0 {
                 self.detector.on_late(now.since(sent.at), &self.rtt);
             }
@@ -104,7 +104,7 @@ impl Sender {
         self.datagrams.is_peer_tidegate()
     }
 
-    /// A peer that takes larger datagrams than the wire has is a tidegate, and takes more at once as well.
+    /// A peer that takes larger datagrams than the wire has runs tidegate, and takes more at once as well.
     fn widen(&mut self) {
         let datagram = self.datagram();
         for outbox in self.lanes.outboxes_mut() {
@@ -158,7 +158,7 @@ impl Sender {
         if !sent.split && self.in_flight.is_beside_acked(number) {
             self.datagrams.reach.on_lost(sent.wire_bytes);
         }
-        // Of several datagrams one is easily lost.
+        // A packet of several datagrams is easily lost, so it says nothing of refusal.
         if sent.has_items() && !sent.split {
             self.refusal.on_lost();
         }
@@ -218,7 +218,7 @@ impl Sender {
         let recent = now - (smoothed * 3 + RECENT);
         while let Some(oldest) = self.in_flight.front() {
             let number = self.in_flight.base();
-            // Of one that went again, the answer comes under its number.
+            // A packet that went again is acknowledged under its first number.
             let last = self.in_flight.last_as(number);
             let is_open = oldest.fate == Fate::Unknown || self.in_flight.is_unsettled(last);
             // Given up by the clock, and not because others were heard of: on a long path all are.

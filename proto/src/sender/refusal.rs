@@ -26,7 +26,7 @@ impl Refusal {
         self.refused = self.refused.saturating_add(1);
     }
 
-    /// Then more of them would only fill the path.
+    /// Whether the peer probably refuses messages. Then more of them would only fill the path.
     pub(super) fn is_likely(self) -> bool {
         self.refused >= REFUSED && self.taken >= TAKEN
     }

@@ -206,7 +206,7 @@ impl Room {
             self.copy(plan, lane, outbox, selector, 0..count.min(SCAN_MAX));
             return;
         }
-        // Nobody will say that one of these is missing: they go as often as on a path that loses and answers.
+        // The peer cannot say that one of these is missing, so they go as often as on a lossy path that answers.
         let newest = (count.saturating_sub(NEWEST)..count).filter(|index| {
             let entry = outbox.entry(*index);
             entry.is_some_and(|entry| entry.sends < SENDS_AT_FIRST)

@@ -1,4 +1,4 @@
-//! Who becomes a peer: netcode's handshake, and a session for whoever passes it.
+//! Accepts peers: netcode's handshake, and a session for each client that passes it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -12,7 +12,7 @@ pub(super) struct Acks<'a> {
     pub(super) postscript: Option<Postscript<'a>>,
     /// None is missing right before the packet.
     pub(super) in_order: bool,
-    /// What long acknowledgements tell of the peer's packets, if it is a tidegate.
+    /// What long acknowledgements tell of the peer's packets, if it runs tidegate.
     pub(super) record: Option<&'a mut Record>,
 }
 

@@ -37,7 +37,7 @@ impl<'a> LongAck<'a> {
     }
 
     /// The packets that it says were received, from the newest back, where `newest` is the last that was sent.
-    /// Who speaks of more than are remembered lies; so few bytes are to make no more to look at.
+    /// No more than a peer remembers: a peer that speaks of more lies, and a few bytes must not make much work.
     pub(super) fn received(&self, newest: u64) -> impl Iterator<Item = Range<u64>> + use<'a> {
         let after_header = sequence::nearest(newest, self.ack) + 1;
         let first = after_header.saturating_sub(NUMBERS.into());
@@ -171,7 +171,7 @@ pub(super) const NUMBERS: u16 = Window::<64>::NUMBERS;
 /// Bytes of all runs: what is lost one by one on a path that loses one in four of 1024.
 const RUNS_MAX: usize = 512;
 
-/// Of those, for each packet that arrived: none is shorter, and no answer is to be longer than what it is for.
+/// Bytes of runs for each packet that arrived: no packet is shorter, and no answer is to be longer than its question.
 const RUNS_EACH: usize = 64;
 
 #[cfg(test)]

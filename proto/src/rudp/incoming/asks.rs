@@ -37,7 +37,7 @@ impl Asks {
         }
     }
 
-    /// There is a gap that was perhaps never asked for.
+    /// A gap was found that may not have been asked for yet.
     pub(super) fn on_gap(&mut self) {
         self.fresh = true;
     }

@@ -25,7 +25,7 @@ impl Budget {
         Self(Bucket::new(now, 0.0))
     }
 
-    /// So many bytes were said that were not said before.
+    /// So many bytes of new messages were sent.
     pub(super) fn on_sent(&mut self, now: Timestamp, bytes: usize) {
         self.0.fill(now, PER_SECOND, SAVED_MAX);
         self.0.add(PER_BYTE * bytes as f64, SAVED_MAX);

@@ -199,7 +199,7 @@ impl Outgoing {
         self.store.shrink_if_empty();
     }
 
-    /// Whether only the last message is kept that was sent, and the peer, which may be a tidegate, is not known to
+    /// Whether only the last message is kept that was sent, and the peer, which may run tidegate, is not known to
     /// have it. What else it lacks is gone; this one says that it was there.
     fn is_last_word(&self) -> bool {
         self.store.sent() == 1

@@ -12,7 +12,7 @@ pub(super) struct Tail {
 }
 
 impl Tail {
-    /// Of a message that leaves now.
+    /// For a message that leaves now.
     pub(super) fn sent(now: Timestamp) -> Self {
         Self {
             due: Some(now + FIRST),

@@ -119,7 +119,7 @@ impl Copier {
         governor.is_some_and(|governor| governor.rate.is_paused(now))
     }
 
-    /// Of what was sent lately.
+    /// How much of what was sent lately were copies.
     pub(super) fn share(&self) -> Copies {
         if !self.are_allowed() {
             Copies::Withdrawn
@@ -130,7 +130,7 @@ impl Copier {
         }
     }
 
-    /// So many went lately that a loss counts as one with copies.
+    /// So many copies went lately that a loss counts as a loss with copies.
     pub(super) fn are_dense(&self) -> bool {
         self.load > 0.3
     }

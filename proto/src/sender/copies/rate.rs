@@ -161,7 +161,7 @@ const RATE_MIN: f64 = 1_000.0;
 /// Far above what any game repeats.
 const RATE_MAX: f64 = 1e6;
 
-/// Of the rate, what may go at once, in seconds.
+/// The burst: what the rate brings in this many seconds may go at once.
 const AT_ONCE: f64 = 0.1;
 
 /// Whatever the rate, a few short messages may.

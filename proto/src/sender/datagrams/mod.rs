@@ -25,7 +25,7 @@ use second_cipher::SecondCipher;
 pub(super) struct Datagrams {
     /// The peer takes them, or may be asked whether it does.
     are_taken: bool,
-    /// The peer took one, and so is a tidegate.
+    /// The peer took one, and so runs tidegate.
     is_peer_tidegate: bool,
     /// It said that it reads long fragments.
     are_long_fragments_read: bool,
@@ -33,7 +33,7 @@ pub(super) struct Datagrams {
     search: Option<Box<Search>>,
     /// Datagrams of the peer that were as full as they get, one soon after the other.
     full_heard: u8,
-    /// Of the wire's own, where a path takes less.
+    /// What the path takes, where that is less than a full datagram of the wire.
     pub(super) reach: Reach,
 }
 
@@ -47,7 +47,7 @@ struct Search {
 /// A packet of padding that is to leave.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Padding {
-    /// Of its payload.
+    /// Length of its payload.
     pub(super) bytes: u16,
     /// It goes under the wire's second cipher.
     pub(super) asks_cipher: bool,
@@ -134,7 +134,7 @@ impl Datagrams {
         is_taken || search.cipher.on_probe_acked(number)
     }
 
-    /// The peer took a datagram beyond the wire's own once, and so is a tidegate, whatever the path has
+    /// The peer took a datagram beyond the wire's own once, and so runs tidegate, whatever the path has
     /// become since.
     pub(super) fn is_peer_tidegate(&self) -> bool {
         self.is_peer_tidegate

@@ -60,7 +60,7 @@ impl Block {
 #[derive(Debug, Default)]
 pub(super) struct BlocksUnderWay {
     blocks: VecDeque<Block>,
-    /// Of all these blocks, one after the other.
+    /// The fragments of all these blocks, block after block.
     fragments: VecDeque<State>,
     /// Where the first of them is.
     start: u64,
@@ -101,7 +101,7 @@ impl BlocksUnderWay {
         self.due += u32::from(count);
     }
 
-    /// There is none.
+    /// Whether no block is under way.
     pub(super) fn is_empty(&self) -> bool {
         self.blocks.is_empty()
     }

@@ -7,12 +7,12 @@ use super::{Blocks, Framing, Outbox};
 /// A fragment that leaves next.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::sender) struct NextFragment {
-    /// Its block's.
+    /// Id of its block.
     pub(in crate::sender) id: u16,
     pub(in crate::sender) index: u16,
-    /// Of how many.
+    /// How many fragments the block has.
     pub(in crate::sender) count: u16,
-    /// Its own.
+    /// Length of the fragment.
     pub(in crate::sender) bytes: usize,
     /// Its block is cut into longer fragments than the wire's own.
     pub(in crate::sender) is_long: bool,
@@ -36,7 +36,7 @@ impl Outbox {
         block.unwrap_or(self.entries.len())
     }
 
-    /// There is a block that the peer does not have.
+    /// Whether the peer lacks a block.
     pub(in crate::sender) fn has_block(&self) -> bool {
         self.first_block() < self.entries.len()
     }

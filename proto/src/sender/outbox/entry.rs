@@ -59,7 +59,7 @@ impl Entry {
         !self.acked && self.in_flight == 0
     }
 
-    /// All of it, when it is whole and each copy that left was lost.
+    /// Its length, if it is a whole message of which each copy was lost; else 0.
     pub(super) fn lost_bytes(&self) -> u32 {
         let is_lost = self.is_due() && self.sends > 0 && !self.is_block();
         if is_lost { self.length } else { 0 }

@@ -43,14 +43,14 @@ pub(super) struct Adaptive {
     state: State,
     /// Has the penalties. Its mode is the state's.
     switch: Switch,
-    /// Who filled the queue when we last competed.
+    /// The other flow, as it was when we last competed.
     rival: Option<Rival>,
     queueing: Queueing,
     silences: Silences,
     bulk: Bulk,
     demand: Demand,
     ticks: Ticks,
-    /// The last sample met one that bulk does not explain.
+    /// The last sample met a queue that bulk does not explain.
     shows_queue: bool,
     lost_lately: bool,
     losses: LossWindows,
@@ -63,7 +63,7 @@ enum State {
     Good,
     /// We hold back.
     Bad(Bad),
-    /// We do not, since it does not help.
+    /// We do not hold back, since that does not help.
     Competing(Competing),
 }
 
@@ -149,7 +149,7 @@ impl Adaptive {
         self.shows_queue && !self.is_queue_theirs()
     }
 
-    /// All of it.
+    /// The whole queue is another flow's.
     fn is_queue_theirs(&self) -> bool {
         matches!(self.state, State::Competing(competing) if !competing.adds())
     }
@@ -461,7 +461,7 @@ const DRAIN_MARGIN: f64 = 1.5;
 /// In seconds; no trial waits longer.
 const DRAINED_AFTER_MAX: f64 = 2.0;
 
-/// Of a queue's delay, what may be left after the time it needs to drain.
+/// Share of a queue's delay that may be left after the time it needs to drain.
 const DRAINED: f64 = 0.25;
 
 /// What the peer may have held back is no sign of a queue. Of the packets of bulk some are acknowledged at
@@ -481,5 +481,5 @@ fn proven_by_bulk(rtt: Sample, packet: f64) -> Span {
 /// Peers do not hold acknowledgements back while packets come in quicker succession than this.
 const QUICK: Span = Span::from_millis(50);
 
-/// Else they may do so for this long.
+/// Otherwise they may hold them back for this long.
 const HELD_MAX: Span = Span::from_millis(40);

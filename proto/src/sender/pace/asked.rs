@@ -1,9 +1,9 @@
-//! What the messages of a session ask of its path, by what is said and not by what leaves, of which a session that never
-//! gets rid of its backlog learns nothing.
+//! The rate at which a session is given messages to send. It is not measured by what leaves: a session that never gets rid
+//! of its backlog would learn nothing from that.
 
 use crate::time::{Span, Timestamp};
 
-/// Bytes a second that are said, evenly: a map says much once, which is no rate.
+/// Bytes a second that are queued evenly. A map is sent once, and is no rate.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
     counted_since: Timestamp,

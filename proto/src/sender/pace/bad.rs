@@ -13,7 +13,7 @@ use super::competing::held_back_for;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bad {
     since: Timestamp,
-    /// There was bulk to be cut, or copies: messages keep their rate.
+    /// Messages keep their rate, because bulk or copies can be cut first.
     spares_messages: bool,
     /// What bulk had delivered when it began, in bytes a second.
     peak: f64,

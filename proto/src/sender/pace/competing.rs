@@ -16,7 +16,7 @@ pub(super) struct Competing {
     low_since: Option<Timestamp>,
 }
 
-/// Who fills the queue beside us, as far as it is known.
+/// Another flow that fills the queue beside us, as far as it is known.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rival {
     /// How long the queue was while we held back, in seconds: so much of it is theirs.
@@ -54,7 +54,7 @@ impl Competing {
         self.added.is_some()
     }
 
-    /// Whether the queue has been nearly empty for a while: whoever filled it is gone.
+    /// Whether the queue has been nearly empty for a while, because the other flow is gone.
     pub(super) fn is_over(&mut self, now: Timestamp, step: Duration, queue: Queue) -> bool {
         if queue.delay >= queue.low {
             self.low_since = None;
@@ -98,7 +98,7 @@ const HELD_BACK_MIN: Duration = Duration::from_secs(2);
 /// something makes room for a moment.
 const GONE: Duration = Duration::from_millis(200);
 
-/// So many times what counts as nearly empty may come to their queue: it is never quite the same.
+/// The other flow's queue may grow by so many times what counts as nearly empty: it is never quite the same.
 const ADDED_LOWS: f64 = 2.0;
 
 #[cfg(test)]

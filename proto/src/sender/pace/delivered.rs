@@ -10,9 +10,9 @@ pub(super) struct Delivered {
     /// When the present span begins; none in a pause of bulk.
     from: Option<Timestamp>,
     bytes: f64,
-    /// Not the rate alone held bulk back in this span.
+    /// Something else than the rate held bulk back in this span.
     held_up: bool,
-    /// Of the last spans, newest last.
+    /// The rates of the last spans, newest last.
     rates: [f64; 4],
 }
 

@@ -91,7 +91,7 @@ impl Demand {
     }
 }
 
-/// So many times what messages ask for.
+/// The floor is so many times the rate of messages.
 const MARGIN: f64 = 1.5;
 
 /// What waits for longer is bulk, or more than the path carries now.

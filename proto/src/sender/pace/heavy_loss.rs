@@ -109,7 +109,7 @@ impl Pairs {
         alone >= ALONE_MIN && second - first > DEVIATIONS * alone.sqrt()
     }
 
-    /// Of all their packets, what was lost.
+    /// Share of the packets in pairs that was lost.
     fn share(&self) -> f64 {
         let lost = 2 * self.both + self.alone[0] + self.alone[1];
         f64::from(lost) / f64::from(2 * self.count)

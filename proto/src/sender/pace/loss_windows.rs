@@ -11,7 +11,7 @@ use super::loss_tally::LossTally;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LossWindows {
     tally: LossTally,
-    /// Of these packets, datagrams beyond one each.
+    /// Datagrams of these packets beyond one each.
     more_datagrams: u32,
     began: Timestamp,
     last: f64,
@@ -141,7 +141,7 @@ const WINDOW_IN_BAD: u32 = 40;
 /// In seconds, unless the round trip is longer: what left together is lost together.
 const SPAN_MIN: f64 = 0.1;
 
-/// Of what the last window says, this share counts.
+/// Weight of the last window.
 const GAIN: f64 = 0.3;
 
 /// Windows in a row above the limit that are more than an overflow of ours, which is answered after one or two.

@@ -19,7 +19,7 @@ pub(super) struct Losses {
     usual: f32,
     /// More is not: [`USUAL_MAX`], or what was found to be the path's own ([`Losses::believe`]).
     usual_max: f32,
-    /// Of so many packets.
+    /// Number of packets that it is known from.
     known: f32,
     /// The least that was lost in one window of late, given the chance that made it so little.
     least: Windowed<f32, Smallest>,
@@ -119,7 +119,7 @@ impl Losses {
         self.usual.min(self.usual_max)
     }
 
-    /// Of datagrams, the largest share that is not clearly more than usual. Packets of several say nothing of it.
+    /// The largest share of datagrams that is not clearly more than usual. Unknown for packets of several datagrams.
     pub(super) fn most_usual(&self) -> f32 {
         match self.is_split {
             true => 0.0,
@@ -133,7 +133,7 @@ impl Losses {
         self.are_single
     }
 
-    /// Of the carried rate, how much less is kept than after a single rise.
+    /// How much less of the carried rate is kept than after a single rise.
     pub(super) fn distrust(&self) -> f64 {
         DISTRUST * f64::from(self.rises.saturating_sub(1))
     }
@@ -191,7 +191,7 @@ impl Losses {
         };
     }
 
-    /// Of so many packets, the share that may be lost as usual, by chance.
+    /// The largest share of so many packets that may be lost by chance, where no more than the usual is.
     fn most(&self, count: f32) -> f32 {
         // What little is known may be luck: two losses and two deliveries are added.
         let likely = (self.usual * self.known + 2.0) / (self.known + 4.0);
@@ -277,7 +277,7 @@ const ROW_MIN: f32 = 3.0;
 /// More than this share of datagrams is hardly lost whatever is sent, unless it was found to be ([`Losses::believe`]).
 pub(super) const USUAL_MAX: f32 = 0.1;
 
-/// Nor is more than this where many share the path.
+/// Where many flows share the path, no more than this is learned as usual.
 const USUAL_OF_CROWD: f32 = 0.02;
 
 /// A rise is more than so many times the usual, and this, and chance.

@@ -50,7 +50,7 @@ pub(super) struct Queue {
     pub(super) delay: f64,
     /// Queueing delay by the last packet alone, in seconds, which may be chance.
     pub(super) latest: f64,
-    /// So much of the delay may be chance, in seconds.
+    /// How much of the delay may be chance, in seconds.
     pub(super) noise: f64,
     /// Ordinary deviation of one round trip, in seconds.
     pub(super) jitter: f64,
@@ -59,7 +59,7 @@ pub(super) struct Queue {
     /// Nothing was said of this moment before: what one acknowledgement says of several packets was late
     /// together.
     pub(super) is_new: bool,
-    /// Of the longest delay lately, the share that there mostly is, 0 to 1: near 1 where a queue is always
+    /// The usual delay as a share of the longest one lately, 0 to 1: near 1 where a queue is always
     /// full, near 0 where it seldom is, whatever it holds.
     pub(super) fill: f64,
     /// Below this it counts as gone.

@@ -33,7 +33,7 @@ impl Silences {
         }
     }
 
-    /// So much delay is no sign of a queue: the path was silent for as long, and not once only.
+    /// A delay up to this is no sign of a queue: the path was silent for as long, more than once.
     pub(super) fn explained(&self, now: Timestamp) -> Duration {
         let [before, _] = self.ended;
         match before > Timestamp::ZERO && now < before + REMEMBERED {

@@ -14,9 +14,9 @@ pub(super) struct Volley {
     /// Bytes of this volley.
     sent: f64,
     began: Timestamp,
-    /// Of what left at once, bytes that came through.
+    /// Bytes of what left at once that came through.
     through: f64,
-    /// Of what left at once, bytes that were lost behind others: a queue that overflows drops neighbours.
+    /// Bytes of what left at once that were lost in a row: a queue that overflows drops neighbours.
     overflow: f64,
     /// Something of what left at once was lost.
     is_hurt: bool,
@@ -116,7 +116,7 @@ impl Volley {
 /// A share of what left at once that is not lost in a row by chance: it was more than a queue holds.
 const OVERFLOW_MIN: f64 = 0.0625;
 
-/// So many volleys in a row are not hurt by chance either: a queue is a packet too short for them.
+/// So many volleys in a row do not lose something by chance: a queue is a packet too short for them.
 const HURT_MAX: u8 = 4;
 
 /// A TCP has twice as much under way in its second round trip, and paces that at twice the rate it needs.

@@ -136,7 +136,7 @@ impl Watch {
         let least = if self.is_large() || knows_end {
             most / 3.0
         } else {
-            // Of a path of which nothing is known, jitter is not known either.
+            // Where nothing is known of the path, its jitter is not known either.
             most / 2.0
         };
         let is_late = queue.delay > (2.0 * queue.jitter).max(noise).max(least);
@@ -175,7 +175,7 @@ impl Watch {
         &self.delivered
     }
 
-    /// Of the carried rate, how much less is kept than after a single rise of losses.
+    /// How much less of the carried rate is kept than after a single rise of losses.
     pub(super) fn distrust(&self) -> f64 {
         self.losses.distrust()
     }

@@ -35,7 +35,7 @@ pub(super) enum Maker {
     Tidegate,
     LibraryClients,
     LibraryServer,
-    /// One end is a tidegate that knows no long fragments.
+    /// One end runs a tidegate that knows no long fragments.
     OlderClients,
     OlderServer,
 }

@@ -43,9 +43,9 @@ pub struct Receiver {
 /// Bytes that may wait in all channels together.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
-    /// Of messages behind a gap.
+    /// Bytes of messages behind a gap.
     early: usize,
-    /// Blocks that miss fragments may grow to so many.
+    /// Bytes that blocks with missing fragments may grow to.
     blocks: usize,
 }
 
@@ -80,7 +80,7 @@ impl Receiver {
         }
     }
 
-    /// The peer is a tidegate: it may be further ahead than others, and send blocks together
+    /// The peer runs tidegate: it may be further ahead than others, and send blocks together
     /// (docs/wire/reliable.md, section 7.3).
     pub fn widen(&mut self) {
         self.bounds = Bounds::WIDE;

@@ -7,7 +7,7 @@
 //!   ids ──────────────────┬───────────┬──────┬───────┬──────┬──────▶
 //!                       next                            newest      next + window
 //!                                                         └ only this id may be a block's,
-//!                                                           unless the peer is a tidegate
+//!                                                           unless the peer runs tidegate
 //! ```
 //!
 //! A packet is judged first and applied only if all of it is good. Judging changes nothing here: it

@@ -207,7 +207,7 @@ impl Incoming {
         self.reliable.take_ack()
     }
 
-    /// What arrived lately, if the peer is a tidegate.
+    /// What arrived lately, if the peer runs tidegate.
     pub(super) fn record(&mut self) -> Option<&mut Record> {
         self.record.as_deref_mut()
     }

@@ -68,7 +68,7 @@ impl EpochKey {
         Ok(plain)
     }
 
-    /// That of the epoch, from now on.
+    /// The key of this epoch, which is kept for the next packet.
     fn at(&mut self, key: &Key, epoch: u64) -> &LessSafeKey {
         let kept = self.0.take().filter(|kept| kept.0 == epoch);
         let kept = kept.unwrap_or_else(|| Box::new((epoch, derive(key, epoch))));

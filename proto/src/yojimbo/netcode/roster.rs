@@ -103,7 +103,7 @@ impl Roster {
         self.with(|state| state.slots)
     }
 
-    /// So many from now on, 1 to 65,536. Where more are taken, whoever has one keeps it.
+    /// Changes the number of slots, 1 to 65,536. Clients in slots beyond it stay.
     pub fn set_slots(&self, slots: u32) {
         self.with(|state| state.slots = slots.clamp(1, 65_536));
     }

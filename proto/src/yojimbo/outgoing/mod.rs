@@ -163,7 +163,7 @@ impl Outgoing {
     }
 
     /// Appends the datagram that [`Outgoing::poll`] announced.
-    /// `record`: what arrived lately, if the peer is a tidegate.
+    /// `record`: what arrived lately, if the peer runs tidegate.
     pub(super) fn write(
         &mut self,
         layout: &Layout,

@@ -97,7 +97,7 @@ impl Bulk {
         self.rate = self.rate.max(floor);
     }
 
-    /// So many bytes of bulk were sent, with more behind them.
+    /// Bulk was sent, with more waiting behind it.
     pub(super) fn on_sent(&mut self, now: Timestamp, bytes: usize) {
         self.watch.on_sent(bytes);
         self.volley.on_sent(now, bytes);
@@ -288,7 +288,7 @@ impl Bulk {
         let keep = if path.is_queue {
             params.bulk.kept_on_return
         } else if path.is_shared {
-            // Who has more gives more: that is what makes flows equal that share what they lose.
+            // The flow that has more gives more. That makes flows equal that share their losses.
             params.bulk.kept_on_return - self.watch.distrust()
         } else {
             // Where no queue is felt, none has to drain.
@@ -441,7 +441,7 @@ const CUT_EVERY: Duration = Duration::from_millis(100);
 /// In seconds: beside two round trips, bulk that is late by less than this is still going on.
 const IDLE_MIN: f64 = 0.1;
 
-/// Of a rate of which nothing was measured, the share that a bad path is thought to carry.
+/// Share of its rate that bulk is thought to get through a bad path, where nothing was measured.
 const UNMEASURED: f64 = 0.5;
 
 /// As a TCP goes by loss: half is kept, and a segment more, in bytes, is sent each round trip (RFC 5681, section 3.1).

@@ -75,7 +75,7 @@ impl Bulk {
         self.is_active && heavy_loss.is_some_and(|heavy_loss| heavy_loss.wants_pairs())
     }
 
-    /// So much is lost here whatever is sent.
+    /// This share of loss is usual here, whatever is sent.
     pub(in crate::sender::pace) fn is_usual_loss(&self, share: f64) -> bool {
         share <= self.watch.most_usual_loss()
     }

@@ -45,7 +45,7 @@ impl ChannelLayout {
         self.delivery == Delivery::ReliableOrdered
     }
 
-    /// The receive window once the peer has shown that it is a tidegate too (docs/wire/reliable.md,
+    /// The receive window once the peer has shown that it runs tidegate too (docs/wire/reliable.md,
     /// section 7).
     pub fn wide_window(&self) -> u16 {
         self.receive_window.max(WIDE_WINDOW)
