@@ -55,15 +55,38 @@ impl Limit {
 /// Bytes in queues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Queued {
-    /// Of messages that wait, by direction.
+    /// Waiting messages, by direction.
     pub messages: [u64; Direction::ALL.len()],
-    /// Of packets and messages of which pieces are missing.
+    /// Packets and messages of which pieces are missing.
     pub pieces: u64,
 }
 
 impl Queued {
     pub fn all(self) -> u64 {
         self.messages.iter().sum::<u64>() + self.pieces
+    }
+
+    /// Somebody holds so much more.
+    pub fn add(&mut self, more: Self) {
+        for (all, more) in self.messages.iter_mut().zip(more.messages) {
+            *all += more;
+        }
+        self.pieces += more.pieces;
+    }
+
+    /// Somebody holds so much less.
+    pub fn subtract(&mut self, less: Self) {
+        for (all, less) in self.messages.iter_mut().zip(less.messages) {
+            *all -= less;
+        }
+        self.pieces -= less.pieces;
+    }
+
+    /// By how much the parts differ, all together.
+    pub fn abs_diff(self, other: Self) -> u64 {
+        let messages = self.messages.iter().zip(other.messages);
+        let differences = messages.map(|(one, other)| one.abs_diff(other));
+        differences.sum::<u64>() + self.pieces.abs_diff(other.pieces)
     }
 }
 
@@ -167,7 +190,7 @@ impl Capacity {
         self.peers_max.load(Relaxed)
     }
 
-    /// So many from now on; whoever is here stays.
+    /// Changes the limit for newcomers. Peers that are here stay.
     pub fn set_peers_max(&self, peers_max: usize) {
         self.peers_max.store(peers_max, Relaxed);
     }

@@ -16,91 +16,56 @@ use crate::backend::Stream;
 use crate::capacity::{Capacity, Queued};
 use crate::counters::Direction;
 
-/// Of all peers here.
+/// The memory of all peers of this listener on this worker.
 #[derive(Debug)]
 pub(super) struct Memory {
     capacity: Arc<Capacity>,
-    all: QueueBytes,
+    all: Queued,
     /// What of it `capacity` knows.
     told: Queued,
     /// Peers whose sessions have an allowance.
     limited: usize,
-    /// Those of them that have a queue which may not grow.
+    /// How many peers have a queue that may not grow.
     held_back: u64,
     /// When peers may next be closed for what they hold.
     pub(super) sheds_at: Timestamp,
 }
 
-/// Bytes in the queues of a peer, or of many.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct QueueBytes {
-    /// Messages from the peer, in its session or its stream.
-    to_backend: u64,
-    /// Messages behind one that is missing.
-    ahead: u64,
-    /// Packets and messages of which pieces are missing.
-    pieces: u64,
-    /// Messages for the peer, in its stream or its session.
-    to_peer: u64,
-}
-
 /// What was last accounted for one peer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Accounted {
-    bytes: QueueBytes,
+    /// Bytes that its session and its stream hold together.
+    held: Held,
     /// Its session has an allowance.
     is_limited: bool,
     is_held_back: bool,
 }
 
-impl QueueBytes {
-    fn new(held: Held, stream: &Stream) -> Self {
-        Self {
-            to_backend: (held.inbox + stream.held_for_backend()) as u64,
-            ahead: held.ahead as u64,
-            pieces: held.pieces as u64,
-            to_peer: (held.outbox + stream.held_for_peer()) as u64,
-        }
-    }
-
-    fn queued(self) -> Queued {
-        Queued {
-            messages: [self.to_backend + self.ahead, self.to_peer],
-            pieces: self.pieces,
-        }
-    }
-
-    /// The largest queue of those that go this way.
-    fn largest_queue(self, direction: Direction) -> u64 {
-        match direction {
-            Direction::ToBackend => self.to_backend.max(self.ahead),
-            Direction::ToPeer => self.to_peer,
-        }
-    }
-
-    fn add(&mut self, other: Self) {
-        self.to_backend += other.to_backend;
-        self.ahead += other.ahead;
-        self.pieces += other.pieces;
-        self.to_peer += other.to_peer;
-    }
-
-    fn subtract(&mut self, other: Self) {
-        self.to_backend -= other.to_backend;
-        self.ahead -= other.ahead;
-        self.pieces -= other.pieces;
-        self.to_peer -= other.to_peer;
-    }
-}
-
 impl Accounted {
     pub(super) fn queued(&self) -> Queued {
-        self.bytes.queued()
+        let Held {
+            inbox,
+            ahead,
+            pieces,
+            outbox,
+        } = self.held;
+        Queued {
+            messages: [(inbox + ahead) as u64, outbox as u64],
+            pieces: pieces as u64,
+        }
     }
 
     /// Whether one of its queues may not grow.
     pub(super) fn is_held_back(&self) -> bool {
         self.is_held_back
+    }
+
+    /// Bytes of the largest queue of those that go this way.
+    fn largest_queue(&self, direction: Direction) -> usize {
+        match direction {
+            Direction::ToBackend => self.held.inbox.max(self.held.ahead),
+            Direction::ToPeer => self.held.outbox,
+        }
     }
 }
 
@@ -108,7 +73,7 @@ impl Memory {
     pub(super) fn new(capacity: Arc<Capacity>) -> Self {
         Self {
             capacity,
-            all: QueueBytes::default(),
+            all: Queued::default(),
             told: Queued::default(),
             limited: 0,
             held_back: 0,
@@ -118,13 +83,13 @@ impl Memory {
 
     /// In all queues here.
     pub(super) fn queued(&self) -> Queued {
-        self.all.queued()
+        self.all
     }
 
     /// Bytes in all queues here by direction: for the backend, and for the peers.
     pub(super) fn by_direction(&self) -> [u64; Direction::ALL.len()] {
-        let all = self.all;
-        [all.to_backend + all.ahead + all.pieces, all.to_peer]
+        let [to_backend, to_peer] = self.all.messages;
+        [to_backend + self.all.pieces, to_peer]
     }
 
     /// Peers with a queue that may not grow.
@@ -140,92 +105,89 @@ impl Memory {
             || Direction::ALL.into_iter().any(is_limited)
     }
 
-    /// What one queue may hold, if that is limited now. Never 0: who holds nothing may always have
+    /// What one queue may hold, if that is limited now. Never 0: a peer that holds nothing may always have
     /// one packet, or message.
-    fn share(&self, direction: Direction) -> Option<u64> {
-        let messages = self.all.queued().messages[direction as usize];
-        let untold = messages.wrapping_sub(self.told.messages[direction as usize]);
-        let share = self.capacity.share(direction, untold);
-        share.map(|share| share.max(1))
+    fn share(&self, direction: Direction) -> Option<usize> {
+        let [all, told] = [self.all, self.told].map(|it| it.messages[direction as usize]);
+        let share = self.capacity.share(direction, all.wrapping_sub(told));
+        share.map(|share| in_memory(share.max(1)))
     }
 
     /// What messages under way in pieces may come to in one session, if that is limited now.
-    fn share_of_pieces(&self) -> Option<u64> {
+    fn share_of_pieces(&self) -> Option<usize> {
         let untold = self.all.pieces.wrapping_sub(self.told.pieces);
-        self.capacity.share_of_pieces(untold)
+        self.capacity.share_of_pieces(untold).map(in_memory)
     }
 
     /// Bytes that may be added to what this peer's session holds for it.
     pub(super) fn room_for(&self, peer: &Peer) -> usize {
-        let Accounted { bytes, .. } = peer.accounted;
         // What was read and went no further is not in its own way.
-        let held = bytes.to_peer - peer.stream.held_for_peer() as u64;
+        let held = peer.accounted.held.outbox - peer.stream.held_for_peer();
         let share = self.share(Direction::ToPeer);
-        let room = share.map(|share| share.saturating_sub(held));
-        room.map_or(usize::MAX, |room| {
-            usize::try_from(room).unwrap_or(usize::MAX)
-        })
+        share.map_or(usize::MAX, |share| share.saturating_sub(held))
     }
 
     /// A peer holds something else now.
-    pub(super) fn account(&mut self, accounted: &mut Accounted, held: Held, stream: &Stream) {
-        let bytes = QueueBytes::new(held, stream);
-        if bytes == accounted.bytes {
+    pub(super) fn account(&mut self, accounted: &mut Accounted, session: Held, stream: &Stream) {
+        let held = Held {
+            inbox: session.inbox + stream.held_for_backend(),
+            outbox: session.outbox + stream.held_for_peer(),
+            ..session
+        };
+        if held == accounted.held {
             return;
         }
-        self.all.add(bytes);
-        self.all
-            .subtract(std::mem::replace(&mut accounted.bytes, bytes));
-        let (now, told) = (self.all.queued(), self.told);
-        let [to_backend, to_peer] = [0, 1].map(|at| now.messages[at].abs_diff(told.messages[at]));
-        let untold = to_backend + to_peer + now.pieces.abs_diff(told.pieces);
-        if untold >= UNTOLD_MAX {
+        self.all.subtract(accounted.queued());
+        accounted.held = held;
+        self.all.add(accounted.queued());
+        if self.all.abs_diff(self.told) >= UNTOLD_MAX {
             self.tell();
         }
     }
 
     /// A peer came, with all it holds.
     pub(super) fn on_came(&mut self, accounted: &Accounted) {
-        self.all.add(accounted.bytes);
+        self.all.add(accounted.queued());
         self.limited += usize::from(accounted.is_limited);
         self.held_back += u64::from(accounted.is_held_back);
     }
 
     /// A peer is gone, with all it held.
     pub(super) fn on_gone(&mut self, accounted: &Accounted) {
-        self.all.subtract(accounted.bytes);
+        self.all.subtract(accounted.queued());
         self.limited -= usize::from(accounted.is_limited);
         self.held_back -= u64::from(accounted.is_held_back);
     }
 
     /// The others know all of it.
     pub(super) fn tell(&mut self) {
-        let now = self.all.queued();
-        let told = std::mem::replace(&mut self.told, now);
-        if now != told {
-            self.capacity.on_queued(told, now);
+        let told = std::mem::replace(&mut self.told, self.all);
+        if self.all != told {
+            self.capacity.on_queued(told, self.all);
         }
     }
 
-    /// What its queues may hold.
-    fn shares_of(&self, peer: &Peer) -> [Option<u64>; Direction::ALL.len()] {
-        Direction::ALL.map(|direction| self.share(direction).filter(|_| !peer.phase.is_over()))
-    }
-
-    /// Its session may not hold what its own limits allow: of messages for the backend, and in pieces.
-    fn limits_of(&self, peer: &Peer) -> Option<[u64; 2]> {
-        let [messages, _] = self.shares_of(peer);
-        let pieces = self.share_of_pieces().filter(|_| !peer.phase.is_over());
-        let is_limited = messages.is_some() || pieces.is_some();
-        is_limited.then(|| [messages, pieces].map(|share| share.unwrap_or(u64::MAX)))
+    /// What its session may hold, while that is less than its own limits allow.
+    fn limit(&self, peer: &Peer) -> Option<Allowance> {
+        let (messages, pieces) = (self.share(Direction::ToBackend), self.share_of_pieces());
+        if peer.phase.is_over() || messages.is_none() && pieces.is_none() {
+            return None;
+        }
+        let [messages, pieces] = [messages, pieces].map(|share| share.unwrap_or(usize::MAX));
+        Some(Allowance {
+            inbox: messages.saturating_sub(peer.stream.held_for_backend()),
+            ahead: messages,
+            pieces,
+        })
     }
 
     /// Whether it has a queue that holds all of its share.
     fn is_held_back(&self, peer: &Peer) -> bool {
-        let mut both = Direction::ALL.into_iter().zip(self.shares_of(peer));
-        both.any(|(direction, share)| {
-            share.is_some_and(|share| peer.accounted.bytes.largest_queue(direction) >= share)
-        })
+        let is_full = |direction| {
+            let share = self.share(direction);
+            share.is_some_and(|share| peer.accounted.largest_queue(direction) >= share)
+        };
+        !peer.phase.is_over() && Direction::ALL.into_iter().any(is_full)
     }
 
     /// Whether the shares have moved past it since it was last told, while nothing happened to it.
@@ -235,30 +197,21 @@ impl Memory {
             is_held_back,
             ..
         } = peer.accounted;
-        let is_limited_now = self.limits_of(peer).is_some();
-        (is_limited_now, self.is_held_back(peer)) != (is_limited, is_held_back)
+        (self.limit(peer).is_some(), self.is_held_back(peer)) != (is_limited, is_held_back)
     }
 
-    /// What its session may hold; `None` when that has not changed.
+    /// What its session may hold from now on; `None` while it has no limit but its own, and had none.
     fn allowance(&mut self, peer: &mut Peer) -> Option<Allowance> {
-        let limits = self.limits_of(peer);
+        let limit = self.limit(peer);
         let is_held_back = self.is_held_back(peer);
         let accounted = &mut peer.accounted;
-        let was_limited = std::mem::replace(&mut accounted.is_limited, limits.is_some());
+        let was_limited = std::mem::replace(&mut accounted.is_limited, limit.is_some());
         let was_held_back = std::mem::replace(&mut accounted.is_held_back, is_held_back);
         self.limited += usize::from(accounted.is_limited);
         self.limited -= usize::from(was_limited);
         self.held_back += u64::from(accounted.is_held_back);
         self.held_back -= u64::from(was_held_back);
-        let Some(limits) = limits else {
-            return was_limited.then_some(Allowance::UNLIMITED);
-        };
-        let [messages, pieces] = limits.map(|it| usize::try_from(it).unwrap_or(usize::MAX));
-        Some(Allowance {
-            inbox: messages.saturating_sub(peer.stream.held_for_backend()),
-            ahead: messages,
-            pieces,
-        })
+        limit.or_else(|| was_limited.then_some(Allowance::UNLIMITED))
     }
 }
 
@@ -274,6 +227,10 @@ impl Listener {
             self.endpoint.set_allowance(id, allowance);
         }
     }
+}
+
+fn in_memory(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
 /// What the others do not know may be this much, for each worker and listener.
