@@ -108,7 +108,7 @@ impl Bench {
         share.handle_timeouts(&mut turn);
         share.pump(&mut turn);
         share.transmit(&mut turn);
-        share.welcome(&mut turn);
+        share.handle_strangers(&mut turn);
     }
 
     fn pass(&mut self, millis: u64) {

@@ -115,7 +115,7 @@ impl Table {
     }
 
     fn welcome(&mut self) {
-        self.steps(&[Listener::welcome]);
+        self.steps(&[Listener::handle_strangers]);
     }
 
     /// Streams that came to the backend and were not taken before.

@@ -2,12 +2,12 @@
 //! worker owns, so that no datagram waits for a lock. What all workers share are the sums in
 //! `capacity.rs`, and each listener has a mailbox for the others of its port (`siblings.rs`).
 //!
-//! The worker calls the steps in order, each of them every turn and each of them bounded; each has a file of its name,
-//! and `welcome` is in `strangers.rs`:
+//! In every turn the worker calls these steps in this order. Each does a bounded amount of work and has a file of its own:
 //!
 //! ```text
-//!   receive ──▶ handle_timeouts ──▶ pump ──▶ transmit ──▶ welcome ──▶ (publish)
-//!   datagrams    clocks         events, streams  datagrams   strangers
+//!   receive ────▶ handle_timeouts ──▶ pump ───────────▶ transmit ───▶ handle_strangers ──▶ (publish)
+//!   receive.rs    timeouts.rs         pump.rs           transmit.rs   strangers.rs
+//!   datagrams     clocks              events, streams   datagrams     handshakes
 //! ```
 //!
 //! A listener of `tidegate connect` is the same thing the other way round: peers are dialled, each
@@ -17,7 +17,6 @@ mod attempt;
 mod census;
 mod contention;
 mod dial;
-mod farewell;
 mod handover;
 mod limits_met;
 mod memory;
@@ -30,6 +29,7 @@ mod pump;
 mod quota;
 mod receive;
 mod refusal_log;
+mod removal;
 mod retire;
 mod session_log;
 mod shed;
@@ -143,7 +143,7 @@ pub struct Listener {
     /// The socket is lost; nothing can be done but stop.
     broken: bool,
 
-    // Who plays, and whose turn it is.
+    // The peers, and whose turn it is.
     endpoint: Endpoint,
     peers: Peers,
     /// Peers that something happened to this turn.
@@ -152,10 +152,10 @@ pub struct Listener {
     parting: VecDeque<PeerId>,
     /// Streams' and attempts' clocks.
     timers: Timers<PeerId>,
-    /// Peers that are over, once their last datagrams have left.
-    leaving: Vec<PeerId>,
+    /// Peers whose session and stream are over. They are removed once their last datagrams have left.
+    finished: Vec<PeerId>,
 
-    // Who would like to play, and who was refused.
+    // Strangers, and why they were refused.
     admission: Option<Admission>,
     strangers: StrangerQueue,
     limits_met: LimitsMet,
@@ -166,7 +166,7 @@ pub struct Listener {
     /// Ids of new sessions: a bijection of a counter, so that none comes twice, and no order to read from them.
     session_ids: Random,
 
-    // What peers may take from each other.
+    // What peers share, and how much each may take.
     contention: Contention,
     peer_count: PeerCount,
     capacity: Arc<Capacity>,
@@ -178,7 +178,7 @@ pub struct Listener {
     siblings: Siblings,
     handovers: Handovers,
 
-    // What is told of all that.
+    // What is counted and logged.
     counters: WorkerCounters,
     /// Messages forwarded before this turn.
     forwarded: [u64; Direction::ALL.len()],
@@ -211,7 +211,7 @@ impl Listener {
             pending: Vec::new(),
             parting: VecDeque::new(),
             timers: Timers::default(),
-            leaving: Vec::new(),
+            finished: Vec::new(),
             admission: parts.admission,
             strangers: StrangerQueue::default(),
             limits_met: LimitsMet::default(),

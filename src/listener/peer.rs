@@ -21,7 +21,7 @@ pub(super) struct Peer {
     /// Random; the same in the log and in the PROXY header.
     pub(super) session: u64,
     pub(super) stream: Stream,
-    /// Those in force when it came.
+    /// The rules that were in force when it came.
     pub(super) rules: Arc<StreamRules>,
     pub(super) quota: Option<Quota>,
     /// It has used up its messages: no more are taken before this.
@@ -36,8 +36,8 @@ pub(super) struct Peer {
     pub(super) remote: SocketAddr,
     /// It is in the queue of peers to be pumped.
     pub(super) queued: bool,
-    /// It is among those that leave this turn.
-    pub(super) leaving: bool,
+    /// It is in the list of peers to be removed this turn.
+    pub(super) is_finished: bool,
     /// Its socket may have datagrams.
     pub(super) readable: bool,
     pub(super) phase: Phase,
@@ -46,9 +46,9 @@ pub(super) struct Peer {
     pub(super) scheduled: Scheduled,
     /// What it held in memory when that was last looked at.
     pub(super) accounted: Accounted,
-    /// As one of its listener's peers, until its session is over.
+    /// Counts it among its listener's peers until its session is over.
     pub(super) counted: Option<Counted>,
-    /// Of one that we dialled.
+    /// For a peer that we dialled.
     pub(super) dialled: Option<Box<Dialled>>,
 }
 
@@ -101,7 +101,7 @@ impl Peer {
             socket: None,
             remote,
             queued: false,
-            leaving: false,
+            is_finished: false,
             readable: false,
             phase: Phase::Joining,
             since: now,

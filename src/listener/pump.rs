@@ -118,8 +118,8 @@ impl Listener {
         self.schedule(id);
         if let Some(peer) = self.peers.get_mut(id) {
             let over = peer.phase.is_over() && peer.stream.is_closed();
-            if over && !std::mem::replace(&mut peer.leaving, true) {
-                self.leaving.push(id);
+            if over && !std::mem::replace(&mut peer.is_finished, true) {
+                self.finished.push(id);
             }
         }
         if pumped.blocked {

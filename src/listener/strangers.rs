@@ -1,4 +1,4 @@
-//! What becomes of strangers: who may wait, who is let in and when, and whose address is kept out.
+//! Strangers: which of their datagrams may wait, when handshakes are handled, and whose address is banned.
 
 use std::net::SocketAddr;
 
@@ -30,7 +30,7 @@ impl Listener {
     /// Strangers, after everybody who plays has had their share of the turn. A handshake costs as much
     /// as a dozen packets, and a stream to the backend as much again: only so many in a turn, so that a
     /// storm of joins is not felt by those who are in.
-    pub fn welcome(&mut self, turn: &mut Turn<'_>) {
+    pub fn handle_strangers(&mut self, turn: &mut Turn<'_>) {
         if self.strangers.is_empty() {
             return;
         }
@@ -43,18 +43,18 @@ impl Listener {
             let Some((route, datagram)) = strangers.next() else {
                 break;
             };
-            if self.hear_stranger(turn, route, datagram) {
+            if self.handle_stranger(turn, route, datagram) {
                 answers -= 1;
             }
         }
         self.strangers = strangers;
-        // Those who were let in ask for a backend at once, and what was answered leaves.
+        // Accepted strangers get their backend connected at once, and answers leave now.
         self.pump(turn);
         self.transmit(turn);
     }
 
     /// One datagram of those that waited; whether it was answered, or let its sender in.
-    fn hear_stranger(&mut self, turn: &mut Turn<'_>, route: Route, datagram: &mut [u8]) -> bool {
+    fn handle_stranger(&mut self, turn: &mut Turn<'_>, route: Route, datagram: &mut [u8]) -> bool {
         let charged = match self.charge_let_in(turn.now, route.from, datagram.len()) {
             Ok(charged) => charged,
             Err(reject) => {

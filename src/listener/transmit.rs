@@ -20,7 +20,7 @@ impl Listener {
         let all_said = self.transmit_some(turn, DATAGRAMS_PER_TURN, Endpoint::poll_playing);
         let all_parted = self.transmit_some(turn, goodbyes, Endpoint::poll_goodbye);
         self.unsent = !(all_said && all_parted);
-        self.say_farewell(turn);
+        self.remove_finished(turn);
     }
 
     /// At most so many datagrams; whether they were all.

@@ -113,7 +113,7 @@ impl Worker {
         let now = self.clock.now();
         let mut turn = self.buffers.turn(now, self.poll.registry());
         for listener in &mut self.listeners {
-            listener.leave_behind(&mut turn);
+            listener.remove_all(&mut turn);
             listener.publish_last(now);
         }
         outcome
@@ -157,7 +157,7 @@ impl Worker {
             }
             listener.pump(&mut turn);
             listener.transmit(&mut turn);
-            listener.welcome(&mut turn);
+            listener.handle_strangers(&mut turn);
             if listener.is_broken() {
                 return Err(io::Error::other("a listener lost its socket"));
             }

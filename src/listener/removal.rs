@@ -1,17 +1,17 @@
-//! Peers whose session and stream are over: they leave every table, and the log gets their last line.
+//! Removes peers whose session and stream are over from every table, and logs how their sessions ended.
 
 use super::{Listener, Turn};
 
 impl Listener {
-    /// The worker ends, and waits for no stream: whose backend had not closed yet is told of now.
-    pub fn leave_behind(&mut self, turn: &mut Turn<'_>) {
-        self.leaving = self.ids();
-        self.say_farewell(turn);
+    /// The worker ends and waits for no stream any more. Sessions whose backend has not closed yet are logged as well.
+    pub fn remove_all(&mut self, turn: &mut Turn<'_>) {
+        self.finished = self.ids();
+        self.remove_finished(turn);
     }
 
-    pub(super) fn say_farewell(&mut self, turn: &mut Turn<'_>) {
-        let leaving = std::mem::take(&mut self.leaving);
-        for id in leaving {
+    pub(super) fn remove_finished(&mut self, turn: &mut Turn<'_>) {
+        let finished = std::mem::take(&mut self.finished);
+        for id in finished {
             self.release_target(id);
             let target = self.target_of(id);
             let stats = self.endpoint.stats(id).unwrap_or_default();
