@@ -35,8 +35,7 @@ pub struct Destination {
 /// One peer's way to a backend.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Attempt {
-    /// Where it was tried last, or is connected to.
-    pick: Option<Pick>,
+    chosen: Chosen,
     failures: u32,
     /// Why the last connect of its own failed. The next try may find that every target rests, which says
     /// less.
@@ -46,10 +45,28 @@ pub(super) struct Attempt {
     wakes: Option<Timestamp>,
     /// Until when it may wait for a place in a target's queue of connects; none when it does not.
     queues_until: Option<Timestamp>,
-    /// The pool counts this stream, from the moment its target was chosen.
-    picked: bool,
-    /// So do our counters, once it is connected.
-    counted: bool,
+}
+
+/// The target that the pool chose last for a peer, and who counts the peer's stream there.
+#[derive(Clone, Copy, Debug, Default)]
+enum Chosen {
+    #[default]
+    None,
+    /// Nobody: the connect failed, or the stream is gone.
+    Tried(Pick),
+    /// The pool.
+    Connecting(Pick),
+    /// The pool and our counters.
+    Connected(Pick),
+}
+
+impl Chosen {
+    fn pick(self) -> Option<Pick> {
+        match self {
+            Self::None => None,
+            Self::Tried(pick) | Self::Connecting(pick) | Self::Connected(pick) => Some(pick),
+        }
+    }
 }
 
 impl Attempt {
@@ -63,7 +80,7 @@ impl Attempt {
 
     /// The target tried last, or connected to: its index in the configuration.
     pub(super) fn target(&self) -> Option<usize> {
-        self.pick.map(|pick| pick.target)
+        self.chosen.pick().map(|pick| pick.target)
     }
 
     pub(super) fn poll_timeout(&self) -> Option<Timestamp> {
@@ -132,16 +149,15 @@ impl Listener {
         else {
             return;
         };
-        let Some(pick) = peer.attempt.pick else {
+        let chosen = &mut peer.attempt.chosen;
+        let (Chosen::Connecting(pick) | Chosen::Connected(pick)) = *chosen else {
             return;
         };
-        if std::mem::take(&mut peer.attempt.picked) {
-            destination.pool.on_closed(pick);
-        }
-        if std::mem::take(&mut peer.attempt.counted) {
+        if let Chosen::Connected(_) = std::mem::replace(chosen, Chosen::Tried(pick)) {
             let counters = self.counters.target(pick.target);
             counters.connections = counters.connections.saturating_sub(1);
         }
+        destination.pool.on_closed(pick);
     }
 
     /// The name of a peer's target, as configured.
@@ -157,16 +173,14 @@ impl Listener {
         else {
             return;
         };
-        let now = turn.now.mono;
-        let picked = destination.pool.pick(now, client_id, peer.attempt.pick);
+        let (now, attempt) = (turn.now.mono, &mut peer.attempt);
+        let picked = destination.pool.pick(now, client_id, attempt.chosen.pick());
         let Some((pick, address)) = picked else {
-            peer.attempt.pick = None;
-            let why = peer.attempt.failed.unwrap_or(ConnectFailure::Other);
-            self.try_later(turn, id, why);
-            return;
+            attempt.chosen = Chosen::None;
+            let why = attempt.failed.unwrap_or(ConnectFailure::Other);
+            return self.try_later(turn, id, why);
         };
-        (peer.attempt.pick, peer.attempt.picked) = (Some(pick), true);
-        peer.attempt.began = now;
+        (attempt.chosen, attempt.began) = (Chosen::Connecting(pick), now);
         let Some(address) = address else {
             return self.on_connect_failed(turn, id, ConnectFailure::Dns, &health::no_address());
         };
@@ -175,29 +189,39 @@ impl Listener {
             .and_then(|mut socket| socket.register(turn.registry, token).map(|()| socket));
         match connect {
             Ok(socket) => {
+                attempt.wakes = Some(now + destination.timeout);
                 peer.stream.begin_connect(socket);
-                peer.attempt.wakes = Some(now + destination.timeout);
                 self.schedule(id);
             }
-            // A Unix socket whose queue is full says so at once, where TCP would try again by itself:
-            // a server that is slow to accept is there all the same.
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                let Some(again) = peer.attempt.queue(now, destination.timeout) else {
-                    return self.on_late_connect(turn, id);
-                };
-                destination.pool.on_closed(pick);
-                (peer.attempt.picked, peer.attempt.wakes) = (false, Some(again));
-                self.schedule(id);
-            }
-            // Not the target's doing, and trying elsewhere takes a descriptor as well.
-            Err(error) if open_files::are_used_up(&error) => {
-                destination.pool.on_closed(pick);
-                (peer.attempt.picked, peer.attempt.pick) = (false, None);
-                self.limits_met.on_unopened();
-                self.endpoint.close(turn.now, id, CloseReason::Overload);
-            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.queue(turn, id, pick),
+            Err(error) if open_files::are_used_up(&error) => self.on_no_descriptor(turn, id, pick),
             Err(error) => self.on_connect_failed(turn, id, failure(&error), &error),
         }
+    }
+
+    /// A Unix socket whose queue is full says so at once, where TCP would try again by itself: a server that is
+    /// slow to accept is there all the same.
+    fn queue(&mut self, turn: &mut Turn<'_>, id: PeerId, pick: Pick) {
+        let (Some(peer), Some(destination)) = (self.peers.get_mut(id), &self.terms.destination)
+        else {
+            return;
+        };
+        let Some(again) = peer.attempt.queue(turn.now.mono, destination.timeout) else {
+            return self.on_late_connect(turn, id);
+        };
+        destination.pool.on_closed(pick);
+        (peer.attempt.chosen, peer.attempt.wakes) = (Chosen::Tried(pick), Some(again));
+        self.schedule(id);
+    }
+
+    /// Not the target's doing, and trying elsewhere takes a descriptor as well.
+    fn on_no_descriptor(&mut self, turn: &mut Turn<'_>, id: PeerId, pick: Pick) {
+        if let (Some(peer), Some(destination)) = (self.peers.get_mut(id), &self.terms.destination) {
+            destination.pool.on_closed(pick);
+            peer.attempt.chosen = Chosen::None;
+        }
+        self.limits_met.on_unopened();
+        self.endpoint.close(turn.now, id, CloseReason::Overload);
     }
 
     fn on_backend_connected(&mut self, turn: &mut Turn<'_>, id: PeerId) {
@@ -209,9 +233,9 @@ impl Listener {
             return;
         };
         (peer.attempt.wakes, peer.attempt.queues_until) = (None, None);
-        peer.attempt.counted = true;
         peer.stream.on_connected(&greeting);
-        if let Some(pick) = peer.attempt.pick {
+        if let Chosen::Connecting(pick) = peer.attempt.chosen {
+            peer.attempt.chosen = Chosen::Connected(pick);
             if let Some(turned) = destination.pool.on_connected(pick) {
                 health::log_turned(&turned, None);
             }
@@ -268,9 +292,8 @@ impl Listener {
             return;
         };
         peer.stream.abandon_connect();
-        if let Some(pick) = peer.attempt.pick
-            && std::mem::take(&mut peer.attempt.picked)
-        {
+        if let Chosen::Connecting(pick) = peer.attempt.chosen {
+            peer.attempt.chosen = Chosen::Tried(pick);
             self.counters.target(pick.target).connect_failures[why as usize] += 1;
             if let Some(turned) = destination.pool.on_failed(turn.now.mono, pick) {
                 health::log_turned(&turned, Some(error));
