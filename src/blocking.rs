@@ -19,7 +19,7 @@ pub async fn ask<T: Send + 'static>(
     let (tell, told) = oneshot::channel();
     let ask = move || {
         let _place = place;
-        // Whoever asked may have stopped waiting.
+        // The caller may have stopped waiting.
         tell.send(question()).ok();
     };
     thread::Builder::new()

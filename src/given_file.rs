@@ -127,7 +127,7 @@ impl GivenFile {
         })
     }
 
-    /// Who may do what with it.
+    /// Its permission bits.
     pub fn mode(&self) -> u32 {
         self.found.permissions().mode() & 0o7777
     }
@@ -212,7 +212,7 @@ impl GivenFile {
 /// After this long somebody wonders what we are waiting for.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// So much that no secret leaves a copy behind when it grows.
+/// Enough capacity that the buffer never grows: growing would leave a copy of a secret behind.
 fn room(most: usize) -> Zeroizing<Vec<u8>> {
     Zeroizing::new(Vec::with_capacity((most + 1).min(8 << 10)))
 }

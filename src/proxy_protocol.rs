@@ -1,4 +1,4 @@
-//! The PROXY header: tells a backend, once at the start of each stream, whom the stream is for.
+//! The PROXY header: tells a backend, at the start of each stream, which peer the stream is for.
 //!
 //! Format: the PROXY protocol specification, versions 1 (a line of text) and 2 (binary). Source is
 //! the peer's address, destination the listener's. Version 2 can carry more, as TLVs:

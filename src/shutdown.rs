@@ -140,7 +140,7 @@ impl Fleet {
         sleep(drain.ready_delay).await;
         let linger = drain.grace.saturating_sub(LINGER_MARGIN);
         self.tell(|| Command::Drain { linger });
-        // Whoever is left after the grace is told to stop by the caller.
+        // The caller ends the sessions that are left after the grace.
         timeout(drain.grace, self.all_ended()).await.ok();
     }
 

@@ -50,7 +50,7 @@ impl Workers {
     ) -> anyhow::Result<Vec<T>> {
         let (answers, mut inbox) = unbounded_channel();
         self.each(move |now, listener| {
-            // Whoever asked may have stopped waiting.
+            // The caller may have stopped waiting.
             answers.send(question(now, listener)).ok();
         });
         let gather = async {

@@ -206,7 +206,7 @@ fn shortest(range: IpNet) -> u8 {
 /// Why a ban was not made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BanError {
-    /// There are as many bans as there may be.
+    /// The list of bans is full.
     #[error("there are {BANS_MAX} bans already")]
     Full,
     /// The range covers too much of the internet.

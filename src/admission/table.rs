@@ -43,7 +43,7 @@ pub(super) struct Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Lane {
     Handshakes,
-    /// Of sources that have shown a genuine token.
+    /// The bucket of sources that have shown a genuine token.
     Proven,
     Strays,
 }

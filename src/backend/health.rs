@@ -34,14 +34,14 @@ pub fn watch(backend: &Arc<Backend>, pool: &Arc<Pool>) -> (JoinSet<()>, FirstLoo
     (tasks, FirstLook(looked))
 }
 
-/// That each name was looked up once, whatever came of it, so that the first peer finds its backend.
+/// Tells when each name was looked up once, found or not, so that the first peer finds its backend.
 #[derive(Debug)]
 pub struct FirstLook(mpsc::Receiver<()>);
 
 impl FirstLook {
     /// Waits for it, `NAMES_PATIENCE` at most.
     pub async fn done(mut self) {
-        // Nobody says anything; it is over when nobody is left who could.
+        // Nothing is ever sent. The channel closes when the last look-up is done.
         while self.0.recv().await.is_some() {}
     }
 }
@@ -175,7 +175,7 @@ fn note(pool: &Pool, pick: Pick, answer: io::Result<()>, health: &Health) {
 /// How often a target is asked for that is down, and its name: players wait for it.
 const WAITING: Duration = Duration::from_secs(1);
 
-/// That an address is there again, or no more: a warning where the target goes with it.
+/// Logs that an address is up or down: a warning if the target goes down with it.
 pub fn log_turned(turned: &Turned, error: Option<&io::Error>) {
     let Turned {
         backend, target, ..
@@ -199,7 +199,7 @@ pub fn log_turned(turned: &Turned, error: Option<&io::Error>) {
     }
 }
 
-/// That this was the last target which took newcomers, where somebody drained one: it looks as if others were
+/// Warns that the last target that took newcomers is gone, where another one is drained: it looks as if one were
 /// left. None if it is not listed any more.
 pub fn warn_of_shut(backend: &str, target: Option<&dyn Display>, why: Shut) {
     tracing::warn!(
@@ -322,12 +322,12 @@ async fn connect(backend: &Backend, address: Option<Address>) -> io::Result<()> 
     }
 }
 
-/// Of a target whose name was never found.
+/// The error for a target whose name was never found.
 pub fn no_address() -> io::Error {
     io::Error::new(io::ErrorKind::NotFound, "its name has no address")
 }
 
-/// Of a connect that took too long.
+/// The error for a connect that took too long.
 pub fn no_answer(patience: Duration) -> io::Error {
     io::Error::new(
         io::ErrorKind::TimedOut,

@@ -31,7 +31,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Nobody was there yet.
+    /// A place that was not tried yet.
     pub(super) fn new(number: u32, address: Option<Address>, up: bool) -> Self {
         Self {
             number,
@@ -107,7 +107,7 @@ impl Place {
         }
     }
 
-    /// Nobody checks any more: what the last checks found says nothing.
+    /// Checks are off from now on: what the last ones found no longer counts.
     pub(super) fn forget_checks(&mut self) {
         (self.up, self.reached, self.run) = (true, false, 0);
     }

@@ -132,7 +132,7 @@ impl ListenerSnapshot {
 /// One worker's part of a listener.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WorkerSnapshot {
-    /// Of the whole thread, whatever it did.
+    /// Busy time of the whole thread.
     pub busy: Duration,
     pub peers: u64,
 }
@@ -141,7 +141,7 @@ pub struct WorkerSnapshot {
 #[derive(Clone, Copy, Debug)]
 pub struct SocketSnapshot {
     pub socket: WorkerSocket,
-    /// Of the whole thread.
+    /// Busy time of the whole thread.
     pub busy: Duration,
     pub peers: u64,
     /// How long ago it published.

@@ -140,7 +140,7 @@ pub struct Packets<'a> {
     packets: u64,
 }
 
-/// So much of a file shows that it is one.
+/// Bytes that show whether a file is pcapng.
 pub const BEGIN_BYTES: u64 = 12;
 
 impl<'a> Packets<'a> {

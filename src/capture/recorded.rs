@@ -184,7 +184,7 @@ impl Session for Recorded {
         self.track.tell(self.at, What::Allowance(allowance));
     }
 
-    /// Not told: a session that is over does nothing with it.
+    /// Not recorded: a session that is over does nothing with it.
     fn release(&mut self) {
         self.session.release();
     }

@@ -25,7 +25,7 @@ pub(super) fn readable(answer: &Value) -> String {
     }
 }
 
-/// Of few rows with much in them: each figure on a line of its own.
+/// For few rows with many columns: each figure on a line of its own.
 pub(super) fn details(rows: &Value) -> String {
     let rows = rows.as_array().into_iter().flatten();
     let spelled = rows.map(|row| {

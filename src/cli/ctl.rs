@@ -303,7 +303,7 @@ fn is_something_else(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| !found.file_type().is_socket())
 }
 
-/// Of the systemd unit.
+/// Runtime directory of the systemd unit.
 const SERVICE_DIRECTORY: &str = "/run/tidegate";
 
 /// Beyond what the other side takes to find out that a worker does not answer.

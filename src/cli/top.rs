@@ -52,7 +52,7 @@ impl Sort {
         });
     }
 
-    /// Who is not measured comes after all who are.
+    /// Peers without a measurement come last.
     fn rank(self, peer: &Value) -> f64 {
         match self {
             Self::Rtt => peer["rtt_ms"].as_f64().unwrap_or(-1.0),

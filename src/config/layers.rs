@@ -22,7 +22,7 @@ pub(super) struct Layers {
     pub(super) origins: Origins,
     /// Why something was taken out of the file.
     pub(super) taken_out: Vec<Mistake>,
-    /// Of what was said on top of it.
+    /// Mistakes in what was said on top of it.
     pub(super) mistakes: Vec<Mistake>,
 }
 
@@ -144,7 +144,7 @@ fn read(
         }
         if is_mistake {
             mistakes.push(origins.explain(&error));
-            // Of `[outer.inner]` the inner table goes first, and the outer one is as unknown as before.
+            // The inner table of `[outer.inner]` is taken out first, and the outer one is as unknown as before.
             mistakes.dedup();
         }
         let span = error.span();

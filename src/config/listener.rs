@@ -121,7 +121,7 @@ pub struct Limits {
     pub deny: Vec<IpNet>,
 }
 
-/// So many broken rules in so much time ban an address for so long.
+/// `limit` broken rules within `window` ban an address for `ban`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Strikes {
     /// At least 1.

@@ -102,7 +102,7 @@ fn bind(tunnel: &Tunnel) -> anyhow::Result<Vec<LocalListener>> {
     bound.with_context(|| format!("tunnel {}", tunnel.name))
 }
 
-/// Of each session's own socket.
+/// Options of each session's own socket.
 fn options(config: &Config, tunnel: &Tunnel) -> Options {
     Options {
         receive_buffer: config.runtime.udp_recv_buffer.min(SESSION_BUFFER),

@@ -37,7 +37,7 @@ pub(super) struct RunningTunnel {
 }
 
 impl RunningTunnel {
-    /// Takes whoever comes in here, now that all is bound.
+    /// Accepts local connections, now that all is bound.
     pub(super) fn open(self, listeners: Vec<LocalListener>) {
         let permits = self.tunnel.max_streams.min(Semaphore::MAX_PERMITS);
         let (tunnel, permits) = (Arc::new(self), Arc::new(Semaphore::new(permits)));

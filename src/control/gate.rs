@@ -20,7 +20,7 @@ use crate::workers::Workers;
 pub struct Gate {
     /// What is known of the process.
     pub board: Arc<Board>,
-    /// Of the process.
+    /// The clock of the process.
     pub clock: Clock,
     pub workers: Workers,
     pub backends: Arc<Backends>,

@@ -1,4 +1,4 @@
-//! The control socket: whoever may write to the file may ask for everything in [`Request`].
+//! The control socket: a user who may write to the file may ask for everything in [`Request`].
 //!
 //! ```text
 //!   tidegate ctl ──one JSON object a line──▶ control.sock ──▶ Gate ──Command::Visit──▶ workers
@@ -157,7 +157,7 @@ async fn answer(gate: &Arc<Gate>, uid: u32, request: Request) -> String {
 
 const CONNECTIONS_MAX: usize = 16;
 
-/// Of a request. None is nearly as long.
+/// Bytes of a request. None is nearly as long.
 const LINE_MAX: u64 = 8 * 1024;
 
 /// What a caller has to ask, and to take an answer, for sure, however many wait.

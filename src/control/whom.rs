@@ -1,4 +1,4 @@
-//! How operators spell whom they mean.
+//! How operators name a peer: by session, client id or address.
 
 use std::net::{IpAddr, SocketAddr};
 

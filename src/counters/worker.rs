@@ -117,7 +117,7 @@ impl WorkerCounters {
         }
     }
 
-    /// Of one target; a reload may have brought it.
+    /// The counters of a target. A reload may have added it.
     pub fn target(&mut self, index: usize) -> &mut TargetCounters {
         if index >= self.targets.len() {
             self.targets.resize_with(index + 1, TargetCounters::default);

@@ -92,7 +92,7 @@ pub struct FrameCodec {
     /// Bytes of the length field that the length itself counts.
     counted_header: usize,
     channel_byte: bool,
-    /// Of frames that do not say one.
+    /// The channel of frames that do not name one.
     channel: Channel,
     /// The longest payload that the length field can say.
     sayable: usize,

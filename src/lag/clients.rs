@@ -26,7 +26,7 @@ pub(super) struct Client {
     scheduled: Scheduled,
 }
 
-/// All of them. A slot is also the number of the client's socket in the poll.
+/// The clients, by slot. A slot is also the number of the client's socket in the poll.
 pub(super) struct Clients {
     to: SocketAddr,
     seed: u64,

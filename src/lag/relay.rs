@@ -118,7 +118,7 @@ impl Relay {
                 Order::Rebind => self.rebind()?,
                 Order::Report(answer) => {
                     let report = self.report(now);
-                    // Whoever asked may have given up.
+                    // The caller may have given up.
                     answer.send(report).ok();
                 }
                 Order::Stop => return Ok(false),

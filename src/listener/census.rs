@@ -122,7 +122,7 @@ impl Listener {
             self.counters.sessions = sessions;
             self.end_walk(now);
         }
-        // Who fell silent while there was memory for all is held back with the others.
+        // Peers that fell silent while there was memory for all are held back with the others.
         for id in moved_past {
             self.account(id);
         }

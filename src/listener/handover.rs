@@ -25,7 +25,7 @@ use super::wakes::{Wakes, poll_token};
 use super::{Listener, Turn};
 use crate::udp::Route;
 
-/// Questions asked, and sessions that came and went that way.
+/// Questions to other workers, and sessions that came or went by them.
 #[derive(Debug, Default)]
 pub(super) struct Handovers {
     asked: PerSecond,

@@ -1,4 +1,4 @@
-//! Which limits newcomers meet. They hear "denied" at most; whoever runs the server has three keys that could be
+//! Which limits newcomers meet. They hear "denied" at most; the operator has three keys that could be
 //! meant.
 
 use tidegate_proto::{CloseReason, Reject};

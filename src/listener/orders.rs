@@ -86,7 +86,7 @@ impl Listener {
         self.peers.iter().map(|peer| self.view(now, peer)).collect()
     }
 
-    /// Those of its peers that are meant.
+    /// The peers that are meant.
     pub fn views_of(&self, now: Now, whom: Whom) -> Vec<PeerView> {
         let meant = self.peers.iter().filter(|peer| self.is_meant(whom, peer));
         meant.map(|peer| self.view(now, peer)).collect()

@@ -70,7 +70,7 @@ impl Quota {
         self.messages.left()
     }
 
-    /// That many were.
+    /// So many messages were taken.
     pub(super) fn take_messages(&mut self, count: u32) {
         self.messages.take(count);
     }

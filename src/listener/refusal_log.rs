@@ -10,7 +10,7 @@ use tracing::Level;
 
 use super::Listener;
 
-/// Who was named in this second.
+/// The addresses that were named in this second.
 #[derive(Debug, Default)]
 pub(super) struct RefusalLog {
     since: Timestamp,

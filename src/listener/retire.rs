@@ -43,7 +43,7 @@ impl Listener {
         self.stage.is_retiring()
     }
 
-    /// Ends whom the grace did not; true once everybody is gone.
+    /// Ends sessions that outlasted the grace; true once no peer is left.
     pub fn has_retired(&mut self, now: Now) -> bool {
         if self.stage.take_grace_over(now.mono) {
             self.stop(now);

@@ -1,5 +1,5 @@
-//! What the log says of a peer: a line when its session starts, one when it ends, and who can do something about how
-//! it ended.
+//! What is logged about a peer: a line when its session starts, one when it ends, and warnings for what an operator can
+//! change about how it ended.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -43,7 +43,7 @@ impl Peer {
         }
     }
 
-    /// Lines for whoever can do something about how it ended, if somebody can.
+    /// Warnings about causes that an operator can do something about.
     pub(super) fn log_causes(
         &self,
         name: &str,

@@ -1,4 +1,4 @@
-//! Who goes when the queues together hold more than they may. Shares (`memory.rs`) keep messages far
+//! Ends sessions when the queues together hold more than they may. Shares (`memory.rs`) keep messages far
 //! below that; what is left are pieces of messages that nobody completes, and whatever nobody thought of.
 
 use std::cmp::Reverse;

@@ -18,7 +18,7 @@ use crate::udp::Route;
 /// One listener's place among those that share its port.
 #[derive(Clone, Debug, Default)]
 pub struct Siblings {
-    /// Of all of them, this one included; empty for one that is alone.
+    /// The mailboxes of all of them, this one included; empty for a worker that is alone.
     mailboxes: Arc<[Mailbox]>,
     own: usize,
     /// How many of them hold the port.
@@ -70,7 +70,7 @@ impl std::fmt::Debug for Found {
 }
 
 impl Siblings {
-    /// So many that share a port.
+    /// For so many workers that share a port.
     pub fn new(count: usize) -> Vec<Self> {
         let mailboxes: Arc<[Mailbox]> = (0..count).map(|_| Mailbox::new()).collect();
         let holding = Arc::new(AtomicUsize::new(count));

@@ -14,11 +14,11 @@ use tidegate_proto::Timestamp;
 pub(super) enum Stage {
     #[default]
     Serving,
-    /// Nobody new is taken; those who are here stay.
+    /// No newcomers are taken; peers that are here stay.
     Draining,
-    /// Those who are here are told to go as well.
+    /// Peers that are here are told to go as well.
     Ending,
-    /// They are, and this listener does not come back. Who is still here by `ends` is ended, once.
+    /// Peers are told to go, and the listener does not come back. Sessions that are left at `ends` are ended, once.
     Retiring { ends: Timestamp, ended: bool },
 }
 
@@ -27,17 +27,17 @@ impl Stage {
         self == Self::Serving
     }
 
-    /// Those who are here are told to go.
+    /// Peers that are here are told to go.
     pub(super) fn is_ending(self) -> bool {
         matches!(self, Self::Ending | Self::Retiring { .. })
     }
 
-    /// It does not come back.
+    /// The listener does not come back.
     pub(super) fn is_retiring(self) -> bool {
         matches!(self, Self::Retiring { .. })
     }
 
-    /// Nobody new from now on, or newcomers again. Who was told to go, was; and what does not come back stays as it is.
+    /// Stops taking newcomers, or takes them again. It changes nothing for peers that were told to go.
     pub(super) fn set_draining(&mut self, draining: bool) {
         *self = match (*self, draining) {
             (Self::Serving | Self::Draining, true) => Self::Draining,
@@ -47,14 +47,14 @@ impl Stage {
         };
     }
 
-    /// Everybody who is here is told to go from now on.
+    /// From now on, peers that are here are told to go.
     pub(super) fn end(&mut self) {
         if !self.is_retiring() {
             *self = Self::Ending;
         }
     }
 
-    /// The grace of one that retires is over; true once, for whom it did not end.
+    /// Whether the grace of a retiring listener is over; true once, to end the sessions that are left.
     pub(super) fn take_grace_over(&mut self, now: Timestamp) -> bool {
         match self {
             Self::Retiring { ends, ended } => now >= *ends && !std::mem::replace(ended, true),

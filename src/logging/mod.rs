@@ -294,7 +294,7 @@ impl Writer {
                 }
                 Ok(Job::Flush(done)) => {
                     self.tell_held_back(true);
-                    // Whoever asked may have stopped waiting.
+                    // The caller may have stopped waiting.
                     done.try_send(()).ok();
                 }
                 Err(RecvTimeoutError::Timeout) => {}

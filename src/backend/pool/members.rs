@@ -23,7 +23,7 @@ pub(super) struct Members {
     pub(super) in_use: Vec<usize>,
     /// Sessions sent somewhere.
     pub(super) turn: usize,
-    /// Of the next place.
+    /// Number of the next place.
     number: u32,
 }
 

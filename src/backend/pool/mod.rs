@@ -81,7 +81,7 @@ pub enum Shut {
 }
 
 impl Shut {
-    /// Of these targets, if it is; a backend without targets is not.
+    /// Why these targets take no newcomers, if they do not. A backend without targets is not shut.
     pub fn of(targets: impl Iterator<Item = TargetState> + Clone) -> Option<Self> {
         let mut all = targets.clone().peekable();
         all.peek()?;
@@ -96,7 +96,7 @@ impl Shut {
         })
     }
 
-    /// For whoever made it so.
+    /// For the operator whose order made it so.
     pub fn warning(self, backend: &str) -> String {
         let why = self.text();
         format!("no target of backend {backend} {why}; newcomers are denied")

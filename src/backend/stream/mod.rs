@@ -81,7 +81,7 @@ enum Failure {
 }
 
 impl Failure {
-    /// Of a connection that failed as `before` says, if it did, and now with this error.
+    /// A connection fails with this error, perhaps after it failed as `before` says.
     fn new(before: Option<Self>, error: &io::Error) -> Self {
         // Both the kernel and we watch for a backend that takes nothing; either may be first.
         if before == Some(Self::TimedOut) || error.kind() == io::ErrorKind::TimedOut {

@@ -12,7 +12,7 @@ pub(super) struct Readiness {
 }
 
 impl Readiness {
-    /// Of a connected socket that the poll has said nothing of yet: anything may be possible.
+    /// For a connected socket that the poll has said nothing of yet: both may be possible.
     pub(super) const UNKNOWN: Self = Self {
         readable: true,
         writable: true,

@@ -15,7 +15,7 @@ pub(super) struct ToPeer {
     /// Bytes that are not a whole frame yet, or that met a full session; `rest[..taken]` went.
     pub(super) rest: Vec<u8>,
     taken: usize,
-    /// Of those that did not go, so many from the first on were looked through for the end of a frame.
+    /// How many bytes of `rest` were searched for the end of a frame already.
     searched: usize,
     /// What cannot be passed on of what the backend wrote.
     pub(super) misread: Option<String>,

@@ -29,7 +29,7 @@ pub(crate) use protocol::{
 pub(crate) use rate::{Bulk, Penalty, Rate, RateProfile};
 pub(crate) use tunnel::{Tunnel, TunnelNetcode};
 
-/// Of serde's own arrays, what is there beyond their length is lost without a word.
+/// serde's own arrays ignore silently what is beyond their length.
 fn two<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<[T; 2], D::Error> {
     let all = Vec::<T>::deserialize(from)?;
     let count = all.len();

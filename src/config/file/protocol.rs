@@ -114,7 +114,7 @@ pub(crate) struct YojimboChannel {
     pub(crate) receive_queue: i64,
 }
 
-/// All of it the library's.
+/// The defaults of yojimbo's library.
 impl Default for YojimboChannel {
     fn default() -> Self {
         Self {

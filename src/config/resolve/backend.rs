@@ -71,7 +71,7 @@ impl Checker<'_> {
             let Some(target) = self.target(&path, text) else {
                 continue;
             };
-            // Nobody could tell one's figures, or orders for one, from the other's.
+            // Their figures could not be told apart, nor orders for one of them.
             if targets.contains(&target) {
                 self.mistake(
                     &path,

@@ -46,7 +46,7 @@ impl Checker<'_> {
             file::RateProfile::Adaptive => (90, 20, 8, true),
             file::RateProfile::Article => (30, 10, 1, false),
         };
-        // Who sets a rate means that one.
+        // A rate that is set is meant to hold.
         let fastest = typed.good_rate.unwrap_or(GOOD_RATE_MAX);
         let good_rate = *typed.good_rate.get_or_insert(good);
         let bad_rate = *typed.bad_rate.get_or_insert(bad);

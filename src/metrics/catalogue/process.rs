@@ -110,7 +110,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
 ];
 
-/// Given by whoever builds a release; a build from a source tree does not know.
+/// Set when a release is built; a build from a source tree does not know it.
 const REVISION: &str = match option_env!("TIDEGATE_REVISION") {
     Some(revision) => revision,
     None => "unknown",
