@@ -37,13 +37,27 @@ fn closed(relay: &mut Relay, reason: CloseReason) {
     });
 }
 
+/// The relay ends this client's session, and says why to it and to us.
+fn ended(relay: &mut Relay, client: &mut Client, reason: CloseReason) {
+    client.run_until("goodbye", |client| client.goodbye.is_some());
+    assert_eq!(client.goodbye.as_deref(), Some(reason.label()));
+    closed(relay, reason);
+}
+
 /// A client with a stream of its own at the backend.
 fn seated(setup: Setup) -> (Relay, Client, TcpStream) {
     let (backend, target) = tcp_backend();
     let relay = Relay::start(&[target], setup);
-    let client = Client::new(relay.address);
-    let stream = accept(&backend);
+    let (client, stream) = join(&relay, &backend);
     (relay, client, stream)
+}
+
+/// Another client, let in, with a stream of its own.
+fn join(relay: &Relay, backend: &TcpListener) -> (Client, TcpStream) {
+    let mut client = Client::new(relay.address);
+    let stream = accept(backend);
+    client.run_until("welcome", |client| client.welcome);
+    (client, stream)
 }
 
 #[test]
@@ -118,14 +132,11 @@ fn ipv6_peers_are_served() {
             ..Setup::default()
         },
     );
-    let mut client = Client::new(relay.address);
-    let mut stream = accept(&backend);
-    client.run_until("welcome", |client| client.welcome);
+    let (mut client, mut stream) = join(&relay, &backend);
     client.send(b"six");
     assert_eq!(read_frame(&mut stream).unwrap(), b"six");
 }
 
-/// Nobody is seated in front of a backend that is not there.
 /// A listener that has all addresses of its host names the one that this player dialled.
 #[test]
 fn a_backend_is_told_which_address_was_dialled() {
@@ -153,6 +164,7 @@ fn a_backend_is_told_which_address_was_dialled() {
     );
 }
 
+/// Nobody is seated in front of a backend that is not there.
 #[test]
 fn a_refusing_backend_denies_the_peer() {
     let (_closed, address) = closed_port();
@@ -165,10 +177,8 @@ fn a_refusing_backend_denies_the_peer() {
         };
         let mut relay = Relay::start(&[target], setup);
         let mut client = Client::new(relay.address);
-        client.run_until("denied", |client| client.goodbye.is_some());
-        assert_eq!(client.goodbye.as_deref(), Some("backend_refused"));
+        ended(&mut relay, &mut client, CloseReason::BackendRefused);
         assert!(!client.welcome);
-        closed(&mut relay, CloseReason::BackendRefused);
     }
 }
 
@@ -177,9 +187,7 @@ fn a_backend_without_a_socket_denies_the_peer() {
     let target = Target::Unix("/nonexistent/backend.sock".into());
     let mut relay = Relay::start(&[target], Setup::default());
     let mut client = Client::new(relay.address);
-    client.run_until("denied", |client| client.goodbye.is_some());
-    assert_eq!(client.goodbye.as_deref(), Some("backend_unreachable"));
-    closed(&mut relay, CloseReason::BackendUnreachable);
+    ended(&mut relay, &mut client, CloseReason::BackendUnreachable);
 }
 
 /// A server that takes its time to accept, while more peers join than its queue holds: they wait, as
@@ -216,9 +224,7 @@ fn the_next_target_stands_in_for_a_dead_one() {
         ..Setup::default()
     };
     let relay = Relay::start(&[first, second], setup);
-    let mut client = Client::new(relay.address);
-    let mut stream = accept(&backend);
-    client.run_until("welcome", |client| client.welcome);
+    let (mut client, mut stream) = join(&relay, &backend);
     client.send(b"hello");
     assert_eq!(read_frame(&mut stream).unwrap(), b"hello");
 }
@@ -283,18 +289,15 @@ fn a_closing_backend_loses_nothing_it_wrote() {
         write_frame(&mut stream, &number.to_be_bytes());
     }
     drop(stream);
-    client.run_until("goodbye", |client| client.goodbye.is_some());
-    assert_eq!(client.goodbye.as_deref(), Some("backend_closed"));
+    ended(&mut relay, &mut client, CloseReason::BackendClosed);
     let expected: Vec<_> = (0..2_000u32).map(|n| n.to_be_bytes().to_vec()).collect();
     assert_eq!(client.received, expected);
-    closed(&mut relay, CloseReason::BackendClosed);
 }
 
 /// A backend that has only stopped writing still gets what its peer sends meanwhile.
 #[test]
 fn a_half_closed_backend_still_reads() {
     let (mut relay, mut client, mut stream) = seated(Setup::default());
-    client.run_until("welcome", |client| client.welcome);
     client.acknowledges = false;
     write_frame(&mut stream, b"last words");
     stream.shutdown(std::net::Shutdown::Write).unwrap();
@@ -316,9 +319,7 @@ fn a_killed_backend_ends_the_session() {
         .set_linger(Some(Duration::ZERO))
         .unwrap();
     drop(stream);
-    client.run_until("goodbye", |client| client.goodbye.is_some());
-    assert_eq!(client.goodbye.as_deref(), Some("backend_reset"));
-    closed(&mut relay, CloseReason::BackendReset);
+    ended(&mut relay, &mut client, CloseReason::BackendReset);
 }
 
 /// The peer's goodbye does not outrun what it sent: all that was accepted is written, then the
@@ -326,7 +327,6 @@ fn a_killed_backend_ends_the_session() {
 #[test]
 fn what_was_accepted_reaches_a_slow_backend_after_the_goodbye() {
     let (mut relay, mut client, mut stream) = seated(Setup::default());
-    client.run_until("welcome", |client| client.welcome);
     client.acknowledges = false;
     write_frame(&mut stream, b"unread");
     for number in 0..3_000u32 {
@@ -373,12 +373,8 @@ fn a_backend_that_never_reads_is_given_up() {
         ..Setup::default()
     };
     let mut relay = Relay::start(&[target], setup);
-    let mut stuck = Client::new(relay.address);
-    let _stuck_stream = accept(&backend);
-    stuck.run_until("welcome", |client| client.welcome);
-    let mut fine = Client::new(relay.address);
-    let mut fine_stream = accept(&backend);
-    fine.run_until("welcome", |client| client.welcome);
+    let (mut stuck, _stuck_stream) = join(&relay, &backend);
+    let (mut fine, mut fine_stream) = join(&relay, &backend);
     for _ in 0..10_000 {
         stuck.send(&[7; 900]);
     }
@@ -464,7 +460,6 @@ const READ_PER_SECOND: f64 = 70_000.0;
 #[test]
 fn a_flooding_backend_waits_for_its_peer() {
     let (mut relay, mut client, mut stream) = seated(Setup::default());
-    client.run_until("welcome", |client| client.welcome);
     client.acknowledges = false;
     stream.set_nonblocking(true).unwrap();
     let frame = {
@@ -512,7 +507,6 @@ fn a_flooding_backend_waits_for_its_peer() {
 #[test]
 fn a_backend_may_write_byte_by_byte() {
     let (_relay, mut client, mut stream) = seated(Setup::default());
-    client.run_until("welcome", |client| client.welcome);
     let mut bytes = Vec::new();
     for number in 0..40u32 {
         write_frame(
@@ -536,23 +530,17 @@ fn a_backend_may_write_byte_by_byte() {
 #[test]
 fn an_oversize_frame_ends_the_session() {
     let (mut relay, mut client, mut stream) = seated(Setup::default());
-    client.run_until("welcome", |client| client.welcome);
     write_frame(&mut stream, b"fine");
     stream.write_all(&65_000u16.to_be_bytes()).unwrap();
-    client.run_until("goodbye", |client| client.goodbye.is_some());
+    ended(&mut relay, &mut client, CloseReason::BackendProtocolError);
     assert_eq!(client.received, [b"fine"]);
-    assert_eq!(client.goodbye.as_deref(), Some("backend_protocol_error"));
-    closed(&mut relay, CloseReason::BackendProtocolError);
 }
 
 #[test]
 fn a_message_the_peer_cannot_take_ends_the_session() {
     let (mut relay, mut client, mut stream) = seated(Setup::default());
-    client.run_until("welcome", |client| client.welcome);
     write_frame(&mut stream, &[1; 1_001]);
-    client.run_until("goodbye", |client| client.goodbye.is_some());
-    assert_eq!(client.goodbye.as_deref(), Some("message_too_large"));
-    closed(&mut relay, CloseReason::MessageTooLarge);
+    ended(&mut relay, &mut client, CloseReason::MessageTooLarge);
 }
 
 #[test]
@@ -562,14 +550,11 @@ fn a_message_that_fits_no_frame_ends_the_session() {
         ..Setup::default()
     };
     let (mut relay, mut client, mut stream) = seated(setup);
-    client.run_until("welcome", |client| client.welcome);
     // What is behind it, and may be here already, would be delivered with a gap before it.
     for message in [&b"one line"[..], b"two\nlines", b"another line"] {
         client.send(message);
     }
-    client.run_until("goodbye", |client| client.goodbye.is_some());
-    assert_eq!(client.goodbye.as_deref(), Some("message_too_large"));
-    closed(&mut relay, CloseReason::MessageTooLarge);
+    ended(&mut relay, &mut client, CloseReason::MessageTooLarge);
     let mut delivered = String::new();
     stream.read_to_string(&mut delivered).unwrap();
     assert_eq!(delivered, "one line\n");
@@ -584,7 +569,6 @@ fn a_frame_that_comes_in_pieces_is_whole() {
             ..Setup::default()
         };
         let (mut relay, mut client, mut stream) = seated(setup);
-        client.run_until("welcome", |client| client.welcome);
         stream.set_nodelay(true).unwrap();
         let frames: Vec<_> = [700, 1, 20, 20, 999]
             .map(|size| vec![b'a' + (size % 26) as u8; size])
@@ -620,7 +604,6 @@ fn a_raw_stream_is_its_bytes() {
         ..Setup::default()
     };
     let (_relay, mut client, mut stream) = seated(setup);
-    client.run_until("welcome", |client| client.welcome);
     let bytes: Vec<u8> = (0..100_000u32)
         .map(|n| (n.wrapping_mul(n) >> 7) as u8)
         .collect();
@@ -645,15 +628,11 @@ fn a_raw_stream_is_its_bytes() {
 #[test]
 fn unreliable_messages_are_dropped_first() {
     for policy in [UnreliablePolicy::DropOldest, UnreliablePolicy::DropNewest] {
-        let (backend, target) = tcp_backend();
         let setup = Setup {
             unreliable: policy,
             ..Setup::default()
         };
-        let mut relay = Relay::start(&[target], setup);
-        let mut client = Client::new(relay.address);
-        let mut stream = accept(&backend);
-        client.run_until("welcome", |client| client.welcome);
+        let (mut relay, mut client, mut stream) = seated(setup);
         for _ in 0..4_000 {
             client.send(&[0; 300]);
         }
@@ -697,7 +676,6 @@ fn unreliable_messages_are_dropped_first() {
 #[test]
 fn ten_thousand_empty_datagrams_are_nothing() {
     let (mut relay, mut client, mut stream) = seated(Setup::default());
-    client.run_until("welcome", |client| client.welcome);
     let stranger = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     for round in 0..100 {
         for _ in 0..100 {
@@ -717,7 +695,6 @@ fn ten_thousand_empty_datagrams_are_nothing() {
 #[test]
 fn a_drain_delivers_and_ends() {
     let (relay, mut client, mut stream) = seated(Setup::default());
-    client.run_until("welcome", |client| client.welcome);
     client.acknowledges = false;
     for number in 0..100u32 {
         write_frame(&mut stream, &number.to_be_bytes());
@@ -753,7 +730,6 @@ fn a_stop_is_quick() {
         ..Setup::default()
     };
     let (mut relay, mut client, mut stream) = seated(setup);
-    client.run_until("welcome", |client| client.welcome);
     client.acknowledges = false;
     write_frame(&mut stream, b"unheard");
     relay.wait_for("a message", |counters| {
@@ -795,7 +771,5 @@ fn a_hanging_connect_is_given_up() {
     };
     let mut relay = Relay::start(&[target], setup);
     let mut client = Client::new(relay.address);
-    client.run_until("denied", |client| client.goodbye.is_some());
-    assert_eq!(client.goodbye.as_deref(), Some("backend_connect_timeout"));
-    closed(&mut relay, CloseReason::BackendConnectTimeout);
+    ended(&mut relay, &mut client, CloseReason::BackendConnectTimeout);
 }
