@@ -9,6 +9,7 @@ use tidegate_proto::sim::Conditions;
 use crate::end::{BULK, MESSAGES};
 use crate::paths::{input60, narrow};
 use crate::run::{App, Flow, Outcome, Setup, quantile, run};
+use crate::table::table;
 use crate::{Options, Policy};
 
 /// Messages and bulk from one sender through a bottleneck.
@@ -16,13 +17,7 @@ pub(crate) fn one_sender(options: &Options) {
     if !options.wants("bottleneck") {
         return;
     }
-    println!(
-        "\n**bulk and 60 messages a second from one sender, RTT 60 ms, 1 % loss, drop-tail queue**\n"
-    );
-    println!(
-        "| policy | link | queue | queue mean / p95 ms | message extra p50 / p99 ms | use |\n|---|---|---|---|---|---|"
-    );
-    for (mbit, queue_ms) in [
+    let rows = [
         (0.2, 1000.0),
         (1.0, 200.0),
         (1.0, 1000.0),
@@ -31,67 +26,59 @@ pub(crate) fn one_sender(options: &Options) {
         (20.0, 5.0),
         (100.0, 50.0),
         (100.0, 5.0),
-    ] {
-        for (label, policy, bulk) in contenders() {
-            if !options.shows(label) {
-                continue;
-            }
+    ];
+    let rows = rows.map(|(mbit, queue_ms)| {
+        let label = format!("{mbit} Mbit/s, {queue_ms:.0} ms");
+        (label, (mbit, queue_ms))
+    });
+    let title =
+        "bulk and 60 messages a second from one sender, RTT 60 ms, 1 % loss, drop-tail queue";
+    let note = "queue mean / p95 in ms; message extra p50 / p99 in ms; use of the link";
+    table(
+        (title, note),
+        ("link, queue", &rows),
+        &options.shown(contenders()),
+        |&(mbit, queue_ms), (policy, size)| {
+            let forward = narrow(60, mbit, queue_ms, 0.01);
             let setup = Setup {
-                forward: narrow(60, mbit, queue_ms, 0.01),
-                back: Conditions {
-                    rate: 0,
-                    ..narrow(60, mbit, queue_ms, 0.01)
-                },
+                forward,
+                back: Conditions { rate: 0, ..forward },
                 warm_up: Duration::from_secs(20),
                 measured: Duration::from_secs(if options.quick { 40 } else { 100 }),
                 seed: 7,
             };
             let messages = vec![(0, MESSAGES, input60()), (1, MESSAGES, input60())];
-            let bulk = (0, BULK, App::Saturate { size: bulk });
-            let flows = if matches!(policy, Policy::Tide(_)) {
-                let apps = [messages, vec![bulk]].concat();
-                vec![Flow {
-                    ends: policy.ends(0),
-                    apps,
-                }]
-            } else {
-                // One ordered stream each: bulk gets a connection of its own.
-                vec![
-                    Flow {
-                        ends: policy.ends(0),
-                        apps: messages,
-                    },
-                    Flow {
-                        ends: policy.ends(1),
-                        apps: vec![bulk],
-                    },
-                ]
+            let bulk = vec![(0, BULK, App::Saturate { size: *size })];
+            // Of the others, each is one ordered stream: bulk gets a connection of its own.
+            let apps = match policy {
+                Policy::Tide(_) => vec![[messages, bulk].concat()],
+                _ => vec![messages, bulk],
             };
-            let mut outcome = run(&setup, flows);
-            outcome.extra_ms.sort_by(f64::total_cmp);
+            let flow = |(n, apps)| Flow {
+                ends: policy.ends(n),
+                apps,
+            };
+            let outcome = run(&setup, apps.into_iter().enumerate().map(flow).collect());
             let queue = outcome.queue_ms();
-            let mean = mean(&queue);
-            let bytes: u64 = outcome.bulk_bytes.iter().sum();
-            let used = bytes as f64 * 8.0 / setup.measured.as_secs_f64() / (mbit * 1e6);
-            println!(
-                "| {label} | {mbit} Mbit/s | {queue_ms:.0} ms | {mean:.1} / {:.1} | {:.1} / {:.1} | {:.1} % |",
+            let [p50, p99] = outcome.extra([0.5, 0.99]);
+            format!(
+                "{:.1} / {:.1}; {p50:.1} / {p99:.1}; {:.1} %",
+                mean(&queue),
                 quantile(&queue, 0.95),
-                quantile(&outcome.extra_ms, 0.5),
-                quantile(&outcome.extra_ms, 0.99),
-                used * 100.0
-            );
-        }
-    }
+                100.0 * shares(&setup, &outcome).iter().sum::<f64>()
+            )
+        },
+    );
 }
 
 /// Who meets at a bottleneck, and the size of their bulk messages.
-fn contenders() -> Vec<(&'static str, Policy, usize)> {
+fn contenders() -> Vec<(&'static str, (Policy, usize))> {
     let tide = Arc::new(Params::default());
     vec![
-        ("tidegate", Policy::Tide(tide.clone()), 1000),
-        ("tidegate, blocks", Policy::Tide(tide), 262_144),
-        ("quic-9002", Policy::Quic, 1000),
-        ("kcp-fast3", Policy::Kcp, 1000),
+        ("tidegate", (Policy::Tide(tide.clone()), 1000)),
+        ("tidegate, blocks", (Policy::Tide(tide), 262_144)),
+        ("quic-9002", (Policy::Quic, 1000)),
+        ("kcp-fast3", (Policy::Kcp, 1000)),
     ]
 }
 
@@ -101,27 +88,19 @@ pub(crate) fn fairness(options: &Options) {
         return;
     }
     for queue_ms in [100.0, 30.0, 10.0] {
-        println!("\n**N equal bulk flows on 10 Mbit/s, queue {queue_ms:.0} ms, RTT 50 ms**\n");
-        println!(
-            "| policy | N | use | fairness (Jain) | queue mean / p95 ms | drops |\n|---|---|---|---|---|---|"
+        let title = format!("N equal bulk flows on 10 Mbit/s, queue {queue_ms:.0} ms, RTT 50 ms");
+        let note = "by N: use; fairness (Jain); queue mean / p95 in ms; drops";
+        let path = narrow(50, 10.0, queue_ms, 0.0);
+        equal_flows(
+            options,
+            (&title, note),
+            path,
+            &[1, 2, 4, 8, 16],
+            |outcome, _| {
+                let queue = outcome.queue_ms();
+                format!("; {:.1} / {:.1}", mean(&queue), quantile(&queue, 0.95))
+            },
         );
-        let setup = setup(options, narrow(50, 10.0, queue_ms, 0.0), 13);
-        for (label, policy, size) in contenders() {
-            if options.shows(label) {
-                for count in [1, 2, 4, 8, 16] {
-                    let outcome = run(&setup, equal(&policy, size, count));
-                    let queue = outcome.queue_ms();
-                    println!(
-                        "| {label} | {count} | {:.1} % | {:.3} | {:.1} / {:.1} | {:.2} % |",
-                        100.0 * shares(&setup, &outcome).iter().sum::<f64>(),
-                        jain(&shares(&setup, &outcome)),
-                        mean(&queue),
-                        quantile(&queue, 0.95),
-                        dropped(&outcome)
-                    );
-                }
-            }
-        }
     }
 }
 
@@ -130,42 +109,15 @@ pub(crate) fn policers(options: &Options) {
     if !options.wants("policers") {
         return;
     }
-    println!("\n**N equal bulk flows through a policer with a burst of 10 ms, RTT 50 ms**\n");
-    println!("| policy | policer | N | use | fairness (Jain) | drops |\n|---|---|---|---|---|---|");
     for mbit in POLICED_MBIT {
-        let setup = setup(options, policed(mbit), 13);
-        for (label, policy, size) in contenders() {
-            if options.shows(label) {
-                for count in [1, 2, 4, 8, 16] {
-                    let outcome = run(&setup, equal(&policy, size, count));
-                    println!(
-                        "| {label} | {mbit} Mbit/s | {count} | {:.1} % | {:.3} | {:.2} % |",
-                        100.0 * shares(&setup, &outcome).iter().sum::<f64>(),
-                        jain(&shares(&setup, &outcome)),
-                        dropped(&outcome)
-                    );
-                }
-            }
-        }
-    }
-}
-
-/// Bulk and messages of ours beside somebody else's bulk, which fills the queue and goes by loss
-/// alone, as a TCP does.
-pub(crate) fn beside(options: &Options) {
-    if options.wants("beside") {
-        let queues = [30.0, 100.0, 300.0];
-        let paths = queues.map(|ms| (format!("{ms:.0} ms"), narrow(50, 10.0, ms, 0.0)));
-        beside_newreno(options, ("on 10 Mbit/s", "queue"), &paths);
-    }
-}
-
-/// Our bulk and messages beside a NewReno flow, behind a policer.
-pub(crate) fn beside_policed(options: &Options) {
-    if options.wants("policers") {
-        let paths = POLICED_MBIT.map(|mbit| (format!("{mbit} Mbit/s"), policed(mbit)));
-        let what = ("through a policer with a burst of 10 ms", "policer");
-        beside_newreno(options, what, &paths);
+        let title = format!(
+            "N equal bulk flows through a policer of {mbit} Mbit/s with a burst of 10 ms, RTT 50 ms"
+        );
+        let note = "by N: use; fairness (Jain); drops";
+        let counts = [1, 2, 4, 8, 16];
+        equal_flows(options, (&title, note), policed(mbit), &counts, |_, _| {
+            String::new()
+        });
     }
 }
 
@@ -174,52 +126,95 @@ pub(crate) fn heavy_loss(options: &Options) {
     if !options.wants("heavy") {
         return;
     }
-    println!("\n**N equal bulk flows on 50 Mbit/s with heavy loss, queue 50 ms, RTT 50 ms**\n");
-    println!(
-        "| policy | loss | N | use | fairness (Jain) | least flow | drops |\n|---|---|---|---|---|---|---|"
-    );
     for loss in [0.16, 0.2, 0.25] {
-        let setup = setup(options, narrow(50, 50.0, 50.0, loss), 13);
-        for (label, policy, size) in contenders() {
-            if options.shows(label) {
-                for count in [1, 2, 4] {
-                    let outcome = run(&setup, equal(&policy, size, count));
-                    let shares = shares(&setup, &outcome);
-                    println!(
-                        "| {label} | {:.0} % | {count} | {:.1} % | {:.3} | {:.2} % | {:.2} % |",
-                        100.0 * loss,
-                        100.0 * shares.iter().sum::<f64>(),
-                        jain(&shares),
-                        100.0 * shares.iter().copied().fold(f64::INFINITY, f64::min),
-                        dropped(&outcome)
-                    );
-                }
-            }
-        }
+        let title = format!(
+            "N equal bulk flows on 50 Mbit/s with {:.0} % loss, queue 50 ms, RTT 50 ms",
+            100.0 * loss
+        );
+        let note = "by N: use; fairness (Jain); least flow; drops";
+        let path = narrow(50, 50.0, 50.0, loss);
+        equal_flows(options, (&title, note), path, &[1, 2, 4], |_, shares| {
+            let least = shares.iter().copied().fold(f64::INFINITY, f64::min);
+            format!("; {:.2} %", 100.0 * least)
+        });
     }
 }
 
-/// A table of bulk and messages of ours and a NewReno flow, `beside` each other on paths that differ in their `column`.
-fn beside_newreno(
+/// A table of what so many equal bulk flows make of a path. `more` is said of a run and the shares of its flows, between
+/// the fairness and the drops.
+fn equal_flows(
     options: &Options,
-    (beside, column): (&str, &str),
-    paths: &[(String, Conditions)],
+    title: (&str, &str),
+    path: Conditions,
+    counts: &[usize],
+    more: impl Fn(&Outcome, &[f64]) -> String,
 ) {
-    println!(
-        "\n**beside one NewReno flow {beside}, RTT 50 ms: our bulk and 60 messages a second**\n"
+    let setup = setup(options, path, 13);
+    let columns: Vec<_> = counts.iter().map(|count| (count, *count)).collect();
+    let rows = options.shown(contenders());
+    table(
+        title,
+        ("policy", &rows),
+        &columns,
+        |(policy, size), &count| {
+            let outcome = run(&setup, equal(policy, *size, count));
+            let shares = shares(&setup, &outcome);
+            format!(
+                "{:.1} %; {:.3}{}; {:.2} %",
+                100.0 * shares.iter().sum::<f64>(),
+                jain(&shares),
+                more(&outcome, &shares),
+                dropped(&outcome)
+            )
+        },
     );
-    println!(
-        "| policy | {column} | use of ours | of NewReno | message extra p50 / p99 ms |\n|---|---|---|---|---|"
-    );
-    for (label, policy, size) in contenders() {
-        if !options.shows(label) {
-            continue;
-        }
-        for (path, forward) in paths {
-            let row = with_newreno(&setup(options, *forward, 17), &policy, size);
-            println!("| {label} | {path} | {row} |");
-        }
+}
+
+/// Bulk and messages of ours beside somebody else's bulk, which fills the queue and goes by loss
+/// alone, as a TCP does.
+pub(crate) fn beside(options: &Options) {
+    if options.wants("beside") {
+        let queues = [30.0, 100.0, 300.0];
+        let paths = queues.map(|ms| (format!("queue {ms:.0} ms"), narrow(50, 10.0, ms, 0.0)));
+        beside_newreno(options, "on 10 Mbit/s", &paths);
     }
+}
+
+/// Our bulk and messages beside a NewReno flow, behind a policer.
+pub(crate) fn beside_policed(options: &Options) {
+    if options.wants("policers") {
+        let paths = POLICED_MBIT.map(|mbit| (format!("{mbit} Mbit/s"), policed(mbit)));
+        beside_newreno(options, "through a policer with a burst of 10 ms", &paths);
+    }
+}
+
+/// A table of bulk and messages of ours and a NewReno flow, `beside` each other on these paths.
+fn beside_newreno(options: &Options, beside: &str, paths: &[(String, Conditions)]) {
+    let title =
+        format!("beside one NewReno flow {beside}, RTT 50 ms: our bulk and 60 messages a second");
+    let note = "use of ours; of NewReno; message extra p50 / p99 in ms";
+    let rows = options.shown(contenders());
+    table(
+        (&title, note),
+        ("policy", &rows),
+        paths,
+        |(policy, size), forward| {
+            let setup = setup(options, *forward, 17);
+            let bulk = |size| (0, BULK, App::Saturate { size });
+            let ours = Flow {
+                ends: policy.ends(0),
+                apps: vec![(0, MESSAGES, input60()), bulk(*size)],
+            };
+            let theirs = Flow {
+                ends: Policy::Quic.ends(1),
+                apps: vec![bulk(1000)],
+            };
+            let outcome = run(&setup, vec![ours, theirs]);
+            let [ours, theirs] = [0, 1].map(|flow: usize| 100.0 * shares(&setup, &outcome)[flow]);
+            let [p50, p99] = outcome.extra([0.5, 0.99]);
+            format!("{ours:.1} %; {theirs:.1} %; {p50:.0} / {p99:.0}")
+        },
+    );
 }
 
 /// What policers let through, in Mbit/s.
@@ -251,29 +246,6 @@ pub(crate) fn equal(policy: &Policy, size: usize, count: usize) -> Vec<Flow> {
         apps: vec![(0, BULK, App::Saturate { size })],
     };
     (0..count).map(flow).collect()
-}
-
-/// The end of a row: ours and a NewReno's.
-fn with_newreno(setup: &Setup, policy: &Policy, size: usize) -> String {
-    let bulk = |size| (0, BULK, App::Saturate { size });
-    let ours = Flow {
-        ends: policy.ends(0),
-        apps: vec![(0, MESSAGES, input60()), bulk(size)],
-    };
-    let theirs = Flow {
-        ends: Policy::Quic.ends(1),
-        apps: vec![bulk(1000)],
-    };
-    let mut outcome = run(setup, vec![ours, theirs]);
-    outcome.extra_ms.sort_by(f64::total_cmp);
-    let shares = shares(setup, &outcome);
-    format!(
-        "{:.1} % | {:.1} % | {:.0} / {:.0}",
-        100.0 * shares[0],
-        100.0 * shares[1],
-        quantile(&outcome.extra_ms, 0.5),
-        quantile(&outcome.extra_ms, 0.99)
-    )
 }
 
 /// Of the bottleneck, what each flow's bulk took, 0 to 1.

@@ -10,36 +10,43 @@ use crate::bottleneck::{dropped, equal, jain, shares};
 use crate::end::BULK;
 use crate::paths::narrow;
 use crate::run::{App, Flow, Setup, quantile, run};
+use crate::table::table;
 use crate::{Options, Policy};
 
 /// One bulk flow, by the rate of the link, how far the delay swings and how much is lost.
 pub(crate) fn swinging(options: &Options) {
-    let label = "tidegate";
-    if !options.wants("jitter") || !options.shows(label) {
+    if !options.wants("jitter") {
         return;
     }
-    println!("\n**bulk where the delay swings, RTT 50 ms, {SEEDS} runs each**\n");
-    println!(
-        "| policy | link | jitter each way | loss | use least / median | queue p95 ms |\n|---|---|---|---|---|---|"
+    let links = [(0.2, 1000.0), (1.0, 300.0), (10.0, 100.0), (100.0, 50.0)];
+    let rows = by_jitter(&links, [0, 5, 15]);
+    let columns = [0.0, 0.01].map(|loss| (format!("{:.0} % loss", loss * 100.0), loss));
+    let title = format!("bulk of tidegate where the delay swings, RTT 50 ms, {SEEDS} runs each");
+    let note = "use least / median in %; queue p95 in ms";
+    table(
+        (&title, note),
+        ("link, jitter each way", &rows),
+        &columns,
+        |&link, &loss| {
+            let (used, queue) = runs(options, Conditions { loss, ..link });
+            let [median, p95] = [quantile(&used, 0.5), quantile(&queue, 0.95)];
+            format!("{:.1} / {median:.1}; {p95:.1}", used[0])
+        },
     );
-    for (mbit, queue_ms) in [(0.2, 1000.0), (1.0, 300.0), (10.0, 100.0), (100.0, 50.0)] {
-        for jitter_ms in [0, 5, 15] {
-            for loss in [0.0, 0.01] {
-                let link = Conditions {
-                    jitter: Duration::from_millis(jitter_ms),
-                    ..narrow(50, mbit, queue_ms, loss)
-                };
-                let (used, queue) = runs(options, link);
-                println!(
-                    "| {label} | {mbit} Mbit/s | {jitter_ms} ms | {:.0} % | {:.1} / {:.1} % | {:.1} |",
-                    loss * 100.0,
-                    used[0],
-                    quantile(&used, 0.5),
-                    quantile(&queue, 0.95)
-                );
-            }
-        }
-    }
+}
+
+/// Each of these links, of so many Mbit/s and with a queue of so many ms, with each jitter.
+fn by_jitter(links: &[(f64, f64)], jitters_ms: [u64; 3]) -> Vec<(String, Conditions)> {
+    let rows = links.iter().flat_map(|&(mbit, queue_ms)| {
+        jitters_ms.map(|jitter_ms| {
+            let link = Conditions {
+                jitter: Duration::from_millis(jitter_ms),
+                ..narrow(50, mbit, queue_ms, 0.0)
+            };
+            (format!("{mbit} Mbit/s, {jitter_ms} ms"), link)
+        })
+    });
+    rows.collect()
 }
 
 /// What was used of the link, in percent, run by run; and how long its queue was, in ms, in all of them. Both sorted.
@@ -70,31 +77,25 @@ fn runs(options: &Options, link: Conditions) -> (Vec<f64>, Vec<f64>) {
 
 /// Equal bulk flows, by the rate of the link, how far the delay swings and how many they are.
 pub(crate) fn shared(options: &Options) {
-    let label = "tidegate";
-    if !options.wants("jitter") || !options.shows(label) {
+    if !options.wants("jitter") {
         return;
     }
-    println!(
-        "\n**N equal bulk flows where the delay swings, RTT 50 ms, {SHARED_SEEDS} runs each**\n"
+    let rows = by_jitter(&[(10.0, 100.0), (50.0, 50.0)], [5, 10, 15]);
+    let columns = [2, 4, 16].map(|count| (count, count));
+    let title = format!(
+        "N equal bulk flows of tidegate where the delay swings, RTT 50 ms, {SHARED_SEEDS} runs each"
     );
-    println!(
-        "| policy | link | jitter each way | N | use | fairness (Jain) least / mean | queue p95 ms | drops |\n|---|---|---|---|---|---|---|---|"
+    let note = "by N: use; fairness (Jain) least / mean; queue p95 in ms; drops";
+    let corner = "link, jitter each way";
+    table(
+        (&title, note),
+        (corner, &rows),
+        &columns,
+        |&link, &count| sharing(options, link, count),
     );
-    for (mbit, queue_ms) in [(10.0, 100.0), (50.0, 50.0)] {
-        for jitter_ms in [5, 10, 15] {
-            let link = Conditions {
-                jitter: Duration::from_millis(jitter_ms),
-                ..narrow(50, mbit, queue_ms, 0.0)
-            };
-            for count in [2, 4, 16] {
-                let row = sharing(options, link, count);
-                println!("| {label} | {mbit} Mbit/s | {jitter_ms} ms | {count} | {row} |");
-            }
-        }
-    }
 }
 
-/// The end of a row: what so many flows made of the link.
+/// What so many flows made of the link.
 fn sharing(options: &Options, link: Conditions, count: usize) -> String {
     let policy = Policy::Tide(Arc::new(Params::default()));
     let (mut used, mut fairness, mut queue, mut drops) = (0.0, Vec::new(), Vec::new(), 0.0);
@@ -116,7 +117,7 @@ fn sharing(options: &Options, link: Conditions, count: usize) -> String {
     queue.sort_by(f64::total_cmp);
     let runs = SHARED_SEEDS as f64;
     format!(
-        "{:.1} % | {:.3} / {:.3} | {:.1} | {:.2} %",
+        "{:.1} %; {:.3} / {:.3}; {:.1}; {:.2} %",
         used / runs,
         fairness.iter().copied().fold(f64::INFINITY, f64::min),
         fairness.iter().sum::<f64>() / runs,

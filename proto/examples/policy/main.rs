@@ -18,6 +18,7 @@ mod players;
 mod plots;
 mod quic;
 mod run;
+mod table;
 mod tick;
 
 use std::sync::Arc;
@@ -88,8 +89,10 @@ impl Options {
             .is_none_or(|only| table.starts_with(only.as_str()))
     }
 
-    fn shows(&self, policy: &str) -> bool {
-        self.policy.as_ref().is_none_or(|only| only == policy)
+    /// Of these policies, those to be shown.
+    fn shown<T>(&self, mut policies: Vec<(&'static str, T)>) -> Vec<(&'static str, T)> {
+        policies.retain(|(label, _)| self.policy.as_ref().is_none_or(|only| only == label));
+        policies
     }
 }
 

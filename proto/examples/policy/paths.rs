@@ -7,18 +7,15 @@ use tidegate_proto::sim::Conditions;
 use crate::run::App;
 
 /// Share of packets lost, or outages instead, as the tables' columns have them.
-pub(crate) const LOSSES: [(f64, bool); 7] = [
-    (0.0, false),
-    (0.01, false),
-    (0.02, false),
-    (0.05, false),
-    (0.1, false),
-    (0.2, false),
-    (0.0, true),
+pub(crate) const LOSSES: [(&str, (f64, bool)); 7] = [
+    ("0%", (0.0, false)),
+    ("1%", (0.01, false)),
+    ("2%", (0.02, false)),
+    ("5%", (0.05, false)),
+    ("10%", (0.1, false)),
+    ("20%", (0.2, false)),
+    ("bursts 5%", (0.0, true)),
 ];
-
-/// The headings of the columns that [`LOSSES`] has.
-pub(crate) const LOSS_LABELS: [&str; 7] = ["0%", "1%", "2%", "5%", "10%", "20%", "bursts 5%"];
 
 /// So far away, give or take 5 ms each way, with so much loss or with outages of 60 ms every 1.2 s.
 pub(crate) fn path(rtt_ms: u64, loss: f64, burst: bool) -> Conditions {

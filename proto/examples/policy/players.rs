@@ -7,15 +7,16 @@ use tidegate_proto::sender::Params;
 use tidegate_proto::sim::Conditions;
 
 use crate::end::MESSAGES;
-use crate::paths::{LOSS_LABELS, LOSSES, input60, narrow, path};
+use crate::paths::{LOSSES, input60, narrow, path};
 use crate::run::{App, Flow, Outcome, Setup, quantile, run};
+use crate::table::table;
 use crate::{Options, Policy, policies};
 
 /// What a player of an echoing game feels: frames of 64 bytes, 60 a second, there and back.
 pub(crate) fn echo(options: &Options) {
     if options.wants("echo") {
-        let columns = LOSSES.map(|(loss, burst)| path(50, loss, burst));
-        echo_table("", &LOSS_LABELS, &columns, options);
+        let columns = LOSSES.map(|(label, (loss, burst))| (label, path(50, loss, burst)));
+        echo_table("", &columns, options);
     }
 }
 
@@ -31,13 +32,14 @@ pub(crate) fn reordering(options: &Options) {
         ("10 % 20 ms late, 20 % lost", 0.1, 20, 0.2),
         ("30 % 30 ms late, 5 % lost", 0.3, 30, 0.05),
     ];
-    let path = |(_, share, late, loss)| Conditions {
-        reorder: (share, Duration::from_millis(late)),
-        ..path(50, loss, false)
-    };
-    let labels = columns.map(|(label, ..)| label);
-    let title = " over a path that reorders,";
-    echo_table(title, &labels, &columns.map(path), options);
+    let columns = columns.map(|(label, share, late, loss)| {
+        let path = Conditions {
+            reorder: (share, Duration::from_millis(late)),
+            ..path(50, loss, false)
+        };
+        (label, path)
+    });
+    echo_table(" over a path that reorders,", &columns, options);
 }
 
 /// An echoing game where every second packet is lost, or every third.
@@ -45,46 +47,40 @@ pub(crate) fn turns(options: &Options) {
     if !options.wants("turns") {
         return;
     }
-    let columns = [2, 3, 4, 5, 8].map(|of| Conditions {
-        nth: (of, 1),
-        ..path(50, 0.0, false)
+    let columns = [
+        ("every second", 2),
+        ("third", 3),
+        ("fourth", 4),
+        ("fifth", 5),
+        ("eighth", 8),
+    ];
+    let columns = columns.map(|(label, of)| {
+        let path = Conditions {
+            nth: (of, 1),
+            ..path(50, 0.0, false)
+        };
+        (label, path)
     });
-    let labels = ["every second", "third", "fourth", "fifth", "eighth"];
-    let title = " over a path that loses in turn,";
-    echo_table(title, &labels, &columns, options);
+    echo_table(" over a path that loses in turn,", &columns, options);
 }
 
-fn echo_table(title: &str, labels: &[&str], columns: &[Conditions], options: &Options) {
-    println!(
-        "\n**echo of 64 bytes, 60 a second,{title} RTT 50 ms, jitter 5 ms** (round trip p50 / p99 / p99.9 in ms; wire bytes per useful byte, both ways)\n"
-    );
-    header(labels);
-    for (label, policy) in policies() {
-        if !options.shows(label) {
-            continue;
-        }
-        print!("| {label} |");
-        for path in columns {
-            let (trips, ratio) = round_trips(&policy, *path, options.quick);
+fn echo_table(over: &str, columns: &[(&str, Conditions)], options: &Options) {
+    let title = format!("echo of 64 bytes, 60 a second,{over} RTT 50 ms, jitter 5 ms");
+    let note = "round trip p50 / p99 / p99.9 in ms; wire bytes per useful byte, both ways";
+    let rows = options.shown(policies());
+    table(
+        (&title, note),
+        ("policy", &rows),
+        columns,
+        |policy, path| {
+            let (trips, ratio) = round_trips(policy, *path, options.quick);
             if trips.is_empty() {
-                print!(" none came back |");
-                continue;
+                return "none came back".to_owned();
             }
-            let at = |share| quantile(&trips, share);
-            print!(
-                " {:.0} / {:.0} / {:.0}; x{ratio:.2} |",
-                at(0.5),
-                at(0.99),
-                at(0.999)
-            );
-        }
-        println!();
-    }
-}
-
-fn header(labels: &[&str]) {
-    println!("| policy | {} |", labels.join(" | "));
-    println!("|---{}|", "|---".repeat(labels.len()));
+            let [p50, p99, p999] = [0.5, 0.99, 0.999].map(|share| quantile(&trips, share));
+            format!("{p50:.0} / {p99:.0} / {p999:.0}; x{ratio:.2}")
+        },
+    );
 }
 
 /// Round trips in ms, sorted, and wire bytes per useful byte; `path` is either way.
@@ -119,8 +115,7 @@ pub(crate) fn round_trips(policy: &Policy, path: Conditions, quick: bool) -> (Ve
     let there_ms = path.delay.as_secs_f64() * 1e3;
     let mut trips: Vec<f64> = all.back_ms.iter().map(|ms| ms + there_ms).collect();
     trips.sort_by(f64::total_cmp);
-    let ratio = all.wire_bytes as f64 / all.useful_bytes.max(1) as f64;
-    (trips, ratio)
+    (trips, all.expansion())
 }
 
 /// One way, by workload and distance.
@@ -170,29 +165,18 @@ pub(crate) fn latency(options: &Options) {
             if !options.wants(&title) || (rtt != 50 && name != "input60") {
                 continue;
             }
-            println!(
-                "\n**{name}, RTT {rtt} ms, jitter 5 ms** (extra in-order latency p99 / p99.9 in ms; wire bytes per useful byte)\n"
+            let messages = if options.quick { 6_000.0 } else { 60_000.0 };
+            let note = "extra in-order latency p99 / p99.9 in ms; wire bytes per useful byte";
+            table(
+                (&format!("{name}, RTT {rtt} ms, jitter 5 ms"), note),
+                ("policy", &options.shown(policies())),
+                &LOSSES,
+                |policy, &(loss, burst)| {
+                    let outcome = one(policy, path(rtt, loss, burst), app, messages / per_second);
+                    let [p99, p999] = outcome.extra([0.99, 0.999]);
+                    format!("{p99:.0} / {p999:.0}; x{:.1}", outcome.expansion())
+                },
             );
-            header(&LOSS_LABELS);
-            for (label, policy) in policies() {
-                if !options.shows(label) {
-                    continue;
-                }
-                print!("| {label} |");
-                for (loss, burst) in LOSSES {
-                    let messages = if options.quick { 6_000.0 } else { 60_000.0 };
-                    let outcome = one(&policy, path(rtt, loss, burst), app, messages / per_second);
-                    let mut extra = outcome.extra_ms;
-                    extra.sort_by(f64::total_cmp);
-                    let ratio = outcome.wire_bytes as f64 / outcome.useful_bytes.max(1) as f64;
-                    print!(
-                        " {:.0} / {:.0}; x{ratio:.1} |",
-                        quantile(&extra, 0.99),
-                        quantile(&extra, 0.999)
-                    );
-                }
-                println!();
-            }
         }
     }
 }
@@ -214,8 +198,7 @@ fn one(policy: &Policy, path: Conditions, app: App, seconds: f64) -> Outcome {
             ends: policy.ends(seed as usize),
             apps,
         };
-        let outcome = run(&setup, vec![flow]);
-        all.add(outcome);
+        all.add(run(&setup, vec![flow]));
     }
     all
 }
@@ -225,16 +208,18 @@ pub(crate) fn far(options: &Options) {
     if !options.wants("far") {
         return;
     }
-    println!("\n**far players: 60 messages a second, jitter 20 ms, 1 % loss, no bottleneck**\n");
-    println!(
-        "| policy | RTT | extra p50 / p99 ms | switches to bad | bad at the end |\n|---|---|---|---|---|"
-    );
-    for (label, params) in [
+    let rows = options.shown(vec![
         ("article", Params::article()),
         ("tidegate", Params::default()),
-    ] {
-        let policy = Policy::Tide(Arc::new(params));
-        for rtt in [100, 200, 240, 260, 300, 400] {
+    ]);
+    let columns = [100, 200, 240, 260, 300, 400].map(|rtt| (format!("{rtt} ms"), rtt));
+    let title = "far players: 60 messages a second, jitter 20 ms, 1 % loss, no bottleneck";
+    let note = "by RTT: extra p50 / p99 in ms; switches to bad mode; *bad* at the end";
+    table(
+        (title, note),
+        ("policy", &rows),
+        &columns,
+        |params, &rtt| {
             let conditions = Conditions {
                 jitter: Duration::from_millis(20),
                 ..path(rtt, 0.01, false)
@@ -246,25 +231,13 @@ pub(crate) fn far(options: &Options) {
                 measured: Duration::from_secs(if options.quick { 60 } else { 300 }),
                 seed: 5,
             };
-            let apps = vec![(0, MESSAGES, input60()), (1, MESSAGES, input60())];
-            let mut outcome = run(
-                &setup,
-                vec![Flow {
-                    ends: policy.ends(0),
-                    apps,
-                }],
-            );
-            outcome.extra_ms.sort_by(f64::total_cmp);
+            let outcome = game(&setup, &Policy::Tide(Arc::new(params.clone())));
+            let [p50, p99] = outcome.extra([0.5, 0.99]);
             let stats = outcome.stats[0];
-            println!(
-                "| {label} | {rtt} ms | {:.0} / {:.0} | {} | {} |",
-                quantile(&outcome.extra_ms, 0.5),
-                quantile(&outcome.extra_ms, 0.99),
-                stats.mode_to_bad,
-                if stats.in_bad_mode { "yes" } else { "no" }
-            );
-        }
-    }
+            let end = if stats.in_bad_mode { "; *bad*" } else { "" };
+            format!("{p50:.0} / {p99:.0}; {}{end}", stats.mode_to_bad)
+        },
+    );
 }
 
 /// A link just wide enough without copies: they must be withdrawn.
@@ -272,17 +245,16 @@ pub(crate) fn thin(options: &Options) {
     if !options.wants("thin") {
         return;
     }
-    println!(
-        "\n**60 messages a second through a thin link with a queue of two packets (2400 bytes), 3 % loss, RTT 50 ms**\n"
-    );
-    println!(
-        "| policy | link | lost in all | extra p50 / p99 ms | wire bytes per useful byte |\n|---|---|---|---|---|"
-    );
-    let ours = policies()
-        .into_iter()
-        .filter(|(label, _)| label.starts_with("tidegate"));
-    for (label, policy) in ours {
-        for kbit in [60.0, 80.0, 100.0, 150.0] {
+    let mut rows = options.shown(policies());
+    rows.retain(|(label, _)| label.starts_with("tidegate"));
+    let columns = [60.0, 80.0, 100.0, 150.0].map(|kbit| (format!("{kbit:.0} kbit/s"), kbit));
+    let title = "60 messages a second through a thin link with a queue of two packets (2400 bytes), 3 % loss, RTT 50 ms";
+    let note = "lost in all; extra p50 / p99 in ms; wire bytes per useful byte";
+    table(
+        (title, note),
+        ("policy", &rows),
+        &columns,
+        |policy, &kbit| {
             let setup = Setup {
                 forward: Conditions {
                     queue: 2_400,
@@ -293,22 +265,20 @@ pub(crate) fn thin(options: &Options) {
                 measured: Duration::from_secs(if options.quick { 60 } else { 300 }),
                 seed: 3,
             };
-            let apps = vec![(0, MESSAGES, input60()), (1, MESSAGES, input60())];
-            let mut outcome = run(
-                &setup,
-                vec![Flow {
-                    ends: policy.ends(0),
-                    apps,
-                }],
-            );
-            outcome.extra_ms.sort_by(f64::total_cmp);
-            println!(
-                "| {label} | {kbit:.0} kbit/s | {:.1} % | {:.0} / {:.0} | x{:.1} |",
-                3.0 + 97.0 * outcome.drops as f64 / outcome.offered.max(1) as f64,
-                quantile(&outcome.extra_ms, 0.5),
-                quantile(&outcome.extra_ms, 0.99),
-                outcome.wire_bytes as f64 / outcome.useful_bytes.max(1) as f64
-            );
-        }
-    }
+            let outcome = game(&setup, policy);
+            let lost = 3.0 + 97.0 * outcome.drops as f64 / outcome.offered.max(1) as f64;
+            let [p50, p99] = outcome.extra([0.5, 0.99]);
+            format!(
+                "{lost:.1} %; {p50:.0} / {p99:.0}; x{:.1}",
+                outcome.expansion()
+            )
+        },
+    );
+}
+
+/// A game of 60 messages a second, both ways.
+fn game(setup: &Setup, policy: &Policy) -> Outcome {
+    let apps = vec![(0, MESSAGES, input60()), (1, MESSAGES, input60())];
+    let ends = policy.ends(0);
+    run(setup, vec![Flow { ends, apps }])
 }

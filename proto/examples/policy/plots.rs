@@ -11,7 +11,7 @@ use tidegate_proto::sender::Params;
 use tidegate_proto::sim::Conditions;
 
 use crate::end::{BULK, MESSAGES};
-use crate::paths::{LOSS_LABELS, LOSSES, input60, narrow, path};
+use crate::paths::{LOSSES, input60, narrow, path};
 use crate::run::{App, Flow, Setup, quantile, run};
 use crate::{Policy, players, policies};
 
@@ -36,7 +36,8 @@ fn trips_by_loss(quick: bool) -> Trips {
     let mut all = policies();
     all.retain(|(label, _)| shown.contains(label));
     let columns = |policy: Policy| {
-        let column = |(loss, burst)| players::round_trips(&policy, path(50, loss, burst), quick).0;
+        let column =
+            |(_, (loss, burst))| players::round_trips(&policy, path(50, loss, burst), quick).0;
         LOSSES.map(column).to_vec()
     };
     all.into_iter()
@@ -70,8 +71,8 @@ fn round_trip(file: &Path, trips: &Trips) -> Result<(), Box<dyn Error>> {
         .y_desc("ms")
         .x_labels(7)
         .x_label_formatter(&|x| {
-            let label = LOSS_LABELS.get(x.round().max(0.0) as usize);
-            label.map_or_else(String::new, |label| (*label).to_owned())
+            let column = LOSSES.get(x.round().max(0.0) as usize);
+            column.map_or_else(String::new, |(label, _)| (*label).to_owned())
         })
         .draw()?;
     series(&mut chart, &lines, true, SeriesLabelPosition::UpperLeft)?;

@@ -72,6 +72,18 @@ impl Outcome {
         delays
     }
 
+    /// Quantiles of the delay beyond the link's own, in ms: messages at end 1.
+    pub(crate) fn extra<const N: usize>(&self, shares: [f64; N]) -> [f64; N] {
+        let mut sorted = self.extra_ms.clone();
+        sorted.sort_by(f64::total_cmp);
+        shares.map(|share| quantile(&sorted, share))
+    }
+
+    /// Wire bytes per useful byte.
+    pub(crate) fn expansion(&self) -> f64 {
+        self.wire_bytes as f64 / self.useful_bytes.max(1) as f64
+    }
+
     /// The latencies and bytes of another run of the same.
     pub(crate) fn add(&mut self, other: Self) {
         self.extra_ms.extend(other.extra_ms);
