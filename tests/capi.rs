@@ -153,6 +153,16 @@ fn a_python_program_plays() {
     }
 }
 
+/// Runs a script that finds in `sys.argv` where the binding is, and the library.
+fn python(script: &str) -> Command {
+    let mut command = Command::new("python3");
+    command
+        .args(["-B", "-c", script])
+        .arg(example("echo.py").parent().unwrap())
+        .arg(library("libtidegate_c.so"));
+    command
+}
+
 /// A binding's `send` says "not now" only of what may leave later: a game that waits for it would wait for ever.
 #[test]
 fn a_binding_says_what_will_never_leave() {
@@ -172,10 +182,7 @@ except RuntimeError:
     sys.exit(0)
 sys.exit('it was told to try again')
 ";
-        let binding = example("echo.py").parent().unwrap().to_owned();
-        let mut command = Command::new("python3");
-        command.args(["-B", "-c", script]).arg(binding);
-        run(command.arg(library("libtidegate_c.so")).arg(&game.token));
+        run(python(script).arg(&game.token));
     }
 }
 
@@ -194,10 +201,7 @@ except RuntimeError as error:
     sys.exit('another tidegate' not in str(error) and str(error))
 sys.exit('it was used')
 ";
-        let binding = example("echo.py").parent().unwrap().to_owned();
-        let mut command = Command::new("python3");
-        command.args(["-B", "-c", script]).arg(binding);
-        run(command.arg(library("libtidegate_c.so")));
+        run(&mut python(script));
     }
 }
 
@@ -220,10 +224,7 @@ for call in client.update, client.receive, client.flush, client.finish, client.e
         continue
     sys.exit(f'{call.__name__} said nothing of a client that was freed')
 ";
-        let binding = example("echo.py").parent().unwrap().to_owned();
-        let mut command = Command::new("python3");
-        command.args(["-B", "-c", script]).arg(binding);
-        run(command.arg(library("libtidegate_c.so")).arg(&game.token));
+        run(python(script).arg(&game.token));
     }
 }
 

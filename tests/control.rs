@@ -17,7 +17,7 @@ use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use serde_json::Value;
 use support::place::Place;
 use support::program::{Program, program};
-use support::scene::{Scene, Traffic, ctl, is_over, join};
+use support::scene::{Scene, Traffic, assert_connected, ctl, is_over, join, knock};
 use support::{PATIENCE, skipped, wait_until};
 
 /// A kick ends the session on both sides, each with its reason.
@@ -242,10 +242,7 @@ fn a_ban_holds_until_it_is_lifted() {
     assert_eq!(scene.ask(&["ban", "77", "--for", "1h"])["ended"], 1);
     assert!(is_over(&mut player));
     assert_eq!(scene.server.logged("session_end")["reason"], "banned");
-    let mut refused = TcpStream::connect(scene.entrance).unwrap();
-    refused
-        .set_read_timeout(Some(Duration::from_secs(20)))
-        .unwrap();
+    let mut refused = knock(scene.entrance);
     assert!(is_over(&mut refused), "banned clients get nowhere");
     let bans = scene.ask(&["bans"])["bans"].clone();
     assert_eq!(
@@ -290,10 +287,7 @@ fn a_drain_can_be_undone() {
         "{end}"
     );
     assert!(is_over(&mut late));
-    player.write_all(b"still").unwrap();
-    let mut heard = [0; 5];
-    stream.read_exact(&mut heard).unwrap();
-    assert_eq!(&heard, b"still");
+    assert_connected(&mut player, &mut stream);
     assert_eq!(scene.ask(&["undrain"])["ok"], true);
     assert_eq!(scene.ask(&["stats"])["state"], "serving");
     scene.ask(&["kick", "77"]);
@@ -317,10 +311,7 @@ fn an_undone_drain_sends_nobody_home() {
     wait_until("the former level", PATIENCE, || {
         (scene.ask(&["log"])["level"] == "info").then_some(())
     });
-    player.write_all(b"still").unwrap();
-    let mut heard = [0; 5];
-    stream.read_exact(&mut heard).unwrap();
-    assert_eq!(&heard, b"still");
+    assert_connected(&mut player, &mut stream);
 }
 
 /// `connect` is emptied in the same way: who is here stays, and a program that comes is turned away at once.
@@ -341,8 +332,7 @@ fn a_drained_tunnel_takes_no_streams() {
     let mut late = TcpStream::connect(entrance).unwrap();
     assert_eq!(tunnel.logged("dial_refused")["reason"], "draining");
     assert!(is_over(&mut late));
-    player.write_all(b"still").unwrap();
-    stream.read_exact(&mut [0; 5]).unwrap();
+    assert_connected(&mut player, &mut stream);
     assert!(ask("undrain"));
     join(entrance, &scene.backend);
 }
@@ -394,10 +384,7 @@ fn a_signal_that_means_nothing_does_nothing() {
     let (mut player, mut stream) = scene.join();
     scene.server.signal("USR2");
     assert_eq!(scene.server.logged("signal_ignored")["signal"], "SIGUSR2");
-    player.write_all(b"still here").unwrap();
-    let mut heard = [0; 10];
-    stream.read_exact(&mut heard).unwrap();
-    assert_eq!(&heard, b"still here");
+    assert_connected(&mut player, &mut stream);
 }
 
 /// Silence has a word of its own; an empty one would be taken for it.
@@ -619,10 +606,7 @@ fn a_target_can_be_taken_out() {
         (&"warn".into(), &"game".into(), &target.as_str().into())
     );
     assert_eq!(scene.ask(&["backends"])["targets"][0]["draining"], true);
-    let mut refused = TcpStream::connect(scene.entrance).unwrap();
-    refused
-        .set_read_timeout(Some(Duration::from_secs(20)))
-        .unwrap();
+    let mut refused = knock(scene.entrance);
     assert!(is_over(&mut refused));
     let answer = scene.ask(&["backend", "enable", &target]);
     assert_eq!(
@@ -1014,10 +998,7 @@ fn a_key_changes_without_an_outage() {
     assert_eq!(scene.ask(&["reload"])["ok"], true);
     assert_eq!(scene.ask(&["peers"])["peers"].as_array().unwrap().len(), 1);
     assert!(traffic.stop() > 0, "its session outlives its key");
-    let mut refused = TcpStream::connect(scene.entrance).unwrap();
-    refused
-        .set_read_timeout(Some(Duration::from_secs(20)))
-        .unwrap();
+    let mut refused = knock(scene.entrance);
     refused.write_all(b"hello").unwrap();
     assert!(
         is_over(&mut refused),

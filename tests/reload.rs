@@ -11,7 +11,7 @@ use std::process::Command;
 use serde_json::Value;
 use support::place::Place;
 use support::program::{Program, program};
-use support::scene::{Scene, Traffic, ctl, is_over, join};
+use support::scene::{Scene, Traffic, assert_connected, ctl, is_over, join, knock};
 use support::{PATIENCE, accept, wait_until};
 
 /// Adds this text to the server's file.
@@ -269,8 +269,7 @@ fn a_newcomer_obeys_what_was_ordered_before() {
     assert_eq!(scene.ask(&["reload"])["ok"], true);
     let address = address_of(&scene, "arena");
     let (_tunnel, entrance) = tunnel(&scene, &address, "gaffer", "connect_timeout = \"1s\"");
-    let mut refused = TcpStream::connect(entrance).unwrap();
-    refused.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut refused = knock(entrance);
     assert!(is_over(&mut refused), "banned");
     assert_eq!(scene.ask(&["unban", "127.0.0.0/8"])["ok"], true);
     let (mut player, _stream) = join(entrance, &scene.backend);
@@ -281,8 +280,7 @@ fn a_newcomer_obeys_what_was_ordered_before() {
     assert_eq!(scene.ask(&["reload"])["ok"], true);
     let address = address_of(&scene, "later");
     let (_other, entrance) = tunnel(&scene, &address, "gaffer", "connect_timeout = \"1s\"");
-    let mut refused = TcpStream::connect(entrance).unwrap();
-    refused.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut refused = knock(entrance);
     assert!(is_over(&mut refused), "draining");
     player.write_all(b"still here").unwrap();
 }
@@ -482,9 +480,7 @@ fn a_game_server_comes_and_another_goes() {
     wait_until("the one that leaves", PATIENCE, || {
         (targets() == both).then_some(())
     });
-    player.write_all(b"still").unwrap();
-    let mut heard = [0; 5];
-    stream.read_exact(&mut heard).unwrap();
+    assert_connected(&mut player, &mut stream);
     assert!(
         traffic.stop() > 0,
         "who is at a target that goes stays there"
@@ -538,8 +534,7 @@ fn longer_frames_pass_after_a_reload() {
             .success()
     );
 
-    let mut player = TcpStream::connect(tunnel.address()).unwrap();
-    player.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut player = knock(tunnel.address());
     let mut stream = accept(&backend);
     let frame = [&150_000u32.to_be_bytes()[..], &[7; 150_000]].concat();
     stream.write_all(&frame).unwrap();
@@ -574,8 +569,7 @@ fn a_network_that_is_denied_stays_out_after_a_reload() {
         &format!("backend = \"game\"\n{denied}"),
     );
     assert_eq!(scene.ask(&["reload"])["ok"], true);
-    let mut refused = TcpStream::connect(scene.entrance).unwrap();
-    refused.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut refused = knock(scene.entrance);
     assert!(is_over(&mut refused));
     let line = scene.tunnel.logged("not_let_in");
     assert_eq!(line["reason"], "connect_timeout");
@@ -648,8 +642,7 @@ fn seats_come_and_go() {
         "{answer}"
     );
     let traffic = Traffic::start(scene.join());
-    let mut refused = TcpStream::connect(entrance).unwrap();
-    refused.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut refused = knock(entrance);
     assert!(is_over(&mut refused), "no seat is free");
     wait_until("the limit", PATIENCE, || {
         let stats = scene.ask(&["stats"]);

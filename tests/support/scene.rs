@@ -1,6 +1,6 @@
 //! A server in front of a backend, a tunnel that leads to it, and `tidegate ctl` beside.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -93,15 +93,28 @@ impl Scene {
     }
 }
 
-/// A player who comes in there, and whose stream reaches this backend.
-pub fn join(entrance: SocketAddr, backend: &TcpListener) -> (TcpStream, TcpStream) {
-    let mut player = TcpStream::connect(entrance).unwrap();
+/// A player who comes to this address, and may be refused.
+pub fn knock(entrance: SocketAddr) -> TcpStream {
+    let player = TcpStream::connect(entrance).unwrap();
     player.set_read_timeout(Some(PATIENCE)).unwrap();
+    player
+}
+
+/// A player who comes to this address, and whose stream reaches this backend.
+pub fn join(entrance: SocketAddr, backend: &TcpListener) -> (TcpStream, TcpStream) {
+    let mut player = knock(entrance);
     player.write_all(b"hello").unwrap();
     let mut stream = accept(backend);
-    let mut heard = [0; 5];
-    stream.read_exact(&mut heard).unwrap();
+    stream.read_exact(&mut [0; 5]).unwrap();
     (player, stream)
+}
+
+/// What is written at one end arrives at the other.
+pub fn assert_connected(player: &mut TcpStream, stream: &mut TcpStream) {
+    player.write_all(b"still here").unwrap();
+    let mut heard = [0; 10];
+    stream.read_exact(&mut heard).unwrap();
+    assert_eq!(&heard, b"still here");
 }
 
 pub fn ctl(control: &Path, arguments: &[&str]) -> Output {
@@ -114,8 +127,12 @@ pub fn ctl(control: &Path, arguments: &[&str]) -> Output {
     command.args(arguments).output().unwrap()
 }
 
+/// Whether the other end closes the stream. One that goes on in silence is not over.
 pub fn is_over(stream: &mut TcpStream) -> bool {
-    matches!(stream.read(&mut [0; 16]), Ok(0) | Err(_))
+    match stream.read(&mut [0; 16]) {
+        Ok(count) => count == 0,
+        Err(error) => error.kind() == ErrorKind::ConnectionReset,
+    }
 }
 
 /// A pair of streams that answer each other until told to stop: traffic during a reload.
