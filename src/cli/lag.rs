@@ -87,22 +87,30 @@ pub(super) fn run(args: LagArgs) -> anyhow::Result<Exit> {
         idle: args.idle,
     };
     let lag = Arc::new(Lag::start(setup)?);
-    print(&opening(&args, &setup, lag.address()))?;
     let quit = Arc::new(Notify::new());
     let told = quit.clone();
     let control = Control::new(lag.clone(), args.json, move || told.notify_one());
     let follow = |path: &PathBuf| control.clone().follow_socket(path);
     let _socket = args.control.as_ref().map(follow).transpose()?;
-    control.follow_stdin()?;
-    control_plane::run(watch(&args, &lag, &quit))??;
+    control_plane::run(async {
+        // Before anybody knows where clients go, who may use up all descriptors.
+        let stops = StopSignals::catch()?;
+        print(&opening(&args, &setup, lag.address()))?;
+        control.follow_stdin()?;
+        watch(&args, &lag, &quit, stops).await
+    })??;
     let report = lag.report()?;
     say(&args, "end", &report, &report.table())?;
     Ok(Exit::Done)
 }
 
 /// Until interrupted, told to quit, or over.
-async fn watch(args: &LagArgs, lag: &Lag, quit: &Notify) -> anyhow::Result<()> {
-    let mut stops = StopSignals::catch()?;
+async fn watch(
+    args: &LagArgs,
+    lag: &Lag,
+    quit: &Notify,
+    mut stops: StopSignals,
+) -> anyhow::Result<()> {
     let over = tokio::time::sleep(args.duration.unwrap_or(FOREVER));
     tokio::pin!(over);
     let mut next = tokio::time::interval(args.every.unwrap_or(FOREVER).max(EVERY_MIN));
