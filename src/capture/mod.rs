@@ -369,7 +369,9 @@ mod tests {
         records.send(vec![1; 100]).unwrap();
         records.send(Vec::new()).unwrap();
         Writer::new(full, 1 << 20, shared.clone()).run(&inbox);
-        let failed = shared.taken().failed.unwrap();
+        let taken = shared.taken();
+        let failed = taken.failed.unwrap();
         assert!(failed.contains("No space left"), "{failed}");
+        assert_eq!(taken.bytes, 0, "none of them is in the file");
     }
 }

@@ -61,6 +61,10 @@ impl Writer {
         if self.shared.failed.set(error.to_string()).is_ok() {
             tracing::error!(event = "capture_failed", %error, "the recording ends; sessions go on");
         }
+        // What was counted as written was partly on its way there.
+        if let Ok(file) = self.file.get_ref().metadata() {
+            self.shared.bytes.store(file.len(), Relaxed);
+        }
     }
 }
 
