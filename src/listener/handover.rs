@@ -20,7 +20,7 @@ use tidegate_proto::{CloseReason, Now, PeerId, Session, Stats};
 
 use super::orders::Whom;
 use super::peer::{Peer, Phase};
-use super::siblings::{Found, Letter};
+use super::siblings::{Found, Letter, Lost};
 use super::wakes::{Wakes, poll_token};
 use super::{Listener, Turn};
 use crate::udp::Route;
@@ -63,12 +63,7 @@ impl Listener {
         for _ in 0..LETTERS_PER_TURN {
             match self.siblings.next() {
                 None => return,
-                Some(Letter::Lost {
-                    asker,
-                    route,
-                    datagram,
-                    tries,
-                }) => self.look_for(turn, asker, route, datagram, tries),
+                Some(Letter::Lost(lost)) => self.look_for(turn, lost),
                 Some(Letter::Found(found)) => self.adopt(turn, *found),
                 Some(Letter::Struck(from)) => {
                     if let Some(admission) = &mut self.admission {
@@ -81,18 +76,14 @@ impl Listener {
         self.handovers.has_letters = true;
     }
 
-    fn look_for(
-        &mut self,
-        turn: &mut Turn<'_>,
-        asker: usize,
-        route: Route,
-        datagram: Box<[u8]>,
-        tries: u32,
-    ) {
+    fn look_for(&mut self, turn: &mut Turn<'_>, lost: Lost) {
         if self.stage.is_ending() {
             return;
         }
-        let Some(id) = self.endpoint.claim(turn.now, route.from, &datagram) else {
+        let Some(id) = self
+            .endpoint
+            .claim(turn.now, lost.route.from, &lost.datagram)
+        else {
             return;
         };
         // One that is still joining, or over, stays: its next datagrams ask again.
@@ -107,12 +98,10 @@ impl Listener {
             peer,
             session,
             before,
-            route,
-            datagram,
-            tries,
+            by: lost,
         };
         // A worker that closed since it asked takes nobody; its socket is gone, ours is not.
-        if let Err(found) = self.siblings.answer(asker, found) {
+        if let Err(found) = self.siblings.answer(found) {
             self.adopt(turn, *found);
         }
     }
@@ -143,10 +132,14 @@ impl Listener {
             mut peer,
             session,
             before,
+            by,
+        } = found;
+        let Lost {
             route,
             mut datagram,
             tries,
-        } = found;
+            ..
+        } = by;
         let now = turn.now;
         let was_at = peer.remote;
         if let Some(silent) = self.endpoint.make_way(now, route.from, was_at) {

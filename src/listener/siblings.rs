@@ -36,18 +36,22 @@ struct Mailbox {
 /// What one tells another.
 #[derive(Debug)]
 pub(super) enum Letter {
-    /// Whose is this? It came to `asker` from an address that nobody has there.
-    Lost {
-        asker: usize,
-        route: Route,
-        datagram: Box<[u8]>,
-        /// How many sessions it has tried for it.
-        tries: u32,
-    },
+    /// Whose is this?
+    Lost(Lost),
     /// A peer, with everything that belongs to it.
     Found(Box<Found>),
     /// A peer of this address broke the protocol.
     Struck(SocketAddr),
+}
+
+/// A datagram that came to `asker` from an address that nobody has there.
+#[derive(Debug)]
+pub(super) struct Lost {
+    pub(super) asker: usize,
+    pub(super) route: Route,
+    pub(super) datagram: Box<[u8]>,
+    /// How many sessions `asker` has tried for it.
+    pub(super) tries: u32,
 }
 
 /// A peer on its way from one worker to another.
@@ -56,16 +60,15 @@ pub(super) struct Found {
     pub(super) session: Box<dyn Session>,
     /// What the session counted where it was.
     pub(super) before: Stats,
-    pub(super) route: Route,
     /// By which it was found; not handled yet.
-    pub(super) datagram: Box<[u8]>,
-    /// How many sessions were tried for it where it was asked for.
-    pub(super) tries: u32,
+    pub(super) by: Lost,
 }
 
 impl std::fmt::Debug for Found {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Found").field("route", &self.route).finish()
+        f.debug_struct("Found")
+            .field("route", &self.by.route)
+            .finish()
     }
 }
 
@@ -97,11 +100,13 @@ impl Siblings {
 
     /// Asks all others; those with a full mailbox are left out.
     pub(super) fn ask(&self, route: Route, datagram: &[u8], tries: u32) {
-        self.tell_others(|| Letter::Lost {
-            asker: self.own,
-            route,
-            datagram: datagram.into(),
-            tries,
+        self.tell_others(|| {
+            Letter::Lost(Lost {
+                asker: self.own,
+                route,
+                datagram: datagram.into(),
+                tries,
+            })
         });
     }
 
@@ -120,14 +125,14 @@ impl Siblings {
     }
 
     /// Answers one of them; the peer comes back when that one is gone meanwhile.
-    pub(super) fn answer(&self, asker: usize, found: Found) -> Result<(), Box<Found>> {
+    pub(super) fn answer(&self, found: Found) -> Result<(), Box<Found>> {
         let found = Box::new(found);
-        let Some(mailbox) = self.mailboxes.get(asker) else {
+        let Some(mailbox) = self.mailboxes.get(found.by.asker) else {
             return Err(found);
         };
         match mailbox.put(Letter::Found(found)) {
             Err(Letter::Found(found)) => Err(found),
-            Ok(()) | Err(Letter::Lost { .. } | Letter::Struck(_)) => Ok(()),
+            Ok(()) | Err(Letter::Lost(_) | Letter::Struck(_)) => Ok(()),
         }
     }
 
