@@ -80,6 +80,33 @@ fn who_begins_among_losses_gets_what_is_said() {
     assert!(late.len() <= 4, "seeds {late:?}");
 }
 
+/// Nor is a delay that swings. Each time that it looked like a queue the rate was cut, and what waited then was bulk, which
+/// is cut for less: five of these sixteen had messages that were more than a second late.
+#[test]
+fn swings_hold_up_no_game() {
+    let path = Conditions {
+        jitter: Duration::from_millis(25),
+        ..path(0.01)
+    };
+    let says = Traffic {
+        sizes: 1_000..=1_000,
+        every: Duration::from_secs(1) / 120,
+        ..says()
+    };
+    let is_late = |seed: &u64| {
+        let mut game = game(*seed);
+        let mut scenario = Scenario::new(&mut game, 1, path, &says, &says);
+        scenario.run_for(Duration::from_secs(20));
+        let mut took = scenario.latencies_up(0);
+        took.sort_unstable();
+        let [least, half, most] = [0, 50, 99].map(|percent| took[took.len() * percent / 100]);
+        assert!(half > least + path.jitter / 2, "{least:?}, {half:?}");
+        most > Duration::from_secs(1)
+    };
+    let late: Vec<_> = (0..16).filter(is_late).collect();
+    assert!(late.len() <= 1, "seeds {late:?}");
+}
+
 /// Nor does what was said before make anybody flood a path that carries only half of it now.
 #[test]
 fn a_path_that_narrows_is_not_flooded() {

@@ -261,6 +261,7 @@ impl Adaptive {
             samples,
             packet,
             base_window: params.path.base_window,
+            spares_noise: self.bulk.peak() < SPARED * self.demand.rate(),
         };
         let queue = self.queueing.on_rtt(now, rtt.took, proven, &limits);
         if is_bulk {
@@ -436,6 +437,11 @@ impl Adaptive {
         State::Good
     }
 }
+
+/// Bulk that is cut by mistake soon has its rate again. What is said evenly waits meanwhile, its backlog is bulk, and that
+/// would be cut again, and again from less. So chance is spared where bulk delivers less than so many times what is said: the
+/// rest of that is bulk by itself.
+const SPARED: f64 = 4.0;
 
 /// Messages hardly fill a queue, so beside them alone it must stand for a while.
 const STANDS: Duration = Duration::from_millis(300);

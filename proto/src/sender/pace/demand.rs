@@ -46,7 +46,7 @@ impl Demand {
     pub(super) fn floor(&self, now: Timestamp, params: &Params) -> f64 {
         let asked = match self.met_queue || self.has_waited(now, BACKLOG_MAX) {
             true => 0.0,
-            false => self.asked.rate(),
+            false => self.rate(),
         };
         (MARGIN * asked).max(params.bulk.min).min(params.bulk.max)
     }
@@ -83,6 +83,11 @@ impl Demand {
                 }
             }
         }
+    }
+
+    /// What is said evenly, in bytes a second; zero where nothing is, or it finds no room.
+    pub(super) fn rate(&self) -> f64 {
+        self.asked.rate()
     }
 
     /// Something has waited all the time for longer than `span`.

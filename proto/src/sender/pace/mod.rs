@@ -45,7 +45,7 @@
 //! | base of `Queueing` | the same, the smallest of `PathLimits::base_window` | what of a round trip is no queue |
 //! | moments of `Queueing` | what is proven (with bulk: mostly all), the smallest of one or two moments | what is one: over the base |
 //! | variation of `Queueing` | all, while no queue is over the limit | how large a queue must be to count |
-//! | wander of `Queueing` | moments, one after the other | what of a short delay is noise |
+//! | wander of `Queueing` | moments, one after the other | what of a short delay is noise, and of any where bulk is mostly what is said evenly |
 //! | `Jitter` | what is proven, of bulk | whether a delay that stays is the path's own |
 //! | the article's | all | the article's rule |
 //!

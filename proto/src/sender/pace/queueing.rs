@@ -52,6 +52,8 @@ pub(super) struct Queue {
     pub(super) latest: f64,
     /// How much of the delay may be chance, in seconds.
     pub(super) noise: f64,
+    /// How much of it goes for chance, in seconds: the noise, where [`Limits::spares_noise`].
+    pub(super) spared: f64,
     /// Ordinary deviation of one round trip, in seconds.
     pub(super) jitter: f64,
     /// Since the sample before.
@@ -75,7 +77,7 @@ pub(super) struct Queue {
 impl Queue {
     /// In seconds: a delay of less goes for chance.
     pub(super) fn felt(&self, params: &Params) -> f64 {
-        (2.0 * self.jitter).max(params.path.queue_max.as_secs_f64())
+        (2.0 * self.jitter).max(params.path.queue_max.as_secs_f64()) + self.spared
     }
 
     /// A delay of so many seconds, in which nothing is chance.
@@ -85,6 +87,7 @@ impl Queue {
             delay,
             latest: delay,
             noise: 0.0,
+            spared: 0.0,
             jitter: 0.0,
             pause: Span::from_millis(5),
             is_new: true,
@@ -110,6 +113,8 @@ pub(super) struct Limits {
     pub(super) packet: f64,
     /// How long a base is believed.
     pub(super) base_window: Duration,
+    /// What may be chance is no queue: so much more delay is needed for one.
+    pub(super) spares_noise: bool,
 }
 
 impl Queueing {
@@ -156,7 +161,9 @@ impl Queueing {
         self.note_base(now, rtt, limits.base_window);
         let own = self.base().max(self.own(now));
         let delay = self.of_this_moment(now, proven) - own;
-        let limit = (limits.queue).max(4.0 * self.variation).max(1.5 * packet);
+        let noise = NOISE * self.wander;
+        let spared = if limits.spares_noise { noise } else { 0.0 };
+        let limit = (limits.queue).max(4.0 * self.variation).max(1.5 * packet) + spared;
         let over = delay > limit;
         let pause = now.span_since(std::mem::replace(&mut self.heard_at, now));
         let is_new = pause > Span::ZERO;
@@ -175,7 +182,8 @@ impl Queueing {
         Queue {
             delay,
             latest: proven - own,
-            noise: 3.0 * self.wander,
+            noise,
+            spared,
             jitter: self.variation,
             pause,
             is_new,
@@ -272,6 +280,9 @@ impl Queueing {
 /// In seconds: a queue that is worth a word before it is one to be cut. A frame of a peer's takes as long.
 const SHOWS: f64 = 0.016;
 
+/// Seldom is a moment later than the base by more than so many times what two moments ordinarily lie apart.
+const NOISE: f64 = 3.0;
+
 /// In seconds: shorter delays are noise.
 const FELT: f64 = 0.002;
 
@@ -292,6 +303,7 @@ mod tests {
         samples: 0,
         packet: 0.001,
         base_window: Duration::from_secs(30),
+        spares_noise: false,
     };
 
     /// Bursts of four packets each 33 ms, whose acknowledgements come after `took(burst)` ms: the bursts
@@ -318,6 +330,7 @@ mod tests {
         let found = stands(120, |burst| if burst >= 100 { 40 } else { 1 });
         assert_eq!(found.first(), Some(&101), "{found:?}");
     }
+
     /// A delay stays while we go slower, as jitter explains. Later it is gone, and comes again: it was others' queue.
     #[test]
     fn what_went_away_was_not_the_paths_own() {

@@ -139,7 +139,7 @@ impl Watch {
             // Where nothing is known of the path, its jitter is not known either.
             most / 2.0
         };
-        let is_late = queue.delay > (2.0 * queue.jitter).max(noise).max(least);
+        let is_late = queue.delay > (2.0 * queue.jitter).max(noise).max(least) + queue.spared;
         self.late = match is_late {
             true => self.late.saturating_add(queue.is_new.into()),
             false => 0,
