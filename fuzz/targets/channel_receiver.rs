@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tidegate_proto::inbox::Inbox;
 use tidegate_proto::yojimbo::channels::{
-    ChannelLayout, ConnectionPacket, Delivery, FirstItems, FragmentPlace, MessageType, PacketWriter, Layout,
+    ChannelLayout, ConnectionPacket, Delivery, FragmentPlace, Items, MessageType, PacketWriter, Layout,
     Receiver,
 };
 use tidegate_proto::yojimbo::reliable::Limits;
@@ -72,8 +72,8 @@ impl Fuzzed {
         while let Some((&length, rest)) = data.split_first() {
             let (packet, rest) = rest.split_at(usize::from(length).min(rest.len()));
             data = rest;
-            let mut first = FirstItems::default();
-            if ConnectionPacket::parse(packet, &self.layout, &mut first).is_ok() {
+            let mut items = Items::default();
+            if ConnectionPacket::parse(packet, &self.layout, &mut items).is_ok() {
                 self.receive(packet);
             }
             while self.inbox.len() > 40 {
@@ -148,8 +148,8 @@ impl Fuzzed {
     }
 
     fn receive(&mut self, bytes: &[u8]) {
-        let mut first = FirstItems::default();
-        let packet = ConnectionPacket::parse(bytes, &self.layout, &mut first).expect("parses");
+        let mut items = Items::default();
+        let packet = ConnectionPacket::parse(bytes, &self.layout, &mut items).expect("parses");
         let before = (self.receiver.held(), self.inbox.len(), self.stats);
         let verdict = self.receiver.check(self.now, &packet, &mut self.inbox);
         if verdict.is_err() {

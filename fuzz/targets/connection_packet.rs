@@ -3,7 +3,7 @@
 // beforehand.
 
 use tidegate_proto::yojimbo::channels::{
-    ChannelLayout, ConnectionPacket, Delivery, FirstItems, Item, MessageType, PacketSize, PacketWriter, Layout,
+    ChannelLayout, ConnectionPacket, Delivery, Item, Items, MessageType, PacketSize, PacketWriter, Layout,
 };
 use tidegate_proto::yojimbo::reliable::Limits;
 
@@ -49,8 +49,8 @@ pub fn run(data: &[u8]) {
         return;
     };
     let layout = layout(choice);
-    let mut first = FirstItems::default();
-    let Ok(packet) = ConnectionPacket::parse(bytes, &layout, &mut first) else {
+    let mut room = Items::default();
+    let Ok(packet) = ConnectionPacket::parse(bytes, &layout, &mut room) else {
         return;
     };
     let items: Vec<Item<'_>> = packet.items().collect();
@@ -62,8 +62,8 @@ pub fn run(data: &[u8]) {
     }
     let (written, size) = write(&layout, &items);
     assert_eq!(written.len(), size);
-    let mut first = FirstItems::default();
-    let again = ConnectionPacket::parse(&written, &layout, &mut first);
+    let mut room = Items::default();
+    let again = ConnectionPacket::parse(&written, &layout, &mut room);
     let again = again.expect("what we write, we read");
     let again: Vec<Item<'_>> = again.items().collect();
     assert_eq!(again.len(), items.len());

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tidegate_proto::inbox::Inbox;
 use tidegate_proto::sender::LongFragment;
 use tidegate_proto::yojimbo::channels::{
-    ChannelLayout, ConnectionPacket, Delivery, FirstItems, FragmentPlace, Item, Layout, MessageType, PacketWriter,
+    ChannelLayout, ConnectionPacket, Delivery, FragmentPlace, Item, Items, Layout, MessageType, PacketWriter,
     Receiver, emit_long_fragment, parse_long_fragment,
 };
 use tidegate_proto::yojimbo::reliable::Limits;
@@ -44,8 +44,8 @@ pub fn run(data: &[u8]) {
 
 /// Any bytes.
 fn read(bytes: &[u8], layout: &Layout) {
-    let mut first = FirstItems::default();
-    let Ok(packet) = parse_long_fragment(bytes, layout, &mut first) else {
+    let mut items = Items::default();
+    let Ok(packet) = parse_long_fragment(bytes, layout, &mut items) else {
         return;
     };
     let items: Vec<Item<'_>> = packet.items().collect();
@@ -118,8 +118,8 @@ impl Fuzzed {
         writer.reliable(0, [id].into_iter());
         writer.message(MESSAGE, (&body(id, length), &[]));
         writer.finish();
-        let mut first = FirstItems::default();
-        let packet = ConnectionPacket::parse(&packet, &layout, &mut first).expect("parses");
+        let mut items = Items::default();
+        let packet = ConnectionPacket::parse(&packet, &layout, &mut items).expect("parses");
         self.receive(&packet);
     }
 
@@ -131,8 +131,8 @@ impl Fuzzed {
         let mut writer = PacketWriter::new(&layout, &mut packet);
         writer.fragment(place, BLOCK, (pieces[usize::from(place.index)], &[]));
         writer.finish();
-        let mut first = FirstItems::default();
-        let packet = ConnectionPacket::parse(&packet, &layout, &mut first).expect("parses");
+        let mut items = Items::default();
+        let packet = ConnectionPacket::parse(&packet, &layout, &mut items).expect("parses");
         self.receive(&packet);
     }
 
@@ -142,8 +142,8 @@ impl Fuzzed {
         let pieces: Vec<&[u8]> = whole.chunks(long.size.into()).collect();
         let place = place(id, pieces.len(), index);
         emit_long_fragment(place, long, (pieces[usize::from(place.index)], &[]), &mut bytes);
-        let mut first = FirstItems::default();
-        let packet = parse_long_fragment(&bytes, &layout, &mut first).expect("what we write, we read");
+        let mut items = Items::default();
+        let packet = parse_long_fragment(&bytes, &layout, &mut items).expect("what we write, we read");
         self.receive(&packet);
     }
 

@@ -14,7 +14,7 @@ use crate::stats::Stats;
 use crate::time::{Deadline, Now, Timestamp, Wake};
 use crate::yojimbo::Params;
 use crate::yojimbo::channels::{
-    self, Carriage, ConnectionPacket, FirstItems, Layout, PacketSize, PacketWriter,
+    self, Carriage, ConnectionPacket, Items, Layout, PacketSize, PacketWriter,
 };
 use crate::yojimbo::netcode::{
     Client, ClientState, ConnectToken, Handshake, Link, Outcome, Received, Seat,
@@ -323,8 +323,8 @@ impl Incoming {
             return Ok(());
         };
         on_acks(header);
-        let mut first = FirstItems::default();
-        let packet = ConnectionPacket::parse(payload, layout, &mut first)
+        let mut items = Items::default();
+        let packet = ConnectionPacket::parse(payload, layout, &mut items)
             .map_err(|_| Reject::ProtocolError)?;
         let Self {
             channels, inbox, ..

@@ -70,17 +70,24 @@ impl<'a> BitReader<'a> {
         if end > self.bytes.len() * 8 {
             return Err(BitError::PastEnd);
         }
+        let value = self.ahead() & ((1 << width) - 1);
+        self.at = end;
+        Ok(value as u32)
+    }
+
+    /// The next 57 bits, or more; zeros behind the last.
+    #[inline]
+    fn ahead(&self) -> u64 {
         let first = self.at / 8;
-        let word = match self.bytes.get(first..first + 8) {
-            Some(eight) => u64::from_le_bytes(eight.try_into().map_err(|_| BitError::PastEnd)?),
+        let eight = self.bytes.get(first..first + 8);
+        let word = match eight.and_then(|eight| eight.try_into().ok()) {
+            Some(eight) => u64::from_le_bytes(eight),
             None => self.bytes[first..]
                 .iter()
                 .rev()
                 .fold(0, |word, byte| word << 8 | u64::from(*byte)),
         };
-        let value = word >> (self.at % 8) & ((1 << width) - 1);
-        self.at = end;
-        Ok(value as u32)
+        word >> (self.at % 8)
     }
 
     /// One bit.
@@ -103,10 +110,13 @@ impl<'a> BitReader<'a> {
     /// Goes to the next whole byte; the bits skipped must be zero.
     #[inline]
     pub fn align(&mut self) -> Result<(), BitError> {
-        match self.bits(padding_after(self.at) as u32)? {
-            0 => Ok(()),
-            _ => Err(BitError::Padding),
+        let held = self.at % 8;
+        let current = self.bytes.get(self.at / 8).copied().unwrap_or(0);
+        if held > 0 && current >> held != 0 {
+            return Err(BitError::Padding);
         }
+        self.at += padding_after(self.at);
+        Ok(())
     }
 
     /// Aligns, even for no bytes at all, and takes `count` bytes where they are.
@@ -142,12 +152,14 @@ impl<'a> BitReader<'a> {
 
     /// What [`BitReader::int_relative`] reads, when it is not the next number.
     fn int_further(&mut self, previous: u32) -> Result<u32, BitError> {
-        for (min, max) in TIERS {
-            if self.bool()? {
-                let distance = self.int(min as i32, max as i32)? as u32;
-                return previous.checked_add(distance).ok_or(BitError::OutOfRange);
-            }
+        // A packet may have hundreds of these: all flags in one look.
+        let smaller = self.ahead().trailing_zeros() as usize;
+        if let Some(&(min, max)) = TIERS.get(smaller) {
+            self.skip(smaller + 1)?;
+            let distance = self.int(min as i32, max as i32)? as u32;
+            return previous.checked_add(distance).ok_or(BitError::OutOfRange);
         }
+        self.skip(TIERS.len())?;
         let current = self.bits(32)?;
         if current <= previous {
             return Err(BitError::OutOfRange);
@@ -376,6 +388,49 @@ mod tests {
                 let mut reader = BitReader::new(&out);
                 assert_eq!(reader.sequence_relative(previous), Ok(current));
                 assert_eq!(reader.position(), bits);
+            }
+        }
+    }
+
+    /// Flags are read together with what follows them: where the bytes end is noticed all the same.
+    #[test]
+    fn a_number_that_is_cut_off_is_past_the_end() {
+        for distance in [1u32, 2, 6, 7, 23, 24, 280, 281, 4377, 4378, 69_914, 69_915] {
+            for before in 0..16 {
+                let mut out = Vec::new();
+                let mut writer = BitWriter::new(&mut out);
+                writer.bits(0, before);
+                writer.int_relative(9, 9 + distance);
+                let end = writer.finish();
+                for bytes in 0..=out.len() {
+                    let mut reader = BitReader::new(&out[..bytes]);
+                    let read = reader
+                        .skip(before as usize)
+                        .and_then(|()| reader.int_relative(9));
+                    let expected = match bytes * 8 >= end {
+                        true => Ok(9 + distance),
+                        false => Err(BitError::PastEnd),
+                    };
+                    assert_eq!(read, expected, "{distance} at {before} in {bytes}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn padding_is_zero() {
+        for at in 0..24 {
+            for set in 0..24 {
+                let bytes = (1u32 << set).to_le_bytes();
+                let mut reader = BitReader::new(&bytes[..3]);
+                assert_eq!(reader.skip(at), Ok(()));
+                let whole = at.next_multiple_of(8);
+                let expected = match (at..whole).contains(&set) {
+                    true => Err(BitError::Padding),
+                    false => Ok(()),
+                };
+                assert_eq!(reader.align(), expected, "{set} set, {at} read");
+                assert!(expected.is_err() || reader.position() == whole);
             }
         }
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tidegate_proto::inbox::Inbox;
-use tidegate_proto::yojimbo::channels::{self, ConnectionPacket, FirstItems, Layout};
+use tidegate_proto::yojimbo::channels::{self, ConnectionPacket, Items, Layout};
 use tidegate_proto::yojimbo::netcode::packet::{Beyond, Packet, open};
 use tidegate_proto::yojimbo::netcode::replay::Replay;
 use tidegate_proto::yojimbo::netcode::{Key, Role};
@@ -74,8 +74,8 @@ impl Direction {
             Ok(Arrival::Stored) | Err(DatagramError::Stale | DatagramError::Duplicate) => return,
             Err(error) => panic!("a packet at {now:?} is refused: {error:?}"),
         };
-        let mut first = FirstItems::default();
-        let packet = ConnectionPacket::parse(payload, &self.layout, &mut first);
+        let mut items = Items::default();
+        let packet = ConnectionPacket::parse(payload, &self.layout, &mut items);
         let packet = packet.expect("a good packet");
         self.channels
             .check(now, &packet, &mut self.inbox)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use tidegate_proto::inbox::Inbox;
 use tidegate_proto::yojimbo::channels::{
-    ConnectionPacket, FirstItems, FragmentPlace, Item, Layout, Objection, PacketError, PacketSize,
+    ConnectionPacket, FragmentPlace, Item, Items, Layout, Objection, PacketError, PacketSize,
     PacketWriter, Receiver,
 };
 use tidegate_proto::{Channel, Stats, Timestamp};
@@ -112,8 +112,8 @@ fn packets() {
         let (written, size) = write(case, &layout);
         assert_bytes(&written, &expected, "written");
         assert_same(size.bytes(), expected.len(), "measured");
-        let mut first = FirstItems::default();
-        let packet = ConnectionPacket::parse(&expected, &layout, &mut first)
+        let mut items = Items::default();
+        let packet = ConnectionPacket::parse(&expected, &layout, &mut items)
             .unwrap_or_else(|e| panic!("refused: {e:?}"));
         let mut listed = Vec::new();
         for entry in entries(case) {
@@ -158,9 +158,9 @@ impl Connection {
 
     fn receive(&mut self, packet: &[u8]) -> Result<(), Refusal> {
         let now = Timestamp::ZERO;
-        let mut first = FirstItems::default();
+        let mut items = Items::default();
         let packet =
-            ConnectionPacket::parse(packet, &self.layout, &mut first).map_err(Refusal::Packet)?;
+            ConnectionPacket::parse(packet, &self.layout, &mut items).map_err(Refusal::Packet)?;
         self.receiver
             .check(now, &packet, &mut self.inbox)
             .map_err(Refusal::Channel)?;

@@ -2,8 +2,7 @@
 //!
 //! Layout: docs/wire/yojimbo.md, sections 2 to 5; field widths follow from the [`Layout`]. A packet
 //! is read to its end before anything in it is believed: [`ConnectionPacket::parse`] walks it once
-//! and keeps the first few items, [`ConnectionPacket::items`] tells those or walks again, and cannot
-//! fail.
+//! and keeps what it found, [`ConnectionPacket::items`] tells that, and cannot fail.
 
 use super::emit::CHECK_WORD;
 use super::item::{BlockFragment, Body, FragmentPlace, Item, Message};
@@ -40,22 +39,27 @@ impl From<BitError> for PacketError {
     }
 }
 
-/// Room for the first items of a packet: most packets then need no second walk. Eight messages of a kilobyte fill the
-/// longest datagram. It stays where it is: a packet with it inside would be four hundred bytes to move.
+/// Room for the items of a packet, so that its bits are walked only once. Most packets have room in the first part;
+/// eight messages of a kilobyte fill the longest datagram. It stays where it is: a packet with it inside would be four
+/// hundred bytes to move.
 #[derive(Debug, Default)]
-pub struct FirstItems<'a>([Option<Item<'a>>; 8]);
+pub struct Items<'a> {
+    first: [Option<Item<'a>>; 8],
+    /// Those behind the first part. Hundreds of empty messages fit in a packet, and to read each of them again takes
+    /// longer than to allocate room for all.
+    others: Vec<Item<'a>>,
+}
 
 /// A packet that was read to its end and found good.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionPacket<'a> {
-    layout: &'a Layout,
-    bytes: &'a [u8],
     messages: u32,
     /// Channels that have something in it, by bit.
     channels: u64,
     reliable: bool,
-    /// What it carries, unless that is more than there was room for.
-    few: Option<&'a [Option<Item<'a>>]>,
+    /// What it carries.
+    first: &'a [Option<Item<'a>>],
+    others: &'a [Item<'a>],
     is_misread: bool,
 }
 
@@ -65,76 +69,63 @@ impl<'a> ConnectionPacket<'a> {
     pub fn parse(
         bytes: &'a [u8],
         layout: &'a Layout,
-        FirstItems(few): &'a mut FirstItems<'a>,
+        items: &'a mut Items<'a>,
     ) -> Result<Self, PacketError> {
-        let mut packet = Self {
-            layout,
-            bytes,
-            messages: 0,
-            channels: 0,
-            reliable: false,
-            few: None,
-            is_misread: false,
-        };
+        let (mut messages, mut channels, mut reliable) = (0, 0, false);
         let mut count = 0;
         let mut walk = Walk::new(bytes, layout)?;
         let entries = walk.entries_left;
         while let Some(item) = walk.next_item()? {
-            if let Some(place) = few.get_mut(count) {
-                *place = Some(item);
+            match items.first.get_mut(count) {
+                Some(place) => *place = Some(item),
+                None => items.others.push(item),
             }
             count += 1;
             match item {
                 Item::Message(message) => {
-                    packet.messages += 1;
-                    packet.reliable |= message.id.is_some();
+                    messages += 1;
+                    reliable |= message.id.is_some();
                 }
-                Item::Fragment(_) => packet.reliable = true,
+                Item::Fragment(_) => reliable = true,
             }
-            packet.channels |= 1 << item.channel();
+            channels |= 1 << item.channel();
         }
-        packet.few = few.get(..count);
         if layout.has_check_word()
             && walk.reader.bytes(size_of_val(&CHECK_WORD))? != CHECK_WORD.to_le_bytes()
         {
             return Err(PacketError::CheckWord);
         }
-        packet.is_misread = match entries {
+        let is_misread = match entries {
             0 => bytes[1..] == CHECK_WORD.to_le_bytes() && !layout.has_check_word(),
-            _ => packet.is_empty() && !walk.reader.rest_is_zero(),
+            _ => channels == 0 && !walk.reader.rest_is_zero(),
         };
-        Ok(packet)
+        Ok(Self {
+            messages,
+            channels,
+            reliable,
+            first: items.first.get(..count).unwrap_or(&items.first),
+            others: &items.others,
+            is_misread,
+        })
     }
 
     /// A packet with nothing but a piece of a block, which came in another way.
-    pub(super) fn alone(
-        fragment: BlockFragment<'a>,
-        layout: &'a Layout,
-        FirstItems(few): &'a mut FirstItems<'a>,
-    ) -> Self {
-        few[0] = Some(Item::Fragment(fragment));
+    pub(super) fn alone(fragment: BlockFragment<'a>, items: &'a mut Items<'a>) -> Self {
+        items.first[0] = Some(Item::Fragment(fragment));
         Self {
-            layout,
-            bytes: &[],
             messages: 0,
             channels: 1 << fragment.place.channel,
             reliable: true,
-            few: few.get(..1),
+            first: &items.first[..1],
+            others: &[],
             is_misread: false,
         }
     }
 
     /// What the packet carries, in the order of the wire. Ids may be old, far ahead, or repeated.
     pub fn items(&self) -> impl Iterator<Item = Item<'a>> + use<'a, '_> {
-        let mut walk = match self.few {
-            Some(_) => None,
-            None => Walk::new(self.bytes, self.layout).ok(),
-        };
-        let mut few = self.few.unwrap_or_default().iter().flatten();
-        std::iter::from_fn(move || match &mut walk {
-            Some(walk) => walk.next_item().ok().flatten(),
-            None => few.next().copied(),
-        })
+        let first = self.first.iter().flatten();
+        first.chain(self.others).copied()
     }
 
     /// Messages in it, fragments of blocks not counted.

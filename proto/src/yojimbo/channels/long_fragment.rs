@@ -9,7 +9,7 @@
 //! fragments has no more of them, and no more bytes, than one in the wire's own.
 //! Rule: docs/wire/reliable.md, section 7.5.
 
-use super::connection_packet::{ConnectionPacket, FirstItems, PacketError};
+use super::connection_packet::{ConnectionPacket, Items, PacketError};
 use super::item::{BlockFragment, FragmentPlace};
 use super::layout::Layout;
 use crate::cursor::{PastEnd, Reader};
@@ -28,10 +28,10 @@ pub const LONG_FRAGMENT_HEADER_BYTES: u16 = 11;
 pub fn parse_long_fragment<'a>(
     bytes: &'a [u8],
     layout: &'a Layout,
-    first: &'a mut FirstItems<'a>,
+    items: &'a mut Items<'a>,
 ) -> Result<ConnectionPacket<'a>, PacketError> {
     let fragment = read(bytes, layout)?;
-    Ok(ConnectionPacket::alone(fragment, layout, first))
+    Ok(ConnectionPacket::alone(fragment, items))
 }
 
 fn read<'a>(bytes: &'a [u8], layout: &Layout) -> Result<BlockFragment<'a>, PacketError> {
@@ -120,8 +120,8 @@ mod tests {
         let bytes = second();
         let header = [0, 0x34, 0x12, 0xb8, 0x0b, 0, 0, 0x4c, 0x04, 1, 0];
         assert_eq!(bytes[..LONG_FRAGMENT_HEADER_BYTES.into()], header);
-        let (layout, mut first) = (Layout::default(), FirstItems::default());
-        let packet = parse_long_fragment(&bytes, &layout, &mut first).expect("it is legal");
+        let (layout, mut items) = (Layout::default(), Items::default());
+        let packet = parse_long_fragment(&bytes, &layout, &mut items).expect("it is legal");
         assert!(packet.is_reliable() && !packet.is_empty() && !packet.is_misread());
         assert_eq!(packet.channels().collect::<Vec<_>>(), [0]);
         let items: Vec<_> = packet.items().collect();

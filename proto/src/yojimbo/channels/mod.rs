@@ -21,7 +21,7 @@ mod reliable_ordered;
 mod sink;
 mod size;
 
-pub use connection_packet::{ConnectionPacket, FirstItems, PacketError};
+pub use connection_packet::{ConnectionPacket, Items, PacketError};
 pub use emit::PacketWriter;
 pub use item::{BlockFragment, Body, BodyScratch, FragmentPlace, Item, Message};
 pub use layout::{

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::acks::{Acks, FalseAck};
 use super::channels::{
-    self, BlockFragment, ConnectionPacket, FirstItems, Item, Layout, parse_long_fragment,
+    self, BlockFragment, ConnectionPacket, Item, Items, Layout, parse_long_fragment,
 };
 use super::long_ack::{self, Record};
 use super::mismatched::MismatchedFragments;
@@ -130,10 +130,10 @@ impl Incoming {
             self.mismatched = MismatchedFragments::default();
         }
         let postscript = Postscript::parse(payload, self.reads_long_fragments);
-        let mut first = FirstItems::default();
+        let mut items = Items::default();
         let of_tidegate = postscript.filter(|_| self.record.is_some());
         let long_fragment = of_tidegate.and_then(Postscript::long_fragment);
-        let packet = packet(payload, long_fragment, &self.layout, &mut first)?;
+        let packet = packet(payload, long_fragment, &self.layout, &mut items)?;
         let heard = self.heard_clock.now();
         let (channels, inbox) = (&mut self.channels, &mut self.inbox);
         if let Err(trouble) = check(&packet, is_taking, heard, channels, inbox) {
@@ -293,11 +293,11 @@ fn packet<'a>(
     payload: &'a [u8],
     long_fragment: Option<&'a [u8]>,
     layout: &'a Layout,
-    first: &'a mut FirstItems<'a>,
+    items: &'a mut Items<'a>,
 ) -> Result<ConnectionPacket<'a>, Trouble> {
     let packet = match long_fragment {
-        Some(bytes) => parse_long_fragment(bytes, layout, first),
-        None => ConnectionPacket::parse(payload, layout, first),
+        Some(bytes) => parse_long_fragment(bytes, layout, items),
+        None => ConnectionPacket::parse(payload, layout, items),
     };
     packet.map_err(|_| Trouble::Broken(Reject::ProtocolError))
 }

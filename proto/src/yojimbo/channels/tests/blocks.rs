@@ -228,7 +228,7 @@ fn a_fragment_beyond_the_largest_block_is_refused() {
     let layout = Layout::new(vec![reliable], messages, Limits::default()).unwrap();
     let fault = |bytes: &[u8]| {
         let packet = piece(&layout, 0, bytes, 1);
-        ConnectionPacket::parse(&packet, &layout, &mut FirstItems::default()).err()
+        ConnectionPacket::parse(&packet, &layout, &mut Items::default()).err()
     };
     assert_eq!(fault(&[1; 100]), None);
     assert_eq!(fault(&[1; 101]), Some(PacketError::BlockTooLarge));

@@ -201,7 +201,7 @@ fn who_has_a_check_word_and_who_has_none_notice_each_other() {
         Layout::default().with_check_word().unwrap(),
     );
     let parse = |packet: &[u8], layout: &Layout| {
-        ConnectionPacket::parse(packet, layout, &mut FirstItems::default())
+        ConnectionPacket::parse(packet, layout, &mut Items::default())
             .map(|packet| packet.is_misread())
     };
     for messages in [&[][..], &[(0, &b"hello"[..])]] {

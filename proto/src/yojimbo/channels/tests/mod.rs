@@ -44,14 +44,14 @@ impl Far {
     }
 
     fn receive(&mut self, packet: &[u8]) -> Result<(), Objection> {
-        let (layout, mut first) = (self.layout.clone(), FirstItems::default());
-        let packet = ConnectionPacket::parse(packet, &layout, &mut first);
+        let (layout, mut items) = (self.layout.clone(), Items::default());
+        let packet = ConnectionPacket::parse(packet, &layout, &mut items);
         self.take(&packet.expect("a good packet"))
     }
 
     fn receive_long(&mut self, fragment: &[u8]) -> Result<(), Objection> {
-        let (layout, mut first) = (self.layout.clone(), FirstItems::default());
-        let packet = parse_long_fragment(fragment, &layout, &mut first);
+        let (layout, mut items) = (self.layout.clone(), Items::default());
+        let packet = parse_long_fragment(fragment, &layout, &mut items);
         self.take(&packet.expect("a good packet"))
     }
 
@@ -497,7 +497,7 @@ fn stricter_than_the_reference() {
         (&default, vec![0], None),
     ];
     for (index, (layout, packet, expected)) in cases.iter().enumerate() {
-        let outcome = ConnectionPacket::parse(packet, layout, &mut FirstItems::default()).err();
+        let outcome = ConnectionPacket::parse(packet, layout, &mut Items::default()).err();
         assert_eq!(outcome, *expected, "case {index}");
     }
 }
