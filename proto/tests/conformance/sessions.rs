@@ -18,11 +18,22 @@ use crate::compare::{assert_bytes, assert_same};
 use crate::labels::Labels;
 use crate::vectors::{bytes, each_capture, int, items};
 
+/// When the reference drops payloads that arrive.
+#[derive(PartialEq)]
+enum Stage {
+    /// Its client before the first keep-alive.
+    Connecting,
+    Connected,
+    /// Each end after a goodbye.
+    Over,
+}
+
 /// One direction of one client's session.
 struct Direction {
     role: Role,
     key: Key,
     protocol_id: u64,
+    stage: Stage,
     layout: Arc<Layout>,
     replay: Replay,
     packets: reliable::Receiver,
@@ -39,6 +50,10 @@ impl Direction {
             role,
             key: Key::new(bytes(key).try_into().expect("32 bytes")),
             protocol_id,
+            stage: match role {
+                Role::Server => Stage::Connected,
+                Role::Client => Stage::Connecting,
+            },
             replay: Replay::default(),
             packets: reliable::Receiver::new(*layout.limits()),
             channels: channels::Receiver::new(layout.clone()),
@@ -61,8 +76,16 @@ impl Direction {
             &mut datagram,
         );
         let bytes = match opened {
-            Ok(Packet::Payload { bytes, .. }) => bytes,
-            // Handshake steps, keep-alives, goodbyes and duplicates carry no messages.
+            Ok(Packet::Payload { bytes, .. }) if self.stage == Stage::Connected => bytes,
+            Ok(Packet::KeepAlive { .. }) if self.stage == Stage::Connecting => {
+                self.stage = Stage::Connected;
+                return;
+            }
+            Ok(Packet::Disconnect) => {
+                self.stage = Stage::Over;
+                return;
+            }
+            // Handshake steps, keep-alives and duplicates carry no messages.
             Ok(_) | Err(Reject::Replayed | Reject::Stale) => return,
             Err(_) if is_request => return,
             Err(reject) => panic!("a datagram at {now:?} is refused: {reject:?}"),
