@@ -170,7 +170,7 @@ typedef struct tidegate_stats {
   double loss;
   // 1 while sending at the bad mode's rate.
   uint32_t in_bad_mode;
-  // Reliable messages queued or not confirmed.
+  // Reliable messages queued or not confirmed; rudp never confirms.
   uint32_t outbox_messages;
   // Packets sent.
   uint64_t packets_sent;
@@ -290,7 +290,7 @@ int64_t tidegate_client_next_update(const struct tidegate_client *client,
 int32_t tidegate_client_ended(const struct tidegate_client *client);
 
 // Reliable messages that the server has not confirmed: it may have them or not. Negative is an
-// error. rudp never confirms; there it is 0.
+// error. rudp never confirms; there it is those that have not left.
 int64_t tidegate_client_unconfirmed(const struct tidegate_client *client);
 
 // The server that is dialled, or talked to.

@@ -26,7 +26,7 @@ pub struct Stats {
     pub loss: f64,
     /// 1 while sending at the bad mode's rate.
     pub in_bad_mode: u32,
-    /// Reliable messages queued or not confirmed.
+    /// Reliable messages queued or not confirmed; rudp never confirms.
     pub outbox_messages: u32,
     /// Packets sent.
     pub packets_sent: u64,
@@ -89,7 +89,7 @@ pub unsafe extern "C" fn tidegate_client_ended(client: *const Client) -> i32 {
 }
 
 /// Reliable messages that the server has not confirmed: it may have them or not. Negative is an
-/// error. rudp never confirms; there it is 0.
+/// error. rudp never confirms; there it is those that have not left.
 ///
 /// # Safety
 ///

@@ -11,7 +11,7 @@ pub enum Ended {
     /// We closed it.
     Here {
         /// Reliable messages that the server did not confirm: it may have them or not. rudp never
-        /// confirms, so there it is always 0.
+        /// confirms, so there it is those that never left.
         unconfirmed: u32,
     },
     /// The server, the network or the protocol did.
@@ -34,7 +34,8 @@ impl Ended {
 impl fmt::Display for Ended {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self {
-            Self::Here { unconfirmed: 0 } => "closed here, everything delivered",
+            // Nothing of what was delivered: rudp does not know.
+            Self::Here { unconfirmed: 0 } => "closed here",
             Self::Here { unconfirmed } => {
                 return write!(f, "closed here, {unconfirmed} messages not confirmed");
             }

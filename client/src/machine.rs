@@ -410,6 +410,28 @@ mod tests {
     }
 
     #[test]
+    fn an_end_claims_no_delivery_that_rudp_cannot_know_of() {
+        let server = SocketAddr::from(([10, 0, 0, 7], 40002));
+        for (is_sent, text) in [
+            (false, "closed here, 1 messages not confirmed"),
+            (true, "closed here"),
+        ] {
+            let mut machine = Machine::new(now(0), Dial::rudp(server), 1);
+            machine.handle_datagram(now(1), server, &mut [0]).unwrap();
+            machine.send(now(1), b"last words").unwrap();
+            if is_sent {
+                machine.handle_timeout(now(2_000));
+                transmitted(&mut machine, now(2_000));
+            }
+            machine.close(now(2_000));
+            let State::Closed(ended) = machine.state() else {
+                panic!("closed");
+            };
+            assert_eq!(ended.to_string(), text);
+        }
+    }
+
+    #[test]
     fn nothing_is_taken_behind_a_finish() {
         let server = SocketAddr::from(([10, 0, 0, 7], 40002));
         let mut machine = Machine::new(now(0), Dial::rudp(server), 1);
