@@ -2,30 +2,28 @@
 //!
 //! Otherwise a peer that does not have the next message any more would be heard for ever and believed never.
 
-/// Messages from beyond the window, since the last that was delivered, that say the peer went on without us. One or
-/// two are too easy to forge, or come late.
-const MESSAGES_MIN: u8 = 4;
+/// Messages from beyond the window in a row, with none delivered between them, that say the peer went on without us.
+/// One or two are too easy to forge, or come late.
+const IN_A_ROW: usize = 4;
 
 /// Messages from beyond the window.
 #[derive(Debug, Default)]
 pub(super) struct Ahead {
-    /// How many since the last one was delivered, as far as they count.
-    messages: u8,
-    /// The lowest of those.
-    from: u64,
+    /// The latest since one was delivered, in no order: a peer that sends much at once is seen further ahead with each.
+    latest: [u64; IN_A_ROW],
+    /// How many since then.
+    messages: usize,
     sent_below: u64,
 }
 
 impl Ahead {
     /// A message came from there.
     pub(super) fn on_message(&mut self, id: u64) {
-        self.from = match self.messages {
-            0 => id,
-            _ => self.from.min(id),
-        };
-        self.messages = (self.messages + 1).min(MESSAGES_MIN);
-        if self.messages == MESSAGES_MIN {
-            self.sent_below = self.sent_below.max(self.from);
+        self.latest[self.messages % IN_A_ROW] = id;
+        self.messages += 1;
+        if self.messages >= IN_A_ROW {
+            let lowest = self.latest.into_iter().fold(id, u64::min);
+            self.sent_below = self.sent_below.max(lowest);
         }
     }
 
@@ -55,6 +53,15 @@ mod tests {
         assert_eq!(ahead.sent_below(), 5_000);
         ahead.on_message(4_000);
         assert_eq!(ahead.sent_below(), 5_000, "it was seen further ahead");
+    }
+
+    #[test]
+    fn a_burst_is_believed_up_to_its_end() {
+        let mut ahead = Ahead::default();
+        for id in 1_024..5_000 {
+            ahead.on_message(id);
+        }
+        assert_eq!(ahead.sent_below(), 4_996);
     }
 
     #[test]
