@@ -92,6 +92,16 @@ impl Scene {
         page::metric(self.page, series).unwrap_or(-1.0)
     }
 
+    /// Until so many checks of the target that listens here have ended so.
+    fn wait_for_checks(&self, target: &TcpListener, result: &str, count: f64) {
+        let address = target.local_addr().unwrap();
+        let series = format!(
+            "tidegate_backend_health_checks_total{{backend=\"game\",target=\"tcp://{address}\",result=\"{result}\"}}"
+        );
+        let made = || (self.metric(&series) == count).then_some(());
+        wait_until(&series, Duration::from_secs(20), made);
+    }
+
     fn wait_for_metric(&self, series: &str) {
         let moved = || (self.metric(series) > 0.0).then_some(());
         wait_until(series, Duration::from_secs(20), moved);
@@ -818,5 +828,67 @@ fn a_dead_backend_that_nobody_checks_is_told_of() {
         listener.accept().ok()
     });
     scene.server.logged("target_up");
+    assert_eq!(scene.metric("tidegate_backend_up"), 1.0);
+}
+
+/// As a scene's backend is that answers its first check, and is not asked again for as long as a test takes.
+const SELDOM_WATCHED: &str = "health = { kind = \"connect\", interval = \"1h\" }";
+
+/// A game server that listens at an address nobody else has, found up once, with the streams of so many players.
+fn at_play(name: &str, players: usize) -> (Scene, TcpListener, Vec<TcpStream>, Vec<TcpStream>) {
+    let listener = TcpListener::bind(own_address()).unwrap();
+    let target = format!("\"tcp://{}\"", listener.local_addr().unwrap());
+    let scene = Scene::start(name, &[], &target, SELDOM_WATCHED);
+    drop(accept(&listener));
+    scene.wait_for_checks(&listener, "ok", 1.0);
+    let players: Vec<_> = (0..players).map(|_| scene.player()).collect();
+    let streams = players.iter().map(|_| accept(&listener)).collect();
+    (scene, listener, players, streams)
+}
+
+/// Its supervisor starts it again long before the next check.
+#[test]
+fn a_game_server_that_crashes_and_is_back_at_once_is_told_of() {
+    let (scene, listener, _players, streams) = at_play("crashed", 12);
+    let address = listener.local_addr().unwrap();
+    drop((listener, streams));
+    let line = scene.server.logged("target_crashed");
+    assert_eq!(
+        (&line["level"], &line["target"]),
+        (&"warn".into(), &format!("tcp://{address}").into())
+    );
+    let back = TcpListener::bind(address).unwrap();
+    // The alert needs one.
+    scene.wait_for_checks(&back, "failed", 1.0);
+    assert_eq!(scene.metric("tidegate_backend_up"), 1.0);
+}
+
+#[test]
+fn a_game_server_that_ends_a_match_is_asked_and_found_there() {
+    let (scene, listener, _players, streams) = at_play("match-over", 12);
+    drop(streams);
+    drop(accept(&listener));
+    scene.wait_for_checks(&listener, "ok", 2.0);
+    assert!(scene.server.all_logged("target_crashed").is_empty());
+}
+
+/// The checks know nothing yet, and a session's end is no warning.
+#[test]
+fn a_player_who_finds_no_game_server_is_told_of_before_the_checks() {
+    let (scene, listener, _players, _streams) = at_play("unnoticed", 1);
+    drop(listener);
+    let _newcomer = scene.player();
+    let line = scene.server.logged("connect_failed");
+    assert_eq!(
+        (&line["level"], &line["reason"]),
+        (&"warn".into(), &"refused".into())
+    );
+    assert!(
+        line["help"]
+            .as_str()
+            .unwrap()
+            .contains("start the game server"),
+        "{line}"
+    );
     assert_eq!(scene.metric("tidegate_backend_up"), 1.0);
 }

@@ -132,30 +132,39 @@ fn warn_of_name(pool: &Pool, index: usize, error: &io::Error) {
     tracing::warn!(event = "dns_failed", backend = %pool.name(), target = %host, %error);
 }
 
-/// Asks each address of a target, all at the same time.
+/// Asks each address of a target, all at the same time; and at once where one has ended many streams. Whoever starts a
+/// crashed game server again is mostly quicker than the next check would be.
 async fn check(backend: &Arc<Backend>, pool: &Pool, index: usize, health: Health) {
+    let suspect = pool.suspect(index);
     loop {
         let mut asked = JoinSet::new();
         for (pick, address) in pool.addresses(index) {
             let backend = backend.clone();
-            asked.spawn(async move { (pick, try_one(&backend, address, health.timeout).await) });
+            let suspected = pool.take_suspicion(pick);
+            asked.spawn(async move {
+                let answer = try_one(&backend, address, health.timeout).await;
+                (pick, suspected, answer)
+            });
         }
         while let Some(answer) = asked.join_next().await {
-            let Ok((pick, answer)) = answer else { continue };
-            note(pool, pick, answer, &health);
+            let Ok((pick, suspected, answer)) = answer else {
+                continue;
+            };
+            note(pool, pick, answer, suspected, &health);
         }
         let pause = if pool.states()[index].up {
             health.interval
         } else {
             health.interval.min(WAITING)
         };
-        sleep(pause).await;
+        // One that ended them on purpose answers, and nothing comes of it.
+        timeout(pause, suspect.notified()).await.ok();
     }
 }
 
-/// What an address answered. Where no file could be opened to ask it, that is not the target's doing, and newcomers are
+/// What an address answered, which may have been suspected of a crash. Where no file could be opened to ask it, that is not the target's doing, and newcomers are
 /// not to be denied for longer than it lasts.
-fn note(pool: &Pool, pick: Pick, answer: io::Result<()>, health: &Health) {
+fn note(pool: &Pool, pick: Pick, answer: io::Result<()>, suspected: bool, health: &Health) {
     let error = answer.err();
     if let Some(error) = error.as_ref().filter(|it| open_files::are_used_up(it)) {
         tracing::warn!(
@@ -166,6 +175,9 @@ fn note(pool: &Pool, pick: Pick, answer: io::Result<()>, health: &Health) {
             help = open_files::help(error),
         );
         return;
+    }
+    if let Some(error) = error.as_ref().filter(|_| suspected) {
+        warn_of_crash(pool, pick, error);
     }
     if let Some(turned) = pool.on_checked(pick, error.is_none(), health) {
         log_turned(&turned, error.as_ref());
@@ -210,6 +222,38 @@ pub fn warn_of_shut(backend: &str, target: Option<&dyn Display>, why: Shut) {
                 `tidegate ctl backend enable TARGET` takes one back in",
         "no target {}",
         why.text()
+    );
+}
+
+/// Warns of a target that ended many streams and was not there right after, although it may be back by now.
+fn warn_of_crash(pool: &Pool, pick: Pick, error: &io::Error) {
+    tracing::warn!(
+        event = "target_crashed",
+        backend = %pool.name(),
+        target = %pool.target(pick.target),
+        address = pool.address_of(pick).map(tracing::field::display),
+        %error,
+        help = "look at the game server's own log: it crashed, or was restarted under its players",
+        "it ended many sessions at once, and took no connection right after"
+    );
+}
+
+/// Warns of a player who could not be connected to a target that is up as far as is known: nobody else would say so.
+pub fn warn_of_connect(pool: &Pool, pick: Pick, reason: &str, error: &io::Error) {
+    let target = pool.target(pick.target);
+    // That one was told of when it went down.
+    if !pool.states()[pick.target].up {
+        return;
+    }
+    tracing::warn!(
+        event = "connect_failed",
+        backend = %pool.name(),
+        %target,
+        address = pool.address_of(pick).map(tracing::field::display),
+        reason,
+        %error,
+        help = help(&target, error),
+        "a player could not be connected, although the target is up as far as is known"
     );
 }
 
@@ -351,7 +395,7 @@ mod tests {
         let (pick, _) = pool.addresses(0)[0];
         let asked = |errno| {
             let answer = Err(io::Error::from_raw_os_error(errno));
-            note(&pool, pick, answer, &health);
+            note(&pool, pick, answer, false, &health);
             pool.states()[0]
         };
         let before = pool.states()[0];

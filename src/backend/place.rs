@@ -28,6 +28,10 @@ pub(super) struct Place {
     failures: u32,
     /// With the breaker open: nobody tries before this.
     rests_until: Timestamp,
+    /// Streams that were ended from there since the last check.
+    ended: u32,
+    /// They were many, and the next check is to say whether somebody is there.
+    suspect: bool,
 }
 
 impl Place {
@@ -43,6 +47,8 @@ impl Place {
             run: 0,
             failures: 0,
             rests_until: Timestamp::ZERO,
+            ended: 0,
+            suspect: false,
         }
     }
 
@@ -91,6 +97,19 @@ impl Place {
         self.streams = self.streams.saturating_sub(1);
     }
 
+    /// A stream was ended from there. True when that makes them many, which it does once between two checks.
+    pub(super) fn on_ended(&mut self) -> bool {
+        self.ended = self.ended.saturating_add(1);
+        let are_many = self.ended > CRASH_STREAMS && self.ended > self.streams / CRASH_PART;
+        are_many && !std::mem::replace(&mut self.suspect, true)
+    }
+
+    /// Whether they were many since this was last asked.
+    pub(super) fn take_suspicion(&mut self) -> bool {
+        self.ended = 0;
+        std::mem::take(&mut self.suspect)
+    }
+
     /// It is down after some failures in a row, and up again after some successes. Until it has been
     /// reached once, a single answer decides: nobody is ready in front of a server that never was
     /// there, and nobody waits for one that has just started.
@@ -110,12 +129,18 @@ impl Place {
     /// Checks are off from now on: what the last ones found no longer counts.
     pub(super) fn forget_checks(&mut self) {
         (self.up, self.reached, self.run) = (true, false, 0);
+        (self.ended, self.suspect) = (0, false);
     }
 
     fn is_doubtful(&self) -> bool {
         self.failures >= BREAKER_FAILURES || !self.up
     }
 }
+
+/// More streams than this that end between two checks, and more than one in [`CRASH_PART`] of those that there are, look
+/// like a crash. Those that ended are among them for a moment longer. The alert TidegateBackendCrashed counts alike.
+const CRASH_STREAMS: u32 = 10;
+const CRASH_PART: u32 = 3;
 
 /// Failures in a row that open the breaker.
 pub(super) const BREAKER_FAILURES: u32 = 5;

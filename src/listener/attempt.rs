@@ -167,6 +167,16 @@ impl Listener {
         Some(pool.target(target).to_string())
     }
 
+    /// The backend ended the stream: where it ends many, somebody looks whether it is there.
+    pub(super) fn tell_of_end(&self, id: PeerId) {
+        let chosen = self.peers.get(id).map(|peer| peer.attempt.chosen);
+        if let (Some(Chosen::Connected(pick)), Some(destination)) =
+            (chosen, &self.terms.destination)
+        {
+            destination.pool.on_ended(pick);
+        }
+    }
+
     fn try_connect(&mut self, turn: &mut Turn<'_>, id: PeerId) {
         let client_id = self.endpoint.identity(id).and_then(|whom| whom.client_id);
         let (Some(peer), Some(destination)) = (self.peers.get_mut(id), &self.terms.destination)
@@ -295,8 +305,9 @@ impl Listener {
         if let Chosen::Connecting(pick) = peer.attempt.chosen {
             peer.attempt.chosen = Chosen::Tried(pick);
             self.counters.target(pick.target).connect_failures[why as usize] += 1;
-            if let Some(turned) = destination.pool.on_failed(turn.now.mono, pick) {
-                health::log_turned(&turned, Some(error));
+            match destination.pool.on_failed(turn.now.mono, pick) {
+                Some(turned) => health::log_turned(&turned, Some(error)),
+                None => health::warn_of_connect(&destination.pool, pick, why.label(), error),
             }
         }
         self.try_later(turn, id, why);

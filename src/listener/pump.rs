@@ -172,6 +172,9 @@ impl Listener {
             quota.take_messages(allowed - left);
             peer.paused_until = (left == 0).then(|| now + MESSAGES_PAUSE);
         }
+        if moved.ended {
+            self.tell_of_end(id);
+        }
         self.account(id);
         Some(outcome)
     }

@@ -38,6 +38,8 @@ pub(super) struct Member {
     pub(super) places: Vec<Place>,
     /// A connect failed: its name may stand for another address by now.
     pub(super) failed: Arc<Notify>,
+    /// It ended many streams at once: is it there?
+    pub(super) suspect: Arc<Notify>,
     checks_ok: u64,
     checks_failed: u64,
 }
@@ -104,6 +106,7 @@ impl Members {
             draining: false,
             places: vec![Place::new(self.number, address, true)],
             failed: Arc::default(),
+            suspect: Arc::default(),
             checks_ok: 0,
             checks_failed: 0,
         });

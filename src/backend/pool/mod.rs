@@ -228,6 +228,14 @@ impl Pool {
         places.collect()
     }
 
+    /// Which of a target's addresses it was, if its name stands for some.
+    pub fn address_of(&self, pick: Pick) -> Option<Address> {
+        let mut members = self.lock();
+        let has_name = members.targets[pick.target].target.has_name();
+        let place = members.place(pick)?;
+        place.address.clone().filter(|_| has_name)
+    }
+
     /// Told when a connect to a target has failed.
     pub fn failed(&self, index: usize) -> Arc<Notify> {
         self.lock().targets[index].failed.clone()
@@ -279,6 +287,25 @@ impl Pool {
     pub fn on_failed(&self, now: Timestamp, pick: Pick) -> Option<Turned> {
         self.lock().targets[pick.target].failed.notify_one();
         self.change(pick, |place| place.on_failed(now))
+    }
+
+    /// A target ended a stream. Once it has ended many since the last check, another one is due at once.
+    pub fn on_ended(&self, pick: Pick) {
+        let mut members = self.lock();
+        if members.checked && members.place(pick).is_some_and(Place::on_ended) {
+            members.targets[pick.target].suspect.notify_one();
+        }
+    }
+
+    /// Whether [`Pool::on_ended`] asked for a check of this address since this was last asked.
+    pub fn take_suspicion(&self, pick: Pick) -> bool {
+        let mut members = self.lock();
+        members.place(pick).is_some_and(Place::take_suspicion)
+    }
+
+    /// Told when a check is due before its time.
+    pub fn suspect(&self, index: usize) -> Arc<Notify> {
+        self.lock().targets[index].suspect.clone()
     }
 
     /// A stream that was connected is gone.

@@ -92,11 +92,13 @@ impl Failure {
     }
 }
 
-/// Bytes on the socket, frames and greeting included.
+/// Bytes on the socket, frames and greeting included, and whether it came to its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moved {
     pub sent: u64,
     pub received: u64,
+    /// The backend closed it, or it broke.
+    pub ended: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -210,7 +212,7 @@ impl Stream {
         self.ended_by
     }
 
-    /// Bytes that went through the socket since this was last asked.
+    /// What happened on the socket since this was last asked.
     pub fn take_moved(&mut self) -> Moved {
         std::mem::take(&mut self.moved)
     }

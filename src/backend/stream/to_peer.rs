@@ -215,6 +215,10 @@ impl Stream {
     fn finish(&mut self, side: &mut Side<'_>, reason: CloseReason) {
         if !self.to_peer.finished {
             self.to_peer.finished = true;
+            self.moved.ended = matches!(
+                reason,
+                CloseReason::BackendClosed | CloseReason::BackendReset
+            );
             side.endpoint
                 .finish(side.now, side.id, reason, FINISH_LINGER);
         }
