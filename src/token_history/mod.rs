@@ -202,7 +202,7 @@ impl TokenHistory {
         self.was_taken |= error.kind() == TAKEN;
         // A file that was not claimed may be another's.
         if !self.was_taken && self.directory.has_claimed(&self.listener) {
-            // Where even that is refused, nothing was written after the start either.
+            // Where even that is refused, as in a directory that became read-only, the operator's page says what to do.
             fs::remove_file(&self.path).ok();
         }
         self.count_failure();
