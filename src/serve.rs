@@ -56,6 +56,7 @@ async fn serve(
         }
     };
     tokio::spawn(logging.clone().publish(server.common.board.clone()));
+    tokio::spawn(sizing::cpu::watch(server.common.board.clone()));
     let workers = Workers::new(server.fleet.remotes());
     let reloader = Reloader {
         source,

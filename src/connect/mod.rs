@@ -59,6 +59,7 @@ async fn connect(config: Config, logging: Logging) -> anyhow::Result<()> {
     ));
     let board = Arc::new(Board::new(clock.now(), capacity.clone()));
     tokio::spawn(logging.clone().publish(board.clone()));
+    tokio::spawn(sizing::cpu::watch(board.clone()));
     let listeners: anyhow::Result<Vec<_>> = config.tunnels.iter().map(bind).collect();
     let listeners = listeners?;
     let shares = shares(&config, &board, &capacity)?;

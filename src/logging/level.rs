@@ -49,7 +49,7 @@ fn parts() -> Vec<&'static str> {
 }
 
 /// Every module that logs, in order. A directive for another would change nothing, and nobody would be told.
-pub(super) const TARGETS: [&str; 42] = [
+pub(super) const TARGETS: [&str; 43] = [
     "tidegate::admin",
     "tidegate::backend::health",
     "tidegate::backend::stream::to_backend",
@@ -83,6 +83,7 @@ pub(super) const TARGETS: [&str; 42] = [
     "tidegate::running_listener::announce",
     "tidegate::serve",
     "tidegate::shutdown",
+    "tidegate::sizing::cpu",
     "tidegate::sizing::memory",
     "tidegate::sizing::open_files",
     "tidegate::socket_file",

@@ -1,6 +1,7 @@
 //! What the configuration lets the process take, beside what it may: the sums of docs/OPERATIONS.md,
 //! "Sizing".
 
+pub mod cpu;
 pub mod disk;
 pub mod file_size;
 pub mod memory;

@@ -13,6 +13,7 @@ use crate::board::{Snapshot, State};
 use crate::capture::Recording;
 use crate::counters::{Direction, WorkerCounters};
 use crate::metrics::Usage;
+use crate::sizing::cpu;
 use crate::udp::UdpError;
 
 /// Slots, descriptors.
@@ -111,6 +112,14 @@ fn process(found: &mut Findings, snapshot: &Snapshot, usage: &Usage) {
     if violations > 0 {
         let text = "books do not balance: a bug in tidegate, please report it with the log";
         found.add(Level::Warn, Some("TidegateInvariantViolated"), text.into());
+    }
+    let throttled = process.cpu_throttled_lately;
+    if throttled >= cpu::MANY {
+        let secs = cpu::LATELY.as_secs();
+        let text = format!(
+            "the control group's CPU limit stopped this process {throttled} times in {secs} s: everybody waits"
+        );
+        found.add(Level::Bad, Some("TidegateCpuThrottled"), text);
     }
     if let (Some(open), Some(most)) = (usage.open_fds, usage.max_fds)
         && open as f64 > ALMOST_FULL * most as f64

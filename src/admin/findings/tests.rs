@@ -241,6 +241,21 @@ fn descriptors_are_missed_before_there_are_none() {
     assert_eq!(alerts(&open(91)), ["TidegateDescriptorsAlmostUsed"]);
 }
 
+/// What looks like this site's network then is not.
+#[test]
+fn a_cpu_limit_comes_before_what_it_looks_like() {
+    let throttled = |lately| {
+        after(|board, counters| {
+            board.update_process(|process| process.cpu_throttled_lately = lately);
+            (counters.peers, counters.peers_in_bad_mode) = (90, 90);
+        })
+    };
+    let network = ["TidegateBadNetworkWidespread"];
+    assert_eq!(alerts(&throttled(cpu::MANY - 1)), network);
+    let both = ["TidegateCpuThrottled", "TidegateBadNetworkWidespread"];
+    assert_eq!(alerts(&throttled(cpu::MANY)), both);
+}
+
 #[test]
 fn nothing_is_found_in_the_counts_of_a_listener_that_has_gone() {
     let start = Clock::start().now();

@@ -98,6 +98,13 @@ pub(super) const FAMILIES: &[Family] = &[
         read: |source, out| out.add(&[], source.snapshot.process.token_history_failures as f64),
     },
     Family {
+        name: "tidegate_cpu_throttled_periods_total",
+        kind: Counter,
+        labels: &[],
+        help: "Periods, of 100 ms mostly, in which the control group's CPU limit stopped the process; looked at every ten seconds.",
+        read: |source, out| out.add(&[], source.snapshot.process.cpu_throttled as f64),
+    },
+    Family {
         name: "tidegate_invariant_violations_total",
         kind: Counter,
         labels: &[],
