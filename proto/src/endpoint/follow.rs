@@ -37,7 +37,7 @@ pub(super) struct Search {
     follow: Follow,
     tries: Tries,
     /// Port from which on the next search goes: where the last one ended, so that each peer behind
-    /// one address is tried, however many there are.
+    /// one address is looked at, however many there are.
     from_port: u16,
     /// How many sessions the last search tried that found nobody.
     in_vain: u32,
@@ -85,27 +85,23 @@ impl Search {
             return None;
         }
         let most = match self.tries.are_plenty(now.mono) {
-            true => LOOKS,
+            true => u32::MAX,
             false => CANDIDATES,
         };
-        let behind = peers.behind(ip, self.from_port);
-        let known = behind
-            .take(LOOKS)
-            .filter_map(|id| Some((id, peers.get(id)?)));
-        let may_be_it = known.filter_map(|(id, peer)| {
+        let known = peers.behind(ip, self.from_port).take(LOOKS);
+        for (id, peer) in known.filter_map(|id| Some((id, peers.get(id)?))) {
             let is_goodbye = peer.session.reads_as_goodbye(datagram);
             let may_move = !peer.closed && Some(id) != refused_by;
-            (may_move && (is_silent(now, peer) || is_goodbye)).then_some((id, peer, is_goodbye))
-        });
-        for (id, peer, is_goodbye) in may_be_it.take(most) {
-            if !self.tries.take(now.mono, is_goodbye) {
-                return None;
-            }
-            self.in_vain += 1;
-            if peer.session.vouches_for(datagram) {
-                let found = std::mem::take(&mut self.in_vain);
-                self.tries.give_back(is_goodbye, found);
-                return Some(id);
+            if may_move && (is_silent(now, peer) || is_goodbye) {
+                if self.in_vain == most || !self.tries.take(now.mono, is_goodbye) {
+                    return None;
+                }
+                self.in_vain += 1;
+                if peer.session.vouches_for(datagram) {
+                    let found = std::mem::take(&mut self.in_vain);
+                    self.tries.give_back(is_goodbye, found);
+                    return Some(id);
+                }
             }
             self.from_port = peer.address.port().wrapping_add(1);
         }
@@ -128,9 +124,9 @@ fn is_silent(now: Now, peer: &Peer) -> bool {
 
 /// Silent peers behind one IP that are tried for one datagram once half of the tries of this second were in vain; the next
 /// datagram tries the next ones. Before that, all of them are.
-const CANDIDATES: usize = 64;
+const CANDIDATES: u32 = 64;
 
-/// Peers behind one IP that are looked at for that.
+/// Peers behind one IP that are looked at for one datagram, silent or not; the next datagram has the next ones looked at.
 const LOOKS: usize = 1024;
 
 /// A peer that was heard less than this ago has not moved: one that has something to say, or to

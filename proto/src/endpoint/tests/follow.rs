@@ -116,6 +116,23 @@ fn a_proof_is_worth_its_search() {
     }
 }
 
+/// However many of those behind an address go on speaking, one that lost its port is found: each search goes on where the
+/// last one ended.
+#[test]
+fn those_who_speak_hide_nobody() {
+    const CROWD: u16 = 3_000;
+    let mut endpoint = endpoint(None, Params::default());
+    for port in 1..=CROWD {
+        accept(&mut endpoint, port);
+    }
+    for port in 1..CROWD {
+        hear(&mut endpoint, port, "speaks", 1_000);
+    }
+    let says = format!("@{CROWD}");
+    let mut tries = (0..3).map(|_| hear(&mut endpoint, 5_000, &says, 1_000));
+    assert!(tries.any(|handled| matches!(handled, Handled::Moved(_))));
+}
+
 /// Of forged datagrams, the first few are tried with everybody behind their address, and then each with a few, so that
 /// more of them are needed to use up a second. What another endpoint found is given back.
 #[test]
