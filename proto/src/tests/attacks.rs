@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::games::{self, Game, Rules, client_address};
 use super::liars::{Liar, Lie};
+use super::scenario::{Scenario, dead};
 use crate::endpoint::Handled;
 use crate::session::CloseReason;
 use crate::sim::{Conditions, Traffic, Way, World};
@@ -43,11 +44,9 @@ fn chatter() -> Traffic {
     }
 }
 
-fn cut() -> Conditions {
-    Conditions {
-        loss: 1.0,
-        ..Conditions::default()
-    }
+/// One player and the server chat, over a path that is good and short.
+fn scenario(game: &mut Game) -> Scenario {
+    Scenario::new(game, 1, Conditions::default(), &chatter(), &chatter())
 }
 
 /// A dead player's seat cannot be kept warm, neither with what the player said nor with what the
@@ -55,33 +54,27 @@ fn cut() -> Conditions {
 #[test]
 fn no_echo_and_no_recording_keeps_a_dead_session_alive() {
     for way in [Way::Up, Way::Down] {
-        let traffic = chatter();
-        let mut world = game(41).world(41, 1, Conditions::default(), &traffic, &traffic);
-        let told = |_| (traffic.clone(), traffic.clone());
-        let tape = record(&mut world);
-        world.run_for(Duration::from_secs(2), told);
-        world.set_weather(cut(), cut());
-        world.run_for(Duration::from_millis(50), told);
+        let mut scenario = scenario(&mut game(41));
+        let tape = record(&mut scenario);
+        scenario.run_for(Duration::from_secs(2));
+        scenario.cut();
+        scenario.run_for(Duration::from_millis(50));
         let old = tape.borrow().len();
         for _ in 0..60 {
-            world.run_for(Duration::from_millis(100), told);
+            scenario.run_for(Duration::from_millis(100));
             let from = if way == Way::Up { 0 } else { old };
             // What the client says now never arrives; what arrived before comes again.
             let datagrams: Vec<_> = tape.borrow()[from..].to_vec();
             let is_known = |index: usize| way == Way::Down || index < old;
             for (index, (_, sent, datagram)) in datagrams.into_iter().enumerate() {
                 if sent == way && is_known(from + index) {
-                    world.inject(client_address(0), &datagram);
+                    scenario.inject(client_address(0), &datagram);
                 }
             }
         }
-        let outcome = world.outcome(0);
-        assert_eq!(
-            outcome.server_closed,
-            Some(CloseReason::PeerTimeout),
-            "{way:?}"
-        );
-        assert!(world.server().is_empty(), "{way:?}: its seat is free");
+        let [_, server] = scenario.ends();
+        assert_eq!(server, Some(CloseReason::PeerTimeout), "{way:?}");
+        assert!(scenario.server().is_empty(), "{way:?}: its seat is free");
     }
 }
 
@@ -89,26 +82,24 @@ fn no_echo_and_no_recording_keeps_a_dead_session_alive() {
 /// session follows the thief. The thief has no second datagram: the player gets the session back.
 #[test]
 fn a_session_that_was_lured_to_another_port_comes_back() {
-    let traffic = chatter();
-    let mut world = game(42).world(42, 1, Conditions::default(), &traffic, &traffic);
-    let told = |_| (traffic.clone(), traffic.clone());
-    let tape = record(&mut world);
-    world.run_for(Duration::from_secs(2), told);
-    world.set_weather(cut(), Conditions::default());
-    world.run_for(Duration::from_secs(2), told);
+    let mut scenario = scenario(&mut game(42));
+    let tape = record(&mut scenario);
+    scenario.run_for(Duration::from_secs(2));
+    scenario.set_weather(dead(), Conditions::default());
+    scenario.run_for(Duration::from_secs(2));
     let swallowed = recorded(&tape, Way::Up).pop().expect("the client speaks");
     let thief = SocketAddr::new(client_address(0).ip(), 6_666);
-    let handled = world.inject(thief, &swallowed);
+    let handled = scenario.inject(thief, &swallowed);
     assert!(matches!(handled, Handled::Moved(_)), "{handled:?}");
-    let again = world.inject(thief, &swallowed);
+    let again = scenario.inject(thief, &swallowed);
     assert!(matches!(again, Handled::PeerRejected(..)), "{again:?}");
-    world.set_weather(Conditions::default(), Conditions::default());
-    assert!(
-        world.run_until(Duration::from_secs(20), told, World::all_delivered),
-        "{:?}",
-        world.outcome(0)
-    );
-    let address = world.server().peers().next().map(|(_, address, _)| address);
+    scenario.set_weather(Conditions::default(), Conditions::default());
+    scenario.deliver_all_within(Duration::from_secs(20));
+    let address = scenario
+        .server()
+        .peers()
+        .next()
+        .map(|(_, address, _)| address);
     assert_eq!(address, Some(client_address(0)));
 }
 
@@ -116,52 +107,74 @@ fn a_session_that_was_lured_to_another_port_comes_back() {
 /// never again, end the session, and its place is not held until the timeout.
 #[test]
 fn a_goodbye_right_behind_a_new_port_is_heard() {
-    let traffic = chatter();
-    let mut world = game(44).world(44, 1, Conditions::default(), &traffic, &traffic);
-    let told = |_| (traffic.clone(), traffic.clone());
-    world.run_for(Duration::from_secs(1), told);
-    world.move_client(0, SocketAddr::new(client_address(0).ip(), 6_667));
-    let now = world.now();
-    let (endpoint, peer) = world.client(0);
+    let mut scenario = scenario(&mut game(44));
+    scenario.run_for(Duration::from_secs(1));
+    scenario.move_client(0, SocketAddr::new(client_address(0).ip(), 6_667));
+    let now = scenario.now();
+    let (endpoint, peer) = scenario.client(0);
     endpoint.close(now, peer, CloseReason::Shutdown);
-    world.run_for(Duration::from_millis(200), told);
-    assert!(world.server().is_empty(), "the goodbye was heard");
+    scenario.run_for(Duration::from_millis(200));
+    assert!(scenario.server().is_empty(), "the goodbye was heard");
 }
 
 /// Goodbyes of an earlier session, played from the same address while the player comes back with a
 /// new token: neither the handshake nor the new session ends of them.
 #[test]
 fn an_old_goodbye_does_not_end_the_next_session() {
-    let traffic = chatter();
     let mut game = game(43);
-    let mut world = game.world(43, 1, Conditions::default(), &traffic, &traffic);
-    let told = |_| (traffic.clone(), traffic.clone());
-    let tape = record(&mut world);
-    world.run_for(Duration::from_secs(1), told);
-    let now = world.now();
-    let (endpoint, peer) = world.client(0);
+    let mut scenario = scenario(&mut game);
+    let tape = record(&mut scenario);
+    scenario.run_for(Duration::from_secs(1));
+    let now = scenario.now();
+    let (endpoint, peer) = scenario.client(0);
     endpoint.close(now, peer, CloseReason::Shutdown);
-    world.run_for(Duration::from_millis(200), told);
-    assert!(world.server().is_empty(), "the first session is over");
+    scenario.run_for(Duration::from_millis(200));
+    assert!(scenario.server().is_empty(), "the first session is over");
     let goodbyes: Vec<_> = recorded(&tape, Way::Up)
         .into_iter()
         .rev()
         .take(10)
         .collect();
-    let (endpoint, peer) = game.dial(world.now(), 1);
-    world.add_client(endpoint, peer, client_address(0), traffic.clone(), &traffic);
+    let (endpoint, peer) = game.dial(scenario.now(), 1);
+    scenario.add_client(endpoint, peer, client_address(0), chatter(), &chatter());
     for _ in 0..200 {
-        world.run_for(Duration::from_millis(100), told);
+        scenario.run_for(Duration::from_millis(100));
         for goodbye in &goodbyes {
-            world.inject(client_address(0), goodbye);
+            scenario.inject(client_address(0), goodbye);
         }
-        if world.is_delivered(1) {
+        if scenario.is_delivered(1) {
             break;
         }
     }
-    let outcome = world.outcome(1);
-    assert!(world.is_delivered(1), "{outcome:?}");
+    let outcome = scenario.outcome(1);
+    assert!(scenario.is_delivered(1), "{outcome:?}");
     assert_eq!(outcome.server_closed, None);
+}
+
+/// All that a player said, played from its address when its session is over: at once, a moment later, and as its token
+/// expires.
+#[test]
+fn a_recorded_session_seats_nobody_when_it_is_played_again() {
+    let mut scenario = scenario(&mut game(16));
+    let tape = record(&mut scenario);
+    scenario.run_for(Duration::from_secs(4));
+    let now = scenario.now();
+    let peers = scenario.server_peers_of(0);
+    assert_eq!(peers.len(), 1, "the session was real");
+    scenario.server().close(now, peers[0], CloseReason::Kicked);
+    *scenario.client(0).0 = games::nobody();
+    scenario.run_for(Duration::from_millis(100));
+    let said = scenario.network().1.offered;
+    for pause in [0, 1, 28] {
+        scenario.run_for(Duration::from_secs(pause));
+        for datagram in recorded(&tape, Way::Up) {
+            let handled = scenario.inject(client_address(0), &datagram);
+            assert!(matches!(handled, Handled::Rejected(_)), "{handled:?}");
+        }
+    }
+    let answers = scenario.network().1.offered - said;
+    assert_eq!(answers, 0, "nothing is said to a recording");
+    assert!(scenario.server().is_empty());
 }
 
 /// Players that take a seat and leave it at once, more of them than there are seats: every seat,

@@ -9,6 +9,8 @@ mod echo;
 mod every_protocol;
 mod gaffer;
 mod games;
+mod joining;
+mod layouts;
 mod liars;
 mod library;
 mod nonces;

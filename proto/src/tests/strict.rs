@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::games::{Game, Rules};
-use super::scenario::{Scenario, path};
+use super::scenario::{Scenario, bad_weather, path};
 use crate::session::AckPolicy;
 use crate::sim::{Traffic, World};
 use crate::yojimbo::Params;
@@ -46,6 +46,20 @@ fn deliver(scenario: &mut Scenario, what: &str) {
         "{what}: {:?}",
         scenario.outcome(0)
     );
+}
+
+/// Two tidegates lose nothing by it, both ways.
+#[test]
+fn acknowledgements_wait_for_the_write() {
+    let traffic = Traffic {
+        messages: 300,
+        sizes: 0..=300,
+        ..Traffic::default()
+    };
+    let mut game = Game::new(strict(), 11);
+    let mut scenario = Scenario::new(&mut game, 1, bad_weather(), &traffic, &traffic);
+    scenario.deliver_all_within(Duration::from_secs(60));
+    assert!(scenario.network().0.lost > 10);
 }
 
 /// The library fills its packets with messages from far behind. Where those were not acknowledged before what is

@@ -1,14 +1,14 @@
 //! Two senders over a bad link in virtual time: whatever the link does, everything arrives, once, in
 //! order, and nobody floods.
 
+mod bulk;
 mod early;
 mod memory;
 mod repeats;
+mod silence;
 mod steps;
 mod swinging;
 mod truth;
-
-use std::collections::HashSet;
 
 use super::*;
 use crate::sim::{Conditions, Link, Packet, Peer};
@@ -157,20 +157,11 @@ fn a_packet_has_as_many_messages_of_a_lane_as_the_lane_may_have() {
 fn everything_arrives_once_and_in_order() {
     for seed in 0..4 {
         let mut pair = Pair::new(Params::default(), lossy(0.2), seed * 2);
-        for n in 0..600 {
-            for side in 0..2 {
-                pair.peers[side]
-                    .sender
-                    .push(pair.now, 0, &number(n))
-                    .unwrap();
-            }
-            pair.run_for(16);
-        }
+        play(&mut pair, 0..600);
         pair.run_for(5_000);
-        let expected: Vec<_> = (0..600).map(|n| (0, number(n))).collect();
         assert!(pair.links[0].done().lost > 50, "the link was too kind");
         for side in 0..2 {
-            assert_eq!(pair.got[side], expected, "seed {seed}, side {side}");
+            assert_eq!(pair.got[side], expected(600), "seed {seed}, side {side}");
             assert!(pair.peers[side].sender.is_drained());
         }
     }
@@ -279,65 +270,6 @@ fn any_weather_delivers_everything_in_order() {
             );
         }
     }
-}
-
-#[test]
-fn total_loss_is_neither_a_flood_nor_the_end() {
-    for both_ways in [true, false] {
-        let mut pair = Pair::new(Params::default(), lossy(0.0), 11);
-        play(&mut pair, 0..100);
-        let dead = lossy(1.0);
-        pair.links[0].set_conditions(dead);
-        if both_ways {
-            pair.links[1].set_conditions(dead);
-        }
-        let before = stats(&pair, 0);
-        play(&mut pair, 100..500);
-        pair.run_for(20_000);
-        let during = stats(&pair, 0).packets_sent - before.packets_sent;
-        // 6.4 s of messages at the good rate, then probes that back off and keep-alives.
-        assert!(
-            during <= 8 + 7 * 90 + 20 * 10,
-            "{during} packets into the void"
-        );
-        assert!(pair.got[1].len() == 100, "nothing can have arrived");
-        pair.links
-            .iter_mut()
-            .for_each(|link| link.set_conditions(lossy(0.0)));
-        pair.run_for(400);
-        assert!(
-            pair.got[1].len() > 100,
-            "first delivery takes two round trips and a probe"
-        );
-        pair.run_for(2_000);
-        assert!(pair.got[1] == expected(500));
-        assert!(
-            stats(&pair, 0).packets_sent < before.packets_sent + during + 250,
-            "a flood after it"
-        );
-    }
-}
-
-/// Nothing comes back for four seconds, but the way there is as it was and loses one in twenty. Who hears nothing
-/// cannot know what is missing: every message goes more than once, the newest as well as the oldest.
-#[test]
-fn who_is_not_heard_is_still_told() {
-    let mut worst = Vec::new();
-    for seed in 0..16 {
-        let mut pair = Pair::new(Params::default(), lossy(0.05), 100 + 2 * seed);
-        play(&mut pair, 0..300);
-        pair.links[1].set_conditions(lossy(1.0));
-        let before = stats(&pair, 0);
-        let behind = (300..550).map(|n| {
-            play(&mut pair, n..n + 1);
-            n as usize + 1 - pair.got[1].len()
-        });
-        worst.push(behind.max().unwrap());
-        let packets = stats(&pair, 0).packets_sent - before.packets_sent;
-        assert!(packets < 300, "{packets} packets for 250 messages");
-    }
-    worst.sort_unstable();
-    assert!(worst[15] < 30, "messages behind: {worst:?}");
 }
 
 #[test]
@@ -558,232 +490,4 @@ fn the_article_resends_after_a_tenth_of_a_second_at_its_own_rate() {
     // 9.6 s: the first four at 10 packets a second, then 30; and a pause with acknowledgements only.
     let packets = stats.packets_sent;
     assert!((150..=400).contains(&packets), "{packets} packets");
-}
-
-/// A peer may acknowledge a packet only once everything in it was delivered, so probes that always
-/// began with the oldest message would leave the next missing one unsaid for ever. But it may be the
-/// oldest that everything waits for, so every other probe begins there.
-#[test]
-fn probes_without_an_answer_say_every_message_again() {
-    let mut pair = Pair::new(Params::default(), lossy(1.0), 43);
-    let mut said = [0; 6];
-    for _ in &said {
-        pair.peers[0].sender.push(pair.now, 0, &[9; 1_000]).unwrap();
-    }
-    for _ in 0..10_000 {
-        pair.peers[0].sender.handle_timeout(pair.now);
-        while let Some(packet) = pair.peers[0].poll_transmit(pair.now) {
-            for (_, id, _) in packet.messages {
-                said[usize::from(id)] += 1;
-            }
-        }
-        pair.now += Duration::from_millis(1);
-    }
-    assert!(said.iter().all(|times| *times >= 2), "{said:?}");
-    assert!(
-        said[1..].iter().all(|times| said[0] > 2 * times),
-        "{said:?}"
-    );
-}
-
-/// A peer that acknowledges a packet once everything in it was delivered answers no probe with a message behind a
-/// block that it lacks. Once everything was lost at the same time, the block goes again all the same.
-#[test]
-fn a_probe_asks_for_nothing_behind_a_block_that_is_missing() {
-    let params = Params {
-        keep_alive: KeepAlive {
-            always: false,
-            ..KeepAlive::default()
-        },
-        ..Params::default()
-    };
-    let mut pair = Pair::new(params, lossy(1.0), 44);
-    let Peer { sender, .. } = &mut pair.peers[0];
-    let outbox = sender.lanes.outbox_mut(0);
-    outbox.expect("lane 0 is reliable").widen(8192, 1_100);
-    sender.push(pair.now, 0, &[0; 100]).unwrap();
-    sender
-        .push_as(pair.now, 0, &[1; 3_000], Form::Block)
-        .unwrap();
-    sender.push(pair.now, 0, &[2; 100]).unwrap();
-    let (begin, mut fragments, mut has) = (pair.now, HashSet::new(), [false; 3]);
-    let mut said = 0;
-    while pair.now < begin + Duration::from_secs(9) {
-        pair.peers[0].sender.handle_timeout(pair.now);
-        while let Some(packet) = pair.peers[0].poll_transmit(pair.now) {
-            said += packet.messages.len() + usize::from(packet.fragment.is_some());
-            if pair.now < begin + Duration::from_secs(1) {
-                continue;
-            }
-            for (_, id, _) in &packet.messages {
-                has[usize::from(*id)] = true;
-            }
-            fragments.extend(packet.fragment.map(|(fragment, _)| fragment.index));
-            has[1] = fragments.len() == 3;
-            let waits = |id: u16| !has[..usize::from(id)].iter().all(|has| *has);
-            let is_told = !packet.messages.iter().any(|(_, id, _)| waits(*id));
-            let sender = &mut pair.peers[0].sender;
-            sender.hear(pair.now, IN_ORDER, |hearing| {
-                if is_told {
-                    hearing.acked(packet.number);
-                }
-            });
-        }
-        pair.now += Duration::from_millis(1);
-    }
-    assert_eq!(has, [true; 3]);
-    assert!(pair.peers[0].sender.is_drained());
-    assert!(said >= 2 * 5, "nothing was lost");
-}
-
-/// What one sender brings across in a second when there is always more of it, over a path that is as
-/// fast as it is asked to be.
-fn carried(size: usize) -> usize {
-    let path = Conditions {
-        delay: Duration::from_millis(1),
-        ..Conditions::default()
-    };
-    let mut pair = Pair::new(Params::default(), path, 1);
-    let begin = pair.now;
-    let payload = vec![7; size];
-    for millis in 1..=1_000 {
-        while pair.peers[0].sender.has_room() {
-            pair.peers[0].sender.push(pair.now, 0, &payload).unwrap();
-        }
-        pair.run_until(begin + Duration::from_millis(millis));
-    }
-    pair.got[1].iter().map(|(_, payload)| payload.len()).sum()
-}
-
-/// A processor that was away while the rate was still low looks like the path's end. It is not, and
-/// what says so is a rate of some times that without any sign of a queue.
-#[test]
-fn an_end_that_was_none_is_soon_forgotten() {
-    let path = |delay| Conditions {
-        delay: Duration::from_millis(delay),
-        rate: 400_000_000,
-        ..Conditions::default()
-    };
-    let carried = |away: &[(u64, u64)]| {
-        let mut pair = Pair::new(Params::default(), path(1), 1);
-        let begin = pair.now;
-        let after = |millis| {
-            if let Some((_, delay)) = away.iter().find(|(at, _)| *at == millis) {
-                pair.links[0].set_conditions(path(*delay));
-            }
-            while pair.peers[0].sender.has_room() {
-                pair.peers[0].sender.push(pair.now, 0, &[7; 1_000]).unwrap();
-            }
-            pair.run_until(begin + Duration::from_millis(millis));
-            pair.got[1].len()
-        };
-        (0..1_500).map(after).collect::<Vec<_>>()
-    };
-    let free = carried(&[]);
-    let met = carried(&[(60, 16), (120, 1)]);
-    assert!(
-        4 * met[130] < 3 * free[130],
-        "the end was met early: {} kB of {} until then",
-        met[130],
-        free[130]
-    );
-    let late = met[1_499] - met[999];
-    assert!(
-        late > 8_000,
-        "{late} kB in the last half second, of 25,000 there are"
-    );
-}
-
-/// An operator's `bulk.max` holds from the first volley on, whatever that says of the path.
-#[test]
-fn bulk_is_no_faster_than_its_most() {
-    let params = Params {
-        bulk: BulkRates {
-            max: 100_000.0,
-            ..BulkRates::default()
-        },
-        ..Params::default()
-    };
-    let path = Conditions {
-        delay: Duration::from_millis(25),
-        ..Conditions::default()
-    };
-    let mut pair = Pair::new(params, path, 1);
-    for _ in 0..2_000 {
-        while pair.peers[0].sender.has_room() {
-            pair.peers[0].sender.push(pair.now, 0, &[7; 1_000]).unwrap();
-        }
-        pair.run_for(1);
-    }
-    let heard = 1_000 * pair.got[1].len();
-    assert!(heard > 150_000, "{heard} bytes in two seconds");
-    assert!(heard <= 12_000 + 200_000, "{heard} bytes in two seconds");
-}
-
-/// Large packets count as what they are in the bound of acknowledgements, and blocks do not wait for an
-/// acknowledgement that nobody hurries to send.
-#[test]
-fn no_size_is_slow_on_a_fast_path() {
-    for size in [1_000, 7_000, 33_000, 250_000] {
-        let carried = carried(size);
-        assert!(carried > 4_000_000, "{carried} bytes in pieces of {size}");
-    }
-}
-
-/// What a game says at once now and then, such as where everybody is, waits for no rate as long as nobody has
-/// met the path's end; and for one that makes no queue to be felt from then on.
-#[test]
-fn what_is_said_after_a_pause_leaves_at_once() {
-    // 2 Mbit/s, with a queue of a second.
-    let path = Conditions {
-        delay: Duration::from_millis(25),
-        rate: 2_000_000,
-        queue: 250_000,
-        ..Conditions::default()
-    };
-    let leaves_at_once = |pair: &mut Pair| {
-        let before = pair.packets[0];
-        for _ in 0..11 {
-            pair.peers[0].sender.push(pair.now, 0, &[7; 1_000]).unwrap();
-        }
-        pair.run_for(1);
-        pair.packets[0] - before
-    };
-    let mut pair = Pair::new(Params::default(), path, 1);
-    pair.run_for(500);
-    assert_eq!(leaves_at_once(&mut pair), 11);
-    pair.run_for(3_000);
-    assert_eq!(leaves_at_once(&mut pair), 11);
-    for _ in 0..5_000 {
-        while pair.peers[0].sender.has_room() {
-            pair.peers[0].sender.push(pair.now, 0, &[7; 1_000]).unwrap();
-        }
-        pair.run_for(1);
-    }
-    pair.run_for(20_000);
-    assert!(pair.peers[0].sender.is_drained());
-    let packets = leaves_at_once(&mut pair);
-    // 5 kB are 20 ms.
-    assert!((3..=6).contains(&packets), "{packets}");
-}
-
-/// The article's sender repeats what is not acknowledged after 0.1 s, each time: also while nothing at all is
-/// heard, and while packets that are due again already wait for the second after which they count as lost.
-#[test]
-fn the_articles_sender_repeats_into_silence() {
-    let start = Timestamp::from_millis(1_000);
-    let mut peer = Peer::new(start, Arc::new(Params::article()), &LANES);
-    peer.sender.push(start, 0, b"is anybody there").unwrap();
-    let (mut now, mut carried) = (start, Vec::new());
-    while now < start + Duration::from_millis(950) {
-        peer.sender.handle_timeout(now);
-        while let Some(packet) = peer.poll_transmit(now) {
-            if !packet.messages.is_empty() {
-                carried.push(now.since(start).as_millis());
-            }
-        }
-        let next = peer.sender.poll_timeout().expect("something is due").at;
-        now = next.max(now + Duration::from_millis(1));
-    }
-    assert_eq!(carried, [0, 100, 200, 300, 400, 500, 600, 700, 800, 900]);
 }
