@@ -6,6 +6,7 @@ use super::datagrams::ANY_PATH;
 use super::departure::{Open, Reason};
 use super::lanes::Turn;
 use super::outbox::Entry;
+use super::patience::TOO_LONG;
 use super::room::Room;
 use super::*;
 
@@ -63,6 +64,12 @@ impl Sender {
         let limit = self.datagrams.reach.limit().filter(|_| !is_tried);
         let limit = limit.or_else(|| self.waits_long(now).then_some(ANY_PATH))?;
         Some(limit.saturating_sub(self.framing.wire_overhead))
+    }
+
+    /// The oldest message of some lane went often and waits for long.
+    fn waits_long(&self, now: Timestamp) -> bool {
+        let mut oldest = self.lanes.outboxes().filter_map(|outbox| outbox.entry(0));
+        oldest.any(|entry| TOO_LONG.has_waited(entry, now))
     }
 
     /// What leaves next of some lane may be a long fragment.

@@ -13,9 +13,10 @@
 //! what is [`planned`](Sender::planned) leaves and is reported with `on_sent`) and then reads
 //! `poll_timeout`. The reasons behind the policy are in docs/POLICY.md.
 //!
-//! [`Sender`] itself is this file and six that follow a packet: `departure` (may one leave), `compose`
+//! [`Sender`] itself is this file and seven that follow a packet: `departure` (may one leave), `compose`
 //! (with what), `repeat` (or one that was lost, as it was), `padding` (or one that carries nothing, to find out what
-//! arrives), `hearing` (what the peer says of it), `recovery` (what became of it). They ask the others:
+//! arrives), `commit` (what its leaving changes), `hearing` (what the peer says of it), `recovery` (what became of it).
+//! They ask the others:
 //!
 //! | about | ask |
 //! |---|---|
@@ -32,6 +33,7 @@
 mod ack_timer;
 mod arrivals;
 mod cadence;
+mod commit;
 mod compose;
 mod copies;
 mod datagrams;
