@@ -104,7 +104,7 @@ impl Sender {
     /// the path's rate.
     fn remember(&mut self, now: Timestamp, number: u64, wire_bytes: usize, news: News) -> bool {
         let is_told = !self.plan.is_empty() || self.in_flight.unsettled() > 0;
-        if self.plan.is_padding() || !is_told {
+        if self.plan.padding.is_some() || !is_told {
             return false;
         }
         let departure = Departure {
@@ -157,7 +157,7 @@ impl Sender {
     }
 
     fn spend_bulk(&mut self, now: Timestamp, wire_bytes: usize) {
-        if self.plan.is_padding() {
+        if self.plan.padding.is_some() {
             self.pacer.on_padding_sent(wire_bytes);
         } else if self.goes_by_bulk_rate() {
             let (params, framing) = (&self.params, &self.framing);

@@ -77,7 +77,7 @@ pub use params::{
     AckTiming, BulkRates, Extensions, KeepAlive, OUTBOX_FAR, PacketRates, Params, PathLimits,
     Profile, QueueLimits, Redundancy,
 };
-pub use plan::{Again, Fragment, LongFragment, Plan, Planned};
+pub use plan::{Again, Fragment, LongFragment, Padding, Plan, Planned};
 
 use ack_timer::AckTimer;
 use arrivals::Arrivals;
@@ -317,7 +317,8 @@ impl Sender {
 
     /// Whether what is planned leaves under the wire's second cipher: the peer opens it, or is asked.
     pub fn uses_second_cipher(&self) -> bool {
-        self.plan.asks_cipher || self.datagrams.is_second_cipher_taken()
+        let is_question = self.plan.padding.is_some_and(|padding| padding.asks_cipher);
+        is_question || self.datagrams.is_second_cipher_taken()
     }
 
     /// A packet from the peer was accepted: what it brought, and whether it is the one right after

@@ -30,8 +30,7 @@ impl Sender {
         };
         self.plan.clear();
         self.plan.datagram = padding.bytes;
-        self.plan.padded_to = padding.bytes;
-        self.plan.asks_cipher = padding.asks_cipher;
+        self.plan.padding = Some(padding);
         true
     }
 
@@ -55,9 +54,8 @@ impl Sender {
 
     /// The planned packet left under `number`: was it padding, or one large datagram?
     pub(super) fn note_datagram(&mut self, now: Timestamp, number: u64, wire_bytes: usize) {
-        if self.plan.is_padding() {
-            let asks_cipher = self.plan.asks_cipher;
-            self.datagrams.on_padding_sent(now, number, asks_cipher);
+        if let Some(padding) = self.plan.padding {
+            self.datagrams.on_padding_sent(now, number, padding);
         } else if self.plan.datagram > self.framing.datagram
             && let Some(sent) = self.in_flight.get_mut(number)
         {

@@ -18,11 +18,8 @@ pub struct Plan {
     pub(super) is_bulk: bool,
     /// A payload above this is split; up to it, it is one datagram.
     pub datagram: u16,
-    /// Zeros up to this payload follow what the packet carries, which is nothing; 0 in all packets but
-    /// those that ask whether the path takes so much, or the peer another cipher.
-    pub padded_to: u16,
-    /// It asks whether the peer opens the wire's second cipher, by being under it.
-    pub(super) asks_cipher: bool,
+    /// It carries nothing else, and asks something.
+    pub padding: Option<Padding>,
     /// A packet that left before goes again, and keeps its number on the wire: what it carries is the same to the byte.
     pub again: Option<Again>,
 }
@@ -33,21 +30,24 @@ impl Plan {
         self.messages.is_empty() && self.fragment.is_none()
     }
 
-    /// It asks whether the path takes so much, or the peer another cipher.
-    pub(super) fn is_padding(&self) -> bool {
-        self.padded_to > 0
-    }
-
     pub(super) fn clear(&mut self) {
         self.messages.clear();
         self.fragment = None;
         self.copy_bytes = 0;
         self.is_bulk = false;
         self.datagram = 0;
-        self.padded_to = 0;
-        self.asks_cipher = false;
+        self.padding = None;
         self.again = None;
     }
+}
+
+/// Zeros, to find out whether they arrive: in a datagram of this length, or under another cipher.
+#[derive(Clone, Copy, Debug)]
+pub struct Padding {
+    /// Length of the packet's payload.
+    pub bytes: u16,
+    /// The packet goes under the wire's second cipher.
+    pub asks_cipher: bool,
 }
 
 /// A packet that left before.

@@ -12,6 +12,7 @@ use crate::time::Timestamp;
 
 use super::framing::Framing;
 use super::params::Extensions;
+use super::plan::Padding;
 
 pub(super) use long_fragments::LongFragments;
 pub(super) use reach::ANY_PATH;
@@ -44,15 +45,6 @@ struct Search {
     cipher: SecondCipher,
 }
 
-/// A packet of padding that is to leave.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Padding {
-    /// Length of its payload.
-    pub(super) bytes: u16,
-    /// It goes under the wire's second cipher.
-    pub(super) asks_cipher: bool,
-}
-
 impl Datagrams {
     pub(super) fn new(extensions: &Extensions) -> Self {
         Self {
@@ -82,7 +74,7 @@ impl Datagrams {
         extensions.mtu_asks_first && self.full_heard >= FULL_HEARD
     }
 
-    /// The peer may be asked, or need not be.
+    /// Whether the peer is known to take larger datagrams, or may be asked whether it does.
     pub(super) fn are_taken(&self) -> bool {
         self.are_taken
     }
@@ -116,9 +108,9 @@ impl Datagrams {
     }
 
     /// The padding left under `number`.
-    pub(super) fn on_padding_sent(&mut self, now: Timestamp, number: u64, asks_cipher: bool) {
+    pub(super) fn on_padding_sent(&mut self, now: Timestamp, number: u64, padding: Padding) {
         match &mut self.search {
-            Some(search) if asks_cipher => search.cipher.on_probe_sent(now, number),
+            Some(search) if padding.asks_cipher => search.cipher.on_probe_sent(now, number),
             Some(search) => search.mtu.on_probe_sent(now, number),
             None => {}
         }

@@ -260,8 +260,8 @@ impl Outgoing {
         let body = out.len();
         let plan = self.sender.planned();
         out.push(NO_ENTRIES);
-        if plan.padded_to > 0 {
-            out.resize(body + usize::from(plan.padded_to), 0);
+        if let Some(padding) = plan.padding {
+            out.resize(body + usize::from(padding.bytes), 0);
             if self.sender.reads_long_fragments() {
                 out[body + 1] = PROBE_OF_READER;
             }
