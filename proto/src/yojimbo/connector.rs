@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   Dialing ──challenged by the last server, or seated──▶ Talking (all calls go to the session)
-//!      └── denied, never answered, given up ──▶ Over
+//!      └── denied, never answered, given up ──▶ Over (goodbyes, where it was given up)
 //! ```
 
 use std::net::SocketAddr;
@@ -23,23 +23,24 @@ use crate::time::{Deadline, Now};
 pub struct Connector {
     params: Arc<Params>,
     seed: u64,
-    /// Where a session is that has begun.
+    /// Where the client was last, once it is none any more.
     server: SocketAddr,
     stage: Stage,
     event: Option<Event>,
 }
 
 enum Stage {
-    /// The handshake is under way, or over without a seat; then so many goodbyes are still to be
-    /// sent.
-    Dialing {
-        client: Box<Client>,
-        closed: bool,
-        goodbyes: usize,
-    },
+    /// The handshake is under way.
+    Dialing(Box<Client>),
     Talking(Box<Session>),
-    /// Between the two, while the one becomes the other.
-    Changing,
+    /// The handshake ended without a seat.
+    Over(Option<Farewell>),
+}
+
+/// Goodbyes that a client has still to say.
+struct Farewell {
+    client: Box<Client>,
+    goodbyes: usize,
 }
 
 impl Connector {
@@ -57,16 +58,11 @@ impl Connector {
     /// its sequences, which are nonces, at zero again.
     pub fn roaming(now: Now, params: Arc<Params>, token: ConnectToken, seed: u64) -> Self {
         let server = token.servers[0];
-        let client = Box::new(Client::new(now, token));
         Self {
             params,
             seed,
             server,
-            stage: Stage::Dialing {
-                client,
-                closed: false,
-                goodbyes: 0,
-            },
+            stage: Stage::Dialing(Box::new(Client::new(now, token))),
             event: None,
         }
     }
@@ -74,19 +70,14 @@ impl Connector {
     /// The server being dialled, or talked to.
     pub fn server(&self) -> SocketAddr {
         match &self.stage {
-            Stage::Dialing { client, .. } => client.server(),
-            Stage::Talking(_) | Stage::Changing => self.server,
+            Stage::Dialing(client) => client.server(),
+            Stage::Talking(_) | Stage::Over(_) => self.server,
         }
     }
 
     /// What the client's state means for the owner.
     fn follow_client(&mut self, now: Now) {
-        let Stage::Dialing {
-            client,
-            closed: false,
-            ..
-        } = &self.stage
-        else {
+        let Stage::Dialing(client) = &self.stage else {
             return;
         };
         let may_talk = match client.state() {
@@ -101,12 +92,24 @@ impl Connector {
         }
     }
 
+    /// Ends the dialling: the client, if there still was one.
+    fn take_client(&mut self) -> Option<Box<Client>> {
+        match std::mem::replace(&mut self.stage, Stage::Over(None)) {
+            Stage::Dialing(client) => {
+                self.server = client.server();
+                Some(client)
+            }
+            stage => {
+                self.stage = stage;
+                None
+            }
+        }
+    }
+
     fn talk(&mut self, now: Now) {
-        let Stage::Dialing { client, .. } = std::mem::replace(&mut self.stage, Stage::Changing)
-        else {
+        let Some(client) = self.take_client() else {
             return;
         };
-        self.server = client.server();
         let (params, seed) = (self.params.clone(), self.seed);
         let session = match client.state() {
             ClientState::Responding => Some(Session::joining(now, params, *client, seed)),
@@ -117,13 +120,9 @@ impl Connector {
         }
     }
 
-    fn give_up(&mut self, reason: CloseReason, farewells: usize) {
-        if let Stage::Dialing {
-            closed, goodbyes, ..
-        } = &mut self.stage
-            && !*closed
-        {
-            (*closed, *goodbyes) = (true, farewells);
+    fn give_up(&mut self, reason: CloseReason, goodbyes: usize) {
+        if let Some(client) = self.take_client() {
+            self.stage = Stage::Over(Some(Farewell { client, goodbyes }));
             self.event = Some(Event::Closed(reason));
         }
     }
@@ -131,14 +130,14 @@ impl Connector {
     fn session(&self) -> Option<&Session> {
         match &self.stage {
             Stage::Talking(session) => Some(session),
-            Stage::Dialing { .. } | Stage::Changing => None,
+            Stage::Dialing(_) | Stage::Over(_) => None,
         }
     }
 
     fn session_mut(&mut self) -> Option<&mut Session> {
         match &mut self.stage {
             Stage::Talking(session) => Some(session),
-            Stage::Dialing { .. } | Stage::Changing => None,
+            Stage::Dialing(_) | Stage::Over(_) => None,
         }
     }
 }
@@ -147,15 +146,11 @@ impl crate::session::Session for Connector {
     fn handle_datagram(&mut self, now: Now, datagram: &mut [u8]) -> Result<(), Reject> {
         let outcome = match &mut self.stage {
             Stage::Talking(session) => return session.handle_datagram(now, datagram),
-            Stage::Dialing {
-                client,
-                closed: false,
-                ..
-            } => {
+            Stage::Dialing(client) => {
                 let server = client.server();
                 client.handle_datagram(now, server, datagram)
             }
-            Stage::Dialing { .. } | Stage::Changing => Err(Reject::UnknownPeer),
+            Stage::Over(_) => Err(Reject::UnknownPeer),
         };
         self.follow_client(now);
         outcome
@@ -164,12 +159,8 @@ impl crate::session::Session for Connector {
     fn handle_timeout(&mut self, now: Now) {
         match &mut self.stage {
             Stage::Talking(session) => return session.handle_timeout(now),
-            Stage::Dialing {
-                client,
-                closed: false,
-                ..
-            } => client.handle_timeout(now),
-            Stage::Dialing { .. } | Stage::Changing => {}
+            Stage::Dialing(client) => client.handle_timeout(now),
+            Stage::Over(_) => {}
         }
         self.follow_client(now);
     }
@@ -200,19 +191,13 @@ impl crate::session::Session for Connector {
     fn poll_transmit(&mut self, now: Now, out: &mut Vec<u8>) -> bool {
         match &mut self.stage {
             Stage::Talking(session) => session.poll_transmit(now, out),
-            Stage::Dialing {
-                client,
-                closed: false,
-                ..
-            } => client.poll_transmit(now, out),
-            Stage::Dialing {
-                client, goodbyes, ..
-            } if *goodbyes > 0 => {
+            Stage::Dialing(client) => client.poll_transmit(now, out),
+            Stage::Over(Some(Farewell { client, goodbyes })) if *goodbyes > 0 => {
                 *goodbyes -= 1;
                 client.disconnect(now, out);
                 true
             }
-            Stage::Dialing { .. } | Stage::Changing => false,
+            Stage::Over(_) => false,
         }
     }
 
@@ -263,12 +248,8 @@ impl crate::session::Session for Connector {
     fn poll_timeout(&self) -> Option<Deadline> {
         match &self.stage {
             Stage::Talking(session) => session.poll_timeout(),
-            Stage::Dialing {
-                client,
-                closed: false,
-                ..
-            } => client.poll_timeout(),
-            Stage::Dialing { .. } | Stage::Changing => None,
+            Stage::Dialing(client) => client.poll_timeout(),
+            Stage::Over(_) => None,
         }
     }
 
