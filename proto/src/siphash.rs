@@ -8,9 +8,8 @@ pub(crate) struct Key([u64; 2]);
 
 impl Key {
     pub(crate) fn new(secret: [u8; 16]) -> Self {
-        let (low, high) = secret.split_at(8);
-        let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |w, b| w << 8 | u64::from(*b));
-        Self([word(low), word(high)])
+        let number = u128::from_le_bytes(secret);
+        Self([number as u64, (number >> 64) as u64])
     }
 
     /// From a number that is one.
@@ -50,12 +49,9 @@ fn siphash(key: [u64; 2], input: &[u8]) -> u64 {
         sip_round(&mut v);
         v[0] ^= word;
     };
-    let words = input.chunks_exact(8);
-    let tail = words.remainder();
+    let (words, tail) = input.as_chunks();
     for word in words {
-        let mut bytes = [0; 8];
-        bytes.copy_from_slice(word);
-        absorb(u64::from_le_bytes(bytes));
+        absorb(u64::from_le_bytes(*word));
     }
     let mut last = [0; 8];
     last[..tail.len()].copy_from_slice(tail);

@@ -97,9 +97,7 @@ impl Acceptor {
         session.handle_datagram(now, datagram).ok();
         Verdict::Accept(Box::new(session))
     }
-}
 
-impl Acceptor {
     /// Why this is nobody who wants to come in.
     fn dismiss(&self, epoch: u64, from: SocketAddr, datagram: &[u8]) -> Result<(), Reject> {
         let id = self.params.protocol_id.to_be_bytes();
