@@ -164,8 +164,8 @@ impl AckStall {
         self.done = done;
     }
 
-    /// Whether it has owed one for so long, on the clock that runs only while it is heard: `most`, or what who is there is
-    /// given beyond that. `queue` messages are as many as it may have queued.
+    /// Whether it has owed one for too long, on the clock that runs only while it is heard: for `most`, or for as long as a
+    /// peer is given that shows that it is there. `queue`: how many messages it may have queued.
     pub(crate) fn is_over(&self, most: Duration, queue: impl FnOnce() -> u64) -> bool {
         let (now, most) = (self.clock.now(), Span::from(most));
         let lasts = |from, most| now.span_since(from) >= most;

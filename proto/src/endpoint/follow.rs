@@ -109,8 +109,8 @@ impl Search {
     }
 }
 
-/// Whether a session refuses for this what was not made for it: it is under another key, or its number is one of another
-/// sequence.
+/// Whether a session that refuses a datagram for this may not be the one that it was made for: it is under another key, or
+/// its number belongs to another sequence.
 pub(super) const fn is_anothers(reject: Reject) -> bool {
     matches!(
         reject,

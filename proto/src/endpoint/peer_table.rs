@@ -48,7 +48,7 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    /// What of its counters is ours to count.
+    /// What its session counted at this endpoint.
     pub(super) fn counted(&self, stats: &Stats) -> Stats {
         match &self.before {
             None => *stats,

@@ -66,9 +66,10 @@ pub(super) struct Sent {
     pub(super) split: bool,
     /// All that it brought waits to be acknowledged.
     pub(super) whole: bool,
-    /// It was, once more, the packet so many numbers before it, whose number it had on the wire. 0: it was none.
+    /// It repeated an earlier packet, under the number that this one has on the wire: how many numbers before it that is.
+    /// 0 if it repeated none.
     again_of: u8,
-    /// It went again, the last time as the packet so many numbers after it. 0: it did not.
+    /// It was repeated itself: how many numbers after it the last repeat is. 0 if it was not.
     again_as: u8,
     /// Times that it went before.
     pub(super) repeats: u8,

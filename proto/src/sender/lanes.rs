@@ -48,7 +48,7 @@ pub(super) struct Due {
 }
 
 impl Lanes {
-    /// Nothing waits. Of more than [`LANES_MAX`] the others are not there.
+    /// Nothing waits. Lanes beyond [`LANES_MAX`] are left out.
     pub(super) fn new(lanes: &[Lane]) -> Self {
         let queue = |lane: &Lane| match *lane {
             Lane::Reliable {

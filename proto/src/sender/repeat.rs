@@ -84,7 +84,7 @@ impl Sender {
         ahead.min(self.lanes.packets_max())
     }
 
-    /// The packet went under the number of an earlier one: its own was never on the wire.
+    /// Whether the packet went under the number of an earlier one, so that its own was never on the wire.
     pub(crate) fn went_as_another(&self, number: u64) -> bool {
         let sent = self.in_flight.get(number);
         sent.is_some_and(|sent| sent.repeats > 0)

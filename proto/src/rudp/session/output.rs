@@ -25,7 +25,7 @@ pub(super) struct Output {
     /// The last message, to be repeated.
     tail: Option<u64>,
     in_step: InStep,
-    /// What comes first leaves in a datagram of its own before.
+    /// What this output begins with leaves in a datagram of its own first, and then once more with the rest.
     begins_twice: bool,
 }
 
@@ -151,7 +151,7 @@ impl Session {
             || self.may_send_new() && self.outgoing.next_unsent().is_some()
     }
 
-    /// What the next datagram says as well; false when that is nothing.
+    /// Writes what the next datagram will begin with; false when that is nothing, or does not fit.
     fn emit_beginning(&mut self, datagram: &mut Datagram<'_>) -> bool {
         if !self.output.asks.is_empty() {
             let is_all = self.emit_requests(datagram);

@@ -30,12 +30,12 @@ impl Datagrams {
         self.are_long_fragments_read = true;
     }
 
-    /// It did, whatever else it is.
+    /// Whether it said so. That alone does not show that it runs tidegate.
     pub(in crate::sender) fn are_long_fragments_read(&self) -> bool {
         self.are_long_fragments_read
     }
 
-    /// Whether there are any.
+    /// Whether blocks are cut into long ones: the peer reads them, and was found to run tidegate.
     pub(in crate::sender) fn has_long_fragments(&self) -> bool {
         self.are_long_fragments_read && self.is_peer_tidegate
     }

@@ -19,17 +19,17 @@ pub(in crate::sender) struct NextFragment {
 }
 
 impl Outbox {
-    /// Where what must go begins: the first that is lost, or else the first not started.
+    /// Index of the first message that must leave: the first that is lost, or else the first that was never sent.
     pub(in crate::sender) fn first_due(&self) -> usize {
         self.index(self.due_from)
     }
 
-    /// Where the next probe in a row begins.
+    /// Index at which the next probe in a row begins.
     pub(in crate::sender) fn probe_from(&self) -> usize {
         self.resume(self.probe_next)
     }
 
-    /// Where the first block is that the peer does not have, or the end.
+    /// Index of the first block that the peer does not have, or the number of messages.
     pub(in crate::sender) fn first_block(&self) -> usize {
         let mut entries = self.entries.iter();
         let block = entries.position(|entry| entry.is_block() && !entry.acked);
@@ -46,7 +46,7 @@ impl Outbox {
         self.probe_next = id.wrapping_add(1);
     }
 
-    /// Where copies that take turns begin.
+    /// Index at which copies that take turns begin.
     pub(in crate::sender) fn copies_from(&self) -> usize {
         self.resume(self.copy_next)
     }
