@@ -17,9 +17,12 @@ pub(super) struct Delivered {
 }
 
 impl Delivered {
-    /// Bulk makes a pause, or ends one.
+    /// Bulk makes a pause, or ends one. A span that was under way says nothing: it lacks an end, or a beginning.
     pub(super) fn pause(&mut self) {
-        self.from = None;
+        *self = Self {
+            rates: self.rates,
+            ..Self::default()
+        };
     }
 
     /// Bulk waits for answers, and not for the rate: what is acknowledged then is not what the path carries.
@@ -75,3 +78,29 @@ impl Delivered {
 
 /// A span is no shorter than this, in seconds.
 const SPAN_MIN: f64 = 0.05;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A round trip of 100 ms, in which the path delivers ten packets of 1000 bytes: 100,000 bytes a second.
+    const RTT: f64 = 0.1;
+
+    fn hear(delivered: &mut Delivered, millis: std::ops::Range<u64>) {
+        for at in millis.step_by(10) {
+            delivered.on_acked(Timestamp::from_millis(at), 1000, RTT);
+        }
+    }
+
+    /// What was acknowledged in a span that a pause cut off is none of the next span's.
+    #[test]
+    fn a_pause_ends_a_span() {
+        let mut delivered = Delivered::default();
+        hear(&mut delivered, 0..290);
+        delivered.pause();
+        hear(&mut delivered, 1_000..1_300);
+        let best = delivered.best();
+        assert!(best < 120_000.0, "{best} bytes a second");
+        assert!(best > 90_000.0, "{best} bytes a second");
+    }
+}
