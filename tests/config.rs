@@ -456,7 +456,7 @@ fn rate_defaults_are_the_senders() {
         assert_eq!(f64::from(rate.bad_rate), params.packets.bad, "{profile}");
         assert_eq!(f64::from(rate.burst), params.packets.burst, "{profile}");
         assert_eq!(rate.penalty, params.penalty, "{profile}");
-        assert_eq!(rate.redundancy, params.redundancy.is_some(), "{profile}");
+        assert_eq!(rate.redundancy, params.redundancy, "{profile}");
         match rate.profile {
             RateProfile::Adaptive(own) => {
                 assert_eq!(f64::from(own.good_rate_max), params.packets.good_max);

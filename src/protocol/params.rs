@@ -173,11 +173,8 @@ fn sender_params(rate: &Rate, queues: Queues) -> sender::Params {
             ..base.packets
         },
         penalty: rate.penalty,
-        redundancy: base.redundancy.filter(|_| rate.redundancy),
-        queues: sender::QueueLimits {
-            outbox_bytes_max: queues.outbox,
-            ..base.queues
-        },
+        redundancy: base.redundancy && rate.redundancy,
+        outbox_bytes_max: queues.outbox,
         ..base
     }
 }

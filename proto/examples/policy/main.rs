@@ -62,7 +62,7 @@ impl Policy {
 fn policies() -> Vec<(&'static str, Policy)> {
     let tide = Params::default();
     let plain = Params {
-        redundancy: None,
+        redundancy: false,
         ..tide.clone()
     };
     vec![

@@ -5,8 +5,6 @@ use std::time::Duration;
 
 use crate::time::Timestamp;
 
-use super::params::AckTiming;
-
 /// What a received packet is worth to the timing of its acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Worth {
@@ -56,18 +54,12 @@ impl AckTimer {
         }
     }
 
-    pub(super) fn on_received(
-        &mut self,
-        now: Timestamp,
-        worth: Worth,
-        in_order: bool,
-        timing: &AckTiming,
-    ) {
+    pub(super) fn on_received(&mut self, now: Timestamp, worth: Worth, in_order: bool) {
         self.any = self.any.saturating_add(1);
         let wait = match worth {
             Worth::Nothing => None,
-            Worth::Repeats => Some(timing.delay_repeat),
-            Worth::News => Some(timing.delay),
+            Worth::Repeats => Some(DELAY_OF_REPEATS),
+            Worth::News => Some(DELAY),
             Worth::LargeNews | Worth::Awaited => Some(Duration::ZERO),
         };
         let mut wait = wait.inspect(|_| self.eliciting = self.eliciting.saturating_add(1));
@@ -82,7 +74,7 @@ impl AckTimer {
             // packet that seems missing may be the next one in the same batch.
             wait = Some(Duration::from_millis(1));
         }
-        if u32::from(self.eliciting) >= timing.every || self.any >= AT_ONCE {
+        if self.eliciting >= EVERY || self.any >= AT_ONCE {
             wait = Some(Duration::ZERO);
         }
         if let Some(wait) = wait {
@@ -129,6 +121,17 @@ impl AckTimer {
         self.any >= AT_ONCE
     }
 }
+
+/// An acknowledgement is owed at the latest this long after the first packet that brought something: less than two 60 Hz
+/// frames, so that the peer's RTT stays honest.
+const DELAY: Duration = Duration::from_millis(20);
+
+/// The longest wait of an acknowledgement of packets that brought nothing new: their sender waits for nothing.
+const DELAY_OF_REPEATS: Duration = Duration::from_millis(40);
+
+/// Packets with messages after which an acknowledgement is owed at once: a quarter of what the 32 ack bits reach, so that
+/// losing three acknowledgements in a row loses no news.
+const EVERY: u16 = 8;
 
 /// One packet with messages in so many is acknowledged at once, the first among them: a peer that hears
 /// only acknowledgements that waited takes their wait for a part of the path.

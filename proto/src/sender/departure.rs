@@ -213,8 +213,8 @@ impl Sender {
     }
 
     fn keep_alive_at(&self) -> Option<Timestamp> {
-        let wanted = self.params.keep_alive.always || self.acks.is_waited_for();
-        wanted.then(|| self.last_sent + self.params.keep_alive.interval)
+        let wanted = self.params.keep_alive || self.acks.is_waited_for();
+        wanted.then(|| self.last_sent + KEEP_ALIVE_AFTER)
     }
 
     fn due(&self) -> Due {
@@ -234,3 +234,8 @@ const ANSWER_MIN: Duration = Duration::from_millis(100);
 
 /// Longer than most paths are away, and a third of what a peer has that takes nothing.
 const STUCK_AFTER: Span = Span::from_millis(3_000);
+
+/// Packets that brought nothing are acknowledged this long after anything was last sent, if there were at least two of them,
+/// so that the peer's estimate of the path stays fresh. One may itself be such an acknowledgement: two ends would answer each
+/// other for ever.
+const KEEP_ALIVE_AFTER: Duration = Duration::from_millis(250);

@@ -73,10 +73,7 @@ pub use ack_timer::{AWAITED_MESSAGES, LARGE_PACKET_BYTES, Worth};
 pub use framing::Framing;
 pub use hearing::{Heard, Hearing};
 pub use lane::{Blocks, Form, Lane};
-pub use params::{
-    AckTiming, BulkRates, Extensions, KeepAlive, OUTBOX_FAR, PacketRates, Params, PathLimits,
-    Profile, QueueLimits, Redundancy,
-};
+pub use params::{BulkRates, Extensions, OUTBOX_FAR, PacketRates, Params, PathLimits, Profile};
 pub use plan::{Again, Fragment, LongFragment, Padding, Plan, Planned};
 
 use ack_timer::AckTimer;
@@ -149,7 +146,7 @@ impl Sender {
             framing,
             lanes: Lanes::new(lanes),
             plan: Plan::default(),
-            copier: Copier::new(now, &params),
+            copier: Copier::new(now),
             datagrams: Datagrams::new(&params.extensions),
             pacer: Pacer::new(now, &params, &framing),
             last_sent: now,
@@ -206,10 +203,7 @@ impl Sender {
         match self.lanes.queue_mut(lane) {
             LaneQueue::Reliable(outbox) => outbox.push(now, payload, is_block, datagram),
             LaneQueue::Unreliable(queue) => {
-                let queues = &self.params.queues;
-                let (messages, bytes) =
-                    (queues.unreliable_messages_max, queues.unreliable_bytes_max);
-                self.counters.unreliable_dropped += queue.push(payload, messages, bytes);
+                self.counters.unreliable_dropped += queue.push(payload);
             }
         }
         self.counters.message_bytes_sent += size as u64;
@@ -255,7 +249,7 @@ impl Sender {
     /// Bytes that may wait on a lane whatever the path. Where the room grows with the path, a short one needs less, and
     /// what is queued, sent and freed again within a processor's cache costs less.
     fn outbox_min(&self) -> usize {
-        let most = self.params.queues.outbox_bytes_max;
+        let most = self.params.outbox_bytes_max;
         match self.datagrams.is_peer_tidegate() {
             true => most / 2,
             false => most,
@@ -265,7 +259,7 @@ impl Sender {
     /// Bytes that may wait on a lane. A path that is long and fast has more under way than most queues are
     /// meant to hold, and must not run dry while what was lost comes again.
     fn outbox_max(&self) -> usize {
-        let most = self.params.queues.outbox_bytes_max;
+        let most = self.params.outbox_bytes_max;
         if !self.datagrams.is_peer_tidegate() {
             return most;
         }
@@ -324,8 +318,7 @@ impl Sender {
     /// A packet from the peer was accepted: what it brought, and whether it is the one right after
     /// the newest before it.
     pub fn on_received(&mut self, now: Timestamp, worth: Worth, in_order: bool) {
-        self.acks
-            .on_received(now, worth, in_order, &self.params.acks);
+        self.acks.on_received(now, worth, in_order);
     }
 
     /// So many packets arrived since ours last left that the next one should leave before more are read.

@@ -88,7 +88,7 @@ impl Pacer {
             // acknowledgements to wake for, but what was not spent while others had the processor
             // would be lost.
             let at_once = (rate * 0.002).clamp(BURST_MAX, FAST_BURST_MAX);
-            let limit = params.bulk.burst.max((rate * 0.004).min(at_once));
+            let limit = BURST_MIN.max((rate * 0.004).min(at_once));
             // In a pause more gathers, and is left to what ends it.
             let window = if self.pace.is_bulk_active() {
                 self.bulk.tokens()
@@ -240,6 +240,9 @@ const PAIRS_IN_A_ROW: u8 = 3;
 fn early_tokens(params: &Params) -> f64 {
     1.0 + (params.packets.burst - 1.0) / 2.0
 }
+
+/// Bytes of bulk that may leave at once, however slow it is.
+const BURST_MIN: f64 = 3_000.0;
 
 /// Bytes that leave at once at most, up to 16 MB a second.
 const BURST_MAX: f64 = 32_768.0;

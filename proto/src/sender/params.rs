@@ -36,14 +36,16 @@ pub struct Params {
     pub path: PathLimits,
     /// How fast bulk goes.
     pub bulk: BulkRates,
-    /// What copies may cost; `None`: there are none.
-    pub redundancy: Option<Redundancy>,
-    /// When an acknowledgement leaves by itself.
-    pub acks: AckTiming,
-    /// What leaves when there is nothing to say.
-    pub keep_alive: KeepAlive,
-    /// What may wait to be sent.
-    pub queues: QueueLimits,
+    /// Copies of messages under way go with what is new, before anybody knows whether they are missed.
+    pub redundancy: bool,
+    /// Something leaves every quarter of a second although there is nothing to say. False where the protocol below has
+    /// keep-alives of its own, as netcode does.
+    pub keep_alive: bool,
+    /// Bytes of reliable messages queued or unacknowledged per lane; the last one in may go beyond, or
+    /// the longest would never fit a small queue. What is under way over 50 ms at 100 Mbit/s until a lost
+    /// part of it has come again. To a peer that was found to take larger datagrams the path decides: half of this, up
+    /// to [`OUTBOX_FAR`] times as much where so much is under way.
+    pub outbox_bytes_max: usize,
     /// Messages larger than this travel as blocks on lanes that have them, where their protocol
     /// leaves that to [`Sender::push`](super::Sender::push).
     pub inline_max: usize,
@@ -59,10 +61,9 @@ impl Default for Params {
             penalty: Penalty::default(),
             path: PathLimits::default(),
             bulk: BulkRates::default(),
-            redundancy: Some(Redundancy::default()),
-            acks: AckTiming::default(),
-            keep_alive: KeepAlive::default(),
-            queues: QueueLimits::default(),
+            redundancy: true,
+            keep_alive: true,
+            outbox_bytes_max: 2 << 20,
             inline_max: 7000,
             extensions: Extensions::default(),
         }
@@ -78,7 +79,7 @@ impl Params {
                 resend_after: Duration::from_millis(100),
             },
             packets: PacketRates::article(),
-            redundancy: None,
+            redundancy: false,
             ..Self::default()
         }
     }
@@ -168,8 +169,6 @@ pub struct BulkRates {
     pub min: f64,
     /// Bytes a second at most: four gigabytes, which is to say as fast as the path and the processor let it.
     pub max: f64,
-    /// Bytes that may leave at once.
-    pub burst: f64,
     /// Bytes that may leave at once at first and after a pause: ten full datagrams, as a TCP connection
     /// begins with (RFC 6928). What a game says at once now and then, such as where everybody is, waits for no rate
     /// that nobody measured. Once the path's end was met, no more of it than makes a queue of
@@ -178,17 +177,6 @@ pub struct BulkRates {
     /// Bytes that may leave at once after a pause at most, where more went through before: what most queues
     /// hold.
     pub window_max: f64,
-    /// Share of the delivered rate that is kept when the path turns bad.
-    pub kept_when_bad: f64,
-    /// Share of the delivered rate that is kept on return to good.
-    pub kept_on_return: f64,
-    /// Bytes a second gained per round trip: the same for fast and slow flows, which makes them
-    /// fair to each other; 2000 keeps the queue of sixteen flows that find each other under 50 ms. Up to 8 times that,
-    /// the longer no queue shows.
-    pub step: f64,
-    /// Share of the rate gained beside it, so that a wide path is found within seconds; small,
-    /// because it keeps unequal flows unequal.
-    pub growth: f64,
 }
 
 impl Default for BulkRates {
@@ -197,117 +185,8 @@ impl Default for BulkRates {
             start: 65_536.0,
             min: 8_192.0,
             max: 4_294_967_296.0,
-            burst: 3_000.0,
             window: 12_000.0,
             window_max: 64_000.0,
-            kept_when_bad: 0.7,
-            kept_on_return: 0.85,
-            step: 2_000.0,
-            growth: 0.003,
-        }
-    }
-}
-
-/// How copies of messages under way go with what is new, before anybody knows whether they are missed.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Redundancy {
-    /// Bytes of copies for each byte of packets with something new, at a short round trip. A 64-byte
-    /// frame costs 122 bytes alone and 67 as a copy, so 1.35 pays for two copies of everything and
-    /// for what turns out to be lost.
-    pub share: f64,
-    /// Bytes of copies for each byte of the new messages alone, if that is less: packets of tiny messages
-    /// are nearly all header, and would pay for more copies than help.
-    pub share_of_messages: f64,
-    /// Both grow with the round trip, up to this many times: a loss that waits for a round
-    /// trip costs more the longer that is.
-    pub far: f64,
-    /// Bytes a second of copies beside that share, for traffic that is too thin to pay for them.
-    pub trickle: f64,
-    /// The chance to rescue a message that a copy must have. 0.0005: a message that waits for a
-    /// round trip holds up those behind it, and about one in a thousand may.
-    pub gain_min: f64,
-    /// When nothing else is about to leave, copies leave by themselves this long after the last
-    /// packet, then after twice that, and so on (an early tail probe).
-    pub early_probe: Duration,
-}
-
-impl Default for Redundancy {
-    fn default() -> Self {
-        Self {
-            share: 1.35,
-            share_of_messages: 2.5,
-            far: 2.0,
-            trickle: 4000.0,
-            gain_min: 0.0005,
-            early_probe: Duration::from_millis(10),
-        }
-    }
-}
-
-/// How long an acknowledgement waits for something to go with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AckTiming {
-    /// An acknowledgement is owed at the latest this long after the first packet that brought
-    /// something: less than two 60 Hz frames, so that the peer's RTT stays honest.
-    pub delay: Duration,
-    /// The longest wait of an acknowledgement of packets that brought nothing new: their sender waits for nothing.
-    pub delay_repeat: Duration,
-    /// Packets received after which an acknowledgement is owed at once: a quarter of what the 32
-    /// ack bits reach, so that losing three acknowledgements in a row loses no news.
-    pub every: u32,
-}
-
-impl Default for AckTiming {
-    fn default() -> Self {
-        Self {
-            delay: Duration::from_millis(20),
-            delay_repeat: Duration::from_millis(40),
-            every: 8,
-        }
-    }
-}
-
-/// When a packet leaves that carries nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeepAlive {
-    /// Packets that brought nothing are acknowledged this long after anything was last sent, if
-    /// there were at least two of them, so that the peer's estimate of the path stays fresh. One
-    /// may itself be such an acknowledgement: two ends would answer each other for ever.
-    pub interval: Duration,
-    /// Something is sent that often in any case. False where the protocol below has keep-alives of its
-    /// own, as netcode does.
-    pub always: bool,
-}
-
-impl Default for KeepAlive {
-    fn default() -> Self {
-        Self {
-            interval: Duration::from_millis(250),
-            always: true,
-        }
-    }
-}
-
-/// Limits of each lane's queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct QueueLimits {
-    /// Bytes of reliable messages queued or unacknowledged per lane; the last one in may go beyond, or
-    /// the longest would never fit a small queue. What is under way over 50 ms at 100 Mbit/s until a lost
-    /// part of it has come again. To a peer that was found to take larger datagrams the path decides: half of this, up
-    /// to [`OUTBOX_FAR`] times as much where so much is under way.
-    pub outbox_bytes_max: usize,
-    /// Unreliable messages waiting per lane; the oldest makes room for a new one.
-    pub unreliable_messages_max: usize,
-    /// Bytes of unreliable messages waiting per lane; the oldest makes room for a new one.
-    pub unreliable_bytes_max: usize,
-}
-
-impl Default for QueueLimits {
-    fn default() -> Self {
-        Self {
-            outbox_bytes_max: 2 << 20,
-            unreliable_messages_max: 64,
-            unreliable_bytes_max: 64 * 1024,
         }
     }
 }

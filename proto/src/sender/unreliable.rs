@@ -32,10 +32,10 @@ impl UnreliableQueue {
     }
 
     /// Adds a message; returns how many older ones were dropped for it.
-    pub(super) fn push(&mut self, payload: &[u8], messages_max: usize, bytes_max: usize) -> u64 {
+    pub(super) fn push(&mut self, payload: &[u8]) -> u64 {
         let mut dropped = 0;
         while !self.lengths.is_empty()
-            && (self.lengths.len() >= messages_max || self.bytes.len() + payload.len() > bytes_max)
+            && (self.lengths.len() >= MESSAGES_MAX || self.bytes.len() + payload.len() > BYTES_MAX)
         {
             self.pop();
             dropped += 1;
@@ -86,3 +86,7 @@ impl UnreliableQueue {
         }
     }
 }
+
+/// Messages that wait, and their bytes: the oldest makes room for a new one.
+const MESSAGES_MAX: usize = 64;
+const BYTES_MAX: usize = 64 * 1024;

@@ -236,7 +236,7 @@ fn a_queue_that_holds_more_than_is_remembered_runs_nothing_over() {
     for mib in [8, 16] {
         let mut params = ours();
         let mut sender = sender::Params::clone(&params.sender);
-        sender.queues.outbox_bytes_max = mib << 20;
+        sender.outbox_bytes_max = mib << 20;
         params.sender = Arc::new(sender);
         let (after, carried) = carried_far(params, 7_000, 0.0);
         let overflowed = after.overflowed as f64 / after.offered as f64;

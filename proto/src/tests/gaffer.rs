@@ -236,10 +236,10 @@ fn losses_in_turn_do_not_hit_the_same_message_for_ever() {
         ..Traffic::default()
     };
     let mut one_by_one = sender::Params {
-        redundancy: None,
+        redundancy: false,
         ..sender::Params::default()
     };
-    one_by_one.queues.outbox_bytes_max = 1;
+    one_by_one.outbox_bytes_max = 1;
     for sender in [one_by_one, sender::Params::article()] {
         let params = Params {
             sender,

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use super::games::{Game, Rules, client_address};
 use super::scenario::{Scenario, bad_weather, path};
-use crate::sender::QueueLimits;
 use crate::session::CloseReason;
 use crate::sim::{Conditions, Traffic, World};
 use crate::yojimbo::Params;
@@ -225,10 +224,7 @@ fn a_queue_shorter_than_a_message_is_no_dead_end() {
         ..Traffic::default()
     };
     let sender = crate::sender::Params {
-        queues: QueueLimits {
-            outbox_bytes_max: 4096,
-            ..QueueLimits::default()
-        },
+        outbox_bytes_max: 4096,
         ..crate::sender::Params::default()
     };
     let mut game = game(Params::new(Layout::default(), sender), 19);

@@ -55,7 +55,7 @@ impl Params {
             });
         sender.inline_max = inline.max().unwrap_or(0);
         // netcode's own keep-alives do.
-        sender.keep_alive.always = false;
+        sender.keep_alive = false;
         Self {
             layout: Arc::new(layout),
             sender: Arc::new(sender),

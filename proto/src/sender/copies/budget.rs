@@ -1,7 +1,6 @@
 //! What copies may cost: a share of what is sent anyway, and for outages something beside it.
 
 use crate::bucket::Bucket;
-use crate::sender::params::Redundancy;
 use crate::time::{Span, Timestamp};
 
 /// The budget for copies: a share of what fresh packets cost, and a trickle.
@@ -9,19 +8,18 @@ use crate::time::{Span, Timestamp};
 pub(super) struct CopyBudget(Bucket);
 
 impl CopyBudget {
-    pub(super) fn new(now: Timestamp, redundancy: Option<Redundancy>) -> Self {
-        let trickle = redundancy.map_or(0.0, |redundancy| redundancy.trickle);
-        Self(Bucket::new(now, trickle / 4.0))
+    pub(super) fn new(now: Timestamp) -> Self {
+        Self(Bucket::new(now, TRICKLE / 4.0))
     }
 
-    pub(super) fn fill(&mut self, now: Timestamp, redundancy: &Redundancy) {
-        self.0.fill(now, redundancy.trickle, BUDGET_MAX);
+    pub(super) fn fill(&mut self, now: Timestamp) {
+        self.0.fill(now, TRICKLE, BUDGET_MAX);
     }
 
     /// A packet with something new in it left, `gap` after the one before: so many bytes may go to
     /// copies, less what the trickle brought meanwhile.
-    pub(super) fn on_fresh(&mut self, bytes: f64, gap: Span, redundancy: &Redundancy) {
-        let trickled = gap.as_secs() * redundancy.trickle;
+    pub(super) fn on_fresh(&mut self, bytes: f64, gap: Span) {
+        let trickled = gap.as_secs() * TRICKLE;
         self.0.add((bytes - trickled).max(0.0), BUDGET_MAX);
     }
 
@@ -38,6 +36,9 @@ impl CopyBudget {
         (self.0.tokens() / BUDGET_MAX).clamp(0.0, 1.0)
     }
 }
+
+/// Bytes a second of copies beside their share, for traffic that is too thin to pay for them.
+const TRICKLE: f64 = 4_000.0;
 
 /// What outages may cost beside the budget: everything unacknowledged goes with every packet, however often
 /// it went, so that the first one through brings it all. Kept apart, because a budget that an outage

@@ -15,7 +15,7 @@ use crate::time::{Span, Timestamp};
 use super::cadence::Cadence;
 use super::detector::Outcome;
 use super::in_flight::{Fate, InFlight, Sent};
-use super::params::{Params, Redundancy};
+use super::params::Params;
 
 pub(super) use selector::CopySelector;
 
@@ -68,10 +68,10 @@ pub(super) struct Copier {
 }
 
 impl Copier {
-    pub(super) fn new(now: Timestamp, params: &Params) -> Self {
+    pub(super) fn new(now: Timestamp) -> Self {
         Self {
             loss: PathLoss::default(),
-            budget: CopyBudget::new(now, params.redundancy),
+            budget: CopyBudget::new(now),
             governor: None,
             fresh: Cadence::new(now, Duration::from_secs(1), Duration::from_secs(1)),
             early_at: Timestamp::MAX,
@@ -94,17 +94,18 @@ impl Copier {
         mut prospect: Prospect<'a>,
         params: &Params,
     ) -> Option<CopySelector<'a>> {
-        let redundancy = self.wanted(params)?;
+        if !self.are_wanted(params) {
+            return None;
+        }
         self.judge(now, &mut prospect);
         let Prospect { in_flight, rtt, .. } = prospect;
         let may_go = self.are_allowed() && !self.are_paused(now) && prospect.path_allows;
-        may_go.then(|| self.selector(now, in_flight, rtt, redundancy))
+        may_go.then(|| self.selector(now, in_flight, rtt))
     }
 
-    /// What they may cost, if they are wanted at all and there is something that they are good for.
-    fn wanted<'a>(&self, params: &'a Params) -> Option<&'a Redundancy> {
-        let redundancy = params.redundancy.as_ref();
-        redundancy.filter(|_| self.loss.share() != 0.0)
+    /// They are wanted at all, and there is something that they are good for.
+    fn are_wanted(&self, params: &Params) -> bool {
+        params.redundancy && self.loss.share() != 0.0
     }
 
     /// They were not withdrawn.
@@ -178,27 +179,27 @@ impl Copier {
         rtt: &Rtt,
         params: &Params,
     ) {
-        let Some(redundancy) = &params.redundancy else {
+        if !params.redundancy {
             return;
-        };
+        }
         let [smoothed, ..] = rtt.spans();
         let far = smoothed.as_secs() / NEAR.as_secs();
-        let far = far.clamp(1.0, redundancy.far.max(1.0));
-        let share = redundancy.share * plain_bytes as f64;
-        let share = share.min(redundancy.share_of_messages * payload_bytes as f64);
+        let far = far.clamp(1.0, FAR);
+        let share = SHARE * plain_bytes as f64;
+        let share = share.min(SHARE_OF_MESSAGES * payload_bytes as f64);
         let gap = self.fresh.on_event(now);
-        self.budget.on_fresh(far * share, gap, redundancy);
+        self.budget.on_fresh(far * share, gap);
         self.early_probes = 0;
     }
 
     /// A packet with messages left: plans when copies of them leave by themselves. Whether any may go is asked when
     /// they do: a pause may be over by then.
     pub(super) fn arm_early_probe(&mut self, now: Timestamp, params: &Params) {
-        let Some(redundancy) = self.wanted(params) else {
+        if !self.are_wanted(params) {
             self.early_at = Timestamp::MAX;
             return;
-        };
-        let mut wait = redundancy.early_probe * (1 << self.early_probes.min(6));
+        }
+        let mut wait = EARLY_AFTER * (1 << self.early_probes.min(6));
         if self.fresh.every() < RIDE_MAX {
             // The next packet is near: let the copy ride on it.
             wait = wait.max(self.fresh.every() * 3 / 2);
@@ -286,9 +287,8 @@ impl Copier {
         now: Timestamp,
         in_flight: &'a InFlight,
         rtt: &Rtt,
-        redundancy: &Redundancy,
     ) -> CopySelector<'a> {
-        self.budget.fill(now, redundancy);
+        self.budget.fill(now);
         let (mut rate, mut outage_budget) = (None, None);
         if let Some(governor) = self.governor.as_deref_mut() {
             governor.rate.fill(now, rtt.smoothed());
@@ -308,7 +308,7 @@ impl Copier {
             number: in_flight.end(),
             in_flight,
             loss: &self.loss,
-            gain_min: gain_min(fullness, redundancy),
+            gain_min: gain_min(fullness),
             budget: &mut self.budget,
             rate,
             outage_budget,
@@ -318,16 +318,35 @@ impl Copier {
 
 /// The least gain (chance that a copy rescues its message) worth a copy now. It rises as what may be spent on them
 /// runs short, so that the rest goes to the messages that need it most.
-fn gain_min(fullness: f64, redundancy: &Redundancy) -> f32 {
+fn gain_min(fullness: f64) -> f32 {
     let doublings = GAIN_DOUBLINGS * (1.0 - fullness);
-    (redundancy.gain_min * doublings.exp2()) as f32
+    (GAIN_MIN * doublings.exp2()) as f32
 }
+
+/// The chance to rescue a message that a copy must have. 0.0005: a message that waits for a round trip holds up those behind
+/// it, and about one in a thousand may.
+const GAIN_MIN: f64 = 0.0005;
 
 /// With nothing left, a copy must gain 2 to this power times what it must otherwise.
 const GAIN_DOUBLINGS: f64 = 6.0;
 
+/// Bytes of copies for each byte of packets with something new, at a short round trip. A 64-byte frame costs 122 bytes alone
+/// and 67 as a copy, so 1.35 pays for two copies of everything and for what turns out to be lost.
+const SHARE: f64 = 1.35;
+
+/// Bytes of copies for each byte of the new messages alone, if that is less: packets of tiny messages are nearly all header,
+/// and would pay for more copies than help.
+const SHARE_OF_MESSAGES: f64 = 2.5;
+
+/// Both grow with the round trip, up to this many times: a loss that waits for a round trip costs more the longer that is.
+const FAR: f64 = 2.0;
+
 /// Round trips up to this are near: a lost message is soon asked for again.
 const NEAR: Span = Span::from_millis(60);
+
+/// When nothing else is about to leave, copies leave by themselves this long after the last packet, then after twice that, and
+/// so on (an early tail probe).
+const EARLY_AFTER: Duration = Duration::from_millis(10);
 
 /// An ack is overdue this long after the smoothed round trip at the earliest.
 const OVERDUE_MIN: Duration = Duration::from_millis(4);

@@ -29,7 +29,7 @@ use crate::time::{Span, Timestamp};
 
 use super::HeldBy;
 use super::bad::Bad;
-use super::bulk::Bulk;
+use super::bulk::{Bulk, KEPT_ON_RETURN, KEPT_WHEN_BAD};
 use super::competing::{Competing, Rival};
 use super::demand::Demand;
 use super::loss_windows::LossWindows;
@@ -284,7 +284,7 @@ impl Adaptive {
             if let Some(loss) = self.losses.lasting(loss_max)
                 && !self.bulk.is_usual_loss(loss)
             {
-                self.bulk.limit_by_loss(rtt_s, loss, params);
+                self.bulk.limit_by_loss(rtt_s, loss);
             }
             if self.mode() == Mode::Good {
                 self.bulk.judge_loss(now, self.losses.steady(), params);
@@ -305,17 +305,16 @@ impl Adaptive {
     fn while_good(&mut self, reading: Reading, params: &Params) -> State {
         let Reading { now, queue, .. } = reading;
         if queue.stands || reading.heavy_loss {
-            return self.turn_bad(reading, params);
+            return self.turn_bad(reading);
         }
         self.switch.update(reading.dt, Mode::Good);
         if self.bulk.is_active() && self.bulk.grow(now, reading.step(), queue, params) {
-            let kept = params.bulk.kept_on_return;
-            self.try_slower(now, reading.step(), queue.delay, kept);
+            self.try_slower(now, reading.step(), queue.delay, KEPT_ON_RETURN);
         }
         State::Good
     }
 
-    fn turn_bad(&mut self, reading: Reading, params: &Params) -> State {
+    fn turn_bad(&mut self, reading: Reading) -> State {
         let Reading { now, queue, .. } = reading;
         let spares_messages = self.bulk.is_active() || reading.copies == Copies::Many;
         if spares_messages {
@@ -332,10 +331,9 @@ impl Adaptive {
             return State::Competing(Competing::with(rival));
         }
         let peak = self.bulk.peak();
-        self.bulk.cut(now, params);
+        self.bulk.cut(now);
         if queue.stands {
-            let kept = params.bulk.kept_when_bad;
-            self.try_slower(now, reading.step(), queue.delay, kept);
+            self.try_slower(now, reading.step(), queue.delay, KEPT_WHEN_BAD);
         }
         State::Bad(Bad::new(now, spares_messages, peak))
     }
@@ -364,7 +362,7 @@ impl Adaptive {
         let base_window = params.path.base_window;
         if self.queueing.is_own(now, queue.delay, base_window) {
             if self.mode() == Mode::Bad && !reading.heavy_loss {
-                self.state = self.return_to_good(now, params);
+                self.state = self.return_to_good(now);
             }
             self.bulk.search_on();
         }
@@ -374,14 +372,14 @@ impl Adaptive {
         let Reading { now, queue, .. } = reading;
         let step = reading.step();
         if self.losses.tolerate_as_not_ours() {
-            return self.return_to_good(now, params);
+            return self.return_to_good(now);
         }
         // What a queue began ends with it: losses that are left are judged in good mode.
         let loss_holds = reading.heavy_loss && self.losses.are_on_trial();
         if queue.delay < queue.low && !loss_holds {
             self.switch.update(reading.dt, Mode::Good);
             if bad.on_low(now, step) || self.switch.mode() == Mode::Good {
-                return self.return_to_good(now, params);
+                return self.return_to_good(now);
             }
             return State::Bad(bad);
         }
@@ -391,7 +389,7 @@ impl Adaptive {
             if !self.bulk.is_active() || self.bulk.is_at_floor() {
                 bad.on_nothing_to_cut(now, step);
             }
-            self.bulk.cut_again(now, step, params);
+            self.bulk.cut_again(now, step);
         }
         if bad.is_not_ours(now, step, &self.bulk, params) {
             return self.compete(now, queue);
@@ -423,17 +421,17 @@ impl Adaptive {
         let step = reading.step();
         if competing.is_over(now, step, queue) {
             self.rival = Some(competing.rival());
-            return self.return_to_good(now, params);
+            return self.return_to_good(now);
         }
         competing.look_for_ours(now, step, queue);
         self.bulk.compete(now, step, self.lost_lately, params);
         State::Competing(competing)
     }
 
-    fn return_to_good(&mut self, now: Timestamp, params: &Params) -> State {
+    fn return_to_good(&mut self, now: Timestamp) -> State {
         self.switch.enter_good();
         self.losses.on_good();
-        self.bulk.resume(now, params);
+        self.bulk.resume(now);
         State::Good
     }
 }

@@ -11,10 +11,7 @@ struct Path {
 impl Path {
     fn new() -> Self {
         let params = Params {
-            keep_alive: KeepAlive {
-                always: false,
-                ..KeepAlive::default()
-            },
+            keep_alive: false,
             ..Params::default()
         };
         let mut peer = Peer::new(Timestamp::ZERO, Arc::new(params), &LANES);

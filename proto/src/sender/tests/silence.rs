@@ -94,10 +94,7 @@ fn probes_without_an_answer_say_every_message_again() {
 #[test]
 fn a_probe_asks_for_nothing_behind_a_block_that_is_missing() {
     let params = Params {
-        keep_alive: KeepAlive {
-            always: false,
-            ..KeepAlive::default()
-        },
+        keep_alive: false,
         ..Params::default()
     };
     let mut pair = Pair::new(params, lossy(1.0), 44);

@@ -9,10 +9,7 @@ use super::*;
 /// second; a keep-alive of the protocol below leaves after 100 ms without a packet of ours.
 fn drained_after(last_said: u64) -> u64 {
     let params = Params {
-        keep_alive: KeepAlive {
-            always: false,
-            ..KeepAlive::default()
-        },
+        keep_alive: false,
         ..Params::default()
     };
     let delay = 30;

@@ -103,7 +103,7 @@ impl Fast {
 
 #[test]
 fn the_queue_is_as_long_as_the_path() {
-    let most = Params::default().sender.queues.outbox_bytes_max;
+    let most = Params::default().sender.outbox_bytes_max;
     for (round_trip, expected) in [(1, most / 2), (100, 4 * most)] {
         let mut fast = Fast::over(Duration::from_millis(round_trip), 16_384);
         let queued = fast.queued();

@@ -186,7 +186,7 @@ impl Bulk {
         let path = self.watch.look(now, step, queue, going, params);
         if path.is_end {
             self.grown_at = now + self.rest(step, &path);
-            self.on_path_full(&path, params);
+            self.on_path_full(&path);
             self.watch.rest_until(now + 2 * step);
         } else {
             // Until the path's end was met, what left at once says more than a rate that nobody measured.
@@ -220,7 +220,7 @@ impl Bulk {
         if self.in_slow_start {
             self.slow_start(best, params);
         } else {
-            self.avoid_congestion(path, queue, params);
+            self.avoid_congestion(path, queue);
         }
         if best > 0.0 {
             self.rate = self
@@ -258,17 +258,17 @@ impl Bulk {
     }
 
     /// After slow start: step by step, in larger steps while no queue shows.
-    fn avoid_congestion(&mut self, path: &Path, queue: Queue, params: &Params) {
+    fn avoid_congestion(&mut self, path: &Path, queue: Queue) {
         self.steps_without_queue = if queue.delay < queue.low {
             self.steps_without_queue + 1
         } else {
             0
         };
         let speedup = (1.0 + f64::from(self.steps_without_queue) / SPEEDUP_STEPS).min(SPEEDUP_MAX);
-        let step = (STEP_SHARE * self.rate).clamp(STEP_MIN, params.bulk.step);
+        let step = (STEP_SHARE * self.rate).clamp(STEP_MIN, STEP_MAX);
         // A rate that is not used, because the window is, is not found to be too low.
         if self.rate < RATE_USED * path.carried {
-            self.rate += speedup * (step + params.bulk.growth * self.rate);
+            self.rate += speedup * (step + GROWTH * self.rate);
         }
         self.resume_slow_start(path.is_met || path.passed < DELIVERED_ABOVE_END * self.end);
     }
@@ -284,12 +284,12 @@ impl Bulk {
     }
 
     /// The path carries no more: goes on with a part of what it carried.
-    fn on_path_full(&mut self, path: &Path, params: &Params) {
+    fn on_path_full(&mut self, path: &Path) {
         let keep = if path.is_queue {
-            params.bulk.kept_on_return
+            KEPT_ON_RETURN
         } else if path.is_shared {
             // The flow that has more gives more. That makes flows equal that share their losses.
-            params.bulk.kept_on_return - self.watch.distrust()
+            KEPT_ON_RETURN - self.watch.distrust()
         } else {
             // Where no queue is felt, none has to drain.
             KEPT_WITHOUT_QUEUE - self.watch.distrust()
@@ -322,7 +322,7 @@ impl Bulk {
     }
 
     /// The path turned bad.
-    pub(super) fn cut(&mut self, now: Timestamp, params: &Params) {
+    pub(super) fn cut(&mut self, now: Timestamp) {
         self.cut_at = now;
         self.steps_without_queue = 0;
         if !self.is_active {
@@ -335,12 +335,12 @@ impl Bulk {
             UNMEASURED * self.rate
         };
         self.end = best.max(delivered);
-        self.rate = (params.bulk.kept_when_bad * delivered).max(self.floor);
+        self.rate = (KEPT_WHEN_BAD * delivered).max(self.floor);
         self.in_slow_start = false;
     }
 
     /// It is still bad although we cut: cuts once more when it had the time (a `step` is a round trip) to help.
-    pub(super) fn cut_again(&mut self, now: Timestamp, step: Duration, params: &Params) {
+    pub(super) fn cut_again(&mut self, now: Timestamp, step: Duration) {
         if !self.is_active || now.since(self.cut_at) < 2 * step + CUT_EVERY {
             return;
         }
@@ -350,14 +350,14 @@ impl Bulk {
         } else {
             self.rate
         };
-        self.rate = (self.rate.min(delivered) * params.bulk.kept_when_bad).max(self.floor);
+        self.rate = (self.rate.min(delivered) * KEPT_WHEN_BAD).max(self.floor);
     }
 
     /// The path is good again.
-    pub(super) fn resume(&mut self, now: Timestamp, params: &Params) {
+    pub(super) fn resume(&mut self, now: Timestamp) {
         self.grown_at = now;
         if self.is_active && self.end > 0.0 {
-            self.rate = self.rate.max(params.bulk.kept_on_return * self.end);
+            self.rate = self.rate.max(KEPT_ON_RETURN * self.end);
         }
     }
 
@@ -381,6 +381,12 @@ impl Bulk {
         self.watch.delivered().lately()
     }
 }
+
+/// Share of the delivered rate that is kept when the path turns bad.
+pub(super) const KEPT_WHEN_BAD: f64 = 0.7;
+
+/// Share of it that is kept on return to good, or where a queue shows that the path is full.
+pub(super) const KEPT_ON_RETURN: f64 = 0.85;
 
 /// What is kept of the delivered rate where no queue has to drain.
 const KEPT_WITHOUT_QUEUE: f64 = 0.95;
@@ -412,10 +418,18 @@ const DOUBLE_DELIVERED_MIN: f64 = 0.35;
 /// Whatever the search says, the rate is at most this many times what was delivered.
 const RATE_TO_DELIVERED_MAX: f64 = 3.0;
 
+/// Bytes a second gained per round trip: the same for fast and slow flows, which makes them fair to each other; 2000 keeps
+/// the queue of sixteen flows that find each other under 50 ms.
+const STEP_MAX: f64 = 2_000.0;
+
 /// A step is at most this share of the rate, so that a slow flow gains no more than its path can tell it in
 /// a round trip; and at least so many bytes a second.
 const STEP_SHARE: f64 = 0.06;
 const STEP_MIN: f64 = 400.0;
+
+/// Share of the rate gained beside it, so that a wide path is found within seconds; small, because it keeps unequal flows
+/// unequal.
+const GROWTH: f64 = 0.003;
 
 /// Steps grow by their size each ten without a queue, up to this many times that.
 const SPEEDUP_STEPS: f64 = 10.0;

@@ -8,22 +8,17 @@ use crate::sender::pace::watch::DATAGRAM;
 use crate::sender::params::Params;
 use crate::time::Timestamp;
 
-use super::Bulk;
+use super::{Bulk, KEPT_WHEN_BAD};
 
 impl Bulk {
     /// Whatever the cause: under heavy loss of datagrams bulk takes no more than a TCP would, which goes
     /// there by steps too.
-    pub(in crate::sender::pace) fn limit_by_loss(
-        &mut self,
-        rtt_s: f64,
-        loss: f64,
-        params: &Params,
-    ) {
+    pub(in crate::sender::pace) fn limit_by_loss(&mut self, rtt_s: f64, loss: f64) {
         if !self.is_active {
             return;
         }
         self.watch.doubt_loss();
-        let least = (params.bulk.kept_when_bad * self.rate).max(self.floor);
+        let least = (KEPT_WHEN_BAD * self.rate).max(self.floor);
         self.rate = self.rate.min(tcp_rate(rtt_s, loss).max(least));
         self.in_slow_start = false;
     }

@@ -148,7 +148,7 @@ fn yojimbo_params(random: &mut Random, layout: &Layout, is_stock: bool) -> yojim
 
 fn goes_one_by_one(params: &yojimbo::Params, layout: &Layout) -> bool {
     let is_narrow = |channel: &ChannelLayout| channel.is_reliable() && channel.receive_window <= 8;
-    params.sender.queues.outbox_bytes_max <= 1_000 || layout.channels().iter().any(is_narrow)
+    params.sender.outbox_bytes_max <= 1_000 || layout.channels().iter().any(is_narrow)
 }
 
 fn pick<T: Copy, const N: usize>(random: &mut Random, from: [T; N]) -> T {

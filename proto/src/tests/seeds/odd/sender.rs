@@ -15,8 +15,8 @@ pub(super) fn draw(random: &mut Random) -> Params {
         params
     };
     if random.happens(0.2) {
-        params.redundancy = None;
+        params.redundancy = false;
     }
-    params.queues.outbox_bytes_max = pick(random, [1, 1_000, 20_000, 2 << 20]);
+    params.outbox_bytes_max = pick(random, [1, 1_000, 20_000, 2 << 20]);
     params
 }
