@@ -54,15 +54,11 @@ pub struct Params {
     /// Strangers must answer a probe before they get a session. Off only for peers that do not
     /// echo, and then only behind an allow list.
     pub probe: bool,
-    /// Say goodbye with corrupt records. A reference peer's next receive then returns -1.
-    pub goodbye: bool,
     /// Messages that wait to be sent.
     pub send_queue_messages_max: usize,
     /// Bytes of the messages that wait to be sent.
     pub send_queue_bytes_max: usize,
-    /// Sent messages kept for requests. When full, sending waits for the oldest to expire.
-    pub history_messages_max: usize,
-    /// Bytes of the sent messages that are kept.
+    /// Bytes of the sent messages that are kept for requests. When full, sending waits for the oldest to expire.
     pub history_bytes_max: usize,
     /// Bytes that may wait to be polled, each message charged with [`crate::inbox::MESSAGE_OVERHEAD`]; with more,
     /// packets are refused.
@@ -106,11 +102,9 @@ impl Default for Params {
             idle_timeout: Duration::from_secs(10),
             gap_timeout: Duration::from_secs(10),
             probe: true,
-            goodbye: true,
             send_queue_messages_max: 1024,
             send_queue_bytes_max: 1 << 20,
-            // 1638 messages and 419 kB a second with the ten seconds a message is kept at most. Ids count 65,536.
-            history_messages_max: 16_384,
+            // 419 kB a second with the ten seconds a message is kept at most.
             history_bytes_max: 4 << 20,
             inbox_max: 256 * 1024,
         }
@@ -128,18 +122,16 @@ impl Params {
         self
     }
 
-    /// A goodbye is one byte, and needs to arrive twice; see [`OnCorrupt`].
-    fn goodbyes(&self) -> u8 {
-        if self.goodbye { 3 } else { 0 }
-    }
-
     fn limits(&self) -> outgoing::Limits {
         outgoing::Limits {
             queue_messages: self.send_queue_messages_max,
             queue_bytes: self.send_queue_bytes_max,
-            history_messages: self.history_messages_max,
+            history_messages: HISTORY_MESSAGES_MAX,
             history_bytes: self.history_bytes_max,
             history_kept: self.tick * self.expired_time,
         }
     }
 }
+
+/// Sent messages kept for requests: 1638 a second with the ten seconds a message is kept at most. Ids count 65,536.
+const HISTORY_MESSAGES_MAX: usize = 16_384;

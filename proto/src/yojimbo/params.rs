@@ -1,7 +1,6 @@
 //! Everything a yojimbo session is told when it begins. One copy for all sessions of a listener.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::channels::{
     ChannelLayout, Delivery, LONG_FRAGMENT_HEADER_BYTES, Layout, MessageType, WIDE_BLOCK_BYTES_MAX,
@@ -27,12 +26,6 @@ pub struct Params {
     /// Bytes that may wait to be polled, each message charged with [`crate::inbox::MESSAGE_OVERHEAD`]; with more,
     /// packets are refused.
     pub inbox_max: usize,
-    /// A server's peer that says nothing for so long after it was seated is given up; `None` leaves
-    /// it to the token's timeout.
-    pub confirm_timeout: Option<Duration>,
-    /// No acknowledgement of anything outstanding for so long, while the peer is heard, ends the
-    /// session.
-    pub peer_stall_timeout: Duration,
 }
 
 impl Default for Params {
@@ -62,8 +55,6 @@ impl Params {
             ack: AckPolicy::default(),
             // It rides out a backend that pauses for seconds.
             inbox_max: 256 * 1024,
-            confirm_timeout: Some(Duration::from_secs(5)),
-            peer_stall_timeout: Duration::from_secs(10),
         }
     }
 

@@ -30,6 +30,9 @@ use poll::Poll;
 /// Two corrupt records count when they come within this span.
 const CORRUPT_SPAN: Duration = Duration::from_secs(1);
 
+/// Datagrams with a goodbye, of which two must arrive. A reference peer's next receive then returns -1.
+const GOODBYES: u8 = 3;
+
 /// Echoes of probes a dialling session gives away, in all.
 const ECHOES_MAX: u8 = 32;
 
@@ -72,7 +75,7 @@ impl Session {
     /// A session that dials a peer. It opens with a request for message 0, which a reference peer
     /// and a tidegate both answer and neither takes amiss; a heartbeat would be taken amiss.
     pub fn dial(now: Now, params: Params) -> Self {
-        let lifecycle = Lifecycle::dialing(now.mono, params.idle_timeout, params.goodbyes());
+        let lifecycle = Lifecycle::dialing(now.mono, params.idle_timeout, GOODBYES);
         let mut session = Self::new(now, params, lifecycle);
         session.echoes = Echoes::new(ECHOES_MAX);
         session.poll.hurry(now.mono);
@@ -81,7 +84,7 @@ impl Session {
 
     /// A session of a peer that answered our probe, or is trusted without one.
     pub(super) fn accept(now: Now, params: Params) -> Self {
-        let lifecycle = Lifecycle::waiting(now.mono, params.idle_timeout, params.goodbyes());
+        let lifecycle = Lifecycle::waiting(now.mono, params.idle_timeout, GOODBYES);
         let mut session = Self::new(now, params, lifecycle);
         if params.probe {
             // What came before the probe was answered was not kept.

@@ -52,8 +52,6 @@ pub struct Params {
     pub timeout: TimeoutPolicy,
     /// Handshakes under way at once, in this worker.
     pub max_pending: usize,
-    /// Longest life of a handshake after its last request.
-    pub pending_timeout: Duration,
 }
 
 impl Params {
@@ -68,7 +66,6 @@ impl Params {
             clock_skew: 0,
             timeout: TimeoutPolicy::Clamp(1..=60),
             max_pending: slots as usize * 4,
-            pending_timeout: Duration::from_secs(15),
         }
     }
 }
@@ -343,8 +340,7 @@ impl Handshake {
         token: PrivateToken,
         timeout: Option<Duration>,
     ) -> Result<(), Reject> {
-        let longest = self.params.pending_timeout;
-        let until = now.mono + timeout.map_or(longest, |span| span.min(longest));
+        let until = now.mono + timeout.map_or(PENDING_MAX, |span| span.min(PENDING_MAX));
         if let Some(pending) = self.pending.get_mut(&from)
             && pending.tag == tag
         {
@@ -472,6 +468,9 @@ impl Handshake {
         self.global_sequence += 1;
     }
 }
+
+/// Longest life of a handshake after its last request.
+const PENDING_MAX: Duration = Duration::from_secs(15);
 
 /// Seconds. Who may make tokens that never expire can make another as well, so it is no replay that this keeps out: one
 /// address, at the 200 handshakes a second that it may have, fills no history of 65,536.

@@ -172,7 +172,7 @@ impl Session {
         let is_open = matches!(self.phase, Phase::Open);
         let is_waited_for = is_open || matches!(self.phase, Phase::Finishing { .. });
         let queue = || self.incoming.queue_of_peer();
-        if is_waited_for && self.stall.is_over(self.params.peer_stall_timeout, queue) {
+        if is_waited_for && self.stall.is_over(STALL_TIMEOUT, queue) {
             self.end(CloseReason::PeerStalled);
         } else if is_open && self.incoming.is_stalled() {
             self.end(CloseReason::PeerGapStall);
@@ -289,7 +289,7 @@ impl crate::session::Session for Session {
             Phase::Closed { .. } => return self.transmit_goodbye(now, out),
             // Whatever is to be delivered: until then the client takes nothing, and is not taken from.
             Phase::Open | Phase::Finishing { .. } if self.link.is_waiting() => {
-                self.link.admit(now, self.params.confirm_timeout, out);
+                self.link.admit(now, Some(CONFIRM_TIMEOUT), out);
                 return true;
             }
             Phase::Finishing { reason, .. }
@@ -428,3 +428,9 @@ impl crate::session::Session for Session {
         self.link.conceal(clear, datagram)
     }
 }
+
+/// A server's peer that says nothing for so long after it was seated is given up (docs/wire/netcode.md, section 9).
+const CONFIRM_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// No acknowledgement of anything outstanding for so long, while the peer is heard, ends the session.
+const STALL_TIMEOUT: Duration = Duration::from_secs(10);
