@@ -53,6 +53,46 @@ fn a_queue_shorter_than_a_message_of_rudp_is_no_dead_end() {
     scenario.deliver_all_within(Duration::from_secs(60));
 }
 
+/// A backend says much and closes: its server delivers that for as long as it gets on, and takes nothing more, which
+/// nobody would read.
+#[test]
+fn a_long_tail_of_rudp_is_delivered_although_nothing_more_is_taken() {
+    let chatter = Traffic {
+        messages: 400,
+        every: Duration::from_millis(10),
+        ..Traffic::default()
+    };
+    // Seven seconds' and more.
+    let tail = Traffic {
+        messages: 900,
+        sizes: 900..=1_100,
+        burst: 900,
+        ..Traffic::default()
+    };
+    let clear = path(30, 0.0);
+    let thin = Conditions {
+        rate: 1_000_000,
+        ..clear
+    };
+    let mut scenario = scenario(37, Params::default(), clear, &chatter, &tail);
+    scenario.set_weather(clear, thin);
+    scenario.run_for(Duration::from_secs(2));
+    let (now, peer) = (scenario.now(), scenario.server_peers_of(0)[0]);
+    let (reason, linger) = (CloseReason::BackendClosed, Duration::from_secs(2));
+    scenario.server().finish(now, peer, reason, linger);
+    let heard = scenario.outcome(0).up.1;
+    scenario.run_for(Duration::from_secs(4));
+    assert_eq!(scenario.ends(), [None, None], "it takes longer");
+    scenario.run_for(Duration::from_secs(60));
+    let outcome = scenario.outcome(0);
+    assert_eq!(outcome.down, (900, 900));
+    assert_eq!(outcome.up.1, heard, "nobody is there to hear more");
+    let acked = scenario.client_stats(0).messages_acked;
+    assert!(acked <= heard, "{acked} of {heard} messages");
+    let ends = [Some(CloseReason::PeerDisconnect), Some(reason)];
+    assert_eq!(scenario.ends(), ends);
+}
+
 /// A storm longer than a message is kept. The wire cannot repair that; it must not hide it either.
 #[test]
 fn a_storm_longer_than_the_history_ends_the_session_with_its_reason() {

@@ -125,6 +125,7 @@ impl Session {
         self.lifecycle.on_heard(now);
         self.note_received_below(now, records);
         self.refusing = !self.inbox.is_taking();
+        let is_done = !self.lifecycle.takes_messages();
         let mut result = Ok(());
         for record in records {
             match record {
@@ -134,6 +135,8 @@ impl Session {
                 Record::Missing(_) => {}
                 Record::Corrupt => self.on_corrupt(now),
                 Record::Request(id) => self.on_request(now, id),
+                // Nobody would take it any more. It stays missing, and so the peer knows that it did not arrive.
+                Record::Message { .. } if is_done => result = Err(Reject::Refused),
                 Record::Message { id, .. } if self.refusing => {
                     // Not stored, so it stays missing and will be asked for again.
                     self.incoming.on_refused(now, id);
@@ -159,8 +162,13 @@ impl Session {
 
     /// A datagram that begins with requests begins with the oldest gap: the rest arrived.
     fn note_received_below(&mut self, now: Timestamp, records: wire::Records<'_>) {
-        if let Some(Record::Request(id)) = records.into_iter().next() {
-            self.stats.messages_acked += self.outgoing.on_oldest_gap(now, id);
+        let Some(Record::Request(id)) = records.into_iter().next() else {
+            return;
+        };
+        let news = self.outgoing.on_oldest_gap(now, id);
+        self.stats.messages_acked += news;
+        if news > 0 {
+            self.lifecycle.on_progress(now);
         }
     }
 
@@ -209,8 +217,11 @@ impl Session {
 
     /// A message that is never taken keeps back all that follow, however often it comes.
     fn on_too_long(&mut self, now: Timestamp, id: u16) {
+        if !self.lifecycle.takes_messages() {
+            return;
+        }
         match self.params.on_missing {
-            OnMissing::Close if self.incoming.lacks(id) && self.lifecycle.takes_messages() => {
+            OnMissing::Close if self.incoming.lacks(id) => {
                 self.lifecycle.close(CloseReason::MessageTooLarge);
             }
             OnMissing::Close => {}
@@ -343,6 +354,7 @@ impl Interface for Session {
     }
 
     fn finish(&mut self, now: Now, reason: CloseReason, linger: Duration) {
+        self.incoming.release();
         let is_settled = || self.outgoing.is_settled();
         self.lifecycle.finish(now.mono, reason, linger, is_settled);
     }
