@@ -190,9 +190,10 @@ impl Stream {
     /// Whether the connect under way has succeeded; an error when it has failed.
     pub fn check_connect(&self) -> io::Result<bool> {
         match &self.socket {
-            // A stream that can be written and has not failed is connected: no need to ask.
-            Some(_) if self.readiness.writable && !self.readiness.hung_up => Ok(true),
             Some(socket) if self.readiness.hung_up => socket.connected(),
+            // Over TCP, one that can be written may have met itself.
+            Some(socket @ Socket::Tcp(_)) if self.readiness.writable => socket.connected(),
+            Some(Socket::Unix(_)) if self.readiness.writable => Ok(true),
             Some(_) | None => Ok(false),
         }
     }
@@ -395,5 +396,38 @@ impl Stream {
         self.socket = None;
         self.to_backend.clear();
         self.to_peer.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::SocketOptions;
+    use super::*;
+
+    /// Its poll reports it as any other: ready, and not hung up.
+    #[test]
+    fn a_stream_that_met_itself_is_not_connected() {
+        let (domain, kind) = (socket2::Domain::IPV4, socket2::Type::STREAM);
+        let itself = socket2::Socket::new(domain, kind, None).unwrap();
+        let anywhere = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
+        itself.bind(&anywhere.into()).unwrap();
+        itself.connect(&itself.local_addr().unwrap()).unwrap();
+        let options = SocketOptions {
+            nodelay: true,
+            keepalive: None,
+            user_timeout: Duration::from_secs(1),
+        };
+        let mut socket = Socket::adopt_tcp(itself.into(), options).unwrap();
+
+        let mut poll = mio::Poll::new().unwrap();
+        socket.register(poll.registry(), Token(0)).unwrap();
+        let mut stream = Stream::default();
+        stream.begin_connect(socket);
+        let mut events = mio::Events::with_capacity(1);
+        poll.poll(&mut events, Some(Duration::from_secs(5)))
+            .unwrap();
+        stream.on_ready(events.iter().next().unwrap());
+        let refused = stream.check_connect().unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
     }
 }
