@@ -31,7 +31,9 @@ impl Backend {
         };
         let mut connect_duration = Histogram::new(buckets::CONNECT);
         let mut targets = Vec::new();
-        for (index, state) in self.pool.states().into_iter().enumerate() {
+        for (index, mut state) in self.pool.states().into_iter().enumerate() {
+            // Of a backend that a reload removed, no target is in use.
+            state.leaving |= self.leaving;
             let mut counters = TargetCounters::default();
             for user in users() {
                 if let Some(seen) = user.counters.targets.get(index) {
@@ -50,7 +52,6 @@ impl Backend {
         }
         BackendSnapshot {
             name: self.name.clone(),
-            leaving: self.leaving,
             checked: self.pool.is_checked(),
             connect_duration,
             targets,

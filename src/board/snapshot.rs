@@ -57,7 +57,7 @@ impl Snapshot {
         if self.process.state != State::Serving {
             reasons.push(format!("state is {}", self.process.state.label()));
         }
-        for backend in self.backends.iter().filter(|backend| !backend.leaving) {
+        for backend in &self.backends {
             // Where nobody checks, players find out that it is back: they have to come for that.
             if let Some(why) = backend.shut()
                 && (backend.checked || why == Shut::Drained)
@@ -80,18 +80,26 @@ impl Snapshot {
             .sum()
     }
 
+    /// Listeners that newcomers may still come to: not those that a reload removed.
+    pub fn staying(&self) -> impl Iterator<Item = &ListenerSnapshot> {
+        self.listeners.iter().filter(|listener| !listener.leaving)
+    }
+
     /// How many there may be.
     pub fn peers_limit(&self) -> u64 {
-        let staying = self.listeners.iter().filter(|listener| !listener.leaving);
-        let peers_max: u64 = staying.map(|listener| listener.about.peers_max).sum();
+        let peers_max: u64 = self
+            .staying()
+            .map(|listener| listener.about.peers_max)
+            .sum();
         peers_max.min(self.peers_max)
     }
 
     /// The keys that keep newcomers out now.
     pub fn full(&self) -> Vec<String> {
         let process = self.limit_met.map(|limit| limit.key().to_owned());
-        let listeners = self.listeners.iter();
-        let full = listeners.filter(|listener| listener.counters.peers >= listener.about.peers_max);
+        let full = self
+            .staying()
+            .filter(|listener| listener.counters.peers >= listener.about.peers_max);
         let full = full.map(|listener| format!("listener.{}.max_peers", listener.about.name));
         process.into_iter().chain(full).collect()
     }
@@ -152,8 +160,6 @@ pub struct SocketSnapshot {
 #[derive(Clone, Debug)]
 pub struct BackendSnapshot {
     pub name: String,
-    /// A reload removed it, and peers of it are still here.
-    pub leaving: bool,
     /// Whether its targets are asked if they are there; otherwise connects tell.
     pub checked: bool,
     /// Over all targets, those that are gone included.

@@ -82,9 +82,13 @@ fn what_leaves_is_counted_until_it_is_gone_and_kept_while_its_listener_stays() {
     assert_eq!(of_workers.collect::<Vec<_>>(), [1, 0]);
     let again = board.extend_listener("udp", Vec::new(), &first, at(3).mono);
     assert_eq!(board.snapshot(at(1)).listeners[0].sockets.len(), 3);
+    board.set_peers_max("udp", 0);
+    assert_eq!(board.snapshot(at(1)).full(), ["listener.udp.max_peers"]);
 
     board.retire_listener("udp");
     board.retire_backend("game");
+    let full = board.snapshot(at(1)).full();
+    assert_eq!(full, Vec::<String>::new(), "it keeps nobody out");
     assert_eq!(board.leaving(), (vec!["udp".into()], vec!["game".into()]));
     for reporter in all.skip(1).chain(&again) {
         assert!(board.snapshot(at(1)).listeners[0].leaving);

@@ -208,7 +208,7 @@ fn slots(found: &mut Findings, snapshot: &Snapshot) {
         let text = format!("{peers} of {most} slots (runtime.max_peers) are in use");
         found.add(Level::Warn, Some("TidegateAlmostFull"), text);
     }
-    for listener in &snapshot.listeners {
+    for listener in snapshot.staying() {
         let (peers, most) = (listener.counters.peers, listener.about.peers_max);
         if is_scarce(peers, most) {
             let text = format!("{} has {peers} of {most} slots in use", listener.about.name);

@@ -374,6 +374,27 @@ fn a_drained_target_that_is_down_is_no_trouble() {
     assert_eq!((&found[0].text, found[0].alert), (&text, None));
 }
 
+/// Nobody is to join there any more, so it needs no slots and no game server.
+#[test]
+fn what_a_reload_removed_is_no_trouble() {
+    let full = |counters: &mut WorkerCounters| {
+        (counters.peers, counters.targets[0].connections) = (5, 5);
+    };
+    let found = with_down(&[0, 1], |board, counters| {
+        full(counters);
+        board.set_peers_max("udp", 5);
+    });
+    let alarms = ["TidegateNoBackend", "TidegateListenerAlmostFull"];
+    assert_eq!(alerts(&found), alarms);
+    let found = with_down(&[0, 1], |board, counters| {
+        full(counters);
+        board.set_peers_max("udp", 5);
+        board.retire_listener("udp");
+        board.retire_backend("game");
+    });
+    assert_eq!(found, []);
+}
+
 /// Nobody gets to a target that is drained, although it is up.
 #[test]
 fn the_last_target_that_is_not_drained_counts() {

@@ -60,7 +60,7 @@ pub struct TargetState {
     /// One of its addresses takes connections.
     pub up: bool,
     pub draining: bool,
-    /// A reload removed it.
+    /// A reload removed it, or its backend.
     pub leaving: bool,
     /// How many its name stands for, and how many of them are up.
     pub addresses: usize,
