@@ -59,7 +59,7 @@ impl Relay {
         let mut front = UdpSocket::bind(setup.listen, options)?;
         front.register(poll.registry(), FRONT)?;
         let address = front.local_addr();
-        let mut relay = Self {
+        let relay = Self {
             setup,
             clock: Clock::start(),
             poll,
@@ -70,12 +70,11 @@ impl Relay {
             to_clients: Outgoing::default(),
             clients: Clients::new(setup.to, setup.seed, setup.impairments),
             readable: VecDeque::new(),
-            next_rebind: None,
+            next_rebind: setup.impairments.rebind.map(|span| Timestamp::ZERO + span),
             next_sweep: Timestamp::ZERO + SWEEP_EVERY,
             sent: Sent::default(),
             report: Report::default(),
         };
-        relay.set_impairments(Timestamp::ZERO, setup.impairments);
         Ok((relay, address, waker))
     }
 
@@ -128,7 +127,10 @@ impl Relay {
     }
 
     fn set_impairments(&mut self, now: Timestamp, impairments: Impairments) {
-        self.next_rebind = impairments.rebind.map(|span| now + span);
+        // Its clock goes on when something else is changed.
+        if impairments.rebind != self.setup.impairments.rebind {
+            self.next_rebind = impairments.rebind.map(|span| now + span);
+        }
         self.setup.impairments = impairments;
         self.clients.set_impairments(impairments);
     }
@@ -287,3 +289,36 @@ const BATCHES_PER_TURN: usize = 8;
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 /// Everybody's: holds what comes while a turn lasts.
 const FRONT_BUFFER: usize = 4 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A script that changes the loss each second would otherwise see no rebind at all.
+    #[test]
+    fn another_change_does_not_put_a_rebind_off() {
+        let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
+        let setup = Setup {
+            listen: nowhere,
+            to: nowhere,
+            impairments: Impairments::default(),
+            seed: 1,
+            clients_max: 1,
+            idle: Duration::from_secs(1),
+        };
+        let (_orders, inbox) = std::sync::mpsc::channel();
+        let (mut relay, ..) = Relay::open(setup, inbox).unwrap();
+        let at = |secs| Timestamp::ZERO + Duration::from_secs(secs);
+        for (secs, change, next) in [
+            (10, "rebind=30s", Some(at(40))),
+            (20, "loss=1%", Some(at(40))),
+            (25, "rebind=20s", Some(at(45))),
+            (30, "perfect", None),
+        ] {
+            let mut impairments = relay.setup.impairments;
+            impairments.change([change]).unwrap();
+            relay.set_impairments(at(secs), impairments);
+            assert_eq!(relay.next_rebind, next, "{change}");
+        }
+    }
+}
