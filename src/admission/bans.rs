@@ -77,7 +77,9 @@ impl Bans {
         if range.prefix_len() < shortest(range) {
             return Err(BanError::TooWide);
         }
-        self.make_room(now)?;
+        if !self.ranges.contains_key(&range) {
+            self.make_room(now)?;
+        }
         let lengths = &mut self.lengths;
         Ok(self.ranges.entry(range).or_insert_with(|| {
             *lengths.entry(range.prefix_len()).or_default() += 1;
@@ -92,7 +94,9 @@ impl Bans {
         client: u64,
         until: Option<Timestamp>,
     ) -> Result<(), BanError> {
-        self.make_room(now)?;
+        if !self.clients.contains_key(&client) {
+            self.make_room(now)?;
+        }
         let until = until.unwrap_or(Timestamp::MAX);
         let end = self.clients.entry(client).or_insert(until);
         *end = until.max(*end);

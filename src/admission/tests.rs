@@ -296,8 +296,11 @@ fn bans_are_bounded_and_expired_ones_make_room() {
         bans.ban(at(0), range(index), Some(at(1_000))).unwrap();
     }
     assert_eq!(bans.ban(at(500), range(70_000), None), Err(BanError::Full));
+    let later = Some(at(1_001));
+    bans.ban(at(500), range(7), later)
+        .expect("it takes no more room than before");
     bans.ban(at(1_000), range(70_000), None).unwrap();
-    assert_eq!(bans.ranges(), [(range(70_000), None)]);
+    assert_eq!(bans.ranges(), [(range(7), later), (range(70_000), None)]);
 }
 
 #[test]
