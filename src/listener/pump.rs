@@ -40,12 +40,9 @@ impl Listener {
     }
 
     /// The streams of sessions that are over, behind those who play and a few at a time: to end one takes some system
-    /// calls, and thousands may end at once. Where all are told to go, nobody is kept waiting.
+    /// calls, and thousands may end at once.
     fn part(&mut self, turn: &mut Turn<'_>) {
-        let most = match self.stage.is_ending() {
-            true => usize::MAX,
-            false => PARTINGS,
-        };
+        let most = self.stage.partings(PARTINGS_PER_TURN);
         for _ in 0..most.min(self.parting.len()) {
             if let Some(id) = self.parting.pop_front()
                 && self.pump_peer(turn, id)
@@ -190,4 +187,4 @@ const MEMORY_PAUSE: Duration = Duration::from_millis(100);
 const PASSES_PER_TURN: usize = 4;
 
 /// Streams of sessions that are over which are looked at before the other steps get their turn, each some ten microseconds.
-const PARTINGS: usize = 64;
+const PARTINGS_PER_TURN: usize = 64;

@@ -32,6 +32,15 @@ impl Stage {
         matches!(self, Self::Ending | Self::Retiring { .. })
     }
 
+    /// How much is done in a turn for sessions that are over: `usual`, behind those who play. Where all are told to go,
+    /// nobody is kept waiting.
+    pub(super) fn partings(self, usual: usize) -> usize {
+        match self.is_ending() {
+            true => usize::MAX,
+            false => usual,
+        }
+    }
+
     /// The listener does not come back.
     pub(super) fn is_retiring(self) -> bool {
         matches!(self, Self::Retiring { .. })

@@ -12,11 +12,8 @@ type Poll = fn(&mut Endpoint, Now, &mut Vec<u8>) -> Option<(PeerId, SocketAddr)>
 impl Listener {
     /// Everything the sessions have to say, then goodbye to those that are over.
     pub fn transmit(&mut self, turn: &mut Turn<'_>) {
-        // Where all are told to go, nobody is kept waiting.
-        let goodbyes = match self.stage.is_ending() {
-            true => DATAGRAMS_PER_TURN,
-            false => GOODBYES_PER_TURN,
-        };
+        let goodbyes = self.stage.partings(GOODBYES_PER_TURN);
+        let goodbyes = goodbyes.min(DATAGRAMS_PER_TURN);
         let all_said = self.transmit_some(turn, DATAGRAMS_PER_TURN, Endpoint::poll_playing);
         let all_parted = self.transmit_some(turn, goodbyes, Endpoint::poll_goodbye);
         self.unsent = !(all_said && all_parted);
