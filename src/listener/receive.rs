@@ -194,7 +194,7 @@ impl Listener {
             Some(id) => self.charge(now, id, datagram.len()),
             None => self
                 .judge_stranger(now, from, datagram)
-                .map(|()| Charged(None)),
+                .map(|()| Charged::NOTHING),
         }
     }
 
@@ -206,11 +206,11 @@ impl Listener {
         length: usize,
     ) -> Result<Charged, Reject> {
         let Some(quota) = self.peers.get_mut(id).and_then(|peer| peer.quota.as_mut()) else {
-            return Ok(Charged(None));
+            return Ok(Charged::NOTHING);
         };
         match quota.take_datagram(now.mono, length) {
             Ok(()) => Ok(Charged(Some(length))),
-            Err(_) if !quota.is_strict() && !self.contention.is_contended() => Ok(Charged(None)),
+            Err(_) if !quota.is_strict() && !self.contention.is_contended() => Ok(Charged::NOTHING),
             Err(reject) => Err(reject),
         }
     }
@@ -281,6 +281,11 @@ impl Listener {
 /// Bytes of a datagram that a peer's quota paid for, if it did.
 #[derive(Clone, Copy)]
 pub(super) struct Charged(Option<usize>);
+
+impl Charged {
+    /// It was a stranger's, or of a peer that may send what it likes.
+    pub(super) const NOTHING: Self = Self(None);
+}
 
 fn touched(handled: Handled) -> Option<PeerId> {
     match handled {

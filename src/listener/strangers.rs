@@ -76,9 +76,7 @@ impl Listener {
                 false
             }
             Handled::PeerRejected(id, reject) => {
-                if let Some(charged) = charged {
-                    self.refund(id, reject, charged);
-                }
+                self.refund(id, reject, charged);
                 false
             }
             Handled::Peer(_) => false,
@@ -109,15 +107,15 @@ impl Listener {
         now: Now,
         from: SocketAddr,
         length: usize,
-    ) -> Result<Option<Charged>, Reject> {
+    ) -> Result<Charged, Reject> {
         let Some(id) = self.endpoint.find(from) else {
-            return Ok(None);
+            return Ok(Charged::NOTHING);
         };
         let charged = self.charge(now, id, length)?;
         if self.memory.is_short() {
             self.account(id);
         }
-        Ok(Some(charged))
+        Ok(charged)
     }
 
     /// A stranger is a peer now.
