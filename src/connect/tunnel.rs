@@ -93,7 +93,7 @@ impl RunningTunnel {
                     timeout: self.tunnel.connect_timeout,
                     client,
                     client_id: prepared.client_id,
-                    stream_permit: Some(permit),
+                    stream_permit: permit,
                 });
                 return;
             }

@@ -30,7 +30,7 @@ pub struct Dial {
     /// Who the server takes the client for, where the token was made here.
     pub client_id: Option<u64>,
     /// The local stream's place among those of its tunnel, held until it is over.
-    pub stream_permit: Option<OwnedSemaphorePermit>,
+    pub stream_permit: OwnedSemaphorePermit,
 }
 
 /// What only a peer has that we dialled, for a local program.
@@ -43,7 +43,7 @@ pub(super) struct Dialled {
     /// Who the server takes it for, where the token was made here.
     pub(super) client_id: Option<u64>,
     /// Its local stream's place among those of its tunnel, held until it is over.
-    pub(super) _stream_permit: Option<OwnedSemaphorePermit>,
+    pub(super) _stream_permit: OwnedSemaphorePermit,
 }
 
 impl Listener {
