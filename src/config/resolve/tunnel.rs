@@ -152,7 +152,12 @@ impl Checker<'_> {
         let netcode = typed.netcode.get_or_insert_default();
         let at = format!("{at}.netcode");
         let key = |key: &str| format!("{at}.{key}");
-        let tokens = self.token_source(&at, netcode);
+        let lifetime = self.span(
+            &key("token_lifetime"),
+            &netcode.token_lifetime,
+            Netcode::LIFETIMES,
+        );
+        let tokens = self.token_source(&at, netcode, lifetime);
         let keys = match &tokens {
             Some(TokenSource::Key(mint)) => vec![mint.key.clone()],
             Some(TokenSource::File(_) | TokenSource::Command(_)) | None => Vec::new(),
@@ -160,11 +165,7 @@ impl Checker<'_> {
         let netcode = Netcode {
             protocol_id: self.id(&key("protocol_id"), &netcode.protocol_id, u64::MAX),
             keys,
-            max_token_lifetime: self.span(
-                &key("token_lifetime"),
-                &netcode.token_lifetime,
-                Netcode::LIFETIMES,
-            ),
+            max_token_lifetime: lifetime,
             // A client has nothing to compare.
             clock_skew: Duration::ZERO,
             insecure: netcode.insecure,
@@ -177,9 +178,16 @@ impl Checker<'_> {
         Some((yojimbo, tokens?))
     }
 
-    fn token_source(&mut self, at: &str, typed: &file::TunnelNetcode) -> Option<TokenSource> {
+    fn token_source(
+        &mut self,
+        at: &str,
+        typed: &file::TunnelNetcode,
+        lifetime: Duration,
+    ) -> Option<TokenSource> {
         match (&typed.key_file, &typed.token_file, &typed.token_command) {
-            (Some(name), None, None) => self.token_mint(at, name, typed).map(TokenSource::Key),
+            (Some(name), None, None) => self
+                .token_mint(at, name, typed, lifetime)
+                .map(TokenSource::Key),
             (None, Some(name), None) => {
                 Some(TokenSource::File(self.surroundings.key_files.locate(name)))
             }
@@ -210,6 +218,7 @@ impl Checker<'_> {
         at: &str,
         key_file: &str,
         typed: &file::TunnelNetcode,
+        lifetime: Duration,
     ) -> Option<TokenMint> {
         let key = self.key(
             &format!("{at}.key_file"),
@@ -228,7 +237,6 @@ impl Checker<'_> {
         let server_addresses = servers
             .filter_map(|(index, text)| self.address(&format!("{path}[{index}]"), text))
             .collect();
-        let lifetime = typed.token_lifetime.parse().unwrap_or(SECOND);
         Some(TokenMint {
             key: key?,
             client_id,
