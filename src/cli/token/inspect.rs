@@ -1,68 +1,24 @@
-//! `tidegate token mint` and `tidegate token inspect`.
+//! `tidegate token inspect`: what a connect token says, and why a server would refuse it.
 
 use std::fmt::Write;
-use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::net::SocketAddr;
+use std::path::PathBuf;
 
-use anyhow::{Context, bail};
-use clap::{Args, Subcommand};
-use data_encoding::HEXLOWER_PERMISSIVE;
+use anyhow::bail;
+use clap::Args;
 use serde_json::json;
-use tidegate_proto::yojimbo::netcode::{ConnectToken, Key, UserData};
+use tidegate_proto::yojimbo::netcode::{ConnectToken, Key};
 
-use super::{cannot_write, input, is_standard_output, print, write_while_read};
+use super::super::{input, print};
+use super::{DEFAULT_PROTOCOL_ID, read_key};
 use crate::clock;
-use crate::config::{
-    KeyFileError, Listener, Netcode, Protocol, PublicAddresses, fingerprint, parse_duration,
-    parse_id, parse_whole_seconds, read_key_file, write_secret,
-};
-use crate::exit::{Exit, Misused, Unavailable};
-use crate::given_file::{GivenFile, Occasion};
-use crate::tokens::{self, Doubt, Recipe, Server};
-
-#[derive(Debug, Subcommand)]
-pub(super) enum TokenCommand {
-    /// Create a connect token, as a matchmaker would
-    Mint(MintArgs),
-    /// Show what a token says, and why a server would refuse it
-    Inspect(InspectArgs),
-}
+use crate::config::{Listener, Netcode, Protocol, PublicAddresses, fingerprint, parse_id};
+use crate::exit::{Exit, Misused};
+use crate::given_file::Occasion;
+use crate::tokens::{self, Doubt, Server};
 
 #[derive(Args, Debug)]
-pub(super) struct MintArgs {
-    /// Client id
-    #[arg(long, value_name = "ID", value_parser = parse_id)]
-    client_id: u64,
-    /// Server address, as the client dials it; up to 32 times
-    #[arg(long, value_name = "ADDRESS", required = true, value_parser = parse_dialled)]
-    server: Vec<SocketAddr>,
-    /// The servers' key
-    #[arg(long, value_name = "FILE", default_value = "netcode.key")]
-    key: PathBuf,
-    /// Protocol id: the game, and its version
-    #[arg(long, value_name = "ID", default_value = DEFAULT_PROTOCOL_ID, value_parser = parse_id)]
-    protocol_id: u64,
-    /// Lifetime; give the server's max_token_lifetime. With less, a server that keeps no token history refuses the token
-    /// for the difference after each start
-    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_lifetime)]
-    lifetime: Duration,
-    /// Silence after which a session ends
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_timeout)]
-    timeout: Duration,
-    /// User data for the backend, up to 256 bytes, from a file
-    #[arg(long, value_name = "FILE", conflicts_with = "user_data")]
-    user_data_file: Option<PathBuf>,
-    /// User data for the backend, up to 256 bytes, in hex
-    #[arg(long, value_name = "HEX")]
-    user_data: Option<String>,
-    /// Output file, raw, created with mode 0600; - is standard output, raw [default: standard output, in base64]
-    #[arg(long, value_name = "FILE")]
-    out: Option<PathBuf>,
-}
-
-#[derive(Args, Debug)]
-pub(super) struct InspectArgs {
+pub(in crate::cli) struct InspectArgs {
     /// The token: 2048 bytes, or base64
     file: PathBuf,
     /// Compare with a listener of this configuration
@@ -88,116 +44,7 @@ pub(super) struct InspectArgs {
     json: bool,
 }
 
-/// "tidegat1".
-const DEFAULT_PROTOCOL_ID: &str = "0x3174616765646974";
-
-pub(super) fn run(command: TokenCommand) -> anyhow::Result<Exit> {
-    match command {
-        TokenCommand::Mint(args) => mint(args),
-        TokenCommand::Inspect(args) => inspect(&args),
-    }
-}
-
-/// An address that a client can send to: a token that names another one lets nobody in, and nothing else would say so.
-fn parse_dialled(text: &str) -> Result<SocketAddr, String> {
-    let address: SocketAddr = text.parse().map_err(|_| {
-        "no IP address with a port, such as 203.0.113.7:40000 or [2001:db8::7]:40000; names are not looked up here"
-    })?;
-    let ip = address.ip();
-    if address.port() == 0 || ip.is_unspecified() || ip.is_multicast() {
-        return Err("nobody can dial that: name the address and port that players use".to_owned());
-    }
-    if matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local()) {
-        return Err("a token cannot say on which interface a link-local address is".to_owned());
-    }
-    Ok(address)
-}
-
-/// Tokens count in seconds, and none is good for no time.
-fn parse_token_seconds(text: &str) -> Result<Duration, String> {
-    match parse_duration(text)? {
-        short if short < Duration::from_secs(1) => Err("less than 1s".to_owned()),
-        _ => parse_whole_seconds(text),
-    }
-}
-
-/// A server takes no token that lives longer than its `max_token_lifetime`, whose own bound this is.
-fn parse_lifetime(text: &str) -> Result<Duration, String> {
-    let longest = *Netcode::LIFETIMES.end();
-    match parse_token_seconds(text)? {
-        longer if longer > longest => Err(format!(
-            "more than {} s, the most that a server's max_token_lifetime can be",
-            longest.as_secs()
-        )),
-        lifetime => Ok(lifetime),
-    }
-}
-
-/// In a token it has 32 bits and a sign: a longer one would be read as none at all, which servers refuse.
-fn parse_timeout(text: &str) -> Result<Duration, String> {
-    let timeout = parse_token_seconds(text)?;
-    match i32::try_from(timeout.as_secs()) {
-        Ok(_) => Ok(timeout),
-        Err(_) => Err(format!(
-            "more than {} s, the most that a token can hold",
-            i32::MAX
-        )),
-    }
-}
-
-fn mint(args: MintArgs) -> anyhow::Result<Exit> {
-    let key = read_key(&args.key)?;
-    let recipe = Recipe {
-        protocol_id: args.protocol_id,
-        client_id: args.client_id,
-        servers: args.server,
-        lifetime: args.lifetime,
-        timeout: args.timeout,
-        user_data: user_data(args.user_data_file.as_deref(), args.user_data.as_deref())?,
-    };
-    let token = tokens::mint(recipe, &key)?;
-    match args.out {
-        None => print(&format!("{}\n", &*tokens::token_text(&token))),
-        Some(path) if is_standard_output(&path) => {
-            write_while_read(&token.to_bytes()).map(|_| Exit::Done)
-        }
-        Some(path) => {
-            write_secret(&path, &token.to_bytes()).map_err(|error| cannot_write(&path, &error))?;
-            Ok(Exit::Done)
-        }
-    }
-}
-
-fn user_data(file: Option<&Path>, hex: Option<&str>) -> anyhow::Result<UserData> {
-    let bytes = match (file, hex) {
-        (Some(path), _) => {
-            let reading = || format!("reading {}", path.display());
-            let file = GivenFile::open(path).with_context(reading)?;
-            let bytes = file.read(USER_DATA_BYTES_MAX, Occasion::Start);
-            bytes.with_context(reading)?.to_vec()
-        }
-        (None, Some(hex)) => match HEXLOWER_PERMISSIVE.decode(hex.as_bytes()) {
-            Ok(bytes) => bytes,
-            Err(_) => bail!(Misused(format!(
-                "--user-data {hex}: not an even number of hex digits"
-            ))),
-        },
-        (None, None) => Vec::new(),
-    };
-    let mut padded = [0; USER_DATA_BYTES_MAX];
-    match padded.get_mut(..bytes.len()) {
-        Some(start) => start.copy_from_slice(&bytes),
-        None => bail!(Misused(format!(
-            "user data of more than {USER_DATA_BYTES_MAX} bytes: no more fit"
-        ))),
-    }
-    Ok(UserData::new(padded))
-}
-
-/// What netcode has room for.
-const USER_DATA_BYTES_MAX: usize = 256;
-
-fn inspect(args: &InspectArgs) -> anyhow::Result<Exit> {
+pub(super) fn inspect(args: &InspectArgs) -> anyhow::Result<Exit> {
     let token = tokens::read_token_file(&args.file, Occasion::START_PATIENCE)?;
     let now = clock::wall_secs();
     let server = server(args, &token)?;
@@ -293,16 +140,6 @@ fn choose<'a>(listeners: &'a [Listener], name: Option<&str>) -> anyhow::Result<&
         (Some(name), _) => listeners.iter().find(|listener| listener.name == name),
     };
     found.ok_or_else(|| Misused(format!("choose one with --listener: {}", names.join(", "))).into())
-}
-
-fn read_key(path: &Path) -> anyhow::Result<Key> {
-    read_key_file(path).map_err(|error| {
-        let text = format!("{error}\n help: {}", error.help());
-        match error {
-            KeyFileError::Unreadable(_, why) if why.is_unavailable() => Unavailable(text).into(),
-            _ => anyhow::anyhow!(text),
-        }
-    })
 }
 
 fn as_text(
