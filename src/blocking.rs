@@ -8,7 +8,7 @@ use std::{io, thread};
 
 use tokio::sync::{Semaphore, oneshot};
 
-/// Asks in a thread of this name, once there is a place for it. Whoever stops waiting leaves the thread behind, and
+/// Asks in a thread of this name, once there is a place for it. A caller that stops waiting leaves the thread behind, and
 /// the place is taken until it ends.
 pub async fn ask<T: Send + 'static>(
     name: &str,

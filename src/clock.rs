@@ -67,7 +67,7 @@ struct Step {
 struct Sightings(Arc<AtomicU64>);
 
 impl Sightings {
-    /// Whether nobody has told what happened between two readings. Whoever saw the same has a reading in
+    /// Whether nobody has told what happened between two readings. A thread that saw the same has a reading in
     /// between: all saw it happen, so their times overlap.
     fn is_first(&self, after: Timestamp, seen: Timestamp) -> bool {
         // What is not told moves nothing, or workers that starve in turn would hush each other for as long as they do.

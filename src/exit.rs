@@ -125,7 +125,7 @@ impl Transport {
         };
         let port = address.port();
         let help = match error.raw_os_error() {
-            // Those that do not listen too: the kernel gives ports of its range to whoever sends (ip_local_port_range).
+            // Those that do not listen too: the kernel gives ports of its range to any program that sends (ip_local_port_range).
             Some(libc::EADDRINUSE) => {
                 format!(
                     "\n help: another program has it; `ss -{kind}apn sport = :{port}` says which"

@@ -49,7 +49,7 @@ pub enum Unread {
     /// A pipe gives what it has once.
     #[error("it is a pipe, which is read only at a start")]
     PipeAgain,
-    /// Whoever writes to the pipe did not come to an end in this time.
+    /// The writer of the pipe did not come to an end in this time.
     #[error("it is a pipe, and did not end within {0:?}")]
     PipeUnfinished(Duration),
 }

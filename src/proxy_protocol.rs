@@ -12,7 +12,7 @@
 //! | 0xE3 | protocol of the listener |
 //!
 //! A backend must take such headers from tidegate only (a Unix socket or a loopback address):
-//! whoever can write one can be anybody.
+//! a program that can write one can be anybody.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 

@@ -256,7 +256,7 @@ fn a_ban_holds_until_it_is_lifted() {
     let _streams = scene.join();
     assert_eq!(scene.ask(&["unban", "77"])["ok"], false);
 
-    // Whoever means one address and types a network is told what is banned now.
+    // An operator who means one address and types a network is told what is banned now.
     let answer = scene.ask(&["ban", "127.0.0.1/8"]);
     assert_eq!(
         (&answer["whom"], &answer["ended"]),
@@ -376,7 +376,7 @@ fn a_drain_by_signal_is_in_the_log() {
     scene.join();
 }
 
-/// Other servers know it for something, and by the kernel's own rule it ends whoever did not ask for it: every
+/// Other servers know it for something, and by the kernel's own rule it ends a program that did not ask for it: every
 /// session with it, without a goodbye.
 #[test]
 fn a_signal_that_means_nothing_does_nothing() {
@@ -399,7 +399,7 @@ fn the_log_is_not_silenced_by_an_empty_word() {
     scene.server.logged("session_start");
 }
 
-/// A player who cannot connect hears nothing, and nobody else does; whoever asks is told, and not without end.
+/// A player who cannot connect hears nothing, and nobody else does; an operator who asks is told, and not without end.
 #[test]
 fn who_is_refused_is_named_to_whoever_asks() {
     let mut scene = Scene::new("refused");
@@ -527,7 +527,7 @@ fn an_answer_that_never_comes_is_told_from_one_that_was_cut_off() {
     drop(waiting);
 }
 
-/// With content it holds what players say: whoever looks sees that it runs, and where to.
+/// With content it holds what players say: an operator sees that it runs, and where to.
 #[test]
 fn a_recording_that_runs_is_seen() {
     let scene = Scene::new("recording");
@@ -564,7 +564,7 @@ fn a_recording_that_runs_is_seen() {
 fn a_recording_without_a_thread_leaves_no_file() {
     let scene = Scene::new("threadless");
     let file = scene.place.path("never.pcapng");
-    // Whoever answers has a thread after the first question; a recording needs one of its own.
+    // The answering side has a thread after the first question; a recording needs one of its own.
     scene.ask(&["capture", "stop"]);
     let pid = Pid::from_raw(scene.server.pid() as i32);
     let limit = |current| Rlimit {

@@ -42,7 +42,7 @@ fn play(protocol: Spoken) {
     assert!(verdict.lost > 50, "too kind a network: {verdict:?}");
 }
 
-/// Whoever interrupts it gets the totals, and no session counts as lost because of that.
+/// An interrupt prints the totals, and no session counts as lost because of that.
 #[test]
 fn an_interrupted_demo_sums_up() {
     for signal in ["INT", "TERM"] {
@@ -59,7 +59,7 @@ fn an_interrupted_demo_sums_up() {
     }
 }
 
-/// `tidegate demo | head`: whoever has seen enough ends it, and that is no error.
+/// `tidegate demo | head`: the reader has seen enough, and that is no error.
 #[test]
 fn a_demo_whose_reader_went_away_ends() {
     let (demo, said) = start(&["--players", "1"]);

@@ -258,7 +258,7 @@ fn a_policer_drops_and_delays_nothing() {
     assert_eq!(count(&lag.stats(), "/up/dropped_by_queue"), 20);
 }
 
-/// It is given the name of a key, say, by whoever mistakes one option for another.
+/// It is given the name of a key, say, by somebody who mistakes one option for another.
 #[test]
 fn a_control_socket_takes_the_place_of_no_file() {
     let place = Place::new("precious");

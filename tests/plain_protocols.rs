@@ -239,7 +239,7 @@ fn silence_ends_a_gaffer_session() {
     assert!(first.contains("\"listener\":\"quick\""), "{first}");
 }
 
-/// Whoever forges a source makes us send that source six bytes five times a second, at most.
+/// A forged source makes us send that source six bytes five times a second, at most.
 #[test]
 fn a_rudp_stranger_is_answered_little_and_seldom() {
     let place = Place::new("plain-rudp-stranger");

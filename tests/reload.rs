@@ -315,7 +315,7 @@ fn who_is_told_to_go_has_the_grace_in_force() {
     wait_for_listeners(&scene, &[("game", 0)]);
 }
 
-/// Nobody made a mistake: nothing is counted, no alert fires, and whoever asked is told.
+/// Nobody made a mistake: nothing is counted, no alert fires, and the operator is told.
 #[test]
 fn what_cannot_be_reloaded_is_no_failure() {
     let place = Place::new("noreload");
@@ -433,8 +433,8 @@ fn a_reload_that_leaves_only_drained_targets_says_so() {
     assert_eq!(answer.get("warnings"), None, "said once");
 }
 
-/// Another game server behind the same listener, and one less: who plays notices nothing, whoever comes
-/// goes where the file says now, and what is no longer listed goes with its last session.
+/// Another game server behind the same listener, and one less: who plays notices nothing, newcomers
+/// go where the file says now, and what is no longer listed goes with its last session.
 #[test]
 fn a_game_server_comes_and_another_goes() {
     let scene = Scene::new("targets");
@@ -456,7 +456,7 @@ fn a_game_server_comes_and_another_goes() {
     };
     let both = [(first.clone(), true, 1), (second.clone(), false, 1)];
 
-    // It had nobody, so whoever comes next goes there.
+    // It had nobody, so the next one goes there.
     scene.edit(&first, &format!("{first}\", \"{second}"));
     let answer = scene.ask(&["reload"]);
     assert_eq!(

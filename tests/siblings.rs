@@ -270,7 +270,7 @@ fn a_peer_on_its_way_to_one_that_goes_is_told_and_counted() {
     assert_eq!(counters.targets[0].connections, 0);
 }
 
-/// Whoever is kicked or banned while it is with no worker ends where it comes.
+/// A peer that is kicked or banned while it is with no worker ends where it comes.
 #[test]
 fn a_peer_on_its_way_misses_no_order() {
     for reason in [CloseReason::Kicked, CloseReason::Banned] {

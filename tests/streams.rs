@@ -741,7 +741,7 @@ fn a_stop_is_quick() {
     relay.join();
 }
 
-/// A listener that accepts nobody, and whoever fills its backlog, so that further connects are not
+/// A listener that accepts nobody, and those who fill its backlog, so that further connects are not
 /// answered.
 fn hanging_backend() -> ((Socket, Vec<TcpStream>), Target) {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();

@@ -280,7 +280,7 @@ fn a_limit_of_file_sizes_costs_a_recording_and_no_session() {
     assert!(shown.contains("too large"), "{shown}");
 }
 
-/// A full disk takes a name and no more: whoever asked must not wait for what nobody writes.
+/// A full disk takes a name and no more: the operator must not wait for what nobody writes.
 #[test]
 fn a_recording_that_cannot_begin_is_refused() {
     let (_listener, target) = backend();
@@ -665,7 +665,7 @@ fn a_stop_during_a_start_ends_it_in_order() {
         let Some(hosts) = Hosts::new(&format!("stopped-{signal}")) else {
             return;
         };
-        // Whoever looks a name up waits there until somebody opens it to write.
+        // A look-up of a name waits there until somebody opens it to write.
         let file = hosts.0.path("hosts");
         std::fs::remove_file(&file).unwrap();
         let made = Command::new("mkfifo").arg(&file).status().unwrap();

@@ -161,7 +161,7 @@ fn what_was_not_confirmed_is_told_at_the_end() {
     assert_eq!(left.send(now, b"more"), TIDEGATE_ERROR_CLOSED);
 }
 
-/// Whoever closes or frees a client calls nothing behind it: the goodbye leaves with the call.
+/// A program that closes or frees a client calls nothing behind it: the goodbye leaves with the call.
 #[test]
 fn a_goodbye_leaves_with_the_call() {
     for frees in [false, true] {

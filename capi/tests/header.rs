@@ -30,7 +30,7 @@ fn the_header_is_up_to_date() {
     keeps_its_promise(&declarations(&made));
 }
 
-/// Whoever was built with an older header of this number still finds what that said. `tests/abi.txt` has it.
+/// A program that was built with an older header of this number still finds what that said. `tests/abi.txt` has it.
 fn keeps_its_promise(now: &[String]) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/abi.txt");
     let promised = std::fs::read_to_string(&path).unwrap_or_default();

@@ -179,7 +179,7 @@ async fn run(listener: TcpListener, view: Arc<View>, mut stopped: oneshot::Recei
 }
 
 /// Connections that are open. A probe that nobody answers ends the process, and with it every session:
-/// so whoever says nothing, or does not read, goes as soon as somebody else needs the place.
+/// so a client that says nothing, or does not read, goes as soon as somebody else needs the place.
 struct Connections {
     places: Arc<Semaphore>,
     /// The oldest first.

@@ -20,7 +20,7 @@ pub fn probe(server: SocketAddr, path: &str, timeout: Duration) -> io::Result<(u
     parse(&answer).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "not an HTTP answer"))
 }
 
-/// The kernel calls it a resource that is unavailable, and whoever asks thinks of descriptors.
+/// The kernel calls it a resource that is unavailable, and people then think of descriptors.
 fn in_time(error: io::Error, timeout: Duration) -> io::Error {
     match error.kind() {
         io::ErrorKind::WouldBlock => {

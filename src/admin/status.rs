@@ -169,7 +169,7 @@ impl Status {
     }
 }
 
-/// The machine's name: whoever has several pages open wants to know whose this is.
+/// The machine's name: with several pages open, people want to know whose this is.
 fn host() -> Option<&'static str> {
     static NAME: LazyLock<Option<String>> = LazyLock::new(|| {
         let name = std::fs::read_to_string("/etc/hostname").ok()?;

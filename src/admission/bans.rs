@@ -17,7 +17,7 @@ pub struct Bans {
     clients: HashMap<u64, Timestamp>,
 }
 
-/// Until when a range is banned, by whoever banned it. `Timestamp::MAX` is for good, `Timestamp::ZERO` not at all.
+/// Until when a range is banned, by an operator or for strikes. `Timestamp::MAX` is for good, `Timestamp::ZERO` not at all.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ends {
     ordered: Timestamp,

@@ -8,7 +8,7 @@
 //!                                         ListenerLimited           SourceLimited
 //! ```
 //!
-//! The listener's bucket is what decryption may cost. What the protocol refuses at once costs none, and whoever has
+//! The listener's bucket is what decryption may cost. What the protocol refuses at once costs none, and one that has
 //! shown a genuine token goes past it: a flood without tokens does not stand in the way of the second
 //! half of a handshake. What is no part of a handshake has buckets of its own, as large: after a restart
 //! the packets of yesterday's sessions keep nobody out who wants to come back.

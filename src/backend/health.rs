@@ -68,7 +68,7 @@ async fn watch_one(backend: Arc<Backend>, pool: Arc<Pool>, index: usize, looks: 
     tokio::join!(names, checks);
 }
 
-/// A service manager waits for a start, and whoever asked for a reload for its answer; and others need no
+/// A service manager waits for a start, and an operator for the answer to a reload; and others need no
 /// name.
 const NAMES_PATIENCE: Duration = Duration::from_secs(3);
 

@@ -165,7 +165,7 @@ fn ready_needs_the_state_and_a_target() {
     assert!(board.snapshot(at(0)).not_ready().is_empty());
 }
 
-/// What is drained by hand takes nobody, whether or not it is up, and whoever checks it.
+/// What is drained by hand takes nobody, whether or not it is up, and with or without checks.
 #[test]
 fn a_drained_target_makes_nobody_ready() {
     let (tcp, unix) = ("tcp://127.0.0.1:7000", "unix:/run/game.sock");

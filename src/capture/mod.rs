@@ -134,7 +134,7 @@ fn make(path: &Path) -> io::Result<(File, u64)> {
     // It may hold what players said.
     let options = options.write(true).create_new(true).mode(0o600);
     let mut file = options.open(path)?;
-    // A full disk takes a name and no more. Whoever asks is told, and may ask again by that name.
+    // A full disk takes a name and no more. The caller is told, and may ask again by that name.
     if let Err(error) = file.write_all(&head) {
         fs::remove_file(path).ok();
         return Err(error);
@@ -153,7 +153,7 @@ impl Tap {
                 file.display()
             );
         }
-        // Whoever asks may stand in another directory than this process does.
+        // The caller may stand in another directory than this process does.
         order.file = path::absolute(&order.file)?;
         let (file, bytes) = make(&order.file).map_err(|error| cannot_make(&order.file, &error))?;
         let shared = Arc::new(Shared {
@@ -179,7 +179,7 @@ impl Tap {
             content = order.content,
         );
         let place = order.file.clone();
-        // Not locked before: the disk may take its time, and whoever accepts a session waits for the lock.
+        // Not locked before: the disk may take its time, and a worker that accepts a session waits for the lock.
         *self.running() = Some(Running {
             order,
             records,

@@ -50,7 +50,7 @@ pub fn begin(out: &mut Vec<u8>) {
     interface(out, LINK_USER0, "sessions", DESCRIPTION);
 }
 
-/// Names the version of the records, for whoever reads them.
+/// Names the version of the records, for programs that read them.
 const DESCRIPTION: &str = "tidegate session records, version 1";
 
 fn interface(out: &mut Vec<u8>, link: u16, name: &str, description: &str) {

@@ -47,7 +47,7 @@ pub(super) fn make(path: &Path) -> anyhow::Result<()> {
     let key = generate_key()?;
     match write_new_secret(path, hex(&key).as_bytes()) {
         Ok(()) => stderr::remark(&format!(
-            "made a key: {} (fingerprint {}); whoever has it can make connect tokens",
+            "made a key: {} (fingerprint {}); anybody who has it can make connect tokens",
             path.display(),
             fingerprint(&key)
         )),

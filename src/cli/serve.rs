@@ -106,8 +106,8 @@ fn own_key(listen: &str) -> Option<PathBuf> {
     needs_one.then(|| state().join("netcode.key"))
 }
 
-/// Makes the key that `flags` name, where nobody gave one and there is none yet. All else is checked before: whoever
-/// mistyped an address should not have to tell the key of that start from the one in use.
+/// Makes the key that `flags` name, where nobody gave one and there is none yet. All else is checked before: a
+/// start that fails for a mistyped address leaves no key that looks like the one in use.
 fn make_own_key(args: &ServeArgs, flags: &[Override]) -> anyhow::Result<()> {
     let listen = args.listen.as_deref().unwrap_or(DEFAULT_LISTEN);
     let own = args.backend.as_ref().and_then(|_| own_key(listen));
@@ -120,5 +120,5 @@ fn make_own_key(args: &ServeArgs, flags: &[Override]) -> anyhow::Result<()> {
     keygen::make(&key)
 }
 
-/// The main protocol on the port of the examples, for whoever gives a backend only.
+/// The main protocol on the port of the examples, where only a backend was given.
 const DEFAULT_LISTEN: &str = "yojimbo://0.0.0.0:40000";

@@ -67,7 +67,7 @@ impl Sort {
 /// Redraws every second until interrupted, or until nobody reads it.
 pub(super) fn run(args: TopArgs) -> anyhow::Result<Exit> {
     let socket = args.connection.socket()?;
-    // Whoever reads a pipe has no use for the codes that clear a screen; objects may follow each other.
+    // The reader of a pipe has no use for the codes that clear a screen; objects may follow each other.
     let once = args.once || !(args.connection.json || io::stdout().is_terminal());
     let look = || ask(&socket, &Request::Peers { listener: None });
     let mut before = Meter::default();

@@ -159,7 +159,7 @@ fn read(
     })
 }
 
-/// Each finds a mistake. Whoever has made so many has named another program's file.
+/// Each finds a mistake. With so many, the file is most likely another program's.
 const READINGS_MAX: usize = 100;
 
 /// Removes the innermost key that an error is about; false if there is none.

@@ -2,7 +2,7 @@
 //!
 //! A relative name is looked up in `$CREDENTIALS_DIRECTORY` (systemd's LoadCredential) first and
 //! then beside the configuration file. An empty line is what our unit passes where there is no key.
-//! A file that others may read is refused: whoever holds the key can make tokens for any client id.
+//! A file that others may read is refused: anybody with the key can make tokens for any client id.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};

@@ -3,7 +3,7 @@
 use super::Request;
 use crate::config::Refusal;
 
-/// Whoever watches asks every second, which is for debug; who changes something is worth a line. What a request names
+/// A watching program asks every second, which is for debug; a change is worth a line. What a request names
 /// is in fields of their own; one that names nothing of a kind has no such field.
 pub(super) fn log(uid: u32, request: &Request, refused: Option<&anyhow::Error>) {
     // As it stood on the line, so all of it is text.

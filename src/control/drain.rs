@@ -19,7 +19,7 @@ impl Gate {
         tracing::info!(
             event = "drain",
             reason = "SIGUSR1",
-            "no newcomers from now on, and whoever is here stays; `tidegate ctl undrain` ends it"
+            "no newcomers from now on, and those who are here stay; `tidegate ctl undrain` ends it"
         );
         Ok(done)
     }
@@ -58,7 +58,7 @@ impl Gate {
         while is_current() {
             let busy = |_, listener: &mut Listener| usize::from(!listener.is_empty());
             if matches!(self.workers.sum(busy).await, Ok(0)) {
-                // Whoever begins another drain counts first, and only then sets its deadline.
+                // Another drain counts first, and only then sets its deadline.
                 self.board.update_process(|process| {
                     if self.drains.load(Relaxed) == number && !process.stopping {
                         process.drain_deadline_unix = None;

@@ -51,7 +51,7 @@ pub fn open(socket: Option<KeptSocket>, signals: Signals, gate: Arc<Gate>) {
     }
 }
 
-/// The socket, if there is to be one; whoever comes waits until [`open`]. One that nobody asked for costs a warning
+/// The socket, if there is to be one; clients that come wait until [`open`]. One that nobody asked for costs a warning
 /// where it cannot be had, and not the players.
 pub fn bind(admin: &Admin) -> Result<Option<KeptSocket>, Unavailable> {
     let Some(path) = &admin.control_socket else {

@@ -38,7 +38,7 @@ impl Gate {
         if backends.is_empty() {
             bail!("no target {target}; `tidegate ctl backends` lists them");
         }
-        // Whoever takes one out after the other does not see that this was the last.
+        // An operator who takes one out after the other does not see that this was the last.
         let mut warnings = Vec::new();
         for (backend, why) in backends {
             if let Some(why) = why.filter(|_| draining) {

@@ -95,7 +95,7 @@ impl Control {
         Ok(())
     }
 
-    /// Takes lines from whoever connects to a socket at `path`, one connection at a time, for as long as its
+    /// Takes lines from those who connect to a socket at `path`, one connection at a time, for as long as its
     /// file is kept.
     pub fn follow_socket(self, path: &Path) -> anyhow::Result<SocketFile> {
         let (listener, file) = socket_file::listen_blocking(path, 0o600)
@@ -125,7 +125,7 @@ impl Control {
     }
 }
 
-/// The next line, or as much of it as any could need: whoever sends no line ends must not fill the
+/// The next line, or as much of it as any could need: a client that sends no line ends must not fill the
 /// memory. What is no text is a mistake like any other, and the answer says so.
 fn read_line(reader: &mut impl BufRead) -> io::Result<Option<String>> {
     let mut line = Vec::new();

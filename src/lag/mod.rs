@@ -10,7 +10,7 @@
 //! players have: its own bursts, its own bottleneck, and its own draws, which follow from the seed and
 //! the order in which clients came. So one client's fate does not depend on how busy the others are.
 //!
-//! One thread owns the sockets. Whoever has the [`Lag`] changes the impairments, gives clients new source
+//! One thread owns the sockets. The owner of the [`Lag`] changes the impairments, gives clients new source
 //! ports, and asks for counts.
 
 mod clients;

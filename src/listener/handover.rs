@@ -228,5 +228,5 @@ const LETTERS_PER_TURN: usize = 64;
 /// A peer is on its way for no longer than this, however busy its next worker is.
 const LETTER_LASTS: Duration = Duration::from_secs(10);
 
-/// Orders that are remembered. Whoever gives more in [`LETTER_LASTS`] gives them by a script, which finds what is left.
+/// Orders that are remembered. More in [`LETTER_LASTS`] come from a script, which finds what is left.
 const ORDERS_MAX: usize = 64;

@@ -200,7 +200,7 @@ impl Listener {
     }
 
     /// Takes over what was ordered of all listeners before this one came: bans, and a drain. The worker does this when
-    /// it adds the listener: whoever asked for the orders beforehand could miss one that comes in between. What peers
+    /// it adds the listener: a caller that asked for the orders beforehand could miss one that comes in between. What peers
     /// did at another listener is no order, and may be nothing here; at another address of the same one it is the same.
     pub fn inherit(&mut self, elder: &Self) {
         self.stage.set_draining(!elder.stage.takes_newcomers());

@@ -1,4 +1,4 @@
-//! Strangers who were refused, for whoever asks for them: `tidegate ctl log info,tidegate::listener=debug`
+//! Strangers who were refused, for an operator who asks for them: `tidegate ctl log info,tidegate::listener=debug`
 //! while a player tries. Anybody can send anything from any address, so the lines are few however many
 //! are refused, and at any other level they cost nothing.
 

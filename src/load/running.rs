@@ -90,7 +90,7 @@ impl Running {
         }
     }
 
-    /// Starts the measurement, whoever is in.
+    /// Starts the measurement, whether or not all are in.
     pub fn begin(&mut self) {
         // Workers hear of it before it begins.
         let begin = self.clock.now().mono + HEADS_UP;

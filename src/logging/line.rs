@@ -16,7 +16,7 @@ pub(super) enum Style {
     Json,
 }
 
-/// What whoever reads the log may rely on, in this order; other fields follow as they come.
+/// What a reader of the log may rely on, in this order; other fields follow as they come.
 const STABLE: [&str; 8] = [
     "listener",
     "peer",

@@ -253,7 +253,7 @@ impl<S: Subscriber> Layer<S> for Lines {
 
 impl Lines {
     /// What a session says about itself at info is said once a session and replaces per-peer
-    /// metrics; whoever asks for debug wants to see it; what a start or a reload says, and of the
+    /// metrics; at debug it is wanted; what a start or a reload says, and of the
     /// targets' health, is said once for each address or target, as often as somebody made it
     /// happen. Everything else can repeat without end.
     fn judge(&self, level: Level, fields: &Fields) -> Verdict {

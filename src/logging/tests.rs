@@ -258,7 +258,7 @@ fn every_module_that_logs_is_known() {
     }
 }
 
-/// Whoever logs never waits for whoever reads.
+/// A thread that logs never waits for the one that reads the log.
 #[test]
 fn a_stuck_reader_costs_lines_not_time() {
     struct Stuck(mpsc::Receiver<()>);

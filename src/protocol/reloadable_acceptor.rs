@@ -84,7 +84,7 @@ impl ReloadableAcceptor {
         }
     }
 
-    /// As its protocol judges. Returns when the token of whoever was let in is written down.
+    /// As its protocol judges. Returns when the token of the one that was let in is written down.
     fn judge(&mut self, now: Now, stranger: Stranger<'_>) -> Verdict {
         let verdict = self.updated().handle_unknown(now, stranger);
         if let (Verdict::Accept(_), Some((roster, saved))) = (&verdict, &self.used) {

@@ -95,7 +95,7 @@ impl Reloader {
             set.context(LEVEL)?;
         }
         self.remember(new, &plan, &outcome);
-        // Whoever asked may count on it that the workers have it. One that is late has it in its queue.
+        // The caller may count on it that the workers have it. One that is late has it in its queue.
         outcome.unconfirmed = self.workers.ask(|_, _| ()).await.is_err();
         outcome.applied = plan.applied.into_iter().collect();
         outcome.needs_restart = plan.waiting;

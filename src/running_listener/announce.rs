@@ -70,7 +70,7 @@ pub(super) fn insecurity(listener: &Listener) {
             listener = %listener.name,
             protocol = listener.protocol.label(),
             sources = allowed(&listener.limits.allow),
-            "no authentication, no encryption: whoever sees this traffic, or guesses address and \
+            "no authentication, no encryption: anybody who sees this traffic, or guesses address and \
              port, can read it, forge messages and end sessions. For closed networks and VPNs only",
         );
     }

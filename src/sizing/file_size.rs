@@ -6,7 +6,7 @@ use std::sync::Arc;
 use signal_hook::consts::SIGXFSZ;
 use signal_hook::flag;
 
-/// Where files may not grow beyond a limit (`ulimit -f`), the kernel ends whoever writes more, unless this is caught:
+/// Where files may not grow beyond a limit (`ulimit -f`), the kernel ends a program that writes more, unless this is caught:
 /// then it is an error of that write, as on a full disk. Ignoring it would do, but programs that we start would inherit
 /// that.
 pub fn outlive() {

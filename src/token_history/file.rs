@@ -7,7 +7,7 @@
 //!
 //! A process that is killed leaves at worst a cut last record, of a token that was not told it is
 //! seated. Everything else that does not fit is damage, and said so. The check finds accidents;
-//! whoever may write to the file needs no accident.
+//! a program that may write to the file needs no accident.
 
 use tidegate_proto::yojimbo::netcode::UsedToken;
 

@@ -47,7 +47,7 @@ impl StateDirectory {
             .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
             .open(&path)
             .map_err(|error| {
-                // Whoever reports it knows of the file that the lock is for, and of no other.
+                // The caller knows of the file that the lock is for, and of no other.
                 io::Error::new(
                     error.kind(),
                     format!("cannot open {}: {error}", path.display()),

@@ -118,7 +118,7 @@ fn far(millis: u64) -> Conditions {
     }
 }
 
-/// Whoever came is gone, and what was said was heard, once.
+/// All who came are gone, and what was said was heard, once.
 fn check_books(gate: &Gate, backend: &Backend, messages: u64, sessions: u64) {
     // Published four times a second.
     wait_until("the last counters", Duration::from_secs(20), || {

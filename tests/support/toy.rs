@@ -29,7 +29,7 @@ use tidegate_proto::{
     Reject, SendError, Session, Stats, Stranger, StrangerClass, Timestamp, Verdict, Wake,
 };
 
-/// Gives a session to whoever says hello.
+/// Gives a session to everybody who says hello.
 pub struct ToyAcceptor;
 
 impl Acceptor for ToyAcceptor {

@@ -354,7 +354,7 @@ fn handshakes(found: &mut Findings, minute: &Minute) {
 }
 
 /// Refusals that have a cause on this side, or of the token service. Not those that pass by themselves, or
-/// that whoever forges an address brings about.
+/// that a forged address brings about.
 const REFUSALS: [Reject; 8] = [
     Reject::TokenExpired,
     Reject::TokenFuture,

@@ -276,7 +276,7 @@ fn nothing_is_found_in_the_counts_of_a_listener_that_has_gone() {
     assert_eq!(findings(&snapshot, &history, &Usage::default()), []);
 }
 
-/// Whoever waits for the process to end must not wait for a drain by hand to do it.
+/// An operator who waits for the process to end must not wait for a drain by hand to do it.
 #[test]
 fn a_drain_says_what_ends_with_it() {
     let draining = |stopping, ends: Option<u64>, peers| {
@@ -345,7 +345,7 @@ fn a_recording_is_seen_while_it_runs() {
     let found = after(|board, _| assert_eq!(board.tap().stop(), None));
     assert_eq!(found, [], "nobody asked");
 
-    // Whoever waits for a player's bug to come again must not wait for a file that is closed.
+    // An operator who waits for a player's bug to come again must not wait for a file that is closed.
     let ended = recorded(&Recording {
         file,
         content: true,

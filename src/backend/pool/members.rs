@@ -167,7 +167,7 @@ impl Members {
         });
         let chosen = match (self.balance, client_id) {
             (Balance::First, _) => candidates.next(),
-            // Whoever comes or goes, the others keep theirs.
+            // Whichever targets come or go, the others keep theirs.
             (Balance::HashClientId, Some(id)) => {
                 candidates.max_by_key(|(_, place)| affinity(id, place.address.as_ref()))
             }

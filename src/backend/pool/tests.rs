@@ -126,7 +126,7 @@ fn a_target_turns_after_answers_in_a_row() {
     pool.fail_connects(0);
     assert!(
         pool.states()[0].up,
-        "whoever is checked is judged by checks"
+        "a target that is checked is judged by checks"
     );
     pool.set_checked(false);
     pool.set_checked(true);

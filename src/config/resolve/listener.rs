@@ -222,7 +222,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Without a probe one forged datagram opens a session, and what the backend says goes to whoever it names.
+    /// Without a probe one forged datagram opens a session, and what the backend says goes to the address that it names.
     fn unprobed_have_a_list(&mut self, at: &str, rudp: &Rudp, limits: &Limits) {
         let takes_all = |network: &IpNet| network.prefix_len() == 0;
         let is_open = limits.allow.is_empty() || limits.allow.iter().any(takes_all);
@@ -231,7 +231,7 @@ impl Checker<'_> {
             self.mistake(
                 &path,
                 format!("{path} = false, and {at}.limits lets every address in"),
-                "list in limits.allow who may come: whoever forges an address has all that the backend says sent there"
+                "list in limits.allow who may come: otherwise a forged address gets all that the backend says"
                     .to_owned(),
             );
         }

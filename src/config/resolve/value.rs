@@ -32,7 +32,7 @@ impl Checker<'_> {
         });
     }
 
-    /// Where a Unix socket is or will be. The kernel's addresses have room for 107 bytes, whoever makes the file.
+    /// Where a Unix socket is or will be. The kernel's addresses have room for 107 bytes, whichever program makes the file.
     pub(super) fn socket_file(&mut self, path: &str, file: &Path) -> PathBuf {
         if net::SocketAddr::from_pathname(file).is_err() {
             let bytes = file.as_os_str().len();
