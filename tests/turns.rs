@@ -19,10 +19,12 @@ use socket2::Socket;
 use support::place::Place;
 use support::{Setup, tcp_backend, toy_parts, wait_until};
 use tidegate::admission;
-use tidegate::backend::Scratch;
+use tidegate::backend::{Pool, Scratch};
+use tidegate::board::{Board, ListenerInfo, WorkerSocket};
 use tidegate::capacity::Capacity;
 use tidegate::clock::Clock;
-use tidegate::config::{Bucket, Target};
+use tidegate::config::{Balance, Bucket, Target};
+use tidegate::counters::{Direction, WorkerCounters};
 use tidegate::listener::{Listener, Turn, Whom, meaning};
 use tidegate::udp::{self, Outgoing, Received};
 use tidegate_proto::CloseReason;
@@ -34,6 +36,7 @@ struct Table {
     poll: Poll,
     events: Events,
     clock: Clock,
+    board: Board,
     listener: Listener,
     received: Received,
     outgoing: Outgoing,
@@ -56,7 +59,19 @@ impl Table {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let socket = udp::UdpSocket::bind(any, udp::Options::default()).unwrap();
         let address = socket.local_addr();
-        let parts = toy_parts(socket, &[target], setup, None);
+        let mut clock = Clock::start();
+        let targets = &[target];
+        let board = Board::new(clock.now(), setup.capacity.clone());
+        board.add_backend("test", Arc::new(Pool::new(Balance::First, targets)));
+        let about = ListenerInfo {
+            name: "test".into(),
+            protocol: "toy",
+            bind: Vec::new(),
+            backend: "test".into(),
+            peers_max: 64,
+        };
+        let mut reporters = board.add_listener(about, &WorkerSocket::one_each(1));
+        let parts = toy_parts(socket, targets, setup, reporters.pop());
         let mut listener = Listener::new(0, parts);
         let poll = Poll::new().unwrap();
         let waker = Arc::new(Waker::new(poll.registry(), Token(usize::MAX)).unwrap());
@@ -66,7 +81,8 @@ impl Table {
             backend,
             poll,
             events: Events::with_capacity(1024),
-            clock: Clock::start(),
+            clock,
+            board,
             scratch: Scratch::new(listener.max_frame()),
             listener,
             received: Received::default(),
@@ -116,6 +132,12 @@ impl Table {
 
     fn welcome(&mut self) {
         self.steps(&[Listener::handle_strangers]);
+    }
+
+    fn counters(&mut self) -> WorkerCounters {
+        let now = self.clock.now();
+        self.listener.publish(now);
+        self.board.snapshot(now).listeners[0].counters.clone()
     }
 
     /// Streams that came to the backend and were not taken before.
@@ -390,6 +412,9 @@ fn the_newest_unreliable_messages_wait_for_a_slow_backend() {
         numbers.contains(&200).then_some(numbers)
     });
     assert_eq!(heard, (169..=200).collect::<Vec<u8>>());
+    let bytes: usize = payloads(&taken).iter().map(|it| it.len()).sum();
+    let counted = table.counters().message_bytes_forwarded[Direction::ToBackend as usize];
+    assert_eq!(counted, bytes as u64);
     let reliable = payloads(&taken).len() - heard.len();
     assert_eq!(reliable, next as usize, "no reliable one makes way");
 }

@@ -20,7 +20,7 @@ pub(super) struct ToBackend {
     /// Messages in `out`, to be counted as forwarded or dropped.
     waiting: Waiting,
     /// Unreliable frames behind a queue, newest last.
-    late: VecDeque<Vec<u8>>,
+    late: VecDeque<LateFrame>,
     /// Messages were taken from the session since it was last told that all is written.
     unconfirmed: bool,
     /// Since when the socket has taken nothing of `out`.
@@ -39,7 +39,7 @@ impl ToBackend {
 
     /// Bytes of memory taken by what waits.
     pub(super) fn held(&self) -> usize {
-        let late = self.late.iter().map(Vec::len);
+        let late = self.late.iter().map(|late| late.frame.len());
         self.out.len() + late.sum::<usize>()
     }
 
@@ -62,21 +62,25 @@ impl ToBackend {
             Fate::Drop(reason) => counters.on_drop(Direction::ToBackend, reason, 1),
             Fate::Queue => {
                 codec.encode(channel, payload, frames)?;
-                self.waiting.messages += 1;
-                self.waiting.bytes += payload.len() as u64;
+                self.waiting.add(payload.len() as u64);
             }
             Fate::Late => {
                 let mut frame = Vec::new();
                 codec.encode(channel, payload, &mut frame)?;
-                self.keep_late(frame, counters);
+                let payload_bytes = payload.len() as u64;
+                let late = LateFrame {
+                    frame,
+                    payload_bytes,
+                };
+                self.keep_late(late, counters);
             }
         }
         Ok(())
     }
 
     /// Keeps the frame of an unreliable message behind the queue; the oldest one makes room.
-    fn keep_late(&mut self, frame: Vec<u8>, counters: &mut WorkerCounters) {
-        self.late.push_back(frame);
+    fn keep_late(&mut self, late: LateFrame, counters: &mut WorkerCounters) {
+        self.late.push_back(late);
         if self.late.len() > LATE_FRAMES {
             self.late.pop_front();
             counters.on_drop(Direction::ToBackend, DropReason::QueueFull, 1);
@@ -95,6 +99,20 @@ impl ToBackend {
 struct Waiting {
     messages: u64,
     bytes: u64,
+}
+
+impl Waiting {
+    fn add(&mut self, payload_bytes: u64) {
+        self.messages += 1;
+        self.bytes += payload_bytes;
+    }
+}
+
+/// The frame of one unreliable message, and the bytes of its payload.
+#[derive(Debug)]
+struct LateFrame {
+    frame: Vec<u8>,
+    payload_bytes: u64,
 }
 
 impl Stream {
@@ -245,9 +263,9 @@ impl Stream {
         let done = std::mem::take(&mut self.to_backend.waiting);
         side.counters.messages_forwarded[Direction::ToBackend as usize] += done.messages;
         side.counters.message_bytes_forwarded[Direction::ToBackend as usize] += done.bytes;
-        for frame in self.to_backend.late.drain(..) {
-            frames.extend_from_slice(&frame);
-            self.to_backend.waiting.messages += 1;
+        for late in self.to_backend.late.drain(..) {
+            frames.extend_from_slice(&late.frame);
+            self.to_backend.waiting.add(late.payload_bytes);
         }
         let is_awaited = side.rules.ack == AckPolicy::Strict;
         if self.to_backend.unconfirmed && frames.is_empty() && is_awaited {
