@@ -441,6 +441,39 @@ fn a_layout_that_differs_is_named_in_the_servers_log() {
     );
 }
 
+/// Nothing is wrong with the client until it says much at once.
+#[test]
+fn fragments_of_another_size_are_named_in_the_servers_log() {
+    let place = Place::new("fragments");
+    place.write_key("netcode.key", "33");
+    let any = r#"public_addresses = ["any"]"#;
+    let serve = place.serve_yojimbo("serve.toml", any, "");
+    // With datagrams as short as a standard client's, which has no others.
+    let config = format!(
+        r#"
+        version = 1
+        [tunnel.home]
+        listen = ["tcp://127.0.0.1:0"]
+        remote = "{}"
+        framing = "u16be"
+        netcode = {{ key_file = "netcode.key" }}
+        yojimbo = {{ packet_fragment_size = "512B", path_mtu_max = "1280B" }}
+        "#,
+        serve.address()
+    );
+    place.write("tunnel.toml", config);
+    let load = "--config tunnel.toml --clients 1 --rate 10 --size 3000 --ramp 0s --for 20s";
+    let (code, result, complaint) = place.load(load);
+    assert_eq!(code, 1, "{result} {complaint}");
+    let end = serve.wait_for("session_end");
+    assert!(end.contains("peer_gap_stall"), "{end}");
+    let line = serve.wait_for("unreadable_peer");
+    assert!(
+        line.contains("\"fragments\"") && line.contains("packet_fragment_size"),
+        "{line}"
+    );
+}
+
 /// The kernel spreads one address over the workers by its ports; what it did counts at all of them, and at an address
 /// that the listener gets later, but at no other listener, one that comes later included.
 #[test]

@@ -41,6 +41,8 @@ pub(super) struct Peer {
     /// Its socket may have datagrams.
     pub(super) readable: bool,
     pub(super) phase: Phase,
+    /// Of a large packet of its came fragments that do not fit together here.
+    pub(super) has_misfit_fragments: bool,
     pub(super) since: Timestamp,
     /// When its stream or its connect is woken.
     pub(super) scheduled: Scheduled,
@@ -104,6 +106,7 @@ impl Peer {
             is_finished: false,
             readable: false,
             phase: Phase::Joining,
+            has_misfit_fragments: false,
             since: now,
             scheduled: Scheduled::default(),
             accounted: Accounted::default(),

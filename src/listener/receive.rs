@@ -239,6 +239,9 @@ impl Listener {
                     self.on_moved(id, route);
                 }
                 self.counters.on_reject(reject);
+                if let (Reject::BadFragment, Some(peer)) = (reject, self.peers.get_mut(id)) {
+                    peer.has_misfit_fragments = true;
+                }
                 // Only what was proved to be the peer's own doing may count against its address.
                 if matches!(reject, Reject::ProtocolError | Reject::BadAck) {
                     self.strike(now.mono, route.from);

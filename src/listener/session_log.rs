@@ -53,7 +53,7 @@ impl Peer {
     ) {
         self.log_not_let_in(name);
         // Elsewhere anybody can write nonsense in a peer's name.
-        if client_id.is_some() && self.phase == Phase::Over(CloseReason::ProtocolViolation) {
+        if client_id.is_some() {
             self.log_misfit(name, stats);
         }
         if let Some(error) = self.stream.misread() {
@@ -66,18 +66,23 @@ impl Peer {
 
     /// It is who it says, and wrote what cannot be read: most likely two sides with different settings.
     fn log_misfit(&self, name: &str, stats: &Stats) {
-        let (reason, help) = if stats.messages_received == 0 {
-            (
+        let (reason, help) = match self.phase.close_reason() {
+            Some(CloseReason::ProtocolViolation) if stats.messages_received == 0 => (
                 "first_message",
                 "channels, message types, sizes or the check word differ from the first message on: compare \
                  the client's with the layout that `tidegate check` prints",
-            )
-        } else {
-            (
+            ),
+            Some(CloseReason::ProtocolViolation) => (
                 "later_message",
                 "what was sent first could be read: look at blocks, the largest sizes, and who changed the \
                  client",
-            )
+            ),
+            Some(CloseReason::PeerGapStall) if self.has_misfit_fragments => (
+                "fragments",
+                "its large packets come in fragments that do not fit together here: packet_fragment_size and \
+                 max_packet_size must be the client's packetFragmentSize and maxPacketSize",
+            ),
+            _ => return,
         };
         let whose = self.whose(name);
         tracing::warn!(
