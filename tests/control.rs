@@ -736,8 +736,11 @@ fn a_pause_is_no_worker_that_hangs() {
     let backend = ["--backend", "tcp://127.0.0.1:1", "--admin", ""];
     let server = Program::start(command.args(listen).args(backend));
     let mut word = [0; 1000];
-    while !word.starts_with(b"WATCHDOG=1") {
-        told.recv(&mut word).unwrap();
+    // They may come in either order; neither is to be under way when it stops.
+    let mut awaited = vec![&b"READY=1"[..], b"WATCHDOG=1"];
+    while !awaited.is_empty() {
+        let length = told.recv(&mut word).unwrap();
+        awaited.retain(|begin| !word[..length].starts_with(begin));
     }
     server.signal("STOP");
     // Longer than a worker may be silent.
