@@ -2,6 +2,7 @@
 //!
 //! Rule: docs/wire/rudp.md, section 6, 3.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::inbox::MESSAGE_OVERHEAD;
@@ -26,8 +27,10 @@ pub(super) struct Poll {
     interval: Duration,
     /// Messages asked for at once. Doubles while the answers show that there is more.
     reach: u16,
-    /// The last id asked for.
-    asked: Option<u16>,
+    /// The ids asked for.
+    asked: Option<RangeInclusive<u16>>,
+    /// One of them came.
+    answered: bool,
     /// When anything was last asked for.
     last_asked: Timestamp,
     /// When a message came that nobody asked for.
@@ -49,6 +52,7 @@ impl Poll {
             interval: FIRST,
             reach: 1,
             asked: None,
+            answered: false,
             last_asked: at,
             last_message: None,
             unshown: (0, 0),
@@ -65,13 +69,16 @@ impl Poll {
     }
 
     pub(super) fn on_message(&mut self, now: Timestamp, id: u16) {
-        if self.asked == Some(id) {
+        if self.asked.as_ref().is_some_and(|asked| *asked.end() == id) {
             // A whole tail was lost, or refused: fetch it without waiting.
             let reach = (self.reach * 2).min(REACH_MAX);
             *self = Self {
                 reach,
                 ..Self::due(now)
             };
+        } else if self.has_asked_for(id) {
+            // There is more. If the last one got lost, the next poll asks for as many.
+            self.answered = true;
         } else {
             // Put off, but not past the time the peer should hear from us: it may time out too,
             // and our polls are all it learns about what arrived.
@@ -98,13 +105,23 @@ impl Poll {
             self.asked = None;
             return;
         }
-        if self.asked.is_some() {
+        if self.asked.is_some() && !self.answered {
             // The last one was not answered: there was nothing.
             self.reach = 1;
         }
         let reach = usize::from(self.reach).min(ids_max) as u16;
         ids.extend((0..reach).map(|ahead| next.wrapping_add(ahead)));
-        self.asked = ids.last().copied();
+        self.asked = ids.last().map(|last| next..=*last);
+        self.answered = false;
+    }
+
+    /// The last poll asked for this message.
+    fn has_asked_for(&self, id: u16) -> bool {
+        let asked = self.asked.as_ref();
+        asked.is_some_and(|asked| {
+            let count = asked.end().wrapping_sub(*asked.start());
+            id.wrapping_sub(*asked.start()) <= count
+        })
     }
 
     pub(super) fn on_asked(&mut self, now: Timestamp) {
@@ -144,6 +161,23 @@ mod tests {
         }
         asked(&mut poll, 0, next);
         assert_eq!(asked(&mut poll, 100, next), [next], "there was nothing");
+    }
+
+    /// The datagram with the end of an answer got lost: what came of it says that there is more.
+    #[test]
+    fn half_an_answer_is_one() {
+        let mut poll = Poll::due(at(0));
+        poll.reach = REACH_MAX;
+        let ids = asked(&mut poll, 0, u16::MAX - 9);
+        assert_eq!(ids.last(), Some(&21), "around the end of the ids");
+        for id in [u16::MAX, 0, 12] {
+            poll.on_message(at(40), id);
+        }
+        assert_eq!(poll.due_at(), at(100));
+        assert_eq!(asked(&mut poll, 100, 13).len(), usize::from(REACH_MAX));
+        poll.on_message(at(150), 13);
+        poll.on_message(at(150), 44);
+        assert_eq!(poll.due_at(), at(150), "at once");
     }
 
     #[test]
