@@ -162,8 +162,8 @@ async fn check(backend: &Arc<Backend>, pool: &Pool, index: usize, health: Health
     }
 }
 
-/// What an address answered, which may have been suspected of a crash. Where no file could be opened to ask it, that is not the target's doing, and newcomers are
-/// not to be denied for longer than it lasts.
+/// What an address answered, which may have been suspected of a crash. Where no file could be opened to ask it, that is
+/// not the target's doing, and newcomers are not to be denied for longer than it lasts.
 fn note(pool: &Pool, pick: Pick, answer: io::Result<()>, suspected: bool, health: &Health) {
     let error = answer.err();
     if let Some(error) = error.as_ref().filter(|it| open_files::are_used_up(it)) {
