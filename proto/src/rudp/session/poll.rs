@@ -77,8 +77,11 @@ impl Poll {
                 ..Self::due(now)
             };
         } else if self.has_asked_for(id) {
-            // There is more. If the last one got lost, the next poll asks for as many.
+            // There is more. If the last one got lost, the next poll asks for as many, and soon, whatever else is asked
+            // for meanwhile.
             self.answered = true;
+            self.interval = FIRST;
+            self.at = self.at.min(now + FIRST);
         } else {
             // Put off, but not past the time the peer should hear from us: it may time out too,
             // and our polls are all it learns about what arrived.
@@ -175,7 +178,11 @@ mod tests {
         }
         assert_eq!(poll.due_at(), at(100));
         assert_eq!(asked(&mut poll, 100, 13).len(), usize::from(REACH_MAX));
+        // What was missing in the midst of the answer was asked for.
+        poll.on_asked(at(130));
+        assert_eq!(poll.due_at(), at(330));
         poll.on_message(at(150), 13);
+        assert_eq!(poll.due_at(), at(250));
         poll.on_message(at(150), 44);
         assert_eq!(poll.due_at(), at(150), "at once");
     }
