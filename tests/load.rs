@@ -81,9 +81,8 @@ impl Place {
         self.start(&["serve", "--config", name])
     }
 
-    /// A tunnel to this server in `tunnel.toml`, whose layout is not the server's: messages of 1000 bytes at
-    /// most, and these channels behind the first.
-    fn write_other_layout(&self, server: SocketAddr, channels: &str) {
+    /// A tunnel to this server in `tunnel.toml`, with these other words of its table.
+    fn write_tunnel(&self, server: SocketAddr, words: &str) {
         let config = format!(
             r#"
             version = 1
@@ -92,6 +91,16 @@ impl Place {
             remote = "{server}"
             framing = "u16be"
             netcode = {{ key_file = "netcode.key" }}
+            {words}
+            "#
+        );
+        self.write("tunnel.toml", &config);
+    }
+
+    /// One whose layout is not the server's: messages of 1000 bytes at most, and these channels behind the first.
+    fn write_other_layout(&self, server: SocketAddr, channels: &str) {
+        let layout = format!(
+            r#"
             [[tunnel.home.yojimbo.channel]]
             type = "reliable-ordered"
             {channels}
@@ -104,7 +113,7 @@ impl Place {
             body = "block"
             "#
         );
-        self.write("tunnel.toml", &config);
+        self.write_tunnel(server, &layout);
     }
 
     /// With these arguments, as they would be typed: the exit code, the result, and what it complained about.
@@ -449,19 +458,8 @@ fn fragments_of_another_size_are_named_in_the_servers_log() {
     let any = r#"public_addresses = ["any"]"#;
     let serve = place.serve_yojimbo("serve.toml", any, "");
     // With datagrams as short as a standard client's, which has no others.
-    let config = format!(
-        r#"
-        version = 1
-        [tunnel.home]
-        listen = ["tcp://127.0.0.1:0"]
-        remote = "{}"
-        framing = "u16be"
-        netcode = {{ key_file = "netcode.key" }}
-        yojimbo = {{ packet_fragment_size = "512B", path_mtu_max = "1280B" }}
-        "#,
-        serve.address()
-    );
-    place.write("tunnel.toml", config);
+    let sizes = r#"yojimbo = { packet_fragment_size = "512B", path_mtu_max = "1280B" }"#;
+    place.write_tunnel(serve.address(), sizes);
     let load = "--config tunnel.toml --clients 1 --rate 10 --size 3000 --ramp 0s --for 20s";
     let (code, result, complaint) = place.load(load);
     assert_eq!(code, 1, "{result} {complaint}");
