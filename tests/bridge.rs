@@ -12,10 +12,11 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use serde_json::Value;
 use support::lossy::{Lossy, bad_network, worse_network};
 use support::place::Place;
 use support::program::Program;
-use support::{echo_server, wait_until, write_frame};
+use support::{PATIENCE, echo_server, wait_until, write_frame};
 use tidegate_proto::sim::{Conditions, Random};
 use tidegate_proto::yojimbo::netcode::gcm;
 
@@ -228,6 +229,32 @@ fn streams_do_not_mix() {
     });
     assert!(bridge.lossy.lost() > 20);
 }
+
+/// Local programs that leave at once are gone at the far end at once: each goodbye leaves, although they are more than are
+/// sent in one turn, and through the socket of its own session.
+#[test]
+fn a_crowd_that_leaves_at_once_is_heard() {
+    let place = Place::new("bridge-crowd");
+    let mut bridge = Bridge::build(&place, "yojimbo", "raw", Conditions::default());
+    let crowd: Vec<_> = (0..CROWD)
+        .map(|_| {
+            let mut stream = bridge.stream();
+            stream.write_all(b"hello").unwrap();
+            stream.read_exact(&mut [0; 5]).unwrap();
+            stream
+        })
+        .collect();
+    drop(crowd);
+    let ends = wait_until("the end of every session", PATIENCE, || {
+        let ends = bridge.serve.all_logged("session_end");
+        (ends.len() == CROWD).then_some(ends)
+    });
+    let told = |end: &&Value| end["reason"] == "peer_disconnect";
+    assert_eq!(ends.iter().filter(told).count(), CROWD);
+}
+
+/// A worker sends the goodbyes of twenty-five in one turn.
+const CROWD: usize = 250;
 
 /// When the far end goes away, the local connection ends: it does not hang.
 #[test]

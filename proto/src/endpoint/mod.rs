@@ -161,6 +161,11 @@ impl Endpoint {
         }
     }
 
+    /// Whether this peer waits for its turn, and may have datagrams to send.
+    pub fn is_in_turn(&self, id: PeerId) -> bool {
+        self.peers.get(id).is_some_and(|peer| peer.queued)
+    }
+
     /// Whether this peer takes another message; false for a peer that is gone.
     pub fn has_room(&self, id: PeerId) -> bool {
         self.peers
