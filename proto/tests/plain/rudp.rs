@@ -228,6 +228,52 @@ fn who_sends_much_hears_how_far_it_got() {
     }
 }
 
+/// A reference peer says one datagram in each tick of 10 ms, mostly a heartbeat, and answers in the next one.
+/// Where every second datagram is lost, or third, or fourth, its answers are among them each time if our
+/// questions keep to a beat that is in step with it. Rule: docs/wire/rudp.md, section 6 (rule 12).
+#[test]
+fn questions_are_not_in_step_with_losses_in_turn() {
+    let arrived_gap: &[&[u8]] = &[&[5, 0, 0, 0xaa], &[5, 0, 2, 0xcc]];
+    let arrived_tail: &[&[u8]] = &[&[5, 0, 0, 0xaa]];
+    for (of, which) in (2..=4).flat_map(|of| (0..of).map(move |which| (of, which))) {
+        for (arrived, wanted) in [(arrived_gap, 3), (arrived_tail, 2)] {
+            let mut pair = connected(Params::default(), calm(), 1);
+            let mut received = 0;
+            let mut questions: Vec<Vec<u8>> = Vec::new();
+            let mut ticks = 0;
+            while received < wanted {
+                ticks += 1;
+                let mut datagram = Vec::new();
+                for question in std::mem::take(&mut questions) {
+                    for record in wire::parse(&question).expect("a datagram of ours") {
+                        if let Record::Request(id @ 0..=2) = record {
+                            datagram.extend_from_slice(&[5, 0, id as u8, 0xaa]);
+                        }
+                    }
+                }
+                if datagram.is_empty() {
+                    datagram.push(0);
+                }
+                let session = pair.ends[1].session_mut();
+                for datagram in arrived.iter().filter(|_| ticks == 1) {
+                    session
+                        .handle_datagram(pair.now, &mut datagram.to_vec())
+                        .unwrap();
+                }
+                if ticks % of != which {
+                    session.handle_datagram(pair.now, &mut datagram).unwrap();
+                }
+                while session.poll_message().is_some() {
+                    received += 1;
+                }
+                questions = outputs(&mut pair, 1, 10);
+                let found = format!("{received} of {wanted}, where {which} of {of} is lost");
+                assert!(ticks < 200, "in two seconds {found}");
+            }
+        }
+    }
+}
+
 /// The reference answers three forged bytes with 98,301 bytes on every tick.
 #[test]
 fn three_bytes_draw_at_most_one_datagram_per_tick() {

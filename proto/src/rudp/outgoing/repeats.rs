@@ -11,7 +11,7 @@ use crate::time::Timestamp;
 /// Answers without a pause: as many as a peer gets that asks on each tick of 10 ms, over a round trip of 320 ms.
 const AT_ONCE: u8 = 32;
 
-/// Pause behind the last of those; behind each further one it doubles. By then a tidegate asks every 480 ms.
+/// Pause behind the last of those; behind each further one it doubles. By then a tidegate asks every 470 ms.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Times the pause doubles: up to 320 ms.

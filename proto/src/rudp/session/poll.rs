@@ -9,9 +9,9 @@ use crate::inbox::MESSAGE_OVERHEAD;
 use crate::rudp::incoming::{STORED_BYTES_MAX, WINDOW};
 use crate::time::Timestamp;
 
-/// First and longest wait between two polls.
+/// First and longest wait between two polls. The longest is a prime number of ticks, as that of requests is.
 const FIRST: Duration = Duration::from_millis(100);
-const LONGEST: Duration = Duration::from_millis(500);
+const LONGEST: Duration = Duration::from_millis(530);
 
 /// Messages asked for in one poll, at most.
 const REACH_MAX: u16 = 32;
@@ -192,12 +192,12 @@ mod tests {
         let mut poll = Poll::due(at(0));
         asked(&mut poll, 0, 0);
         assert_eq!(poll.due_at(), at(100));
-        for (heard, due) in [(50, 150), (399, 499), (450, 500)] {
+        for (heard, due) in [(50, 150), (399, 499), (450, 530)] {
             poll.on_message(at(heard), 7);
             assert_eq!(poll.due_at(), at(due));
         }
-        assert_eq!(asked(&mut poll, 500, 8), [8], "in the midst of messages");
-        for (due, next) in [(600, 800), (800, 1_200), (1_200, 1_700), (1_700, 2_200)] {
+        assert_eq!(asked(&mut poll, 530, 8), [8], "in the midst of messages");
+        for (due, next) in [(630, 830), (830, 1_230), (1_230, 1_760), (1_760, 2_290)] {
             assert_eq!(poll.due_at(), at(due), "idle");
             asked(&mut poll, due, 8);
             assert_eq!(poll.due_at(), at(next), "idle");
