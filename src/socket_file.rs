@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use rustix::fs::Mode;
 use rustix::process::umask;
+use socket2::{Domain, SockAddr, Socket, Type};
 use tokio::time::timeout;
 
 /// The file of a socket, removed with this.
@@ -174,7 +175,7 @@ fn make_way(path: &Path) -> Result<(), String> {
             own_uid()
         ));
     }
-    if UnixStream::connect(path).is_ok() {
+    if knock(path).is_ok() {
         return Err(format!(
             "another process answers there\n help: stop that one (`ss -xlp src {}` says which), or name another \
              path here",
@@ -182,6 +183,23 @@ fn make_way(path: &Path) -> Result<(), String> {
         ));
     }
     std::fs::remove_file(path).map_err(|error| error.to_string())
+}
+
+/// Whether somebody listens there, without waiting: one who hangs takes no connections, and a connect waits for ever
+/// once its queue is full.
+pub fn knock(path: &Path) -> io::Result<()> {
+    match mio::net::UnixStream::connect(path) {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
+        connected => connected.map(drop),
+    }
+}
+
+/// Connects; [`io::ErrorKind::WouldBlock`] when the queue of whoever listens there has no room for so long.
+pub fn connect(path: &Path, patience: Duration) -> io::Result<UnixStream> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_write_timeout(Some(patience))?;
+    socket.connect(&SockAddr::unix(path)?)?;
+    Ok(socket.into())
 }
 
 /// Whose files are ours.

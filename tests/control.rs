@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use serde_json::Value;
+use socket2::{Domain, SockAddr, Socket, Type};
 use support::place::Place;
 use support::program::{Program, program};
 use support::scene::{Scene, Traffic, assert_connected, ctl, is_over, join, knock};
@@ -525,6 +526,28 @@ fn an_answer_that_never_comes_is_told_from_one_that_was_cut_off() {
     asked("ended the connection without an answer");
     cut.join().unwrap();
     drop(waiting);
+}
+
+/// A connect waits for ever where the queue of a process that hangs is full.
+#[test]
+fn one_that_hangs_stops_nobody_else() {
+    let place = Place::new("hangs");
+    let path = place.path("hung.sock");
+    let hung = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
+    hung.bind(&SockAddr::unix(&path).unwrap()).unwrap();
+    hung.listen(0).unwrap();
+    let _in_queue = UnixStream::connect(&path).unwrap();
+
+    let serve = ["serve", "--listen", "rudp://127.0.0.1:0", "--admin", ""];
+    let backend = ["--backend", "tcp://127.0.0.1:9", "--control"];
+    let mut command = program();
+    let mut second = Program::start(command.args(serve).args(backend).arg(&path));
+    assert_eq!(second.exit_code(), Some(69));
+    second.wait_for("another process answers there");
+
+    let mut asks = Program::start(program().args(["ctl", "stats", "--control"]).arg(&path));
+    asks.wait_for("takes no connections");
+    assert_eq!(asks.exit_code(), Some(69));
 }
 
 /// With content it holds what players say: an operator sees that it runs, and where to.

@@ -4,7 +4,6 @@ use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::IpAddr;
 use std::os::unix::fs::FileTypeExt;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,6 +16,7 @@ use crate::capture::Order;
 use crate::config::{parse_size, parse_whole_seconds};
 use crate::control::{self, Request};
 use crate::exit::{Exit, Misused, Unavailable};
+use crate::socket_file;
 
 #[derive(Args, Debug)]
 pub(super) struct Connection {
@@ -242,10 +242,13 @@ fn seconds(span: Option<Duration>) -> Option<u64> {
 }
 
 pub(super) fn ask(path: &Path, request: &Request) -> anyhow::Result<Value> {
-    let connected = UnixStream::connect(path).map_err(|error| {
+    let connected = socket_file::connect(path, PATIENCE).map_err(|error| {
         let help = match error.kind() {
             _ if is_something_else(path) => "this is no socket; name tidegate's with --control",
             io::ErrorKind::ConnectionRefused => "the process that made it is dead; start tidegate",
+            io::ErrorKind::WouldBlock => {
+                "the process that made it takes no connections: it is stopped, or hangs; nothing was asked of it"
+            }
             io::ErrorKind::PermissionDenied => {
                 "admin.control_mode lets only some users in; be one of them"
             }

@@ -300,7 +300,7 @@ fn place_for_socket(path: &Path) -> Result<String, String> {
             "{} is something else than a socket\n help: remove it or choose another path",
             path.display()
         )),
-        Ok(_) if std::os::unix::net::UnixStream::connect(path).is_ok() => Ok(HELD.to_owned()),
+        Ok(_) if socket_file::knock(path).is_ok() => Ok(HELD.to_owned()),
         Ok(_) => {
             try_beside(path).map(|()| "left over by a dead process; it is taken over".to_owned())
         }

@@ -4,13 +4,12 @@
 use std::fs::{DirBuilder, Metadata};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
-use crate::socket_file::own_uid;
+use crate::socket_file::{knock, own_uid};
 
 /// A place for this process's socket below `$XDG_RUNTIME_DIR`, whose directory is made, and swept of what
 /// killed processes left there. `None` where `session` is not ours: `su` leaves the variable as it was.
@@ -50,7 +49,7 @@ fn is_left_behind(path: &Path) -> bool {
     let refused = |error: &io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
     is_socket
         && test_kill_process(pid) == Err(Errno::SRCH)
-        && UnixStream::connect(path).as_ref().is_err_and(refused)
+        && knock(path).as_ref().is_err_and(refused)
 }
 
 /// The sockets below `$XDG_RUNTIME_DIR` and, before them, the service's, where somebody answers.
@@ -58,7 +57,7 @@ pub fn answering(service: &Path, session: Option<&Path>) -> Vec<PathBuf> {
     let ours = session.map(|session| sockets(&session.join(DIRECTORY)));
     std::iter::once(service.to_owned())
         .chain(ours.into_iter().flatten())
-        .filter(|path| UnixStream::connect(path).is_ok())
+        .filter(|path| knock(path).is_ok())
         .collect()
 }
 
