@@ -672,6 +672,17 @@ pub(crate) const ROWS: &[Row] = &[
                 )],
             },
             Panel {
+                title: "Stopped by the CPU limit",
+                about: "Periods a second, of 100 ms mostly, in which the control group's limit stopped the process, and \
+                        everybody who plays. Above 1 is an alert; without a limit it is 0.",
+                unit: "none",
+                look: Lines,
+                queries: &[(
+                    "rate(tidegate_cpu_throttled_periods_total{$i}[$__rate_interval])",
+                    "{{instance}}",
+                )],
+            },
+            Panel {
                 title: "Memory",
                 about: "Resident. A slope under steady load is a bug.",
                 unit: "bytes",
