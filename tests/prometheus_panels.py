@@ -38,6 +38,12 @@ def states(**now):
             for instance, own in now.items() for state in ["starting", "serving", "draining"]]
 
 
+def twice(given):
+    """Series that two Prometheus scraped, as one query over both sees them."""
+    return [{**one, "series": one["series"].replace("{", f'{{replica="{replica}", ')}
+            for one in given for replica in "ab"]
+
+
 def died(instance):
     """An instance that served for two minutes, and that nobody has answered for since."""
     labels = {"job": "tidegate", "instance": instance}
@@ -76,8 +82,10 @@ SCENES = [
     ("State", states(a="serving", b="draining", c="starting"), [("{}", 2)]),
     ("State", states(a="serving") + died("b"), [("{}", 3)]),
     ("State", states(a="serving") + [OTHER], [("{}", 0)]),
+    ("State", twice(states(a="serving", b="starting")), [("{}", 2)]),
     ("Memory", [memory("tidegate", "a"), memory("node", "c:9100")],
      [('process_resident_memory_bytes{instance="a", job="tidegate"}', 1000)]),
+    ("Targets", twice(target("one", 1, 0)), [('{instance="a", backend="game", target="one"}', 1)]),
     ("Backends up", target("one", 1, 0) + target("two", 0, 0) + target("three", 0, 1), [("{}", 0.5)]),
     # That all are drained is known; that there is no figure of any is not the same.
     ("Backends up", target("one", 1, 1) + target("two", 0, 1), [("{}", -1)]),

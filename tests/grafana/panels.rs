@@ -44,7 +44,7 @@ pub(crate) const ROWS: &[Row] = &[
                 unit: "none",
                 look: State,
                 queries: &[(
-                    "max(tidegate_state{state=\"draining\",$i} + on (instance) 2 * tidegate_state{state=\"starting\",$i} or on (instance) 3 * (up{$i} == bool 0))",
+                    "max(max by (instance) (tidegate_state{state=\"draining\",$i}) + on (instance) 2 * max by (instance) (tidegate_state{state=\"starting\",$i}) or on (instance) 3 * (up{$i} == bool 0))",
                     "state",
                 )],
             },
@@ -447,11 +447,11 @@ pub(crate) const ROWS: &[Row] = &[
                 look: Table,
                 queries: &[
                     (
-                        "sum by (instance, backend, target) (tidegate_backend_up{$b})",
+                        "max by (instance, backend, target) (tidegate_backend_up{$b})",
                         "state",
                     ),
                     (
-                        "sum by (instance, backend, target) (tidegate_backend_draining{$b})",
+                        "max by (instance, backend, target) (tidegate_backend_draining{$b})",
                         "rotation",
                     ),
                     (
