@@ -212,9 +212,8 @@ impl Client {
         }
         self.leave(now, workspace, CloseReason::Shutdown);
         let tally = &mut workspace.tally;
-        tally.reliable.missing += self.echoes.reliable.open() as u64;
-        tally.unreliable.missing += self.echoes.unreliable.open() as u64;
-        tally.wrong += u64::from(!self.echoes.stream.is_empty());
+        self.echoes
+            .finish(plan.shape, tally, &mut workspace.scratch);
         tally.due += match (self.table, plan.load.pace) {
             (Some(table), Pace::Every(interval)) if self.next_due < Timestamp::MAX => {
                 let end = table.end.min(now.mono);

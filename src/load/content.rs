@@ -71,13 +71,8 @@ impl Shape {
 
     /// Looks at all of it. `scratch` is where the right one is made.
     pub(super) fn judge(&self, client: u32, message: &[u8], scratch: &mut Vec<u8>) -> Judgement {
-        let Some(tag) = message.get(8..HEADER_BYTES) else {
+        let Some((kind, number)) = tagged(message) else {
             return Judgement::Wrong;
-        };
-        let tag = u32::from_be_bytes([tag[0], tag[1], tag[2], tag[3]]);
-        let (kind, number) = match tag & UNRELIABLE {
-            0 => (Kind::Reliable, tag),
-            _ => (Kind::Unreliable, tag & !UNRELIABLE),
         };
         self.write(client, kind, number, scratch);
         if message == scratch.as_slice() {
@@ -93,6 +88,16 @@ impl Shape {
         let length = u32::from_be_bytes(*bytes) as usize;
         (self.least..=self.most).contains(&length).then_some(length)
     }
+}
+
+/// Which message this says it is, if that much of it is here.
+pub(super) fn tagged(message: &[u8]) -> Option<(Kind, u32)> {
+    let tag = message.get(8..HEADER_BYTES)?;
+    let tag = u32::from_be_bytes([tag[0], tag[1], tag[2], tag[3]]);
+    Some(match tag & UNRELIABLE {
+        0 => (Kind::Reliable, tag),
+        _ => (Kind::Unreliable, tag & !UNRELIABLE),
+    })
 }
 
 fn tag(kind: Kind, number: u32) -> u32 {

@@ -77,6 +77,13 @@ impl Outstanding {
         Some(self.first + index as u32)
     }
 
+    /// Whether this one was sent and has not come back.
+    pub(super) fn is_awaited(&self, number: u32) -> bool {
+        let index = number.checked_sub(self.first);
+        let slot = index.and_then(|index| self.due.get(index as usize));
+        slot.is_some_and(Option::is_some)
+    }
+
     /// Messages that are awaited.
     pub(super) fn open(&self) -> usize {
         self.open
