@@ -23,6 +23,8 @@ pub struct Process {
     pub log_lines_dropped: u64,
     /// Token histories that could not be read or written.
     pub token_history_failures: u64,
+    /// Listeners whose file of used tokens is given up for now: a restart would know nothing of them.
+    pub token_histories_given_up: usize,
     /// Periods in which the control group's CPU limit stopped the process.
     pub cpu_throttled: u64,
     /// Those of the last [`LATELY`](crate::sizing::cpu::LATELY).
@@ -43,6 +45,7 @@ impl Process {
             log_lines_suppressed: [0; LOG_LEVELS.len()],
             log_lines_dropped: 0,
             token_history_failures: 0,
+            token_histories_given_up: 0,
             cpu_throttled: 0,
             cpu_throttled_lately: 0,
         }

@@ -141,6 +141,8 @@ impl TokenHistory {
             Err(error) => self.give_up(now, &error),
             Ok(()) if self.has_failed => {
                 self.has_failed = false;
+                self.board
+                    .update_process(|process| process.token_histories_given_up -= 1);
                 tracing::info!(event = "token_history_again", listener = %self.listener);
             }
             Ok(()) => {}
@@ -215,6 +217,8 @@ impl TokenHistory {
                 help = help(error),
                 "players notice nothing; without the file, a restart refuses tokens from before it"
             );
+            self.board
+                .update_process(|process| process.token_histories_given_up += 1);
         }
         self.has_failed = true;
     }
@@ -222,6 +226,16 @@ impl TokenHistory {
     fn count_failure(&self) {
         self.board
             .update_process(|process| process.token_history_failures += 1);
+    }
+}
+
+/// A listener that goes needs no file.
+impl Drop for TokenHistory {
+    fn drop(&mut self) {
+        if self.has_failed {
+            self.board
+                .update_process(|process| process.token_histories_given_up -= 1);
+        }
     }
 }
 

@@ -47,6 +47,10 @@ impl Scene {
     fn failures(&self) -> u64 {
         self.board.snapshot(at(0)).process.token_history_failures
     }
+
+    fn given_up(&self) -> usize {
+        self.board.snapshot(at(0)).process.token_histories_given_up
+    }
 }
 
 impl Drop for Scene {
@@ -224,8 +228,9 @@ fn a_write_that_fails_takes_the_file_away_until_it_can_be_whole() {
     assert!(!scene.file().is_symlink(), "it is not left to be believed");
     history.record(at(2_003), token(3, 2_033));
     assert!(!scene.file().exists(), "tried again too soon");
-    assert_eq!(scene.failures(), 1);
+    assert_eq!((scene.failures(), scene.given_up()), (1, 1));
     history.record(at(2_012), token(4, 2_042));
+    assert_eq!(scene.given_up(), 0);
     drop(history);
     let (_, past) = scene.open(2_013);
     assert_eq!(
@@ -247,6 +252,9 @@ fn a_directory_that_is_not_there_is_no_obstacle() {
     assert_eq!((past.since, scene.failures()), (2_000, 1));
     history.record(at(2_010), token(2, 2_040));
     assert_eq!(scene.failures(), 2, "tried again after a while");
+    assert_eq!(scene.given_up(), 1);
+    drop(history);
+    assert_eq!(scene.given_up(), 0, "its listener went");
 }
 
 /// The file itself was not looked at: it is neither damaged nor what keeps the process from it.

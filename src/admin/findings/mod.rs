@@ -104,6 +104,14 @@ fn process(found: &mut Findings, snapshot: &Snapshot, usage: &Usage) {
         let text = format!("new values wait for a restart: {values}");
         found.add(Level::Warn, None, text);
     }
+    if process.token_histories_given_up > 0 {
+        let text = "the file of used tokens cannot be written: a restart now would refuse all tokens from before it";
+        found.add(
+            Level::Warn,
+            Some("TidegateTokenHistoryFailing"),
+            text.into(),
+        );
+    }
     let violations: u64 = snapshot
         .listeners
         .iter()

@@ -241,6 +241,21 @@ fn descriptors_are_missed_before_there_are_none() {
     assert_eq!(alerts(&open(91)), ["TidegateDescriptorsAlmostUsed"]);
 }
 
+/// Who is about to restart the process looks here, and a single failure, mended since, is none.
+#[test]
+fn a_restart_that_would_refuse_players_is_announced() {
+    let given_up = |histories| {
+        after(|board, _| {
+            board.update_process(|process| {
+                process.token_history_failures = 1;
+                process.token_histories_given_up = histories;
+            });
+        })
+    };
+    assert_eq!(given_up(0), []);
+    assert_eq!(alerts(&given_up(1)), ["TidegateTokenHistoryFailing"]);
+}
+
 /// What looks like this site's network then is not.
 #[test]
 fn a_cpu_limit_comes_before_what_it_looks_like() {
