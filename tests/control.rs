@@ -729,6 +729,17 @@ fn silent_callers_make_room() {
     drop(silent);
 }
 
+/// Many more than there are places make room in seconds: an operator is in a hurry.
+#[test]
+fn hundreds_of_silent_callers_make_room() {
+    let scene = Scene::new("silent-hundreds");
+    let connect = |_| UnixStream::connect(scene.control()).unwrap();
+    let silent: Vec<_> = (0..240).map(connect).collect();
+    // Fifteen rounds of sixteen, of which each took a second once, and `ctl` waits for ten.
+    assert_eq!(scene.ask(&["stats"])["ok"], true);
+    drop(silent);
+}
+
 /// Nor do those who ask and do not read, such as a `top` that was stopped.
 #[test]
 fn callers_who_do_not_read_make_room() {

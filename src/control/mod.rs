@@ -87,7 +87,7 @@ async fn serve(mut socket: KeptSocket, gate: Arc<Gate>) {
         };
         // Beyond the limit a caller waits, until those who say nothing have gone; others do in the kernel's backlog.
         let place = loop {
-            match timeout(TIME_MIN, Arc::clone(&places).acquire_owned()).await {
+            match timeout(ASKING_MIN, Arc::clone(&places).acquire_owned()).await {
                 Ok(place) => break place,
                 Err(_) => waiting.notify_waiters(),
             }
@@ -114,7 +114,7 @@ async fn converse(stream: UnixStream, gate: &Arc<Gate>, waiting: &Notify) -> io:
             // What was asked is answered.
             biased;
             read = timeout(IDLE, bounded.read_line(&mut line)) => read??,
-            () = overstayed(waiting) => 0,
+            () = overstayed(waiting, ASKING_MIN) => 0,
         };
         if read == 0 {
             return Ok(());
@@ -126,7 +126,7 @@ async fn converse(stream: UnixStream, gate: &Arc<Gate>, waiting: &Notify) -> io:
         tokio::select! {
             biased;
             written = timeout(IDLE, writer.write_all(text.as_bytes())) => written??,
-            () = overstayed(waiting) => return Ok(()),
+            () = overstayed(waiting, ANSWER_MIN) => return Ok(()),
         }
         if line.len() as u64 >= LINE_MAX {
             return Ok(());
@@ -134,9 +134,9 @@ async fn converse(stream: UnixStream, gate: &Arc<Gate>, waiting: &Notify) -> io:
     }
 }
 
-/// Returns when somebody needs the place of a caller who has had the time to ask, or to take an answer.
-async fn overstayed(waiting: &Notify) {
-    sleep(TIME_MIN).await;
+/// Returns when somebody needs the place of a caller who has had this time to ask, or to take an answer.
+async fn overstayed(waiting: &Notify, time: Duration) {
+    sleep(time).await;
     waiting.notified().await;
 }
 
@@ -160,8 +160,12 @@ const CONNECTIONS_MAX: usize = 16;
 /// Bytes of a request. None is nearly as long.
 const LINE_MAX: u64 = 8 * 1024;
 
-/// What a caller has to ask, and to take an answer, for sure, however many wait.
-const TIME_MIN: Duration = Duration::from_secs(1);
+/// What a caller has to ask for sure, however many wait: `ctl` and `top` ask as soon as they are connected. Hundreds who
+/// say nothing keep an operator out for some seconds.
+const ASKING_MIN: Duration = Duration::from_millis(100);
+
+/// What it has to take an answer for sure, which is long where peers are many.
+const ANSWER_MIN: Duration = Duration::from_secs(1);
 
 /// For the next request, or for taking an answer.
 const IDLE: Duration = Duration::from_secs(30);
