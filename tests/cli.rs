@@ -386,6 +386,24 @@ fn variables_are_told_from_flags() {
     assert!(err.contains("cannot be used with"), "{err}");
 }
 
+/// A file that is checked may be somebody else's: what it says is quoted, and a terminal does not obey it.
+#[test]
+fn what_a_mistake_quotes_moves_no_cursor() {
+    let place = Place::new("quotes");
+    let lines = [
+        "# \x1b[2J\x1b]0;owned\x07\n",
+        "version = 1\n\"\\u001b[31m\" = 1\n",
+        "version = 1\nlistener = \"\u{9b}31m\"\n",
+    ];
+    for line in lines {
+        place.write("odd.toml", line);
+        let (_, said) = place.expect(78, "check --config odd.toml");
+        let obeyed = |it: char| it.is_control() && it != '\n';
+        assert!(!said.contains(obeyed), "{said:?}");
+        assert!(said.contains('\u{fffd}'), "{said:?}");
+    }
+}
+
 /// What is no configuration at all is refused as one, and not read to its end.
 #[test]
 fn a_file_of_another_kind_is_refused() {

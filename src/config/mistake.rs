@@ -1,6 +1,6 @@
 //! What is wrong with a configuration: where, with what value, and what to write instead.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::ops::Range;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,7 +107,7 @@ impl fmt::Display for Excerpt {
         let margin = " ".repeat(self.line.to_string().len());
         writeln!(f, "{margin}--> {}:{}:{}", self.file, self.line, self.column)?;
         writeln!(f, "{margin} |")?;
-        writeln!(f, "{} | {}", self.line, self.text)?;
+        writeln!(f, "{} | {}", self.line, Printable(&self.text))?;
         let indent = " ".repeat(self.indent);
         writeln!(f, "{margin} | {indent}{}", "^".repeat(self.width))
     }
@@ -115,14 +115,28 @@ impl fmt::Display for Excerpt {
 
 impl fmt::Display for Mistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "error: {}", self.what)?;
+        writeln!(f, "error: {}", Printable(&self.what))?;
         match &self.place {
             Place::File(excerpt) => write!(f, "{excerpt}")?,
             Place::Environment(variable) => writeln!(f, " --> environment variable {variable}")?,
             Place::Flag(flag) => writeln!(f, " --> {flag}")?,
             Place::Nowhere => {}
         }
-        write!(f, " help: {}", self.help)
+        write!(f, " help: {}", Printable(&self.help))
+    }
+}
+
+/// Text with a mark for each character that a terminal would obey: a file that is checked may be somebody else's.
+struct Printable<'a>(&'a str);
+
+impl fmt::Display for Printable<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.chars().try_for_each(|it| {
+            f.write_char(match it.is_control() && !matches!(it, '\t' | '\n') {
+                true => char::REPLACEMENT_CHARACTER,
+                false => it,
+            })
+        })
     }
 }
 
