@@ -2,6 +2,11 @@
 //! worker turns, that it need not restart us. Says nothing where nobody listens.
 
 use std::env;
+use std::ffi::OsStr;
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -98,10 +103,28 @@ fn status(snapshot: &Snapshot) -> String {
 }
 
 fn tell(news: &[NotifyState<'_>]) {
-    if let Err(error) = sd_notify::notify(news) {
+    let Some(place) = env::var_os("NOTIFY_SOCKET") else {
+        return;
+    };
+    if let Err(error) = send(&place, news) {
         tracing::debug!(event = "notify_failed", %error);
     }
 }
+
+/// The library waits for ever where the queue of a manager that hangs is full, and with it a drain would.
+fn send(place: &OsStr, news: &[NotifyState<'_>]) -> io::Result<()> {
+    let address = match place.as_bytes() {
+        [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
+        _ => SocketAddr::from_pathname(place)?,
+    };
+    let lines: String = news.iter().map(|state| format!("{state}\n")).collect();
+    let socket = UnixDatagram::unbound()?;
+    socket.set_write_timeout(Some(PATIENCE))?;
+    socket.send_to_addr(lines.as_bytes(), &address).map(drop)
+}
+
+/// For a manager that is busy.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 const STATUS_EVERY: Duration = Duration::from_secs(2);
 
@@ -117,8 +140,6 @@ const STOP_MARGIN: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests {
-    use std::io;
-    use std::os::unix::net::UnixDatagram;
     use std::process::{Child, Command};
 
     use super::*;

@@ -8,7 +8,7 @@ mod support;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -761,7 +761,7 @@ fn callers_who_do_not_read_make_room() {
 #[test]
 fn a_pause_is_no_worker_that_hangs() {
     let place = Place::new("pause");
-    let told = std::os::unix::net::UnixDatagram::bind(place.path("notify")).unwrap();
+    let told = UnixDatagram::bind(place.path("notify")).unwrap();
     told.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut command = program();
     command.env("NOTIFY_SOCKET", place.path("notify"));
@@ -789,6 +789,31 @@ fn a_pause_is_no_worker_that_hangs() {
     server.logged("process_paused");
 }
 
+/// A service manager that hangs hears nothing, and what is sent to it waits once its queue is full.
+#[test]
+fn a_service_manager_that_hangs_delays_no_stop() {
+    let place = Place::new("deaf");
+    let deaf = UnixDatagram::bind(place.path("notify")).unwrap();
+    let serve = ["serve", "--listen", "rudp://127.0.0.1:0", "--admin", ""];
+    let mut command = program();
+    command.env("NOTIFY_SOCKET", place.path("notify"));
+    let backend = ["--backend", "tcp://127.0.0.1:9"];
+    let mut stopped = Program::start(command.args(serve).args(backend));
+    deaf.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut word = [0; 100];
+    while !word.starts_with(b"READY=1") {
+        deaf.recv(&mut word).unwrap();
+    }
+
+    let noise = UnixDatagram::unbound().unwrap();
+    noise.set_nonblocking(true).unwrap();
+    let full = std::iter::repeat_with(|| noise.send_to(b"STATUS=", place.path("notify")));
+    let full = full.take(100_000).find_map(Result::err).unwrap();
+    assert_eq!(full.kind(), std::io::ErrorKind::WouldBlock);
+    stopped.signal("TERM");
+    assert_eq!(stopped.exit_code(), Some(0));
+}
+
 /// The Unix socket of a tunnel goes with its process, like the control socket; a killed one's is taken over.
 #[test]
 fn a_tunnels_socket_goes_with_the_process() {
@@ -796,7 +821,7 @@ fn a_tunnels_socket_goes_with_the_process() {
     let path = place.path("in.sock");
     let listen = format!("unix:{}", path.display());
     let remote = ["--remote", "gaffer://127.0.0.1:9", "--admin", ""];
-    let told = std::os::unix::net::UnixDatagram::bind(place.path("notify")).unwrap();
+    let told = UnixDatagram::bind(place.path("notify")).unwrap();
     told.set_read_timeout(Some(Duration::from_secs(20)))
         .unwrap();
     let start = || {
