@@ -19,6 +19,15 @@ fn says() -> Traffic {
     }
 }
 
+/// 1000 bytes, 90 times a second: 0.7 Mbit/s.
+fn says_evenly() -> Traffic {
+    Traffic {
+        sizes: 1_000..=1_000,
+        every: Duration::from_secs(1) / 90,
+        ..says()
+    }
+}
+
 fn path(loss: f64) -> Conditions {
     Conditions {
         delay: Duration::from_millis(25),
@@ -105,6 +114,51 @@ fn swings_hold_up_no_game() {
     };
     let late: Vec<_> = (0..16).filter(is_late).collect();
     assert!(late.len() <= 1, "seeds {late:?}");
+}
+
+/// Nor is another route, which takes longer from one moment to the next: what is late then is no queue, which cutting would
+/// shorten. Messages came up to four seconds late, the backlog of what was cut.
+#[test]
+fn another_route_holds_up_no_game() {
+    let is_late = |seed: &u64| {
+        let mut game = game(*seed);
+        let mut scenario = Scenario::new(&mut game, 1, path(0.0), &says_evenly(), &says_evenly());
+        scenario.run_for(Duration::from_secs(5));
+        let before = scenario.latencies_up(0).len();
+        let delay = Duration::from_millis(120);
+        let longer = Conditions { delay, ..path(0.0) };
+        scenario.set_weather(longer, longer);
+        scenario.run_for(Duration::from_secs(15));
+        let took = scenario.latencies_up(0).split_off(before);
+        assert!(took[took.len() / 2] > Duration::from_millis(110));
+        took.iter().any(|took| *took > Duration::from_secs(2))
+    };
+    let late: Vec<_> = (0..16).filter(is_late).collect();
+    assert!(late.len() <= 1, "seeds {late:?}");
+}
+
+/// Nor is the queue of a download beside it, which grows whatever we do: until that is known a game is slowed down to half
+/// of what it says, and then goes on with all of it. Messages came up to five seconds late.
+#[test]
+fn a_download_beside_it_holds_up_no_game() {
+    let is_late = |seed: &u64| {
+        let mut game = game(*seed);
+        let mut scenario = Scenario::new(&mut game, 1, path(0.0), &says_evenly(), &says_evenly());
+        scenario.run_for(Duration::from_secs(5));
+        for millis in (25..=250).step_by(5) {
+            let filled = Conditions {
+                delay: Duration::from_millis(millis),
+                ..path(0.0)
+            };
+            scenario.set_weather(filled, path(0.0));
+            scenario.run_for(Duration::from_millis(50));
+        }
+        scenario.run_for(Duration::from_secs(15));
+        let took = scenario.latencies_up(0);
+        took.iter().any(|took| *took > Duration::from_secs(3))
+    };
+    let late: Vec<_> = (0..16).filter(is_late).collect();
+    assert!(late.len() <= 3, "seeds {late:?}");
 }
 
 /// Nor does what was said before make anybody flood a path that carries only half of it now.

@@ -221,10 +221,7 @@ impl Adaptive {
     }
 
     pub(super) fn on_rtt(&mut self, now: Timestamp, rtt: Sample, copies: Copies, params: &Params) {
-        let floor = match self.is_slow() {
-            true => params.bulk.min,
-            false => self.demand.floor(now, params),
-        };
+        let floor = self.demand.floor(now, self.is_slow(), params);
         self.bulk.set_floor(floor);
         let queue = self.queue(now, rtt, params);
         self.shows_queue = queue.shows && !self.is_bulk_felt(now);
@@ -232,7 +229,8 @@ impl Adaptive {
         if queue.latest > felt {
             self.bulk.on_queue();
         }
-        self.demand.on_delay(queue.delay > felt, queue.is_new);
+        let is_late = queue.delay > felt && !self.is_queue_theirs();
+        self.demand.on_delay(is_late, queue.is_new);
         let reading = self.read(now, queue, copies, params);
         self.conclude_trial(reading, params);
         self.state = match self.state {
@@ -261,7 +259,7 @@ impl Adaptive {
             samples,
             packet,
             base_window: params.path.base_window,
-            spares_noise: self.bulk.peak() < SPARED * self.demand.rate(),
+            spares_noise: self.says_evenly(),
         };
         let queue = self.queueing.on_rtt(now, rtt.took, proven, &limits);
         if is_bulk {
@@ -360,12 +358,29 @@ impl Adaptive {
             return;
         }
         let base_window = params.path.base_window;
-        if self.queueing.is_own(now, queue.delay, base_window) {
+        let is_route = self.is_another_route(queue, trial);
+        if is_route {
+            self.queueing
+                .on_another_route(now, queue.delay, base_window);
+            self.demand.forget_queue();
+        }
+        if is_route || self.queueing.is_own(now, queue.delay, base_window) {
             if self.mode() == Mode::Bad && !reading.heavy_loss {
                 self.state = self.return_to_good(now);
             }
             self.bulk.search_on();
         }
+    }
+
+    /// The delay came at once and stays as it is, whatever is sent.
+    fn is_another_route(&self, queue: Queue, trial: Trial) -> bool {
+        let differs = (queue.delay - trial.delay).abs();
+        queue.jumped && self.says_evenly() && differs < ROUTE_DIFFERS * trial.delay
+    }
+
+    /// Most of bulk is what is said evenly.
+    fn says_evenly(&self) -> bool {
+        self.bulk.peak() < EVEN * self.demand.rate()
     }
 
     fn while_bad(&mut self, mut bad: Bad, reading: Reading, params: &Params) -> State {
@@ -391,14 +406,15 @@ impl Adaptive {
             }
             self.bulk.cut_again(now, step);
         }
-        if bad.is_not_ours(now, step, &self.bulk, params) {
+        if bad.is_not_ours(now, step, &self.bulk, self.demand.rate(), params) {
             return self.compete(now, queue);
         }
         State::Bad(bad)
     }
 
     /// We slowed down, and a queue stays that is not ours; or losses do.
-    fn compete(&self, now: Timestamp, queue: Queue) -> State {
+    fn compete(&mut self, now: Timestamp, queue: Queue) -> State {
+        self.demand.forget_queue();
         let stays = if queue.delay < queue.low {
             // It is for its losses that the path is bad: there is no queue that somebody could fill again.
             Duration::ZERO
@@ -437,9 +453,9 @@ impl Adaptive {
 }
 
 /// Bulk that is cut by mistake soon has its rate again. What is said evenly waits meanwhile, its backlog is bulk, and that
-/// would be cut again, and again from less. So chance is spared where bulk delivers less than so many times what is said: the
-/// rest of that is bulk by itself.
-const SPARED: f64 = 4.0;
+/// would be cut again, and again from less. So chance is spared, and another route looked for, where bulk delivers less
+/// than so many times what is said: the rest of that is bulk by itself.
+const EVEN: f64 = 4.0;
 
 /// Messages hardly fill a queue, so beside them alone it must stand for a while.
 const STANDS: Duration = Duration::from_millis(300);
@@ -464,6 +480,9 @@ const DRAIN_MARGIN: f64 = 1.5;
 
 /// In seconds; no trial waits longer.
 const DRAINED_AFTER_MAX: f64 = 2.0;
+
+/// A delay that differs by less than this share of it, when a queue of ours would have drained, is that of a route.
+const ROUTE_DIFFERS: f64 = 0.15;
 
 /// Share of a queue's delay that may be left after the time it needs to drain.
 const DRAINED: f64 = 0.25;

@@ -61,16 +61,17 @@ impl Bad {
     }
 
     /// We slowed down, and the queue never was nearly empty: whether that has lasted for so long that the congestion
-    /// is not ours.
+    /// is not ours. `asked`: what is said evenly, in bytes a second.
     pub(super) fn is_not_ours(
         &mut self,
         now: Timestamp,
         step: Duration,
         bulk: &Bulk,
+        asked: f64,
         params: &Params,
     ) -> bool {
-        let enough = (HELD_BACK * self.peak).max(params.bulk.min * AT_FLOOR);
-        if bulk.is_active() && bulk.rate() > enough {
+        let enough = (HELD_BACK * self.peak.max(asked)).max(params.bulk.min);
+        if bulk.is_active() && bulk.rate() > enough * AT_FLOOR {
             self.floor_since = None;
             return false;
         }
@@ -82,7 +83,7 @@ impl Bad {
 /// Beside four round trips, the time that a queue has to drain without bulk and copies, before messages slow down.
 const SPARED: Duration = Duration::from_millis(500);
 
-/// Bulk that sends no more than this share of what was delivered of it holds back: a queue of ours would get shorter.
+/// Bulk that sends no more than this share of what was delivered of it, or is said evenly, holds back: a queue of ours would get shorter.
 const HELD_BACK: f64 = 0.5;
 
 #[cfg(test)]
@@ -111,10 +112,10 @@ mod tests {
         let params = Params::default();
         let bulk = Bulk::new(at(0), &params);
         let mut bad = Bad::new(at(0), false, 0.0);
-        assert!(!bad.is_not_ours(at(0), STEP, &bulk, &params));
-        assert!(!bad.is_not_ours(at(1_999), STEP, &bulk, &params));
+        assert!(!bad.is_not_ours(at(0), STEP, &bulk, 0.0, &params));
+        assert!(!bad.is_not_ours(at(1_999), STEP, &bulk, 0.0, &params));
         bad.on_low(at(1_999), STEP);
-        assert!(!bad.is_not_ours(at(2_000), STEP, &bulk, &params));
-        assert!(bad.is_not_ours(at(4_000), STEP, &bulk, &params));
+        assert!(!bad.is_not_ours(at(2_000), STEP, &bulk, 0.0, &params));
+        assert!(bad.is_not_ours(at(4_000), STEP, &bulk, 0.0, &params));
     }
 }

@@ -42,13 +42,21 @@ impl Demand {
     }
 
     /// The least rate for bulk, in bytes a second: more than messages ask for, so that a backlog of theirs gets
-    /// shorter. One that does not is bulk, or more than the path carries now.
-    pub(super) fn floor(&self, now: Timestamp, params: &Params) -> f64 {
-        let asked = match self.met_queue || self.has_waited(now, BACKLOG_MAX) {
-            true => 0.0,
-            false => self.rate(),
+    /// shorter. One that does not is bulk, or more than the path carries now. `is_slow`, while messages are slowed down: a
+    /// part of that, so that a queue of theirs gets shorter, and they are not far behind where it is not theirs.
+    pub(super) fn floor(&self, now: Timestamp, is_slow: bool, params: &Params) -> f64 {
+        let share = if self.has_waited(now, BACKLOG_MAX) {
+            0.0
+        } else if is_slow {
+            SLOWED
+        } else if self.met_queue {
+            0.0
+        } else {
+            MARGIN
         };
-        (MARGIN * asked).max(params.bulk.min).min(params.bulk.max)
+        (share * self.rate())
+            .max(params.bulk.min)
+            .min(params.bulk.max)
     }
 
     /// An acknowledgement came late, as behind a queue that is felt, or did not. `is_new`: it says more than the one
@@ -59,6 +67,12 @@ impl Demand {
             false => 0,
         };
         self.met_queue |= self.late >= LATE_MAX;
+    }
+
+    /// The queue that was met is not ours.
+    pub(super) fn forget_queue(&mut self) {
+        self.met_queue = false;
+        self.late = 0;
     }
 
     /// A message of so many bytes was queued. `is_full`: there is no room for another.
@@ -99,6 +113,9 @@ impl Demand {
 /// The floor is so many times the rate of messages.
 const MARGIN: f64 = 1.5;
 
+/// While messages are slowed down, it is this share of their rate.
+const SLOWED: f64 = 0.5;
+
 /// What waits for longer is bulk, or more than the path carries now.
 const BACKLOG_MAX: Span = Span::from_millis(3_000);
 
@@ -126,7 +143,7 @@ mod tests {
         for millis in (0..2_000).step_by(25) {
             demand.on_pushed(at(millis), 500, false);
         }
-        let floor = |demand: &Demand, millis| demand.floor(at(millis), &params);
+        let floor = |demand: &Demand, millis| demand.floor(at(millis), false, &params);
         assert_eq!(floor(&demand, 2_000), 30_000.0);
         for is_late in [true, true, true, false, true, true, true] {
             demand.on_delay(is_late, true);

@@ -40,6 +40,8 @@ pub(super) struct Queueing {
     /// of one moment as one.
     over_since: Timestamp,
     over: u8,
+    /// It was far over the limit at once.
+    jumped: bool,
     heard_at: Timestamp,
 }
 
@@ -72,6 +74,8 @@ pub(super) struct Queue {
     pub(super) over: bool,
     /// It has done so for a while.
     pub(super) stands: bool,
+    /// It was much more than that from its first moment on: no queue of ours grows so fast.
+    pub(super) jumped: bool,
 }
 
 impl Queue {
@@ -96,6 +100,7 @@ impl Queue {
             shows: false,
             over: false,
             stands: false,
+            jumped: false,
         }
     }
 }
@@ -135,6 +140,7 @@ impl Queueing {
             jitter: Jitter::default(),
             over_since: Timestamp::MAX,
             over: 0,
+            jumped: false,
             heard_at: now,
         }
     }
@@ -172,6 +178,9 @@ impl Queueing {
             self.jitter.note(proven, is_long, packet);
         }
         if over {
+            if self.over_since == Timestamp::MAX {
+                self.jumped = delay > JUMP * limit;
+            }
             self.over_since = self.over_since.min(now);
             self.over = self.over.saturating_add(is_new.into());
         } else {
@@ -192,6 +201,7 @@ impl Queueing {
             shows: self.lasts_for_moments() && delay > SHOWS.max(6.0 * self.variation),
             over,
             stands: self.over >= limits.samples && now >= self.over_since + limits.stands,
+            jumped: over && self.jumped,
         }
     }
 
@@ -204,9 +214,19 @@ impl Queueing {
         let own = (before + delay).min(base + self.jitter.range());
         let explains = own >= before + EXPLAINED * delay;
         if explains {
-            (self.own, self.own_until) = (own, now + base_window);
+            self.believe(now, own, base_window);
         }
         explains
+    }
+
+    /// The path takes as much longer than before as the `delay`: another route.
+    pub(super) fn on_another_route(&mut self, now: Timestamp, delay: f64, base_window: Duration) {
+        let before = self.base().max(self.own(now));
+        self.believe(now, before + delay, base_window);
+    }
+
+    fn believe(&mut self, now: Timestamp, own: f64, base_window: Duration) {
+        (self.own, self.own_until) = (own, now + base_window);
     }
 
     /// Round trip that is believed to be the path's own although some were shorter; zero without one.
@@ -282,6 +302,9 @@ const SHOWS: f64 = 0.016;
 
 /// Seldom is a moment later than the base by more than so many times what two moments ordinarily lie apart.
 const NOISE: f64 = 3.0;
+
+/// A queue is so many times its limit at once only where somebody else fills it.
+const JUMP: f64 = 1.5;
 
 /// In seconds: shorter delays are noise.
 const FELT: f64 = 0.002;
