@@ -36,6 +36,7 @@ use super::loss_windows::LossWindows;
 use super::queueing::{Limits, Queue, Queueing};
 use super::silences::Silences;
 use super::ticks::Ticks;
+use super::watch::DATAGRAM;
 
 /// What is known of one path, and the rates that follow.
 #[derive(Clone, Debug)]
@@ -303,7 +304,7 @@ impl Adaptive {
     fn while_good(&mut self, reading: Reading, params: &Params) -> State {
         let Reading { now, queue, .. } = reading;
         if queue.stands || reading.heavy_loss {
-            return self.turn_bad(reading);
+            return self.turn_bad(reading, params);
         }
         self.switch.update(reading.dt, Mode::Good);
         if self.bulk.is_active() && self.bulk.grow(now, reading.step(), queue, params) {
@@ -312,9 +313,11 @@ impl Adaptive {
         State::Good
     }
 
-    fn turn_bad(&mut self, reading: Reading) -> State {
+    fn turn_bad(&mut self, reading: Reading, params: &Params) -> State {
         let Reading { now, queue, .. } = reading;
-        let spares_messages = self.bulk.is_active() || reading.copies == Copies::Many;
+        let holds_back_others = self.bulk.is_active() || reading.copies == Copies::Many;
+        let may_be_route = !holds_back_others && queue.jumped && self.says_much(params);
+        let spares_messages = holds_back_others || may_be_route;
         if spares_messages {
             self.switch.enter_bad();
         } else {
@@ -332,6 +335,9 @@ impl Adaptive {
         self.bulk.cut(now);
         if queue.stands {
             self.try_slower(now, reading.step(), queue.delay, KEPT_WHEN_BAD);
+            if may_be_route {
+                self.wait_for_more(now, reading.step(), queue.delay);
+            }
         }
         State::Bad(Bad::new(now, spares_messages, peak))
     }
@@ -346,6 +352,13 @@ impl Adaptive {
         }
     }
 
+    /// There is no bulk that could go slower, and a queue of messages would grow, or get shorter.
+    fn wait_for_more(&mut self, now: Timestamp, step: Duration, delay: f64) {
+        let seconds = (DRAIN_MARGIN * delay).clamp(0.0, DRAINED_AFTER_MAX);
+        let until = now + 2 * step + Duration::from_secs_f64(seconds);
+        self.trial = Some(Trial { until, delay });
+    }
+
     /// What is left of a delay when its queue had the time to drain is no queue of ours.
     fn conclude_trial(&mut self, reading: Reading, params: &Params) {
         let Reading { now, queue, .. } = reading;
@@ -354,7 +367,7 @@ impl Adaptive {
         };
         let has_drained = queue.delay < DRAINED * trial.delay;
         let is_competing = matches!(self.state, State::Competing(_));
-        if has_drained || !self.bulk.is_active() || is_competing {
+        if has_drained || is_competing {
             return;
         }
         let base_window = params.path.base_window;
@@ -364,7 +377,8 @@ impl Adaptive {
                 .on_another_route(now, queue.delay, base_window);
             self.demand.forget_queue();
         }
-        if is_route || self.queueing.is_own(now, queue.delay, base_window) {
+        let is_own = self.bulk.is_active() && self.queueing.is_own(now, queue.delay, base_window);
+        if is_route || is_own {
             if self.mode() == Mode::Bad && !reading.heavy_loss {
                 self.state = self.return_to_good(now);
             }
@@ -381,6 +395,11 @@ impl Adaptive {
     /// Most of bulk is what is said evenly.
     fn says_evenly(&self) -> bool {
         self.bulk.peak() < EVEN * self.demand.rate()
+    }
+
+    /// Messages alone say more than the packets of bad mode carry: slowed down they would soon be late.
+    fn says_much(&self, params: &Params) -> bool {
+        self.says_evenly() && self.demand.rate() > params.packets.bad * DATAGRAM
     }
 
     fn while_bad(&mut self, mut bad: Bad, reading: Reading, params: &Params) -> State {
