@@ -36,6 +36,7 @@ use super::loss_windows::LossWindows;
 use super::queueing::{Limits, Queue, Queueing};
 use super::silences::Silences;
 use super::ticks::Ticks;
+use super::trial::Trial;
 use super::watch::DATAGRAM;
 
 /// What is known of one path, and the rates that follow.
@@ -66,14 +67,6 @@ enum State {
     Bad(Bad),
     /// We do not hold back, since that does not help.
     Competing(Competing),
-}
-
-/// Bulk goes slower, to see whether the delay gets shorter.
-#[derive(Clone, Copy, Debug)]
-struct Trial {
-    until: Timestamp,
-    /// What the delay was, in seconds.
-    delay: f64,
 }
 
 /// Everything that one sample of the round trip says.
@@ -336,7 +329,7 @@ impl Adaptive {
         if queue.stands {
             self.try_slower(now, reading.step(), queue.delay, KEPT_WHEN_BAD);
             if may_be_route {
-                self.wait_for_more(now, reading.step(), queue.delay);
+                self.trial = Some(Trial::at_the_same_rate(now, reading.step(), queue.delay));
             }
         }
         State::Bad(Bad::new(now, spares_messages, peak))
@@ -345,51 +338,38 @@ impl Adaptive {
     /// Bulk goes on with the share `keep` of its rate: by then a queue is shorter.
     fn try_slower(&mut self, now: Timestamp, step: Duration, delay: f64, keep: f64) {
         if self.bulk.is_active() {
-            let drained = (DRAIN_MARGIN * delay / (1.0 - keep)).clamp(0.0, DRAINED_AFTER_MAX);
-            let until = now + 2 * step + Duration::from_secs_f64(drained);
-            self.bulk.hold_until(until);
-            self.trial = Some(Trial { until, delay });
+            let trial = Trial::slower_by(1.0 - keep, now, step, delay);
+            self.bulk.hold_until(trial.ends_at());
+            self.trial = Some(trial);
         }
-    }
-
-    /// There is no bulk that could go slower, and a queue of messages would grow, or get shorter.
-    fn wait_for_more(&mut self, now: Timestamp, step: Duration, delay: f64) {
-        let seconds = (DRAIN_MARGIN * delay).clamp(0.0, DRAINED_AFTER_MAX);
-        let until = now + 2 * step + Duration::from_secs_f64(seconds);
-        self.trial = Some(Trial { until, delay });
     }
 
     /// What is left of a delay when its queue had the time to drain is no queue of ours.
     fn conclude_trial(&mut self, reading: Reading, params: &Params) {
         let Reading { now, queue, .. } = reading;
-        let Some(trial) = self.trial.take_if(|trial| trial.until <= now) else {
+        let Some(trial) = self.trial.take_if(|trial| trial.ends_at() <= now) else {
             return;
         };
-        let has_drained = queue.delay < DRAINED * trial.delay;
         let is_competing = matches!(self.state, State::Competing(_));
-        if has_drained || is_competing {
+        if trial.has_drained(queue.delay) || is_competing {
             return;
         }
         let base_window = params.path.base_window;
-        let is_route = self.is_another_route(queue, trial);
+        let is_route = queue.jumped && self.says_evenly() && trial.has_changed_nothing(queue.delay);
         if is_route {
             self.queueing
                 .on_another_route(now, queue.delay, base_window);
             self.demand.forget_queue();
         }
-        let is_own = self.bulk.is_active() && self.queueing.is_own(now, queue.delay, base_window);
-        if is_route || is_own {
+        // What is believed already is not believed once more.
+        let is_own = is_route
+            || self.bulk.is_active() && self.queueing.is_own(now, queue.delay, base_window);
+        if is_own {
             if self.mode() == Mode::Bad && !reading.heavy_loss {
                 self.state = self.return_to_good(now);
             }
             self.bulk.search_on();
         }
-    }
-
-    /// The delay came at once and stays as it is, whatever is sent.
-    fn is_another_route(&self, queue: Queue, trial: Trial) -> bool {
-        let differs = (queue.delay - trial.delay).abs();
-        queue.jumped && self.says_evenly() && differs < ROUTE_DIFFERS * trial.delay
     }
 
     /// Most of bulk is what is said evenly.
@@ -493,18 +473,6 @@ const STEP_MIN: Duration = Duration::from_millis(20);
 /// it asks again soon; messages alone lose little by believing it.
 const RIVAL_STAYS: Duration = Duration::from_secs(60);
 const RIVAL_STAYS_TO_BULK: Duration = Duration::from_secs(10);
-
-/// A queue is given half as long again as it takes to drain.
-const DRAIN_MARGIN: f64 = 1.5;
-
-/// In seconds; no trial waits longer.
-const DRAINED_AFTER_MAX: f64 = 2.0;
-
-/// A delay that differs by less than this share of it, when a queue of ours would have drained, is that of a route.
-const ROUTE_DIFFERS: f64 = 0.15;
-
-/// Share of a queue's delay that may be left after the time it needs to drain.
-const DRAINED: f64 = 0.25;
 
 /// What the peer may have held back is no sign of a queue. Of the packets of bulk some are acknowledged at
 /// once. Where the path is so slow that each has an acknowledgement of its own, that one comes as late as

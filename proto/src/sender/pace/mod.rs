@@ -82,6 +82,7 @@ mod queueing;
 mod short_queue;
 mod silences;
 mod ticks;
+mod trial;
 mod volley;
 mod watch;
 
