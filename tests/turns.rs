@@ -8,8 +8,8 @@
 
 mod support;
 
-use std::io::{ErrorKind, Read};
-use std::net::{SocketAddr, UdpSocket};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, UdpSocket};
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ use tidegate::board::{Board, ListenerInfo, WorkerSocket};
 use tidegate::capacity::Capacity;
 use tidegate::clock::Clock;
 use tidegate::config::{Balance, Bucket, Target};
-use tidegate::counters::{Direction, WorkerCounters};
+use tidegate::counters::{Direction, DropReason, WorkerCounters};
 use tidegate::listener::{Listener, Turn, Whom, meaning};
 use tidegate::udp::{self, Outgoing, Received};
 use tidegate_proto::CloseReason;
@@ -314,6 +314,51 @@ fn those_who_play_do_not_wait_for_those_who_leave() {
         (crowd.is_empty() && table.listener.peers() == 1).then_some(())
     });
     assert!(turns > 200 / 64);
+}
+
+/// The backends of twenty players who were kicked go on writing: what is read for nobody, a turn, is about as much as
+/// four of their streams may have, and all of it is counted in the end.
+#[test]
+fn those_who_play_do_not_wait_for_what_is_written_to_those_who_left() {
+    let setup = Setup {
+        capacity: Arc::new(Capacity::new(1_000, 1 << 28)),
+        linger: Duration::from_secs(60),
+        ..Setup::default()
+    };
+    let mut table = Table::of(&setup);
+    let mut crowd: Vec<_> = (0..20).map(|_| table.player()).collect();
+    let now = table.clock.now();
+    let mut written = 0;
+    for (one, stream) in &mut crowd {
+        let whom = Whom::Address(one.local_addr().unwrap());
+        assert_eq!(table.listener.end(now, whom, CloseReason::Kicked), 1);
+        // Empty frames, of which one turn once took 64 KiB of each stream.
+        written += stream.write(&[0; 128 << 10]).unwrap();
+    }
+    assert!(written > 20 * (64 << 10), "only {written} bytes wait");
+    for (_, stream) in &crowd {
+        stream.shutdown(Shutdown::Write).unwrap();
+    }
+
+    let dropped = |table: &mut Table| {
+        let messages = table.counters().messages_dropped;
+        let frames = messages[Direction::ToPeer as usize][DropReason::SessionClosed as usize];
+        2 * frames as usize
+    };
+    let (mut turns, mut before) = (0, 0);
+    wait_until("everybody has gone", Duration::from_secs(20), || {
+        table.play();
+        turns += 1;
+        let now = dropped(&mut table);
+        assert!(
+            now - before <= (256 + 64) << 10,
+            "{} bytes in turn {turns}",
+            now - before
+        );
+        before = now;
+        (table.listener.peers() == 0).then_some(())
+    });
+    assert_eq!(before, written, "every frame is counted");
 }
 
 /// More than an inbox holds comes in one turn: all of it is taken, because the backend gets it meanwhile.

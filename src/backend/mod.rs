@@ -12,4 +12,4 @@ mod stream;
 
 pub use pool::{Pick, Pool, Shut, TargetState, Turned};
 pub use socket::{Address, Socket, SocketOptions};
-pub use stream::{Scratch, Side, Stream, StreamRules};
+pub use stream::{Pumped, Scratch, Side, Stream, StreamRules};

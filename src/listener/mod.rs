@@ -77,7 +77,7 @@ use wakes::poll_token;
 pub use wakes::{Wakes, meaning};
 
 use crate::admission::Admission;
-use crate::backend::{Scratch, Side};
+use crate::backend::{Pumped, Scratch, Side};
 use crate::board::Reporter;
 use crate::capacity::Capacity;
 use crate::counters::{Direction, WorkerCounters};

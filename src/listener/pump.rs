@@ -6,7 +6,7 @@ use tidegate_proto::{CloseReason, Event, PeerId, Timestamp};
 
 use super::peer::Phase;
 use super::wakes::{Wakes, poll_token};
-use super::{Listener, Side, Turn};
+use super::{Listener, Pumped, Side, Turn};
 
 impl Listener {
     /// Events, and then the streams of every peer that something happened to. Moving messages makes
@@ -27,7 +27,7 @@ impl Listener {
             for id in pending.drain(..) {
                 if self.has_ended(id) {
                     self.parting.push_back(id);
-                } else if self.pump_peer(turn, id) {
+                } else if self.pump_peer(turn, id).again {
                     self.touch(id);
                 }
             }
@@ -40,14 +40,20 @@ impl Listener {
     }
 
     /// The streams of sessions that are over, behind those who play and a few at a time: to end one takes some system
-    /// calls, and thousands may end at once.
+    /// calls, and thousands may end at once. Their backends may go on writing as fast as we read.
     fn part(&mut self, turn: &mut Turn<'_>) {
         let most = self.stage.partings(PARTINGS_PER_TURN);
+        let mut bytes_left = self.stage.partings(DISCARDED_PER_TURN);
         for _ in 0..most.min(self.parting.len()) {
-            if let Some(id) = self.parting.pop_front()
-                && self.pump_peer(turn, id)
-            {
-                self.touch(id);
+            if bytes_left == 0 {
+                break;
+            }
+            if let Some(id) = self.parting.pop_front() {
+                let pumped = self.pump_peer(turn, id);
+                bytes_left = bytes_left.saturating_sub(pumped.discarded);
+                if pumped.again {
+                    self.touch(id);
+                }
             }
         }
     }
@@ -91,17 +97,16 @@ impl Listener {
         self.schedule(id);
     }
 
-    /// Returns whether the peer has more to do than it may do in one turn.
-    fn pump_peer(&mut self, turn: &mut Turn<'_>, id: PeerId) -> bool {
+    fn pump_peer(&mut self, turn: &mut Turn<'_>, id: PeerId) -> Pumped {
         let Some(peer) = self.peers.get_mut(id) else {
-            return false;
+            return Pumped::default();
         };
         peer.queued = false;
         if peer.stream.is_connecting() {
             self.check_connect(turn, id);
         }
         let Some(peer) = self.peers.get_mut(id) else {
-            return false;
+            return Pumped::default();
         };
         // Some sessions that we dialled may speak before the far end says that they are in.
         let may_speak = peer.phase != Phase::Joining || self.endpoint.has_room(id);
@@ -122,7 +127,7 @@ impl Listener {
         if pumped.blocked {
             self.endpoint.await_room(id);
         }
-        pumped.again
+        pumped
     }
 
     /// It is looked at again then, or before.
@@ -188,3 +193,6 @@ const PASSES_PER_TURN: usize = 4;
 
 /// Streams of sessions that are over which are looked at before the other steps get their turn, each some ten microseconds.
 const PARTINGS_PER_TURN: usize = 64;
+
+/// Bytes read for nobody before the other steps get their turn: a millisecond's, in frames of one byte.
+const DISCARDED_PER_TURN: usize = 256 * 1024;

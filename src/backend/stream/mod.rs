@@ -126,6 +126,8 @@ pub struct Pumped {
     pub blocked: bool,
     /// There may be more to read, and the session may not take it ([`Side::room_left`]).
     pub held_back: bool,
+    /// Bytes that the backend wrote for nobody, since the session is over.
+    pub discarded: usize,
 }
 
 impl Stream {
@@ -326,24 +328,18 @@ impl Stream {
             State::Flushing { .. } => {
                 let drained = self.deliver(side);
                 // A backend that echoes would otherwise wait for us to read, and we for it.
-                let again = self.discard(side);
+                let pumped = self.discard(side);
                 if drained && self.queued() == 0 {
                     self.say_goodbye(side);
                 }
-                Pumped {
-                    again,
-                    ..Pumped::default()
-                }
+                pumped
             }
             State::Draining { .. } => {
-                let again = self.discard(side);
+                let pumped = self.discard(side);
                 if self.ended {
                     self.close();
                 }
-                Pumped {
-                    again,
-                    ..Pumped::default()
-                }
+                pumped
             }
         }
     }

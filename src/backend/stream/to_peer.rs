@@ -115,6 +115,7 @@ impl Stream {
             again: false,
             blocked: more && !held_back,
             held_back: more && held_back,
+            discarded: 0,
         }
     }
 
@@ -224,14 +225,13 @@ impl Stream {
         }
     }
 
-    /// Reads and drops, so that closing does not destroy what the backend has not read yet. Returns
-    /// whether there is more.
-    pub(super) fn discard(&mut self, side: &mut Side<'_>) -> bool {
+    /// Reads and drops, so that closing does not destroy what the backend has not read yet.
+    pub(super) fn discard(&mut self, side: &mut Side<'_>) -> Pumped {
         let mut buffer = std::mem::take(&mut side.scratch.read);
         let rest = std::mem::take(&mut self.to_peer.rest);
         let mut at = std::mem::take(&mut self.to_peer.taken);
         self.to_peer.searched = 0;
-        let mut budget = READ_BYTES;
+        let mut discarded = 0;
         let mut end = rest.len() - at;
         buffer[..end].copy_from_slice(&rest[at..]);
         at = 0;
@@ -239,17 +239,21 @@ impl Stream {
             at += self.count_dropped(side, &buffer[at..end]);
             buffer.copy_within(at..end, 0);
             (at, end) = (0, end - at);
-            if !self.readiness.readable || budget == 0 {
+            if !self.readiness.readable || discarded >= READ_BYTES {
                 break;
             }
             let room = (end + READ_BYTES).min(buffer.len());
             let count = self.fill(&mut buffer[end..room]);
             end += count;
-            budget = budget.saturating_sub(count);
+            discarded += count;
         }
         self.to_peer.keep(rest, &buffer[..end]);
         side.scratch.read = buffer;
-        self.readiness.readable
+        Pumped {
+            again: self.readiness.readable,
+            discarded,
+            ..Pumped::default()
+        }
     }
 
     /// Counts the frames in bytes that go nowhere; bytes that are no frames count for nothing.
