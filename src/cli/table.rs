@@ -90,11 +90,12 @@ pub(super) fn lines<'a>(
     cells.iter().map(line).collect()
 }
 
-/// Without quotes; a dash for what is not there.
+/// Without quotes; a dash for what is not there. A terminal would obey control characters, and a text may quote a file that
+/// somebody else wrote.
 pub(super) fn plain(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),
-        Value::String(text) => text.clone(),
+        Value::String(text) => text.replace(char::is_control, "\u{fffd}"),
         Value::Number(number) if number.is_f64() => {
             format!("{:.3}", number.as_f64().unwrap_or(0.0))
         }
@@ -127,6 +128,20 @@ mod tests {
                 "Jürgen      7.0  yes",
                 "x       12345.7  no",
                 "-             -  -",
+            ]
+        );
+    }
+
+    /// Such as the path of a target, or why a file was refused.
+    #[test]
+    fn no_text_moves_the_cursor() {
+        let columns = [Column::text("target", "target"), Column::text("up", "up")];
+        let rows = [json!({"target": "unix:/\u{1b}[2J\n\u{9b}31mx", "up": "no"})];
+        assert_eq!(
+            lines(&columns, &rows),
+            [
+                "target            up",
+                "unix:/\u{fffd}[2J\u{fffd}\u{fffd}31mx  no"
             ]
         );
     }
