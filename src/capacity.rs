@@ -147,6 +147,11 @@ impl Capacity {
         share_of_excess(own.pieces, all, self.queued_max / 4)
     }
 
+    /// Bytes in pieces for each peer there is. Somebody always holds as much.
+    pub fn mean_of_pieces(&self) -> u64 {
+        self.pieces.load(Relaxed) / self.peers.load(Relaxed).max(1) as u64
+    }
+
     /// A peer is here.
     pub fn on_arrival(&self) {
         self.peers.fetch_add(1, Relaxed);
@@ -274,6 +279,9 @@ mod tests {
         capacity.on_queued(pieces(250), pieces(300));
         assert_eq!(capacity.excess_of_pieces(pieces(300)), 51);
         assert_eq!(capacity.excess(pieces(300)), 0, "the queues have room");
+        assert_eq!(capacity.mean_of_pieces(), 300, "nobody is here yet");
+        (0..3).for_each(|_| capacity.on_arrival());
+        assert_eq!(capacity.mean_of_pieces(), 100);
     }
 
     #[test]

@@ -289,3 +289,32 @@ fn who_holds_most_of_what_is_incomplete_goes() {
     modest.run_until("taken", |client| client.unacked() == 0);
     assert_eq!(read_frame(&mut modest_stream).unwrap(), payload(1));
 }
+
+/// Each worker and listener frees its part of what is too much, and in this one nobody holds much: who has less in pieces
+/// than there is for each peer is not ended for what others hold.
+#[test]
+fn who_holds_little_of_what_is_incomplete_stays() {
+    let mut scene = Scene::new("few-pieces");
+    let (mut modest, mut modest_stream) = scene.seat();
+    let mut piece = vec![0; 1_001];
+    piece[0] = b'F';
+    for _ in 0..50 {
+        modest.socket.send(&piece).unwrap();
+    }
+    scene.relay.wait_for("a few pieces", |counters| {
+        counters.queued_bytes[0] >= 50 * 1_000
+    });
+    let others = Queued {
+        messages: [0; 2],
+        pieces: QUEUE_MEMORY / 4,
+    };
+    (0..2).for_each(|_| scene.capacity.on_arrival());
+    scene.capacity.on_queued(Queued::default(), others);
+    // The last of them comes in a turn that began when the others' pieces were known.
+    for number in 1..=3 {
+        modest.send(&payload(number));
+        modest.run_until("taken", |client| client.unacked() == 0);
+        assert_eq!(read_frame(&mut modest_stream).unwrap(), payload(number));
+    }
+    assert_eq!(modest.goodbye, None);
+}

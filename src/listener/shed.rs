@@ -21,10 +21,14 @@ impl Listener {
             return;
         }
         self.memory.sheds_at = turn.now.mono + PAUSE;
-        self.close_largest(turn.now, pieces, |peer| peer.accounted.queued().pieces);
+        // Our part may be small, and the sessions that fill the memory elsewhere: who holds little is not ended for them.
+        let mean = self.capacity.mean_of_pieces();
+        self.close_largest(turn.now, pieces, mean, |peer| {
+            peer.accounted.queued().pieces
+        });
         let excess = self.capacity.excess(self.memory.queued());
         let left = self.give_up_oldest(turn, excess);
-        self.close_largest(turn.now, left, |peer| peer.accounted.queued().all());
+        self.close_largest(turn.now, left, 0, |peer| peer.accounted.queued().all());
     }
 
     /// Returns what is still too much.
@@ -56,7 +60,14 @@ impl Listener {
         peer.map_or(0, |peer| peer.accounted.queued().all())
     }
 
-    fn close_largest(&mut self, now: Now, mut excess: u64, holds: impl Fn(&Peer) -> u64) {
+    /// Nobody who holds nothing, or less than `least`.
+    fn close_largest(
+        &mut self,
+        now: Now,
+        mut excess: u64,
+        least: u64,
+        holds: impl Fn(&Peer) -> u64,
+    ) {
         if excess == 0 {
             return;
         }
@@ -64,7 +75,7 @@ impl Listener {
         let mut held: Vec<_> = open.map(|peer| (holds(peer), peer.id)).collect();
         held.sort_unstable_by_key(|&(bytes, _)| Reverse(bytes));
         for (bytes, id) in held {
-            if excess == 0 || bytes == 0 {
+            if excess == 0 || bytes < least.max(1) {
                 break;
             }
             excess = excess.saturating_sub(bytes);
