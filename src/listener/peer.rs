@@ -41,6 +41,8 @@ pub(super) struct Peer {
     /// Its socket may have datagrams.
     pub(super) readable: bool,
     pub(super) phase: Phase,
+    /// It was let in: messages flowed both ways, whatever its phase is by now.
+    pub(super) is_seated: bool,
     /// Of a large packet of its came fragments that do not fit together here.
     pub(super) has_misfit_fragments: bool,
     pub(super) since: Timestamp,
@@ -106,6 +108,7 @@ impl Peer {
             is_finished: false,
             readable: false,
             phase: Phase::Joining,
+            is_seated: false,
             has_misfit_fragments: false,
             since: now,
             scheduled: Scheduled::default(),

@@ -74,6 +74,7 @@ impl Listener {
                 let identity = self.endpoint.identity(id).unwrap_or_default();
                 if let Some(peer) = self.peers.get_mut(id) {
                     peer.phase = Phase::Playing;
+                    peer.is_seated = true;
                     let took = turn.now.mono.since(peer.since);
                     self.counters.handshake_duration.record_duration(took);
                     peer.log_start(&self.name, target.as_deref(), identity);

@@ -164,7 +164,8 @@ impl Peer {
         );
     }
 
-    /// One line with everything: it stands in for metrics per peer. Without what was not measured.
+    /// One line with everything: it stands in for metrics per peer. Without what was not measured. Who was never let in
+    /// may try again as often as it likes, so of these lines (`seated`) the log holds back what is too much.
     pub(super) fn log_end(
         &self,
         name: &str,
@@ -186,6 +187,7 @@ impl Peer {
             client_id = client_id.or(whose.client_id),
             target,
             reason = self.phase.reason_label(),
+            seated = (!self.is_seated).then_some(false),
             dur_s = now.since(self.since).as_secs_f32(),
             messages_received = stats.messages_received,
             messages_acked = stats.messages_acked,

@@ -4,7 +4,7 @@
 //!   tracing::info!(event = "...", ...)
 //!        │ level filter (reloadable)
 //!        ▼
-//!   repeat.rs   one line per event, reason and listener or backend in a window, the rest counted
+//!   repeat.rs   one line per event, reason and listener or backend in a window, or a few, the rest counted
 //!        ▼
 //!   line.rs     stable keys first: ts level event listener peer session client_id backend target reason
 //!        ▼
@@ -163,6 +163,10 @@ const EACH_TIME: [&str; 9] = [
     "target_down",
 ];
 
+/// Sessions that ended before they were let in, in a window and of one kind: enough to find a player who has just complained
+/// among them, and 5 MB an hour of an outage.
+const TRIES: u32 = 32;
+
 /// Before a process ends, its log may stand still for so long ...
 const FLUSH_PATIENCE: Duration = Duration::from_millis(500);
 
@@ -253,17 +257,20 @@ impl<S: Subscriber> Layer<S> for Lines {
 
 impl Lines {
     /// What a session says about itself at info is said once a session and replaces per-peer
-    /// metrics; at debug it is wanted; what a start or a reload says, and of the
+    /// metrics, but for one that was never let in: a player who finds no game server tries again and
+    /// again; at debug it is wanted; what a start or a reload says, and of the
     /// targets' health, is said once for each address or target, as often as somebody made it
     /// happen. Everything else can repeat without end.
     fn judge(&self, level: Level, fields: &Fields) -> Verdict {
+        let try_only = fields.has("seated");
         let ledger = level == Level::INFO && (fields.has("session") || fields.has("uid"));
         let each = EACH_TIME.contains(&fields.event());
-        if ledger || each || level > Level::INFO {
+        if (ledger && !try_only) || each || level > Level::INFO {
             return Verdict::Say { suppressed: 0 };
         }
+        let lines = if try_only { TRIES } else { 1 };
         match self.shared.repeats.try_lock() {
-            Ok(mut repeats) => repeats.judge(clock::now(), fields.kind(level)),
+            Ok(mut repeats) => repeats.judge(clock::now(), fields.kind(level), lines),
             // Somebody else is logging at this very moment. Waiting is not an option here.
             Err(_) => Verdict::Say { suppressed: 0 },
         }

@@ -1,4 +1,5 @@
-//! Which lines have just been said: one line in a window for each event, reason, and listener or backend.
+//! Which lines have just been said: one line in a window for each event, reason, and listener or backend, or a few where
+//! each has something of its own to tell.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -36,8 +37,20 @@ pub(super) struct Repeats {
 }
 
 struct Said {
+    /// The first line of the window.
     at: Instant,
+    lines: u32,
     held_back: u64,
+}
+
+impl Said {
+    fn first(at: Instant) -> Self {
+        Self {
+            at,
+            lines: 1,
+            held_back: 0,
+        }
+    }
 }
 
 impl Repeats {
@@ -49,20 +62,22 @@ impl Repeats {
         }
     }
 
-    pub(super) fn judge(&mut self, now: Instant, kind: Kind) -> Verdict {
+    /// So many `lines` of this kind may be said in a window.
+    pub(super) fn judge(&mut self, now: Instant, kind: Kind, lines: u32) -> Verdict {
         if self.window.is_zero() {
             return Verdict::Say { suppressed: 0 };
         }
         if let Some(said) = self.kinds.get_mut(&kind) {
             if now.duration_since(said.at) < self.window {
+                if said.lines < lines {
+                    said.lines += 1;
+                    return Verdict::Say { suppressed: 0 };
+                }
                 said.held_back += 1;
                 return Verdict::HoldBack;
             }
             let suppressed = said.held_back;
-            *said = Said {
-                at: now,
-                held_back: 0,
-            };
+            *said = Said::first(now);
             return Verdict::Say { suppressed };
         }
         if self.kinds.len() >= KINDS_MAX {
@@ -73,13 +88,7 @@ impl Repeats {
         if self.kinds.len() >= KINDS_MAX {
             return Verdict::HoldBack;
         }
-        self.kinds.insert(
-            kind,
-            Said {
-                at: now,
-                held_back: 0,
-            },
-        );
+        self.kinds.insert(kind, Said::first(now));
         Verdict::Say { suppressed: 0 }
     }
 

@@ -140,7 +140,7 @@ fn a_window_ends() {
     let mut repeats = Repeats::new(Duration::from_secs(10));
     let start = clock::now();
     let at = |secs| start + Duration::from_secs(secs);
-    let mut judge = |secs| repeats.judge(at(secs), kind("event"));
+    let mut judge = |secs| repeats.judge(at(secs), kind("event"), 1);
     assert_eq!(judge(0), Verdict::Say { suppressed: 0 });
     assert_eq!(judge(9), Verdict::HoldBack);
     assert_eq!(judge(10), Verdict::Say { suppressed: 1 });
@@ -157,7 +157,7 @@ fn kinds_are_bounded() {
     let mut repeats = Repeats::new(LONG);
     let now = clock::now();
     let said = (0..10_000)
-        .filter(|n| repeats.judge(now, kind(&format!("{n}"))) != Verdict::HoldBack)
+        .filter(|n| repeats.judge(now, kind(&format!("{n}")), 1) != Verdict::HoldBack)
         .count();
     assert_eq!(said, 512);
 }
@@ -199,6 +199,41 @@ fn sessions_have_their_line_each() {
         }
     });
     assert_eq!(said.len(), 20);
+}
+
+/// A thousand players who find no game server try again every second for the whole night. Some are named, and the others
+/// counted; who did play is named whatever happens.
+#[test]
+fn tries_have_few_lines_and_sessions_all() {
+    let mut suppressed = 0;
+    let said = lines(&log("info", LONG), Style::Text, |logging| {
+        for session in 0..1000_u64 {
+            let (seated, reason) = (false, "backend_refused");
+            tracing::info!(event = "session_end", session, seated, reason);
+            tracing::info!(event = "session_end", session, reason = "backend_reset");
+        }
+        suppressed = logging.lines_suppressed()[rank(Level::INFO)];
+    });
+    assert_eq!(suppressed, 968);
+    let count = |what: &str| said.iter().filter(|line| line.contains(what)).count();
+    assert_eq!(count("backend_reset"), 1000);
+    assert_eq!(count("seated=false"), 32);
+    let rest = "INFO  session_end reason=backend_refused suppressed=968";
+    assert_eq!(said.last().unwrap(), rest);
+    assert_eq!(said.len(), 1033);
+}
+
+#[test]
+fn a_window_has_as_many_lines_as_are_allowed() {
+    let mut repeats = Repeats::new(Duration::from_secs(10));
+    let start = clock::now();
+    let mut judge = |secs| repeats.judge(start + Duration::from_secs(secs), kind("event"), 2);
+    assert_eq!(judge(0), Verdict::Say { suppressed: 0 });
+    assert_eq!(judge(1), Verdict::Say { suppressed: 0 });
+    assert_eq!(judge(9), Verdict::HoldBack);
+    assert_eq!(judge(10), Verdict::Say { suppressed: 1 });
+    assert_eq!(judge(11), Verdict::Say { suppressed: 0 });
+    assert_eq!(judge(12), Verdict::HoldBack);
 }
 
 #[test]
