@@ -21,6 +21,8 @@ pub struct Process {
     pub log_lines_suppressed: [u64; LOG_LEVELS.len()],
     /// Log lines that could not be written.
     pub log_lines_dropped: u64,
+    /// Some of them in the last minute, or the log has not been able to say so since.
+    pub log_loses_lines: bool,
     /// Token histories that could not be read or written.
     pub token_history_failures: u64,
     /// Listeners whose file of used tokens is given up for now: a restart would know nothing of them.
@@ -44,6 +46,7 @@ impl Process {
             loaded_unix: started.unix_secs,
             log_lines_suppressed: [0; LOG_LEVELS.len()],
             log_lines_dropped: 0,
+            log_loses_lines: false,
             token_history_failures: 0,
             token_histories_given_up: 0,
             cpu_throttled: 0,

@@ -22,6 +22,7 @@ use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::time::Instant;
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::Targets;
@@ -121,11 +122,15 @@ impl Logging {
 
     /// Keeps the board told of what was held back and what was lost. Never ends.
     pub async fn publish(self, board: Arc<Board>) {
+        let mut losses = Losses::default();
         loop {
             let (suppressed, dropped) = (self.lines_suppressed(), self.lines_dropped());
+            let told = self.shared.dropped_told.load(Ordering::Relaxed);
+            let lately = losses.are_recent(clock::now(), dropped, told);
             board.update_process(|process| {
                 process.log_lines_suppressed = suppressed;
                 process.log_lines_dropped = dropped;
+                process.log_loses_lines = lately;
             });
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
@@ -174,12 +179,34 @@ const FLUSH_PATIENCE: Duration = Duration::from_millis(500);
 /// Kubernetes kills.
 const FLUSH_TIME: Duration = Duration::from_secs(2);
 
+/// When lines were lost.
+#[derive(Default)]
+struct Losses {
+    known: u64,
+    last: Option<Instant>,
+}
+
+impl Losses {
+    /// Whether some were lost in the last minute; or before it, if the log has not been able to tell: a full disk loses
+    /// few lines of a quiet server.
+    fn are_recent(&mut self, now: Instant, dropped: u64, told: u64) -> bool {
+        if dropped > self.known.min(told) {
+            (self.known, self.last) = (dropped, Some(now));
+        }
+        self.last.is_some_and(|at| now.duration_since(at) < LATELY)
+    }
+}
+
+const LATELY: Duration = Duration::from_secs(60);
+
 struct Shared {
     style: Style,
     levels: Mutex<Levels>,
     repeats: Mutex<Repeats>,
     suppressed: [AtomicU64; LOG_LEVELS.len()],
     dropped: AtomicU64,
+    /// Of these, what the log itself has told.
+    dropped_told: AtomicU64,
 }
 
 fn build(
@@ -196,12 +223,12 @@ fn build(
         repeats: Mutex::new(Repeats::new(log.repeat_window)),
         suppressed: Default::default(),
         dropped: AtomicU64::new(0),
+        dropped_told: AtomicU64::new(0),
     });
     let writer = Writer {
         shared: Arc::clone(&shared),
         for_journal,
         sink,
-        dropped_told: 0,
         is_torn: false,
     };
     std::thread::Builder::new()
@@ -282,7 +309,6 @@ struct Writer {
     shared: Arc<Shared>,
     for_journal: bool,
     sink: Box<dyn Write + Send>,
-    dropped_told: u64,
     /// The last line was cut off in its middle: the disk was full.
     is_torn: bool,
 }
@@ -355,12 +381,14 @@ impl Writer {
             }
         }
         let dropped = self.shared.dropped.load(Ordering::Relaxed);
-        if dropped > self.dropped_told {
-            let fields = Fields::lost(dropped - self.dropped_told);
+        let told = &self.shared.dropped_told;
+        let untold = dropped - told.load(Ordering::Relaxed);
+        if untold > 0 {
+            let fields = Fields::lost(untold);
             let line = fields.line(self.shared.style, clock::wall_nanos(), Level::WARN, 0);
             // Not counted when it is lost itself, and tried again: it would count its own tries.
             if self.write(Level::WARN, &line).is_ok() {
-                self.dropped_told = dropped;
+                self.shared.dropped_told.store(dropped, Ordering::Relaxed);
             }
         }
     }

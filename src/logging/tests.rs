@@ -472,3 +472,19 @@ fn a_full_disk_costs_its_own_lines_and_they_are_counted_once() {
     assert!(lines[1].ends_with(" count=3"), "{text}");
     assert!(lines[2].ends_with("session=4"), "{text}");
 }
+
+/// On a quiet server a full disk loses one line, and the next after an hour.
+#[test]
+fn lost_lines_are_news_for_a_minute_and_until_the_log_has_told() {
+    let start = clock::now();
+    let mut losses = Losses::default();
+    let mut recent =
+        |secs, dropped, told| losses.are_recent(start + Duration::from_secs(secs), dropped, told);
+    assert!(!recent(0, 0, 0));
+    assert!(recent(10, 1, 0));
+    assert!(recent(600, 1, 0), "the disk is still full");
+    assert!(recent(659, 1, 1));
+    assert!(!recent(660, 1, 1));
+    assert!(recent(700, 2, 2), "told within the second");
+    assert!(!recent(760, 2, 2));
+}

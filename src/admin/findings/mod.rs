@@ -112,6 +112,13 @@ fn process(found: &mut Findings, snapshot: &Snapshot, usage: &Usage) {
             text.into(),
         );
     }
+    if process.log_loses_lines {
+        let text = format!(
+            "lines of the log are lost, {} since the start: standard error is not read fast enough or cannot be written",
+            process.log_lines_dropped
+        );
+        found.add(Level::Warn, Some("TidegateLogLinesLost"), text);
+    }
     let violations: u64 = snapshot
         .listeners
         .iter()

@@ -256,6 +256,21 @@ fn a_restart_that_would_refuse_players_is_announced() {
     assert_eq!(alerts(&given_up(1)), ["TidegateTokenHistoryFailing"]);
 }
 
+#[test]
+fn a_log_that_loses_lines_is_found() {
+    let losing = |loses| {
+        after(|board, _| {
+            board.update_process(|process| {
+                (process.log_lines_dropped, process.log_loses_lines) = (1234, loses);
+            });
+        })
+    };
+    assert_eq!(losing(false), [], "long ago");
+    let found = losing(true);
+    assert_eq!(alerts(&found), ["TidegateLogLinesLost"]);
+    assert!(found[0].text.contains("1234"), "{found:?}");
+}
+
 /// What looks like this site's network then is not.
 #[test]
 fn a_cpu_limit_comes_before_what_it_looks_like() {
