@@ -76,7 +76,7 @@ fn a_listener_comes_and_goes() {
     let address = address_of(&scene, "arena");
     let (_tunnel, entrance) = tunnel(&scene, &address, "gaffer", "");
     let (mut player, mut stream) = join(entrance, &backend);
-    wait_for_listeners(&scene, &[("game", 1), ("arena", 1)]);
+    wait_for_listeners(&scene, &[("arena", 1), ("game", 1)]);
     let of_one = scene.ask(&["peers", "--listener", "arena"])["peers"].clone();
     assert_eq!(of_one.as_array().unwrap().len(), 1, "{of_one}");
     assert_eq!(

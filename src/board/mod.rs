@@ -72,7 +72,9 @@ impl Board {
             .map_or(0, |backend| backend.pool.len());
         let mut cell = ListenerCell::new(about, targets);
         let reporters = cell.add_shards(sockets, self.started.mono);
-        lock(&self.listeners).push(cell);
+        let mut listeners = lock(&self.listeners);
+        listeners.push(cell);
+        listeners.sort_by_cached_key(|cell| in_order(&cell.about.name));
         reporters
     }
 
@@ -141,7 +143,9 @@ impl Board {
 
     /// Makes a backend visible. Before the listeners that use it.
     pub fn add_backend(&self, name: &str, pool: Arc<Pool>) {
-        lock(&self.backends).push(Backend::new(name, pool));
+        let mut backends = lock(&self.backends);
+        backends.push(Backend::new(name, pool));
+        backends.sort_by_cached_key(|backend| in_order(&backend.name));
     }
 
     /// Changes what is known about the process: state, reloads, the drain's end.
@@ -184,6 +188,21 @@ impl Board {
             backends,
         }
     }
+}
+
+/// What a name is sorted by where people look for it: `arena-2` stands before `arena-10`. No name has more digits.
+fn in_order(name: &str) -> String {
+    let is_same = |a: &u8, b: &u8| a.is_ascii_digit() == b.is_ascii_digit();
+    let runs = name.as_bytes().chunk_by(is_same);
+    runs.map(|run| {
+        let run = String::from_utf8_lossy(run);
+        if run.starts_with(|first: char| first.is_ascii_digit()) {
+            format!("{run:0>63}")
+        } else {
+            run.into_owned()
+        }
+    })
+    .collect()
 }
 
 /// A worker that panicked while it held its lock ends the process anyway; until then its last word

@@ -18,17 +18,18 @@ fn board_of(pool: Pool) -> (Board, Vec<Reporter>, Arc<Pool>) {
     let pool = Arc::new(pool);
     let board = Board::new(at(0), Capacity::new(64, 1 << 20).into());
     board.add_backend("game", pool.clone());
-    let reporters = board.add_listener(
-        ListenerInfo {
-            name: "udp".into(),
-            protocol: "gaffer",
-            bind: vec!["127.0.0.1:40000".parse().unwrap()],
-            backend: "game".into(),
-            peers_max: 64,
-        },
-        &WorkerSocket::one_each(2),
-    );
+    let reporters = board.add_listener(about("udp"), &WorkerSocket::one_each(2));
     (board, reporters, pool)
+}
+
+fn about(name: &str) -> ListenerInfo {
+    ListenerInfo {
+        name: name.into(),
+        protocol: "gaffer",
+        bind: vec!["127.0.0.1:40000".parse().unwrap()],
+        backend: "game".into(),
+        peers_max: 64,
+    }
 }
 
 fn row(port: u16, loss: f32, in_bad_mode: bool) -> PeerRow {
@@ -60,6 +61,25 @@ fn workers_and_listeners_add_up_to_their_backend() {
     assert_eq!(snapshot.peers(), 3);
     assert_eq!(snapshot.backends[0].targets[1].counters.connections, 10);
     assert_eq!(snapshot.listeners[0].workers()[&1].peers, 2);
+}
+
+/// Whatever order they came in: a reload adds some later.
+#[test]
+fn names_with_numbers_stand_in_their_order() {
+    let (board, _, pool) = board_of(Pool::with_two_targets());
+    for name in ["x-10", "x-0", "x", "x-2", "x-1", "a-3", "x-2b"] {
+        board.add_backend(name, pool.clone());
+        board.add_listener(about(name), &WorkerSocket::one_each(1));
+    }
+    let snapshot = board.snapshot(at(1));
+    let listeners: Vec<&str> = (snapshot.listeners.iter())
+        .map(|listener| &*listener.about.name)
+        .collect();
+    let expected = ["a-3", "udp", "x", "x-0", "x-1", "x-2", "x-2b", "x-10"];
+    assert_eq!(listeners, expected);
+    let backends = snapshot.backends.iter().map(|backend| &*backend.name);
+    let backends: Vec<&str> = backends.filter(|name| *name != "game").collect();
+    assert_eq!(backends, ["a-3", "x", "x-0", "x-1", "x-2", "x-2b", "x-10"]);
 }
 
 #[test]
@@ -128,7 +148,7 @@ fn a_worker_is_one_on_however_many_addresses() {
         (counters.peers, counters.busy) = (peers, Duration::from_secs(busy));
         reporter.publish(at(9).mono, &counters);
     }
-    let seen = |secs| board.snapshot(at(secs)).listeners[1].clone();
+    let seen = |secs| board.snapshot(at(secs)).listeners[0].clone();
     let worker = |peers, busy| WorkerSnapshot {
         peers,
         busy: Duration::from_secs(busy),
