@@ -76,7 +76,10 @@ impl KeyFileError {
     pub fn help(&self) -> String {
         match self {
             Self::Unreadable(path, Unread::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
-                format!("make a key with: tidegate keygen --out {}", path.display())
+                format!(
+                    "put the key there that the token service has, or make the first one: tidegate keygen --out {}",
+                    path.display()
+                )
             }
             Self::Unreadable(_, Unread::Io(_)) => {
                 "the file must be readable by the user that runs tidegate; under systemd it is a credential, \
