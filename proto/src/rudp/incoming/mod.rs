@@ -18,8 +18,15 @@ use crate::time::Timestamp;
 use ahead::Ahead;
 use asks::Asks;
 
-/// How far ahead of the next message an id may lie.
-pub(super) const WINDOW: u64 = 1024;
+/// How far ahead of the next message an id may lie: what a reference peer says meanwhile it says once, and all of it
+/// would have to be asked for. As many as are kept if they are empty.
+const WINDOW: u64 = (STORED_BYTES_MAX / MESSAGE_OVERHEAD) as u64;
+
+/// A window longer than this gets all of its places at once: to grow in steps takes the room of the old and the new.
+const SHORT: usize = 512;
+
+/// How far behind the next message a late one of this incarnation may lie.
+const LATE: u64 = 1024;
 
 /// Bytes kept of messages that wait for an earlier one.
 pub(super) const STORED_BYTES_MAX: usize = 256 * 1024;
@@ -30,7 +37,9 @@ pub(super) struct Incoming {
     next: u64,
     /// Entry i is message `next + i`, up to the highest one the peer is known to have sent.
     window: VecDeque<Place>,
+    /// Bytes of the messages that wait in it, with [`MESSAGE_OVERHEAD`] each, and how many they are.
     stored_bytes: usize,
+    stored: usize,
     /// Since when `next` is known to be missing.
     gap_since: Timestamp,
     ahead: Ahead,
@@ -79,6 +88,7 @@ impl Incoming {
             next: 0,
             window: VecDeque::new(),
             stored_bytes: 0,
+            stored: 0,
             gap_since: Timestamp::ZERO,
             ahead: Ahead::default(),
             asks: Asks::new(interval, interval_max),
@@ -92,7 +102,7 @@ impl Incoming {
 
     /// Nothing will be taken any more: lets go of what waits for something before it.
     pub(super) fn release(&mut self) {
-        (self.window, self.stored_bytes) = (VecDeque::new(), 0);
+        (self.window, self.stored_bytes, self.stored) = (VecDeque::new(), 0, 0);
     }
 
     /// Id of the next message to deliver, as it is written on the wire.
@@ -112,7 +122,7 @@ impl Incoming {
     ) -> Taken {
         let id = sequence::nearest(self.next, wire_id);
         if id < self.next {
-            return if self.next - id > WINDOW {
+            return if self.next - id > LATE {
                 Taken::Behind
             } else {
                 Taken::Duplicate
@@ -151,6 +161,7 @@ impl Incoming {
         self.reach(now, index);
         self.window[index] = Place::Message(payload.into());
         self.stored_bytes += cost;
+        self.stored += 1;
         Taken::New
     }
 
@@ -190,6 +201,10 @@ impl Incoming {
             self.gap_since = now;
         }
         if index >= self.window.len() {
+            if index >= SHORT {
+                let rest = WINDOW as usize - self.window.len();
+                self.window.reserve_exact(rest);
+            }
             self.window.resize_with(index + 1, || Place::Absent);
         }
     }
@@ -225,6 +240,7 @@ impl Incoming {
                     delivered.messages += 1;
                     delivered.bytes += payload.len() as u64;
                     self.stored_bytes -= payload.len() + MESSAGE_OVERHEAD;
+                    self.stored -= 1;
                 }
                 Some(Place::Missing(since)) if now >= *since + grace => {
                     if !may_skip {
@@ -277,7 +293,8 @@ impl Incoming {
             .zip(&self.window)
             .filter(|(_, place)| !matches!(place, Place::Message(_)))
             .map(|(id, _)| id);
-        self.asks.ask(now, self.next, gaps, datagram_room, ids);
+        let most = asks::ids_max(datagram_room, self.stored_bytes / self.stored.max(1));
+        self.asks.ask(now, self.next, gaps, most, ids);
     }
 
     /// The wait between two rounds of requests starts over: the peer was told nothing for a while.

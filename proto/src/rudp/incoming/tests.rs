@@ -48,12 +48,12 @@ fn a_new_gap_is_asked_for_with_the_oldest_one() {
 #[test]
 fn a_far_id_costs_one_small_output_not_a_storm() {
     let (mut incoming, mut inbox) = incoming();
-    assert_eq!(incoming.take(at(0), 1024, b"x", &mut inbox), Taken::Ahead);
+    assert_eq!(incoming.take(at(0), 4096, b"x", &mut inbox), Taken::Ahead);
     assert_eq!(incoming.take(at(0), 40_000, b"x", &mut inbox), Taken::Ahead);
-    assert_eq!(incoming.take(at(0), 1023, b"x", &mut inbox), Taken::New);
-    assert_eq!(asked(&mut incoming, 0).len(), 64);
+    assert_eq!(incoming.take(at(0), 4095, b"x", &mut inbox), Taken::New);
+    assert_eq!(asked(&mut incoming, 0).len(), 170);
     let total: usize = (1..1000).map(|t| asked(&mut incoming, t).len()).sum();
-    assert_eq!(total, 3 * 64, "at 100, 300 and 700 ms");
+    assert_eq!(total, 3 * 170, "at 100, 300 and 700 ms");
 }
 
 /// Whoever forges a message from far ahead now and then must not end a session that goes on.
@@ -72,13 +72,13 @@ fn a_message_that_is_delivered_shows_that_nobody_ran_ahead() {
 #[test]
 fn a_peer_that_ran_ahead_left_a_gap() {
     let (mut incoming, mut inbox) = incoming();
-    for id in [2000, 2001, 2002] {
+    for id in [5000, 5001, 5002] {
         assert_eq!(incoming.take(at(0), id, b"x", &mut inbox), Taken::Ahead);
     }
     assert_eq!(incoming.gap_since(), None);
-    assert_eq!(incoming.take(at(5), 2002, b"x", &mut inbox), Taken::Ahead);
+    assert_eq!(incoming.take(at(5), 5002, b"x", &mut inbox), Taken::Ahead);
     assert_eq!(incoming.gap_since(), Some(at(5)));
-    assert_eq!(asked(&mut incoming, 5).len(), 64);
+    assert_eq!(asked(&mut incoming, 5).len(), 170);
     incoming.on_missing(at(6), 0);
     let delivered = incoming.deliver(at(6), Duration::ZERO, false, &mut inbox);
     assert!(delivered.is_broken, "it is believed");
@@ -88,16 +88,16 @@ fn a_peer_that_ran_ahead_left_a_gap() {
 #[test]
 fn what_a_peer_ran_ahead_by_is_not_forgotten() {
     let (mut incoming, mut inbox) = incoming();
-    for id in [3_000, 2_999, 2_998, 2_997] {
+    for id in [9_000, 8_999, 8_998, 8_997] {
         assert_eq!(incoming.take(at(0), id, b"x", &mut inbox), Taken::Ahead);
     }
-    for id in 0..2_996 {
+    for id in 0..8_996 {
         assert_eq!(incoming.take(at(5), id, b"", &mut inbox), Taken::New);
         assert!(incoming.window.len() <= WINDOW as usize, "{id}");
         incoming.deliver(at(5), Duration::ZERO, false, &mut inbox);
     }
-    assert_eq!(asked(&mut incoming, 600), [2_996]);
-    incoming.on_missing(at(600), 2_996);
+    assert_eq!(asked(&mut incoming, 600), [8_996]);
+    incoming.on_missing(at(600), 8_996);
     let delivered = incoming.deliver(at(600), Duration::ZERO, false, &mut inbox);
     assert!(delivered.is_broken, "it is believed");
 }
@@ -107,7 +107,7 @@ fn what_a_peer_ran_ahead_by_is_not_forgotten() {
 fn what_was_refused_is_asked_for() {
     let (mut incoming, mut inbox) = incoming();
     assert_eq!(incoming.take(at(0), 0, b"", &mut inbox), Taken::Delivered);
-    for outside in [0, 1025, 0x8000] {
+    for outside in [0, 4097, 0x8000] {
         incoming.on_refused(at(0), outside);
     }
     assert_eq!(
@@ -117,7 +117,7 @@ fn what_was_refused_is_asked_for() {
     incoming.on_refused(at(5), 2);
     assert_eq!(incoming.gap_since(), Some(at(5)));
     assert_eq!(asked(&mut incoming, 5), [1, 2]);
-    incoming.on_refused(at(6), 1024);
+    incoming.on_refused(at(6), 4096);
     assert_eq!(asked(&mut incoming, 6)[..3], [1, 3, 4]);
 }
 

@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::inbox::MESSAGE_OVERHEAD;
-use crate::rudp::incoming::{STORED_BYTES_MAX, WINDOW};
+use crate::rudp::incoming::STORED_BYTES_MAX;
 use crate::rudp::wire;
 use crate::sequence;
 use crate::time::Timestamp;
@@ -29,6 +29,10 @@ use tail::Tail;
 
 /// Requests of the peer kept for the next output; more are forgotten, the peer asks again.
 const ASKED_MAX: usize = 1024;
+
+/// Messages sent ahead of what a tidegate is known to have: a quarter of what it keeps if they are empty. What is further
+/// ahead may as well wait here.
+pub(super) const LEAD_MAX: u64 = 1024;
 
 /// A request for an id this far ahead of what we sent is a probe, not a hope.
 const NEAR: u64 = 1024;
@@ -261,7 +265,7 @@ impl Outgoing {
         let lacking = self.received_below.max(self.store.first_id());
         let bytes = self.store.length_of_all(lacking..=unsent);
         let cost = bytes + (ahead as usize + 1) * MESSAGE_OVERHEAD;
-        ahead > 0 && (ahead >= WINDOW || cost > STORED_BYTES_MAX)
+        ahead > 0 && (ahead >= LEAD_MAX || cost > STORED_BYTES_MAX)
     }
 
     /// The message just named by [`Outgoing::next_unsent`] left.

@@ -187,7 +187,7 @@ fn nothing_waits_for_who_never_requests_anything() {
 /// A tidegate has no room for more than a window behind what it lacks. Who never asks keeps what it gets.
 #[test]
 fn a_peer_that_shows_what_it_has_is_not_left_behind() {
-    for (size, most) in [(0, WINDOW as usize), (400, STORED_BYTES_MAX / 464)] {
+    for (size, most) in [(0, LEAD_MAX as usize), (400, STORED_BYTES_MAX / 464)] {
         let mut outgoing = Outgoing::new(at(0), crate::rudp::Params::default().limits());
         for _ in 0..5_000 {
             outgoing.queue(&vec![0; size]);

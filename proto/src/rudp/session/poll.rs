@@ -6,7 +6,8 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::inbox::MESSAGE_OVERHEAD;
-use crate::rudp::incoming::{STORED_BYTES_MAX, WINDOW};
+use crate::rudp::incoming::STORED_BYTES_MAX;
+use crate::rudp::outgoing::LEAD_MAX;
 use crate::time::Timestamp;
 
 /// First and longest wait between two polls. The longest is a prime number of ticks, as that of requests is.
@@ -17,7 +18,7 @@ const LONGEST: Duration = Duration::from_millis(530);
 const REACH_MAX: u16 = 32;
 
 /// Who sends no more than there is room for hears four times in that how far we got.
-const SHOWN_MESSAGES: u64 = WINDOW / 4;
+const SHOWN_MESSAGES: u64 = LEAD_MAX / 4;
 const SHOWN_BYTES: u64 = STORED_BYTES_MAX as u64 / 4;
 
 /// Asking for a message that may not exist: finds a lost last message, is the keep-alive, and says what arrived.
