@@ -14,8 +14,8 @@ use crate::time::Timestamp;
 const FIRST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_millis(530);
 
-/// Messages asked for in one poll, at most.
-const REACH_MAX: u16 = 32;
+/// Messages asked for in one poll, at most. What a peer said before it was let in is fetched so, before it forgets it.
+const REACH_MAX: u16 = 128;
 
 /// Who sends no more than there is room for hears four times in that how far we got.
 const SHOWN_MESSAGES: u64 = LEAD_MAX / 4;
@@ -30,8 +30,8 @@ pub(super) struct Poll {
     reach: u16,
     /// The ids asked for.
     asked: Option<RangeInclusive<u16>>,
-    /// One of them came.
-    answered: bool,
+    /// When one that was asked for came.
+    answered_at: Option<Timestamp>,
     /// When anything was last asked for.
     last_asked: Timestamp,
     /// When a message came that nobody asked for.
@@ -53,7 +53,7 @@ impl Poll {
             interval: FIRST,
             reach: 1,
             asked: None,
-            answered: false,
+            answered_at: None,
             last_asked: at,
             last_message: None,
             unshown: (0, 0),
@@ -75,12 +75,13 @@ impl Poll {
             let reach = (self.reach * 2).min(REACH_MAX);
             *self = Self {
                 reach,
+                answered_at: Some(now),
                 ..Self::due(now)
             };
         } else if self.has_asked_for(id) {
             // There is more. If the last one got lost, the next poll asks for as many, and soon, whatever else is asked
             // for meanwhile.
-            self.answered = true;
+            self.answered_at = Some(now);
             self.interval = FIRST;
             self.at = self.at.min(now + FIRST);
         } else {
@@ -109,14 +110,13 @@ impl Poll {
             self.asked = None;
             return;
         }
-        if self.asked.is_some() && !self.answered {
-            // The last one was not answered: there was nothing.
+        if self.answered_at.is_none_or(|at| now >= at + LONGEST) {
+            // No answer is under way any more: there was nothing.
             self.reach = 1;
         }
         let reach = usize::from(self.reach).min(ids_max) as u16;
         ids.extend((0..reach).map(|ahead| next.wrapping_add(ahead)));
         self.asked = ids.last().map(|last| next..=*last);
-        self.answered = false;
     }
 
     /// The last poll asked for this message.
@@ -147,7 +147,7 @@ mod tests {
     /// The ids of a poll at this time, of which the first is `next`.
     fn asked(poll: &mut Poll, millis: u64, next: u16) -> Vec<u16> {
         let mut ids = Vec::new();
-        poll.ask(at(millis), next, 64, &mut ids);
+        poll.ask(at(millis), next, 170, &mut ids);
         poll.on_asked(at(millis));
         ids
     }
@@ -156,24 +156,44 @@ mod tests {
     fn a_lost_tail_is_fetched_in_steps_that_double() {
         let mut poll = Poll::due(at(0));
         let mut next = 0;
-        for reach in [1, 2, 4, 8, 16, 32, 32] {
+        for reach in [1, 2, 4, 8, 16, 32, 64, 128, 128] {
             assert_eq!(poll.due_at(), at(0), "at once");
             let ids = asked(&mut poll, 0, next);
             next += reach;
             assert_eq!((ids.len(), ids.last()), (reach as usize, Some(&(next - 1))));
             poll.on_message(at(0), next - 1);
         }
-        asked(&mut poll, 0, next);
-        assert_eq!(asked(&mut poll, 100, next), [next], "there was nothing");
+        for due in [0, 100, 300] {
+            assert_eq!(poll.due_at(), at(due));
+            let ids = asked(&mut poll, due, next);
+            assert_eq!(ids.len(), 128, "the answer to the first may be under way");
+        }
+        assert_eq!(asked(&mut poll, 700, next), [next], "there was nothing");
+    }
+
+    /// A round trip takes longer than the first wait: the answer to the first of two polls is to both of them.
+    #[test]
+    fn an_answer_may_take_longer_than_the_next_poll() {
+        let mut poll = Poll::due(at(0));
+        let mut next = 0;
+        for (round, reach) in [1, 2, 4, 8].into_iter().enumerate() {
+            let began = 200 * round as u64;
+            for due in [began, began + 100] {
+                assert_eq!(poll.due_at(), at(due));
+                assert_eq!(asked(&mut poll, due, next).len(), reach);
+            }
+            next += reach as u16;
+            poll.on_message(at(began + 200), next - 1);
+        }
     }
 
     /// The datagram with the end of an answer got lost: what came of it says that there is more.
     #[test]
     fn half_an_answer_is_one() {
         let mut poll = Poll::due(at(0));
-        poll.reach = REACH_MAX;
+        (poll.reach, poll.answered_at) = (REACH_MAX, Some(at(0)));
         let ids = asked(&mut poll, 0, u16::MAX - 9);
-        assert_eq!(ids.last(), Some(&21), "around the end of the ids");
+        assert_eq!(ids.last(), Some(&117), "around the end of the ids");
         for id in [u16::MAX, 0, 12] {
             poll.on_message(at(40), id);
         }
@@ -184,7 +204,7 @@ mod tests {
         assert_eq!(poll.due_at(), at(330));
         poll.on_message(at(150), 13);
         assert_eq!(poll.due_at(), at(250));
-        poll.on_message(at(150), 44);
+        poll.on_message(at(150), 140);
         assert_eq!(poll.due_at(), at(150), "at once");
     }
 
