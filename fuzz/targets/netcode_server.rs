@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use tidegate_proto::session::{Reject, Stranger};
 use tidegate_proto::time::Now;
 use tidegate_proto::yojimbo::netcode::packet::{self, Beyond, Packet, Role};
 use tidegate_proto::yojimbo::netcode::wire::Kind;
@@ -21,6 +22,8 @@ struct World {
     now: Now,
     roster: Roster,
     handshake: Handshake,
+    /// Why it takes nobody.
+    refusing: Option<Reject>,
     tokens: Vec<ConnectToken>,
     peers: BTreeMap<SocketAddr, (Link, Seat)>,
     /// The latest challenge given out for each token.
@@ -95,6 +98,7 @@ impl World {
                 unix_secs: 1000,
                 ..Now::default()
             },
+            refusing: None,
             handshake: Handshake::new(params, roster.clone(), Key::new([8; 32]), 1 << 63),
             roster,
             tokens: (0..TOKENS).map(|n| token(n, server)).collect(),
@@ -142,9 +146,8 @@ impl World {
                 );
             }
             6 => {
-                let reason = tidegate_proto::session::Reject::Draining;
-                self.handshake
-                    .set_refusing((how & 1 == 1).then_some(reason));
+                let reason = Reject::Draining;
+                self.refusing = (how & 1 == 1).then_some(reason);
             }
             _ => self.send_sealed(from, token, Kind::KeepAlive, &[how; 8]),
         }
@@ -168,9 +171,15 @@ impl World {
         let mut reply = Vec::new();
         let size = datagram.len();
         let class = self.handshake.classify(self.now, from, &datagram);
-        let outcome = self
-            .handshake
-            .handle(self.now, from, &mut datagram, &mut reply);
+        let outcome = self.handshake.handle(
+            self.now,
+            Stranger {
+                from,
+                datagram: &mut datagram,
+                reply: &mut reply,
+            },
+            self.refusing,
+        );
         if let Err(seen) = class {
             assert_eq!(outcome.as_ref().err(), Some(&seen), "refused at first sight");
         }

@@ -37,12 +37,7 @@ pub(super) struct LibraryServer {
 
 impl Acceptor for LibraryServer {
     fn handle_unknown(&mut self, now: Now, stranger: Stranger<'_>) -> Verdict {
-        let Stranger {
-            from,
-            datagram,
-            reply,
-        } = stranger;
-        match self.handshake.handle(now, from, datagram, reply) {
+        match self.handshake.handle(now, stranger, None) {
             Err(reject) => Verdict::Reject(reject),
             Ok(Outcome::Challenged) => Verdict::Reply,
             Ok(Outcome::Denied(reject)) => Verdict::Deny(reject),

@@ -37,6 +37,19 @@ impl Acceptor {
     pub fn handshake(&mut self) -> &mut Handshake {
         &mut self.handshake
     }
+
+    fn judge(&mut self, now: Now, stranger: Stranger<'_>, refusing: Option<Reject>) -> Verdict {
+        match self.handshake.handle(now, stranger, refusing) {
+            Err(reject) => Verdict::Reject(reject),
+            Ok(Outcome::Challenged) => Verdict::Reply,
+            Ok(Outcome::Denied(reject)) => Verdict::Deny(reject),
+            Ok(Outcome::Seated(seated)) => {
+                self.seed = self.seed.wrapping_add(1);
+                let session = Session::seated(now, self.params.clone(), *seated, self.seed);
+                Verdict::Accept(Box::new(session))
+            }
+        }
+    }
 }
 
 impl crate::session::Acceptor for Acceptor {
@@ -50,28 +63,11 @@ impl crate::session::Acceptor for Acceptor {
     }
 
     fn handle_unknown(&mut self, now: Now, stranger: Stranger<'_>) -> Verdict {
-        let Stranger {
-            from,
-            datagram,
-            reply,
-        } = stranger;
-        match self.handshake.handle(now, from, datagram, reply) {
-            Err(reject) => Verdict::Reject(reject),
-            Ok(Outcome::Challenged) => Verdict::Reply,
-            Ok(Outcome::Denied(reject)) => Verdict::Deny(reject),
-            Ok(Outcome::Seated(seated)) => {
-                self.seed = self.seed.wrapping_add(1);
-                let session = Session::seated(now, self.params.clone(), *seated, self.seed);
-                Verdict::Accept(Box::new(session))
-            }
-        }
+        self.judge(now, stranger, None)
     }
 
     fn handle_refused(&mut self, now: Now, stranger: Stranger<'_>, why: Reject) -> Verdict {
-        self.handshake.set_refusing(Some(why));
-        let verdict = self.handle_unknown(now, stranger);
-        self.handshake.set_refusing(None);
-        verdict
+        self.judge(now, stranger, Some(why))
     }
 
     fn handle_timeout(&mut self, now: Now) {

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde_json::Value;
-use tidegate_proto::session::Reject;
+use tidegate_proto::session::{Reject, Stranger};
 use tidegate_proto::time::{Now, Timestamp};
 use tidegate_proto::yojimbo::netcode::packet::{self, Beyond, Packet, Role};
 use tidegate_proto::yojimbo::netcode::replay::Replay;
@@ -254,7 +254,15 @@ fn open_request(case: &Value, datagram: &mut [u8]) -> bool {
     };
     let from = "192.0.2.9:9".parse().expect("an address");
     let rejected = handshake
-        .handle(now, from, datagram, &mut Vec::new())
+        .handle(
+            now,
+            Stranger {
+                from,
+                datagram,
+                reply: &mut Vec::new(),
+            },
+            None,
+        )
         .expect_err("rejected");
     rejected == Reject::TokenAddress
 }
@@ -372,7 +380,15 @@ impl Server {
         }
         let size = datagram.len();
         let mut reply = Vec::new();
-        let outcome = self.handshake.handle(now, from, datagram, &mut reply);
+        let outcome = self.handshake.handle(
+            now,
+            Stranger {
+                from,
+                datagram,
+                reply: &mut reply,
+            },
+            None,
+        );
         assert!(
             reply.len() < size.max(1),
             "an answer is smaller than what it answers"

@@ -107,9 +107,7 @@ fn seating_waits_for_the_backend() {
         hear(&mut client, at(20), &mut challenge);
         let mut response = transmit(&mut client, at(20)).unwrap();
         let mut reply = Vec::new();
-        let outcome = server
-            .handshake
-            .handle(at(30), from, &mut response, &mut reply);
+        let outcome = server.judge(at(30), from, &mut response, &mut reply);
         let Ok(Outcome::Seated(mut seated)) = outcome else {
             panic!("{outcome:?}");
         };
@@ -157,9 +155,7 @@ fn who_answered_may_speak_before_it_is_told() {
     let (token, from) = (mint(7, 1, EPOCH), address(HOME));
     let mut client = challenged_client(&mut server, at(0), from, token.clone());
     let mut response = transmit(&mut client, at(100)).unwrap();
-    let outcome = server
-        .handshake
-        .handle(at(100), from, &mut response, &mut Vec::new());
+    let outcome = server.judge(at(100), from, &mut response, &mut Vec::new());
     let Ok(Outcome::Seated(mut seated)) = outcome else {
         panic!("{outcome:?}");
     };
@@ -410,21 +406,21 @@ fn a_full_server_denies_before_and_after_the_challenge() {
 #[test]
 fn a_refusing_listener_denies_whoever_has_a_genuine_token() {
     let mut server = Server::new();
-    server.handshake.set_refusing(Some(Reject::Draining));
+    server.refusing = Some(Reject::Draining);
     let (link, sent) = connect(&mut server, 0, address(HOME), mint(1, 1, EPOCH));
     assert!(link.is_none());
     assert_eq!(
         (sent.len(), server.denials.as_slice()),
         (1, [Reject::Draining].as_slice())
     );
-    server.handshake.set_refusing(None);
+    server.refusing = None;
     let from = address("192.0.2.2:2");
     let mut late = challenged_client(&mut server, at(100), from, mint(2, 2, EPOCH));
-    server.handshake.set_refusing(Some(Reject::Draining));
+    server.refusing = Some(Reject::Draining);
     let response = transmit(&mut late, at(200)).unwrap();
     let denied = server.receive(at(200), from, &response).unwrap();
     assert_eq!(denied.len(), 25, "whoever was on the way is denied too");
-    server.handshake.set_refusing(None);
+    server.refusing = None;
     let (link, _) = connect(&mut server, 300, address(HOME), mint(1, 1, EPOCH));
     assert!(link.is_some(), "a denied token was not consumed");
 }
@@ -590,17 +586,12 @@ fn private_keys_are_rotated() {
         let mut request = transmit(&mut client, at(0)).unwrap();
         let mut reply = Vec::new();
         let from = address(HOME);
-        match server
-            .handshake
-            .handle(at(0), from, &mut request, &mut reply)
-        {
+        match server.judge(at(0), from, &mut request, &mut reply) {
             Err(reject) => assert_eq!(Err(reject), index),
             Ok(_) => {
                 hear(&mut client, at(0), &mut reply);
                 let mut response = transmit(&mut client, at(100)).unwrap();
-                let outcome = server
-                    .handshake
-                    .handle(at(100), from, &mut response, &mut reply);
+                let outcome = server.judge(at(100), from, &mut response, &mut reply);
                 assert!(matches!(outcome, Ok(Outcome::Seated(_))), "{outcome:?}");
             }
         }

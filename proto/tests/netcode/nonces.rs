@@ -88,9 +88,7 @@ fn no_nonce_comes_twice_across_reconnects_and_restarts() {
         seated += server.seatings;
         // Tokens of the run before were asked for there; here they get challenges again, and
         // with the restart rule on they would not even get those.
-        server
-            .handshake
-            .set_refusing(Some(tidegate_proto::session::Reject::Full));
+        server.refusing = Some(tidegate_proto::session::Reject::Full);
         for number in 0..20u8 {
             let token = mint(number.into(), number, EPOCH);
             live(&mut ledger, &mut server, start + 2_000, &token, 5);
@@ -138,9 +136,7 @@ fn a_denied_seat_uses_its_own_nonce() {
             .ok();
     }
     let mut response = transmit(&mut client, at(100)).unwrap();
-    let outcome = server
-        .handshake
-        .handle(at(100), from, &mut response, &mut Vec::new());
+    let outcome = server.judge(at(100), from, &mut response, &mut Vec::new());
     let Ok(Outcome::Seated(mut seated)) = outcome else {
         panic!("{outcome:?}");
     };

@@ -10,6 +10,7 @@
 
 use std::net::{SocketAddr, UdpSocket};
 
+use tidegate_proto::session::Stranger;
 use tidegate_proto::time::{Now, Timestamp};
 use tidegate_proto::yojimbo::netcode::packet::Beyond;
 use tidegate_proto::yojimbo::netcode::wire::Sizes;
@@ -136,7 +137,15 @@ impl Listener {
             }
             return;
         }
-        if let Ok(Outcome::Seated(seated)) = self.handshake.handle(now, from, datagram, out) {
+        if let Ok(Outcome::Seated(seated)) = self.handshake.handle(
+            now,
+            Stranger {
+                from,
+                datagram,
+                reply: out,
+            },
+            None,
+        ) {
             let (mut link, seat) = (seated.link, seated.seat);
             assert_eq!(seated.user_data.as_bytes(), &USER_DATA);
             link.admit(now, None, out);

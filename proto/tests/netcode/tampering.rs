@@ -139,9 +139,7 @@ fn garbage_is_worth_nothing() {
             }
             let mut reply = Vec::new();
             let outcome: Result<Outcome, Reject> =
-                server
-                    .handshake
-                    .handle(at(0), address(HOME), &mut garbage, &mut reply);
+                server.judge(at(0), address(HOME), &mut garbage, &mut reply);
             assert!(outcome.is_err() && reply.is_empty());
         }
     }

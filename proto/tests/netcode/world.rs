@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use tidegate_proto::session::{Reject, StrangerClass};
+use tidegate_proto::session::{Reject, Stranger, StrangerClass};
 use tidegate_proto::time::{Now, Timestamp};
 use tidegate_proto::yojimbo::netcode::{
     Client, ClientState, ConnectToken, DISCONNECT_REPEATS, Handshake, Key, Link, Mint, Outcome,
@@ -70,6 +70,8 @@ fn direction_key(number: u8, direction: u8) -> Key {
 /// One listener with one worker.
 pub(crate) struct Server {
     pub(crate) handshake: Handshake,
+    /// Why it takes nobody.
+    pub(crate) refusing: Option<Reject>,
     pub(crate) roster: Roster,
     pub(crate) peers: BTreeMap<SocketAddr, Peer>,
     /// Everything that was not taken, in order.
@@ -113,6 +115,7 @@ impl Server {
                 Key::new(challenge_key),
                 global_sequence_start(worker, started_unix),
             ),
+            refusing: None,
             roster,
             peers: BTreeMap::new(),
             rejects: Vec::new(),
@@ -122,6 +125,22 @@ impl Server {
             seatings: 0,
             sent: Vec::new(),
         }
+    }
+
+    /// What the handshake makes of a datagram.
+    pub(crate) fn judge(
+        &mut self,
+        now: Now,
+        from: SocketAddr,
+        datagram: &mut [u8],
+        reply: &mut Vec<u8>,
+    ) -> Result<Outcome, Reject> {
+        let stranger = Stranger {
+            from,
+            datagram,
+            reply,
+        };
+        self.handshake.handle(now, stranger, self.refusing)
     }
 
     /// Takes a datagram; the answer, if there is one. Admits at once whoever is seated.
@@ -144,7 +163,7 @@ impl Server {
         let size = datagram.len();
         let mut reply = Vec::new();
         let class = self.handshake.classify(now, from, &datagram);
-        let outcome = self.handshake.handle(now, from, &mut datagram, &mut reply);
+        let outcome = self.judge(now, from, &mut datagram, &mut reply);
         match (class, &outcome) {
             (Err(seen), Err(told)) => assert_eq!(seen, *told, "two reasons"),
             (Err(seen), Ok(_)) => panic!("{seen:?} at first sight, and then taken"),

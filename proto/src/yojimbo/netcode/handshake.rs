@@ -24,7 +24,7 @@ use super::packet::{self, Beyond, Packet, Proof, Role, proof_bytes};
 use super::roster::{Roster, Seat};
 use super::token::{PrivateToken, UserData};
 use super::wire::{Kind, Prefix, Request, RequestHead, is_same_address};
-use crate::session::{Reject, StrangerClass};
+use crate::session::{Reject, Stranger, StrangerClass};
 use crate::time::{Deadline, Now, Timestamp, Wake};
 
 /// Fresh challenges for one handshake; later requests get the last one again. A client asks ten
@@ -132,7 +132,6 @@ pub struct Handshake {
     challenge_key: Key,
     challenge_sequence: u64,
     global_sequence: u64,
-    refusing: Option<Reject>,
     pending: BTreeMap<SocketAddr, Pending>,
     /// Which of them ends when. Handshakes are few and their sources are chosen by strangers, so
     /// ordered maps: no collisions to aim at.
@@ -175,7 +174,6 @@ impl Handshake {
             challenge_key,
             challenge_sequence: 0,
             global_sequence,
-            refusing: None,
             pending: BTreeMap::new(),
             by_end: BTreeSet::new(),
         }
@@ -184,11 +182,6 @@ impl Handshake {
     /// Takes new private keys and addresses; handshakes under way go on.
     pub fn set_params(&mut self, params: Params) {
         self.params = params;
-    }
-
-    /// From now on, denies every genuine client for this reason; `None` takes clients again.
-    pub fn set_refusing(&mut self, reason: Option<Reject>) {
-        self.refusing = reason;
     }
 
     /// Everything about a datagram that costs no cryptography. [`Handshake::handle`] asks the same
@@ -222,18 +215,18 @@ impl Handshake {
     }
 
     /// Judges a datagram from an address without a session. A reply, if the outcome has one, is
-    /// appended to `reply`. A rejected datagram changes nothing but, at most, the token history.
+    /// appended to its buffer. A rejected datagram changes nothing but, at most, the token history.
+    /// A genuine client is denied for the reason in `refusing`, if there is one.
     pub fn handle(
         &mut self,
         now: Now,
-        from: SocketAddr,
-        datagram: &mut [u8],
-        reply: &mut Vec<u8>,
+        stranger: Stranger<'_>,
+        refusing: Option<Reject>,
     ) -> Result<Outcome, Reject> {
-        match datagram.first() {
+        match stranger.datagram.first() {
             None => Err(Reject::Malformed),
-            Some(0) => self.handle_request(now, from, datagram, reply),
-            Some(_) => self.handle_response(now, from, datagram, reply),
+            Some(0) => self.handle_request(now, stranger, refusing),
+            Some(_) => self.handle_response(now, stranger, refusing),
         }
     }
 
@@ -263,10 +256,14 @@ impl Handshake {
     fn handle_request(
         &mut self,
         now: Now,
-        from: SocketAddr,
-        datagram: &mut [u8],
-        reply: &mut Vec<u8>,
+        stranger: Stranger<'_>,
+        refusing: Option<Reject>,
     ) -> Result<Outcome, Reject> {
+        let Stranger {
+            from,
+            datagram,
+            reply,
+        } = stranger;
         let protocol_id = self.params.protocol_id;
         let request = Request::parse(datagram, protocol_id)?;
         let RequestHead { expire, tag } = request.head();
@@ -281,10 +278,8 @@ impl Handshake {
         let end = self.remembered_until(now, expire);
         self.roster
             .present(token.client_id, tag, from, end, now.unix_secs)?;
-        let refusal = self
-            .refusing
-            .or(self.roster.is_full().then_some(Reject::Full));
-        if let Some(reason) = refusal {
+        let full = self.roster.is_full().then_some(Reject::Full);
+        if let Some(reason) = refusing.or(full) {
             self.deny(&token.server_to_client, reply);
             return Ok(Outcome::Denied(reason));
         }
@@ -395,10 +390,14 @@ impl Handshake {
     fn handle_response(
         &mut self,
         now: Now,
-        from: SocketAddr,
-        datagram: &mut [u8],
-        reply: &mut Vec<u8>,
+        stranger: Stranger<'_>,
+        refusing: Option<Reject>,
     ) -> Result<Outcome, Reject> {
+        let Stranger {
+            from,
+            datagram,
+            reply,
+        } = stranger;
         self.handle_timeout(now);
         let pending = self.pending.get(&from).ok_or(Reject::UnknownPeer)?;
         if Prefix::parse(datagram)?.kind != Kind::Response {
@@ -422,13 +421,13 @@ impl Handshake {
             return Err(Reject::ChallengeFailed);
         }
         challenge::open(&self.challenge_key, sequence, token)?;
-        let seated = match self.refusing {
+        let seated = match refusing {
             Some(reason) => Err(reason),
             None => self.roster.seat(pending.client_id, &pending.tag),
         };
         let seat = match seated {
             Ok(seat) => seat,
-            Err(reason) if reason == Reject::Full || self.refusing.is_some() => {
+            Err(reason) if reason == Reject::Full || refusing.is_some() => {
                 let key = pending.server_to_client.clone();
                 self.deny(&key, reply);
                 return Ok(Outcome::Denied(reason));
