@@ -238,8 +238,8 @@ impl<T: Clone> Link<T> {
         if self.conditions.rate == 0 {
             return Some(now);
         }
-        let nanos_per_byte = 8_000_000_000 / self.conditions.rate;
-        let waiting = self.busy_until.since(now).as_nanos() as u64 / nanos_per_byte.max(1);
+        let ahead = self.busy_until.since(now).as_nanos();
+        let waiting = ahead * u128::from(self.conditions.rate) / 8_000_000_000;
         if waiting as usize + bytes > self.conditions.queue {
             return None;
         }
@@ -422,6 +422,22 @@ mod tests {
             worst <= Duration::from_millis(20) && worst > Duration::from_millis(15),
             "{worst:?}"
         );
+    }
+
+    #[test]
+    fn a_queue_holds_as_much_at_any_rate() {
+        for rate in [1_000_000, 3_000_000_000, 10_000_000_000] {
+            let conditions = Conditions {
+                rate,
+                queue: 1_000,
+                ..Conditions::default()
+            };
+            let mut link = Link::new(conditions, 7);
+            for n in 0..20 {
+                link.push(Timestamp::ZERO, n, &[0; 72]);
+            }
+            assert_eq!(link.done().overflowed, 10, "100 bytes each at {rate} bit/s");
+        }
     }
 
     #[test]
