@@ -55,7 +55,7 @@ pub(super) struct Incoming {
 
 /// What a good packet was, for the timing of its acknowledgement.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Heard {
+pub(super) struct Taken {
     pub(super) worth: Worth,
     /// No packet is missing before it.
     pub(super) in_order: bool,
@@ -108,7 +108,7 @@ impl Incoming {
         payload: &[u8],
         is_taking: bool,
         on_acks: impl FnOnce(Acks<'_>) -> Result<(), FalseAck>,
-    ) -> Result<Option<Heard>, Trouble> {
+    ) -> Result<Option<Taken>, Trouble> {
         let is_fragment = reliable::is_fragment(payload);
         self.stats.fragments_received += u64::from(is_fragment);
         self.on_heard(now.mono);
@@ -159,7 +159,7 @@ impl Incoming {
             accept(&mut self.reliable, &mut self.record, header.sequence);
         }
         let in_order = self.note_order(header.sequence);
-        Ok(Some(Heard { worth, in_order }))
+        Ok(Some(Taken { worth, in_order }))
     }
 
     /// What a datagram says of our packets, unless it is a later fragment.

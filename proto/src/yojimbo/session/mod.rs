@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::incoming::{Heard, Incoming, Trouble};
+use super::incoming::{Incoming, Taken, Trouble};
 use super::netcode::wire::Sizes;
 use super::netcode::{ClientHandshake, Link, LinkOrigin, Received, Seat, Seated};
 use super::outgoing::Outgoing;
@@ -142,7 +142,7 @@ impl Session {
             .handle(now, reliable, is_taking, |acks| outgoing.on_acks(now, acks));
         match heard {
             Ok(None) => Ok(()),
-            Ok(Some(Heard { worth, in_order })) => {
+            Ok(Some(Taken { worth, in_order })) => {
                 outgoing.sender.on_received(now.mono, worth, in_order);
                 Ok(())
             }
