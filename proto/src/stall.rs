@@ -90,7 +90,7 @@ pub(crate) struct AckStall {
     clock: HeardClock,
     /// Since when messages wait, and none of them was acknowledged.
     since: Option<Timestamp>,
-    done: Done,
+    progress: Progress,
     /// Reliable messages delivered before that.
     before: u64,
     /// What the clock showed when that began, and since then when the peer last acknowledged or delivered anything.
@@ -109,7 +109,7 @@ enum Peer {
 
 /// What a peer has done so far.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Done {
+pub(crate) struct Progress {
     /// Packets that it acknowledged, those without messages too.
     pub(crate) acked: u64,
     /// Messages that it delivered.
@@ -134,7 +134,7 @@ impl AckStall {
             peer,
             clock: HeardClock::new(now),
             since: None,
-            done: Done::default(),
+            progress: Progress::default(),
             before: 0,
             waits_at: now,
             acked_at: now,
@@ -143,31 +143,36 @@ impl AckStall {
     }
 
     /// The peer was heard. Messages wait, and none of them was acknowledged `since` then.
-    pub(crate) fn on_heard(&mut self, now: Timestamp, since: Option<Timestamp>, done: Done) {
+    pub(crate) fn on_heard(
+        &mut self,
+        now: Timestamp,
+        since: Option<Timestamp>,
+        progress: Progress,
+    ) {
         self.clock.on_heard(now, KEEP_ALIVE_MAX);
         let now = self.clock.now();
         if since != self.since {
             self.since = since;
-            self.before = done.reliable;
+            self.before = progress.reliable;
             (self.waits_at, self.acked_at, self.delivered_at) = (now, now, now);
         }
-        if done.acked != self.done.acked {
+        if progress.acked != self.progress.acked {
             self.acked_at = now;
         }
         let delivers = match self.peer {
-            Peer::Client => done.reliable != self.done.reliable,
-            Peer::Server => done.delivered != self.done.delivered,
+            Peer::Client => progress.reliable != self.progress.reliable,
+            Peer::Server => progress.delivered != self.progress.delivered,
         };
         if delivers {
             self.delivered_at = now;
         }
-        self.done = done;
+        self.progress = progress;
     }
 
-    /// Whether it has owed one for too long, on the clock that runs only while it is heard: for `most`, or for as long as a
-    /// peer is given that shows that it is there. `queue`: how many messages it may have queued.
-    pub(crate) fn is_over(&self, most: Duration, queue: impl FnOnce() -> u64) -> bool {
-        let (now, most) = (self.clock.now(), Span::from(most));
+    /// Whether it has owed one for too long, on the clock that runs only while it is heard: for [`STALL_TIMEOUT`], or for as
+    /// long as a peer is given that shows that it is there. `queue`: how many messages it may have queued.
+    pub(crate) fn is_over(&self, queue: impl FnOnce() -> u64) -> bool {
+        let (now, most) = (self.clock.now(), Span::from(STALL_TIMEOUT));
         let lasts = |from, most| now.span_since(from) >= most;
         if self.since.is_none() || !lasts(self.waits_at, most) {
             return false;
@@ -175,13 +180,16 @@ impl AckStall {
         let refuses = match self.peer {
             // Some were under way already. What players say has no end.
             Peer::Client => {
-                lasts(self.delivered_at, most) || self.done.reliable - self.before > 2 * queue()
+                lasts(self.delivered_at, most) || self.progress.reliable - self.before > 2 * queue()
             }
             Peer::Server => lasts(self.delivered_at, most * REFUSALS),
         };
         refuses || lasts(self.acked_at, most)
     }
 }
+
+/// A peer that is heard and does not do what others wait for, such as acknowledge, is given up after so long.
+pub(crate) const STALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A minute instead of ten seconds. Not for ever: a server with other limits may never take what it is sent.
 const REFUSALS: u64 = 6;
@@ -230,26 +238,26 @@ mod tests {
     }
 
     /// After how many seconds a peer is given up that does this in each.
-    fn given_up_after(mut stall: AckStall, each: Done) -> Option<u64> {
+    fn given_up_after(mut stall: AckStall, each: Progress) -> Option<u64> {
         (0..=100).find(|second| {
-            let done = Done {
+            let progress = Progress {
                 acked: each.acked * second,
                 delivered: each.delivered * second,
                 reliable: each.reliable * second,
             };
-            stall.on_heard(at(second * 1_000), Some(at(0)), done);
-            stall.is_over(Duration::from_secs(10), || 1024)
+            stall.on_heard(at(second * 1_000), Some(at(0)), progress);
+            stall.is_over(|| 1024)
         })
     }
 
     #[test]
     fn who_is_there_may_refuse_messages_for_longer() {
-        let does = |acked, delivered, reliable| Done {
+        let does = |acked, delivered, reliable| Progress {
             acked,
             delivered,
             reliable,
         };
-        for (what, done, client, server) in [
+        for (what, each, client, server) in [
             ("not reached", does(0, 1, 1), Some(10), Some(10)),
             ("says nothing", does(1, 0, 0), Some(10), Some(60)),
             ("delivers what may get lost", does(1, 1, 0), Some(10), None),
@@ -258,12 +266,12 @@ mod tests {
         ] {
             let now = at(0);
             assert_eq!(
-                given_up_after(AckStall::of_client(now), done),
+                given_up_after(AckStall::of_client(now), each),
                 client,
                 "{what}"
             );
             assert_eq!(
-                given_up_after(AckStall::of_server(now), done),
+                given_up_after(AckStall::of_server(now), each),
                 server,
                 "{what}"
             );

@@ -39,9 +39,6 @@ pub struct Params {
     pub datagram_bytes_max: usize,
     /// The peer is gone after more than this silence: the article's ten seconds.
     pub idle_timeout: Duration,
-    /// The peer is given up when it is heard for so long and acknowledges nothing that waits, or leaves
-    /// out a message that others wait for.
-    pub stall_timeout: Duration,
     /// Strangers must acknowledge a number we made up for their address before they get a session.
     pub probe: bool,
     /// When to send: [`sender::Params::article`], unless told otherwise.
@@ -82,7 +79,6 @@ impl Default for Params {
             message_bytes_max: 16 * 1024,
             datagram_bytes_max: 1200,
             idle_timeout: Duration::from_secs(10),
-            stall_timeout: Duration::from_secs(10),
             probe: true,
             sender: sender::Params::article(),
             inbox_max: 256 * 1024,

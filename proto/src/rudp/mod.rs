@@ -48,9 +48,6 @@ pub struct Params {
     pub request_interval_max: Duration,
     /// The peer is gone after more than this silence.
     pub idle_timeout: Duration,
-    /// A gap that stays open so long while the peer is heard ends the session: some reference peers
-    /// never close it.
-    pub gap_timeout: Duration,
     /// Strangers must answer a probe before they get a session. Off only for peers that do not
     /// echo, and then only behind an allow list.
     pub probe: bool,
@@ -102,7 +99,6 @@ impl Default for Params {
             // peer that says one in each tick would share one fate after a multiple of two or three.
             request_interval_max: Duration::from_millis(470),
             idle_timeout: Duration::from_secs(10),
-            gap_timeout: Duration::from_secs(10),
             probe: true,
             send_queue_messages_max: 1024,
             send_queue_bytes_max: 1 << 20,

@@ -11,7 +11,7 @@ use crate::gaffer::wire::{self, Header, KEEP_ALIVE, is_more_recent};
 use crate::gaffer::{Late, Payload};
 use crate::sender::{Heard, Worth};
 use crate::session::{CloseReason, Reject};
-use crate::stall::Done;
+use crate::stall::{Progress, STALL_TIMEOUT};
 use crate::time::{Span, Timestamp};
 
 impl Session {
@@ -197,16 +197,14 @@ impl Session {
 
     /// A peer that is heard and acknowledges no reliable message is given up.
     pub(super) fn check_stall(&mut self, now: Timestamp) {
-        let done = Done {
+        let progress = Progress {
             acked: self.sender.packets_acked(),
             delivered: self.stats.messages_received,
             reliable: self.inbox.reliable_ever(),
         };
-        self.stall.on_heard(now, self.sender.waits_since(), done);
-        if self
-            .stall
-            .is_over(self.params.stall_timeout, || receiver::WINDOW.into())
-        {
+        self.stall
+            .on_heard(now, self.sender.waits_since(), progress);
+        if self.stall.is_over(|| receiver::WINDOW.into()) {
             self.lifecycle.close(CloseReason::PeerStalled);
         }
     }
@@ -218,7 +216,7 @@ impl Session {
             self.receiver.excuse(heard);
         }
         let since = self.receiver.waits_since();
-        if since.is_some_and(|since| heard.since(since) >= self.params.stall_timeout) {
+        if since.is_some_and(|since| heard.since(since) >= STALL_TIMEOUT) {
             self.lifecycle.close(CloseReason::PeerGapStall);
         }
     }

@@ -19,7 +19,7 @@ use crate::session::{
     Allowance, Channel, CloseReason, Event, Held, Identity, Message, Reject, SendError,
     Session as Interface,
 };
-use crate::stall::StallTimer;
+use crate::stall::{STALL_TIMEOUT, StallTimer};
 use crate::stats::Stats;
 use crate::time::{Deadline, Now, Timestamp, Wake};
 
@@ -273,11 +273,12 @@ impl Session {
         }
     }
 
-    /// A peer that is heard and does not send what is missing is given up, unless we refuse it.
+    /// A peer that is heard and does not send what is missing is given up, unless we refuse it: some reference peers
+    /// never do.
     fn check_stall(&mut self, now: Timestamp) {
         let gap = self.incoming.gap_since().filter(|_| !self.refusing);
         self.stall.on_heard(now, gap);
-        if self.stall.lasted() >= self.params.gap_timeout.into() {
+        if self.stall.lasted() >= STALL_TIMEOUT.into() {
             self.lifecycle.close(CloseReason::PeerGapStall);
         }
     }

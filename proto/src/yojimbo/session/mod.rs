@@ -26,7 +26,7 @@ use crate::sender::Worth;
 use crate::session::{
     Allowance, Channel, CloseReason, Event, Held, Identity, Message, Origin, Reject, SendError, Way,
 };
-use crate::stall::{AckStall, Done};
+use crate::stall::{AckStall, Progress};
 use crate::stats::Stats;
 use crate::time::{Deadline, Now, Timestamp, Wake};
 
@@ -163,16 +163,17 @@ impl Session {
     /// What a peer that is heard does not do: acknowledge, or send what others wait for.
     fn judge_peer(&mut self, now: Now) {
         let sender = &self.outgoing.sender;
-        let done = Done {
+        let progress = Progress {
             acked: sender.packets_acked(),
             delivered: self.incoming.messages_received(),
             reliable: self.incoming.inbox.reliable_ever(),
         };
-        self.stall.on_heard(now.mono, sender.waits_since(), done);
+        self.stall
+            .on_heard(now.mono, sender.waits_since(), progress);
         let is_open = matches!(self.phase, Phase::Open);
         let is_waited_for = is_open || matches!(self.phase, Phase::Finishing { .. });
         let queue = || self.incoming.queue_of_peer();
-        if is_waited_for && self.stall.is_over(STALL_TIMEOUT, queue) {
+        if is_waited_for && self.stall.is_over(queue) {
             self.end(CloseReason::PeerStalled);
         } else if is_open && self.incoming.is_stalled() {
             self.end(CloseReason::PeerGapStall);
@@ -431,6 +432,3 @@ impl crate::session::Session for Session {
 
 /// A server's peer that says nothing for so long after it was seated is given up (docs/wire/netcode.md, section 9).
 const CONFIRM_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// No acknowledgement of anything outstanding for so long, while the peer is heard, ends the session.
-const STALL_TIMEOUT: Duration = Duration::from_secs(10);
