@@ -11,7 +11,6 @@
 //!               expires                                   the pending entry is gone
 //! ```
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -21,15 +20,12 @@ use super::crypto::Key;
 use super::history::TokenTag;
 use super::link::{Link, LinkParams};
 use super::packet::{self, Beyond, Packet, Proof, Role, proof_bytes};
+use super::pending::{Pending, PendingTable};
 use super::roster::{Roster, Seat};
 use super::token::{PrivateToken, UserData};
 use super::wire::{Kind, Prefix, Request, RequestHead, is_same_address};
 use crate::session::{Reject, Stranger, StrangerClass};
-use crate::time::{Deadline, Now, Timestamp, Wake};
-
-/// Fresh challenges for one handshake; later requests get the last one again. A client asks ten
-/// times a second until the first one arrives, so these cover a round trip of 1.6 s.
-const CHALLENGES_EACH: usize = 16;
+use crate::time::{Deadline, Now, Wake};
 
 /// What a listener wants of a handshake.
 #[derive(Clone, Debug)]
@@ -132,31 +128,7 @@ pub struct Handshake {
     challenge_key: Key,
     challenge_sequence: u64,
     global_sequence: u64,
-    pending: BTreeMap<SocketAddr, Pending>,
-    /// Which of them ends when. Handshakes are few and their sources are chosen by strangers, so
-    /// ordered maps: no collisions to aim at.
-    by_end: BTreeSet<(Timestamp, SocketAddr)>,
-}
-
-#[derive(Debug)]
-struct Pending {
-    tag: TokenTag,
-    client_id: u64,
-    user_data: UserData,
-    client_to_server: Key,
-    server_to_client: Key,
-    timeout: Option<Duration>,
-    /// Sequences of the challenges this very handshake was given; no other is an answer.
-    challenges: [u64; CHALLENGES_EACH],
-    issued: usize,
-    /// Still valid at this moment, not after it.
-    until: Timestamp,
-}
-
-impl Pending {
-    fn was_given(&self, challenge: u64) -> bool {
-        self.challenges[..self.issued].contains(&challenge)
-    }
+    pending: PendingTable,
 }
 
 impl Handshake {
@@ -174,8 +146,7 @@ impl Handshake {
             challenge_key,
             challenge_sequence: 0,
             global_sequence,
-            pending: BTreeMap::new(),
-            by_end: BTreeSet::new(),
+            pending: PendingTable::default(),
         }
     }
 
@@ -192,8 +163,8 @@ impl Handshake {
         from: SocketAddr,
         datagram: &[u8],
     ) -> Result<StrangerClass, Reject> {
-        let lives = |pending: &&Pending| now.mono <= pending.until;
-        let pending = self.pending.get(&from).filter(lives);
+        let pending = self.pending.get(from);
+        let pending = pending.filter(|pending| pending.lives(now.mono));
         match datagram.first() {
             None => Err(Reject::Malformed),
             Some(0) => {
@@ -232,18 +203,14 @@ impl Handshake {
 
     /// Forgets handshakes that ran out of time.
     pub fn handle_timeout(&mut self, now: Now) {
-        while let Some(&(until, from)) = self.by_end.first()
-            && until < now.mono
-        {
-            self.by_end.pop_first();
-            self.pending.remove(&from);
-        }
+        self.pending.expire(now.mono);
     }
 
     /// When [`Handshake::handle_timeout`] has something to do.
     pub fn poll_timeout(&self) -> Option<Deadline> {
-        self.by_end.first().map(|(until, _)| Deadline {
-            at: *until + Duration::from_nanos(1),
+        let until = self.pending.first_end()?;
+        Some(Deadline {
+            at: until + Duration::from_nanos(1),
             why: Wake::Handshake,
         })
     }
@@ -280,8 +247,7 @@ impl Handshake {
             .present(token.client_id, tag, from, end, now.unix_secs)?;
         let full = self.roster.is_full().then_some(Reject::Full);
         if let Some(reason) = refusing.or(full) {
-            self.deny(&token.server_to_client, reply);
-            return Ok(Outcome::Denied(reason));
+            return Ok(self.deny(&token.server_to_client, reason, reply));
         }
         self.handle_timeout(now);
         self.remember(now, from, tag, token, timeout)?;
@@ -336,47 +302,25 @@ impl Handshake {
         timeout: Option<Duration>,
     ) -> Result<(), Reject> {
         let until = now.mono + timeout.map_or(PENDING_MAX, |span| span.min(PENDING_MAX));
-        if let Some(pending) = self.pending.get_mut(&from)
-            && pending.tag == tag
-        {
-            self.by_end.remove(&(pending.until, from));
-            pending.until = until;
-            self.by_end.insert((until, from));
+        if self.pending.renew(from, &tag, until) {
             return Ok(());
         }
         // A new token from the same address starts over; otherwise there must be room.
-        if let Some(replaced) = self.pending.remove(&from) {
-            self.by_end.remove(&(replaced.until, from));
-        } else if self.pending.len() >= self.params.max_pending {
+        let starts_over = self.pending.get(from).is_some();
+        if !starts_over && self.pending.len() >= self.params.max_pending {
             return Err(Reject::HandshakesFull);
         }
-        let pending = Pending {
-            tag,
-            client_id: token.client_id,
-            user_data: token.user_data,
-            client_to_server: token.client_to_server,
-            server_to_client: token.server_to_client,
-            timeout,
-            challenges: [0; CHALLENGES_EACH],
-            issued: 0,
-            until,
-        };
+        let pending = Pending::new(tag, token, timeout, until);
         self.pending.insert(from, pending);
-        self.by_end.insert((until, from));
         Ok(())
     }
 
     fn send_challenge(&mut self, from: SocketAddr, reply: &mut Vec<u8>) {
-        let Some(pending) = self.pending.get_mut(&from) else {
+        let Some(pending) = self.pending.get_mut(from) else {
             return;
         };
-        if pending.issued < CHALLENGES_EACH {
-            pending.challenges[pending.issued] = self.challenge_sequence;
-            pending.issued += 1;
-            self.challenge_sequence += 1;
-        }
-        // The last one again has the same sequence and the same contents, so the same bytes.
-        let sequence = pending.challenges[pending.issued - 1];
+        // One that goes again has the same sequence and the same contents, so the same bytes.
+        let sequence = pending.challenge(&mut self.challenge_sequence);
         let token = challenge::seal(
             &self.challenge_key,
             sequence,
@@ -399,7 +343,7 @@ impl Handshake {
             reply,
         } = stranger;
         self.handle_timeout(now);
-        let pending = self.pending.get(&from).ok_or(Reject::UnknownPeer)?;
+        let pending = self.pending.get(from).ok_or(Reject::UnknownPeer)?;
         if Prefix::parse(datagram)?.kind != Kind::Response {
             return Err(Reject::Unexpected);
         }
@@ -425,22 +369,19 @@ impl Handshake {
             Some(reason) => Err(reason),
             None => self.roster.seat(pending.client_id, &pending.tag),
         };
-        let seat = match seated {
-            Ok(seat) => seat,
+        match seated {
+            Ok(seat) => Ok(Outcome::Seated(Box::new(self.hand_over(now, from, seat)?))),
             Err(reason) if reason == Reject::Full || refusing.is_some() => {
                 let key = pending.server_to_client.clone();
-                self.deny(&key, reply);
-                return Ok(Outcome::Denied(reason));
+                Ok(self.deny(&key, reason, reply))
             }
-            Err(reason) => return Err(reason),
-        };
-        Ok(Outcome::Seated(Box::new(self.hand_over(now, from, seat)?)))
+            Err(reason) => Err(reason),
+        }
     }
 
     /// Turns the handshake into a link.
     fn hand_over(&mut self, now: Now, from: SocketAddr, seat: Seat) -> Result<Seated, Reject> {
-        let pending = self.pending.remove(&from).ok_or(Reject::UnknownPeer)?;
-        self.by_end.remove(&(pending.until, from));
+        let pending = self.pending.take(from).ok_or(Reject::UnknownPeer)?;
         let params = LinkParams {
             role: Role::Server,
             protocol_id: self.params.protocol_id,
@@ -456,8 +397,9 @@ impl Handshake {
         })
     }
 
-    fn deny(&mut self, key: &Key, reply: &mut Vec<u8>) {
+    fn deny(&mut self, key: &Key, reason: Reject, reply: &mut Vec<u8>) -> Outcome {
         self.answer(key, Kind::Denied, &[], reply);
+        Outcome::Denied(reason)
     }
 
     /// Seals each answer under a sequence that no other has.

@@ -23,6 +23,7 @@ pub mod handshake;
 mod history;
 pub mod link;
 pub mod packet;
+mod pending;
 pub mod replay;
 pub mod roster;
 pub mod token;
