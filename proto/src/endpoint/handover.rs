@@ -26,7 +26,7 @@ impl Endpoint {
         self.search.give_back(tries);
     }
 
-    /// Gives a peer's session away, with what it counted so far, which stays counted here.
+    /// Gives a peer's session away, with what it counted so far, which stays counted here; `None` if it is gone.
     pub fn take_out(&mut self, id: PeerId) -> Option<(Box<dyn Session>, Stats)> {
         let session = self.retire(id)?;
         let stats = session.stats();

@@ -229,17 +229,17 @@ impl Endpoint {
         self.acceptor.pending()
     }
 
-    /// Where a peer is.
+    /// Where a peer is; `None` once it is gone.
     pub fn address(&self, id: PeerId) -> Option<SocketAddr> {
         self.peers.get(id).map(|peer| peer.address)
     }
 
-    /// Who a peer is.
+    /// Who a peer is; `None` once it is gone.
     pub fn identity(&self, id: PeerId) -> Option<Identity<'_>> {
         self.peers.get(id).map(|peer| peer.session.identity())
     }
 
-    /// What a peer counted.
+    /// What a peer counted so far; `None` once it is gone.
     pub fn stats(&self, id: PeerId) -> Option<Stats> {
         self.peers.get(id).map(|peer| peer.session.stats())
     }

@@ -56,7 +56,7 @@ impl ClientState {
         }
     }
 
-    /// Why it is not connected and never will be.
+    /// Why it is not connected and never will be; `None` while it is, or may be.
     pub const fn failure(self) -> Option<CloseReason> {
         match self {
             Self::Requesting | Self::Responding | Self::Connected => None,
@@ -189,7 +189,7 @@ impl Client {
         self.handshake.seat.1
     }
 
-    /// The connected pipe. Its timers go on from the keep-alive that connected us.
+    /// The connected pipe; `None` in any other state. Its timers go on from the keep-alive that connected us.
     pub fn into_link(self) -> Option<Link> {
         (self.state() == ClientState::Connected).then_some(self.link)
     }

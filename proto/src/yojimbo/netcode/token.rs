@@ -114,7 +114,8 @@ impl PrivateToken {
         Err(Reject::TokenKey)
     }
 
-    /// Reads the plaintext, 1008 bytes; what follows the user data is ignored.
+    /// Reads the plaintext, 1008 bytes; what follows the user data is ignored. `None` if it ends too soon, or
+    /// its list of servers makes no sense.
     pub fn parse(plain: &[u8]) -> Option<Self> {
         let mut reader = Reader::new(plain);
         Some(Self {
@@ -218,7 +219,8 @@ impl Mint {
 }
 
 impl ConnectToken {
-    /// Makes a token under `key`, the private key its servers share.
+    /// Makes a token under `key`, the private key its servers share. An error if either list of servers is empty or has
+    /// more than 32, or the token expires before it is created.
     pub fn mint(mint: Mint, key: &Key) -> Result<Self, TokenError> {
         let Mint {
             protocol_id,
@@ -248,7 +250,7 @@ impl ConnectToken {
         })
     }
 
-    /// Reads a token from its 2048 bytes.
+    /// Reads a token from its 2048 bytes. Its private part stays sealed, and is not looked at.
     pub fn parse(bytes: &[u8]) -> Result<Self, TokenError> {
         if bytes.len() != TOKEN_BYTES {
             return Err(TokenError::Length);

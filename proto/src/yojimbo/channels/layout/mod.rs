@@ -66,7 +66,8 @@ impl Default for Layout {
 }
 
 impl Layout {
-    /// A layout of one's own: `channels` by index, `messages` by type number.
+    /// A layout of one's own: `channels` by index, `messages` by type number. An error says what does not go
+    /// together, and what to change.
     pub fn new(
         channels: Vec<ChannelLayout>,
         messages: Vec<MessageType>,
@@ -179,7 +180,7 @@ impl Layout {
         &self.channels
     }
 
-    /// A channel that exists.
+    /// A channel; `None` if there is none of this index.
     pub fn channel(&self, index: Channel) -> Option<&ChannelLayout> {
         self.channels.get(usize::from(index))
     }
