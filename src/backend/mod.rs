@@ -4,6 +4,7 @@
 //! [`Socket`] makes TCP and Unix sockets look alike. The stream that `tidegate connect` accepted
 //! from a local program is the same thing seen from the other end: it only begins connected.
 
+pub mod advice;
 pub mod health;
 mod place;
 mod pool;

@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 use super::ctl;
 use crate::admin;
-use crate::backend::health;
+use crate::backend::{advice, health};
 use crate::config::{Backend, Config, Listener, LocalAddress, PublicAddresses, Tunnel};
 use crate::control::Request;
 use crate::exit::{Exit, Transport, help_line};
@@ -330,7 +330,7 @@ async fn connect_all(backend: &Backend) -> Vec<Finding> {
     for target in &backend.targets {
         let verdict = health::try_out(backend, target)
             .await
-            .map_err(|error| format!("{error}{}", help_line(health::help(target, &error))));
+            .map_err(|error| format!("{error}{}", help_line(advice::help(target, &error))));
         findings.push(Finding {
             of: format!("backend.{}", backend.name),
             tried: format!("connect {target}"),

@@ -4,7 +4,7 @@ use anyhow::bail;
 use serde_json::{Value, json};
 
 use super::Gate;
-use crate::backend::health;
+use crate::backend::advice;
 
 impl Gate {
     pub(super) fn targets(&self) -> Value {
@@ -42,7 +42,7 @@ impl Gate {
         let mut warnings = Vec::new();
         for (backend, why) in backends {
             if let Some(why) = why.filter(|_| draining) {
-                health::warn_of_shut(&backend, Some(&target), why);
+                advice::warn_of_shut(&backend, Some(&target), why);
                 warnings.push(why.warning(&backend));
             }
         }

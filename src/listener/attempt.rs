@@ -9,7 +9,7 @@ use tidegate_proto::{CloseReason, PeerId, Timestamp};
 use super::peer::Phase;
 use super::wakes::{Wakes, poll_token};
 use super::{Listener, Turn};
-use crate::backend::{Pick, Pool, Socket, SocketOptions, health};
+use crate::backend::{Pick, Pool, Socket, SocketOptions, advice, health};
 use crate::config::Backoff;
 use crate::counters::ConnectFailure;
 use crate::proxy_protocol::{Proxied, ProxyHeader};
@@ -247,7 +247,7 @@ impl Listener {
         if let Chosen::Connecting(pick) = peer.attempt.chosen {
             peer.attempt.chosen = Chosen::Connected(pick);
             if let Some(turned) = destination.pool.on_connected(pick) {
-                health::log_turned(&turned, None);
+                advice::log_turned(&turned, None);
             }
             let counters = self.counters.target(pick.target);
             counters.connects += 1;
@@ -306,8 +306,8 @@ impl Listener {
             peer.attempt.chosen = Chosen::Tried(pick);
             self.counters.target(pick.target).connect_failures[why as usize] += 1;
             match destination.pool.on_failed(turn.now.mono, pick) {
-                Some(turned) => health::log_turned(&turned, Some(error)),
-                None => health::warn_of_connect(&destination.pool, pick, why.label(), error),
+                Some(turned) => advice::log_turned(&turned, Some(error)),
+                None => advice::warn_of_connect(&destination.pool, pick, why.label(), error),
             }
         }
         self.try_later(turn, id, why);

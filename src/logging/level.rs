@@ -49,8 +49,9 @@ fn parts() -> Vec<&'static str> {
 }
 
 /// Every module that logs, in order. A directive for another would change nothing, and nobody would be told.
-pub(super) const TARGETS: [&str; 43] = [
+pub(super) const TARGETS: [&str; 44] = [
     "tidegate::admin",
+    "tidegate::backend::advice",
     "tidegate::backend::health",
     "tidegate::backend::stream::to_backend",
     "tidegate::backend::stream::to_peer",

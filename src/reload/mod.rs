@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 
-use crate::backend::{Pool, health};
+use crate::backend::{Pool, advice};
 use crate::backends::Backends;
 use crate::config::{Backend, Drain, Listener, Loaded, Protocol, fingerprint};
 use crate::listener::HeldAddress;
@@ -228,7 +228,7 @@ impl Reloader {
             let policy = running.update(&self.common, &listener)?;
             if let Some(why) = self.backends.update(&listener.backend) {
                 let backend = &listener.backend.name;
-                health::warn_of_shut(backend, None, why);
+                advice::warn_of_shut(backend, None, why);
                 outcome.warnings.push(why.warning(backend));
             }
             self.workers.add(moving.shares);
