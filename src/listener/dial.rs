@@ -89,7 +89,7 @@ impl Listener {
         peer.socket = Some(udp);
         peer.stream = Stream::accepted(stream);
         peer.attempt = Attempt::dialled(turn.now.mono + timeout);
-        self.peers.insert(peer);
+        self.peers.insert(Box::new(peer));
         self.touch(id);
         Ok(())
     }

@@ -157,7 +157,7 @@ impl Listener {
         self.refund_stray(route.from);
         self.endpoint.give_back_tries(tries);
         self.memory.on_came(&peer.accounted);
-        self.peers.insert(*peer);
+        self.peers.insert(peer);
         self.on_came(id);
         self.touch(id);
         if let Err(error) = registered {

@@ -11,12 +11,12 @@ pub(super) struct Peers {
 }
 
 impl Peers {
-    pub(super) fn insert(&mut self, peer: Peer) {
+    pub(super) fn insert(&mut self, peer: Box<Peer>) {
         let slot = peer.id.slot();
         if slot >= self.slots.len() {
             self.slots.resize_with(slot + 1, || None);
         }
-        self.slots[slot] = Some(Box::new(peer));
+        self.slots[slot] = Some(peer);
     }
 
     pub(super) fn get(&self, id: PeerId) -> Option<&Peer> {

@@ -122,7 +122,7 @@ impl Listener {
     pub(super) fn insert(&mut self, now: Timestamp, id: PeerId, route: Route) {
         let mut peer = self.new_peer(id, route.from, now);
         peer.ours = route.to;
-        self.peers.insert(peer);
+        self.peers.insert(Box::new(peer));
         self.touch(id);
     }
 
