@@ -235,7 +235,7 @@ fn a_peer_for_one_that_closed_meanwhile_stays_where_it_was() {
     let _player = bench.lost_player();
     let (now, grace) = (bench.now, Duration::from_secs(5));
     bench.shares[1].retire(now, grace);
-    assert!(bench.shares[1].has_retired(now), "nobody is there");
+    assert!(bench.shares[1].poll_retired(now), "nobody is there");
     bench.turn(0);
     assert!(!bench.shares[0].is_empty(), "the session is gone");
     let counters = bench.counters();
@@ -252,12 +252,12 @@ fn a_peer_on_its_way_to_one_that_goes_is_told_and_counted() {
     assert!(bench.shares[0].is_empty(), "it was not handed over");
     let (now, grace) = (bench.now, Duration::from_secs(5));
     bench.shares[1].retire(now, grace);
-    assert!(!bench.shares[1].has_retired(now), "somebody is on the way");
+    assert!(!bench.shares[1].poll_retired(now), "somebody is on the way");
     wait_until("its end", Duration::from_secs(20), || {
         bench.turn(1);
         bench.pass(100);
         let now = bench.now;
-        bench.shares[1].has_retired(now).then_some(())
+        bench.shares[1].poll_retired(now).then_some(())
     });
     let mut heard = [0; 16];
     moved.set_nonblocking(true).unwrap();
@@ -338,7 +338,7 @@ fn a_peer_that_is_still_served_is_ended_with_the_grace() {
     bench.shares[0].retire(now, grace);
     for taken in 1..=5u32 {
         let now = bench.now;
-        assert!(!bench.shares[0].has_retired(now), "{taken}");
+        assert!(!bench.shares[0].poll_retired(now), "{taken}");
         let answer = [b"A", &taken.to_be_bytes()[..]].concat();
         player.send_to(&answer, bench.addresses[0]).unwrap();
         bench.turn(0);
@@ -346,7 +346,7 @@ fn a_peer_that_is_still_served_is_ended_with_the_grace() {
         bench.pass(1_000);
     }
     let now = bench.now;
-    assert!(!bench.shares[0].has_retired(now), "it is told first");
+    assert!(!bench.shares[0].poll_retired(now), "it is told first");
     bench.turn(0);
     let counters = bench.counters();
     assert_eq!(
@@ -358,7 +358,7 @@ fn a_peer_that_is_still_served_is_ended_with_the_grace() {
     drop(stream);
     wait_until("its end", Duration::from_secs(20), || {
         bench.turn(0);
-        bench.shares[0].has_retired(now).then_some(())
+        bench.shares[0].poll_retired(now).then_some(())
     });
     let mut heard = [0; 16];
     let goodbye = std::iter::from_fn(|| {

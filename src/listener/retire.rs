@@ -44,7 +44,7 @@ impl Listener {
     }
 
     /// Ends sessions that outlasted the grace; true once no peer is left.
-    pub fn has_retired(&mut self, now: Now) -> bool {
+    pub fn poll_retired(&mut self, now: Now) -> bool {
         if self.stage.take_grace_over(now.mono) {
             self.stop(now);
         }

@@ -257,7 +257,7 @@ impl Worker {
     fn let_go(&mut self, now: Now) {
         let registry = self.poll.registry();
         self.listeners.retain_mut(|listener| {
-            if !listener.has_retired(now) {
+            if !listener.poll_retired(now) {
                 return true;
             }
             // The address is free when the last worker lets go of it.
