@@ -361,6 +361,40 @@ fn those_who_play_do_not_wait_for_what_is_written_to_those_who_left() {
     assert_eq!(before, written, "every frame is counted");
 }
 
+/// Six backends have written 200 messages of a kilobyte each: of more than a megabyte that waits, half of one leaves in a
+/// turn, and something of everybody's.
+#[test]
+fn bulk_makes_no_turn_long() {
+    let setup = Setup {
+        capacity: Arc::new(Capacity::new(1_000, 1 << 28)),
+        ..Setup::default()
+    };
+    let mut table = Table::of(&setup);
+    let mut crowd: Vec<_> = (0..6).map(|_| table.player()).collect();
+    let frame = [&1_000u16.to_be_bytes()[..], &[7; 1_000]].concat();
+    let forwarded = |table: &mut Table| {
+        let counters = table.counters();
+        counters.messages_forwarded[Direction::ToPeer as usize]
+    };
+    for round in 1..=4 {
+        for (_, stream) in &mut crowd {
+            stream.write_all(&frame.repeat(50)).unwrap();
+        }
+        wait_until("all is queued", Duration::from_secs(20), || {
+            table.steps(&[Listener::pump]);
+            (forwarded(&mut table) == round * 6 * 50).then_some(())
+        });
+    }
+
+    let before = table.counters().sent.bytes;
+    table.steps(&[Listener::transmit]);
+    let sent = table.counters().sent.bytes - before;
+    assert!((500 << 10..=513 << 10).contains(&sent), "{sent} bytes");
+    for (one, _) in &crowd {
+        assert_eq!(one.recv(&mut [0; 2_000]).unwrap(), 1_005);
+    }
+}
+
 /// More than an inbox holds comes in one turn: all of it is taken, because the backend gets it meanwhile.
 #[test]
 fn a_turn_takes_more_than_an_inbox_holds() {

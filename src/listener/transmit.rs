@@ -20,16 +20,21 @@ impl Listener {
         self.remove_finished(turn);
     }
 
-    /// At most so many datagrams; whether they were all.
+    /// At most so many datagrams, and no more than half a megabyte; whether they were all.
     fn transmit_some(&mut self, turn: &mut Turn<'_>, most: usize, poll: Poll) -> bool {
         let mut whose: Option<PeerId> = None;
         let mut is_dry = false;
+        let mut bytes_left = BYTES_PER_TURN;
         for _ in 0..most {
+            if bytes_left == 0 {
+                break;
+            }
             let start = turn.outgoing.bytes().len();
             let Some((id, to)) = poll(&mut self.endpoint, turn.now, turn.outgoing.bytes()) else {
                 is_dry = true;
                 break;
             };
+            bytes_left = bytes_left.saturating_sub(turn.outgoing.bytes().len() - start);
             if self.socket.is_some() {
                 let from = self.peers.get_mut(id).and_then(|peer| peer.ours);
                 turn.outgoing.push(to, from);
@@ -62,8 +67,10 @@ impl Listener {
     }
 }
 
-/// Datagrams sent before the other steps get their turn; the rest is first in the next one.
+/// Datagrams sent before the other steps get their turn, and bytes of them, of either kind; the rest is first in the next
+/// one. Datagrams of bulk are up to 8 KiB, and other listeners wait meanwhile.
 const DATAGRAMS_PER_TURN: usize = 2048;
+const BYTES_PER_TURN: usize = 512 * 1024;
 
 /// Goodbyes sent before the other steps get their turn, a fifth of a millisecond's: ten thousand peers that are kicked
 /// have ten each.

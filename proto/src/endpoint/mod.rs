@@ -74,6 +74,8 @@ pub struct Endpoint {
     timers: Timers<PeerId>,
     /// Peers that may have datagrams to send. A peer is in it once; a drain costs what is active.
     active: VecDeque<PeerId>,
+    /// Bytes that the first of them sent since it is that.
+    burst: usize,
     /// Of these, those who are over, and may have goodbyes to say.
     ended: VecDeque<PeerId>,
     events: VecDeque<(PeerId, Event)>,
@@ -97,6 +99,7 @@ impl Endpoint {
             peers: PeerTable::default(),
             timers: Timers::default(),
             active: VecDeque::new(),
+            burst: 0,
             ended: VecDeque::new(),
             events: VecDeque::new(),
             awaited: 0,

@@ -51,23 +51,36 @@ impl Endpoint {
         playing.or_else(|| self.poll_goodbye(now, out))
     }
 
-    /// As [`Endpoint::poll_transmit`], of those who play. Peers take turns, a burst at a time: datagrams to one peer leave
-    /// side by side, which is what segmentation offload wants.
+    /// As [`Endpoint::poll_transmit`], of those who play. Peers take turns, a burst of 64 KiB at a time: datagrams to one peer
+    /// leave side by side, which is what segmentation offload wants, and nobody waits for all that another has to say.
     pub fn poll_playing(&mut self, now: Now, out: &mut Vec<u8>) -> Option<(PeerId, SocketAddr)> {
+        let start = out.len();
         while let Some(&id) = self.active.front() {
             if let Some(peer) = self.peers.get_mut(id) {
                 if peer.closed || peer.leaving {
                     self.ended.push_back(id);
                 } else if peer.session.poll_transmit(now, out) {
-                    return Some((id, peer.address));
+                    let address = peer.address;
+                    self.count_burst(out.len() - start);
+                    return Some((id, address));
                 } else {
                     peer.queued = false;
                     self.settle(id);
                 }
             }
             self.active.pop_front();
+            self.burst = 0;
         }
         None
+    }
+
+    /// The first of those who play sent so many bytes more: after a burst the next one has its turn.
+    fn count_burst(&mut self, bytes: usize) {
+        self.burst += bytes;
+        if self.burst >= BURST_BYTES {
+            self.burst = 0;
+            self.active.rotate_left(1);
+        }
     }
 
     /// As [`Endpoint::poll_transmit`], of those who are over. When thousands end at once, nobody else needs to wait for
@@ -198,6 +211,9 @@ impl Endpoint {
         Some(peer.session)
     }
 }
+
+/// What the kernel takes as one segmented send.
+const BURST_BYTES: usize = 64 * 1024;
 
 /// When a session wants to be woken; never, once it closed.
 fn wakes_of(session: &dyn Session) -> Timestamp {

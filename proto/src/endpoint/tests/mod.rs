@@ -354,6 +354,26 @@ fn an_entry_of_the_timers_is_stale_when_an_earlier_one_took_its_place() {
     );
 }
 
+/// Who has a map to send leaves the others their turn after a burst, and goes on behind them.
+#[test]
+fn nobody_waits_for_all_that_another_says() {
+    let mut endpoint = endpoint(None, Params::default());
+    let peers = [1, 2, 3].map(|port| accept(&mut endpoint, port));
+    drain(&mut endpoint, at(0));
+    for _ in 0..200 {
+        endpoint.send(at(1), peers[0], 0, &[0; 1_000]).unwrap();
+    }
+    for id in &peers[1..] {
+        endpoint.send(at(1), *id, 0, b"news").unwrap();
+    }
+    let to: Vec<u16> = (drain(&mut endpoint, at(1)).iter())
+        .map(|(to, _)| to.port())
+        .collect();
+    let others: Vec<_> = (0..to.len()).filter(|index| to[*index] != 1).collect();
+    assert_eq!(others, [66, 67], "{to:?}");
+    assert_eq!(to.len(), 202);
+}
+
 /// Thousands may be told to go at once, and others play meanwhile.
 #[test]
 fn those_who_are_over_speak_behind_those_who_play() {
