@@ -18,9 +18,15 @@ use crate::time::Timestamp;
 use ahead::Ahead;
 use asks::Asks;
 
-/// How far ahead of the next message an id may lie: what a reference peer says meanwhile it says once, and all of it
-/// would have to be asked for. As many as are kept if they are empty.
-const WINDOW: u64 = (STORED_BYTES_MAX / MESSAGE_OVERHEAD) as u64;
+/// How far ahead of the next message an id may lie, once many wait: what a reference peer says meanwhile it says once, and
+/// all of it would have to be asked for. As many as are kept if they are empty.
+const WINDOW: usize = STORED_BYTES_MAX / MESSAGE_OVERHEAD;
+
+/// And before that: places take memory, and a single datagram could claim all of them.
+const WINDOW_AT_FIRST: usize = 1024;
+
+/// So many wait where a peer says much and loses much.
+const MANY: usize = 256;
 
 /// A window longer than this gets all of its places at once: to grow in steps takes the room of the old and the new.
 const SHORT: usize = 512;
@@ -128,7 +134,7 @@ impl Incoming {
                 Taken::Duplicate
             };
         }
-        if id - self.next >= WINDOW {
+        if id - self.next >= self.window_max() as u64 {
             self.ahead.on_message(id);
             self.reach_what_was_sent(now);
             return Taken::Ahead;
@@ -170,17 +176,26 @@ impl Incoming {
         let ahead = sequence::nearest(self.next, wire_id).checked_sub(self.next);
         ahead.is_some_and(|ahead| {
             let place = self.window.get(ahead as usize);
-            ahead < WINDOW && !matches!(place, Some(Place::Message(_)))
+            ahead < self.window_max() as u64 && !matches!(place, Some(Place::Message(_)))
         })
     }
 
     /// A message arrived and was not taken, so it is known to exist and will be asked for.
     pub(super) fn on_refused(&mut self, now: Timestamp, wire_id: u16) {
         let ahead = sequence::nearest(self.next, wire_id).checked_sub(self.next);
-        if let Some(ahead) = ahead.filter(|ahead| *ahead < WINDOW) {
+        if let Some(ahead) = ahead.filter(|ahead| *ahead < self.window_max() as u64) {
             self.reach(now, ahead as usize);
             self.asks.on_gap();
         }
+    }
+
+    /// How many places the window may have now.
+    fn window_max(&self) -> usize {
+        let most = match self.stored >= MANY {
+            true => WINDOW,
+            false => WINDOW_AT_FIRST,
+        };
+        most.max(self.window.len())
     }
 
     /// As far as the window goes. What comes after that becomes a gap when the window gets there.
@@ -189,7 +204,7 @@ impl Incoming {
             .ahead
             .sent_below()
             .saturating_sub(self.next)
-            .min(WINDOW) as usize;
+            .min(self.window_max() as u64) as usize;
         if sent > self.window.len() {
             self.reach(now, sent - 1);
             self.asks.on_gap();
@@ -202,7 +217,7 @@ impl Incoming {
         }
         if index >= self.window.len() {
             if index >= SHORT {
-                let rest = WINDOW as usize - self.window.len();
+                let rest = self.window_max() - self.window.len();
                 self.window.reserve_exact(rest);
             }
             self.window.resize_with(index + 1, || Place::Absent);

@@ -48,12 +48,26 @@ fn a_new_gap_is_asked_for_with_the_oldest_one() {
 #[test]
 fn a_far_id_costs_one_small_output_not_a_storm() {
     let (mut incoming, mut inbox) = incoming();
-    assert_eq!(incoming.take(at(0), 4096, b"x", &mut inbox), Taken::Ahead);
+    assert_eq!(incoming.take(at(0), 1024, b"x", &mut inbox), Taken::Ahead);
     assert_eq!(incoming.take(at(0), 40_000, b"x", &mut inbox), Taken::Ahead);
-    assert_eq!(incoming.take(at(0), 4095, b"x", &mut inbox), Taken::New);
+    assert_eq!(incoming.take(at(0), 1023, b"x", &mut inbox), Taken::New);
     assert_eq!(asked(&mut incoming, 0).len(), 170);
     let total: usize = (1..1000).map(|t| asked(&mut incoming, t).len()).sum();
     assert_eq!(total, 3 * 170, "at 100, 300 and 700 ms");
+}
+
+/// A single datagram claims few places: many are for a peer of whom much waits.
+#[test]
+fn a_window_is_long_once_many_wait_in_it() {
+    let (mut incoming, mut inbox) = incoming();
+    let mut take = |id| incoming.take(at(0), id, b"", &mut inbox);
+    for id in 1..256 {
+        assert_eq!(take(id), Taken::New);
+    }
+    assert_eq!(take(4_095), Taken::Ahead);
+    assert_eq!(take(256), Taken::New);
+    assert_eq!(take(4_095), Taken::New);
+    assert_eq!(take(4_096), Taken::Ahead);
 }
 
 /// Whoever forges a message from far ahead now and then must not end a session that goes on.
@@ -93,7 +107,7 @@ fn what_a_peer_ran_ahead_by_is_not_forgotten() {
     }
     for id in 0..8_996 {
         assert_eq!(incoming.take(at(5), id, b"", &mut inbox), Taken::New);
-        assert!(incoming.window.len() <= WINDOW as usize, "{id}");
+        assert!(incoming.window.len() <= WINDOW_AT_FIRST, "{id}");
         incoming.deliver(at(5), Duration::ZERO, false, &mut inbox);
     }
     assert_eq!(asked(&mut incoming, 600), [8_996]);
@@ -107,7 +121,7 @@ fn what_a_peer_ran_ahead_by_is_not_forgotten() {
 fn what_was_refused_is_asked_for() {
     let (mut incoming, mut inbox) = incoming();
     assert_eq!(incoming.take(at(0), 0, b"", &mut inbox), Taken::Delivered);
-    for outside in [0, 4097, 0x8000] {
+    for outside in [0, 1025, 0x8000] {
         incoming.on_refused(at(0), outside);
     }
     assert_eq!(
@@ -117,7 +131,7 @@ fn what_was_refused_is_asked_for() {
     incoming.on_refused(at(5), 2);
     assert_eq!(incoming.gap_since(), Some(at(5)));
     assert_eq!(asked(&mut incoming, 5), [1, 2]);
-    incoming.on_refused(at(6), 4096);
+    incoming.on_refused(at(6), 1024);
     assert_eq!(asked(&mut incoming, 6)[..3], [1, 3, 4]);
 }
 
