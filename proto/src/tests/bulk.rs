@@ -481,6 +481,48 @@ fn every_second_acknowledgement_says_enough() {
     }
 }
 
+/// Nor does a way back that holds everything up for a while, as radio does, and then lets it go within milliseconds. So
+/// much at once was taken for what the path carries, and three times its rate was sent.
+#[test]
+fn a_way_back_that_stands_still_floods_nothing() {
+    let (mut resent, mut acked) = (0, 0);
+    for seed in 41..45 {
+        let mut scenario = upload(ours(), seed, 1, fast(), &without_end(1_000));
+        scenario.run_for(Duration::from_secs(4));
+        let before = scenario.client_stats(0);
+        for _ in 0..6 {
+            stand_still(&mut scenario, 160, 2);
+            scenario.set_weather(fast(), fast());
+            scenario.run_for(Duration::from_millis(1_100));
+        }
+        let stats = scenario.client_stats(0).since(&before);
+        (resent, acked) = (resent + stats.messages_resent, acked + stats.messages_acked);
+    }
+    let what = format!("{resent} sent again of {acked}");
+    assert!(acked > 250_000 && resent * 100 < acked, "{what}");
+}
+
+/// What the peer says in so many milliseconds arrives behind them, within so many.
+fn stand_still(scenario: &mut Scenario, millis: u64, within: u64) {
+    let [all, within] = [millis, within].map(|millis| millis * 1_000);
+    let heard = |scenario: &Scenario| scenario.client_stats(0).packets_received;
+    let mut before = None;
+    for at in (0..all).step_by(500) {
+        // What was under way has arrived.
+        if at > fast().delay.as_micros() as u64 {
+            before.get_or_insert_with(|| heard(scenario));
+        }
+        let held = all - at + at * within / all;
+        let back = Conditions {
+            delay: fast().delay + Duration::from_micros(held),
+            ..fast()
+        };
+        scenario.set_weather(fast(), back);
+        scenario.run_for(Duration::from_micros(500));
+    }
+    assert_eq!(before, Some(heard(scenario)));
+}
+
 /// Losses that come together, some milliseconds of them now and then, vary more from one round trip to the
 /// next than others of the same share. That is chance, and not the path's end.
 #[test]

@@ -10,6 +10,8 @@ pub(super) struct Delivered {
     /// When the present span begins; none in a pause of bulk.
     from: Option<Timestamp>,
     bytes: f64,
+    /// The most bytes a second that were sent in this span, and in the last one.
+    sent: [f64; 2],
     /// Something else than the rate held bulk back in this span.
     held_up: bool,
     /// The rates of the last spans, newest last.
@@ -21,6 +23,7 @@ impl Delivered {
     pub(super) fn pause(&mut self) {
         *self = Self {
             rates: self.rates,
+            sent: self.sent,
             ..Self::default()
         };
     }
@@ -30,8 +33,9 @@ impl Delivered {
         self.held_up = true;
     }
 
-    /// A packet was acknowledged while bulk was sent.
-    pub(super) fn on_acked(&mut self, now: Timestamp, bytes: usize, rtt_s: f64) {
+    /// A packet was acknowledged while bulk was sent at this many bytes a second, `paced`.
+    pub(super) fn on_acked(&mut self, now: Timestamp, bytes: usize, rtt_s: f64, paced: f64) {
+        self.sent[0] = self.sent[0].max(paced);
         // The first round trip of a bulk phase still brings acks from before it.
         let begin = now + Duration::from_secs_f64(rtt_s);
         let from = *self.from.get_or_insert(begin);
@@ -41,7 +45,10 @@ impl Delivered {
         self.bytes += bytes as f64;
         let span = now.since(from).as_secs_f64();
         if span >= rtt_s.max(SPAN_MIN) {
-            let rate = self.bytes / span;
+            // What comes in so much faster than it left was held up on its way, or its acknowledgements were; or some got lost,
+            // and one tells of all.
+            let [this, last] = self.sent;
+            let rate = (self.bytes / span).min(HURRIED * this.max(last));
             // What more could have been sent says at least that the path carries so much.
             if !self.held_up || rate > self.best() {
                 self.rates.rotate_left(1);
@@ -49,6 +56,7 @@ impl Delivered {
             }
             self.held_up = false;
             self.bytes = 0.0;
+            self.sent = [paced, this];
             self.from = Some(now);
         }
     }
@@ -79,16 +87,49 @@ impl Delivered {
 /// A span is no shorter than this, in seconds.
 const SPAN_MIN: f64 = 0.05;
 
+/// What was delivered is at most so many times what was sent: jitter alone brings half as much again in some spans, and a
+/// rate that an outage cut is soon found again by it.
+const HURRIED: f64 = 2.0;
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     /// A round trip of 100 ms, in which the path delivers ten packets of 1000 bytes: 100,000 bytes a second.
     const RTT: f64 = 0.1;
+    const PATH: f64 = 100_000.0;
 
+    /// Packets that left each 10 ms are acknowledged when the path answers them.
     fn hear(delivered: &mut Delivered, millis: std::ops::Range<u64>) {
+        hear_at(delivered, millis, |at| at);
+    }
+
+    /// Packets that left each 10 ms, of which one that the path answers at a time is acknowledged when `comes` says.
+    fn hear_at(
+        delivered: &mut Delivered,
+        millis: std::ops::Range<u64>,
+        comes: impl Fn(u64) -> u64,
+    ) {
         for at in millis.step_by(10) {
-            delivered.on_acked(Timestamp::from_millis(at), 1000, RTT);
+            delivered.on_acked(Timestamp::from_millis(comes(at)), 1000, RTT, PATH);
+        }
+    }
+
+    /// The peer's acknowledgements get lost for a while, and the next one tells of all that came meanwhile; or they are held
+    /// up, and come all within a few milliseconds.
+    #[test]
+    fn what_comes_in_hurried_is_not_what_the_path_carries() {
+        for (millis, within) in [(150, 0), (300, 0), (150, 10), (300, 20)] {
+            let mut delivered = Delivered::default();
+            hear(&mut delivered, 0..400);
+            let end = 400 + millis;
+            hear_at(&mut delivered, 400..end, |at| {
+                end + (at - 400) * within / millis
+            });
+            hear(&mut delivered, end + within..end + 300);
+            let best = delivered.best();
+            let what = format!("{best} bytes a second after {millis} ms that came in {within}");
+            assert!((90_000.0..=200_000.0).contains(&best), "{what}");
         }
     }
 

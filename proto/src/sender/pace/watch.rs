@@ -65,9 +65,9 @@ impl Watch {
         self.delivered.pause();
     }
 
-    pub(super) fn on_acked(&mut self, now: Timestamp, bytes: usize, rtt_s: f64) {
+    pub(super) fn on_acked(&mut self, now: Timestamp, bytes: usize, rtt_s: f64, paced: f64) {
         self.losses.on_acked();
-        self.delivered.on_acked(now, bytes, rtt_s);
+        self.delivered.on_acked(now, bytes, rtt_s, paced);
     }
 
     /// `follows`, when the packet before it was lost as well.

@@ -135,7 +135,7 @@ impl Bulk {
             return;
         }
         self.volley.on_acked(sent_at, bytes);
-        self.watch.on_acked(now, bytes, rtt_s);
+        self.watch.on_acked(now, bytes, rtt_s, self.rate);
     }
 
     /// A packet was found lost; `follows`, when the one before it was as well.
