@@ -8,10 +8,13 @@ use tokio::task::JoinSet;
 use crate::backend::health::{self, FirstLook};
 use crate::backend::{Pool, Shut};
 use crate::board::Board;
+use crate::clock::Clock;
 use crate::config::Backend;
 
 pub struct Backends {
     board: Arc<Board>,
+    /// The clock of the process.
+    clock: Clock,
     in_use: Mutex<BTreeMap<String, InUse>>,
 }
 
@@ -23,9 +26,10 @@ struct InUse {
 
 impl Backends {
     /// None yet.
-    pub fn new(board: Arc<Board>) -> Self {
+    pub fn new(board: Arc<Board>, clock: Clock) -> Self {
         Self {
             board,
+            clock,
             in_use: Mutex::default(),
         }
     }
@@ -37,7 +41,7 @@ impl Backends {
     /// Makes a backend visible and watches over it.
     pub fn open(&self, backend: &Arc<Backend>, pool: Arc<Pool>) -> FirstLook {
         self.board.add_backend(&backend.name, pool.clone());
-        let (watch, names) = health::watch(backend, &pool);
+        let (watch, names) = health::watch(backend, &pool, &self.clock);
         let in_use = InUse { pool, watch };
         self.lock().insert(backend.name.clone(), in_use);
         names
@@ -50,7 +54,7 @@ impl Backends {
         let own = in_use.get_mut(&backend.name)?;
         let before = own.pool.shut();
         own.pool.update(backend);
-        (own.watch, _) = health::watch(backend, &own.pool);
+        (own.watch, _) = health::watch(backend, &own.pool, &self.clock);
         let after = own.pool.shut();
         after.filter(|why| before.is_none() && *why != Shut::Down)
     }

@@ -109,7 +109,7 @@ impl Server {
         operators: Option<&config::Admin>,
     ) -> anyhow::Result<Self> {
         let common = common(config, capture)?;
-        let backends = Arc::new(Backends::new(common.board.clone()));
+        let backends = Arc::new(Backends::new(common.board.clone(), common.clock.clone()));
         let openings = open_listeners(config, &common, &backends).await?;
         let allowed_hosts = &config.admin.allowed_hosts;
         let start = |listen| {

@@ -861,6 +861,12 @@ fn a_game_server_that_crashes_and_is_back_at_once_is_told_of() {
     // The alert needs one.
     scene.wait_for_checks(&back, "failed", 1.0);
     assert_eq!(scene.metric("tidegate_backend_up"), 1.0);
+    let (_, status) = page::ask(scene.page, "/status");
+    let status: Value = serde_json::from_str(&status).unwrap();
+    let found = &status["findings"][0];
+    assert_eq!(found["alert"], "TidegateBackendCrashed", "{status}");
+    let text = found["text"].as_str().unwrap();
+    assert!(text.starts_with(&format!("target tcp://{address}")));
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate_proto::Timestamp;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::mpsc;
@@ -14,12 +15,13 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use super::advice::{log_turned, warn_of_crash, warn_of_name};
 use super::socket::refuse_itself;
 use super::{Address, Pick, Pool};
+use crate::clock::Clock;
 use crate::config::{Backend, Health, Target};
 use crate::names;
 use crate::sizing::open_files;
 
 /// Watches a backend's targets for as long as the tasks are kept.
-pub fn watch(backend: &Arc<Backend>, pool: &Arc<Pool>) -> (JoinSet<()>, FirstLook) {
+pub fn watch(backend: &Arc<Backend>, pool: &Arc<Pool>, clock: &Clock) -> (JoinSet<()>, FirstLook) {
     let mut tasks = JoinSet::new();
     let (looks, looked) = mpsc::channel(1);
     for index in pool.in_use() {
@@ -27,6 +29,7 @@ pub fn watch(backend: &Arc<Backend>, pool: &Arc<Pool>) -> (JoinSet<()>, FirstLoo
             backend.clone(),
             pool.clone(),
             index,
+            clock.clone(),
             looks.clone(),
         ));
     }
@@ -45,7 +48,13 @@ impl FirstLook {
     }
 }
 
-async fn watch_one(backend: Arc<Backend>, pool: Arc<Pool>, index: usize, looks: mpsc::Sender<()>) {
+async fn watch_one(
+    backend: Arc<Backend>,
+    pool: Arc<Pool>,
+    index: usize,
+    clock: Clock,
+    looks: mpsc::Sender<()>,
+) {
     let has_name = pool.target(index).has_name();
     if has_name {
         let found = timeout(NAMES_PATIENCE, look_up(&pool, index)).await;
@@ -61,7 +70,7 @@ async fn watch_one(backend: Arc<Backend>, pool: Arc<Pool>, index: usize, looks: 
     };
     let checks = async {
         if let Some(health) = backend.health {
-            check(&backend, &pool, index, health).await;
+            check(&backend, &pool, index, health, clock).await;
         }
     };
     tokio::join!(names, checks);
@@ -126,7 +135,13 @@ async fn resolve(target: &Target) -> io::Result<Vec<SocketAddr>> {
 
 /// Asks each address of a target, all at the same time; and at once where one has ended many streams. Whoever starts a
 /// crashed game server again is mostly quicker than the next check would be.
-async fn check(backend: &Arc<Backend>, pool: &Pool, index: usize, health: Health) {
+async fn check(
+    backend: &Arc<Backend>,
+    pool: &Pool,
+    index: usize,
+    health: Health,
+    mut clock: Clock,
+) {
     let suspect = pool.suspect(index);
     loop {
         let mut asked = JoinSet::new();
@@ -142,7 +157,8 @@ async fn check(backend: &Arc<Backend>, pool: &Pool, index: usize, health: Health
             let Ok((pick, suspected, answer)) = answer else {
                 continue;
             };
-            note(pool, pick, answer, suspected, &health);
+            let crash = suspected.then(|| clock.now().mono);
+            note(pool, pick, answer, crash, &health);
         }
         let pause = if pool.states()[index].up {
             health.interval
@@ -154,9 +170,15 @@ async fn check(backend: &Arc<Backend>, pool: &Pool, index: usize, health: Health
     }
 }
 
-/// What an address answered, which may have been suspected of a crash. Where no file could be opened to ask it, that is
+/// What an address answered, which may have been suspected of a crash at this time. Where no file could be opened to ask it, that is
 /// not the target's doing, and newcomers are not to be denied for longer than it lasts.
-fn note(pool: &Pool, pick: Pick, answer: io::Result<()>, suspected: bool, health: &Health) {
+fn note(
+    pool: &Pool,
+    pick: Pick,
+    answer: io::Result<()>,
+    crash: Option<Timestamp>,
+    health: &Health,
+) {
     let error = answer.err();
     if let Some(error) = error.as_ref().filter(|it| open_files::are_used_up(it)) {
         tracing::warn!(
@@ -168,7 +190,9 @@ fn note(pool: &Pool, pick: Pick, answer: io::Result<()>, suspected: bool, health
         );
         return;
     }
-    if let Some(error) = error.as_ref().filter(|_| suspected) {
+    if let (Some(error), Some(now)) = (&error, crash)
+        && pool.on_crash(now, pick)
+    {
         warn_of_crash(pool, pick, error);
     }
     if let Some(turned) = pool.on_checked(pick, error.is_none(), health) {
@@ -255,6 +279,40 @@ pub fn no_answer(patience: Duration) -> io::Error {
 mod tests {
     use super::*;
 
+    /// A target that is there after all, or that nobody suspected, has not crashed.
+    #[test]
+    fn a_suspected_target_that_is_not_there_has_crashed() {
+        let pool = Pool::with_two_targets();
+        let health = Health {
+            interval: Duration::from_secs(5),
+            timeout: Duration::from_secs(1),
+            up_after: 1,
+            down_after: 2,
+        };
+        let (pick, _) = pool.addresses(0)[0];
+        let refused = || Err(io::Error::from_raw_os_error(libc::ECONNREFUSED));
+        let now = Timestamp::from_millis(7_000);
+        for (answer, suspected) in [(Ok(()), Some(now)), (refused(), None)] {
+            note(&pool, pick, answer, suspected, &health);
+            let state = pool.states()[0];
+            assert_eq!((state.crashes, state.last_crash), (0, None));
+        }
+        note(&pool, pick, Ok(()), None, &health);
+        note(&pool, pick, refused(), Some(now), &health);
+        let state = pool.states()[0];
+        assert_eq!(
+            (state.up, state.crashes, state.last_crash),
+            (true, 1, Some(now))
+        );
+        // The streams that had not ended when it was asked.
+        let later = Timestamp::from_millis(7_010);
+        note(&pool, pick, refused(), Some(later), &health);
+        assert_eq!(pool.states()[0].crashes, 1, "the same crash");
+        note(&pool, pick, Ok(()), None, &health);
+        note(&pool, pick, refused(), Some(later), &health);
+        assert_eq!(pool.states()[0].crashes, 2);
+    }
+
     #[test]
     fn a_check_for_which_no_file_is_left_says_nothing_of_its_target() {
         let pool = Pool::with_two_targets();
@@ -267,7 +325,7 @@ mod tests {
         let (pick, _) = pool.addresses(0)[0];
         let asked = |errno| {
             let answer = Err(io::Error::from_raw_os_error(errno));
-            note(&pool, pick, answer, false, &health);
+            note(&pool, pick, answer, None, &health);
             pool.states()[0]
         };
         let before = pool.states()[0];

@@ -32,6 +32,8 @@ pub(super) struct Place {
     ended: u32,
     /// They were many, and the next check is to say whether somebody is there.
     suspect: bool,
+    /// Nobody was there, and no check has found anybody since: more streams may end with the same crash.
+    crashed: bool,
 }
 
 impl Place {
@@ -49,6 +51,7 @@ impl Place {
             rests_until: Timestamp::ZERO,
             ended: 0,
             suspect: false,
+            crashed: false,
         }
     }
 
@@ -110,6 +113,11 @@ impl Place {
         std::mem::take(&mut self.suspect)
     }
 
+    /// A check that was to say whether somebody is there found nobody. True of the first since it was there.
+    pub(super) fn on_crash(&mut self) -> bool {
+        !std::mem::replace(&mut self.crashed, true)
+    }
+
     /// It is down after some failures in a row, and up again after some successes. Until it has been
     /// reached once, a single answer decides: nobody is ready in front of a server that never was
     /// there, and nobody waits for one that has just started.
@@ -121,6 +129,7 @@ impl Place {
             (true, false) => health.up_after,
         };
         self.reached |= well;
+        self.crashed &= !well;
         if self.run >= needed {
             (self.up, self.run) = (well, 0);
         }
@@ -129,7 +138,7 @@ impl Place {
     /// Checks are off from now on: what the last ones found no longer counts.
     pub(super) fn forget_checks(&mut self) {
         (self.up, self.reached, self.run) = (true, false, 0);
-        (self.ended, self.suspect) = (0, false);
+        (self.ended, self.suspect, self.crashed) = (0, false, false);
     }
 
     fn is_doubtful(&self) -> bool {

@@ -127,7 +127,7 @@ pub(super) const PEERS: [Column; 11] = [
     Column::text("client id", "client_id"),
 ];
 
-const TARGETS: [Column; 9] = [
+const TARGETS: [Column; 10] = [
     Column::text("backend", "backend"),
     Column::text("target", "target"),
     Column::either("state", "up", ["up", "down"]),
@@ -137,6 +137,7 @@ const TARGETS: [Column; 9] = [
     Column::figure("connections", "connections", whole),
     Column::figure("connects", "connects", whole),
     Column::figure("failures", "connect_failures", whole),
+    Column::figure("last crash", "last_crash_s", ago),
 ];
 
 const BANS: [Column; 2] = [
@@ -169,6 +170,10 @@ const RECORDINGS: [Column; 5] = [
 
 pub(super) fn whole(figure: f64) -> String {
     format!("{figure:.0}")
+}
+
+fn ago(secs: f64) -> String {
+    units::age(secs) + " ago"
 }
 
 fn tenths(figure: f64) -> String {

@@ -74,7 +74,7 @@ async fn connect(config: Config, logging: Logging) -> anyhow::Result<()> {
         board: board.clone(),
         clock: clock.clone(),
         workers: Workers::new(remotes.clone()),
-        backends: Arc::new(Backends::new(board.clone())),
+        backends: Arc::new(Backends::new(board.clone(), clock.clone())),
         logging,
         drains: AtomicU64::default(),
         reloader: None,

@@ -2,6 +2,7 @@
 
 use anyhow::bail;
 use serde_json::{Value, json};
+use tidegate_proto::Timestamp;
 
 use super::Gate;
 use crate::backend::advice;
@@ -10,6 +11,7 @@ impl Gate {
     pub(super) fn targets(&self) -> Value {
         let snapshot = self.snapshot();
         let backends = snapshot.backends.iter();
+        let since = |crash: Timestamp| snapshot.now.mono.since(crash).as_secs();
         let rows = backends.flat_map(|backend| {
             backend.targets.iter().map(|target| {
                 json!({
@@ -23,6 +25,8 @@ impl Gate {
                     "connections": target.counters.connections,
                     "connects": target.counters.connects,
                     "connect_failures": target.counters.connect_failures.iter().sum::<u64>(),
+                    "crashes": target.state.crashes,
+                    "last_crash_s": target.state.last_crash.map(since),
                 })
             })
         });

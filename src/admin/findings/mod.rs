@@ -4,12 +4,15 @@
 #[cfg(test)]
 mod tests;
 
+use std::time::Duration;
+
 use serde::Serialize;
-use tidegate_proto::{CloseReason, Reject};
+use tidegate_proto::{CloseReason, Now, Reject};
 
 use super::history::{History, add_up};
-use super::units::{bytes, count, share};
-use crate::board::{Snapshot, State};
+use super::units::{age, bytes, count, share};
+use crate::backend::TargetState;
+use crate::board::{Snapshot, State, TargetSnapshot};
 use crate::capture::Recording;
 use crate::counters::{Direction, WorkerCounters};
 use crate::metrics::Usage;
@@ -30,6 +33,8 @@ const A_FEW: f64 = 10.0;
 const SEND_ERRORS: u64 = 60;
 /// Rejected datagrams a second.
 const FLOOD: f64 = 10_000.0;
+/// A crash is shown for as long as its alert goes on.
+const CRASH_SHOWN: Duration = Duration::from_secs(15 * 60);
 
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Finding {
@@ -192,6 +197,9 @@ fn recorded(recording: &Recording) -> Finding {
 fn backends(found: &mut Findings, snapshot: &Snapshot) {
     for backend in &snapshot.backends {
         let name = &backend.name;
+        for target in backend.in_use() {
+            crashed(found, snapshot.now, name, target);
+        }
         if let Some(why) = backend.shut() {
             let text = format!(
                 "no target of backend {name} {}: nobody can join",
@@ -214,6 +222,31 @@ fn backends(found: &mut Findings, snapshot: &Snapshot) {
             }
         }
     }
+}
+
+/// Its supervisor has mostly started it again before anybody looks, and nothing else here shows then why so many left.
+fn crashed(found: &mut Findings, now: Now, backend: &str, target: &TargetSnapshot) {
+    let TargetState {
+        crashes,
+        last_crash,
+        draining,
+        ..
+    } = target.state;
+    let since = last_crash.map(|crash| now.mono.since(crash));
+    let Some(since) = since.filter(|since| *since < CRASH_SHOWN && !draining) else {
+        return;
+    };
+    let ago = age(since.as_secs_f64());
+    let times = match crashes {
+        1 => String::new(),
+        many => format!(", the last of {many} times since the start"),
+    };
+    let text = format!(
+        "target {} of backend {backend} ended many sessions at once {ago} ago{times}, and took no connection right \
+         after: it crashed, or was restarted under its players. Its own log has why",
+        target.name
+    );
+    found.add(Level::Warn, Some("TidegateBackendCrashed"), text);
 }
 
 fn slots(found: &mut Findings, snapshot: &Snapshot) {

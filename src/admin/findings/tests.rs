@@ -387,6 +387,49 @@ fn a_recording_is_seen_while_it_runs() {
     assert!(ended.text.ends_with("by itself: no room"), "{ended:?}");
 }
 
+/// It is up again before anybody looks.
+#[test]
+fn a_target_that_crashed_is_shown_for_as_long_as_its_alert() {
+    let crashed = |drained: &[&str], times: u64, ago: u64| {
+        let start = Clock::start().now().after(Duration::from_secs(3600));
+        let board = Board::new(start, Capacity::new(100, 1000).into());
+        board.update_process(|process| process.state = State::Serving);
+        let pool = Pool::with_two_targets();
+        let (tcp, _) = pool.addresses(0)[0];
+        for _ in 0..times {
+            assert!(pool.on_crash(start.mono, tcp));
+            pool.find_up(0);
+        }
+        for target in drained {
+            assert!(pool.set_draining(target, true));
+        }
+        board.add_backend("game", pool.into());
+        let snapshot = board.snapshot(start.after(Duration::from_secs(ago)));
+        findings(&snapshot, &History::default(), &Usage::default())
+    };
+    let found = crashed(&[], 1, 150);
+    assert_eq!(alerts(&found), ["TidegateBackendCrashed"]);
+    let text = &found[0].text;
+    for part in [
+        "target tcp://127.0.0.1:7000 of backend game ended many",
+        "at once 2 min ago, and took",
+        "Its own log",
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
+    let text = &crashed(&[], 3, 5)[0].text;
+    assert!(text.contains("5 s ago, the last of 3 times"), "{text}");
+    assert_eq!(crashed(&[], 1, 899).len(), 1);
+    assert_eq!(crashed(&[], 1, 900), []);
+    // Who drains a game server wants to stop it.
+    let drained = crashed(&["tcp://127.0.0.1:7000"], 1, 5);
+    assert_eq!((drained.len(), drained[0].level), (1, Level::Info));
+    let rules = include_str!("../../../grafana/alerts.yaml");
+    let (_, rule) = rules.split_once("- alert: TidegateBackendCrashed").unwrap();
+    let (rule, _) = rule.split_once("annotations").unwrap();
+    assert!(rule.contains("keep_firing_for: 15m"), "{rule}");
+}
+
 #[test]
 fn one_target_down_is_not_all_of_them() {
     let found = with_down(&[1], |_, _| {});

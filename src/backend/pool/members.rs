@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use tidegate_proto::Timestamp;
 use tokio::sync::Notify;
 
 use super::{Pick, Shut, TargetState};
@@ -42,6 +43,8 @@ pub(super) struct Member {
     pub(super) suspect: Arc<Notify>,
     checks_ok: u64,
     checks_failed: u64,
+    pub(super) crashes: u64,
+    pub(super) last_crash: Option<Timestamp>,
 }
 
 impl Members {
@@ -109,6 +112,8 @@ impl Members {
             suspect: Arc::default(),
             checks_ok: 0,
             checks_failed: 0,
+            crashes: 0,
+            last_crash: None,
         });
         self.number += 1;
     }
@@ -127,6 +132,8 @@ impl Members {
                 addresses_up,
                 checks_ok: member.checks_ok,
                 checks_failed: member.checks_failed,
+                crashes: member.crashes,
+                last_crash: member.last_crash,
             }
         });
         states.collect()

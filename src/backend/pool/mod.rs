@@ -67,6 +67,9 @@ pub struct TargetState {
     pub addresses_up: usize,
     pub checks_ok: u64,
     pub checks_failed: u64,
+    /// How often it has crashed since the start, and when it did last.
+    pub crashes: u64,
+    pub last_crash: Option<Timestamp>,
 }
 
 /// Why newcomers find no target of a backend.
@@ -301,6 +304,18 @@ impl Pool {
     pub fn take_suspicion(&self, pick: Pick) -> bool {
         let mut members = self.lock();
         members.place(pick).is_some_and(Place::take_suspicion)
+    }
+
+    /// It had ended many streams, and was not there right after. False of one that is known to have crashed.
+    pub(crate) fn on_crash(&self, now: Timestamp, pick: Pick) -> bool {
+        let mut members = self.lock();
+        let is_news = members.place(pick).is_some_and(Place::on_crash);
+        if is_news {
+            let member = &mut members.targets[pick.target];
+            member.crashes += 1;
+            member.last_crash = Some(now);
+        }
+        is_news
     }
 
     /// Told when a check is due before its time.

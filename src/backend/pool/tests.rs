@@ -32,6 +32,11 @@ impl Pool {
         check(self, target, |_| false);
     }
 
+    /// A check succeeds.
+    pub(crate) fn find_up(&self, target: usize) {
+        check(self, target, |_| true);
+    }
+
     /// As many as open the breaker.
     pub(crate) fn fail_connects(&self, target: usize) {
         for (pick, _) in self.addresses(target) {
