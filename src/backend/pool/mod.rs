@@ -292,10 +292,12 @@ impl Pool {
         self.change(pick, |place| place.on_failed(now))
     }
 
-    /// A target ended a stream. Once it has ended many since the last check, another one is due at once.
+    /// A target ended a stream. Once it has ended many since the last check, another one is due at once. Who drains a game
+    /// server wants to stop it.
     pub fn on_ended(&self, pick: Pick) {
         let mut members = self.lock();
-        if members.checked && members.place(pick).is_some_and(Place::on_ended) {
+        let is_wanted = members.targets[pick.target].draining;
+        if members.checked && !is_wanted && members.place(pick).is_some_and(Place::on_ended) {
             members.targets[pick.target].suspect.notify_one();
         }
     }

@@ -111,6 +111,20 @@ fn check(pool: &Pool, target: usize, well: impl Fn(&str) -> bool) {
     }
 }
 
+/// Before a planned restart a game server is drained, and those who are left go with it.
+#[test]
+fn a_target_that_ends_many_streams_is_suspected_unless_it_drains() {
+    for (draining, suspected) in [(false, true), (true, false)] {
+        let pool = pool(Balance::First, 1);
+        pool.set_checked(true);
+        check(&pool, 0, |_| true);
+        let (pick, _) = pool.pick(at(0), None, None).unwrap();
+        assert!(pool.set_draining("tcp://127.0.0.1:7000", draining));
+        (0..11).for_each(|_| pool.on_ended(pick));
+        assert_eq!(pool.take_suspicion(pick), suspected);
+    }
+}
+
 /// Only answers in a row turn a target, but for the first: nobody was there before, or nobody has looked again.
 #[test]
 fn a_target_turns_after_answers_in_a_row() {
