@@ -153,6 +153,7 @@ const ASIDE: &[&str] = &[
     "tidegate_build_info",
     "tidegate_config_last_reload_timestamp_seconds",
     "tidegate_handshakes_pending",
+    "tidegate_token_history_failures_total",
     "process_threads",
 ];
 
@@ -162,7 +163,7 @@ const TOLD: &[&str] = &[
     "tidegate_drain_deadline_timestamp_seconds",
     "tidegate_invariant_violations_total",
     "tidegate_log_lines_dropped_total",
-    "tidegate_token_history_failures_total",
+    "tidegate_token_histories_given_up",
 ];
 
 const ALERTS: &str = include_str!("../../grafana/alerts.yaml");

@@ -98,6 +98,13 @@ pub(super) const FAMILIES: &[Family] = &[
         read: |source, out| out.add(&[], source.snapshot.process.token_history_failures as f64),
     },
     Family {
+        name: "tidegate_token_histories_given_up",
+        kind: Gauge,
+        labels: &[],
+        help: "Listeners whose file of used tokens cannot be written now: a restart would refuse the tokens from before it.",
+        read: |source, out| out.add(&[], source.snapshot.process.token_histories_given_up as f64),
+    },
+    Family {
         name: "tidegate_cpu_throttled_periods_total",
         kind: Counter,
         labels: &[],
