@@ -317,7 +317,7 @@ fn can_be_answered(ip: IpAddr, port: u16) -> bool {
 }
 
 /// What counts as one source: an IPv4 address, or the /64 that an IPv6 host may roam in.
-fn prefix(ip: IpAddr) -> IpNet {
+pub fn prefix(ip: IpAddr) -> IpNet {
     match ip {
         IpAddr::V4(_) => IpNet::from(ip),
         IpAddr::V6(v6) => {

@@ -13,6 +13,7 @@
 //! A listener of `tidegate connect` is the same thing the other way round: peers are dialled, each
 //! from a UDP socket of its own, and their streams were accepted from local programs.
 
+mod arrivals;
 mod attempt;
 mod census;
 mod contention;
@@ -53,6 +54,7 @@ use tidegate_proto::endpoint::Timers;
 use tidegate_proto::random::Random;
 use tidegate_proto::{CloseReason, Endpoint, Now, PeerId, Timestamp};
 
+use arrivals::Arrivals;
 pub use attempt::Destination;
 use census::Census;
 use contention::Contention;
@@ -159,6 +161,7 @@ pub struct Listener {
     admission: Option<Admission>,
     strangers: StrangerQueue,
     limits_met: LimitsMet,
+    arrivals: Arrivals,
     refusal_log: RefusalLog,
 
     // What new sessions begin with; each keeps it.
@@ -215,6 +218,7 @@ impl Listener {
             admission: parts.admission,
             strangers: StrangerQueue::default(),
             limits_met: LimitsMet::default(),
+            arrivals: Arrivals::default(),
             refusal_log: RefusalLog::default(),
             terms: parts.terms,
             session_ids: Random::new(parts.seed),

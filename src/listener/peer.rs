@@ -43,6 +43,8 @@ pub(super) struct Peer {
     pub(super) phase: Phase,
     /// It was let in: messages flowed both ways, whatever its phase is by now.
     pub(super) is_seated: bool,
+    /// Its address opened many more just now, and needed no token for it.
+    pub(super) is_one_of_many: bool,
     /// Of a large packet of its came fragments that do not fit together here.
     pub(super) has_misfit_fragments: bool,
     pub(super) since: Timestamp,
@@ -109,6 +111,7 @@ impl Peer {
             readable: false,
             phase: Phase::Joining,
             is_seated: false,
+            is_one_of_many: false,
             has_misfit_fragments: false,
             since: now,
             scheduled: Scheduled::default(),

@@ -75,6 +75,10 @@ impl Listener {
                 if let Some(peer) = self.peers.get_mut(id) {
                     peer.phase = Phase::Playing;
                     peer.is_seated = true;
+                    if identity.client_id.is_none() && peer.dialled.is_none() {
+                        let ip = peer.remote.ip();
+                        peer.is_one_of_many = self.arrivals.note(turn.now.mono, ip);
+                    }
                     let took = turn.now.mono.since(peer.since);
                     self.counters.handshake_duration.record_duration(took);
                     peer.log_start(&self.name, target.as_deref(), identity);

@@ -22,6 +22,7 @@ impl Peer {
             session = format_args!("{:016x}", self.session),
             client_id = identity.client_id.or(whose.client_id),
             target,
+            many = self.is_one_of_many.then_some(true),
         );
     }
 
@@ -165,7 +166,8 @@ impl Peer {
     }
 
     /// One line with everything: it stands in for metrics per peer. Without what was not measured. Who was never let in
-    /// may try again as often as it likes, so of these lines (`seated`) the log holds back what is too much.
+    /// may try again as often as it likes, and so may who needs no token, so of these lines (`seated`, `many`) the log holds
+    /// back what is too much.
     pub(super) fn log_end(
         &self,
         name: &str,
@@ -188,6 +190,7 @@ impl Peer {
             target,
             reason = self.phase.reason_label(),
             seated = (!self.is_seated).then_some(false),
+            many = self.is_one_of_many.then_some(true),
             dur_s = now.since(self.since).as_secs_f32(),
             messages_received = stats.messages_received,
             messages_acked = stats.messages_acked,

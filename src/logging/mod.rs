@@ -168,8 +168,8 @@ const EACH_TIME: [&str; 9] = [
     "target_down",
 ];
 
-/// Sessions that ended before they were let in, in a window and of one kind: enough to find a player who has just complained
-/// among them, and 5 MB an hour of an outage.
+/// Sessions that ended before they were let in, or whose address opened many, in a window and of one kind: enough to find a
+/// player who has just complained among them, and 5 MB an hour of an outage.
 const TRIES: u32 = 32;
 
 /// Before a process ends, its log may stand still for so long ...
@@ -285,17 +285,17 @@ impl<S: Subscriber> Layer<S> for Lines {
 impl Lines {
     /// What a session says about itself at info is said once a session and replaces per-peer
     /// metrics, but for one that was never let in: a player who finds no game server tries again and
-    /// again; at debug it is wanted; what a start or a reload says, and of the
+    /// again; and for those that one address opens by the hundred; at debug it is wanted; what a start or a reload says, and of the
     /// targets' health, is said once for each address or target, as often as somebody made it
     /// happen. Everything else can repeat without end.
     fn judge(&self, level: Level, fields: &Fields) -> Verdict {
-        let try_only = fields.has("seated");
+        let is_one_of_many = fields.has("seated") || fields.has("many");
         let ledger = level == Level::INFO && (fields.has("session") || fields.has("uid"));
         let each = EACH_TIME.contains(&fields.event());
-        if (ledger && !try_only) || each || level > Level::INFO {
+        if (ledger && !is_one_of_many) || each || level > Level::INFO {
             return Verdict::Say { suppressed: 0 };
         }
-        let lines = if try_only { TRIES } else { 1 };
+        let lines = if is_one_of_many { TRIES } else { 1 };
         match self.shared.repeats.try_lock() {
             Ok(mut repeats) => repeats.judge(clock::now(), fields.kind(level), lines),
             // Somebody else is logging at this very moment. Waiting is not an option here.

@@ -201,6 +201,22 @@ fn sessions_have_their_line_each() {
     assert_eq!(said.len(), 20);
 }
 
+/// Whoever needs no token may open sessions and leave all night.
+#[test]
+fn sessions_that_one_address_opens_by_the_hundred_have_few_lines() {
+    let mut suppressed = 0;
+    let said = lines(&log("info", LONG), Style::Text, |logging| {
+        for session in 0..1000_u64 {
+            tracing::info!(event = "session_start", session, many = true);
+            tracing::info!(event = "session_start", session, listener = "other");
+        }
+        suppressed = logging.lines_suppressed()[rank(Level::INFO)];
+    });
+    assert_eq!(suppressed, 968);
+    let count = |what: &str| said.iter().filter(|line| line.contains(what)).count();
+    assert_eq!((count("many=true"), count("other")), (32, 1000));
+}
+
 /// A thousand players who find no game server try again every second for the whole night. Some are named, and the others
 /// counted; who did play is named whatever happens.
 #[test]
