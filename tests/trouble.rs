@@ -189,6 +189,9 @@ fn a_name_that_is_not_found_counts_as_that_and_another_target_is_tried() {
     let down = scene.server.logged("target_down");
     assert_eq!(down["error"], "its name has no address");
     assert!(down["help"].as_str().unwrap().contains("dns_failed"));
+    let failed = scene.server.logged("dns_failed");
+    let help = failed["help"].as_str().unwrap();
+    assert!(help.starts_with("nobody can be sent there"), "{failed}");
     let mut refused = scene.player();
     scene.wait_for_metric(
         "tidegate_backend_connect_failures_total{backend=\"game\",\
@@ -461,6 +464,8 @@ fn a_look_up_without_a_thread_ends_nothing() {
         failed["error"].as_str().unwrap().contains("no thread"),
         "{failed}"
     );
+    let help = failed["help"].as_str().unwrap();
+    assert!(help.contains("where it led before"), "{failed}");
     std::thread::sleep(Duration::from_secs(3));
     assert!(server.child.try_wait().unwrap().is_none(), "it goes on");
 }

@@ -127,12 +127,18 @@ pub fn help(target: &Target, error: &io::Error) -> Option<&'static str> {
     }
 }
 
-/// Warns of a name that does not resolve.
+/// Warns of a name that does not resolve, and says whether players feel it.
 pub(super) fn warn_of_name(pool: &Pool, index: usize, error: &io::Error) {
     let Target::Tcp { host, .. } = pool.target(index) else {
         return;
     };
-    tracing::warn!(event = "dns_failed", backend = %pool.name(), target = %host, %error);
+    let is_known = pool.addresses(index).iter().any(|(_, it)| it.is_some());
+    let help = if is_known {
+        "players are still sent where it led before; correct the name in targets, or what resolves it"
+    } else {
+        "nobody can be sent there until it leads somewhere; correct the name in targets, or what resolves it"
+    };
+    tracing::warn!(event = "dns_failed", backend = %pool.name(), target = %host, %error, help);
 }
 
 #[cfg(test)]
