@@ -443,6 +443,67 @@ fn asking_all_the_time_draws_so_many_copies() {
     assert!(bytes < 45 * 20 * 1004, "{bytes} bytes in three seconds");
 }
 
+/// A reference peer asks for what it lacks on each tick of 10 ms, however long the answers wait in a queue. On a line
+/// that carries three times what is said, they may not fill that queue for good.
+/// Rule: docs/wire/rudp.md, section 6 (rule 7).
+#[test]
+fn answers_do_not_fill_a_thin_line() {
+    for seed in 1..=8 {
+        let mut pair = connected(Params::default(), calm(), seed);
+        let lossy = Conditions {
+            loss: 0.1,
+            ..calm()
+        };
+        let thin = Conditions {
+            rate: 1_000_000,
+            ..lossy
+        };
+        let mut questions = Link::new(lossy, 2 * seed);
+        let mut answers = Link::new(thin, 2 * seed + 1);
+        let (mut next, mut later) = (0, BTreeSet::new());
+        let (mut said, mut open, mut bytes) = (0, 0, 0);
+        for tick in 0..2_000 {
+            if tick % 3 == 0 {
+                let session = pair.ends[1].session_mut();
+                session.send(pair.now, 0, &[7; 1400]).unwrap();
+                said += 1;
+            }
+            let lacks = (next..later.last().copied().unwrap_or(next))
+                .filter(|id| !later.contains(id))
+                .flat_map(|id: u64| [2, (id >> 8) as u8, id as u8]);
+            // A heartbeat, which shows what it is, and its questions.
+            let datagram: Vec<u8> = [0].into_iter().chain(lacks).collect();
+            questions.push(pair.now.mono, (), &datagram);
+            for datagram in outputs(&mut pair, 1, 10) {
+                bytes += datagram.len();
+                answers.push(pair.now.mono, (), &datagram);
+            }
+            let session = pair.ends[1].session_mut();
+            while let Some(((), mut datagram)) = questions.pop(pair.now.mono) {
+                session.handle_datagram(pair.now, &mut datagram).unwrap();
+            }
+            while let Some(((), datagram)) = answers.pop(pair.now.mono) {
+                for record in wire::parse(&datagram).expect("a datagram of ours") {
+                    if let Record::Message { id, .. } = record {
+                        later.insert(sequence::nearest(next, id));
+                    }
+                }
+            }
+            later.retain(|id| *id >= next);
+            while later.remove(&next) {
+                next += 1;
+            }
+            open += said - next;
+        }
+        let (copies, late) = (
+            bytes as f64 / (1400 * said) as f64,
+            open as f64 / 2_000.0 / 33.0,
+        );
+        assert!(copies < 2.0, "seed {seed}: {copies} times what was said");
+        assert!(late < 0.3, "seed {seed}: {late} seconds late as a rule");
+    }
+}
+
 /// One corrupt byte is too easy to forge; two in a second end the session, unless configured not to.
 #[test]
 fn one_forged_corrupt_byte_does_not_end_a_session() {

@@ -8,10 +8,12 @@ use std::time::Duration;
 
 use crate::time::Timestamp;
 
-/// Answers without a pause: as many as a peer gets that asks on each tick of 10 ms, over a round trip of 320 ms.
-const AT_ONCE: u8 = 32;
+/// Answers have no pause for so long. A reference peer asks on each tick of 10 ms until it has the message; where a third of
+/// the answers is lost, eight are too few for one in 6561. More would be copies that wait behind each other: on a line with
+/// a queue of a second a hundred of each message, and these keep the queue full.
+const AT_ONCE: Duration = Duration::from_millis(70);
 
-/// Pause behind the last of those; behind each further one it doubles. By then a tidegate asks every 470 ms.
+/// Pause behind the last of those; behind each further one it doubles.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Times the pause doubles: up to 320 ms.
@@ -20,9 +22,11 @@ const DOUBLINGS_MAX: u8 = 4;
 /// When one message may be repeated.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Repeats {
+    /// When the pauses begin; zero before it was repeated. There is one of these for each message that is kept.
+    rarely_from: Timestamp,
     not_before: Timestamp,
-    /// How often it was, up to where the pause grows no more.
-    count: u8,
+    /// How often the next pause is doubled.
+    doublings: u8,
 }
 
 impl Repeats {
@@ -33,9 +37,12 @@ impl Repeats {
 
     /// The message left once more.
     pub(super) fn on_repeated(&mut self, now: Timestamp) {
-        self.count = (self.count + 1).min(AT_ONCE + DOUBLINGS_MAX);
-        if let Some(doublings) = self.count.checked_sub(AT_ONCE) {
-            self.not_before = now + PAUSE * (1 << doublings);
+        if self.rarely_from == Timestamp::ZERO {
+            self.rarely_from = now + AT_ONCE;
+        }
+        if now >= self.rarely_from {
+            self.not_before = now + PAUSE * (1 << self.doublings);
+            self.doublings = (self.doublings + 1).min(DOUBLINGS_MAX);
         }
     }
 }

@@ -69,8 +69,8 @@ fn a_message_that_is_asked_for_all_the_time_goes_ever_more_rarely() {
             answered.push(millis);
         }
     }
-    let at_once: Vec<u64> = (0..32).map(|tick| 10 * tick).collect();
-    let later = [330, 370, 450, 610, 930, 1250];
+    let at_once = [0, 10, 20, 30, 40, 50, 60, 70];
+    let later = [90, 130, 210, 370, 690, 1010, 1330];
     assert_eq!(answered, [&at_once[..], &later].concat());
 }
 
