@@ -139,3 +139,90 @@ const PROMPT_EVERY: u8 = 64;
 
 /// Half of what the ack bits reach: the other half is for acknowledgements that get lost.
 const AT_ONCE: u16 = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Timestamp {
+        Timestamp::from_millis(millis)
+    }
+
+    /// Not the one in so many packets that is acknowledged at once.
+    fn timer() -> AckTimer {
+        AckTimer {
+            heard: 1,
+            ..AckTimer::new()
+        }
+    }
+
+    #[test]
+    fn what_a_packet_brought_says_how_long_its_acknowledgement_waits() {
+        use Worth::{Awaited, LargeNews, News, Nothing, Repeats};
+        for (worth, in_order, wait) in [
+            (Nothing, true, None),
+            (Nothing, false, None),
+            (Repeats, true, Some(40)),
+            (Repeats, false, Some(1)),
+            (News, true, Some(20)),
+            (News, false, Some(1)),
+            (LargeNews, true, Some(0)),
+            (Awaited, true, Some(0)),
+            (Awaited, false, Some(0)),
+        ] {
+            let mut timer = timer();
+            timer.on_received(at(100), worth, in_order);
+            let due = wait.map(|wait| at(100 + wait));
+            assert_eq!(timer.due(), due, "{worth:?}, in order: {in_order}");
+        }
+    }
+
+    #[test]
+    fn a_wait_counts_from_the_first_packet_and_ends_with_the_eighth() {
+        let mut timer = timer();
+        for millis in 0..7 {
+            timer.on_received(at(millis), Worth::News, true);
+            assert_eq!(timer.due(), Some(at(20)));
+        }
+        timer.on_received(at(7), Worth::Repeats, true);
+        assert_eq!(timer.due(), Some(at(7)));
+        timer.on_sent();
+        assert_eq!(timer.due(), None);
+        timer.on_received(at(8), Worth::News, true);
+        assert_eq!(timer.due(), Some(at(28)), "they were counted anew");
+    }
+
+    /// The ack bits reach 32 packets back, whatever is in them.
+    #[test]
+    fn one_is_owed_for_packets_without_messages_before_they_are_out_of_reach() {
+        let mut timer = timer();
+        for packet in 1..16 {
+            timer.on_received(at(packet), Worth::Nothing, true);
+            assert_eq!(timer.is_waited_for(), packet >= 2, "packet {packet}");
+            assert_eq!((timer.due(), timer.is_urgent()), (None, false));
+        }
+        assert!(
+            !timer.hurry(at(15)),
+            "nothing is owed that could come sooner"
+        );
+        timer.on_received(at(16), Worth::Nothing, true);
+        assert_eq!((timer.due(), timer.is_urgent()), (Some(at(16)), true));
+        timer.on_sent();
+        assert!(!timer.is_waited_for() && !timer.is_urgent());
+    }
+
+    #[test]
+    fn one_packet_in_64_is_acknowledged_at_once() {
+        let mut timer = AckTimer::new();
+        let mut is_prompt = |packet: &u64| {
+            // Those without messages are not counted.
+            timer.on_received(at(*packet), Worth::Nothing, true);
+            timer.on_received(at(*packet), Worth::News, true);
+            let is_due = timer.is_due(at(*packet));
+            timer.on_sent();
+            is_due
+        };
+        let prompt: Vec<u64> = (0..300).filter(|packet| is_prompt(packet)).collect();
+        assert_eq!(prompt, [0, 64, 128, 192, 256]);
+    }
+}
