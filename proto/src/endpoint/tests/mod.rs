@@ -39,7 +39,11 @@ impl Session for Echo {
     fn handle_datagram(&mut self, now: Now, datagram: &mut [u8]) -> Result<(), Reject> {
         match datagram {
             [] => return Err(Reject::Malformed),
-            [b'@', ..] if *datagram != *self.name.as_bytes() => return Err(Reject::DecryptFailed),
+            [b'@', ..] if *datagram != *self.name.as_bytes() => {
+                // As a cipher does that opens in place.
+                datagram.fill(0);
+                return Err(Reject::DecryptFailed);
+            }
             [b'!', ..] => self.close(now, CloseReason::PeerDisconnect),
             [b'#', ..] => self.is_full = !self.is_full,
             other => self.out.push_back(other.to_vec()),
@@ -331,6 +335,20 @@ fn who_has_no_room_is_awaited_until_that_is_polled_or_nobody_is_there() {
     assert_eq!(endpoint.awaited(), 0);
 }
 
+/// Its stream is not read before that, and would never end.
+#[test]
+fn who_is_over_is_not_awaited_for_ever() {
+    let mut endpoint = endpoint(None, Params::default());
+    let id = accept(&mut endpoint, 1);
+    hear(&mut endpoint, 1, "#", 1);
+    endpoint.await_room(id);
+    drain(&mut endpoint, at(1));
+    assert_eq!(endpoint.poll_room(), None);
+    endpoint.close(at(2), id, CloseReason::Kicked);
+    drain(&mut endpoint, at(2));
+    assert_eq!(endpoint.poll_room(), Some(id));
+}
+
 #[test]
 fn an_entry_of_the_timers_is_stale_when_an_earlier_one_took_its_place() {
     let id = accept(&mut endpoint(None, Params::default()), 1);
@@ -415,6 +433,8 @@ fn a_drain_turns_strangers_away_and_keeps_peers() {
         Handled::Rejected(Reject::Draining),
         "it was heard just now"
     );
+    let moved = hear(&mut endpoint, 3, "+moved", 900);
+    assert_eq!(moved, Handled::Moved(peer), "no stranger");
 }
 
 /// What is kept of addresses, to find who moved, is kept of those who are there: of a million players who came and went
