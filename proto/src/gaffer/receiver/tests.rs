@@ -124,6 +124,7 @@ fn fragments_of_impossible_messages_are_refused() {
     let last = far.receive_fragment(0, (1, 2), 10);
     let last = last.expect("the one that was missing");
     assert_eq!((last.messages, last.fragments), (1, 1));
+    assert!(last.is_awaited, "nothing else is sent before it is known");
     assert_eq!(last.bytes, 2 * FRAGMENT_BYTES as u64 + 10);
     let again = far.receive_fragment(0, (1, 2), 10);
     assert_eq!(again.expect("harmless").duplicates, 1);
@@ -134,6 +135,51 @@ fn fragments_of_impossible_messages_are_refused() {
     short.receiver = Receiver::new(Timestamp::ZERO, FRAGMENT_BYTES - 1);
     let alone = short.receive_fragment(0, (0, 0), FRAGMENT_BYTES);
     assert_eq!(alone.err(), long);
+}
+
+/// A packet is judged before anything of it is applied, so one may have fragments of two messages under one id.
+#[test]
+fn a_packet_with_fragments_that_disagree_brings_the_first() {
+    let mut far = Far::new();
+    far.receiver = Receiver::new(Timestamp::ZERO, 4 * FRAGMENT_BYTES);
+    let (mut packet, whole) = (Vec::new(), [7; FRAGMENT_BYTES]);
+    wire::emit_fragment(0, 0, 2, (&whole, &[]), &mut packet);
+    wire::emit_fragment(0, 1, 1, (&[8; 9], &[]), &mut packet);
+    let records = wire::parse(&packet).expect("own bytes");
+    assert_eq!(far.receiver.judge(records, true, &far.inbox), Ok(()));
+    let inbox = &mut far.inbox;
+    let brought = far.receiver.apply(Timestamp::ZERO, records, inbox);
+    assert_eq!((brought.fragments, brought.duplicates), (1, 1));
+}
+
+/// Nothing beyond the window may be acknowledged: it would be dropped, and never come again.
+#[test]
+fn what_is_beyond_the_window_is_refused() {
+    let mut far = Far::new();
+    assert_eq!(far.receive(&[WINDOW], b""), Err(Reject::Refused));
+    assert_eq!(far.receive(&[WINDOW - 1], b""), Ok(()));
+    assert_eq!(far.receive(&[0], b""), Ok(()));
+    assert_eq!(far.receive(&[WINDOW], b""), Ok(()));
+    assert_eq!(far.fill(1..WINDOW - 1, b""), usize::from(WINDOW) - 2);
+    assert_eq!(far.delivered, usize::from(WINDOW) + 1);
+}
+
+/// However long the peer had nothing to say before, and whatever comes behind.
+#[test]
+fn a_gap_counts_from_the_first_message_that_waits_for_it() {
+    let mut far = Far::new();
+    let secs = |secs: u64| Timestamp::from_millis(1_000 * secs);
+    let mut waits_since = |id, heard| {
+        let mut packet = Vec::new();
+        wire::emit_reliable(id, (b"x", &[]), &mut packet);
+        let records = wire::parse(&packet).expect("own bytes");
+        far.receiver.apply(secs(heard), records, &mut far.inbox);
+        far.receiver.waits_since()
+    };
+    assert_eq!(waits_since(1, 100), Some(secs(100)));
+    assert_eq!(waits_since(3, 101), Some(secs(100)));
+    assert_eq!(waits_since(0, 102), Some(secs(102)), "it came closer");
+    assert_eq!(waits_since(2, 103), None);
 }
 
 /// No message is longer than the listener takes, whichever record it comes in.
