@@ -116,6 +116,18 @@ fn what_a_peer_ran_ahead_by_is_not_forgotten() {
     assert!(delivered.is_broken, "it is believed");
 }
 
+/// A gap that was left open because we refused what closes it does not count against the peer.
+#[test]
+fn what_waited_for_us_waits_for_the_peer_from_now_on() {
+    let (mut incoming, mut inbox) = incoming();
+    incoming.take(at(0), 3, b"d", &mut inbox);
+    assert_eq!(asked(&mut incoming, 0), [0, 1, 2]);
+    assert_eq!(asked(&mut incoming, 50), []);
+    incoming.ask_soon(at(50));
+    assert_eq!(incoming.gap_since(), Some(at(50)));
+    assert_eq!(asked(&mut incoming, 50), [0, 1, 2]);
+}
+
 /// Within the window; what is beyond it may be forged.
 #[test]
 fn what_was_refused_is_asked_for() {
@@ -198,6 +210,7 @@ fn stored_bytes_are_bounded_and_the_next_message_always_fits() {
         incoming.take(at(0), 1000, &longer, &mut inbox),
         Taken::NoRoom
     );
+    assert_eq!(incoming.window.len(), 1001, "it was sent: it is asked for");
     assert_eq!(incoming.take(at(0), 1000, &rest, &mut inbox), Taken::New);
     assert_eq!(incoming.take(at(0), 0, &payload, &mut inbox), Taken::New);
     incoming.deliver(at(0), Duration::ZERO, false, &mut inbox);

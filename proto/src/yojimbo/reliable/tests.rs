@@ -173,6 +173,37 @@ fn a_packet_whose_fragments_keep_coming_is_not_given_up() {
     assert!(matches!(arrival, Ok(Arrival::Packet { .. })), "{arrival:?}");
 }
 
+/// Whichever began first: the packet that was not heard of for longest is given up.
+#[test]
+fn incomplete_packets_are_given_up_in_the_order_in_which_they_were_heard_last() {
+    let mut receiver = Receiver::default();
+    for (sequence, index, at) in [(0, 0, 0), (1, 0, 500), (0, 1, 1000)] {
+        let piece = fragment(sequence, index, 3, &[1; 1024]);
+        let at = NOW + Duration::from_millis(at);
+        assert_eq!(receive(&mut receiver, at, &piece), Ok(Arrival::Stored));
+    }
+    for (at, left) in [(2500, 1), (3000, 0)] {
+        let at = NOW + Duration::from_millis(at);
+        assert_eq!(receiver.next_expiry(), Some(at));
+        receiver.expire(at);
+        assert_eq!(receiver.reassembly_failures(), 2 - left);
+    }
+    assert_eq!(receiver.next_expiry(), None);
+}
+
+/// However much came late: headers that speak of older packets leave every second one to the newest.
+#[test]
+fn what_came_late_does_not_keep_the_newest_from_being_acknowledged() {
+    let mut receiver = Receiver::default();
+    for sequence in [200, 100, 150] {
+        receiver.accept(sequence);
+    }
+    let newest = receiver.ack();
+    let told: Vec<u16> = (0..5).map(|_| receiver.take_ack().0).collect();
+    assert_eq!(told, [131, 200, 163, 200, 200]);
+    assert_eq!(receiver.take_ack(), newest);
+}
+
 #[test]
 fn fragments_of_one_packet_must_agree() {
     let mut receiver = Receiver::default();
