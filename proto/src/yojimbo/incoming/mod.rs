@@ -149,17 +149,23 @@ impl Incoming {
         let delivered = self.stats.messages_received - received;
         let worth = worth(&packet, payload.len(), repeats, delivered);
         self.owes_write |= self.ack == AckPolicy::Strict && delivered > 0;
-        if self.owes_write && brings_delivered(&packet, &self.channels) {
+        let awaits_write = self.owes_write && brings_delivered(&packet, &self.channels);
+        self.acknowledge(header.sequence, awaits_write);
+        let in_order = self.note_order(header.sequence);
+        Ok(Some(Taken { worth, in_order }))
+    }
+
+    /// Acknowledges a packet that was taken, at once or when what it delivered is written.
+    fn acknowledge(&mut self, sequence: u16, awaits_write: bool) {
+        if awaits_write {
             let most = match self.record {
                 Some(_) => long_ack::NUMBERS,
                 None => reliable::WINDOW,
             };
-            self.unwritten.push(header.sequence, most);
+            self.unwritten.push(sequence, most);
         } else {
-            accept(&mut self.reliable, &mut self.record, header.sequence);
+            accept(&mut self.reliable, &mut self.record, sequence);
         }
-        let in_order = self.note_order(header.sequence);
-        Ok(Some(Taken { worth, in_order }))
     }
 
     /// What a datagram says of our packets, unless it is a later fragment.
