@@ -493,3 +493,44 @@ const QUICK: Span = Span::from_millis(50);
 
 /// Otherwise they may hold them back for this long.
 const HELD_MAX: Span = Span::from_millis(40);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The path takes 80 ms longer from one moment to the next, and had enough jitter a while ago to explain such a delay
+    /// as well: what was believed for the one reason is not believed once more for the other.
+    #[test]
+    fn a_longer_route_is_believed_once() {
+        let params = Params::default();
+        let mut now = Timestamp::ZERO;
+        let mut adaptive = Adaptive::new(now, &params);
+        let mut next = |adaptive: &mut Adaptive, millis: u32| {
+            now += Duration::from_millis(2);
+            adaptive.on_pushed(now, 40, false);
+            adaptive.on_bulk_held(now, HeldBy::Rate);
+            adaptive.on_bulk_sent(now, 100);
+            let took = Span::from_millis(millis);
+            (now, Sample { took, least: took })
+        };
+        for millis in [50, 70].repeat(500).into_iter().chain([50; 1_000]) {
+            let (now, sample) = next(&mut adaptive, millis);
+            adaptive.on_rtt(now, sample, Copies::Few, &params);
+        }
+        assert!(adaptive.mode() == Mode::Good && adaptive.trial.is_none());
+        let mut ends_at = Timestamp::MAX;
+        loop {
+            let (now, sample) = next(&mut adaptive, 130);
+            adaptive.on_rtt(now, sample, Copies::Few, &params);
+            if now >= ends_at {
+                break;
+            }
+            let trial = adaptive.trial.map(|trial| trial.ends_at());
+            ends_at = ends_at.min(trial.unwrap_or(Timestamp::MAX));
+            assert!(now < Timestamp::from_millis(8_000), "no trial ends");
+        }
+        let (now, sample) = next(&mut adaptive, 130);
+        let delay = adaptive.queue(now, sample, &params).delay;
+        assert!(delay.abs() < 0.002, "{delay}");
+    }
+}
