@@ -20,6 +20,10 @@ const EPOCH: Duration = Duration::from_secs(30);
 /// up the reference takes them for old ones and stays silent.
 const PROBE_IDS: std::ops::RangeInclusive<u16> = 0x4000..=0x7fff;
 
+/// Answers in a datagram that count: a tidegate that dials says no more in all. Who says thousands at once is right about
+/// every address, whoever receives there.
+const ANSWERS_MAX: usize = 16;
+
 /// No address is asked again sooner.
 const INTERVAL: Duration = Duration::from_millis(200);
 
@@ -65,13 +69,17 @@ impl Probe {
         true
     }
 
-    /// Whether these records answer our probe of this address.
+    /// Whether these records answer our probe of this address, and few others.
     pub(super) fn is_answered(
         &self,
         now: Now,
         from: SocketAddr,
         records: wire::Records<'_>,
     ) -> bool {
+        let is_answer = |r: &Record<'_>| matches!(r, Record::Missing(id) if PROBE_IDS.contains(id));
+        if records.into_iter().filter(is_answer).count() > ANSWERS_MAX {
+            return false;
+        }
         let epoch = epoch(now);
         let is_said = |id| records.into_iter().any(|r| r == Record::Missing(id));
         [epoch, epoch.wrapping_sub(1)]
@@ -172,6 +180,26 @@ mod tests {
         assert!(
             !stranger.is_answered(now(31), asked, records),
             "another secret"
+        );
+    }
+
+    /// A datagram may hold all answers there are, and so the right ones of any address.
+    #[test]
+    fn who_says_everything_has_answered_nothing() {
+        let probe = Probe::new([3; 16]);
+        let asked: SocketAddr = "192.0.2.1:4000".parse().unwrap();
+        let ids = probe.ids(asked, epoch(now(31)));
+        let is_answered = |others: usize| {
+            let mut datagram = Vec::new();
+            let others = PROBE_IDS.filter(|id| !ids.contains(id)).take(others);
+            for id in others.chain(ids) {
+                wire::emit_missing(&mut datagram, id);
+            }
+            probe.is_answered(now(31), asked, wire::parse(&datagram).unwrap())
+        };
+        assert_eq!(
+            [14, 15, 464, 16_382].map(is_answered),
+            [true, false, false, false]
         );
     }
 
