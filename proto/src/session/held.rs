@@ -6,7 +6,7 @@
 pub struct Held {
     /// Messages from the peer that nobody has polled yet.
     pub inbox: usize,
-    /// Whole messages from the peer behind one that is missing.
+    /// Whole messages from the peer behind one that is missing, and the places of those that are.
     pub ahead: usize,
     /// Packets and messages of which pieces are missing.
     pub pieces: usize,
@@ -22,7 +22,7 @@ pub struct Allowance {
     /// takes one into an empty inbox.
     pub inbox: usize,
     /// A message that would make [`Held::ahead`] more than this is refused, unless its packet also
-    /// brings one that the others wait for.
+    /// brings one that the others wait for. Messages and their places may each take as much.
     pub ahead: usize,
     /// A block that would make those under way more than this, were they complete, is refused, unless it is
     /// the only one. What has begun goes on, since else it could never be completed.

@@ -22,6 +22,12 @@ const STORED_BYTES_MAX: usize = 256 * 1024;
 /// refuse, for the messages beside it, the very message that empties it, and so for ever.
 const STORED_BYTES_RESERVE: usize = 32 * 1024;
 
+/// Messages that may wait however little memory there is. So many places an empty window keeps.
+const WINDOW_LEAST: usize = 64;
+
+/// Bytes of a place in the window.
+const PLACE_BYTES: usize = size_of::<Option<Box<[u8]>>>();
+
 /// The two channels.
 pub(super) const RELIABLE: u8 = 0;
 pub(super) const UNRELIABLE: u8 = 1;
@@ -49,6 +55,8 @@ struct Trial {
     freed: usize,
     /// Bytes of those that would have to wait. The same message twice in one packet counts twice.
     added: usize,
+    /// Places of the window up to the last of those.
+    places: usize,
 }
 
 /// What a packet brought.
@@ -89,10 +97,12 @@ impl Receiver {
         }
     }
 
-    /// Bytes held behind a missing message, and of a large one that misses fragments.
+    /// Bytes held behind a missing message, and of a large one that misses fragments. Places take memory as well,
+    /// whether a message came for them or not; the few that any window keeps are the session's own.
     pub(super) fn held(&self) -> (usize, usize) {
         let large = self.large.as_ref().map_or(0, Reassembly::held);
-        (self.stored_bytes, large)
+        let places = self.window.capacity().saturating_sub(WINDOW_LEAST);
+        (self.stored_bytes + places * PLACE_BYTES, large)
     }
 
     /// Since when a message is missing that others wait for, or fragments of a large one.
@@ -166,6 +176,7 @@ impl Receiver {
         }
         if ahead > trial.delivered {
             trial.added += length + MESSAGE_OVERHEAD;
+            trial.places = trial.places.max(ahead + 1);
             return Ok(());
         }
         trial.delivered += 1;
@@ -182,7 +193,10 @@ impl Receiver {
             0 => inbox.ahead_max(STORED_BYTES_MAX - STORED_BYTES_RESERVE),
             _ => STORED_BYTES_MAX,
         };
-        if trial.added > 0 && self.stored_bytes + trial.added > max + trial.freed {
+        let allowed = max / PLACE_BYTES;
+        let places = allowed.max(WINDOW_LEAST).max(self.window.len());
+        let is_too_much = self.stored_bytes + trial.added > max + trial.freed;
+        if trial.added > 0 && (is_too_much || trial.places > places) {
             return Err(Reject::Refused);
         }
         Ok(())
@@ -307,7 +321,7 @@ impl Receiver {
         }
         brought.is_awaited |= brought.messages > before + AWAITED_MESSAGES as u64;
         if self.window.is_empty() {
-            self.window.shrink_to(64);
+            self.window.shrink_to(WINDOW_LEAST);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::gaffer::wire;
+use crate::session::Allowance;
 
 /// A receiver, and what it delivered.
 struct Far {
@@ -107,6 +108,30 @@ fn nobody_gets_more_room_than_there_is() {
     assert_eq!(far.receive(&[next], &payload), Ok(()), "alone it fits");
 }
 
+/// The places before a message that came too early are memory as well: who claims them holds it, and where memory is
+/// short gets no more than is allowed.
+#[test]
+fn places_are_held_like_messages() {
+    let mut far = Far::new();
+    let ahead = |ahead| Allowance {
+        ahead,
+        ..Allowance::UNLIMITED
+    };
+    assert_eq!(far.receive(&[10], b""), Ok(()));
+    assert_eq!(far.receiver.held(), (MESSAGE_OVERHEAD, 0), "a usual gap");
+    far.inbox.set_allowance(ahead(4_800));
+    assert_eq!(far.receive(&[300], b""), Err(Reject::Refused));
+    assert_eq!(far.receive(&[299], b""), Ok(()), "16 bytes a place");
+    far.inbox.set_allowance(ahead(1));
+    assert_eq!(far.receive(&[0, 301], b""), Ok(()), "it brings the next");
+    far.inbox.set_allowance(Allowance::UNLIMITED);
+    assert_eq!(far.receive(&[1024], b""), Ok(()));
+    let (held, _) = far.receiver.held();
+    assert!(held >= 4 * MESSAGE_OVERHEAD + (1024 - 64) * 16, "{held}");
+    far.receiver.release();
+    assert_eq!(far.receiver.held(), (0, 0));
+}
+
 /// A message in fragments is as long as others may be, to the byte, and travels alone.
 #[test]
 fn fragments_of_impossible_messages_are_refused() {
@@ -198,9 +223,9 @@ fn a_message_is_as_long_as_the_listener_takes() {
 #[test]
 fn a_peer_without_an_allowance_is_served_in_order() {
     let mut far = Far::new();
-    far.inbox.set_allowance(crate::session::Allowance {
+    far.inbox.set_allowance(Allowance {
         ahead: 0,
-        ..crate::session::Allowance::UNLIMITED
+        ..Allowance::UNLIMITED
     });
     assert_eq!(far.receive(&[1], b""), Err(Reject::Refused));
     for id in 0..100 {

@@ -25,6 +25,9 @@ const WINDOW: usize = STORED_BYTES_MAX / MESSAGE_OVERHEAD;
 /// And before that: places take memory, and a single datagram could claim all of them.
 const WINDOW_AT_FIRST: usize = 1024;
 
+/// However little memory there is. So many places an empty window keeps.
+const WINDOW_LEAST: usize = 64;
+
 /// So many wait where a peer says much and loses much.
 const MANY: usize = 256;
 
@@ -59,6 +62,8 @@ enum Place {
     Missing(Timestamp),
     Message(Box<[u8]>),
 }
+
+const PLACE_BYTES: usize = size_of::<Place>();
 
 /// What became of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,9 +106,11 @@ impl Incoming {
         }
     }
 
-    /// Bytes held behind a gap.
+    /// Bytes held behind a gap: messages, and the places of those that did not come. The few that any window keeps
+    /// are the session's own.
     pub(super) fn held(&self) -> usize {
-        self.stored_bytes
+        let own = self.stored.max(WINDOW_LEAST);
+        self.stored_bytes + self.window.capacity().saturating_sub(own) * PLACE_BYTES
     }
 
     /// Nothing will be taken any more: lets go of what waits for something before it.
@@ -134,9 +141,9 @@ impl Incoming {
                 Taken::Duplicate
             };
         }
-        if id - self.next >= self.window_max() as u64 {
+        if id - self.next >= self.window_max(inbox) as u64 {
             self.ahead.on_message(id);
-            self.reach_what_was_sent(now);
+            self.reach_what_was_sent(now, inbox);
             return Taken::Ahead;
         }
         if id == self.next && self.window.is_empty() {
@@ -145,26 +152,25 @@ impl Incoming {
             self.ahead.on_delivered();
             return Taken::Delivered;
         }
-        let stored_max = inbox.ahead_max(STORED_BYTES_MAX);
-        self.file(now, (id - self.next) as usize, payload, stored_max)
+        self.file(now, (id - self.next) as usize, payload, inbox)
     }
 
     /// Keeps a message until those before it are there.
-    fn file(&mut self, now: Timestamp, index: usize, payload: &[u8], stored_max: usize) -> Taken {
+    fn file(&mut self, now: Timestamp, index: usize, payload: &[u8], inbox: &Inbox) -> Taken {
         if matches!(self.window.get(index), Some(Place::Message(_))) {
             return Taken::Duplicate;
         }
         let cost = payload.len() + MESSAGE_OVERHEAD;
         // The next message always has room: it is what frees the others.
-        if index > 0 && self.stored_bytes + cost > stored_max {
-            self.reach(now, index);
+        if index > 0 && self.stored_bytes + cost > inbox.ahead_max(STORED_BYTES_MAX) {
+            self.reach(now, index, inbox);
             return Taken::NoRoom;
         }
         if index != self.window.len() {
             // A new gap, or a filled one, which moves the limit on requests along.
             self.asks.on_gap();
         }
-        self.reach(now, index);
+        self.reach(now, index, inbox);
         self.window[index] = Place::Message(payload.into());
         self.stored_bytes += cost;
         self.stored += 1;
@@ -172,52 +178,54 @@ impl Incoming {
     }
 
     /// Whether a message may come yet, and did not.
-    pub(super) fn lacks(&self, wire_id: u16) -> bool {
+    pub(super) fn lacks(&self, wire_id: u16, inbox: &Inbox) -> bool {
         let ahead = sequence::nearest(self.next, wire_id).checked_sub(self.next);
         ahead.is_some_and(|ahead| {
             let place = self.window.get(ahead as usize);
-            ahead < self.window_max() as u64 && !matches!(place, Some(Place::Message(_)))
+            ahead < self.window_max(inbox) as u64 && !matches!(place, Some(Place::Message(_)))
         })
     }
 
     /// A message arrived and was not taken, so it is known to exist and will be asked for.
-    pub(super) fn on_refused(&mut self, now: Timestamp, wire_id: u16) {
+    pub(super) fn on_refused(&mut self, now: Timestamp, wire_id: u16, inbox: &Inbox) {
         let ahead = sequence::nearest(self.next, wire_id).checked_sub(self.next);
-        if let Some(ahead) = ahead.filter(|ahead| *ahead < self.window_max() as u64) {
-            self.reach(now, ahead as usize);
+        if let Some(ahead) = ahead.filter(|ahead| *ahead < self.window_max(inbox) as u64) {
+            self.reach(now, ahead as usize, inbox);
             self.asks.on_gap();
         }
     }
 
-    /// How many places the window may have now.
-    fn window_max(&self) -> usize {
+    /// How many places the window may have now. What they take is held like messages, and where memory is short no more
+    /// of it than of those.
+    fn window_max(&self, inbox: &Inbox) -> usize {
         let most = match self.stored >= MANY {
             true => WINDOW,
             false => WINDOW_AT_FIRST,
         };
-        most.max(self.window.len())
+        let allowed = inbox.ahead_max(STORED_BYTES_MAX) / PLACE_BYTES;
+        most.min(allowed.max(WINDOW_LEAST)).max(self.window.len())
     }
 
     /// As far as the window goes. What comes after that becomes a gap when the window gets there.
-    fn reach_what_was_sent(&mut self, now: Timestamp) {
+    fn reach_what_was_sent(&mut self, now: Timestamp, inbox: &Inbox) {
         let sent = self
             .ahead
             .sent_below()
             .saturating_sub(self.next)
-            .min(self.window_max() as u64) as usize;
+            .min(self.window_max(inbox) as u64) as usize;
         if sent > self.window.len() {
-            self.reach(now, sent - 1);
+            self.reach(now, sent - 1, inbox);
             self.asks.on_gap();
         }
     }
 
-    fn reach(&mut self, now: Timestamp, index: usize) {
+    fn reach(&mut self, now: Timestamp, index: usize, inbox: &Inbox) {
         if self.window.is_empty() {
             self.gap_since = now;
         }
         if index >= self.window.len() {
             if index >= SHORT {
-                let rest = self.window_max() - self.window.len();
+                let rest = self.window_max(inbox) - self.window.len();
                 self.window.reserve_exact(rest);
             }
             self.window.resize_with(index + 1, || Place::Absent);
@@ -270,19 +278,19 @@ impl Incoming {
             self.next += 1;
         }
         if delivered.messages + delivered.skipped > 0 {
-            self.on_progress(now);
+            self.on_progress(now, inbox);
         }
         delivered
     }
 
-    fn on_progress(&mut self, now: Timestamp) {
+    fn on_progress(&mut self, now: Timestamp, inbox: &Inbox) {
         self.gap_since = now;
         self.ahead.on_delivered();
         self.asks.on_progress();
-        self.reach_what_was_sent(now);
+        self.reach_what_was_sent(now, inbox);
         if self.window.is_empty() {
             self.asks.on_no_gap();
-            self.window.shrink_to(64);
+            self.window.shrink_to(WINDOW_LEAST);
         }
     }
 

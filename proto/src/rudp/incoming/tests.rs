@@ -1,6 +1,7 @@
 //! The order of messages, what is asked for, and what a peer that runs ahead or lies can do.
 
 use super::*;
+use crate::session::Allowance;
 
 fn at(millis: u64) -> Timestamp {
     Timestamp::from_millis(millis)
@@ -70,6 +71,48 @@ fn a_window_is_long_once_many_wait_in_it() {
     assert_eq!(take(4_096), Taken::Ahead);
 }
 
+/// Places take memory, whether a message came for them or not: who claims them holds it, and where memory is short gets
+/// no more than is allowed.
+#[test]
+fn places_are_held_like_messages() {
+    let (mut incoming, mut inbox) = incoming();
+    incoming.take(at(0), 10, b"", &mut inbox);
+    assert_eq!(incoming.held(), MESSAGE_OVERHEAD, "a usual gap");
+    let ahead = |ahead| Allowance {
+        ahead,
+        ..Allowance::UNLIMITED
+    };
+    inbox.set_allowance(ahead(4_800));
+    assert_eq!(incoming.take(at(0), 200, b"", &mut inbox), Taken::Ahead);
+    assert_eq!(
+        incoming.take(at(0), 199, b"", &mut inbox),
+        Taken::New,
+        "24 bytes each"
+    );
+    inbox.set_allowance(ahead(1));
+    assert_eq!(incoming.take(at(0), 200, b"", &mut inbox), Taken::Ahead);
+    incoming.on_refused(at(0), 200, &inbox);
+    assert_eq!(incoming.window.len(), 200);
+    inbox.set_allowance(Allowance::UNLIMITED);
+    assert_eq!(incoming.take(at(0), 1_023, b"", &mut inbox), Taken::New);
+    assert_eq!(
+        incoming.held(),
+        3 * MESSAGE_OVERHEAD + (1_024 - 64) * PLACE_BYTES
+    );
+    for id in (0..1_022).filter(|id| ![10, 199].contains(id)) {
+        incoming.take(at(0), id, b"", &mut inbox);
+    }
+    incoming.deliver(at(0), Duration::ZERO, false, &mut inbox);
+    assert_eq!(incoming.window.len(), 2);
+    assert!(
+        incoming.held() > 960 * PLACE_BYTES,
+        "until the gap is closed"
+    );
+    incoming.take(at(0), 1_022, b"", &mut inbox);
+    incoming.deliver(at(0), Duration::ZERO, false, &mut inbox);
+    assert_eq!(incoming.held(), 0);
+}
+
 /// Whoever forges a message from far ahead now and then must not end a session that goes on.
 #[test]
 fn a_message_that_is_delivered_shows_that_nobody_ran_ahead() {
@@ -134,16 +177,16 @@ fn what_was_refused_is_asked_for() {
     let (mut incoming, mut inbox) = incoming();
     assert_eq!(incoming.take(at(0), 0, b"", &mut inbox), Taken::Delivered);
     for outside in [0, 1025, 0x8000] {
-        incoming.on_refused(at(0), outside);
+        incoming.on_refused(at(0), outside, &inbox);
     }
     assert_eq!(
         (asked(&mut incoming, 0), incoming.gap_since()),
         (vec![], None)
     );
-    incoming.on_refused(at(5), 2);
+    incoming.on_refused(at(5), 2, &inbox);
     assert_eq!(incoming.gap_since(), Some(at(5)));
     assert_eq!(asked(&mut incoming, 5), [1, 2]);
-    incoming.on_refused(at(6), 1024);
+    incoming.on_refused(at(6), 1024, &inbox);
     assert_eq!(asked(&mut incoming, 6)[..3], [1, 3, 4]);
 }
 
@@ -203,7 +246,7 @@ fn stored_bytes_are_bounded_and_the_next_message_always_fits() {
         .count();
     assert!(stored * 1400 < STORED_BYTES_MAX && stored > 170, "{stored}");
     let held = stored * (1400 + MESSAGE_OVERHEAD);
-    assert_eq!(incoming.held(), held);
+    assert_eq!(incoming.stored_bytes, held);
     let rest = vec![0; STORED_BYTES_MAX - held - MESSAGE_OVERHEAD];
     let longer = [&rest[..], &[0]].concat();
     assert_eq!(
@@ -214,7 +257,7 @@ fn stored_bytes_are_bounded_and_the_next_message_always_fits() {
     assert_eq!(incoming.take(at(0), 1000, &rest, &mut inbox), Taken::New);
     assert_eq!(incoming.take(at(0), 0, &payload, &mut inbox), Taken::New);
     incoming.deliver(at(0), Duration::ZERO, false, &mut inbox);
-    assert!(incoming.held() < held);
+    assert!(incoming.stored_bytes < held);
     incoming.release();
     assert_eq!(incoming.held(), 0);
 }

@@ -139,7 +139,7 @@ impl Session {
                 Record::Message { .. } if is_done => result = Err(Reject::Refused),
                 Record::Message { id, .. } if self.refusing => {
                     // Not stored, so it stays missing and will be asked for again.
-                    self.incoming.on_refused(now, id);
+                    self.incoming.on_refused(now, id, &self.inbox);
                     result = Err(Reject::Refused);
                 }
                 Record::Message { id, payload } => self.on_message(now, id, payload),
@@ -221,12 +221,12 @@ impl Session {
             return;
         }
         match self.params.on_missing {
-            OnMissing::Close if self.incoming.lacks(id) => {
+            OnMissing::Close if self.incoming.lacks(id, &self.inbox) => {
                 self.lifecycle.close(CloseReason::MessageTooLarge);
             }
             OnMissing::Close => {}
             OnMissing::Skip => {
-                self.incoming.on_refused(now, id);
+                self.incoming.on_refused(now, id, &self.inbox);
                 self.incoming.on_missing(now, id);
             }
         }
