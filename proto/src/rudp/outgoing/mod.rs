@@ -200,7 +200,7 @@ impl Outgoing {
             self.store.forget_first();
         }
         self.last_expiry = now;
-        self.store.shrink_if_empty();
+        self.store.shrink();
     }
 
     /// Whether only the last message is kept that was sent, and the peer, which may run tidegate, is not known to

@@ -89,13 +89,11 @@ impl Store {
         };
     }
 
-    /// Gives most memory back, if nothing is held.
-    pub(super) fn shrink_if_empty(&mut self) {
-        if self.entries.is_empty() {
-            self.bytes.shrink_to(8192);
-            self.entries.shrink_to(64);
-            self.history.shrink_to(64);
-        }
+    /// Gives memory back that was needed once: a game that says something all the time never has an empty history.
+    pub(super) fn shrink(&mut self) {
+        shrink(&mut self.bytes, 8192);
+        shrink(&mut self.entries, 64);
+        shrink(&mut self.history, 64);
     }
 
     /// Id of the first message that is held, or the next one.
@@ -170,6 +168,13 @@ impl Store {
 
     fn entry(&self, id: u64) -> &Entry {
         &self.entries[(id - self.first_id) as usize]
+    }
+}
+
+/// If three quarters of it are free. What stays has room to double; `least` elements it may keep in any case.
+fn shrink<T>(ring: &mut VecDeque<T>, least: usize) {
+    if ring.len() <= ring.capacity() / 4 {
+        ring.shrink_to(least.max(2 * ring.len()));
     }
 }
 
@@ -252,6 +257,27 @@ mod tests {
         assert_eq!(store.length(2), 4);
         assert_eq!(store.length_of_all(1..=3), 14);
         assert_eq!(store.length_of_all(2..=2), 4);
+    }
+
+    /// A download, and then a few words a second for ever.
+    #[test]
+    fn what_a_burst_took_goes_back_while_something_is_held() {
+        let mut store = queued(&[1000; 3000]);
+        for millis in 0..3000 {
+            store.on_sent(at(millis));
+        }
+        store.queue(b"tick");
+        store.shrink();
+        assert!(store.bytes.capacity() >= 3_000_000, "all of it is in use");
+        while store.sent() > 0 {
+            store.forget_first();
+        }
+        store.shrink();
+        assert!(store.bytes.capacity() <= 8192);
+        assert!(store.entries.capacity() <= 64 && store.history.capacity() <= 64);
+        let mut out = Vec::new();
+        store.emit(3000, &mut out);
+        assert!(out.ends_with(b"tick"));
     }
 
     #[test]
