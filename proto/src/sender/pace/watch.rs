@@ -62,6 +62,8 @@ impl Watch {
 
     /// Bulk makes a pause, or ends one.
     pub(super) fn pause(&mut self) {
+        // The queue that may have been there is gone by the next one.
+        self.late = 0;
         self.delivered.pause();
     }
 
@@ -240,3 +242,35 @@ const SHARE_OF_CROWD: f64 = 12.0 * DATAGRAM;
 
 /// Bytes of a full datagram, roughly.
 pub(super) const DATAGRAM: f64 = DATAGRAM_BYTES as f64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Seven late acknowledgements are no queue yet. One more, a minute after bulk paused, is the first of another one.
+    #[test]
+    fn what_was_late_before_a_pause_is_no_queue_behind_it() {
+        let (mut watch, params) = (Watch::default(), Params::default());
+        let going = Going {
+            rate: 64_000.0,
+            in_slow_start: true,
+            knows_end: false,
+        };
+        let step = Duration::from_millis(50);
+        let is_queue = |watch: &mut Watch, millis| {
+            let now = Timestamp::from_millis(millis);
+            watch
+                .look(now, step, Queue::quiet(0.015), going, &params)
+                .is_queue
+        };
+        for late in 1..8 {
+            assert!(!is_queue(&mut watch, 5 * late), "{late}");
+        }
+        watch.pause();
+        assert!(!is_queue(&mut watch, 60_000));
+        for late in 2..8 {
+            assert!(!is_queue(&mut watch, 60_000 + 5 * late), "{late}");
+        }
+        assert!(is_queue(&mut watch, 60_040));
+    }
+}
