@@ -226,12 +226,14 @@ impl Adaptive {
         let is_late = queue.delay > felt && !self.is_queue_theirs();
         self.demand.on_delay(is_late, queue.is_new);
         let reading = self.read(now, queue, copies, params);
-        self.conclude_trial(reading, params);
-        self.state = match self.state {
-            State::Good => self.while_good(reading, params),
-            State::Bad(bad) => self.while_bad(bad, reading, params),
-            State::Competing(competing) => self.while_competing(competing, reading, params),
-        };
+        // A delay that was just believed to be another route's is no queue, though this reading still says so.
+        if !self.conclude_trial(reading, params) {
+            self.state = match self.state {
+                State::Good => self.while_good(reading, params),
+                State::Bad(bad) => self.while_bad(bad, reading, params),
+                State::Competing(competing) => self.while_competing(competing, reading, params),
+            };
+        }
         debug_assert_eq!(self.switch.mode(), self.mode());
         self.lost_lately = false;
     }
@@ -344,15 +346,16 @@ impl Adaptive {
         }
     }
 
-    /// What is left of a delay when its queue had the time to drain is no queue of ours.
-    fn conclude_trial(&mut self, reading: Reading, params: &Params) {
+    /// What is left of a delay when its queue had the time to drain is no queue of ours. True when it was just found to be
+    /// another route's.
+    fn conclude_trial(&mut self, reading: Reading, params: &Params) -> bool {
         let Reading { now, queue, .. } = reading;
         let Some(trial) = self.trial.take_if(|trial| trial.ends_at() <= now) else {
-            return;
+            return false;
         };
         let is_competing = matches!(self.state, State::Competing(_));
         if trial.has_drained(queue.delay) || is_competing {
-            return;
+            return false;
         }
         let base_window = params.path.base_window;
         let is_route = queue.jumped && self.says_evenly() && trial.has_changed_nothing(queue.delay);
@@ -370,6 +373,7 @@ impl Adaptive {
             }
             self.bulk.search_on();
         }
+        is_route
     }
 
     /// Most of bulk is what is said evenly.
@@ -529,6 +533,7 @@ mod tests {
             ends_at = ends_at.min(trial.unwrap_or(Timestamp::MAX));
             assert!(now < Timestamp::from_millis(8_000), "no trial ends");
         }
+        assert!(adaptive.mode() == Mode::Good && adaptive.trial.is_none());
         let (now, sample) = next(&mut adaptive, 130);
         let delay = adaptive.queue(now, sample, &params).delay;
         assert!(delay.abs() < 0.002, "{delay}");
