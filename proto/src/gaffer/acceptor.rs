@@ -62,8 +62,8 @@ impl Acceptor {
         (hash % 0x7fff_ffff) as u32 + 1
     }
 
-    /// The first sequence this packet acknowledges, if we ever told it this address and no session
-    /// has come of it.
+    /// The sequence that this packet names as the newest it knows of, if we ever told it this address and no session has come
+    /// of it. Whoever guesses would name 32 more with its ack bits, of numbers that nobody was told.
     fn proven(&self, epoch: u64, from: SocketAddr, header: &Header) -> Option<u32> {
         let Entry { opened, last } = self.entry(from);
         // A session for another address must not spoil the number this one was told.
@@ -72,7 +72,7 @@ impl Acceptor {
             .into_iter()
             .flat_map(|opened| [epoch, epoch.saturating_sub(1)].map(|epoch| (epoch, opened)))
             .map(|(epoch, opened)| self.first_sequence(from, epoch, opened))
-            .find(|first| header.acknowledges(*first))
+            .find(|first| header.ack == *first)
     }
 
     fn entry(&self, from: SocketAddr) -> Entry {

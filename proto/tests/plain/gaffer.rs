@@ -256,11 +256,14 @@ fn a_stranger_gets_a_session_only_by_acknowledging() {
         "nothing was kept, so nothing is acknowledged"
     );
 
-    let (verdict, _) = judge(START, &packet(1, answer.sequence ^ 1, 0, &[0]));
-    assert!(
-        matches!(verdict, Verdict::Reject(Reject::UnknownPeer)),
-        "a guess"
-    );
+    let near = (1..=32).map(|behind| (answer.sequence + behind, u32::MAX));
+    for (ack, ack_bits) in near.chain([(answer.sequence ^ 1, 0)]) {
+        let (verdict, _) = judge(START, &packet(1, ack, ack_bits, &[0]));
+        assert!(
+            matches!(verdict, Verdict::Reject(Reject::UnknownPeer)),
+            "a guess"
+        );
+    }
     let message = [1, 0, 0, 0, 2, b'h', b'i'];
     let proof = packet(1, answer.sequence, 0, &message);
     let late = START.after(Duration::from_secs(61));
