@@ -157,8 +157,7 @@ async fn check(
             let Ok((pick, suspected, answer)) = answer else {
                 continue;
             };
-            let crash = suspected.then(|| clock.now().mono);
-            note(pool, pick, answer, crash, &health);
+            note(pool, pick, answer, clock.now().mono, suspected, &health);
         }
         let pause = if pool.states()[index].up {
             health.interval
@@ -170,13 +169,14 @@ async fn check(
     }
 }
 
-/// What an address answered, which may have been suspected of a crash at this time. Where no file could be opened to ask it, that is
+/// What an address answered, which may have been suspected of a crash. Where no file could be opened to ask it, that is
 /// not the target's doing, and newcomers are not to be denied for longer than it lasts.
 fn note(
     pool: &Pool,
     pick: Pick,
     answer: io::Result<()>,
-    crash: Option<Timestamp>,
+    now: Timestamp,
+    suspected: bool,
     health: &Health,
 ) {
     let error = answer.err();
@@ -190,7 +190,9 @@ fn note(
         );
         return;
     }
-    if let (Some(error), Some(now)) = (&error, crash)
+    pool.note_failure(now, pick, error.as_ref().map(io::Error::kind));
+    if let Some(error) = &error
+        && suspected
         && pool.on_crash(now, pick)
     {
         warn_of_crash(pool, pick, error);
@@ -292,13 +294,13 @@ mod tests {
         let (pick, _) = pool.addresses(0)[0];
         let refused = || Err(io::Error::from_raw_os_error(libc::ECONNREFUSED));
         let now = Timestamp::from_millis(7_000);
-        for (answer, suspected) in [(Ok(()), Some(now)), (refused(), None)] {
-            note(&pool, pick, answer, suspected, &health);
+        for (answer, suspected) in [(Ok(()), true), (refused(), false)] {
+            note(&pool, pick, answer, now, suspected, &health);
             let state = pool.states()[0];
             assert_eq!((state.crashes, state.last_crash), (0, None));
         }
-        note(&pool, pick, Ok(()), None, &health);
-        note(&pool, pick, refused(), Some(now), &health);
+        note(&pool, pick, Ok(()), now, false, &health);
+        note(&pool, pick, refused(), now, true, &health);
         let state = pool.states()[0];
         assert_eq!(
             (state.up, state.crashes, state.last_crash),
@@ -306,10 +308,10 @@ mod tests {
         );
         // The streams that had not ended when it was asked.
         let later = Timestamp::from_millis(7_010);
-        note(&pool, pick, refused(), Some(later), &health);
+        note(&pool, pick, refused(), later, true, &health);
         assert_eq!(pool.states()[0].crashes, 1, "the same crash");
-        note(&pool, pick, Ok(()), None, &health);
-        note(&pool, pick, refused(), Some(later), &health);
+        note(&pool, pick, Ok(()), later, false, &health);
+        note(&pool, pick, refused(), later, true, &health);
         assert_eq!(pool.states()[0].crashes, 2);
     }
 
@@ -325,7 +327,7 @@ mod tests {
         let (pick, _) = pool.addresses(0)[0];
         let asked = |errno| {
             let answer = Err(io::Error::from_raw_os_error(errno));
-            note(&pool, pick, answer, None, &health);
+            note(&pool, pick, answer, Timestamp::ZERO, false, &health);
             pool.states()[0]
         };
         let before = pool.states()[0];

@@ -11,6 +11,6 @@ mod pool;
 mod socket;
 mod stream;
 
-pub use pool::{Pick, Pool, Shut, TargetState, Turned};
+pub use pool::{Failing, Pick, Pool, Shut, TargetState, Turned};
 pub use socket::{Address, Socket, SocketOptions};
 pub use stream::{Pumped, Scratch, Side, Stream, StreamRules};

@@ -11,7 +11,7 @@ use tidegate_proto::{CloseReason, Now, Reject};
 
 use super::history::{History, add_up};
 use super::units::{age, bytes, count, share};
-use crate::backend::TargetState;
+use crate::backend::{Failing, Shut, TargetState};
 use crate::board::{Snapshot, State, TargetSnapshot};
 use crate::capture::Recording;
 use crate::counters::{Direction, WorkerCounters};
@@ -201,8 +201,12 @@ fn backends(found: &mut Findings, snapshot: &Snapshot) {
             crashed(found, snapshot.now, name, target);
         }
         if let Some(why) = backend.shut() {
+            let of_late = match why {
+                Shut::Down => last_down(snapshot.now, backend.in_use()),
+                Shut::Drained | Shut::DownOrDrained => String::new(),
+            };
             let text = format!(
-                "no target of backend {name} {}: nobody can join",
+                "no target of backend {name} {}: nobody can join{of_late}",
                 why.text()
             );
             found.add(Level::Bad, Some("TidegateNoBackend"), text);
@@ -217,11 +221,22 @@ fn backends(found: &mut Findings, snapshot: &Snapshot) {
                 let text = format!("{who} is drained by hand{down}");
                 found.add(Level::Info, None, text);
             } else if !up {
-                let text = format!("{who} is down");
+                let since = last_down(snapshot.now, [target].into_iter());
+                let text = format!("{who} is down{since}");
                 found.add(Level::Warn, Some("TidegateBackendDown"), text);
             }
         }
     }
+}
+
+/// How long none of these has been there, and why the last one is not; nothing where no checks say so.
+fn last_down<'a>(now: Now, targets: impl Iterator<Item = &'a TargetSnapshot>) -> String {
+    let failing = targets.filter_map(|target| target.state.failing);
+    let last = failing.max_by_key(|failing| failing.since);
+    last.map_or_else(String::new, |Failing { since, error }| {
+        let secs = now.mono.since(since).as_secs_f64();
+        format!(" (not there for {}: {error})", age(secs))
+    })
 }
 
 /// Its supervisor has mostly started it again before anybody looks, and nothing else here shows then why so many left.

@@ -430,6 +430,42 @@ fn a_target_that_crashed_is_shown_for_as_long_as_its_alert() {
     assert!(rule.contains("keep_firing_for: 15m"), "{rule}");
 }
 
+/// Since when, and why, is what somebody who was just woken asks first.
+#[test]
+fn a_target_that_is_down_says_since_when_and_why() {
+    let found = |down: &[usize]| {
+        let start = Clock::start().now().after(Duration::from_secs(3600));
+        let board = Board::new(start, Capacity::new(100, 1000).into());
+        board.update_process(|process| process.state = State::Serving);
+        let pool = Pool::with_two_targets();
+        for (&target, error) in down.iter().zip([
+            std::io::ErrorKind::ConnectionRefused,
+            std::io::ErrorKind::TimedOut,
+        ]) {
+            let (pick, _) = pool.addresses(target)[0];
+            let secs = |secs| start.after(Duration::from_secs(secs)).mono;
+            pool.note_failure(secs(0), pick, Some(error));
+            pool.note_failure(secs(30), pick, None);
+            pool.note_failure(secs(60 * target as u64 + 60), pick, Some(error));
+            pool.note_failure(secs(230), pick, Some(error));
+            pool.take_down(target);
+        }
+        board.add_backend("game", pool.into());
+        let snapshot = board.snapshot(start.after(Duration::from_secs(240)));
+        findings(&snapshot, &History::default(), &Usage::default())
+    };
+    let one = &found(&[0])[0].text;
+    assert!(
+        one.ends_with("is down (not there for 3 min: connection refused)"),
+        "{one}"
+    );
+    let all = &found(&[0, 1])[0].text;
+    assert!(
+        all.ends_with("nobody can join (not there for 2 min: timed out)"),
+        "{all}"
+    );
+}
+
 #[test]
 fn one_target_down_is_not_all_of_them() {
     let found = with_down(&[1], |_, _| {});

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tidegate_proto::Timestamp;
 use tokio::sync::Notify;
 
-use super::{Pick, Shut, TargetState};
+use super::{Failing, Pick, Shut, TargetState};
 use crate::backend::Address;
 use crate::backend::place::Place;
 use crate::config::{Balance, Target};
@@ -43,6 +43,7 @@ pub(super) struct Member {
     pub(super) suspect: Arc<Notify>,
     checks_ok: u64,
     checks_failed: u64,
+    pub(super) failing: Option<Failing>,
     pub(super) crashes: u64,
     pub(super) last_crash: Option<Timestamp>,
 }
@@ -112,6 +113,7 @@ impl Members {
             suspect: Arc::default(),
             checks_ok: 0,
             checks_failed: 0,
+            failing: None,
             crashes: 0,
             last_crash: None,
         });
@@ -132,6 +134,7 @@ impl Members {
                 addresses_up,
                 checks_ok: member.checks_ok,
                 checks_failed: member.checks_failed,
+                failing: member.failing,
                 crashes: member.crashes,
                 last_crash: member.last_crash,
             }

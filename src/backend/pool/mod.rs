@@ -12,6 +12,7 @@
 
 mod members;
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -67,9 +68,20 @@ pub struct TargetState {
     pub addresses_up: usize,
     pub checks_ok: u64,
     pub checks_failed: u64,
+    /// The last check of it failed.
+    pub failing: Option<Failing>,
     /// How often it has crashed since the start, and when it did last.
     pub crashes: u64,
     pub last_crash: Option<Timestamp>,
+}
+
+/// Checks of a target that fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failing {
+    /// When the first of them did, of those in a row.
+    pub since: Timestamp,
+    /// Why the last of them did.
+    pub error: io::ErrorKind,
 }
 
 /// Why newcomers find no target of a backend.
@@ -318,6 +330,13 @@ impl Pool {
             member.last_crash = Some(now);
         }
         is_news
+    }
+
+    /// A check failed for this reason, or none and did not.
+    pub(crate) fn note_failure(&self, now: Timestamp, pick: Pick, error: Option<io::ErrorKind>) {
+        let member = &mut self.lock().targets[pick.target];
+        let since = member.failing.map_or(now, |failing| failing.since);
+        member.failing = error.map(|error| Failing { since, error });
     }
 
     /// Told when a check is due before its time.
