@@ -281,16 +281,20 @@ pub fn no_answer(patience: Duration) -> io::Error {
 mod tests {
     use super::*;
 
+    fn health(down_after: u32) -> Health {
+        Health {
+            interval: Duration::from_secs(5),
+            timeout: Duration::from_secs(1),
+            up_after: 1,
+            down_after,
+        }
+    }
+
     /// A target that is there after all, or that nobody suspected, has not crashed.
     #[test]
     fn a_suspected_target_that_is_not_there_has_crashed() {
         let pool = Pool::with_two_targets();
-        let health = Health {
-            interval: Duration::from_secs(5),
-            timeout: Duration::from_secs(1),
-            up_after: 1,
-            down_after: 2,
-        };
+        let health = health(2);
         let (pick, _) = pool.addresses(0)[0];
         let refused = || Err(io::Error::from_raw_os_error(libc::ECONNREFUSED));
         let now = Timestamp::from_millis(7_000);
@@ -318,12 +322,7 @@ mod tests {
     #[test]
     fn a_check_for_which_no_file_is_left_says_nothing_of_its_target() {
         let pool = Pool::with_two_targets();
-        let health = Health {
-            interval: Duration::from_secs(5),
-            timeout: Duration::from_secs(1),
-            up_after: 1,
-            down_after: 1,
-        };
+        let health = health(1);
         let (pick, _) = pool.addresses(0)[0];
         let asked = |errno| {
             let answer = Err(io::Error::from_raw_os_error(errno));

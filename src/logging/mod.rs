@@ -283,11 +283,10 @@ impl<S: Subscriber> Layer<S> for Lines {
 }
 
 impl Lines {
-    /// What a session says about itself at info is said once a session and replaces per-peer
-    /// metrics, but for one that was never let in: a player who finds no game server tries again and
-    /// again; and for those that one address opens by the hundred; at debug it is wanted; what a start or a reload says, and of the
-    /// targets' health, is said once for each address or target, as often as somebody made it
-    /// happen. Everything else can repeat without end.
+    /// What a session says about itself at info is said once a session and replaces per-peer metrics. Not so for one that
+    /// was never let in, as a player who finds no game server tries again and again; nor for those that one address opens by
+    /// the hundred. What a start or a reload says, and of the targets' health, is said once for each address or target, as
+    /// often as somebody made it happen; and at debug everything is wanted. All else can repeat without end.
     fn judge(&self, level: Level, fields: &Fields) -> Verdict {
         let is_one_of_many = fields.has("seated") || fields.has("many");
         let ledger = level == Level::INFO && (fields.has("session") || fields.has("uid"));
