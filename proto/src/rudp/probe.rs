@@ -77,7 +77,8 @@ impl Probe {
         records: wire::Records<'_>,
     ) -> bool {
         let is_answer = |r: &Record<'_>| matches!(r, Record::Missing(id) if PROBE_IDS.contains(id));
-        if records.into_iter().filter(is_answer).count() > ANSWERS_MAX {
+        let mut answers = records.into_iter().filter(is_answer);
+        if answers.nth(ANSWERS_MAX).is_some() {
             return false;
         }
         let epoch = epoch(now);
