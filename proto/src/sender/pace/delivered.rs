@@ -37,8 +37,8 @@ impl Delivered {
     pub(super) fn on_acked(&mut self, now: Timestamp, bytes: usize, rtt_s: f64, paced: f64) {
         self.sent[0] = self.sent[0].max(paced);
         // The first round trip of a bulk phase still brings acks from before it.
-        let begin = now + Duration::from_secs_f64(rtt_s);
-        let from = *self.from.get_or_insert(begin);
+        let begin = || now + Duration::from_secs_f64(rtt_s);
+        let from = *self.from.get_or_insert_with(begin);
         if now < from {
             return;
         }
