@@ -39,7 +39,7 @@ const WINDOW: Duration = Duration::from_secs(10);
 /// As many may play behind one address, and all come back when their game server does.
 const FEW: u32 = 50;
 
-/// Sources that are counted: some 32 KiB of them. Whoever has more has two lines for each session.
+/// Sources that are counted: some 50 KiB of them. Whoever has more has two lines for each session.
 const SOURCES_MAX: usize = 1024;
 
 #[cfg(test)]
