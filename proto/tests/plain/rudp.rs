@@ -443,6 +443,87 @@ fn asking_all_the_time_draws_so_many_copies() {
     assert!(bytes < 45 * 20 * 1004, "{bytes} bytes in three seconds");
 }
 
+/// A reference peer that says messages of 1400 bytes, and at each tick what it was asked for, or that it has no such.
+#[derive(Default)]
+struct Talker {
+    said: u64,
+    asked: BTreeSet<u64>,
+}
+
+impl Talker {
+    fn hear(&mut self, datagram: &[u8]) {
+        for record in wire::parse(datagram).expect("a datagram of ours") {
+            if let Record::Request(id) = record {
+                self.asked.insert(sequence::nearest(self.said, id));
+            }
+        }
+    }
+
+    fn tick(&mut self, says_more: bool, mut says: impl FnMut(&[u8])) {
+        let new = says_more.then_some(self.said);
+        self.said += u64::from(says_more);
+        let mut rest = vec![0];
+        for id in std::mem::take(&mut self.asked).into_iter().chain(new) {
+            if id >= self.said {
+                wire::emit_missing(&mut rest, id as u16);
+                continue;
+            }
+            let mut datagram = Vec::new();
+            wire::emit_message_header(&mut datagram, id as u16, 1400);
+            datagram.resize(1404, 7);
+            says(&datagram);
+        }
+        says(&rest);
+    }
+}
+
+/// A message each 30 ms takes up two fifths of a line, and each one seems to be missing as long as the next has not come.
+/// Who asks for it, and for those behind it, draws copies of what is under way, which wait in the same queue.
+/// Rule: docs/wire/rudp.md, section 6 (rule 3).
+#[test]
+fn questions_do_not_fill_a_thin_line() {
+    for seed in 1..=8 {
+        let mut pair = connected(Params::default(), calm(), seed);
+        let lossy = Conditions {
+            delay: Duration::from_millis(50),
+            loss: 0.05,
+            ..calm()
+        };
+        let thin = Conditions {
+            rate: 1_000_000,
+            ..lossy
+        };
+        let mut air = [Link::new(thin, 2 * seed), Link::new(lossy, 2 * seed + 1)];
+        let mut peer = Talker::default();
+        let (mut received, mut open) = (0, 0);
+        for tick in 0..2_000 {
+            peer.tick(tick % 3 == 0, |datagram| {
+                air[0].push(pair.now.mono, (), datagram);
+            });
+            for datagram in outputs(&mut pair, 1, 10) {
+                air[1].push(pair.now.mono, (), &datagram);
+            }
+            while let Some(((), question)) = air[1].pop(pair.now.mono) {
+                peer.hear(&question);
+            }
+            let session = pair.ends[1].session_mut();
+            while let Some(((), mut datagram)) = air[0].pop(pair.now.mono) {
+                session.handle_datagram(pair.now, &mut datagram).unwrap();
+            }
+            while session.poll_message().is_some() {
+                received += 1;
+            }
+            open += peer.said - received;
+        }
+        let done = air[0].done();
+        assert!(done.lost > 20, "seed {seed}: {done:?}");
+        let copies = done.offered_bytes as f64 / (1432.0 * peer.said as f64);
+        let late = open as f64 / 2_000.0 / 33.0;
+        assert!(copies < 1.3, "seed {seed}: {copies} times what was said");
+        assert!(late < 0.3, "seed {seed}: {late} seconds late as a rule");
+    }
+}
+
 /// A reference peer asks for what it lacks on each tick of 10 ms, however long the answers wait in a queue. On a line
 /// that carries three times what is said, they may not fill that queue for good.
 /// Rule: docs/wire/rudp.md, section 6 (rule 7).

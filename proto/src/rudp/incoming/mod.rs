@@ -246,6 +246,12 @@ impl Incoming {
         }
     }
 
+    /// Whether a message comes after all that the peer is known to have sent.
+    pub(super) fn is_beyond(&self, wire_id: u16) -> bool {
+        let end = self.next + self.window.len() as u64;
+        sequence::nearest(self.next, wire_id) >= end
+    }
+
     /// Moves what is next into the inbox. A message that is gone stays open for `grace`, in which
     /// it may still arrive; then it is skipped, or breaks the stream.
     pub(super) fn deliver(

@@ -147,6 +147,9 @@ impl Session {
         }
         for record in records {
             if let Record::Missing(id) = record {
+                if self.incoming.is_beyond(id) {
+                    self.poll.on_end(id);
+                }
                 self.incoming.on_missing(now, id);
             }
         }

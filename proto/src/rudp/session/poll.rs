@@ -93,6 +93,14 @@ impl Poll {
         }
     }
 
+    /// The peer has yet to say this one, which comes after all that came: so all of a tail was asked for, and what came
+    /// of it would have come anyway, perhaps.
+    pub(super) fn on_end(&mut self, id: u16) {
+        if self.has_asked_for(id) {
+            (self.reach, self.asked, self.answered_at) = (1, None, None);
+        }
+    }
+
     /// Messages went into the inbox: much of it is said at once.
     pub(super) fn on_delivered(&mut self, now: Timestamp, messages: u64, bytes: u64) {
         self.unshown.0 += messages;
@@ -206,6 +214,24 @@ mod tests {
         assert_eq!(poll.due_at(), at(250));
         poll.on_message(at(150), 140);
         assert_eq!(poll.due_at(), at(150), "at once");
+    }
+
+    /// A peer that says thirty messages a second has one or two on the way at any time.
+    #[test]
+    fn what_the_peer_has_yet_to_say_ends_a_tail() {
+        let mut poll = Poll::due(at(0));
+        assert_eq!(asked(&mut poll, 0, 5), [5]);
+        poll.on_message(at(30), 5);
+        assert_eq!(asked(&mut poll, 30, 6), [6, 7], "there may be more");
+        poll.on_message(at(63), 6);
+        poll.on_end(9);
+        assert!(poll.has_asked_for(7), "it did not ask for that one");
+        poll.on_end(7);
+        for id in [7, 8, 9] {
+            poll.on_message(at(63 + 33 * u64::from(id - 6)), id);
+        }
+        assert_eq!(poll.due_at(), at(262), "put off by the last");
+        assert_eq!(asked(&mut poll, 262, 10), [10]);
     }
 
     #[test]
