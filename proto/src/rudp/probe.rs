@@ -20,6 +20,11 @@ const EPOCH: Duration = Duration::from_secs(30);
 /// up the reference takes them for old ones and stays silent.
 const PROBE_IDS: std::ops::RangeInclusive<u16> = 0x4000..=0x7fff;
 
+/// Whether a probe may ask for this id.
+pub(super) fn is_probe_id(id: u16) -> bool {
+    PROBE_IDS.contains(&id)
+}
+
 /// Answers in a datagram that count: a tidegate that dials says no more in all. Who says thousands at once is right about
 /// every address, whoever receives there.
 const ANSWERS_MAX: usize = 16;
@@ -117,7 +122,7 @@ pub(super) fn is_probe(records: wire::Records<'_>) -> bool {
     let mut some = false;
     for record in records {
         match record {
-            Record::Request(id) if PROBE_IDS.contains(&id) => some = true,
+            Record::Request(id) if is_probe_id(id) => some = true,
             Record::Request(_)
             | Record::Heartbeat
             | Record::Corrupt

@@ -479,7 +479,7 @@ impl Talker {
 
 /// A message each 30 ms takes up two fifths of a line, and each one seems to be missing as long as the next has not come.
 /// Who asks for it, and for those behind it, draws copies of what is under way, which wait in the same queue.
-/// Rule: docs/wire/rudp.md, section 6 (rule 3).
+/// Rule: docs/wire/rudp.md, section 6 (rules 3 and 13).
 #[test]
 fn questions_do_not_fill_a_thin_line() {
     for seed in 1..=8 {
@@ -521,6 +521,47 @@ fn questions_do_not_fill_a_thin_line() {
         let late = open as f64 / 2_000.0 / 33.0;
         assert!(copies < 1.3, "seed {seed}: {copies} times what was said");
         assert!(late < 0.3, "seed {seed}: {late} seconds late as a rule");
+    }
+}
+
+/// It has something to say in each tick, so it says no heartbeat, and lacks nothing, so it asks for nothing. What it
+/// answers to a question shows what it is, before a thousand messages are held back for a tidegate.
+#[test]
+fn a_reference_peer_that_always_speaks_is_known_by_its_answers() {
+    let mut acceptor = Acceptor::new(Params::default(), [7; 16]);
+    let (_, probe) = judge(&mut acceptor, START, &[0]);
+    let answer = [3, probe[1], probe[2], 3, probe[4], probe[5]];
+    let (Verdict::Accept(mut session), _) = judge(&mut acceptor, START, &answer) else {
+        panic!("the probe was answered");
+    };
+    session.admit(START);
+    let (mut sent, mut asked, mut now) = (0, Vec::new(), START);
+    for tick in 0..400u16 {
+        let mut datagram = vec![5, (tick >> 8) as u8, tick as u8, 7];
+        for id in std::mem::take(&mut asked) {
+            if sequence::nearest(u64::from(tick), id) > u64::from(tick) {
+                wire::emit_missing(&mut datagram, id);
+            }
+        }
+        session.handle_datagram(now, &mut datagram).unwrap();
+        while session.poll_message().is_some() {}
+        for _ in 0..8 {
+            session.send(now, 0, b"news").unwrap();
+        }
+        let mut out = Vec::new();
+        while session.poll_transmit(now, &mut out) {
+            for record in wire::parse(&std::mem::take(&mut out)).expect("a datagram of ours") {
+                match record {
+                    Record::Message { .. } => sent += 1,
+                    Record::Request(id) => asked.push(id),
+                    Record::Heartbeat | Record::Missing(_) | Record::Corrupt => {}
+                }
+            }
+        }
+        let held_back = 8 * (u64::from(tick) + 1) - sent;
+        // For the first second at most: it may have to repeat what it said before it was let in.
+        assert!(tick < 110 || held_back < 9, "{held_back} in tick {tick}");
+        now = now.after(Duration::from_millis(10));
     }
 }
 

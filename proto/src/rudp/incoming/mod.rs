@@ -42,7 +42,7 @@ pub(super) const STORED_BYTES_MAX: usize = 256 * 1024;
 
 #[derive(Debug)]
 pub(super) struct Incoming {
-    /// Id of the next message to deliver.
+    /// Number of the next message to deliver; its low 16 bits are its id.
     next: u64,
     /// Entry i is message `next + i`, up to the highest one the peer is known to have sent.
     window: VecDeque<Place>,
@@ -116,6 +116,11 @@ impl Incoming {
     /// Nothing will be taken any more: lets go of what waits for something before it.
     pub(super) fn release(&mut self) {
         (self.window, self.stored_bytes, self.stored) = (VecDeque::new(), 0, 0);
+    }
+
+    /// Number of the next message to deliver; its low 16 bits are its id.
+    pub(super) fn next_id(&self) -> u64 {
+        self.next
     }
 
     /// Id of the next message to deliver, as it is written on the wire.

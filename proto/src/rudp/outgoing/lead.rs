@@ -65,9 +65,16 @@ impl Lead {
         self.shows = Shows::Everything;
     }
 
-    /// No tidegate says this.
-    pub(super) fn on_heartbeat(&mut self) {
+    /// It said what no tidegate says.
+    pub(super) fn on_reference(&mut self) {
         self.shows = Shows::Nothing;
+    }
+
+    /// It answers as a reference peer does. One that showed what it has dialled us, and repeats its probes.
+    pub(super) fn on_pong(&mut self) {
+        if self.shows == Shows::Unknown {
+            self.shows = Shows::Nothing;
+        }
     }
 
     /// The peer was heard, while we do or do not hold messages back for it.
@@ -87,6 +94,18 @@ impl Lead {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// An older tidegate that dials repeats the first sixteen probes, of any id; it has asked for a message before.
+    #[test]
+    fn who_answers_as_a_reference_peer_does_is_one_unless_it_showed_what_it_has() {
+        let mut lead = Lead::new(Timestamp::ZERO);
+        lead.on_poll();
+        lead.on_pong();
+        assert!(lead.is_bounded());
+        let mut lead = Lead::new(Timestamp::ZERO);
+        lead.on_pong();
+        assert!(!lead.is_bounded());
+    }
 
     /// A full inbox asks twice a second, for what it refused: three lost questions are nothing unusual.
     #[test]

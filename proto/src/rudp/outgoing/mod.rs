@@ -53,7 +53,10 @@ pub(super) struct Outgoing {
     store: Store,
     /// Ids the peer asked for, ascending.
     asked: VecDeque<u64>,
-    budget: Budget,
+    answers: Budget,
+    copies: Budget,
+    /// How long an answer takes to change what the peer asks for; zero while that is not known.
+    answer_time: Duration,
     last_expiry: Timestamp,
     /// The peer has everything below this id.
     received_below: u64,
@@ -86,7 +89,9 @@ impl Outgoing {
             limits,
             store: Store::default(),
             asked: VecDeque::new(),
-            budget: Budget::new(now),
+            answers: Budget::for_answers(now),
+            copies: Budget::for_copies(now),
+            answer_time: Duration::ZERO,
             last_expiry: now,
             received_below: 0,
             lead: Lead::new(now),
@@ -119,11 +124,10 @@ impl Outgoing {
             }
             return Requested::NeverSent;
         }
-        let is_due = self.store.repeats_mut(id).is_none_or(|it| it.is_due(now));
-        if is_due
+        if self.is_due(now, id)
             && let Err(place) = self.asked.binary_search(&id)
             && self.asked.len() < ASKED_MAX
-            && self.budget.pay(now, self.answer_bytes(id))
+            && self.pays(now, id)
         {
             self.asked.insert(place, id);
         }
@@ -134,6 +138,19 @@ impl Outgoing {
         Requested::Sent
     }
 
+    fn is_due(&self, now: Timestamp, id: u64) -> bool {
+        let repeats = self.store.repeats(id);
+        repeats.is_none_or(|repeats| repeats.is_due(now))
+    }
+
+    /// Whether there is something left to pay for an answer with, and for a copy if it may be no more than that.
+    fn pays(&mut self, now: Timestamp, id: u64) -> bool {
+        let bytes = self.answer_bytes(id);
+        let repeats = self.store.repeats(id);
+        let may_be_copy = repeats.is_some_and(|it| it.is_under_way(now, self.answer_time));
+        (!may_be_copy || self.copies.pay(now, bytes)) && self.answers.pay(now, bytes)
+    }
+
     /// The peer asked for something, and first for this; returns how many messages it is news of that it has them.
     pub(super) fn on_oldest_gap(&mut self, now: Timestamp, wire_id: u16) -> u64 {
         self.lead.on_shown(now);
@@ -141,9 +158,16 @@ impl Outgoing {
             .map_or(0, |id| self.on_received_below(id))
     }
 
+    /// The peer said that it has no message that nobody said yet: so long it takes until an answer changes what it asks
+    /// for.
+    pub(super) fn on_pong(&mut self, answer_time: Duration) {
+        self.answer_time = answer_time;
+        self.lead.on_pong();
+    }
+
     /// See [`Lead`].
-    pub(super) fn on_heartbeat(&mut self) {
-        self.lead.on_heartbeat();
+    pub(super) fn on_reference(&mut self) {
+        self.lead.on_reference();
     }
 
     /// The peer was heard.
@@ -163,6 +187,11 @@ impl Outgoing {
         let unsent = self.store.unsent_id();
         let id = sequence::nearest(unsent, wire_id);
         (id <= unsent).then_some(id)
+    }
+
+    /// Id of the first message that was not sent yet.
+    pub(super) fn unsent_id(&self) -> u64 {
+        self.store.unsent_id()
     }
 
     /// Whether nothing was ever queued.
@@ -273,8 +302,9 @@ impl Outgoing {
         while self.history_frees() && !self.history_takes_next() {
             self.store.forget_first();
         }
-        self.budget
-            .on_sent(now, self.record_bytes(self.store.unsent_id()));
+        let bytes = self.record_bytes(self.store.unsent_id());
+        self.answers.on_sent(now, bytes);
+        self.copies.on_sent(now, bytes);
         self.store.on_sent(now);
         self.tail = Tail::sent(now);
     }

@@ -24,15 +24,20 @@ const DOUBLINGS_MAX: u8 = 4;
 pub(super) struct Repeats {
     /// When the pauses begin; zero before it was repeated. There is one of these for each message that is kept.
     rarely_from: Timestamp,
-    not_before: Timestamp,
-    /// How often the next pause is doubled.
-    doublings: u8,
+    last_at: Timestamp,
+    /// Pauses so far, no more than make a difference.
+    pauses: u8,
 }
 
 impl Repeats {
     /// Whether a request is worth an answer; else the peer asks again.
     pub(super) fn is_due(&self, now: Timestamp) -> bool {
-        now >= self.not_before
+        now >= self.last_at + self.pause()
+    }
+
+    /// Whether the peer may have asked before the last answer reached it: one more would be a copy, if that one arrives.
+    pub(super) fn is_under_way(&self, now: Timestamp, answer_time: Duration) -> bool {
+        self.rarely_from > Timestamp::ZERO && now < self.last_at + answer_time
     }
 
     /// The message left once more.
@@ -40,9 +45,17 @@ impl Repeats {
         if self.rarely_from == Timestamp::ZERO {
             self.rarely_from = now + AT_ONCE;
         }
+        self.last_at = now;
         if now >= self.rarely_from {
-            self.not_before = now + PAUSE * (1 << self.doublings);
-            self.doublings = (self.doublings + 1).min(DOUBLINGS_MAX);
+            self.pauses = (self.pauses + 1).min(DOUBLINGS_MAX + 1);
+        }
+    }
+
+    /// Behind the last answer.
+    fn pause(&self) -> Duration {
+        match self.pauses.checked_sub(1) {
+            Some(doublings) => PAUSE * (1 << doublings),
+            None => Duration::ZERO,
         }
     }
 }

@@ -116,7 +116,13 @@ impl Store {
         self.history.front().map(|sent| sent.at)
     }
 
-    /// How often a message of the history was repeated; `None` for any other.
+    /// Whether and when a message of the history was repeated; `None` for any other.
+    pub(super) fn repeats(&self, id: u64) -> Option<Repeats> {
+        let place = usize::try_from(id.checked_sub(self.first_id)?).ok()?;
+        self.history.get(place).map(|sent| sent.repeats)
+    }
+
+    /// Whether and when a message of the history was repeated, to be changed; `None` for any other.
     pub(super) fn repeats_mut(&mut self, id: u64) -> Option<&mut Repeats> {
         let place = usize::try_from(id.checked_sub(self.first_id)?).ok()?;
         self.history.get_mut(place).map(|sent| &mut sent.repeats)

@@ -1,6 +1,6 @@
 //! Outputs that begin with what the last one began with: how often, and whether they may be in step with the path.
 //!
-//! Rule: docs/wire/rudp.md, section 6, the last.
+//! Rule: docs/wire/rudp.md, section 6 (rule 12).
 
 use std::time::Duration;
 

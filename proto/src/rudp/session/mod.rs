@@ -5,6 +5,7 @@
 mod echoes;
 mod in_step;
 mod output;
+mod ping;
 mod poll;
 
 use std::time::Duration;
@@ -13,6 +14,7 @@ use crate::inbox::Inbox;
 use crate::lifecycle::Lifecycle;
 use crate::rudp::incoming::{Incoming, Taken};
 use crate::rudp::outgoing::{Outgoing, Requested};
+use crate::rudp::probe::is_probe_id;
 use crate::rudp::wire::{self, Record};
 use crate::rudp::{OnCorrupt, OnMissing, Params};
 use crate::session::{
@@ -25,6 +27,7 @@ use crate::time::{Deadline, Now, Timestamp, Wake};
 
 use echoes::Echoes;
 use output::Output;
+use ping::Ping;
 use poll::Poll;
 
 /// Two corrupt records count when they come within this span.
@@ -59,6 +62,7 @@ pub struct Session {
     stats: Stats,
     output: Output,
     poll: Poll,
+    ping: Ping,
     /// Until then nothing new is sent; see [`OPENING`].
     opening_until: Option<Timestamp>,
     echoes: Echoes,
@@ -110,6 +114,7 @@ impl Session {
             stats: Stats::default(),
             output: Output::new(now + params.tick * params.send_delay),
             poll: Poll::after_the_first_wait(now),
+            ping: Ping::new(now),
             opening_until: None,
             echoes: Echoes::default(),
             stall: StallTimer::new(now),
@@ -131,7 +136,7 @@ impl Session {
             match record {
                 // The reference answers a heartbeat with its receive counter, as if that were a
                 // message of its own; we know better.
-                Record::Heartbeat => self.outgoing.on_heartbeat(),
+                Record::Heartbeat => self.outgoing.on_reference(),
                 Record::Missing(_) => {}
                 Record::Corrupt => self.on_corrupt(now),
                 Record::Request(id) => self.on_request(now, id),
@@ -147,10 +152,7 @@ impl Session {
         }
         for record in records {
             if let Record::Missing(id) = record {
-                if self.incoming.is_beyond(id) {
-                    self.poll.on_end(id);
-                }
-                self.incoming.on_missing(now, id);
+                self.on_missing(now, id);
             }
         }
         self.outgoing.on_heard(now);
@@ -180,7 +182,7 @@ impl Session {
             Requested::Sent => {}
             Requested::NeverSent
                 if self.echoes.are_left()
-                    && (!self.outgoing.is_near(id) || self.outgoing.is_untouched()) =>
+                    && (is_probe_id(id) || id == 0 && self.outgoing.is_untouched()) =>
             {
                 // A probe: only an honest *missing* proves that we receive what is sent to us. Or
                 // the question what we sent before we were accepted: nothing.
@@ -188,6 +190,17 @@ impl Session {
             }
             Requested::NeverSent => {}
         }
+    }
+
+    fn on_missing(&mut self, now: Timestamp, id: u16) {
+        if self.ping.on_missing(now, id) {
+            let answer_time = self.ping.answer_time();
+            self.poll.set_answer_time(answer_time);
+            self.outgoing.on_pong(answer_time);
+        } else if self.incoming.is_beyond(id) {
+            self.poll.on_end(id);
+        }
+        self.incoming.on_missing(now, id);
     }
 
     fn on_message(&mut self, now: Timestamp, id: u16, payload: &[u8]) {
@@ -388,7 +401,7 @@ impl Interface for Session {
             self.refusing = false;
             let heard = self.lifecycle.last_heard();
             self.incoming.ask_soon(heard);
-            self.poll = Poll::due(heard);
+            self.poll.start_over(heard);
         }
         self.inbox.pop()
     }

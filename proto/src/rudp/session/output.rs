@@ -95,6 +95,7 @@ impl Session {
     }
 
     fn begin_output(&mut self, now: Timestamp) {
+        let ids_max = self.params.mtu / ID_RECORD;
         let output = &mut self.output;
         output.next_at = now + self.params.tick * self.params.send_delay;
         output.under_way = true;
@@ -108,12 +109,15 @@ impl Session {
         output.begins_twice = output.in_step.begin_output(now, gap, answer);
         if output.asks.is_empty() && now >= self.poll.due_at() {
             let next = self.incoming.next_wire_id();
-            self.poll
-                .ask(now, next, self.params.mtu / 3, &mut output.asks);
+            self.poll.ask(now, next, ids_max, &mut output.asks);
         }
         if !output.asks.is_empty() {
             // Any request is as good as a poll.
             self.poll.on_asked(now);
+            if output.asks.len() < ids_max {
+                let said = self.incoming.next_id().max(self.outgoing.unsent_id());
+                output.asks.extend(self.ping.ask(now, said));
+            }
         }
         output.tail = self.outgoing.tail_due(now);
     }

@@ -28,6 +28,8 @@ pub(super) struct Poll {
     interval: Duration,
     /// Messages asked for at once. Doubles while the answers show that there is more.
     reach: u16,
+    /// How long an answer takes; zero while that is not known.
+    answer_time: Duration,
     /// The ids asked for.
     asked: Option<RangeInclusive<u16>>,
     /// When one that was asked for came.
@@ -52,12 +54,26 @@ impl Poll {
             at,
             interval: FIRST,
             reach: 1,
+            answer_time: Duration::ZERO,
             asked: None,
             answered_at: None,
             last_asked: at,
             last_message: None,
             unshown: (0, 0),
         }
+    }
+
+    /// Asks for one message, at this time, whatever was asked for before.
+    pub(super) fn start_over(&mut self, at: Timestamp) {
+        *self = Self {
+            answer_time: self.answer_time,
+            ..Self::due(at)
+        };
+    }
+
+    /// An answer takes so long: who asks sooner has not heard yet that there is nothing, and gets copies of what there is.
+    pub(super) fn set_answer_time(&mut self, answer_time: Duration) {
+        self.answer_time = answer_time;
     }
 
     pub(super) fn due_at(&self) -> Timestamp {
@@ -73,21 +89,18 @@ impl Poll {
         if self.asked.as_ref().is_some_and(|asked| *asked.end() == id) {
             // A whole tail was lost, or refused: fetch it without waiting.
             let reach = (self.reach * 2).min(REACH_MAX);
-            *self = Self {
-                reach,
-                answered_at: Some(now),
-                ..Self::due(now)
-            };
+            self.start_over(now);
+            (self.reach, self.answered_at) = (reach, Some(now));
         } else if self.has_asked_for(id) {
             // There is more. If the last one got lost, the next poll asks for as many, and soon, whatever else is asked
             // for meanwhile.
             self.answered_at = Some(now);
             self.interval = FIRST;
-            self.at = self.at.min(now + FIRST);
+            self.at = self.at.min(now + self.first_wait());
         } else {
             // Put off, but not past the time the peer should hear from us: it may time out too,
             // and our polls are all it learns about what arrived.
-            self.at = (now + FIRST).min(self.last_asked + LONGEST);
+            self.at = (now + self.first_wait()).min(self.last_asked + self.longest_wait());
             self.interval = FIRST;
             self.last_message = Some(now);
         }
@@ -112,19 +125,33 @@ impl Poll {
 
     /// The ids of a poll, from the next message on.
     pub(super) fn ask(&mut self, now: Timestamp, next: u16, ids_max: usize, ids: &mut Vec<u16>) {
-        if self.last_message.is_some_and(|at| now < at + FIRST) {
+        if self
+            .last_message
+            .is_some_and(|at| now < at + self.first_wait())
+        {
             // In the midst of messages: the next one is on its way, and says nothing about a lost tail.
             ids.push(next);
             self.asked = None;
             return;
         }
-        if self.answered_at.is_none_or(|at| now >= at + LONGEST) {
+        if self
+            .answered_at
+            .is_none_or(|at| now >= at + self.longest_wait())
+        {
             // No answer is under way any more: there was nothing.
             self.reach = 1;
         }
         let reach = usize::from(self.reach).min(ids_max) as u16;
         ids.extend((0..reach).map(|ahead| next.wrapping_add(ahead)));
         self.asked = ids.last().map(|last| next..=*last);
+    }
+
+    fn first_wait(&self) -> Duration {
+        FIRST.max(self.answer_time)
+    }
+
+    fn longest_wait(&self) -> Duration {
+        LONGEST.max(self.answer_time)
     }
 
     /// The last poll asked for this message.
@@ -139,7 +166,7 @@ impl Poll {
     pub(super) fn on_asked(&mut self, now: Timestamp) {
         self.last_asked = now;
         self.unshown = (0, 0);
-        self.at = now + self.interval;
+        self.at = now + self.interval.max(self.answer_time);
         self.interval = (self.interval * 2).min(LONGEST);
     }
 }
@@ -232,6 +259,23 @@ mod tests {
         }
         assert_eq!(poll.due_at(), at(262), "put off by the last");
         assert_eq!(asked(&mut poll, 262, 10), [10]);
+    }
+
+    #[test]
+    fn nothing_is_asked_for_again_while_an_answer_may_be_under_way() {
+        let mut poll = Poll::due(at(0));
+        poll.set_answer_time(Duration::from_millis(700));
+        asked(&mut poll, 0, 5);
+        for (due, next) in [(700, 1_400), (1_400, 2_100)] {
+            assert_eq!(poll.due_at(), at(due));
+            asked(&mut poll, due, 5);
+            assert_eq!(poll.due_at(), at(next));
+        }
+        poll.on_message(at(1_500), 3);
+        assert_eq!(poll.due_at(), at(2_100), "put off, and not for ever");
+        poll.start_over(at(1_600));
+        asked(&mut poll, 1_600, 5);
+        assert_eq!(poll.due_at(), at(2_300), "still known");
     }
 
     #[test]
