@@ -94,7 +94,7 @@ impl Default for Params {
             on_missing: OnMissing::default(),
             missing_grace: Duration::from_millis(500),
             on_corrupt: OnCorrupt::default(),
-            request_interval: Duration::from_millis(60),
+            request_interval: Duration::from_millis(20),
             // 47 ticks, a prime number. Where every second or third datagram is lost, the answers of a
             // peer that says one in each tick would share one fate after a multiple of two or three.
             request_interval_max: Duration::from_millis(470),
