@@ -275,6 +275,35 @@ fn questions_are_not_in_step_with_losses_in_turn() {
     }
 }
 
+/// The ids that each of these datagrams asks for, less those that ask how long an answer takes.
+fn asked_ids(datagrams: &[Vec<u8>]) -> Vec<Vec<u16>> {
+    let ids = |datagram: &Vec<u8>| {
+        let records = wire::parse(datagram).expect("a datagram of ours");
+        let ids = records.into_iter().filter_map(|record| match record {
+            Record::Request(id @ ..0x2000) => Some(id),
+            _ => None,
+        });
+        ids.collect()
+    };
+    datagrams.iter().map(ids).collect()
+}
+
+/// Rule: docs/wire/rudp.md, section 6 (rules 3 and 5).
+#[test]
+fn a_gap_keeps_nothing_behind_it_from_being_asked_for() {
+    let mut pair = connected(Params::default(), calm(), 1);
+    let polls = outputs(&mut pair, 1, 600);
+    assert_eq!(asked_ids(&polls).last(), Some(&vec![0]), "idle");
+    for (message, asked) in [(0, vec![1, 2]), (2, vec![1, 3, 4, 5, 6])] {
+        let session = pair.ends[1].session_mut();
+        let mut datagram = [5, 0, message, 0xaa];
+        session.handle_datagram(pair.now, &mut datagram).unwrap();
+        assert_eq!(asked_ids(&outputs(&mut pair, 1, 10)), [asked]);
+    }
+    let asked = outputs(&mut pair, 1, 2_000);
+    assert_eq!(asked_ids(&asked).last(), Some(&vec![1]), "nothing more");
+}
+
 /// A reference peer that says 15 messages in each tick of 10 ms, five to a datagram, and says one again when it is asked
 /// for in a later tick, for five seconds.
 struct Chatterer {
@@ -327,6 +356,37 @@ impl Chatterer {
     }
 }
 
+/// A tick of the peer and of the session that hears it; returns how many messages came, of which the first is `next`.
+fn exchange(
+    pair: &mut Pair,
+    air: &mut [Link<()>; 2],
+    peer: &mut Chatterer,
+    next: u64,
+    says_more: bool,
+) -> u64 {
+    peer.tick(says_more, |datagram| {
+        air[0].push(pair.now.mono, (), datagram);
+    });
+    for datagram in outputs(pair, 1, 10) {
+        air[1].push(pair.now.mono, (), &datagram);
+    }
+    while let Some(((), question)) = air[1].pop(pair.now.mono) {
+        peer.hear(&question);
+    }
+    let session = pair.ends[1].session_mut();
+    while let Some(((), mut datagram)) = air[0].pop(pair.now.mono) {
+        session
+            .handle_datagram(pair.now, &mut datagram)
+            .expect("a datagram of a peer");
+    }
+    let mut messages = 0;
+    while let Some(message) = session.poll_message() {
+        assert_eq!(message.payload, Chatterer::message(next + messages));
+        messages += 1;
+    }
+    messages
+}
+
 /// Each third datagram is lost, either way: a thousand questions a second, and what is not asked for in time is
 /// forgotten. Rule: docs/wire/rudp.md, section 6 (rule 8).
 #[test]
@@ -344,28 +404,36 @@ fn who_says_much_over_heavy_loss_is_kept_up_with() {
         };
         let (mut received, mut most_open) = (0, 0);
         for tick in 0..1_500 {
-            peer.tick(tick < 1_200, |datagram| {
-                air[0].push(pair.now.mono, (), datagram);
-            });
-            for datagram in outputs(&mut pair, 1, 10) {
-                air[1].push(pair.now.mono, (), &datagram);
-            }
-            while let Some(((), question)) = air[1].pop(pair.now.mono) {
-                peer.hear(&question);
-            }
-            let session = pair.ends[1].session_mut();
-            while let Some(((), mut datagram)) = air[0].pop(pair.now.mono) {
-                session.handle_datagram(pair.now, &mut datagram).unwrap();
-            }
-            while let Some(message) = session.poll_message() {
-                assert_eq!(message.payload, Chatterer::message(received));
-                received += 1;
-            }
+            received += exchange(&mut pair, &mut air, &mut peer, received, tick < 1_200);
             most_open = most_open.max(peer.ticks * Chatterer::PER_TICK - received);
         }
         assert_eq!(received, 18_000, "seed {seed}");
         let seconds = most_open as f64 / 1500.0;
         assert!(seconds < 4.0, "seed {seed}: {seconds} seconds behind");
+    }
+}
+
+/// What a reference peer said before it was let in, it keeps for ten seconds, and says when it is asked.
+/// Rule: docs/wire/rudp.md, section 6 (rule 3).
+#[test]
+fn what_was_said_at_once_before_the_session_comes_in_time() {
+    for seed in 1..=8 {
+        let mut pair = connected(Params::default(), calm(), seed);
+        let weather = Conditions {
+            loss: 0.2,
+            ..calm()
+        };
+        let mut air = [0, 1].map(|way| Link::new(weather, 2 * seed + way));
+        let mut peer = Chatterer {
+            ticks: 200,
+            asked: BTreeSet::new(),
+        };
+        let (mut received, mut ticks) = (0, 0);
+        while received < 3_000 {
+            assert!(ticks < 1_000, "seed {seed}: {received} of 3000");
+            ticks += 1;
+            received += exchange(&mut pair, &mut air, &mut peer, received, false);
+        }
     }
 }
 

@@ -252,9 +252,17 @@ impl Incoming {
     }
 
     /// Whether a message comes after all that the peer is known to have sent.
-    pub(super) fn is_beyond(&self, wire_id: u16) -> bool {
-        let end = self.next + self.window.len() as u64;
-        sequence::nearest(self.next, wire_id) >= end
+    pub(super) fn is_unknown(&self, wire_id: u16) -> bool {
+        sequence::nearest(self.next, wire_id) >= self.unknown_id()
+    }
+
+    /// Id of the first message that is not known to exist, as it is written on the wire.
+    pub(super) fn unknown_wire_id(&self) -> u16 {
+        self.unknown_id() as u16
+    }
+
+    fn unknown_id(&self) -> u64 {
+        self.next + self.window.len() as u64
     }
 
     /// Moves what is next into the inbox. A message that is gone stays open for `grace`, in which
@@ -327,8 +335,13 @@ impl Incoming {
             .zip(&self.window)
             .filter(|(_, place)| !matches!(place, Place::Message(_)))
             .map(|(id, _)| id);
-        let most = asks::ids_max(datagram_room, self.stored_bytes / self.stored.max(1));
+        let most = self.ids_max(datagram_room);
         self.asks.ask(now, self.next, gaps, most, ids);
+    }
+
+    /// How many ids to ask for in one output that has so much room.
+    pub(super) fn ids_max(&self, datagram_room: usize) -> usize {
+        asks::ids_max(datagram_room, self.stored_bytes / self.stored.max(1))
     }
 
     /// The wait between two rounds of requests starts over: the peer was told nothing for a while.

@@ -197,7 +197,7 @@ impl Session {
             let answer_time = self.ping.answer_time();
             self.poll.set_answer_time(answer_time);
             self.outgoing.on_pong(answer_time);
-        } else if self.incoming.is_beyond(id) {
+        } else if self.incoming.is_unknown(id) {
             self.poll.on_end(id);
         }
         self.incoming.on_missing(now, id);

@@ -95,7 +95,6 @@ impl Session {
     }
 
     fn begin_output(&mut self, now: Timestamp) {
-        let ids_max = self.params.mtu / ID_RECORD;
         let output = &mut self.output;
         output.next_at = now + self.params.tick * self.params.send_delay;
         output.under_way = true;
@@ -107,19 +106,42 @@ impl Session {
         }
         let (gap, answer) = (output.asks.first().copied(), self.outgoing.next_answer());
         output.begins_twice = output.in_step.begin_output(now, gap, answer);
-        if output.asks.is_empty() && now >= self.poll.due_at() {
-            let next = self.incoming.next_wire_id();
-            self.poll.ask(now, next, ids_max, &mut output.asks);
+        if now >= self.poll.due_at() {
+            self.poll_for_more(now);
         }
-        if !output.asks.is_empty() {
+        if !self.output.asks.is_empty() {
             // Any request is as good as a poll.
             self.poll.on_asked(now);
-            if output.asks.len() < ids_max {
-                let said = self.incoming.next_id().max(self.outgoing.unsent_id());
-                output.asks.extend(self.ping.ask(now, said));
-            }
+            self.ping_along(now);
         }
-        output.tail = self.outgoing.tail_due(now);
+        self.output.tail = self.outgoing.tail_due(now);
+    }
+
+    /// Asks for what nobody said yet, if that goes along with other questions.
+    fn ping_along(&mut self, now: Timestamp) {
+        if self.output.asks.len() < self.params.mtu / ID_RECORD {
+            let said = self.incoming.next_id().max(self.outgoing.unsent_id());
+            self.output.asks.extend(self.ping.ask(now, said));
+        }
+    }
+
+    /// Asks for what follows all that is known to exist, behind the oldest gap if there is one. What a peer said before
+    /// it was let in comes in this way, and soon it is forgotten: gaps in what came already must not hold up the rest.
+    fn poll_for_more(&mut self, now: Timestamp) {
+        let asks = &mut self.output.asks;
+        if asks.is_empty() && self.incoming.gap_since().is_some() {
+            asks.push(self.incoming.next_wire_id());
+        }
+        let gaps = asks.len();
+        let room = self.incoming.ids_max(self.params.mtu).saturating_sub(gaps);
+        if room > 0 {
+            let unknown = self.incoming.unknown_wire_id();
+            self.poll.ask(now, unknown, room, asks);
+        }
+        if gaps > 0 && asks.len() == gaps + 1 {
+            // Nothing shows that there is more, and a gap is question enough.
+            asks.truncate(gaps);
+        }
     }
 
     /// Writes the next datagram of the output under way; false when there is nothing left.
