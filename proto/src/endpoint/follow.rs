@@ -91,8 +91,7 @@ impl Search {
         let known = peers.behind(ip, self.from_port).take(LOOKS);
         for (id, peer) in known.filter_map(|id| Some((id, peers.get(id)?))) {
             let is_goodbye = peer.session.reads_as_goodbye(datagram);
-            let may_move = !peer.closed && Some(id) != refused_by;
-            if may_move && (is_silent(now, peer) || is_goodbye) {
+            if Some(id) != refused_by && (is_silent(now, peer) || is_goodbye) {
                 if self.in_vain == most || !self.tries.take(now.mono, is_goodbye) {
                     return None;
                 }

@@ -59,3 +59,22 @@ impl Tries {
 /// At one time, which is one turn of a daemon's loop: those of a second would keep everybody waiting for five to eight
 /// milliseconds.
 const AT_ONCE: u32 = 2_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is found was not in vain, and took its time: a turn in which thousands lost their ports keeps nobody waiting.
+    #[test]
+    fn an_instant_has_so_many_whatever_comes_of_them() {
+        let mut tries = Tries::new(10_000);
+        let mut take = |millis| {
+            let taken = tries.take(Timestamp::from_millis(millis), false);
+            tries.give_back(false, 1);
+            taken
+        };
+        assert!((0..AT_ONCE).all(|_| take(1)));
+        assert!(!take(1));
+        assert!(take(2));
+    }
+}

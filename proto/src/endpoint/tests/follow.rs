@@ -75,6 +75,23 @@ fn a_silent_peer_makes_way_for_one_that_a_nat_gave_its_port() {
     assert_eq!(endpoint.find(address(2)), None);
 }
 
+/// What a session refuses for another reason is its own, and no search is worth it; what it refused as another's is not
+/// shown to it again.
+#[test]
+fn only_what_may_be_anothers_is_looked_for_elsewhere() {
+    let mut endpoint = endpoint(None, Params::default());
+    let [one, _] = [1, 2].map(|port| accept(&mut endpoint, port));
+    let refused = |reject| Handled::PeerRejected(one, reject);
+    let handled = hear(&mut endpoint, 1, "%", 900);
+    assert_eq!(handled, refused(Reject::Malformed));
+    assert!(!endpoint.may_be_elsewhere(at(900), one, Reject::Malformed));
+    assert_eq!(endpoint.tries_in_vain(), 0);
+    let handled = hear(&mut endpoint, 1, "@7", 900);
+    assert_eq!(handled, refused(Reject::DecryptFailed));
+    assert!(endpoint.may_be_elsewhere(at(900), one, Reject::DecryptFailed));
+    assert_eq!(endpoint.tries_in_vain(), 1, "the other's");
+}
+
 /// A carrier puts hundreds of players behind one address, and when its NAT is restarted all of them have new ports. Of what
 /// they say, admission lets through two hundred datagrams a second.
 #[test]
@@ -130,7 +147,8 @@ fn those_who_speak_hide_nobody() {
     }
     let says = format!("@{CROWD}");
     let mut tries = (0..3).map(|_| hear(&mut endpoint, 5_000, &says, 1_000));
-    assert!(tries.any(|handled| matches!(handled, Handled::Moved(_))));
+    let found = tries.position(|handled| matches!(handled, Handled::Moved(_)));
+    assert_eq!(found, Some(2), "a thousand are looked at for each");
 }
 
 /// Of forged datagrams, the first few are tried with everybody behind their address, and then each with a few, so that
