@@ -55,11 +55,6 @@ impl Asks {
         self.fresh = true;
     }
 
-    /// Nothing is missing.
-    pub(super) fn on_no_gap(&mut self) {
-        self.fresh = false;
-    }
-
     /// The next message came: after the round that is due, waits are short again.
     pub(super) fn on_progress(&mut self) {
         self.interval = self.interval_first;
@@ -145,9 +140,6 @@ mod tests {
         assert_eq!(ask(&mut asks, 10, &[5, 7]), [], "none is new");
         asks.on_gap();
         assert_eq!(ask(&mut asks, 20, &[5, 7, 9]), [5, 9]);
-        asks.on_gap();
-        asks.on_no_gap();
-        assert_eq!(ask(&mut asks, 30, &[11]), [], "it came in the meantime");
     }
 
     #[test]

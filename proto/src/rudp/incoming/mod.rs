@@ -308,7 +308,6 @@ impl Incoming {
         self.asks.on_progress();
         self.reach_what_was_sent(now, inbox);
         if self.window.is_empty() {
-            self.asks.on_no_gap();
             self.window.shrink_to(WINDOW_LEAST);
         }
     }

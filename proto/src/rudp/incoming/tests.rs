@@ -1,6 +1,7 @@
 //! The order of messages, what is asked for, and what a peer that runs ahead or lies can do.
 
 use super::*;
+use crate::rudp::wire;
 use crate::session::Allowance;
 
 fn at(millis: u64) -> Timestamp {
@@ -111,6 +112,26 @@ fn places_are_held_like_messages() {
     incoming.take(at(0), 1_022, b"", &mut inbox);
     incoming.deliver(at(0), Duration::ZERO, false, &mut inbox);
     assert_eq!(incoming.held(), 0);
+}
+
+/// A new session is silent until then: what it says first would make what is missing unfetchable.
+#[test]
+fn all_is_there_from_the_start_when_nothing_is_missing() {
+    let (mut incoming, mut inbox) = incoming();
+    let mut none_sent = Vec::new();
+    wire::emit_missing(&mut none_sent, 0);
+    let has_all = |incoming: &Incoming, said: &[u8]| {
+        incoming.has_all_from_the_start(wire::parse(said).unwrap())
+    };
+    assert!(!has_all(&incoming, &[]), "it may have sent some");
+    assert!(has_all(&incoming, &none_sent));
+    incoming.take(at(0), 0, b"", &mut inbox);
+    assert!(has_all(&incoming, &[]));
+    incoming.take(at(0), 2, b"", &mut inbox);
+    assert!(!has_all(&incoming, &none_sent), "one is on its way");
+    incoming.take(at(0), 1, b"", &mut inbox);
+    incoming.deliver(at(0), Duration::ZERO, false, &mut inbox);
+    assert!(has_all(&incoming, &[]));
 }
 
 /// Whoever forges a message from far ahead now and then must not end a session that goes on.

@@ -99,7 +99,7 @@ impl Incomplete {
             return Outcome::Complete(header, packet.reassembly.into_whole());
         }
         self.packets[at..].rotate_left(1);
-        self.make_room(sequence);
+        self.make_room();
         Outcome::Stored
     }
 
@@ -122,13 +122,10 @@ impl Incomplete {
         self.packets.len() - 1
     }
 
-    /// Gives up the oldest packets, but not `kept`, until the rest fits.
-    fn make_room(&mut self, kept: u16) {
+    /// Gives up the oldest packets until the rest fits. One alone always does.
+    fn make_room(&mut self) {
         while self.held > HELD_BYTES_MAX {
-            let Some(oldest) = self.packets.iter().position(|p| p.sequence != kept) else {
-                return;
-            };
-            self.remove(oldest);
+            self.remove(0);
             self.failed += 1;
         }
     }

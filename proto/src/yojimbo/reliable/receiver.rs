@@ -173,9 +173,6 @@ impl Receiver {
     /// Counts a packet that [`Receiver::receive`] returned as received. Nothing happens when so many
     /// came since then that it cannot be acknowledged any more.
     pub fn accept(&mut self, sequence: u16) {
-        if self.received.is_stale(sequence) {
-            return;
-        }
         self.received.accept(sequence);
         self.incomplete.advance(sequence);
     }

@@ -151,6 +151,12 @@ fn incomplete_packets_are_given_up_after_two_seconds() {
     assert_eq!((receiver.held(), receiver.reassembly_failures()), (0, 1));
     // All of it again, and it is whole.
     assert!(deliver(&mut receiver, 0, &[1; 1200]));
+    // Whatever comes first then, a fragment or the clock.
+    let (half, late) = (fragment(1, 0, 2, &[1; 1024]), fragment(1, 1, 2, &[1; 100]));
+    assert_eq!(receive(&mut receiver, NOW, &half), Ok(Arrival::Stored));
+    let at = NOW + Duration::from_secs(2);
+    assert_eq!(receive(&mut receiver, at, &late), Ok(Arrival::Stored));
+    assert_eq!(receiver.reassembly_failures(), 2);
 }
 
 /// Each repetition brings some of those that are missing, however long that takes.
@@ -189,6 +195,17 @@ fn incomplete_packets_are_given_up_in_the_order_in_which_they_were_heard_last() 
         assert_eq!(receiver.reassembly_failures(), 2 - left);
     }
     assert_eq!(receiver.next_expiry(), None);
+}
+
+/// A place in the window belongs to a newer number then, which would be acknowledged though it never came.
+#[test]
+fn what_was_accepted_too_late_acknowledges_nothing() {
+    let mut receiver = Receiver::default();
+    receiver.accept(300);
+    receiver.accept(300 - 256);
+    assert_eq!(receiver.ack(), (300, 1));
+    receiver.accept(300 - 255);
+    assert_eq!(receiver.take_ack(), (76, 1 << 31), "just in time");
 }
 
 /// However much came late: headers that speak of older packets leave every second one to the newest.
