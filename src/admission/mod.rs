@@ -258,7 +258,8 @@ fn quota(bucket: Bucket) -> Quota {
     Quota::per_second(at_least_one(bucket.rate)).allow_burst(at_least_one(bucket.burst))
 }
 
-/// A bucket that holds the limit and refills over the window.
+/// A bucket that holds the limit and refills over the window: one strike more than it holds is a ban, and one each
+/// `window / limit` never is.
 fn strike_quota(strikes: Strikes) -> Quota {
     let limit = at_least_one(strikes.limit);
     let each = (strikes.window / limit.get()).max(Duration::from_nanos(1));

@@ -121,12 +121,12 @@ pub struct Limits {
     pub deny: Vec<IpNet>,
 }
 
-/// `limit` broken rules within `window` ban an address for `ban`.
+/// More than `limit` broken rules ban an address for `ban`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Strikes {
-    /// At least 1.
+    /// One more at once is a ban. At least 1.
     pub limit: u32,
-    /// See above.
+    /// In which `limit` of them are forgotten, one by one.
     pub window: Duration,
     /// How long nobody new may come from there.
     pub ban: Duration,
