@@ -225,6 +225,37 @@ fn strays_that_were_peers_take_nothing() {
 }
 
 /// A million forged sources cost no memory, and honest sources still get in.
+/// Who shares a bucket with a source may not fill it.
+#[test]
+fn what_a_peer_gets_back_is_nobody_elses() {
+    let mut admission = Admission::new(&Params {
+        table_size: 1,
+        ..params()
+    });
+    let flooder = source("192.0.2.1:5000");
+    let place = |from: &SocketAddr| admission.places.place(prefix(from.ip()), Lane::Strays);
+    let mut others = (1..=9).map(|host| SocketAddr::from(([198, 51, 100, host], 5000)));
+    let peer = others.find(|other| place(other) != place(&flooder));
+    let stray = |admission: &mut Admission| {
+        let charged = admission.charge(at(0), flooder, StrangerClass::Stray);
+        charged.is_ok()
+    };
+    assert!((0..20).all(|_| stray(&mut admission)));
+    admission.refund_stray(peer.unwrap());
+    assert!(!stray(&mut admission));
+    admission.refund_stray(flooder);
+    assert!(stray(&mut admission));
+}
+
+/// What an answer was paid for brings behind itself.
+#[test]
+fn who_speaks_behind_its_answer_pays_no_more() {
+    let mut admission = Admission::new(&params());
+    let from = source("192.0.2.1:5000");
+    assert_eq!(allowed(&mut admission, at(0), from, 30), 20);
+    assert_eq!(admission.charge(at(0), from, StrangerClass::Early), Ok(()));
+}
+
 #[test]
 fn a_flood_of_sources_finds_a_table_of_constant_size() {
     let mut admission = Admission::new(&params());
@@ -384,7 +415,9 @@ fn bans_for_strikes_are_no_orders() {
     bans.strike_out(at(0), struck, at(60)).unwrap();
     bans.ban(at(0), ordered, None).unwrap();
     bans.ban(at(0), both, Some(at(10))).unwrap();
-    bans.strike_out(at(0), both, at(90)).unwrap();
+    for until in [at(90), at(80)] {
+        bans.strike_out(at(0), both, until).unwrap();
+    }
     bans.ban_client(at(0), 7, Some(at(20))).unwrap();
     let ends = [
         (struck, Some(at(60))),

@@ -375,3 +375,23 @@ fn failure(error: &io::Error) -> ConnectFailure {
         _ => ConnectFailure::Other,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Players whom one crash ends come back to the game server at different times, and none of them much later.
+    #[test]
+    fn pauses_double_up_to_the_longest_and_are_spread() {
+        let backoff = Backoff {
+            first: Duration::from_millis(100),
+            most: Duration::from_secs(1),
+        };
+        let pauses = |session| {
+            let pause = |failures| pause(backoff, failures, session).as_millis();
+            [1, 2, 3, 4, 5, 99].map(pause)
+        };
+        assert_eq!(pauses(0), [50, 100, 200, 400, 500, 500]);
+        assert_eq!(pauses(u64::MAX), [100, 200, 400, 800, 1_000, 1_000]);
+    }
+}

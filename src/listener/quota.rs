@@ -147,4 +147,26 @@ mod tests {
         assert_eq!(quota.messages(Timestamp::from_millis(1_299)), 0);
         assert_eq!(quota.messages(Timestamp::from_millis(1_300)), 1);
     }
+
+    /// However many datagrams somebody forges in its name: they are paid back, and no more than that.
+    #[test]
+    fn what_is_given_back_is_there_again() {
+        let bucket = |rate, burst| Bucket { rate, burst };
+        let limits = PeerLimits {
+            packets: bucket(1, 2),
+            bytes: bucket(1, 2_000),
+            messages: bucket(1, 1),
+            strict: true,
+        };
+        let now = Timestamp::ZERO;
+        let mut quota = Quota::new(&limits, now);
+        for _ in 0..100 {
+            quota.take_datagram(now, 1_500).unwrap();
+            quota.give_back(1_500);
+        }
+        quota.give_back(1_500);
+        assert!(quota.take_datagram(now, 2_001).is_err(), "the burst is all");
+        let passed = [0; 3].map(|_| quota.take_datagram(now, 100).is_ok());
+        assert_eq!(passed, [true, true, false]);
+    }
 }

@@ -1,3 +1,5 @@
+use std::pin::pin;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use super::super::place::BREAKER_FAILURES;
@@ -311,6 +313,66 @@ fn streams_of_an_address_that_left_are_counted_until_they_end() {
     pool.on_closed(left);
     assert_eq!(pool.lock().targets[0].places.len(), 1);
     pool.on_closed(left);
+}
+
+/// Nor does it stay in the way of those who look.
+#[test]
+fn an_address_that_left_without_a_stream_is_forgotten() {
+    let pool = named(Balance::First, &["10.0.0.1:7000", "10.0.0.2:7000"]);
+    set(&pool, &["10.0.0.2:7000"]);
+    assert_eq!(pool.lock().targets[0].places.len(), 1);
+}
+
+/// A server that was drained, taken out of the file and put back is to be used.
+#[test]
+fn an_order_to_drain_ends_with_its_target() {
+    let pool = pool(Balance::First, 2);
+    assert!(pool.set_draining("tcp://127.0.0.1:7000", true));
+    let drains = |targets: &[Target]| {
+        pool.lock().set_targets(targets);
+        pool.states()[0].draining
+    };
+    assert!(drains(&targets(7000..7002)), "a reload that keeps it");
+    drains(&targets(7001..7002));
+    assert!(!drains(&targets(7000..7002)));
+}
+
+/// A page that says since when a server is down must not begin anew with each check.
+#[test]
+fn a_target_fails_since_the_first_check_that_did() {
+    let pool = pool(Balance::First, 1);
+    let (pick, _) = pool.addresses(0)[0];
+    let note = |millis, error| {
+        pool.note_failure(at(millis), pick, error);
+        let failing = pool.states()[0].failing;
+        failing.map(|failing| (failing.since, failing.error))
+    };
+    use io::ErrorKind::{ConnectionRefused, TimedOut};
+    assert_eq!(note(1, Some(TimedOut)), Some((at(1), TimedOut)));
+    let refused = note(2, Some(ConnectionRefused));
+    assert_eq!(refused, Some((at(1), ConnectionRefused)));
+    assert_eq!(note(3, None), None);
+    assert_eq!(note(4, Some(TimedOut)), Some((at(4), TimedOut)));
+}
+
+/// Its name may stand for another address by now, and is looked up.
+#[test]
+fn whoever_cannot_connect_has_the_name_looked_up() {
+    let pool = named(Balance::First, &["10.0.0.1:7000"]);
+    let failed = pool.failed(0);
+    let is_told = || {
+        let mut context = Context::from_waker(Waker::noop());
+        pin!(failed.notified()).poll(&mut context).is_ready()
+    };
+    let (pick, _) = address(&pool, None);
+    pool.on_connected(pick);
+    assert!(!is_told());
+    pool.on_failed(at(0), pick);
+    assert!(is_told());
+    pool.on_checked(pick, true, &HEALTH);
+    assert!(!is_told());
+    pool.on_checked(pick, false, &HEALTH);
+    assert!(is_told());
 }
 
 #[test]
