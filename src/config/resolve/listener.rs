@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use ipnet::IpNet;
 use tidegate_proto::AckPolicy;
@@ -11,7 +10,7 @@ use tidegate_proto::AckPolicy;
 use super::super::file;
 use super::super::{Backend, Bucket, Limits, Listener, Protocol, PublicAddresses, Rudp, Strikes};
 use super::value::PUBLIC;
-use super::{Checker, GIB, KIB, MILLISECOND, SECOND};
+use super::{Checker, DAY, GIB, KIB, MILLISECOND, SECOND};
 
 impl Checker<'_> {
     pub(super) fn listener(
@@ -186,11 +185,10 @@ impl Checker<'_> {
         typed: &file::Strikes,
     ) -> Option<Strikes> {
         let key = |key: &str| format!("{at}.{key}");
-        let day = Duration::from_secs(86_400);
         let strikes = Strikes {
             limit: self.count(&key("limit"), typed.limit, 0..=1_000_000) as u32,
-            window: self.span(&key("window"), &typed.window, MILLISECOND..=day),
-            ban: self.span(&key("ban"), &typed.ban, MILLISECOND..=day),
+            window: self.span(&key("window"), &typed.window, MILLISECOND..=DAY),
+            ban: self.span(&key("ban"), &typed.ban, MILLISECOND..=DAY),
         };
         if strikes.limit == 0 {
             return None;
