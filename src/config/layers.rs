@@ -129,7 +129,7 @@ fn read(
     origins: &Origins,
     document: &mut Spanned<DeTable<'_>>,
 ) -> Result<(File, Vec<Mistake>), Refusal> {
-    let mut mistakes = Vec::new();
+    let mut mistakes = take_out_nameless(origins, document.get_mut());
     let mut has_more = false;
     for reading in 0..=READINGS_MAX {
         let error = match File::deserialize(Deserializer::from(document.clone())) {
@@ -161,6 +161,36 @@ fn read(
 
 /// Each finds a mistake. With so many, the file is most likely another program's.
 const READINGS_MAX: usize = 100;
+
+/// Listeners, backends and tunnels without a name, as other programs have them: `[listener]`, `[[listener]]`. Their keys
+/// would be taken for names, and what is told of those leads astray.
+fn take_out_nameless(origins: &Origins, document: &mut DeTable<'_>) -> Vec<Mistake> {
+    let mut mistakes = Vec::new();
+    for kind in ["listener", "backend", "tunnel"] {
+        let Some(found) = document.get(kind) else {
+            continue;
+        };
+        let is_table = |value: &Spanned<DeValue<'_>>| matches!(value.get_ref(), DeValue::Table(_));
+        let span = match found.get_ref() {
+            DeValue::Table(inner) => inner
+                .iter()
+                .filter(|(_, value)| !is_table(value))
+                .map(|(key, _)| key.span())
+                .min_by_key(|span| span.start),
+            DeValue::Array(entries) => entries.iter().all(is_table).then(|| found.span()),
+            _ => None,
+        };
+        if let Some(span) = span {
+            document.remove(kind);
+            mistakes.push(Mistake {
+                what: format!("a {kind} without a name"),
+                help: format!("write [{kind}.game], or another name than game"),
+                place: origins.place_of(&span),
+            });
+        }
+    }
+    mistakes
+}
 
 /// Removes the innermost key that an error is about; false if there is none.
 fn take_out(table: &mut DeTable<'_>, error: &Range<usize>) -> bool {

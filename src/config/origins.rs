@@ -138,10 +138,15 @@ impl Origins {
             what,
             help,
             place: match error.span() {
-                Some(span) => Place::File(Excerpt::new(&self.file, &self.text, &span)),
+                Some(span) => self.place_of(&span),
                 None => Place::Nowhere,
             },
         }
+    }
+
+    /// What stands there in the file.
+    pub(super) fn place_of(&self, span: &Range<usize>) -> Place {
+        Place::File(Excerpt::new(&self.file, &self.text, span))
     }
 }
 
