@@ -233,6 +233,10 @@ pub(super) fn in_words(message: &str) -> (String, String) {
             what.to_owned(),
             "this is a table: write { kind = \"off\" } or { kind = \"connect\" }".to_owned(),
         ),
+        Some((what, "struct Bucket")) => (
+            what.to_owned(),
+            "this is a table: write { rate = 200, burst = 400 }, with your own figures".to_owned(),
+        ),
         Some((what, expected)) if expected.starts_with("struct ") => (
             what.to_owned(),
             "this is a table, and has keys of its own: see the reference, config/tidegate.toml"

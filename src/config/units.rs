@@ -160,13 +160,21 @@ impl<K> Typed<K> {
         if unit.is_empty() {
             return Err(format!("a number without a unit: {}", with_unit(number)));
         }
+        // "1.5s", "1m30s": nobody's unit.
+        if unit.contains(|it: char| it.is_ascii_digit()) {
+            return Err(format!("not one whole number with one unit ({})", names()));
+        }
         let Some((_, scale)) = units.iter().find(|(name, _)| *name == unit) else {
-            let hint = match unit {
-                "k" | "K" | "kB" | "KB" | "Ki" => "KiB",
-                "M" | "MB" | "Mi" => "MiB",
-                "G" | "GB" | "Gi" => "GiB",
-                "sec" | "secs" | "second" | "seconds" => "s",
+            let hint = match unit.trim().to_ascii_lowercase().as_str() {
+                "b" | "byte" | "bytes" => "B",
+                "k" | "kb" | "ki" | "kib" => "KiB",
+                "m" | "mb" | "mi" | "mib" => "MiB",
+                "g" | "gb" | "gi" | "gib" => "GiB",
+                "ms" | "msec" => "ms",
+                "s" | "sec" | "secs" | "second" | "seconds" => "s",
                 "min" | "mins" | "minute" | "minutes" => "m",
+                "h" | "hour" | "hours" => "h",
+                "d" | "day" | "days" => "d",
                 _ => "",
             };
             let meant = if units.iter().any(|(name, _)| *name == hint) {
@@ -290,6 +298,22 @@ mod tests {
                 "\"M\" is no unit here, ns us ms s m h d are",
             ),
             (
+                Size::of("256 MiB").parse().map(drop),
+                "\" MiB\" is no unit here, B KiB MiB GiB are: write \"256MiB\"",
+            ),
+            (
+                Size::of("64kib").parse().map(drop),
+                "\"kib\" is no unit here, B KiB MiB GiB are: write \"64KiB\"",
+            ),
+            (
+                Span::of("2 hours").parse().map(drop),
+                "\" hours\" is no unit here, ns us ms s m h d are: write \"2h\"",
+            ),
+            (
+                Span::of("1m30s").parse().map(drop),
+                "not one whole number with one unit (ns us ms s m h d)",
+            ),
+            (
                 Span::of("soon").parse().map(drop),
                 "not a whole number with a unit (ns us ms s m h d)",
             ),
@@ -299,7 +323,7 @@ mod tests {
             ),
             (
                 Span::of("1.5s").parse().map(drop),
-                "\".5s\" is no unit here, ns us ms s m h d are",
+                "not one whole number with one unit (ns us ms s m h d)",
             ),
             (
                 Span::of("999999999999d").parse().map(drop),
