@@ -13,7 +13,7 @@ use super::file::{self, File};
 use super::mistake::Mistake;
 use super::origins::Origins;
 use super::secret::KeyFiles;
-use super::{Admin, Config, Drain, Log, Runtime};
+use super::{Admin, Config, Drain, Listener, Log, Runtime};
 use value::Example;
 
 use crate::given_file::Occasion;
@@ -290,23 +290,53 @@ impl Checker<'_> {
         }
     }
 
-    /// Two listeners on one port would each get a part of the datagrams.
+    /// Two listeners on one port would each get a part of the datagrams. And the kernel refuses an address beside a
+    /// wildcard that stands for it: it would say that another program has it.
     fn duplicates(&mut self, config: &Config) {
-        let mut seen: BTreeMap<SocketAddr, &str> = BTreeMap::new();
+        let mut seen: Vec<(&Listener, SocketAddr)> = Vec::new();
         let bound = config.listeners.iter().flat_map(|listener| {
             let fixed = listener.bind.iter().filter(|bind| bind.port() != 0);
-            fixed.map(|bind| (&listener.name, *bind))
+            fixed.map(move |bind| (listener, *bind))
         });
-        for (name, bind) in bound {
-            if let Some(other) = seen.insert(bind, name) {
-                self.mistake(
+        for (listener, bind) in bound {
+            let name = &listener.name;
+            let takes = |other: &&(&Listener, SocketAddr)| {
+                takes(listener, bind, other.1) || takes(other.0, other.1, bind)
+            };
+            match seen.iter().find(takes) {
+                Some((other, taken)) if *taken == bind => self.mistake(
                     &format!("listener.{name}.bind"),
-                    format!("listener.{name}.bind: {bind} is bound by listener.{other} already"),
+                    format!(
+                        "listener.{name}.bind: {bind} is bound by listener.{} already",
+                        other.name
+                    ),
                     "every listener needs addresses of its own".to_owned(),
-                );
+                ),
+                Some((other, taken)) => self.mistake(
+                    &format!("listener.{name}.bind"),
+                    format!(
+                        "listener.{name}.bind: {bind} and {taken} of listener.{} are one socket's",
+                        other.name
+                    ),
+                    "a wildcard stands for every address of this host: keep one of the two, or name each address"
+                        .to_owned(),
+                ),
+                None => {}
             }
+            seen.push((listener, bind));
         }
     }
+}
+
+/// Whether a socket of this listener at `bind` leaves nothing of `other`. `[::]` takes IPv4 too, unless its listener binds
+/// that on the same port by itself.
+fn takes(listener: &Listener, bind: SocketAddr, other: SocketAddr) -> bool {
+    let is_v4_of_port = |it: &SocketAddr| it.is_ipv4() && it.port() == bind.port();
+    let takes_both = bind.is_ipv6() && !listener.bind.iter().any(is_v4_of_port);
+    let is_wide = bind.ip().is_unspecified()
+        && bind.port() == other.port()
+        && (bind.is_ipv4() == other.is_ipv4() || takes_both);
+    bind == other || is_wide
 }
 
 /// Where the status page is: on this machine alone.
