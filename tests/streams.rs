@@ -210,7 +210,7 @@ fn peers_wait_for_a_full_queue() {
         assert_eq!(client.goodbye, None);
     }
     let counters = relay.counters();
-    assert_eq!(counters.targets[0].connect_failures, [0; 6]);
+    assert_eq!(counters.targets[0].connect_failures, [0; 8]);
     drop(streams);
 }
 

@@ -192,6 +192,10 @@ fn a_name_that_is_not_found_counts_as_that_and_another_target_is_tried() {
     let failed = scene.server.logged("dns_failed");
     let help = failed["help"].as_str().unwrap();
     assert!(help.starts_with("nobody can be sent there"), "{failed}");
+    let (_, status) = page::ask(scene.page, "/status");
+    let status: Value = serde_json::from_str(&status).unwrap();
+    let found = status["findings"][0]["text"].as_str().unwrap();
+    assert!(found.ends_with(": dns)"), "the metric's word: {found}");
     let mut refused = scene.player();
     scene.wait_for_metric(
         "tidegate_backend_connect_failures_total{backend=\"game\",\

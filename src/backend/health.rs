@@ -17,6 +17,7 @@ use super::socket::refuse_itself;
 use super::{Address, Pick, Pool};
 use crate::clock::Clock;
 use crate::config::{Backend, Health, Target};
+use crate::counters::ConnectFailure;
 use crate::names;
 use crate::sizing::open_files;
 
@@ -190,7 +191,7 @@ fn note(
         );
         return;
     }
-    pool.note_failure(now, pick, error.as_ref().map(io::Error::kind));
+    pool.note_failure(now, pick, error.as_ref().map(ConnectFailure::of));
     if let Some(error) = &error
         && suspected
         && pool.on_crash(now, pick)

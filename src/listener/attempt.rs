@@ -139,7 +139,7 @@ impl Listener {
         match peer.stream.check_connect() {
             Ok(true) => self.on_backend_connected(turn, id),
             Ok(false) => {}
-            Err(error) => self.on_connect_failed(turn, id, failure(&error), &error),
+            Err(error) => self.on_connect_failed(turn, id, &error),
         }
     }
 
@@ -192,7 +192,7 @@ impl Listener {
         };
         (attempt.chosen, attempt.began) = (Chosen::Connecting(pick), now);
         let Some(address) = address else {
-            return self.on_connect_failed(turn, id, ConnectFailure::Dns, &health::no_address());
+            return self.on_connect_failed(turn, id, &health::no_address());
         };
         let token = poll_token(self.index, Wakes::Stream(id.slot()));
         let connect = Socket::connect(&address, destination.socket)
@@ -205,7 +205,7 @@ impl Listener {
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.queue(turn, id, pick),
             Err(error) if open_files::are_used_up(&error) => self.on_no_descriptor(turn, id, pick),
-            Err(error) => self.on_connect_failed(turn, id, failure(&error), &error),
+            Err(error) => self.on_connect_failed(turn, id, &error),
         }
     }
 
@@ -287,16 +287,11 @@ impl Listener {
     fn on_late_connect(&mut self, turn: &mut Turn<'_>, id: PeerId) {
         let timeout = self.terms.destination.as_ref().map(|it| it.timeout);
         let error = health::no_answer(timeout.unwrap_or_default());
-        self.on_connect_failed(turn, id, ConnectFailure::Timeout, &error);
+        self.on_connect_failed(turn, id, &error);
     }
 
-    fn on_connect_failed(
-        &mut self,
-        turn: &mut Turn<'_>,
-        id: PeerId,
-        why: ConnectFailure,
-        error: &io::Error,
-    ) {
+    fn on_connect_failed(&mut self, turn: &mut Turn<'_>, id: PeerId, error: &io::Error) {
+        let why = ConnectFailure::of(error);
         let (Some(peer), Some(destination)) = (self.peers.get_mut(id), &self.terms.destination)
         else {
             return;
@@ -337,8 +332,10 @@ impl Listener {
             ConnectFailure::Refused => CloseReason::BackendRefused,
             ConnectFailure::Timeout => CloseReason::BackendConnectTimeout,
             ConnectFailure::NotFound
+            | ConnectFailure::Unreachable
             | ConnectFailure::Denied
             | ConnectFailure::Dns
+            | ConnectFailure::NoPort
             | ConnectFailure::Other => CloseReason::BackendUnreachable,
         };
         tracing::debug!(
@@ -364,16 +361,6 @@ fn pause(backoff: Backoff, failures: u32, session: u64) -> Duration {
     let longest = doubled.min(backoff.most);
     let share = (session >> 32) as f64 / f64::from(u32::MAX);
     longest.mul_f64(0.5 + share / 2.0)
-}
-
-fn failure(error: &io::Error) -> ConnectFailure {
-    match error.raw_os_error() {
-        Some(libc::ECONNREFUSED) => ConnectFailure::Refused,
-        Some(libc::ETIMEDOUT) => ConnectFailure::Timeout,
-        Some(libc::ENOENT | libc::ENETUNREACH | libc::EHOSTUNREACH) => ConnectFailure::NotFound,
-        Some(libc::EACCES | libc::EPERM) => ConnectFailure::Denied,
-        _ => ConnectFailure::Other,
-    }
 }
 
 #[cfg(test)]

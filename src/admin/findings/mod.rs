@@ -233,9 +233,9 @@ fn backends(found: &mut Findings, snapshot: &Snapshot) {
 fn last_down<'a>(now: Now, targets: impl Iterator<Item = &'a TargetSnapshot>) -> String {
     let failing = targets.filter_map(|target| target.state.failing);
     let last = failing.max_by_key(|failing| failing.since);
-    last.map_or_else(String::new, |Failing { since, error }| {
+    last.map_or_else(String::new, |Failing { since, why }| {
         let secs = now.mono.since(since).as_secs_f64();
-        format!(" (not there for {}: {error})", age(secs))
+        format!(" (not there for {}: {})", age(secs), why.label())
     })
 }
 

@@ -11,6 +11,7 @@ use crate::board::{Board, ListenerInfo, WorkerSocket};
 use crate::capacity::Capacity;
 use crate::capture::Order;
 use crate::clock::Clock;
+use crate::counters::ConnectFailure;
 
 /// What a board shows after `act` made it unwell.
 fn after(act: impl FnOnce(&Board, &mut WorkerCounters)) -> Vec<Finding> {
@@ -438,16 +439,16 @@ fn a_target_that_is_down_says_since_when_and_why() {
         let board = Board::new(start, Capacity::new(100, 1000).into());
         board.update_process(|process| process.state = State::Serving);
         let pool = Pool::with_two_targets();
-        for (&target, error) in down.iter().zip([
-            std::io::ErrorKind::ConnectionRefused,
-            std::io::ErrorKind::TimedOut,
-        ]) {
+        for (&target, why) in down
+            .iter()
+            .zip([ConnectFailure::Refused, ConnectFailure::Dns])
+        {
             let (pick, _) = pool.addresses(target)[0];
             let secs = |secs| start.after(Duration::from_secs(secs)).mono;
-            pool.note_failure(secs(0), pick, Some(error));
+            pool.note_failure(secs(0), pick, Some(why));
             pool.note_failure(secs(30), pick, None);
-            pool.note_failure(secs(60 * target as u64 + 60), pick, Some(error));
-            pool.note_failure(secs(230), pick, Some(error));
+            pool.note_failure(secs(60 * target as u64 + 60), pick, Some(why));
+            pool.note_failure(secs(230), pick, Some(why));
             pool.take_down(target);
         }
         board.add_backend("game", pool.into());
@@ -456,12 +457,12 @@ fn a_target_that_is_down_says_since_when_and_why() {
     };
     let one = &found(&[0])[0].text;
     assert!(
-        one.ends_with("is down (not there for 3 min: connection refused)"),
+        one.ends_with("is down (not there for 3 min: refused)"),
         "{one}"
     );
     let all = &found(&[0, 1])[0].text;
     assert!(
-        all.ends_with("nobody can join (not there for 2 min: timed out)"),
+        all.ends_with("nobody can join (not there for 2 min: dns)"),
         "{all}"
     );
 }

@@ -12,7 +12,6 @@
 
 mod members;
 
-use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -25,6 +24,7 @@ use members::Members;
 use super::Address;
 use super::place::Place;
 use crate::config::{Backend, Balance, Health, Target};
+use crate::counters::ConnectFailure;
 
 /// A backend's targets.
 #[derive(Debug)]
@@ -81,7 +81,7 @@ pub struct Failing {
     /// When the first of them did, of those in a row.
     pub since: Timestamp,
     /// Why the last of them did.
-    pub error: io::ErrorKind,
+    pub why: ConnectFailure,
 }
 
 /// Why newcomers find no target of a backend.
@@ -333,10 +333,10 @@ impl Pool {
     }
 
     /// A check failed for this reason, or none and did not.
-    pub(crate) fn note_failure(&self, now: Timestamp, pick: Pick, error: Option<io::ErrorKind>) {
+    pub(crate) fn note_failure(&self, now: Timestamp, pick: Pick, why: Option<ConnectFailure>) {
         let member = &mut self.lock().targets[pick.target];
         let since = member.failing.map_or(now, |failing| failing.since);
-        member.failing = error.map(|error| Failing { since, error });
+        member.failing = why.map(|why| Failing { since, why });
     }
 
     /// Told when a check is due before its time.

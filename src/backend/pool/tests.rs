@@ -342,17 +342,16 @@ fn an_order_to_drain_ends_with_its_target() {
 fn a_target_fails_since_the_first_check_that_did() {
     let pool = pool(Balance::First, 1);
     let (pick, _) = pool.addresses(0)[0];
-    let note = |millis, error| {
-        pool.note_failure(at(millis), pick, error);
+    let note = |millis, why| {
+        pool.note_failure(at(millis), pick, why);
         let failing = pool.states()[0].failing;
-        failing.map(|failing| (failing.since, failing.error))
+        failing.map(|failing| (failing.since, failing.why))
     };
-    use io::ErrorKind::{ConnectionRefused, TimedOut};
-    assert_eq!(note(1, Some(TimedOut)), Some((at(1), TimedOut)));
-    let refused = note(2, Some(ConnectionRefused));
-    assert_eq!(refused, Some((at(1), ConnectionRefused)));
+    use ConnectFailure::{Refused, Timeout};
+    assert_eq!(note(1, Some(Timeout)), Some((at(1), Timeout)));
+    assert_eq!(note(2, Some(Refused)), Some((at(1), Refused)));
     assert_eq!(note(3, None), None);
-    assert_eq!(note(4, Some(TimedOut)), Some((at(4), TimedOut)));
+    assert_eq!(note(4, Some(Timeout)), Some((at(4), Timeout)));
 }
 
 /// Its name may stand for another address by now, and is looked up.
