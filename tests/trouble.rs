@@ -196,6 +196,11 @@ fn a_name_that_is_not_found_counts_as_that_and_another_target_is_tried() {
     let status: Value = serde_json::from_str(&status).unwrap();
     let found = status["findings"][0]["text"].as_str().unwrap();
     assert!(found.ends_with(": dns)"), "the metric's word: {found}");
+    let listed = ctl(&scene.place.path("control.sock"), &["backends"]);
+    let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
+    let listed = &listed["targets"][0];
+    assert_eq!(listed["failing"], "dns", "{listed}");
+    assert!(listed["failing_s"].is_number(), "{listed}");
     let mut refused = scene.player();
     scene.wait_for_metric(
         "tidegate_backend_connect_failures_total{backend=\"game\",\

@@ -127,10 +127,13 @@ pub(super) const PEERS: [Column; 11] = [
     Column::text("client id", "client_id"),
 ];
 
-const TARGETS: [Column; 10] = [
+const TARGETS: [Column; 12] = [
     Column::text("backend", "backend"),
     Column::text("target", "target"),
     Column::either("state", "up", ["up", "down"]),
+    // Checks find it gone before it counts as down.
+    Column::figure("not there for", "failing_s", units::age),
+    Column::text("why", "failing"),
     Column::either("drained", "draining", ["drained", "-"]),
     Column::either("leaving", "leaving", ["leaving", "-"]),
     Column::figure("addresses up", "addresses_up", whole),
@@ -238,6 +241,26 @@ mod tests {
             "nobody is here\n"
         );
         assert_eq!(readable(&json!({"ok": true})), "done\n");
+    }
+
+    /// Whoever has a shell on the host and no page asks this first.
+    #[test]
+    fn a_target_that_is_not_there_says_since_when_and_why() {
+        let up = json!({"backend": "game", "target": "tcp://a:1", "up": true, "failing": null});
+        let down = json!({"backend": "game", "target": "tcp://b:2", "up": false, "failing_s": 20, "failing": "dns"});
+        let told = readable(&json!({"ok": true, "targets": [up, down]}));
+        let lines: Vec<_> = told
+            .lines()
+            .map(|line| {
+                line.split_whitespace()
+                    .take(6)
+                    .collect::<Vec<_>>()
+                    .join(" ")
+            })
+            .collect();
+        assert_eq!(lines[0], "backend target state not there for", "{told}");
+        assert_eq!(lines[1], "game tcp://a:1 up - - -", "{told}");
+        assert_eq!(lines[2], "game tcp://b:2 down 20 s dns", "{told}");
     }
 
     #[test]

@@ -11,13 +11,15 @@ impl Gate {
     pub(super) fn targets(&self) -> Value {
         let snapshot = self.snapshot();
         let backends = snapshot.backends.iter();
-        let since = |crash: Timestamp| snapshot.now.mono.since(crash).as_secs();
+        let since = |then: Timestamp| snapshot.now.mono.since(then).as_secs();
         let rows = backends.flat_map(|backend| {
             backend.targets.iter().map(|target| {
                 json!({
                     "backend": backend.name,
                     "target": target.name,
                     "up": target.state.up,
+                    "failing_s": target.state.failing.map(|failing| since(failing.since)),
+                    "failing": target.state.failing.map(|failing| failing.why.label()),
                     "addresses": target.state.addresses,
                     "addresses_up": target.state.addresses_up,
                     "draining": target.state.draining,
