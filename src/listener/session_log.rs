@@ -128,7 +128,8 @@ impl Peer {
             target,
             stall_s = self.rules.stall.as_secs_f32(),
             help = "it read nothing of what waited for it for as long as `stall` allows, and the session ended: see \
-                    whether the game server hangs, or only this one of its streams is not read",
+                    whether the game server hangs, or only this one of its streams is not read; if its host or the way \
+                    there is gone, target_down follows",
         );
     }
 
