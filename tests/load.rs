@@ -359,6 +359,24 @@ fn clients_that_do_not_get_in_say_why() {
     assert_eq!(count(&result, "/refused/connect_timeout"), 3, "{result}");
 }
 
+/// A denial takes its time where the server tries its backend again, so a client's patience ends in the middle of a try.
+#[test]
+fn who_was_denied_and_tried_again_was_not_met_with_silence() {
+    let place = Place::new("denied-late");
+    let (_closed, closed) = closed_port();
+    place.write_key("netcode.key", "11");
+    let slow =
+        "connect_attempts = 2\nretry_backoff = [\"2s\", \"2s\"]\nhealth = { kind = \"off\" }";
+    let serve = place.serve_yojimbo_before(closed, "server.toml", "", slow);
+    let dial = dial("yojimbo", serve.address());
+    // Denied after one to two seconds, dialled again a second later, and denied again after three at the earliest.
+    let (code, result, _) = place.load(&format!(
+        "{dial} --clients 3 --ramp 0s --for 1s --connect-timeout 3s"
+    ));
+    assert_eq!(code, 69, "{result}");
+    assert_eq!(count(&result, "/refused/denied"), 3, "{result}");
+}
+
 /// Who is turned away hears "denied" and no more; the log has the key to raise.
 #[test]
 fn a_full_server_names_the_limit_that_was_met() {

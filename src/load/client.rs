@@ -33,6 +33,8 @@ pub(super) struct Client {
     stage: Stage,
     /// When it first dialled, or will.
     first_dial: Timestamp,
+    /// It was answered once, and not let in.
+    denied: bool,
     connection: Option<Connection>,
     echoes: EchoCheck,
     /// Messages by the timetable so far.
@@ -56,6 +58,7 @@ impl Client {
         Self {
             stage: Stage::Waiting(first_dial),
             first_dial,
+            denied: false,
             connection: None,
             echoes: EchoCheck::new(number),
             asked: 0,
@@ -204,11 +207,8 @@ impl Client {
     /// Says goodbye, and adds up what is left to add.
     pub(super) fn finish(&mut self, now: Now, plan: &Plan, workspace: &mut Workspace) {
         if matches!(self.stage, Stage::Dialing | Stage::Waiting(_)) {
-            *workspace
-                .tally
-                .refused
-                .entry(CloseReason::ConnectTimeout)
-                .or_default() += 1;
+            let why = self.kept_out_by(CloseReason::ConnectTimeout);
+            *workspace.tally.refused.entry(why).or_default() += 1;
         }
         self.leave(now, workspace, CloseReason::Shutdown);
         let tally = &mut workspace.tally;
@@ -274,9 +274,19 @@ impl Client {
         }
     }
 
+    /// Why it is not in, when its last try ended with this reason. Its patience may end in the middle of a try: where one
+    /// before it was answered, somebody is there.
+    fn kept_out_by(&self, last: CloseReason) -> CloseReason {
+        match last {
+            CloseReason::ConnectTimeout if self.denied => CloseReason::Denied,
+            _ => last,
+        }
+    }
+
     /// It is out, or tries again if it was only denied or not answered.
     fn put_out(&mut self, now: Now, reason: CloseReason, plan: &Plan, workspace: &mut Workspace) {
         let tally = &mut workspace.tally;
+        self.denied |= reason == CloseReason::Denied;
         match self.stage {
             Stage::Dialing
                 if matches!(reason, CloseReason::Denied | CloseReason::ConnectTimeout)
@@ -287,7 +297,7 @@ impl Client {
                 self.stage = Stage::Waiting(now.mono + REDIAL_AFTER);
             }
             Stage::Dialing => {
-                *tally.refused.entry(reason).or_default() += 1;
+                *tally.refused.entry(self.kept_out_by(reason)).or_default() += 1;
                 self.stage = Stage::Out;
             }
             Stage::In => {
