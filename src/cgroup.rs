@@ -45,12 +45,16 @@ fn lowest(groups: &str, read: impl Fn(&Path) -> Option<String>) -> Option<Limit>
             let text = read(&directory.join(file));
             // v2 has `max` for none; v1 a number that no machine has.
             let bytes = text.and_then(|text| text.trim().parse().ok());
+            let bytes = bytes.filter(|&bytes| bytes < NO_MACHINE_HAS);
             let limit = bytes.map(|bytes| Limit { bytes, beyond });
             lowest = lowest.into_iter().chain(limit).min();
         }
     }
     lowest
 }
+
+/// An exbibyte: v1 has eight, less a page.
+const NO_MACHINE_HAS: u64 = 1 << 60;
 
 /// From the same texts: the periods of all these groups, since each counts those of its own limit.
 fn throttled(groups: &str, read: impl Fn(&Path) -> Option<String>) -> Option<u64> {
@@ -177,6 +181,7 @@ mod tests {
         let mount = "/sys/fs/cgroup/memory/memory.limit_in_bytes";
         assert_eq!(limit(both, &[(own, "8000")]), Some(8_000));
         assert_eq!(limit(both, &[(mount, "9000")]), Some(9_000));
+        assert_eq!(limit(both, &[(own, "9223372036854771712")]), None);
         assert_eq!(limit("4:memoryless:/\n", &[(mount, "9000")]), None);
         for broken in ["", "\n", "0", "0:", "::", "memory"] {
             assert_eq!(limit(broken, &[(mount, "9000")]), None, "{broken:?}");

@@ -23,6 +23,8 @@ SILENT_WHEN_WELL = {
     "TidegateNobodyGetsIn": "it compares with the hour before, and this scene takes a minute",
     "TidegateRestartedWithPlayers": "it compares with two minutes before, likewise",
     "TidegateBackendSilent": "it looks at the ten minutes until one minute before, likewise",
+    "TidegateMemoryAlmostUsed": "there may be no memory limit around this test",
+    "Memory of the limit": "likewise",
     "Alerts": "no alert fires",
 }
 
@@ -44,6 +46,7 @@ CREDIBLE = {
     "Descriptors": (0.0001, 1),
     "CPU": (0.001, 64),
     "Memory": (4 << 20, 1 << 30),
+    "Memory of the limit": (0.00001, 1),
 }
 
 

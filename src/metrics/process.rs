@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use crate::cgroup;
 use crate::clock;
 use crate::sizing::open_files;
 
@@ -11,6 +12,8 @@ use crate::sizing::open_files;
 pub struct Usage {
     pub cpu_seconds: f64,
     pub resident_bytes: Option<u64>,
+    /// What the control group leaves it; beyond, the kernel ends it or holds it up.
+    pub memory_limit_bytes: Option<u64>,
     pub open_fds: Option<u64>,
     pub max_fds: Option<u64>,
     pub threads: Option<u64>,
@@ -24,6 +27,7 @@ impl Usage {
         Self {
             cpu_seconds: clock::cpu_seconds(),
             resident_bytes: labelled(&status, "VmRSS:").map(|kilobytes| kilobytes * 1024),
+            memory_limit_bytes: cgroup::memory_limit().map(|limit| limit.bytes),
             open_fds: open_fds.ok().map(|count| count as u64),
             max_fds: open_files::allowed(),
             threads: labelled(&status, "Threads:"),

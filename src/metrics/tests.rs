@@ -37,6 +37,7 @@ fn text_of(board: &Board) -> String {
 const UNUSED: Usage = Usage {
     cpu_seconds: 0.0,
     resident_bytes: Some(0),
+    memory_limit_bytes: Some(0),
     open_fds: Some(0),
     max_fds: Some(0),
     threads: Some(0),

@@ -683,6 +683,17 @@ pub(crate) const ROWS: &[Row] = &[
                 )],
             },
             Panel {
+                title: "Memory of the limit",
+                about: "Resident, over what the control group has; beyond that the kernel ends the process. Empty where \
+                        there is no limit.",
+                unit: "percentunit",
+                look: Marked(0.9),
+                queries: &[(
+                    "process_resident_memory_bytes{$i} / tidegate_memory_limit_bytes{$i}",
+                    "{{instance}}",
+                )],
+            },
+            Panel {
                 title: "Memory",
                 about: "Resident. A slope under steady load is a bug.",
                 unit: "bytes",

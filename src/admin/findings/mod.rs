@@ -19,7 +19,7 @@ use crate::metrics::Usage;
 use crate::sizing::cpu;
 use crate::udp::UdpError;
 
-/// Slots, descriptors.
+/// Slots, descriptors, memory.
 pub(super) const ALMOST_FULL: f64 = 0.9;
 /// One direction's part of the memory.
 pub(super) const QUEUES_FULL: f64 = 0.375;
@@ -140,6 +140,16 @@ fn process(found: &mut Findings, snapshot: &Snapshot, usage: &Usage) {
             "the control group's CPU limit stopped this process {throttled} times in {secs} s: everybody waits"
         );
         found.add(Level::Bad, Some("TidegateCpuThrottled"), text);
+    }
+    if let (Some(taken), Some(limit)) = (usage.resident_bytes, usage.memory_limit_bytes)
+        && taken as f64 > ALMOST_FULL * limit as f64
+    {
+        let (taken, limit) = (bytes(taken as f64), bytes(limit as f64));
+        let text = format!(
+            "{taken} of memory are taken of the {limit} that the control group has: beyond, the kernel ends this \
+             process, or holds it up, and every session with it"
+        );
+        found.add(Level::Bad, Some("TidegateMemoryAlmostUsed"), text);
     }
     if let (Some(open), Some(most)) = (usage.open_fds, usage.max_fds)
         && open as f64 > ALMOST_FULL * most as f64

@@ -226,20 +226,40 @@ fn what_waits_for_a_restart_is_named() {
 
 #[test]
 fn descriptors_are_missed_before_there_are_none() {
-    let start = Clock::start().now();
-    let board = Board::new(start, Capacity::new(100, 1000).into());
-    board.update_process(|process| process.state = State::Serving);
-    let snapshot = board.snapshot(start);
     let open = |count| {
-        let usage = Usage {
+        with_usage(Usage {
             open_fds: Some(count),
             max_fds: Some(100),
             ..Usage::default()
-        };
-        findings(&snapshot, &History::default(), &usage)
+        })
     };
     assert_eq!(open(90), []);
     assert_eq!(alerts(&open(91)), ["TidegateDescriptorsAlmostUsed"]);
+}
+
+/// The warning at the start is long gone when a game server hangs and what waits for it fills the memory in seconds.
+#[test]
+fn memory_is_missed_before_the_kernel_ends_the_process() {
+    let taken = |mib: u64, limit: Option<u64>| {
+        with_usage(Usage {
+            resident_bytes: Some(mib << 20),
+            memory_limit_bytes: limit.map(|mib| mib << 20),
+            ..Usage::default()
+        })
+    };
+    assert_eq!(taken(57, Some(64)), []);
+    assert_eq!(taken(5_700, None), [], "there is no limit");
+    let found = taken(58, Some(64));
+    assert_eq!(alerts(&found), ["TidegateMemoryAlmostUsed"]);
+    let text = &found[0].text;
+    assert!(text.contains("58") && text.contains("of the 64"), "{text}");
+}
+
+fn with_usage(usage: Usage) -> Vec<Finding> {
+    let start = Clock::start().now();
+    let board = Board::new(start, Capacity::new(100, 1000).into());
+    board.update_process(|process| process.state = State::Serving);
+    findings(&board.snapshot(start), &History::default(), &usage)
 }
 
 /// Who is about to restart the process looks here, and a single failure, mended since, is none.

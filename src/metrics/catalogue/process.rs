@@ -105,6 +105,13 @@ pub(super) const FAMILIES: &[Family] = &[
         read: |source, out| out.add(&[], source.snapshot.process.token_histories_given_up as f64),
     },
     Family {
+        name: "tidegate_memory_limit_bytes",
+        kind: Gauge,
+        labels: &[],
+        help: "Memory of the process's control group, beyond which the kernel ends it or holds it up; absent without such a limit.",
+        read: |source, out| out.add_known(source.usage.memory_limit_bytes.map(|it| it as f64)),
+    },
+    Family {
         name: "tidegate_cpu_throttled_periods_total",
         kind: Counter,
         labels: &[],
