@@ -9,7 +9,7 @@ use tidegate_proto::AckPolicy;
 
 use super::super::file;
 use super::super::{Backend, Bucket, Limits, Listener, Protocol, PublicAddresses, Rudp, Strikes};
-use super::value::PUBLIC;
+use super::value::BIND;
 use super::{Checker, DAY, GIB, KIB, MILLISECOND, SECOND};
 
 impl Checker<'_> {
@@ -23,9 +23,7 @@ impl Checker<'_> {
         let at = format!("listener.{name}");
         let key = |key: &str| format!("{at}.{key}");
         let bind: Vec<_> = (typed.bind.iter().enumerate())
-            .filter_map(|(index, text)| {
-                self.bindable(&format!("{at}.bind[{index}]"), text, &PUBLIC)
-            })
+            .filter_map(|(index, text)| self.bindable(&format!("{at}.bind[{index}]"), text, &BIND))
             .collect();
         if typed.bind.is_empty() {
             self.mistake(

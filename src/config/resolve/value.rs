@@ -278,8 +278,15 @@ pub(super) struct Example {
     pub(super) port: u16,
 }
 
+/// Where players arrive: on whatever address the host has.
+pub(super) const BIND: Example = Example {
+    v4: "0.0.0.0",
+    v6: "::",
+    port: 40_000,
+};
+
 /// Where players dial.
-pub(super) const PUBLIC: Example = Example {
+const PUBLIC: Example = Example {
     v4: "203.0.113.7",
     v6: "2001:db8::7",
     port: 40_000,
