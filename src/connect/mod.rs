@@ -24,7 +24,7 @@ use crate::config::{Config, Tunnel, UnreliablePolicy};
 use crate::control::{self, Gate, Signals};
 use crate::control_plane;
 use crate::core_dumps;
-use crate::listener::{Parts, PeerCount, Siblings, Terms};
+use crate::listener::{Arrivals, Parts, PeerCount, Siblings, Terms};
 use crate::logging::Logging;
 use crate::protocol::{self, Dialer};
 use crate::running_listener::Shares;
@@ -157,6 +157,7 @@ fn parts(
                 reporter: Some(reporter),
                 siblings: Siblings::default(),
                 peer_count: PeerCount::default(),
+                arrivals: Arrivals::default(),
                 seed: u64::from_le_bytes(tokens::random()?),
             })
         })

@@ -54,7 +54,7 @@ use tidegate_proto::endpoint::Timers;
 use tidegate_proto::random::Random;
 use tidegate_proto::{CloseReason, Endpoint, Now, PeerId, Timestamp};
 
-use arrivals::Arrivals;
+pub use arrivals::Arrivals;
 pub use attempt::Destination;
 use census::Census;
 use contention::Contention;
@@ -123,6 +123,8 @@ pub struct Parts {
     pub siblings: Siblings,
     /// Shared by all sockets of the listener.
     pub peer_count: PeerCount,
+    /// Shared by all sockets of the listener.
+    pub arrivals: Arrivals,
     /// Starts the random session ids.
     pub seed: u64,
 }
@@ -218,7 +220,7 @@ impl Listener {
             admission: parts.admission,
             strangers: StrangerQueue::default(),
             limits_met: LimitsMet::default(),
-            arrivals: Arrivals::default(),
+            arrivals: parts.arrivals,
             refusal_log: RefusalLog::default(),
             terms: parts.terms,
             session_ids: Random::new(parts.seed),

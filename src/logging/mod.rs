@@ -168,7 +168,7 @@ const EACH_TIME: [&str; 9] = [
     "target_down",
 ];
 
-/// Sessions that ended before they were let in, or whose address opened many, in a window and of one kind: enough to find a
+/// Sessions that ended before they were let in, or of which many came at once, in a window and of one kind: enough to find a
 /// player who has just complained among them, and 5 MB an hour of an outage.
 const TRIES: u32 = 32;
 
@@ -284,8 +284,8 @@ impl<S: Subscriber> Layer<S> for Lines {
 
 impl Lines {
     /// What a session says about itself at info is said once a session and replaces per-peer metrics. Not so for one that
-    /// was never let in, as a player who finds no game server tries again and again; nor for those that one address opens by
-    /// the hundred. What a start or a reload says, and of the targets' health, is said once for each address or target, as
+    /// was never let in, as a player who finds no game server tries again and again; nor for those that strangers open by
+    /// the thousand. What a start or a reload says, and of the targets' health, is said once for each address or target, as
     /// often as somebody made it happen; and at debug everything is wanted. All else can repeat without end.
     fn judge(&self, level: Level, fields: &Fields) -> Verdict {
         let is_one_of_many = fields.has("seated") || fields.has("many");

@@ -203,7 +203,7 @@ fn sessions_have_their_line_each() {
 
 /// Whoever needs no token may open sessions and leave all night.
 #[test]
-fn sessions_that_one_address_opens_by_the_hundred_have_few_lines() {
+fn sessions_that_strangers_open_by_the_thousand_have_few_lines() {
     let mut suppressed = 0;
     let said = lines(&log("info", LONG), Style::Text, |logging| {
         for session in 0..1000_u64 {

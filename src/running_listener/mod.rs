@@ -23,7 +23,7 @@ use crate::capacity::Capacity;
 use crate::capture::Tap;
 use crate::clock::Clock;
 use crate::config::{Listener, Runtime};
-use crate::listener::{Parts, PeerCount, Policy, Siblings};
+use crate::listener::{Arrivals, Parts, PeerCount, Policy, Siblings};
 use crate::protocol::Acceptors;
 use crate::token_history::StateDirectory;
 use crate::tokens::random;
@@ -50,6 +50,7 @@ pub struct RunningListener {
     acceptors: Acceptors,
     addresses: Vec<BoundAddress>,
     peer_count: PeerCount,
+    arrivals: Arrivals,
 }
 
 /// What each worker gets.
@@ -72,6 +73,7 @@ impl RunningListener {
             acceptors: Acceptors::new(common, listener, &bound)?,
             addresses,
             peer_count: PeerCount::default(),
+            arrivals: Arrivals::default(),
         };
         let shares = running.parts_for(common, listener, sockets)?;
         Ok((running, shares))
@@ -190,6 +192,7 @@ impl RunningListener {
             reporter: None,
             siblings: Siblings::default(),
             peer_count: self.peer_count.clone(),
+            arrivals: self.arrivals.clone(),
             seed: u64::from_le_bytes(random()?),
         })
     }

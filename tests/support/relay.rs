@@ -159,6 +159,7 @@ pub fn toy_parts(
         reporter,
         siblings: tidegate::listener::Siblings::default(),
         peer_count: tidegate::listener::PeerCount::default(),
+        arrivals: tidegate::listener::Arrivals::default(),
         seed: 1,
     }
 }
