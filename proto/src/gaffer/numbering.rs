@@ -5,13 +5,12 @@
 
 use crate::gaffer::acks::JUMP_MAX;
 use crate::gaffer::wire::{Header, is_more_recent};
-use crate::per_second::PerSecond;
 use crate::random::Random;
 use crate::skipped::SkippedNumbers;
-use crate::time::Timestamp;
 
-/// More acknowledgements of packets never sent, within a second, end a session.
-const FALSE_ACKS_MAX: u32 = 100;
+/// How far behind our next packet the newest one may lie that a peer has heard. One that refuses everything for a minute
+/// stays where it was, while 180 packets a second leave.
+const RECALL: u32 = 1 << 14;
 
 /// Counts packets in 64 bits; what stands on the wire is the count from some first sequence on.
 #[derive(Debug)]
@@ -21,7 +20,8 @@ pub(super) struct Numbering {
     /// Number of the next packet.
     next_number: u64,
     skipped: SkippedNumbers,
-    false_acks: PerSecond,
+    /// The peer acknowledged a packet of this session.
+    is_heard: bool,
 }
 
 /// A packet's place: as the wire has it, and as the session counts it.
@@ -34,7 +34,7 @@ pub(super) struct Place {
 /// An acknowledgement of what was never sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FalseAck {
-    /// One packet with a false one, which anybody may have forged.
+    /// Of what was not sent, or long ago: anybody may have forged it.
     Stray,
     /// The peer acknowledges what it cannot have received.
     Invented,
@@ -53,7 +53,7 @@ impl Numbering {
             first_sequence,
             next_number: 0,
             skipped: SkippedNumbers::new(seed),
-            false_acks: PerSecond::default(),
+            is_heard: false,
         }
     }
 
@@ -72,22 +72,23 @@ impl Numbering {
     }
 
     /// Acknowledgements must be of packets we sent. Before the peer heard anything of us it
-    /// acknowledges 0, which the article's own code does too.
-    pub(super) fn judge(&mut self, now: Timestamp, header: &Header) -> Result<(), FalseAck> {
-        if (header.ack, header.ack_bits) == (0, 0) {
+    /// acknowledges 0, which the article's own code does too. Once it did hear something, it knows what we sent lately,
+    /// and a forger off the path does not.
+    pub(super) fn judge(&mut self, header: &Header) -> Result<(), FalseAck> {
+        if (header.ack, header.ack_bits) == (0, 0) && !self.is_heard {
             return Ok(());
         }
         if self.is_skipped_acked_by(header) {
             return Err(FalseAck::Invented);
         }
         let next = self.next_sequence();
-        if header.ack != next && !is_more_recent(header.ack, next) {
-            return Ok(());
-        }
-        Err(match self.false_acks.take(now, FALSE_ACKS_MAX) {
-            true => FalseAck::Stray,
-            false => FalseAck::Invented,
-        })
+        let is_plausible = match self.is_heard {
+            true => (1..=RECALL).contains(&next.wrapping_sub(header.ack)),
+            // The first answer of a server names a packet that was never sent.
+            false => header.ack != next && !is_more_recent(header.ack, next),
+        };
+        self.is_heard |= self.is_recent(header);
+        is_plausible.then_some(()).ok_or(FalseAck::Stray)
     }
 
     /// Whether the newest packet this acknowledges is one of our last ones: a sender that did not
@@ -160,7 +161,9 @@ mod tests {
             .map(|pair| pair[1].wrapping_sub(1))
             .collect();
         assert_eq!(left_out.len(), 49_900 / 191, "one in 192");
-        let mut judge = |header| numbering.judge(Timestamp::ZERO, &header);
+        let mut judge = |header| numbering.judge(&header);
+        let before = acks(first.wrapping_sub(1), u32::MAX);
+        assert_eq!(judge(before), Ok(()), "of a life before this");
         for sequence in left_out {
             assert_eq!(judge(acks(sequence, 0)), Err(FalseAck::Invented));
             assert_eq!(judge(acks(sequence.wrapping_sub(1), u32::MAX)), Ok(()));
@@ -170,10 +173,25 @@ mod tests {
         }
         let next = sent[sent.len() - 1].wrapping_add(1);
         assert_eq!(judge(acks(next, 0)), Err(FalseAck::Stray));
+        assert_eq!(judge(before), Err(FalseAck::Stray), "it is in this life");
+    }
+
+    /// Who receives nothing of ours has one chance in a quarter of a million to guess it.
+    #[test]
+    fn a_peer_that_heard_us_knows_what_we_sent_lately() {
+        let mut numbering = Numbering::starting_at(1 << 30, 5);
+        while numbering.next_number < 20_000 {
+            numbering.take();
+        }
+        let next = numbering.next_sequence();
+        let mut takes = |ack| numbering.judge(&acks(ack, 0)).is_ok();
         assert_eq!(
-            judge(acks(first.wrapping_sub(1), u32::MAX)),
-            Ok(()),
-            "of a life before this"
+            [0, next - (1 << 29), next].map(&mut takes),
+            [true, true, false]
         );
+        assert!(takes(next - 1), "it heard us");
+        assert_eq!([0, next - (1 << 29), next].map(&mut takes), [false; 3]);
+        let edges = [next - 16_385, next - 16_384].map(&mut takes);
+        assert_eq!(edges, [false, true]);
     }
 }

@@ -31,7 +31,7 @@ impl Session {
             let was_silent = now.since(self.lifecycle.last_heard()) > OTHER_INCARNATION_SILENCE;
             return Err(self.on_other_incarnation(&header, was_silent));
         }
-        if let Err(ack) = self.numbering.judge(now, &header) {
+        if let Err(ack) = self.numbering.judge(&header) {
             if ack == FalseAck::Invented {
                 self.lifecycle.close(CloseReason::ProtocolViolation);
             }
