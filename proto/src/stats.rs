@@ -54,13 +54,13 @@ pub struct Stats {
     pub mode_to_good: u64,
     /// Now: latest round trip sampled, without what the peer may have held back.
     pub rtt_latest: Duration,
-    /// Now: the same, smoothed; zero before the first sample.
+    /// Now: the same, smoothed; zero before the first sample. Of rudp the peer's tick is part of it.
     pub rtt: Duration,
     /// Now: smallest round trip of the recent past.
     pub rtt_min: Duration,
     /// Now: mean deviation of the time until an acknowledgement comes.
     pub rtt_variation: Duration,
-    /// Now: estimated share of own packets that get lost, 0 to 1.
+    /// Now: estimated share of own packets that get lost, 0 to 1; see [`Stats::known_loss`].
     pub loss: f32,
     /// Now: sending at the bad mode's rate.
     pub in_bad_mode: bool,
@@ -78,10 +78,15 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Whether there ever was a round trip. Without one neither the figures of time nor `loss` are known, which is not
-    /// the same as 0: before the first answer, and with rudp for good.
+    /// Whether there ever was a round trip. Without one the figures of time are not known, which is not the same as 0:
+    /// before the first answer, and of a rudp peer that gives none.
     pub fn is_measured(&self) -> bool {
         !self.rtt.is_zero()
+    }
+
+    /// [`Stats::loss`], if it is known: before the first acknowledgement it is not, and rudp has none.
+    pub fn known_loss(&self) -> Option<f32> {
+        (self.packets_acked > 0).then_some(self.loss)
     }
 
     /// What the same session counted since `before`; present values are the present ones.

@@ -120,7 +120,7 @@ pub(super) struct Peer {
     pub(super) client_id: Option<String>,
     pub(super) age: f64,
     pub(super) bad: bool,
-    /// `None` where it is not measured: before the first answer, and with rudp.
+    /// `None`, like the two below, where it is not measured: before the first answer, and `loss` with rudp.
     pub(super) rtt: Option<f64>,
     pub(super) jitter: Option<f64>,
     pub(super) loss: Option<f64>,
@@ -278,7 +278,7 @@ impl Peer {
             bad: stats.in_bad_mode,
             rtt: measured(stats.rtt.as_secs_f64()),
             jitter: measured(stats.rtt_variation.as_secs_f64()),
-            loss: measured(f64::from(stats.loss)),
+            loss: stats.known_loss().map(|loss| round(loss.into())),
             resent: stats.messages_resent,
             inbox_bytes: row.inbox_bytes,
             outbox_bytes: stats.outbox_bytes,

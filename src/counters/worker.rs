@@ -153,7 +153,9 @@ impl WorkerCounters {
         if stats.is_measured() {
             self.rtt.record_duration(stats.rtt);
             self.jitter.record_duration(stats.rtt_variation);
-            self.loss.record(f64::from(stats.loss));
+        }
+        if let Some(loss) = stats.known_loss() {
+            self.loss.record(f64::from(loss));
         }
     }
 
@@ -383,6 +385,15 @@ mod tests {
             rtt: Duration::from_millis(40),
             ..Stats::default()
         });
-        assert_eq!(counters.rtt.count(), 1);
+        assert_eq!(
+            (counters.rtt.count(), counters.loss.count()),
+            (1, 0),
+            "rudp"
+        );
+        counters.sample_peer(&Stats {
+            packets_acked: 1,
+            ..Stats::default()
+        });
+        assert_eq!((counters.rtt.count(), counters.loss.count()), (1, 1));
     }
 }

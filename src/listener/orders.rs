@@ -23,7 +23,7 @@ pub struct PeerView {
     pub target: Option<String>,
     pub age_s: f64,
     pub mode: String,
-    /// `None`, like the three below, where it is not measured: before the first answer, and with rudp.
+    /// `None`, like the three below, where it is not measured: before the first answer, and `loss` with rudp.
     pub rtt_ms: Option<f64>,
     /// The smallest of the recent past: what the path takes when nothing waits on it.
     pub rtt_min_ms: Option<f64>,
@@ -125,7 +125,7 @@ impl Listener {
             rtt_ms: measured(stats.rtt.as_secs_f64() * 1e3),
             rtt_min_ms: measured(stats.rtt_min.as_secs_f64() * 1e3),
             jitter_ms: measured(stats.rtt_variation.as_secs_f64() * 1e3),
-            loss: measured(f64::from(stats.loss)),
+            loss: stats.known_loss().map(f64::from),
             bad_mode: stats.mode_to_bad,
             held_back: peer.accounted.is_held_back(),
             packets_received: stats.packets_received,

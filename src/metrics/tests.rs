@@ -122,6 +122,7 @@ fn ten_thousand_peers_add_no_series() {
         let stats = Stats {
             rtt: Duration::from_micros(u64::from(index) * 100 + 1),
             loss: index as f32 / 10_000.0,
+            packets_acked: 1,
             in_bad_mode: index % 3 == 0,
             ..Stats::default()
         };

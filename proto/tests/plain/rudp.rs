@@ -631,6 +631,10 @@ fn a_reference_peer_that_always_speaks_is_known_by_its_answers() {
         assert!(tick < 110 || held_back < 9, "{held_back} in tick {tick}");
         now = now.after(Duration::from_millis(10));
     }
+    // The peer answers in its next tick. How much gets lost nobody tells.
+    let stats = session.stats();
+    assert_eq!(stats.rtt, Duration::from_millis(10));
+    assert_eq!((stats.is_measured(), stats.known_loss()), (true, None));
 }
 
 /// A reference peer asks for what it lacks on each tick of 10 ms, however long the answers wait in a queue. On a line

@@ -23,6 +23,7 @@ fn the_page_shows_figures_and_escapes_names() {
         stats: Stats {
             rtt: Duration::from_micros(23_400),
             loss: 0.25,
+            packets_acked: 3,
             in_bad_mode: true,
             ..Stats::default()
         },
@@ -114,7 +115,7 @@ fn peers_in_bad_mode_are_as_many_everywhere() {
     assert_eq!(status.findings, []);
 }
 
-/// rudp measures neither round trips nor loss: that is not known, and no figure is as good as that.
+/// Nobody answered a rudp session yet, and none measures loss: that is not known, and no figure is as good as that.
 #[test]
 fn what_was_not_measured_has_no_figure() {
     let scene = scene("udp");

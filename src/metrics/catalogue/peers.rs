@@ -103,7 +103,7 @@ pub(super) const FAMILIES: &[Family] = &[
         name: "tidegate_peer_rtt_seconds",
         kind: Distribution,
         labels: LISTENER,
-        help: "Smoothed round trip, one sample per peer and second.",
+        help: "Smoothed round trip, one sample per peer and second. With rudp, a tick of the peer is part of it.",
         read: |source, out| each_distribution(source, out, |c| &c.rtt),
     },
     Family {
@@ -117,7 +117,7 @@ pub(super) const FAMILIES: &[Family] = &[
         name: "tidegate_peer_loss_ratio",
         kind: Distribution,
         labels: LISTENER,
-        help: "Share of own packets that get lost, 0 to 1, one sample per peer and second.",
+        help: "Share of own packets that get lost, 0 to 1, one sample per peer and second; not known with rudp.",
         read: |source, out| each_distribution(source, out, |c| &c.loss),
     },
     Family {

@@ -449,7 +449,16 @@ impl Interface for Session {
     }
 
     fn stats(&self) -> Stats {
+        let rtt = self.ping.rtt();
         Stats {
+            rtt_latest: rtt.latest(),
+            rtt: rtt.path(),
+            rtt_min: rtt.min(),
+            rtt_variation: if rtt.is_known() {
+                rtt.variation()
+            } else {
+                Duration::ZERO
+            },
             datagram_bytes: self.params.mtu as u16,
             outbox_messages: self.outgoing.unsent() as u32,
             outbox_bytes: self.outgoing.queued_bytes() as u32,

@@ -68,6 +68,10 @@ impl Ping {
         is_answer
     }
 
+    pub(super) fn rtt(&self) -> &Rtt {
+        &self.rtt
+    }
+
     /// Who asked so long ago and got no answer need not wait for it any more; zero while that is not known.
     pub(super) fn answer_time(&self) -> Duration {
         if !self.rtt.is_known() {
