@@ -143,7 +143,7 @@ impl Listener {
                 peer = %from,
                 range = %ban.range,
                 for_s = ban.span.as_secs(),
-                help = "peers from here broke the protocol as often as limits.strikes allows: newcomers from \
+                help = "peers from here broke the protocol more often than limits.strikes allows: newcomers from \
                         this range are refused for so long, and those who play stay; `tidegate ctl unban RANGE` \
                         lets them in. Mostly a client with another layout",
             );
