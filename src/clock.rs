@@ -1,8 +1,8 @@
 //! The only place that reads a clock.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
 use tidegate_proto::{Now, Timestamp};
@@ -52,6 +52,14 @@ pub struct Clock {
     step: Option<Step>,
     steps: Sightings,
     pauses: Sightings,
+    last_pause: Arc<Mutex<Option<Pause>>>,
+}
+
+/// A time in which the process did not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pause {
+    pub ended: Timestamp,
+    pub took: Duration,
 }
 
 /// The calendar was set, at some time between two readings.
@@ -92,6 +100,7 @@ impl Clock {
             step: None,
             steps: Sightings::default(),
             pauses: Sightings::default(),
+            last_pause: Arc::default(),
         }
     }
 
@@ -113,9 +122,25 @@ impl Clock {
             .then_some(step.secs)
     }
 
-    /// Whether none of the clones was told of this pause, which the caller saw between two readings.
-    pub fn is_new_pause(&self, after: Timestamp, seen: Timestamp) -> bool {
-        self.pauses.is_first(after, seen)
+    /// The process did not run between two readings of the caller. Whether none of the clones was told of it.
+    pub fn note_pause(&self, after: Timestamp, seen: Timestamp) -> bool {
+        let is_new = self.pauses.is_first(after, seen);
+        if is_new {
+            let took = seen.since(after);
+            *self.pause() = Some(Pause { ended: seen, took });
+        }
+        is_new
+    }
+
+    /// The last one that a clone was told of.
+    pub fn last_pause(&self) -> Option<Pause> {
+        *self.pause()
+    }
+
+    fn pause(&self) -> MutexGuard<'_, Option<Pause>> {
+        self.last_pause
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn compare(&mut self, now: Now) {
@@ -185,12 +210,17 @@ mod tests {
             "told before, seen earlier"
         );
         let at = Timestamp::from_millis;
-        assert!(first.is_new_pause(at(2_000), at(32_000)));
-        assert!(!second.is_new_pause(at(2_100), at(32_001)));
-        assert!(second.is_new_pause(at(32_001), at(40_000)));
-        assert!(!first.is_new_pause(at(39_000), at(41_500)));
+        assert!(first.note_pause(at(2_000), at(32_000)));
+        assert!(!second.note_pause(at(2_100), at(32_001)));
+        let pause = Pause {
+            ended: at(32_000),
+            took: Duration::from_secs(30),
+        };
+        assert_eq!(second.last_pause(), Some(pause), "what was told first");
+        assert!(second.note_pause(at(32_001), at(40_000)));
+        assert!(!first.note_pause(at(39_000), at(41_500)));
         assert!(
-            second.is_new_pause(at(40_000), at(42_500)),
+            second.note_pause(at(40_000), at(42_500)),
             "in turn, and all the time"
         );
     }

@@ -233,6 +233,10 @@ fn a_pause_longer_than_the_timeout_costs_no_peer_that_went_on_speaking() {
     let line = scene.server.logged("process_paused");
     assert_eq!(line["level"], "warn");
     assert!(line["for_s"].as_f64().unwrap() > 3.0, "{line}");
+    let (_, status) = page::ask(scene.page, "/status");
+    let status: Value = serde_json::from_str(&status).unwrap();
+    let found = status["findings"][0]["text"].as_str().unwrap();
+    assert!(found.starts_with("this process did not run for 3 s, until "));
 }
 
 /// Every worker sees it, and it is one event.

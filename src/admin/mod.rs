@@ -28,13 +28,14 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use socket2::{Domain, Socket, Type};
+use tidegate_proto::Now;
 use tokio::runtime::Runtime;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::board::{Board, Snapshot};
-use crate::clock::{self, Clock};
+use crate::clock::{self, Clock, Pause};
 use crate::exit::{Transport, Unavailable};
 use crate::metrics::{self, Usage};
 use crate::sizing::threads;
@@ -248,6 +249,12 @@ struct Told {
     history: History,
 }
 
+impl Told {
+    fn look(&mut self) -> (Now, Option<Pause>) {
+        (self.clock.now(), self.clock.last_pause())
+    }
+}
+
 impl View {
     fn answer<B>(&self, request: &Request<B>) -> Response<Full<Bytes>> {
         if !self.hosts.admit(request) {
@@ -284,7 +291,9 @@ impl View {
     }
 
     fn snapshot(&self) -> Snapshot {
-        let now = self.told().clock.now();
+        let (now, last_pause) = self.told().look();
+        self.board
+            .update_process(|process| process.last_pause = last_pause);
         self.board.snapshot(now)
     }
 

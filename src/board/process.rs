@@ -2,6 +2,8 @@
 
 use tidegate_proto::Now;
 
+use crate::clock::Pause;
+
 #[derive(Clone, Debug)]
 pub struct Process {
     pub state: State,
@@ -27,6 +29,8 @@ pub struct Process {
     pub token_history_failures: u64,
     /// Listeners whose file of used tokens is given up for now: a restart would know nothing of them.
     pub token_histories_given_up: usize,
+    /// When this process last did not run for a while.
+    pub last_pause: Option<Pause>,
     /// Periods in which the control group's CPU limit stopped the process.
     pub cpu_throttled: u64,
     /// Those of the last [`LATELY`](crate::sizing::cpu::LATELY).
@@ -49,6 +53,7 @@ impl Process {
             log_loses_lines: false,
             token_history_failures: 0,
             token_histories_given_up: 0,
+            last_pause: None,
             cpu_throttled: 0,
             cpu_throttled_lately: 0,
         }

@@ -193,7 +193,7 @@ impl Worker {
             return;
         }
         self.behind = TURNS_BEHIND;
-        if self.clock.is_new_pause(last_turn, this_turn) {
+        if self.clock.note_pause(last_turn, this_turn) {
             log_pause(paused);
         }
     }

@@ -14,6 +14,7 @@ use super::units::{age, bytes, count, share};
 use crate::backend::{Failing, Shut, TargetState};
 use crate::board::{Snapshot, State, TargetSnapshot};
 use crate::capture::Recording;
+use crate::clock::Pause;
 use crate::counters::{Direction, WorkerCounters};
 use crate::metrics::Usage;
 use crate::sizing::cpu;
@@ -33,6 +34,8 @@ const A_FEW: f64 = 10.0;
 const SEND_ERRORS: u64 = 60;
 /// Rejected datagrams a second.
 const FLOOD: f64 = 10_000.0;
+/// A pause of this process is shown for so long.
+const PAUSE_SHOWN: Duration = Duration::from_secs(15 * 60);
 /// A crash is shown for as long as its alert goes on.
 const CRASH_SHOWN: Duration = Duration::from_secs(15 * 60);
 
@@ -133,6 +136,9 @@ fn process(found: &mut Findings, snapshot: &Snapshot, usage: &Usage) {
         let text = "books do not balance: a bug in tidegate, please report it with the log";
         found.add(Level::Warn, Some("TidegateInvariantViolated"), text.into());
     }
+    if let Some(pause) = process.last_pause {
+        paused(found, snapshot.now, pause);
+    }
     let throttled = process.cpu_throttled_lately;
     if throttled >= cpu::MANY {
         let secs = cpu::LATELY.as_secs();
@@ -156,6 +162,19 @@ fn process(found: &mut Findings, snapshot: &Snapshot, usage: &Usage) {
     {
         let text = format!("{open} of {most} descriptors are open");
         found.add(Level::Warn, Some("TidegateDescriptorsAlmostUsed"), text);
+    }
+}
+
+/// Whoever looks why so many left at once finds no game server that crashed, and no network that changed.
+fn paused(found: &mut Findings, now: Now, pause: Pause) {
+    let since = now.mono.since(pause.ended);
+    if since < PAUSE_SHOWN {
+        let (took, ago) = (age(pause.took.as_secs_f64()), age(since.as_secs_f64()));
+        let text = format!(
+            "this process did not run for {took}, until {ago} ago: it was stopped, or the machine was suspended or had no \
+             processor time for it. Players whose timeout is shorter may be gone"
+        );
+        found.add(Level::Warn, None, text);
     }
 }
 

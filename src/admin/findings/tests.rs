@@ -10,7 +10,7 @@ use crate::backend::Pool;
 use crate::board::{Board, ListenerInfo, WorkerSocket};
 use crate::capacity::Capacity;
 use crate::capture::Order;
-use crate::clock::Clock;
+use crate::clock::{Clock, Pause};
 use crate::counters::ConnectFailure;
 
 /// What a board shows after `act` made it unwell.
@@ -406,6 +406,32 @@ fn a_recording_is_seen_while_it_runs() {
     });
     assert_eq!(ended.level, Level::Warn);
     assert!(ended.text.ends_with("by itself: no room"), "{ended:?}");
+}
+
+/// Everybody left at once, and nothing else shows why.
+#[test]
+fn a_pause_of_the_process_is_shown_for_a_while() {
+    let start = Clock::start().now();
+    let found = |ago| {
+        let board = Board::new(start, Capacity::new(100, 1000).into());
+        board.update_process(|process| {
+            process.state = State::Serving;
+            process.last_pause = Some(Pause {
+                ended: start.mono,
+                took: Duration::from_secs(60),
+            });
+        });
+        let snapshot = board.snapshot(start.after(Duration::from_secs(ago)));
+        findings(&snapshot, &History::default(), &Usage::default())
+    };
+    let [finding] = &found(150)[..] else {
+        panic!("{:?}", found(150));
+    };
+    assert_eq!(finding.level, Level::Warn);
+    let beginning = "this process did not run for 1 min, until 2 min ago: ";
+    assert!(finding.text.starts_with(beginning), "{}", finding.text);
+    assert_eq!(found(899).len(), 1);
+    assert_eq!(found(900), []);
 }
 
 /// It is up again before anybody looks.
