@@ -179,6 +179,38 @@ fn a_new_session_fetches_before_it_speaks() {
     }
 }
 
+/// A C client whose first messages get lost would wait a second for its first echo, although it repeats what it said as
+/// long as it has received no more than that. Rule: docs/wire/rudp.md, section 6 (rule 2).
+#[test]
+fn a_new_session_speaks_as_often_as_it_was_spoken_to() {
+    let mut acceptor = Acceptor::new(Params::default(), [7; 16]);
+    let (_, probe) = judge(&mut acceptor, START, &[0]);
+    let answer = [3, probe[1], probe[2], 3, probe[4], probe[5]];
+    let (Verdict::Accept(mut session), _) = judge(&mut acceptor, START, &answer) else {
+        panic!("the probe was answered");
+    };
+    session.admit(START);
+    for greeting in [b"one", b"two", b"six"] {
+        session.send(START, 0, greeting).unwrap();
+    }
+    let says = |session: &mut Box<dyn tidegate_proto::Session>, millis, heard: &[u8]| {
+        let now = START.after(Duration::from_millis(millis));
+        session.handle_datagram(now, &mut heard.to_vec()).unwrap();
+        let mut out = Vec::new();
+        while session.poll_transmit(now, &mut out) {}
+        let messages = wire::parse(&out).expect("datagrams of ours");
+        messages
+            .into_iter()
+            .filter(|record| matches!(record, Record::Message { .. }))
+            .count()
+    };
+    let session = &mut session;
+    assert_eq!(says(session, 20, &[5, 0, 3, b'd']), 0, "0 to 2 are missing");
+    assert_eq!(says(session, 40, &[5, 0, 0, b'a']), 1);
+    assert_eq!(says(session, 60, &[5, 0, 2, b'c']), 0, "1 is missing");
+    assert_eq!(says(session, 80, &[5, 0, 1, b'b']), 2, "all is there");
+}
+
 fn outputs(pair: &mut Pair, end: usize, millis: u64) -> Vec<Vec<u8>> {
     let mut outputs = Vec::new();
     for _ in 0..millis {

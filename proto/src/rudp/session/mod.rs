@@ -49,7 +49,8 @@ const OTHER_INCARNATION_SILENCE: Duration = Duration::from_secs(1);
 
 /// How long a new session holds its own messages back while it fetches what the peer sent before
 /// it was accepted: the reference ignores requests for ids below its own receive counter, so our
-/// first messages would make those unfetchable (docs/wire/rudp.md, section 5).
+/// first messages would make those unfetchable (docs/wire/rudp.md, section 5). As many as came
+/// without a gap make none so.
 const OPENING: Duration = Duration::from_secs(1);
 
 /// One peer's state.
@@ -300,7 +301,10 @@ impl Session {
     }
 
     fn may_send_new(&self) -> bool {
-        !self.lifecycle.is_dialing() && self.opening_until.is_none()
+        // Who has received as many messages as came from it ignores requests for these only.
+        let has_opened =
+            self.opening_until.is_none() || self.outgoing.unsent_id() < self.incoming.next_id();
+        !self.lifecycle.is_dialing() && has_opened
     }
 }
 
