@@ -198,7 +198,10 @@ impl Session {
             let answer_time = self.ping.answer_time();
             self.poll.set_answer_time(answer_time);
             self.outgoing.on_pong(answer_time);
-        } else if self.incoming.is_unknown(id) {
+            // It says nothing of a message, even where so many more go one way that the same id is in the window.
+            return;
+        }
+        if self.incoming.is_unknown(id) {
             self.poll.on_end(id);
         }
         self.incoming.on_missing(now, id);
