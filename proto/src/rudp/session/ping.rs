@@ -3,6 +3,7 @@
 //! The wire has no acknowledgement. But a reference peer answers a request for a message that it never sent with
 //! *missing* and the same id, at its next tick. Rule: docs/wire/rudp.md, section 6 (rule 13).
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::rtt::{Rtt, Sample};
@@ -15,9 +16,12 @@ const BEYOND: u64 = 0x2000;
 /// So many ids take turns, so that a late answer is not taken for that to a later question.
 const IDS: u64 = 0x1000;
 
-/// Pause before the first one and behind each answer, and time in which one must come.
+/// Pause before the first one and behind each answer, and while an answer is awaited.
 const PAUSE: Duration = Duration::from_millis(100);
-const LOST_AFTER: Duration = Duration::from_secs(1);
+const PAUSE_WITHOUT_ANSWER: Duration = Duration::from_secs(1);
+
+/// So many answers are awaited: a path may take seconds.
+const UNANSWERED_MAX: usize = 4;
 
 /// However long it takes: nobody waits longer.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(2);
@@ -25,8 +29,8 @@ const ANSWER_TIME_MAX: Duration = Duration::from_secs(2);
 /// Asks for messages that do not exist, and measures.
 #[derive(Debug)]
 pub(super) struct Ping {
-    /// The id that was asked for last, until *missing* comes.
-    asked: Option<u16>,
+    /// The ids that were asked for last, and when, until *missing* comes.
+    unanswered: VecDeque<(u16, Timestamp)>,
     asked_at: Timestamp,
     turn: u64,
     rtt: Rtt,
@@ -35,7 +39,7 @@ pub(super) struct Ping {
 impl Ping {
     pub(super) fn new(now: Timestamp) -> Self {
         Self {
-            asked: None,
+            unanswered: VecDeque::new(),
             asked_at: now,
             turn: 0,
             rtt: Rtt::new(now),
@@ -44,28 +48,33 @@ impl Ping {
 
     /// The id to ask for beside other questions, if it is time; both sides said what lies below `said`.
     pub(super) fn ask(&mut self, now: Timestamp, said: u64) -> Option<u16> {
-        let wait = match self.asked {
-            Some(_) => LOST_AFTER.max(2 * self.answer_time()),
-            None => PAUSE,
+        let pause = match self.unanswered.is_empty() {
+            true => PAUSE,
+            false => PAUSE_WITHOUT_ANSWER,
         };
-        if now < self.asked_at + wait {
+        if now < self.asked_at + pause {
             return None;
         }
         self.turn = (self.turn + 1) % IDS;
         self.asked_at = now;
-        self.asked = Some((said + BEYOND + self.turn) as u16);
-        self.asked
+        let id = (said + BEYOND + self.turn) as u16;
+        if self.unanswered.len() == UNANSWERED_MAX {
+            self.unanswered.pop_front();
+        }
+        self.unanswered.push_back((id, now));
+        Some(id)
     }
 
     /// The peer says that it has no such message. Whether that was the answer.
     pub(super) fn on_missing(&mut self, now: Timestamp, id: u16) -> bool {
-        let is_answer = self.asked == Some(id);
-        if is_answer {
-            self.asked = None;
-            let took = now.since(self.asked_at).into();
-            self.rtt.on_sample(now, Sample { took, least: took });
-        }
-        is_answer
+        let Some(index) = self.unanswered.iter().position(|asked| asked.0 == id) else {
+            return false;
+        };
+        let took = now.since(self.unanswered[index].1).into();
+        self.rtt.on_sample(now, Sample { took, least: took });
+        // Those before it got lost, or their answers did.
+        self.unanswered.drain(..=index);
+        true
     }
 
     pub(super) fn rtt(&self) -> &Rtt {
@@ -104,19 +113,27 @@ mod tests {
         assert!(ping.ask(at(1_100), 70_000).is_some());
     }
 
-    /// The answer to the first would make the second one's look too fast, or too slow.
+    /// Where answers get lost, or take longer than anybody waits.
     #[test]
-    fn a_lost_one_is_followed_by_another_id() {
+    fn several_are_under_way() {
         let mut ping = Ping::new(at(0));
-        let lost = ping.ask(at(1_000), 0).unwrap();
-        assert_eq!(ping.ask(at(1_999), 0), None);
-        let next = ping.ask(at(2_000), 0).unwrap();
-        assert_ne!(lost, next);
-        assert!(!ping.on_missing(at(2_001), lost), "late");
-        assert!(ping.on_missing(at(3_500), next));
-        assert_eq!(ping.answer_time(), ANSWER_TIME_MAX, "and no more");
-        let under_way = ping.ask(at(3_500), 0).unwrap();
-        assert_eq!(ping.ask(at(7_499), 0), None, "a slow path");
-        assert_ne!(ping.ask(at(7_500), 0), Some(under_way));
+        let ids: Vec<_> = (1_000..5_000)
+            .filter_map(|millis| ping.ask(at(millis), 0))
+            .collect();
+        assert_eq!(ids.len(), 4, "one each second");
+        assert!(ping.on_missing(at(5_000), ids[1]));
+        assert_eq!(
+            ping.answer_time(),
+            ANSWER_TIME_MAX,
+            "three seconds, and no more"
+        );
+        assert!(!ping.on_missing(at(5_010), ids[0]), "that one is over");
+        assert!(ping.on_missing(at(5_010), ids[3]));
+        assert!(!ping.on_missing(at(5_010), ids[2]));
+        let first = ping.ask(at(5_010), 0).unwrap();
+        for secs in 6..10 {
+            ping.ask(at(secs * 1_000 + 10), 0).unwrap();
+        }
+        assert!(!ping.on_missing(at(9_010), first), "forgotten");
     }
 }
