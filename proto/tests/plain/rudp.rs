@@ -347,6 +347,14 @@ impl Chatterer {
     const PER_TICK: u64 = 15;
     const KEPT_TICKS: u64 = 500;
 
+    /// It has been talking for so long.
+    fn after(ticks: u64) -> Self {
+        Self {
+            ticks,
+            asked: BTreeSet::new(),
+        }
+    }
+
     fn message(id: u64) -> Vec<u8> {
         let mut message = id.to_be_bytes().to_vec();
         message.resize(20, 7);
@@ -388,6 +396,13 @@ impl Chatterer {
     }
 }
 
+/// A session, and the air between it and its peer, up and down.
+fn connected_over(loss: f64, seed: u64) -> (Pair, [Link<()>; 2]) {
+    let weather = Conditions { loss, ..calm() };
+    let air = [0, 1].map(|way| Link::new(weather, 2 * seed + way));
+    (connected(Params::default(), calm(), seed), air)
+}
+
 /// A tick of the peer and of the session that hears it; returns how many messages came, of which the first is `next`.
 fn exchange(
     pair: &mut Pair,
@@ -424,16 +439,8 @@ fn exchange(
 #[test]
 fn who_says_much_over_heavy_loss_is_kept_up_with() {
     for seed in 1..=8 {
-        let mut pair = connected(Params::default(), calm(), seed);
-        let weather = Conditions {
-            loss: 0.33,
-            ..calm()
-        };
-        let mut air = [0, 1].map(|way| Link::new(weather, 2 * seed + way));
-        let mut peer = Chatterer {
-            ticks: 0,
-            asked: BTreeSet::new(),
-        };
+        let (mut pair, mut air) = connected_over(0.33, seed);
+        let mut peer = Chatterer::after(0);
         let (mut received, mut most_open) = (0, 0);
         for tick in 0..1_500 {
             received += exchange(&mut pair, &mut air, &mut peer, received, tick < 1_200);
@@ -450,16 +457,8 @@ fn who_says_much_over_heavy_loss_is_kept_up_with() {
 #[test]
 fn what_was_said_at_once_before_the_session_comes_in_time() {
     for seed in 1..=8 {
-        let mut pair = connected(Params::default(), calm(), seed);
-        let weather = Conditions {
-            loss: 0.2,
-            ..calm()
-        };
-        let mut air = [0, 1].map(|way| Link::new(weather, 2 * seed + way));
-        let mut peer = Chatterer {
-            ticks: 200,
-            asked: BTreeSet::new(),
-        };
+        let (mut pair, mut air) = connected_over(0.2, seed);
+        let mut peer = Chatterer::after(200);
         let (mut received, mut ticks) = (0, 0);
         while received < 3_000 {
             assert!(ticks < 1_000, "seed {seed}: {received} of 3000");

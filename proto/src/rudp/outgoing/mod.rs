@@ -124,7 +124,7 @@ impl Outgoing {
             }
             return Requested::NeverSent;
         }
-        if self.is_due(now, id)
+        if self.store.repeats(id).is_none_or(|it| it.is_due(now))
             && let Err(place) = self.asked.binary_search(&id)
             && self.asked.len() < ASKED_MAX
             && self.pays(now, id)
@@ -136,11 +136,6 @@ impl Outgoing {
             self.tail = Tail::once(now);
         }
         Requested::Sent
-    }
-
-    fn is_due(&self, now: Timestamp, id: u64) -> bool {
-        let repeats = self.store.repeats(id);
-        repeats.is_none_or(|repeats| repeats.is_due(now))
     }
 
     /// Whether there is something left to pay for an answer with, and for a copy if it may be no more than that.
@@ -200,7 +195,7 @@ impl Outgoing {
     }
 
     /// Whether an id lies just ahead of what we sent, where a peer may expect our next messages.
-    pub(super) fn is_near(&self, wire_id: u16) -> bool {
+    fn is_near(&self, wire_id: u16) -> bool {
         let unsent = self.store.unsent_id();
         sequence::nearest(unsent, wire_id) < unsent + NEAR
     }
