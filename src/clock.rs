@@ -51,7 +51,6 @@ pub struct Clock {
     read: Timestamp,
     step: Option<Step>,
     steps: Sightings,
-    pauses: Sightings,
     last_pause: Arc<Mutex<Option<Pause>>>,
 }
 
@@ -99,7 +98,6 @@ impl Clock {
             read: Timestamp::ZERO,
             step: None,
             steps: Sightings::default(),
-            pauses: Sightings::default(),
             last_pause: Arc::default(),
         }
     }
@@ -124,20 +122,22 @@ impl Clock {
 
     /// The process did not run between two readings of the caller. Whether none of the clones was told of it.
     pub fn note_pause(&self, after: Timestamp, seen: Timestamp) -> bool {
-        let is_new = self.pauses.is_first(after, seen);
+        let mut last = self.lock_last_pause();
+        // As with steps: a clone that saw the same has a reading in between.
+        let is_new = last.is_none_or(|pause| pause.ended <= after);
         if is_new {
             let took = seen.since(after);
-            *self.pause() = Some(Pause { ended: seen, took });
+            *last = Some(Pause { ended: seen, took });
         }
         is_new
     }
 
     /// The last one that a clone was told of.
     pub fn last_pause(&self) -> Option<Pause> {
-        *self.pause()
+        *self.lock_last_pause()
     }
 
-    fn pause(&self) -> MutexGuard<'_, Option<Pause>> {
+    fn lock_last_pause(&self) -> MutexGuard<'_, Option<Pause>> {
         self.last_pause
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
