@@ -17,7 +17,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{sleep, timeout};
 
 use crate::board::{Board, State};
-use crate::clock::{self, Clock};
+use crate::clock::Clock;
 use crate::config::Drain;
 use crate::exit::Exit;
 use crate::listener::Parts;
@@ -62,6 +62,7 @@ impl StopSignals {
 pub struct Fleet {
     workers: Vec<Handle>,
     ended: UnboundedReceiver<()>,
+    clock: Clock,
 }
 
 /// Goes with a worker's thread: when it is dropped, the thread has ended.
@@ -87,6 +88,7 @@ impl Fleet {
         Ok(Self {
             workers: workers.collect::<Result<_, _>>()?,
             ended,
+            clock: clock.clone(),
         })
     }
 
@@ -118,9 +120,10 @@ impl Fleet {
                 ready_delay_s = drain.ready_delay.as_secs(),
                 grace_s = drain.grace.as_secs(),
             );
+            let now = self.clock.now().mono;
             board.update_process(|process| {
                 process.state = State::Draining;
-                process.drain_deadline_unix = Some(clock::wall_secs() + longest.as_secs());
+                process.drain_deadline = Some(now + longest);
             });
             notify::stopping(longest);
             tokio::select! {

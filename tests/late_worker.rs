@@ -22,6 +22,7 @@ use tidegate::reload::{NoReload, Reloader, Values};
 use tidegate::running_listener::Common;
 use tidegate::worker::{Command, Handle, Remote};
 use tidegate::workers::Workers;
+use tidegate_proto::Timestamp;
 
 const CONFIG: &str = "version = 1\n[runtime]\nworkers = 1\n[listener.game]\nprotocol = \"gaffer\"\n\
                       bind = [\"127.0.0.1:0\"]\nbackend = \"game\"\n\
@@ -182,7 +183,7 @@ async fn a_stop_keeps_its_deadline_from_orders_under_way() {
             board.update_process(|process| {
                 process.stopping = true;
                 process.state = State::Draining;
-                process.drain_deadline_unix = Some(25);
+                process.drain_deadline = Some(Timestamp::from_millis(25));
             });
             drop(turn);
         };
@@ -191,7 +192,7 @@ async fn a_stop_keeps_its_deadline_from_orders_under_way() {
         assert_eq!(refused, "the process is stopping");
         let process = board.snapshot(clock.clone().now()).process;
         assert_eq!(process.state, State::Draining);
-        assert_eq!(process.drain_deadline_unix, Some(25));
+        assert_eq!(process.drain_deadline, Some(Timestamp::from_millis(25)));
         rig.stop();
     }
 }

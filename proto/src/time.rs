@@ -186,6 +186,12 @@ impl Now {
             unix_secs: self.unix_secs + secs,
         }
     }
+
+    /// What the calendar, as it is now, says at another time, before or after.
+    pub fn unix_at(self, mono: Timestamp) -> f64 {
+        let ahead = mono.as_nanos() as f64 - self.mono.as_nanos() as f64;
+        self.unix_secs as f64 + (ahead / 1e9).round()
+    }
 }
 
 /// When a session next wants `handle_timeout`, and which of its clocks asked.

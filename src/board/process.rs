@@ -1,14 +1,14 @@
 //! What concerns the process as a whole.
 
-use tidegate_proto::Now;
+use tidegate_proto::{Now, Timestamp};
 
 use crate::clock::Pause;
 
 #[derive(Clone, Debug)]
 pub struct Process {
     pub state: State,
-    /// When the drain under way ends whatever is left.
-    pub drain_deadline_unix: Option<u64>,
+    /// When the drain under way ends whatever is left. Not by the calendar, which may be set meanwhile.
+    pub drain_deadline: Option<Timestamp>,
     /// The process ends, and nothing takes that back.
     pub stopping: bool,
     pub reloads_ok: u64,
@@ -41,7 +41,7 @@ impl Process {
     pub(super) fn starting(started: Now) -> Self {
         Self {
             state: State::Starting,
-            drain_deadline_unix: None,
+            drain_deadline: None,
             stopping: false,
             reloads_ok: 0,
             reloads_refused: 0,

@@ -10,7 +10,6 @@ use tokio::time::sleep;
 
 use super::Gate;
 use crate::board::{Process, State};
-use crate::clock;
 use crate::listener::Listener;
 
 impl Gate {
@@ -34,13 +33,14 @@ impl Gate {
             })
             .await?;
         let number = self.drains.fetch_add(1, Relaxed) + 1;
-        let ends = seconds.map(|seconds| clock::wall_secs().saturating_add(seconds));
+        let grace = seconds.map(Duration::from_secs);
+        let now = self.clock.clone().now().mono;
         self.unless_stopping(|process| {
             process.state = State::Draining;
-            process.drain_deadline_unix = ends;
+            process.drain_deadline = grace.map(|grace| now + grace);
         })?;
-        if let Some(seconds) = seconds {
-            tokio::spawn(Arc::clone(self).end_drain(number, Duration::from_secs(seconds)));
+        if let Some(grace) = grace {
+            tokio::spawn(Arc::clone(self).end_drain(number, grace));
         }
         Ok(json!({ "peers": peers }))
     }
@@ -61,7 +61,7 @@ impl Gate {
                 // Another drain counts first, and only then sets its deadline.
                 self.board.update_process(|process| {
                     if self.drains.load(Relaxed) == number && !process.stopping {
-                        process.drain_deadline_unix = None;
+                        process.drain_deadline = None;
                     }
                 });
                 return;
@@ -81,7 +81,7 @@ impl Gate {
             .await?;
         self.unless_stopping(|process| {
             process.state = State::Serving;
-            process.drain_deadline_unix = None;
+            process.drain_deadline = None;
         })?;
         Ok(json!({}))
     }

@@ -3,7 +3,7 @@ use std::fmt::Write;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use tidegate_proto::{CloseReason, Now, Reject, Stats};
+use tidegate_proto::{CloseReason, Now, Reject, Stats, Timestamp};
 
 use super::*;
 use crate::backend::Pool;
@@ -93,6 +93,21 @@ fn every_family_is_there_from_the_start_at_zero() {
             assert!(!(counts && own(series)) || value == 0.0, "{series} {value}");
         }
     }
+}
+
+/// An alert compares it with the time of Prometheus, whose clock was right all along.
+#[test]
+fn the_deadline_of_a_drain_follows_a_calendar_that_is_set() {
+    let (board, _) = board(1);
+    board.update_process(|process| process.drain_deadline = Some(Timestamp::from_millis(90_000)));
+    let deadline = |mono_secs: u64, unix_secs| {
+        let mono = Timestamp::from_millis(mono_secs * 1000);
+        let text = render(&board.snapshot(Now { mono, unix_secs }), &UNUSED);
+        samples(&text)["tidegate_drain_deadline_timestamp_seconds"]
+    };
+    assert_eq!(deadline(30, 1_000_000), 1_000_060.0);
+    assert_eq!(deadline(31, 2_000_000), 2_000_059.0, "set ahead");
+    assert_eq!(deadline(100, 1_000_000), 999_990.0, "set back, and overdue");
 }
 
 #[test]

@@ -182,8 +182,8 @@ fn paused(found: &mut Findings, now: Now, pause: Pause) {
 fn drain(snapshot: &Snapshot) -> String {
     let process = &snapshot.process;
     let left = process
-        .drain_deadline_unix
-        .map(|end| end.saturating_sub(snapshot.now.unix_secs));
+        .drain_deadline
+        .map(|end| end.since(snapshot.now.mono).as_secs());
     let what = match left {
         Some(secs) if process.stopping => {
             format!("no new peers, and the process ends in {secs} s at the latest")

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_proto::Now;
+use tidegate_proto::{Now, Timestamp};
 
 use super::*;
 use crate::backend::Pool;
@@ -333,10 +333,9 @@ fn a_drain_says_what_ends_with_it() {
     let draining = |stopping, ends: Option<u64>, peers| {
         let found = after(|board, counters| {
             counters.peers = peers;
-            let now = board.snapshot(Now::default()).started_unix;
             board.update_process(|process| {
                 (process.state, process.stopping) = (State::Draining, stopping);
-                process.drain_deadline_unix = ends.map(|secs| now + secs);
+                process.drain_deadline = ends.map(|secs| Timestamp::from_millis(secs * 1000 + 500));
             });
         });
         assert_eq!((found.len(), found[0].level), (1, Level::Info));

@@ -67,8 +67,11 @@ pub(super) const FAMILIES: &[Family] = &[
         labels: &[],
         help: "When the drain under way ends whatever is left, in seconds since 1970; 0 when it ends nothing, or nothing is left.",
         read: |source, out| {
-            let deadline = source.snapshot.process.drain_deadline_unix;
-            out.add(&[], deadline.unwrap_or(0) as f64);
+            let deadline = source.snapshot.process.drain_deadline;
+            out.add(
+                &[],
+                deadline.map_or(0.0, |at| source.snapshot.now.unix_at(at)),
+            );
         },
     },
     Family {
