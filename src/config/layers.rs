@@ -142,6 +142,14 @@ fn read(
             has_more = is_mistake;
             break;
         }
+        // As a wrong word it is refused by naming the right ones.
+        if error.message() == NO_WORD
+            && let Some(span) = error.span()
+            && let Some(value) = values(document.get_mut()).find_map(|it| value_at(it, &span))
+        {
+            *value = DeValue::String(origins.typed(&span).to_owned().into());
+            continue;
+        }
         if is_mistake {
             mistakes.push(origins.explain(&error));
             // The inner table of `[outer.inner]` is taken out first, and the outer one is as unknown as before.
@@ -157,6 +165,29 @@ fn read(
         has_more,
         ..Refusal::of_first(mistakes)
     })
+}
+
+/// What serde says of a number or a bool where it wants one of a few words.
+const NO_WORD: &str = "wanted string or table";
+
+/// The value that stands at `span`.
+fn value_at<'d, 'i>(
+    value: &'d mut Spanned<DeValue<'i>>,
+    span: &Range<usize>,
+) -> Option<&'d mut DeValue<'i>> {
+    let is_it = value.span() == *span;
+    match value.get_mut() {
+        it if is_it => Some(it),
+        DeValue::Table(inner) => values(inner).find_map(|inner| value_at(inner, span)),
+        DeValue::Array(entries) => entries.iter_mut().find_map(|entry| value_at(entry, span)),
+        _ => None,
+    }
+}
+
+fn values<'d, 'i>(
+    table: &'d mut DeTable<'i>,
+) -> impl Iterator<Item = &'d mut Spanned<DeValue<'i>>> {
+    table.iter_mut().map(|(_, value)| value)
 }
 
 /// Each finds a mistake. With so many, the file is most likely another program's.

@@ -243,10 +243,6 @@ pub(super) fn in_words(message: &str) -> (String, String) {
                 .to_owned(),
         ),
         Some((what, expected)) => (what.to_owned(), format!("expected {expected}")),
-        None if message == "wanted string or table" => (
-            "this stands for none of the words that belong here".to_owned(),
-            "write one of them in quotes; the reference, config/tidegate.toml, has them".to_owned(),
-        ),
         None if message == "duplicate key" => (
             message.to_owned(),
             "every key and every table stands once; choose another name or join them".to_owned(),

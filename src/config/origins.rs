@@ -144,7 +144,12 @@ impl Origins {
         }
     }
 
-    /// What stands there in the file.
+    /// What stands there in the file, in one line.
+    pub(super) fn typed(&self, span: &Range<usize>) -> &str {
+        self.text[span.clone()].lines().next().unwrap_or_default()
+    }
+
+    /// Where that is.
     pub(super) fn place_of(&self, span: &Range<usize>) -> Place {
         Place::File(Excerpt::new(&self.file, &self.text, span))
     }
