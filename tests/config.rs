@@ -568,6 +568,42 @@ fn later_sources_win() {
     assert_eq!(source(&overridden, peers), ("64".to_owned(), environment));
 }
 
+/// What no flag says, a variable may: without it, only a file could switch health checks off. A flag goes before it.
+#[test]
+fn variables_change_what_flags_leave_open() {
+    let place = Place::with_keys("open");
+    let flags = |framing: Option<&str>| ServeFlags {
+        listen: "yojimbo://0.0.0.0:40000".to_owned(),
+        backend: "tcp://127.0.0.1:7000".to_owned(),
+        framing: framing.map(str::to_owned),
+        key: Some(place.path("netcode.key").display().to_string()),
+    };
+    let variables = [
+        ("TIDEGATE__BACKEND__DEFAULT__HEALTH__KIND", "off"),
+        ("TIDEGATE__BACKEND__DEFAULT__FRAMING", "line"),
+        ("TIDEGATE__LISTENER__DEFAULT__MAX_PEERS", "7"),
+        ("TIDEGATE__LISTENER__DEFAULT__BIND", "[\"0.0.0.0:1\"]"),
+    ];
+    let framing = |flags: ServeFlags| {
+        let loaded = config::load(&Input {
+            environment: variables
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .to_vec(),
+            overrides: flags.overrides().unwrap(),
+            ..Input::default()
+        })
+        .unwrap();
+        let listener = &loaded.config.listeners[0];
+        assert!(listener.backend.health.is_none());
+        assert_eq!((listener.max_peers, listener.bind[0].port()), (7, 40000));
+        let framing = |value: &&Effective| value.path == "backend.default.framing";
+        let found = loaded.effective.iter().find(framing).unwrap();
+        found.value.clone()
+    };
+    assert_eq!(framing(flags(None)), "\"line\"");
+    assert_eq!(framing(flags(Some("u16be"))), "\"u16be\"");
+}
+
 /// Text stays text where the key wants text, and lists can be given too.
 #[test]
 fn variables_have_the_type_of_their_key() {

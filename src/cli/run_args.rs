@@ -52,6 +52,7 @@ impl RunArgs {
                 path: vec![section.to_owned(), key.to_owned()],
                 value: toml::Value::String(value.to_owned()),
                 flag,
+                is_implied: false,
             });
         };
         let level = match (self.verbose, self.quiet) {

@@ -55,10 +55,11 @@ impl ServeFlags {
         let listen = format!("--listen {}", self.listen);
         set.text("listener.default.protocol", protocol, &listen);
         set.list("listener.default.bind", address, &listen);
-        set.text("listener.default.backend", "default", &listen);
+        set.implied("listener.default.backend", "default".into(), &listen);
         if protocol == "yojimbo" {
             // One server with a key of its own: whatever address its tokens name is meant for it.
-            set.list("listener.default.public_addresses", "any", &listen);
+            let any = Value::Array(vec!["any".into()]);
+            set.implied("listener.default.public_addresses", any, &listen);
         }
         let backend = format!("--backend {}", self.backend);
         set.list("backend.default.targets", &self.backend, &backend);
@@ -118,31 +119,36 @@ impl Setter {
         let mut set = Self {
             overrides: Vec::new(),
         };
-        set.push("version", Value::Integer(1), "no file");
+        set.implied("version", Value::Integer(1), "no file");
         set
     }
 
     fn framing(&mut self, path: &str, framing: Option<&str>) {
-        match framing {
-            Some(framing) => self.text(path, framing, &format!("--framing {framing}")),
-            None => self.text(path, "raw", "no --framing"),
+        self.implied(path, "raw".into(), "no --framing");
+        if let Some(framing) = framing {
+            self.text(path, framing, &format!("--framing {framing}"));
         }
     }
 
     fn text(&mut self, path: &str, value: &str, flag: &str) {
-        self.push(path, value.into(), flag);
+        self.push(path, value.into(), flag, false);
     }
 
     fn list(&mut self, path: &str, value: &str, flag: &str) {
-        self.push(path, Value::Array(vec![value.into()]), flag);
+        self.push(path, Value::Array(vec![value.into()]), flag, false);
+    }
+
+    fn implied(&mut self, path: &str, value: Value, flag: &str) {
+        self.push(path, value, flag, true);
     }
 
     /// No key of ours has a dot in it.
-    fn push(&mut self, path: &str, value: Value, flag: &str) {
+    fn push(&mut self, path: &str, value: Value, flag: &str, is_implied: bool) {
         self.overrides.push(Override {
             path: path.split('.').map(str::to_owned).collect(),
             value,
             flag: flag.to_owned(),
+            is_implied,
         });
     }
 }

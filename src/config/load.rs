@@ -43,6 +43,8 @@ pub struct Override {
     pub value: Value,
     /// The flag as typed, for errors.
     pub flag: String,
+    /// Nobody typed it: what a flag, or the lack of one, stands for besides. Variables change it.
+    pub is_implied: bool,
 }
 
 /// A configuration, and what it was made of.
@@ -63,12 +65,16 @@ pub fn load(input: &Input) -> Result<Loaded, Refusal> {
         Some((name, text)) => Layers::of_file(name, text)?,
         None => Layers::default(),
     };
+    let (implied, typed): (Vec<_>, Vec<_>) = input.overrides.iter().partition(|set| set.is_implied);
+    for set in implied {
+        layers.add_flag(&set.flag, &set.path, &set.value);
+    }
     for variables in [Layers::add_variable, Layers::add_short_variable] {
         for (variable, value) in &input.environment {
             variables(&mut layers, variable, value);
         }
     }
-    for set in &input.overrides {
+    for set in typed {
         layers.add_flag(&set.flag, &set.path, &set.value);
     }
     let Layers {
