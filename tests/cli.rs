@@ -167,7 +167,8 @@ fn init_prints_good_files() {
 fn tokens_are_minted_and_explained() {
     let place = Place::new("token");
     place.expect(0, "keygen --out netcode.key");
-    place.expect(0, "keygen --out other.key");
+    let (_, made) = place.expect(0, "keygen --out other.key");
+    let other = made.rsplit(' ').next().unwrap().trim_matches([')', '\n']);
     let server = "203.0.113.7:40000";
     let mint = format!("token mint --client-id 7 --server {server}");
     let to_file = format!("{mint} --out token --user-data c0ffee");
@@ -199,13 +200,15 @@ fn tokens_are_minted_and_explained() {
     assert!(out.contains("private part     sealed"), "{out}");
     assert!(!out.contains("client id"), "{out}");
     let (out, _) = place.expect(1, "token inspect token --key other.key");
-    assert!(out.contains("refused (token_key)"), "{out}");
+    let refused = format!("refused (token_key): made with none of the server's keys: {other}\n");
+    assert!(out.contains(&refused), "{out}");
 
     // The same question about a listener of a file.
     let config = |address: &str| {
         let (text, _) = place.expect(0, "init yojimbo");
         let text = text.replace("203.0.113.7:40000", address);
-        place.write("tidegate.toml", text);
+        let lan = "[listener.lan]\nprotocol = \"gaffer\"\nbind = [\"127.0.0.1:40001\"]\nbackend = \"game\"\n";
+        place.write("tidegate.toml", text + lan);
     };
     config(server);
     let (out, _) = place.expect(0, "token inspect token -c tidegate.toml");

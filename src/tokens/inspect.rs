@@ -7,6 +7,8 @@ use std::net::SocketAddr;
 use tidegate_proto::Reject;
 use tidegate_proto::yojimbo::netcode::{ConnectToken, Key, PrivateToken};
 
+use crate::config::fingerprint;
+
 /// What a server knows when a token is presented.
 #[derive(Clone, Debug)]
 pub struct Server {
@@ -43,7 +45,7 @@ pub fn doubts(token: &ConnectToken, server: &Server, now: u64) -> Vec<Doubt> {
         before_start(token, server, now),
     ];
     let sealed = match token.open_private(&server.keys) {
-        Err(reject) => [Some(other_key(reject)), None],
+        Err(reject) => [Some(other_key(reject, server)), None],
         Ok((_, private)) => [other_address(&private, server), endless(&private)],
     };
     in_clear.into_iter().chain(sealed).flatten().collect()
@@ -102,11 +104,12 @@ fn before_start(token: &ConnectToken, server: &Server, now: u64) -> Option<Doubt
     })
 }
 
-fn other_key(reject: Reject) -> Doubt {
+fn other_key(reject: Reject, server: &Server) -> Doubt {
+    let keys: Vec<_> = server.keys.iter().map(fingerprint).collect();
     Doubt {
         reject,
-        why: "none of the server's keys opens the token".to_owned(),
-        help: "the token service and the server need the same key file; compare fingerprints",
+        why: format!("made with none of the server's keys: {}", keys.join(" ")),
+        help: "give the token service one of them; `token inspect --key FILE` says whether the key in FILE made this token",
     }
 }
 

@@ -24,7 +24,7 @@ pub(in crate::cli) struct InspectArgs {
     /// Compare with a listener of this configuration
     #[arg(short, long, value_name = "FILE", group = "compared", conflicts_with_all = ["key", "server", "protocol_id"])]
     config: Option<PathBuf>,
-    /// Listener of that configuration [default: the only one]
+    /// Listener of that configuration [default: the only one with tokens]
     #[arg(long, value_name = "NAME", requires = "config")]
     listener: Option<String>,
     /// Compare with this key
@@ -130,14 +130,16 @@ fn lifetime(token: &ConnectToken) -> u64 {
 }
 
 fn choose<'a>(listeners: &'a [Listener], name: Option<&str>) -> anyhow::Result<&'a Listener> {
-    let names: Vec<_> = listeners
-        .iter()
+    let has_tokens = |listener: &&Listener| matches!(listener.protocol, Protocol::Yojimbo(_));
+    let with_tokens: Vec<_> = listeners.iter().filter(has_tokens).collect();
+    let names: Vec<_> = (with_tokens.iter())
         .map(|listener| listener.name.as_str())
         .collect();
-    let found = match (name, listeners) {
-        (None, [only]) => Some(only),
-        (None, _) => None,
-        (Some(name), _) => listeners.iter().find(|listener| listener.name == name),
+    let found = match (name, &with_tokens[..], listeners) {
+        (None, [only], _) => Some(*only),
+        (None, [], [other]) => Some(other),
+        (None, _, _) => None,
+        (Some(name), _, _) => listeners.iter().find(|listener| listener.name == name),
     };
     found.ok_or_else(|| Misused(format!("choose one with --listener: {}", names.join(", "))).into())
 }
@@ -163,8 +165,11 @@ fn as_text(
     ];
     let servers = token.servers.iter();
     lines.extend(servers.map(|server| ("dial", server.to_string())));
-    lines.push(("client's key", fingerprint(&token.client_to_server)));
-    lines.push(("server's key", fingerprint(&token.server_to_client)));
+    let session = [&token.client_to_server, &token.server_to_client].map(fingerprint);
+    lines.push((
+        "session's keys",
+        format!("{}, made with it", session.join(" ")),
+    ));
     if let Ok((index, private)) = token.open_private(keys) {
         lines.push(("opened with key", fingerprint(&keys[index])));
         lines.push(("client id", format!("{0} ({0:#018x})", private.client_id)));
