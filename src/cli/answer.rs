@@ -50,7 +50,10 @@ pub(super) fn drain(answer: &Value, grace: Option<u64>) -> String {
     let left = match (peers, grace) {
         (0, _) => "nobody is here".to_owned(),
         (_, None) => format!("peers here, who stay: {peers}"),
-        (_, Some(seconds)) => format!("peers here, who are told to go in {seconds} s: {peers}"),
+        (_, Some(seconds)) => {
+            let left = units::span(seconds as f64);
+            format!("peers here, who are told to go in {left}: {peers}")
+        }
     };
     format!("no newcomers from now on; {left}\n")
 }

@@ -10,7 +10,7 @@ use serde::Serialize;
 use tidegate_proto::{CloseReason, Now, Reject};
 
 use super::history::{History, add_up};
-use super::units::{age, bytes, count, share};
+use super::units::{age, bytes, count, share, span};
 use crate::backend::{Failing, Shut, TargetState};
 use crate::board::{Snapshot, State, TargetSnapshot};
 use crate::capture::Recording;
@@ -183,14 +183,18 @@ fn drain(snapshot: &Snapshot) -> String {
     let process = &snapshot.process;
     let left = process
         .drain_deadline
-        .map(|end| end.since(snapshot.now.mono).as_secs());
+        .map(|end| end.since(snapshot.now.mono).as_secs_f64());
     let what = match left {
-        Some(secs) if process.stopping => {
-            format!("no new peers, and the process ends in {secs} s at the latest")
+        Some(left) if process.stopping => {
+            let left = span(left);
+            format!("no new peers, and the process ends in {left} at the latest")
         }
         None if process.stopping => "no new peers, and the process ends".into(),
-        Some(0) => "no new peers, and those who are left are told to go".into(),
-        Some(secs) => format!("no new peers, and those who are left in {secs} s are told to go"),
+        Some(left) if left < 1.0 => "no new peers, and those who are left are told to go".into(),
+        Some(left) => {
+            let left = span(left);
+            format!("no new peers, and those who are left in {left} are told to go")
+        }
         None if snapshot.peers() > 0 => "no new peers; those who are here stay".into(),
         None => "nobody is here, and the process stays until it is stopped".into(),
     };

@@ -344,6 +344,7 @@ fn a_drain_says_what_ends_with_it() {
     for (stopping, ends, peers, expected) in [
         (true, Some(26), 3, "the process ends in 25 s at the latest"),
         (false, Some(26), 3, "those who are left in 25 s are told"),
+        (false, Some(7200), 3, "are left in 1 h 59 min are told"),
         (false, Some(0), 3, "those who are left are told to go"),
         (false, None, 3, "those who are here stay"),
         (false, None, 0, "the process stays until it is stopped"),
