@@ -200,6 +200,18 @@ fn all_of_it_comes_back_over_a_bad_network() {
     }
 }
 
+/// Between two reports nobody looks.
+#[test]
+fn a_load_that_is_shorter_than_a_report_knows_what_it_cost() {
+    let place = Place::new("cost");
+    let serve = place.serve("gaffer", "u16be", echo_server(), &[]);
+    let dial = dial("gaffer", serve.address());
+    let (code, result, complaint) = place.load(&format!("{dial} --clients 5 {BRIEFLY} --every 1h"));
+    assert_eq!(code, 0, "{result} {complaint}");
+    assert!(count(&result, "/resident_bytes") > 0, "{result}");
+    assert!(result["cores"].as_f64().unwrap() > 0.0, "{result}");
+}
+
 /// Unreliable messages go and come on a channel of their own; some get lost, and that is no mistake.
 #[test]
 fn unreliable_messages_are_counted_apart() {

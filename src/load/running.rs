@@ -23,7 +23,8 @@ pub struct Running {
     /// What was used until the measurement began.
     usage: Usage,
     usage_at: Timestamp,
-    cost: Cost,
+    /// As of the last look while it measured.
+    cost: Option<Cost>,
 }
 
 impl Running {
@@ -41,7 +42,7 @@ impl Running {
             clock,
             progress,
             workers,
-            cost: Cost::default(),
+            cost: None,
         }
     }
 
@@ -65,14 +66,18 @@ impl Running {
             _ => Phase::Settle,
         };
         if phase == Phase::Measure && now > self.usage_at + HEADS_UP {
-            let usage = Usage::read();
-            let seconds = now.since(self.usage_at).as_secs_f64();
-            self.cost = Cost {
-                cores: (usage.cpu_seconds - self.usage.cpu_seconds) / seconds,
-                resident_bytes: usage.resident_bytes.unwrap_or(0),
-            };
+            self.cost = Some(self.cost_until(now));
         }
         (tally, phase)
+    }
+
+    fn cost_until(&self, now: Timestamp) -> Cost {
+        let usage = Usage::read();
+        let seconds = now.since(self.usage_at).as_secs_f64();
+        Cost {
+            cores: (usage.cpu_seconds - self.usage.cpu_seconds) / seconds,
+            resident_bytes: usage.resident_bytes.unwrap_or(0),
+        }
     }
 
     /// Starts the measurement once every client is in, or out for good; where none ever was in, there is nothing to
@@ -117,7 +122,10 @@ impl Running {
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         }
-        Ok((total, self.cost))
+        // Nobody looked in a load that is shorter than the time between two reports.
+        let now = self.clock.now().mono;
+        let cost = self.cost.unwrap_or_else(|| self.cost_until(now));
+        Ok((total, cost))
     }
 }
 
