@@ -227,6 +227,9 @@ fn serve_and_connect_need_no_file() {
         "both ends read the stream the same way"
     );
     assert_eq!(tunnel.remote_host, "game.example.net");
+    let cores = std::thread::available_parallelism().unwrap().get();
+    assert_eq!(served.runtime.workers, cores);
+    assert_eq!(connected.runtime.workers, 1, "its machine is a player's");
     assert!(
         connected.admin.listen.is_none(),
         "the server may run on this machine too"

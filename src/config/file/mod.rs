@@ -71,7 +71,7 @@ pub(crate) struct Runtime {
 impl Default for Runtime {
     fn default() -> Self {
         Self {
-            // One loop per usable core; sessions follow their peers from one to another.
+            // As many loops as suit; sessions follow their peers from one to another.
             workers: 0,
             // At most 2 MiB a peer in the worst case, and a few KiB in the usual one.
             max_peers: 4096,

@@ -67,7 +67,7 @@ pub(super) fn resolve(
         .filter_map(|(name, typed)| check.tunnel(name, typed))
         .collect();
     let config = Config {
-        runtime: check.runtime(&file.runtime),
+        runtime: check.runtime(&file.runtime, !file.listener.is_empty()),
         admin: check.admin(&file.admin),
         log: check.log(&file.log),
         drain: check.drain(&file.drain),
@@ -122,13 +122,14 @@ impl Checker<'_> {
         }
     }
 
-    fn runtime(&mut self, typed: &file::Runtime) -> Runtime {
+    fn runtime(&mut self, typed: &file::Runtime, listens: bool) -> Runtime {
         let workers = self.count("runtime.workers", typed.workers, 0..=256) as usize;
         Runtime {
-            workers: if workers == 0 {
-                std::thread::available_parallelism().map_or(1, usize::from)
-            } else {
-                workers
+            workers: match (workers, listens) {
+                (0, true) => std::thread::available_parallelism().map_or(1, usize::from),
+                // Whose machine it is has other things to do, and one worker batches what two would do apart.
+                (0, false) => 1,
+                (workers, _) => workers,
             },
             max_peers: self.count("runtime.max_peers", typed.max_peers, 1..=1_000_000) as usize,
             queue_memory: self.size("runtime.queue_memory", &typed.queue_memory, MIB..=1 << 40),
