@@ -1,19 +1,24 @@
-//! What processor time does a relayed message take?
+//! What processor time does a relayed message take, and how long is it under way when players (`--players 1000`) fill all
+//! cores?
 
 use std::time::Duration;
 
 use crate::conversation::{Conversation, Load};
 use crate::stand::backend::{Backend, Habit};
+use crate::stand::option;
 use crate::stand::plain::{Plain, PlainPlayers};
 use crate::stand::table;
+use crate::stand::talkers::Talkers;
 use crate::stand::tcp_players::TcpPlayers;
 use crate::tunnel::{Field, Tunnel};
 use crate::{chosen, median, runs, span};
 
-const LOAD: Load = Load {
-    players: 300,
-    rate: 30.0,
-};
+fn load() -> Load {
+    Load {
+        players: option("players", 300.0) as usize,
+        rate: 30.0,
+    }
+}
 
 /// Streams connect, buffers grow.
 const WARM_UP: Duration = Duration::from_secs(1);
@@ -25,6 +30,8 @@ struct Cell {
     server: f64,
     /// Microseconds of the client end's for each; who speaks to the relay without a protocol has no such end.
     client: Option<f64>,
+    /// Milliseconds from when a frame was due until it was back: median and 99th percentile of those that came back.
+    round_trip: [f64; 2],
 }
 
 pub(crate) fn run(field: &Field) {
@@ -46,6 +53,7 @@ pub(crate) fn run(field: &Field) {
         "messages/s",
         "server's end, CPU us/message",
         "client's end, CPU us/message",
+        "round trip ms p50 / p99",
     ]);
     for (name, cells) in rows {
         let mut row = vec![name.to_owned()];
@@ -58,9 +66,10 @@ pub(crate) fn run(field: &Field) {
 fn measure(field: &Field, tunnel: Tunnel, seed: u64) -> Cell {
     let backend = Backend::start(Habit::Echo);
     let open = field.open(tunnel, &backend, None, seed);
-    let players = TcpPlayers::connect(open.client.address, LOAD.players);
-    let mut conversation = Conversation::begin(players, LOAD);
+    let players = TcpPlayers::connect(open.client.address, load().players);
+    let mut conversation = Conversation::begin(players, load());
     conversation.talk(WARM_UP);
+    conversation.note();
     let before = (open.server.usage(), open.client.usage());
     let messages = 2.0 * conversation.talk(span()) as f64;
     let after = (open.server.usage(), open.client.usage());
@@ -69,6 +78,7 @@ fn measure(field: &Field, tunnel: Tunnel, seed: u64) -> Cell {
         messages: messages / span().as_secs_f64(),
         server: micros(before.0.cpu_nanos, after.0.cpu_nanos),
         client: Some(micros(before.1.cpu_nanos, after.1.cpu_nanos)),
+        round_trip: round_trip(&mut conversation),
     }
 }
 
@@ -76,8 +86,9 @@ fn plain() -> Cell {
     let backend = Backend::start(Habit::Echo);
     let relay = Plain::start(backend.addresses[0].clone());
     let players = PlainPlayers::new(relay.address);
-    let mut conversation = Conversation::begin(players, LOAD);
+    let mut conversation = Conversation::begin(players, load());
     conversation.talk(WARM_UP);
+    conversation.note();
     let before = relay.done();
     conversation.talk(span());
     let after = relay.done();
@@ -86,7 +97,13 @@ fn plain() -> Cell {
         messages: messages / span().as_secs_f64(),
         server: (after.1 - before.1) as f64 / 1e3 / messages,
         client: None,
+        round_trip: round_trip(&mut conversation),
     }
+}
+
+fn round_trip<T: Talkers>(conversation: &mut Conversation<T>) -> [f64; 2] {
+    let spread = conversation.outcome().round_trips;
+    [0.5, 0.99].map(|share| spread.micros(share) / 1e3)
 }
 
 fn show(runs: &[&Cell]) -> Vec<String> {
@@ -99,5 +116,10 @@ fn show(runs: &[&Cell]) -> Vec<String> {
             true => "-".to_owned(),
             false => format!("{client:.1}"),
         },
+        format!(
+            "{:.0} / {:.0}",
+            median(|cell| cell.round_trip[0]),
+            median(|cell| cell.round_trip[1])
+        ),
     ]
 }

@@ -6,7 +6,7 @@
 //! What each run gave goes to standard error.
 //!
 //! `--first`, `--delay`, `--cpu`, `--bulk` for one question; `--runs 3`; `--seconds 2.5` that each cell is measured;
-//! `--only NAME` of a row; `--path WORDS` of a row's path in the table of `--bulk`
+//! `--players 300` of `--cpu`; `--only NAME` of a row; `--path WORDS` of a row's path in the table of `--bulk`
 
 #![allow(
     clippy::unwrap_used,
