@@ -228,6 +228,72 @@ fn tokens_are_minted_and_explained() {
     assert!(!out.contains("c0ffee"), "user data is nobody's business");
 }
 
+/// Which listener a token is compared with: one that has tokens, and where that is not clear the answer names those.
+#[test]
+fn a_token_is_compared_with_a_listener_that_has_tokens() {
+    let place = Place::new("token-listener");
+    place.expect(0, "keygen --out netcode.key");
+    place.expect(
+        0,
+        "token mint --client-id 7 --server 127.0.0.1:40000 --out token",
+    );
+    let config = |protocols: &[&str]| {
+        let mut text = "version = 1\n[backend.game]\ntargets = [\"tcp://127.0.0.1:7000\"]\nframing = \"raw\"\n".to_owned();
+        for (n, protocol) in protocols.iter().enumerate() {
+            text += &format!("[listener.l{n}]\nprotocol = \"{protocol}\"\nbackend = \"game\"\n");
+            text += &format!("bind = [\"127.0.0.1:4000{n}\"]\n");
+            if *protocol == "yojimbo" {
+                text += "netcode.key_file = \"netcode.key\"\n";
+            }
+        }
+        place.write("tidegate.toml", text);
+    };
+    let inspect = "token inspect token -c tidegate.toml";
+    for (protocols, option, said) in [
+        (&["gaffer"][..], "", "no listener of this file has tokens"),
+        (
+            &["gaffer", "rudp"],
+            "",
+            "no listener of this file has tokens",
+        ),
+        (
+            &["gaffer"],
+            " --listener l0",
+            "listener l0 speaks gaffer, which has no tokens",
+        ),
+        (
+            &["gaffer"],
+            " --listener l9",
+            "no listener is called l9, and none has tokens",
+        ),
+        (
+            &["gaffer", "yojimbo"],
+            " --listener l0",
+            "listener l0 speaks gaffer, which has no tokens",
+        ),
+        (
+            &["gaffer", "yojimbo", "yojimbo"],
+            "",
+            "choose one with --listener: l1, l2",
+        ),
+        (
+            &["gaffer", "yojimbo", "yojimbo"],
+            " --listener l9",
+            "no listener is called l9; with tokens there are: l1, l2",
+        ),
+    ] {
+        config(protocols);
+        let (_, err) = place.expect(2, &format!("{inspect}{option}"));
+        assert!(err.contains(said), "{protocols:?} {option}: {err}");
+    }
+    config(&["yojimbo", "gaffer", "rudp"]);
+    place.expect(0, inspect);
+    config(&["yojimbo", "yojimbo"]);
+    place.expect(0, &format!("{inspect} --listener l0"));
+    let (out, _) = place.expect(1, &format!("{inspect} --listener l1"));
+    assert!(out.contains("token_address"), "{out}");
+}
+
 /// Asked about a program that does not run, the answer is no, and says whom it asked.
 #[test]
 fn health_of_nobody_is_bad() {

@@ -4,7 +4,6 @@ use std::fmt::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use anyhow::bail;
 use clap::Args;
 use serde_json::json;
 use tidegate_proto::yojimbo::netcode::{ConnectToken, Key};
@@ -12,7 +11,7 @@ use tidegate_proto::yojimbo::netcode::{ConnectToken, Key};
 use super::super::{input, print};
 use super::{DEFAULT_PROTOCOL_ID, read_key};
 use crate::clock;
-use crate::config::{Listener, Netcode, Protocol, PublicAddresses, fingerprint, parse_id};
+use crate::config::{Listener, Netcode, Protocol, PublicAddresses, Yojimbo, fingerprint, parse_id};
 use crate::exit::{Exit, Misused};
 use crate::given_file::Occasion;
 use crate::tokens::{self, Doubt, Server};
@@ -82,14 +81,7 @@ pub(super) fn inspect(args: &InspectArgs) -> anyhow::Result<Exit> {
 fn server(args: &InspectArgs, token: &ConnectToken) -> anyhow::Result<Option<Server>> {
     if let Some(config) = &args.config {
         let loaded = input::load(Some(config), Vec::new())?;
-        let listener = choose(&loaded.config.listeners, args.listener.as_deref())?;
-        let Protocol::Yojimbo(yojimbo) = &listener.protocol else {
-            bail!(Misused(format!(
-                "listener {} speaks {}, which has no tokens",
-                listener.name,
-                listener.protocol.label()
-            )));
-        };
+        let (listener, yojimbo) = choose(&loaded.config.listeners, args.listener.as_deref())?;
         return Ok(Some(Server {
             protocol_id: yojimbo.netcode.protocol_id,
             keys: yojimbo.netcode.keys.clone(),
@@ -129,19 +121,47 @@ fn lifetime(token: &ConnectToken) -> u64 {
     token.expire.saturating_sub(token.create)
 }
 
-fn choose<'a>(listeners: &'a [Listener], name: Option<&str>) -> anyhow::Result<&'a Listener> {
-    let has_tokens = |listener: &&Listener| matches!(listener.protocol, Protocol::Yojimbo(_));
-    let with_tokens: Vec<_> = listeners.iter().filter(has_tokens).collect();
-    let names: Vec<_> = (with_tokens.iter())
-        .map(|listener| listener.name.as_str())
+/// The listener to compare with: the one of this name, or the only one with tokens.
+fn choose<'a>(
+    listeners: &'a [Listener],
+    name: Option<&str>,
+) -> Result<(&'a Listener, &'a Yojimbo), Misused> {
+    let with_tokens: Vec<_> = (listeners.iter())
+        .filter_map(|listener| match &listener.protocol {
+            Protocol::Yojimbo(yojimbo) => Some((listener, yojimbo)),
+            Protocol::Gaffer(_) | Protocol::Rudp(_) => None,
+        })
         .collect();
-    let found = match (name, &with_tokens[..], listeners) {
-        (None, [only], _) => Some(*only),
-        (None, [], [other]) => Some(other),
-        (None, _, _) => None,
-        (Some(name), _, _) => listeners.iter().find(|listener| listener.name == name),
+    let names: Vec<_> = with_tokens
+        .iter()
+        .map(|(listener, _)| &*listener.name)
+        .collect();
+    let names = names.join(", ");
+    let Some(name) = name else {
+        return match with_tokens[..] {
+            [only] => Ok(only),
+            [] => Err(Misused("no listener of this file has tokens".to_owned())),
+            _ => Err(Misused(format!("choose one with --listener: {names}"))),
+        };
     };
-    found.ok_or_else(|| Misused(format!("choose one with --listener: {}", names.join(", "))).into())
+    if let Some(found) = with_tokens
+        .iter()
+        .find(|(listener, _)| listener.name == name)
+    {
+        return Ok(*found);
+    }
+    Err(Misused(
+        match listeners.iter().find(|other| other.name == name) {
+            Some(other) => {
+                let protocol = other.protocol.label();
+                format!("listener {name} speaks {protocol}, which has no tokens")
+            }
+            None if names.is_empty() => {
+                format!("no listener is called {name}, and none has tokens")
+            }
+            None => format!("no listener is called {name}; with tokens there are: {names}"),
+        },
+    ))
 }
 
 fn as_text(
