@@ -7,7 +7,7 @@ use humantime::Rfc3339Timestamp;
 use tracing::Level;
 use tracing::field::{Field, Visit};
 
-use super::repeat::Kind;
+use super::repeat::{HeldBack, Kind};
 
 /// How a line looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +35,10 @@ const SUBJECTS: [&str; 7] = [
     "listener", "backend", "target", "address", "tunnel", "key", "range",
 ];
 
+/// Events whose lines count something since the line before, and the field that does: what a line that is held back has
+/// counted goes into the next one.
+const COUNTS: [(&str, &str); 2] = [("cannot_send", "lost"), ("newcomers_refused", "refused")];
+
 /// Bytes of one value. No field of ours is longer; an error text of the system might be.
 const VALUE_BYTES_MAX: usize = 512;
 /// Bytes of one line.
@@ -56,7 +60,7 @@ enum Content {
 
 impl Fields {
     /// Stands for lines of this kind that were held back.
-    pub(super) fn summary(kind: &Kind) -> Self {
+    pub(super) fn summary(kind: &Kind, held_back: HeldBack) -> Self {
         let mut fields = Self {
             event: kind.event.clone(),
             ..Self::default()
@@ -67,7 +71,33 @@ impl Fields {
             let reason = Content::Text(kind.reason.clone());
             fields.others.push(("reason", reason));
         }
+        if let Some(name) = fields.counts() {
+            fields.others.push((name, Content::Literal("0".to_owned())));
+            fields.count_too(held_back.counted);
+        }
         fields
+    }
+
+    /// The field that counts something, in the lines of this event.
+    fn counts(&self) -> Option<&'static str> {
+        let found = COUNTS.iter().find(|(event, _)| *event == self.event);
+        found.map(|(_, name)| *name)
+    }
+
+    /// What it has counted since the line before.
+    pub(super) fn counted(&self) -> u64 {
+        let value = self.counts().and_then(|name| self.value(name));
+        value.map_or(0, |value| value.parse().unwrap_or(0))
+    }
+
+    /// Takes over what a line before it has counted, and did not say.
+    pub(super) fn count_too(&mut self, more: u64) {
+        let sum = self.counted() + more;
+        let name = self.counts();
+        let mut others = self.others.iter_mut();
+        if let Some((_, content)) = others.find(|(known, _)| Some(*known) == name) {
+            *content = Content::Literal(sum.to_string());
+        }
     }
 
     /// Says that lines were lost.
@@ -311,12 +341,15 @@ mod tests {
 
     #[test]
     fn no_value_breaks_the_line() {
-        let mut fields = Fields::summary(&Kind {
-            event: "event\nforged".to_owned(),
-            reason: "quote \" and \\ and \u{1b}[2J".to_owned(),
-            subjects: Vec::new(),
-            level: Level::WARN,
-        });
+        let mut fields = Fields::summary(
+            &Kind {
+                event: "event\nforged".to_owned(),
+                reason: "quote \" and \\ and \u{1b}[2J".to_owned(),
+                subjects: Vec::new(),
+                level: Level::WARN,
+            },
+            HeldBack::default(),
+        );
         fields
             .others
             .push(("nothing", Content::Text(String::new())));

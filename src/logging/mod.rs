@@ -45,7 +45,7 @@ use level::{Levels, parse_level};
 pub use level::{Loan, check_level};
 use line::{Fields, Style};
 use queue::{Job, Jobs, Queue, queue};
-use repeat::{Repeats, Verdict};
+use repeat::{HeldBack, Repeats, Verdict};
 
 /// Starts logging for the whole process. Once.
 pub fn install(log: &Log) -> Result<Logging, String> {
@@ -268,14 +268,16 @@ impl<S: Subscriber> Layer<S> for Lines {
         let mut fields = Fields::default();
         event.record(&mut fields);
         let level = *event.metadata().level();
-        let suppressed = match self.judge(level, &fields) {
-            Verdict::Say { suppressed } => suppressed,
+        let held_back = match self.judge(level, &fields) {
+            Verdict::Say(held_back) => held_back,
             Verdict::HoldBack => {
                 self.shared.suppressed[rank(level)].fetch_add(1, Ordering::Relaxed);
                 return;
             }
         };
-        let line = fields.line(self.shared.style, clock::wall_nanos(), level, suppressed);
+        fields.count_too(held_back.counted);
+        let nanos = clock::wall_nanos();
+        let line = fields.line(self.shared.style, nanos, level, held_back.lines);
         if !self.queue.push(level, line) {
             self.shared.dropped.fetch_add(1, Ordering::Relaxed);
         }
@@ -292,13 +294,15 @@ impl Lines {
         let ledger = level == Level::INFO && (fields.has("session") || fields.has("uid"));
         let each = EACH_TIME.contains(&fields.event());
         if (ledger && !is_one_of_many) || each || level > Level::INFO {
-            return Verdict::Say { suppressed: 0 };
+            return Verdict::Say(HeldBack::default());
         }
         let lines = if is_one_of_many { TRIES } else { 1 };
         match self.shared.repeats.try_lock() {
-            Ok(mut repeats) => repeats.judge(clock::now(), fields.kind(level), lines),
+            Ok(mut repeats) => {
+                repeats.judge(clock::now(), fields.kind(level), lines, fields.counted())
+            }
             // Somebody else is logging at this very moment. Waiting is not an option here.
-            Err(_) => Verdict::Say { suppressed: 0 },
+            Err(_) => Verdict::Say(HeldBack::default()),
         }
     }
 }
@@ -371,10 +375,10 @@ impl Writer {
             Ok(mut repeats) => repeats.sweep(clock::now(), all),
             Err(_) => Vec::new(),
         };
-        for (kind, suppressed) in silent {
-            let fields = Fields::summary(&kind);
+        for (kind, held_back) in silent {
+            let fields = Fields::summary(&kind, held_back);
             let nanos = clock::wall_nanos();
-            let line = fields.line(self.shared.style, nanos, kind.level, suppressed);
+            let line = fields.line(self.shared.style, nanos, kind.level, held_back.lines);
             if self.write(kind.level, &line).is_err() {
                 self.shared.dropped.fetch_add(1, Ordering::Relaxed);
             }

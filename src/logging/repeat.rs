@@ -10,10 +10,18 @@ use tracing::Level;
 /// What becomes of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It is said, and so many of its kind were not since the last one.
-    Say { suppressed: u64 },
+    /// It is said, and these of its kind were not since the last one.
+    Say(HeldBack),
     /// It is counted.
     HoldBack,
+}
+
+/// Lines of one kind that were not said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct HeldBack {
+    pub(super) lines: u64,
+    /// What they would have counted, all together.
+    pub(super) counted: u64,
 }
 
 /// What two lines have in common when the second says nothing new.
@@ -40,7 +48,7 @@ struct Said {
     /// The first line of the window.
     at: Instant,
     lines: u32,
-    held_back: u64,
+    held_back: HeldBack,
 }
 
 impl Said {
@@ -48,7 +56,7 @@ impl Said {
         Self {
             at,
             lines: 1,
-            held_back: 0,
+            held_back: HeldBack::default(),
         }
     }
 }
@@ -62,48 +70,48 @@ impl Repeats {
         }
     }
 
-    /// So many `lines` of this kind may be said in a window.
-    pub(super) fn judge(&mut self, now: Instant, kind: Kind, lines: u32) -> Verdict {
+    /// So many `lines` of this kind may be said in a window. This one has `counted` so much since the one before.
+    pub(super) fn judge(&mut self, now: Instant, kind: Kind, lines: u32, counted: u64) -> Verdict {
+        let alone = Verdict::Say(HeldBack::default());
         if self.window.is_zero() {
-            return Verdict::Say { suppressed: 0 };
+            return alone;
         }
         if let Some(said) = self.kinds.get_mut(&kind) {
             if now.duration_since(said.at) < self.window {
                 if said.lines < lines {
                     said.lines += 1;
-                    return Verdict::Say { suppressed: 0 };
+                    return alone;
                 }
-                said.held_back += 1;
+                said.held_back.lines += 1;
+                said.held_back.counted += counted;
                 return Verdict::HoldBack;
             }
-            let suppressed = said.held_back;
-            *said = Said::first(now);
-            return Verdict::Say { suppressed };
+            return Verdict::Say(std::mem::replace(said, Said::first(now)).held_back);
         }
         if self.kinds.len() >= KINDS_MAX {
             let window = self.window;
             self.kinds
-                .retain(|_, said| said.held_back > 0 || now.duration_since(said.at) < window);
+                .retain(|_, said| said.held_back.lines > 0 || now.duration_since(said.at) < window);
         }
         if self.kinds.len() >= KINDS_MAX {
             return Verdict::HoldBack;
         }
         self.kinds.insert(kind, Said::first(now));
-        Verdict::Say { suppressed: 0 }
+        alone
     }
 
-    /// Kinds whose window ended (or `all`) with lines held back, each told once, and how many.
-    pub(super) fn sweep(&mut self, now: Instant, all: bool) -> Vec<(Kind, u64)> {
+    /// Kinds whose window ended (or `all`) with lines held back, each told once.
+    pub(super) fn sweep(&mut self, now: Instant, all: bool) -> Vec<(Kind, HeldBack)> {
         let mut silent = Vec::new();
         let window = self.window;
         self.kinds.retain(|kind, said| {
             let over = all || now.duration_since(said.at) >= window;
-            if over && said.held_back > 0 {
+            if over && said.held_back.lines > 0 {
                 silent.push((kind.clone(), said.held_back));
             }
             !over
         });
-        silent.sort();
+        silent.sort_by(|(one, _), (other, _)| one.cmp(other));
         silent
     }
 }

@@ -97,6 +97,42 @@ fn the_same_is_said_once_a_window() {
     );
 }
 
+/// How many were refused is worth more than how many lines said so.
+#[test]
+fn what_lines_count_is_in_the_next_one_when_they_are_held_back() {
+    let refuse = |refused: u64| {
+        let (reason, key, refused) = ("full", "runtime.max_peers", Some(refused));
+        tracing::warn!(event = "newcomers_refused", reason, key, limit = 9, refused);
+    };
+    let said = lines(&log("info", LONG), Style::Text, |_| {
+        [7, 20, 300].into_iter().for_each(refuse)
+    });
+    assert_eq!(
+        said,
+        [
+            "WARN  newcomers_refused reason=full key=runtime.max_peers limit=9 refused=7",
+            "WARN  newcomers_refused reason=full key=runtime.max_peers refused=320 suppressed=2",
+        ]
+    );
+    // Whatever is said in time and whatever is not: nobody is left out.
+    let mut refused = 0;
+    let said = lines(
+        &log("info", Duration::from_millis(1)),
+        Style::Text,
+        |logging| {
+            while logging.lines_suppressed()[rank(Level::WARN)] < 1000 {
+                refused += 1;
+                refuse(1);
+            }
+        },
+    );
+    let told = said.iter().map(|line| {
+        let (_, rest) = line.split_once("refused=").unwrap();
+        rest.split(' ').next().unwrap().parse::<u64>().unwrap()
+    });
+    assert_eq!(told.sum::<u64>(), refused);
+}
+
 /// The second of two names that do not resolve, listeners that are full, addresses that are banned.
 #[test]
 fn what_happens_to_another_is_another_line() {
@@ -126,6 +162,15 @@ fn what_happens_to_another_is_another_line() {
     );
 }
 
+fn held_back(lines: u64) -> HeldBack {
+    let counted = 0;
+    HeldBack { lines, counted }
+}
+
+fn said(suppressed: u64) -> Verdict {
+    Verdict::Say(held_back(suppressed))
+}
+
 fn kind(event: &str) -> Kind {
     Kind {
         event: event.to_owned(),
@@ -140,13 +185,13 @@ fn a_window_ends() {
     let mut repeats = Repeats::new(Duration::from_secs(10));
     let start = clock::now();
     let at = |secs| start + Duration::from_secs(secs);
-    let mut judge = |secs| repeats.judge(at(secs), kind("event"), 1);
-    assert_eq!(judge(0), Verdict::Say { suppressed: 0 });
+    let mut judge = |secs| repeats.judge(at(secs), kind("event"), 1, 0);
+    assert_eq!(judge(0), said(0));
     assert_eq!(judge(9), Verdict::HoldBack);
-    assert_eq!(judge(10), Verdict::Say { suppressed: 1 });
+    assert_eq!(judge(10), said(1));
     assert_eq!(judge(11), Verdict::HoldBack);
     assert_eq!(repeats.sweep(at(12), false), []);
-    let told = [(kind("event"), 1)];
+    let told = [(kind("event"), held_back(1))];
     assert_eq!(repeats.sweep(at(20), false), told);
     assert_eq!(repeats.sweep(at(40), true), [], "told once");
 }
@@ -157,7 +202,7 @@ fn kinds_are_bounded() {
     let mut repeats = Repeats::new(LONG);
     let now = clock::now();
     let said = (0..10_000)
-        .filter(|n| repeats.judge(now, kind(&format!("{n}")), 1) != Verdict::HoldBack)
+        .filter(|n| repeats.judge(now, kind(&format!("{n}")), 1, 0) != Verdict::HoldBack)
         .count();
     assert_eq!(said, 512);
 }
@@ -243,12 +288,12 @@ fn tries_have_few_lines_and_sessions_all() {
 fn a_window_has_as_many_lines_as_are_allowed() {
     let mut repeats = Repeats::new(Duration::from_secs(10));
     let start = clock::now();
-    let mut judge = |secs| repeats.judge(start + Duration::from_secs(secs), kind("event"), 2);
-    assert_eq!(judge(0), Verdict::Say { suppressed: 0 });
-    assert_eq!(judge(1), Verdict::Say { suppressed: 0 });
+    let mut judge = |secs| repeats.judge(start + Duration::from_secs(secs), kind("event"), 2, 0);
+    assert_eq!(judge(0), said(0));
+    assert_eq!(judge(1), said(0));
     assert_eq!(judge(9), Verdict::HoldBack);
-    assert_eq!(judge(10), Verdict::Say { suppressed: 1 });
-    assert_eq!(judge(11), Verdict::Say { suppressed: 0 });
+    assert_eq!(judge(10), said(1));
+    assert_eq!(judge(11), said(0));
     assert_eq!(judge(12), Verdict::HoldBack);
 }
 
