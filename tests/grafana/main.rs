@@ -151,6 +151,7 @@ fn the_dashboard_asks_for_metrics_that_exist() {
 /// Useful, but not on a picture.
 const ASIDE: &[&str] = &[
     "tidegate_build_info",
+    "tidegate_clock_timestamp_seconds",
     "tidegate_config_last_reload_timestamp_seconds",
     "tidegate_handshakes_pending",
     "tidegate_token_history_failures_total",

@@ -62,6 +62,13 @@ pub(super) const FAMILIES: &[Family] = &[
         read: |source, out| out.add(&[], source.snapshot.process.needs_restart.len() as f64),
     },
     Family {
+        name: "tidegate_clock_timestamp_seconds",
+        kind: Gauge,
+        labels: &[],
+        help: "What this host's clock says, in seconds since 1970.",
+        read: |source, out| out.add(&[], source.snapshot.now.unix_secs as f64),
+    },
+    Family {
         name: "tidegate_drain_deadline_timestamp_seconds",
         kind: Gauge,
         labels: &[],
