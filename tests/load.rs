@@ -572,6 +572,51 @@ fn strikes_keep_an_address_out_of_every_worker() {
     assert_eq!(code, 69, "it is the same listener: {result}");
 }
 
+/// With the key of yojimbo's samples anybody can make tokens, whatever client ids are in them. Of one address no more
+/// sessions have their lines than where no token is asked for.
+#[test]
+fn who_can_make_tokens_fills_no_log() {
+    let place = Place::new("many");
+    place.write_key("netcode.key", "00");
+    let echo = echo_server();
+    let netcode = "netcode = { key_file = \"netcode.key\", insecure = true }";
+    let config = format!(
+        r#"
+        version = 1
+        [admin]
+        listen = ""
+        [listener.game]
+        bind = ["127.0.0.1:0"]
+        backend = "echo"
+        limits = {{ ip_handshakes = {{ rate = 5000, burst = 5000 }} }}
+        {netcode}
+        [backend.echo]
+        targets = ["tcp://{echo}"]
+        framing = "u16be"
+        "#
+    );
+    place.write("many.toml", config);
+    let serve = place.start(&["serve", "--config", "many.toml"]);
+    let tunnel = format!(
+        r#"
+        version = 1
+        [tunnel.home]
+        listen = ["tcp://127.0.0.1:0"]
+        remote = "{}"
+        framing = "u16be"
+        {netcode}
+        "#,
+        serve.address()
+    );
+    place.write("tunnel.toml", tunnel);
+    let load = "--config tunnel.toml --clients 1000 --ramp 2s --rate 1 --for 100ms";
+    let calls_many = serve.calls_many(|| {
+        let (_, result, _) = place.load(load);
+        count(&result, "/connected")
+    });
+    assert!(calls_many);
+}
+
 /// All of them are refused, before half of them have begun.
 #[test]
 fn more_clients_than_open_files_are_refused() {

@@ -30,6 +30,14 @@ impl Protocol {
         }
     }
 
+    /// Whether anybody may open sessions.
+    pub fn is_open(&self) -> bool {
+        match self {
+            Self::Yojimbo(own) => own.netcode.is_open(),
+            Self::Gaffer(_) | Self::Rudp(_) => true,
+        }
+    }
+
     /// Whether its sessions find out how long a datagram the path takes, and never need a longer one.
     pub const fn tries_longer_datagrams(&self) -> bool {
         matches!(self, Self::Yojimbo(_))
@@ -92,8 +100,12 @@ impl Netcode {
     /// The lifetime that tokens are held to. None with the all-zero key: anybody can make tokens of any age then, and
     /// those of yojimbo's samples live for 10 s or for 60 s, depending on the version.
     pub fn lifetime_max(&self) -> Option<Duration> {
-        let is_open = self.keys.iter().any(Key::is_zero);
-        (!is_open).then_some(self.max_token_lifetime)
+        (!self.is_open()).then_some(self.max_token_lifetime)
+    }
+
+    /// Whether anybody can make tokens.
+    fn is_open(&self) -> bool {
+        self.keys.iter().any(Key::is_zero)
     }
 }
 

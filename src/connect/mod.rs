@@ -176,6 +176,7 @@ fn terms(tunnel: &Tunnel) -> Terms {
             linger: tunnel.linger,
         }),
         limits: None,
+        is_open: false,
     }
 }
 

@@ -1,5 +1,5 @@
-//! Which sessions have their lines in the log. Where no token is needed, anybody may open sessions and leave as often as
-//! `ip_handshakes` and `handshakes` allow, from as many addresses as they have.
+//! Which sessions have their lines in the log. Where no token is needed, or everybody knows the key that makes them, anybody
+//! may open sessions and leave as often as `ip_handshakes` and `handshakes` allow, from as many addresses as they have.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

@@ -43,7 +43,7 @@ pub(super) struct Peer {
     pub(super) phase: Phase,
     /// It was let in: messages flowed both ways, whatever its phase is by now.
     pub(super) is_seated: bool,
-    /// It needed no token, and its address, or all together, opened many more just now.
+    /// Sessions come and go there without end, and its address, or all together, opened many more just now.
     pub(super) is_one_of_many: bool,
     /// Of a large packet of its came fragments that do not fit together here.
     pub(super) has_misfit_fragments: bool,

@@ -75,7 +75,7 @@ impl Listener {
                 if let Some(peer) = self.peers.get_mut(id) {
                     peer.phase = Phase::Playing;
                     peer.is_seated = true;
-                    if identity.client_id.is_none() && peer.dialled.is_none() {
+                    if self.terms.is_open {
                         let ip = peer.remote.ip();
                         peer.is_one_of_many = self.arrivals.note(turn.now.mono, ip);
                     }

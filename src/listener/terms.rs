@@ -15,6 +15,8 @@ pub struct Terms {
     pub rules: Arc<StreamRules>,
     /// What a peer may send; `None` where peers are the servers we dialled.
     pub limits: Option<PeerLimits>,
+    /// Sessions may come and go without end: no token is asked for, or anybody can make one.
+    pub is_open: bool,
 }
 
 /// What new sessions and strangers of a listener get.

@@ -22,6 +22,7 @@ pub(super) fn policy(
             destination: Some(destination(listener, pool)),
             rules: Arc::new(rules(listener)),
             limits: Some(peer_limits(listener)),
+            is_open: listener.protocol.is_open(),
         },
         peers_max: listener.max_peers,
         admission: admission_params(listener, bound, shards),

@@ -4,11 +4,12 @@ use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use super::place::Place;
-use super::{PATIENCE, wait_until};
+use super::{PATIENCE, skipped, wait_until};
 
 /// The program, not started yet, and without what it would find in a login session.
 pub fn program() -> Command {
@@ -114,6 +115,24 @@ impl Program {
 
     pub fn has_said(&self, what: &str) -> bool {
         self.line(what).is_some()
+    }
+
+    /// Whether it comes to leaving out the lines of sessions while `open` opens some, and says how many. There are lines
+    /// for 4096, and for ten more a second.
+    #[expect(clippy::disallowed_methods, reason = "a test runs in real time")]
+    pub fn calls_many(&self, mut open: impl FnMut() -> u64) -> bool {
+        let (began, mut opened) = (Instant::now(), 0);
+        while !self.has_said("\"many\":true") {
+            if opened >= 5000 {
+                return false;
+            }
+            if began.elapsed() > Duration::from_secs(60) {
+                skipped("5000 sessions in a minute");
+                return true;
+            }
+            opened += open();
+        }
+        true
     }
 
     pub fn pid(&self) -> u32 {

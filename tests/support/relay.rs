@@ -189,6 +189,7 @@ fn toy_terms(targets: &[Target], setup: &Setup, limits: Option<PeerLimits>) -> T
         destination: Some(toy_destination(targets, setup)),
         rules: Arc::new(toy_rules(setup)),
         limits,
+        is_open: true,
     }
 }
 
