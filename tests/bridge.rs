@@ -9,7 +9,7 @@
 mod support;
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpStream, UdpSocket};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -260,7 +260,7 @@ const CROWD: usize = 250;
 #[test]
 fn a_server_that_is_not_there_closes_the_local_connection() {
     let place = Place::new("bridge-nobody");
-    let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let nobody = UdpSocket::bind("127.0.0.1:0").unwrap();
     let remote = format!("gaffer://{}", nobody.local_addr().unwrap());
     let connect = connect(&place, &remote, &[]);
     let mut stream = TcpStream::connect(connect.address()).unwrap();
@@ -275,7 +275,7 @@ fn a_server_that_is_not_there_closes_the_local_connection() {
 #[test]
 fn a_token_for_another_game_is_told_of() {
     let place = Place::new("bridge-doubt");
-    let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let nobody = UdpSocket::bind("127.0.0.1:0").unwrap();
     let server = nobody.local_addr().unwrap().to_string();
     let mut keygen = place.start(&["keygen", "--out", "key"]);
     assert_eq!(keygen.exit_code(), Some(0));
@@ -334,7 +334,7 @@ fn a_drain_ends_in_order() {
 #[test]
 fn a_port_that_is_taken_is_refused() {
     let place = Place::new("bridge-taken");
-    let taken = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
     let listen = format!("gaffer://{}", taken.local_addr().unwrap());
     let mut serve = place.start(&[
         "serve",
@@ -349,4 +349,40 @@ fn a_port_that_is_taken_is_refused() {
     wait_until("the reason", Duration::from_secs(5), || {
         serve.has_said("cannot bind").then_some(())
     });
+}
+
+/// Its players' programs come back at once. Two lines for each time would fill their disks.
+#[test]
+fn a_server_that_sends_everybody_off_fills_no_log() {
+    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let remote = format!("gaffer://{}", server.local_addr().unwrap());
+    std::thread::spawn(move || {
+        let mut packet = [0; 2048];
+        while let Ok((length, from)) = server.recv_from(&mut packet) {
+            if length < 16 {
+                continue;
+            }
+            // Welcome, and goodbye: the client's packet is acknowledged, and the kind of the record follows.
+            for (sequence, kind) in [(1, 0), (2, 4)] {
+                let mut answer = packet[..4].to_vec();
+                answer.extend(u32::to_be_bytes(sequence));
+                answer.extend(&packet[4..8]);
+                answer.extend([0, 0, 0, 0, kind]);
+                server.send_to(&answer, from).ok();
+            }
+        }
+    });
+    let place = Place::new("sent-off");
+    let connect = connect(&place, &remote, &["--framing", "raw"]);
+    let entrance = connect.address();
+    let calls_many = connect.calls_many(|| {
+        let come = || TcpStream::connect(entrance).unwrap();
+        let streams: Vec<_> = std::iter::repeat_with(come).take(64).collect();
+        for mut stream in streams {
+            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            stream.read_to_end(&mut Vec::new()).ok();
+        }
+        64
+    });
+    assert!(calls_many);
 }

@@ -176,7 +176,8 @@ fn terms(tunnel: &Tunnel) -> Terms {
             linger: tunnel.linger,
         }),
         limits: None,
-        is_open: false,
+        // A program here may come back as often as the far end sends it off.
+        is_open: true,
     }
 }
 
