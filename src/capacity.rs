@@ -30,6 +30,7 @@ pub struct Capacity {
     peers: AtomicUsize,
     messages: [AtomicU64; Direction::ALL.len()],
     pieces: AtomicU64,
+    squares: AtomicU64,
     most: AtomicU64,
 }
 
@@ -59,6 +60,8 @@ pub struct Queued {
     pub messages: [u64; Direction::ALL.len()],
     /// Packets and messages of which pieces are missing.
     pub pieces: u64,
+    /// What each session holds in pieces, in KiB, squared: how unequal they are.
+    pub squares: u64,
 }
 
 impl Queued {
@@ -72,6 +75,7 @@ impl Queued {
             *all += more;
         }
         self.pieces += more.pieces;
+        self.squares += more.squares;
     }
 
     /// Somebody holds so much less.
@@ -80,6 +84,7 @@ impl Queued {
             *all -= less;
         }
         self.pieces -= less.pieces;
+        self.squares -= less.squares;
     }
 
     /// By how much the parts differ, all together.
@@ -99,6 +104,7 @@ impl Capacity {
             peers: AtomicUsize::new(0),
             messages: Default::default(),
             pieces: AtomicU64::new(0),
+            squares: AtomicU64::new(0),
             most: AtomicU64::new(0),
         }
     }
@@ -147,9 +153,11 @@ impl Capacity {
         share_of_excess(own.pieces, all, self.queued_max / 4)
     }
 
-    /// Bytes in pieces for each peer there is. Somebody always holds as much.
+    /// What the holder of a byte in pieces holds, on average over the bytes: those who hold little or nothing weigh next to
+    /// nothing, however many they are. Somebody always holds as much.
     pub fn mean_of_pieces(&self) -> u64 {
-        self.pieces.load(Relaxed) / self.peers.load(Relaxed).max(1) as u64
+        let squares = u128::from(self.squares.load(Relaxed)) << 20;
+        (squares / u128::from(self.pieces.load(Relaxed).max(1))) as u64
     }
 
     /// A peer is here.
@@ -171,6 +179,8 @@ impl Capacity {
         }
         let grown = now.pieces.wrapping_sub(before.pieces);
         self.pieces.fetch_add(grown, Relaxed);
+        let grown = now.squares.wrapping_sub(before.squares);
+        self.squares.fetch_add(grown, Relaxed);
         let all = self.queued().all();
         if all > self.most.load(Relaxed) {
             self.most.fetch_max(all, Relaxed);
@@ -182,6 +192,7 @@ impl Capacity {
         Queued {
             messages: [0, 1].map(|direction: usize| self.messages[direction].load(Relaxed)),
             pieces: self.pieces.load(Relaxed),
+            squares: self.squares.load(Relaxed),
         }
     }
 
@@ -227,14 +238,14 @@ mod tests {
     fn messages(to_backend: u64) -> Queued {
         Queued {
             messages: [to_backend, 0],
-            pieces: 0,
+            ..Queued::default()
         }
     }
 
     fn pieces(pieces: u64) -> Queued {
         Queued {
-            messages: [0; 2],
             pieces,
+            ..Queued::default()
         }
     }
 
@@ -279,9 +290,27 @@ mod tests {
         capacity.on_queued(pieces(250), pieces(300));
         assert_eq!(capacity.excess_of_pieces(pieces(300)), 51);
         assert_eq!(capacity.excess(pieces(300)), 0, "the queues have room");
-        assert_eq!(capacity.mean_of_pieces(), 300, "nobody is here yet");
-        (0..3).for_each(|_| capacity.on_arrival());
-        assert_eq!(capacity.mean_of_pieces(), 100);
+    }
+
+    /// Hundreds who hold a little hardly move it.
+    #[test]
+    fn the_mean_is_that_of_those_who_hold_much() {
+        let capacity = Capacity::new(2, 1_000);
+        assert_eq!(capacity.mean_of_pieces(), 0);
+        let mut held = Queued::default();
+        for kib in [4, 8].into_iter().chain(std::iter::repeat_n(1, 36)) {
+            let before = held;
+            held.add(Queued {
+                pieces: kib << 10,
+                squares: kib * kib,
+                ..Queued::default()
+            });
+            capacity.on_queued(before, held);
+        }
+        // (16 + 64 + 36) / 48 KiB; over the sessions it would be 1.3.
+        assert_eq!(capacity.mean_of_pieces(), 116 * 1024 / 48);
+        capacity.on_queued(held, pieces(0));
+        assert_eq!(capacity.mean_of_pieces(), 0);
     }
 
     #[test]

@@ -39,13 +39,22 @@ struct Scene {
 
 impl Scene {
     fn new(name: &str) -> Self {
+        Self::with(name, Arc::new(Capacity::new(64, QUEUE_MEMORY)))
+    }
+
+    /// Another worker of the same process.
+    fn neighbour(&self, name: &str) -> Self {
+        Self::with(name, self.capacity.clone())
+    }
+
+    fn with(name: &str, capacity: Arc<Capacity>) -> Self {
         let place = Place::new(name);
         let path = place.path("backend.sock");
         let backend = UnixListener::bind(&path).unwrap();
         backend.set_nonblocking(true).unwrap();
         let setup = Setup {
             stall: 10 * PATIENCE,
-            capacity: Arc::new(Capacity::new(64, QUEUE_MEMORY)),
+            capacity,
             ..Setup::default()
         };
         let capacity = setup.capacity.clone();
@@ -241,7 +250,7 @@ fn the_stream_of_who_left_is_given_up_before_who_plays() {
     // Somebody else holds so much that a quarter of it is too much.
     let other = Queued {
         messages: [QUEUE_MEMORY - own / 4 * 3, 0],
-        pieces: 0,
+        ..Queued::default()
     };
     scene.capacity.on_queued(Queued::default(), other);
     let counters = scene
@@ -253,7 +262,7 @@ fn the_stream_of_who_left_is_given_up_before_who_plays() {
     // Now there is nobody else.
     let more = Queued {
         messages: [QUEUE_MEMORY, 0],
-        pieces: 0,
+        ..Queued::default()
     };
     scene.capacity.on_queued(other, more);
     let stayer = stayer.join().unwrap();
@@ -290,6 +299,45 @@ fn who_holds_most_of_what_is_incomplete_goes() {
     assert_eq!(read_frame(&mut modest_stream).unwrap(), payload(1));
 }
 
+/// Two workers: at one play those who fill the quarter, at the other somebody with a message under way, and many who hold
+/// nothing. Who holds little beside those who fill the memory is not ended for them, however many hold less.
+#[test]
+fn who_holds_little_beside_others_stays_among_idle_peers() {
+    let mut scene = Scene::new("fillers");
+    let mut neighbour = scene.neighbour("beside-fillers");
+    let (mut modest, mut modest_stream) = neighbour.seat();
+    let mut piece = vec![0; 1_001];
+    piece[0] = b'F';
+    for _ in 0..30 {
+        modest.socket.send(&piece).unwrap();
+    }
+    neighbour.relay.wait_for("a few pieces", |counters| {
+        counters.queued_bytes[0] >= 30 * 1_000
+    });
+    (0..40).for_each(|_| scene.capacity.on_arrival());
+    let mut fillers: Vec<_> = (0..4).map(|_| scene.seat()).collect();
+    for number in 1.. {
+        for (filler, _) in &mut fillers {
+            filler.socket.send(&piece).unwrap();
+            filler.turn();
+        }
+        modest.send(&payload(number));
+        modest.run_until("taken", |client| {
+            client.unacked() == 0 || client.goodbye.is_some()
+        });
+        assert_eq!(modest.goodbye, None, "after {number} pieces each");
+        assert_eq!(read_frame(&mut modest_stream).unwrap(), payload(number));
+        if fillers.iter().all(|(filler, _)| filler.goodbye.is_some()) {
+            break;
+        }
+    }
+    let counters = scene.relay.wait_for("the fillers have gone", |counters| {
+        overloaded(counters) >= 1
+    });
+    assert!(overloaded(&counters) <= 4);
+    assert_eq!(overloaded(&neighbour.relay.counters()), 0);
+}
+
 /// Each worker and listener frees its part of what is too much, and in this one nobody holds much: who has less in pieces
 /// than there is for each peer is not ended for what others hold.
 #[test]
@@ -304,9 +352,11 @@ fn who_holds_little_of_what_is_incomplete_stays() {
     scene.relay.wait_for("a few pieces", |counters| {
         counters.queued_bytes[0] >= 50 * 1_000
     });
+    // Two of them.
     let others = Queued {
-        messages: [0; 2],
         pieces: QUEUE_MEMORY / 4,
+        squares: 2 * (QUEUE_MEMORY / 8 / 1024).pow(2),
+        ..Queued::default()
     };
     (0..2).for_each(|_| scene.capacity.on_arrival());
     scene.capacity.on_queued(Queued::default(), others);

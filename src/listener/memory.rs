@@ -52,6 +52,7 @@ impl Accounted {
         Queued {
             messages: [(inbox + ahead) as u64, outbox as u64],
             pieces: pieces as u64,
+            squares: (pieces as u64 >> 10).pow(2),
         }
     }
 
