@@ -226,7 +226,10 @@ async fn serve_connection(stream: tokio::net::TcpStream, view: Arc<View>) {
         let answer = view.answer(&request);
         async move { Ok::<_, Infallible>(answer) }
     });
+    // One answer, or a caller could ask for thousands with a few packets. Each takes this thread a millisecond, and a
+    // probe would wait for all of them.
     let connection = hyper::server::conn::http1::Builder::new()
+        .keep_alive(false)
         .timer(TokioTimer::new())
         .header_read_timeout(TIMEOUT)
         .max_buf_size(REQUEST_BYTES_MAX)

@@ -160,6 +160,17 @@ fn requests_are_bounded_in_size_and_time() {
     assert!(!scene.raw("GET /livez HTTP/1.1\r\nHo").contains(" 200 "));
 }
 
+/// Whoever asks for thousands at once takes no more time than who asks for one.
+#[test]
+fn a_connection_has_one_answer() {
+    let scene = scene("udp");
+    let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let answer = scene.raw(request);
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    let answers = scene.raw(&request.repeat(100));
+    assert_eq!(answers.matches("HTTP/1.1 200 ").count(), 1);
+}
+
 /// Silent connections take every place, and many wait for one; they lose it again, and the next one is served.
 #[test]
 fn slow_clients_cannot_keep_everybody_out() {
