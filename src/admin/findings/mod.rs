@@ -1,23 +1,19 @@
 //! What an operator should know first: everything on the page that is not as it should be, worst
 //! first. The same limits as the alert rules, of all listeners together and without the rules' patience.
 
+mod backends;
+mod process;
 #[cfg(test)]
 mod tests;
 
-use std::time::Duration;
-
 use serde::Serialize;
-use tidegate_proto::{CloseReason, Now, Reject};
+use tidegate_proto::{CloseReason, Reject};
 
 use super::history::{History, add_up};
-use super::units::{age, bytes, count, share, span};
-use crate::backend::{Failing, Shut, TargetState};
-use crate::board::{Snapshot, State, TargetSnapshot};
-use crate::capture::Recording;
-use crate::clock::Pause;
+use super::units::{count, share};
+use crate::board::Snapshot;
 use crate::counters::{Direction, WorkerCounters};
 use crate::metrics::Usage;
-use crate::sizing::cpu;
 use crate::udp::UdpError;
 
 /// Slots, descriptors, memory.
@@ -34,10 +30,6 @@ const A_FEW: f64 = 10.0;
 const SEND_ERRORS: u64 = 60;
 /// Rejected datagrams a second.
 const FLOOD: f64 = 10_000.0;
-/// A pause of this process is shown for so long.
-const PAUSE_SHOWN: Duration = Duration::from_secs(15 * 60);
-/// A crash is shown for as long as its alert goes on.
-const CRASH_SHOWN: Duration = Duration::from_secs(15 * 60);
 
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Finding {
@@ -79,222 +71,13 @@ impl Findings {
 
 pub(super) fn findings(snapshot: &Snapshot, history: &History, usage: &Usage) -> Vec<Finding> {
     let mut found = Findings::default();
-    process(&mut found, snapshot, usage);
-    backends(&mut found, snapshot);
+    process::find(&mut found, snapshot, usage);
+    backends::find(&mut found, snapshot);
     slots(&mut found, snapshot);
     load(&mut found, snapshot, history);
     let mut found = found.0;
     found.sort_by_key(|finding| finding.level);
     found
-}
-
-fn process(found: &mut Findings, snapshot: &Snapshot, usage: &Usage) {
-    for worker in snapshot.stuck() {
-        found.add(Level::Bad, None, worker);
-    }
-    let process = &snapshot.process;
-    match process.state {
-        State::Serving => {}
-        State::Starting => found.add(Level::Info, None, "starting".into()),
-        State::Draining => found.add(Level::Info, None, drain(snapshot)),
-    }
-    if let Some(recording) = &snapshot.recording {
-        found.0.push(recorded(recording));
-    }
-    if let Some(error) = &process.reload_error {
-        let text = format!(
-            "the last reload was refused, and the configuration before it is in force: {error}"
-        );
-        found.add(Level::Warn, Some("TidegateReloadFailed"), text);
-    }
-    if !process.needs_restart.is_empty() {
-        let values = process.needs_restart.join(", ");
-        let text = format!("new values wait for a restart: {values}");
-        found.add(Level::Warn, None, text);
-    }
-    if process.token_histories_given_up > 0 {
-        let text = "the file of used tokens cannot be written: a restart now would refuse all tokens from before it";
-        found.add(
-            Level::Warn,
-            Some("TidegateTokenHistoryFailing"),
-            text.into(),
-        );
-    }
-    if process.log_loses_lines {
-        let text = format!(
-            "lines of the log are lost, {} since the start: standard error is not read fast enough or cannot be written",
-            process.log_lines_dropped
-        );
-        found.add(Level::Warn, Some("TidegateLogLinesLost"), text);
-    }
-    let violations: u64 = snapshot
-        .listeners
-        .iter()
-        .map(|listener| listener.counters.invariant_violations)
-        .sum();
-    if violations > 0 {
-        let text = "books do not balance: a bug in tidegate, please report it with the log";
-        found.add(Level::Warn, Some("TidegateInvariantViolated"), text.into());
-    }
-    if let Some(pause) = process.last_pause {
-        paused(found, snapshot.now, pause);
-    }
-    let throttled = process.cpu_throttled_lately;
-    if throttled >= cpu::MANY {
-        let secs = cpu::LATELY.as_secs();
-        let text = format!(
-            "the control group's CPU limit stopped this process {throttled} times in {secs} s: everybody waits"
-        );
-        found.add(Level::Bad, Some("TidegateCpuThrottled"), text);
-    }
-    if let (Some(taken), Some(limit)) = (usage.resident_bytes, usage.memory_limit_bytes)
-        && taken as f64 > ALMOST_FULL * limit as f64
-    {
-        let (taken, limit) = (bytes(taken as f64), bytes(limit as f64));
-        let text = format!(
-            "{taken} of memory are taken of the {limit} that the control group has: beyond, the kernel ends this \
-             process, or holds it up, and every session with it"
-        );
-        found.add(Level::Bad, Some("TidegateMemoryAlmostUsed"), text);
-    }
-    if let (Some(open), Some(most)) = (usage.open_fds, usage.max_fds)
-        && open as f64 > ALMOST_FULL * most as f64
-    {
-        let text = format!("{open} of {most} descriptors are open");
-        found.add(Level::Warn, Some("TidegateDescriptorsAlmostUsed"), text);
-    }
-}
-
-/// Whoever looks why so many left at once finds no game server that crashed, and no network that changed.
-fn paused(found: &mut Findings, now: Now, pause: Pause) {
-    let since = now.mono.since(pause.ended);
-    if since < PAUSE_SHOWN {
-        let (took, ago) = (age(pause.took.as_secs_f64()), age(since.as_secs_f64()));
-        let text = format!(
-            "this process did not run for {took}, until {ago} ago: it was stopped, or the machine was suspended or had no \
-             processor time for it. Players whose timeout is shorter may be gone"
-        );
-        found.add(Level::Warn, None, text);
-    }
-}
-
-/// Only a stop ends the process. A drain by hand ends sessions, if it has a deadline, and no more.
-fn drain(snapshot: &Snapshot) -> String {
-    let process = &snapshot.process;
-    let left = process
-        .drain_deadline
-        .map(|end| end.since(snapshot.now.mono).as_secs_f64());
-    let what = match left {
-        Some(left) if process.stopping => {
-            let left = span(left);
-            format!("no new peers, and the process ends in {left} at the latest")
-        }
-        None if process.stopping => "no new peers, and the process ends".into(),
-        Some(left) if left < 1.0 => "no new peers, and those who are left are told to go".into(),
-        Some(left) => {
-            let left = span(left);
-            format!("no new peers, and those who are left in {left} are told to go")
-        }
-        None if snapshot.peers() > 0 => "no new peers; those who are here stay".into(),
-        None => "nobody is here, and the process stays until it is stopped".into(),
-    };
-    format!("draining: {what}")
-}
-
-/// Somebody wanted it so, and may have forgotten; with messages it holds what players say.
-fn recorded(recording: &Recording) -> Finding {
-    let what = match recording.content {
-        true => "with the messages, decrypted",
-        false => "without the messages",
-    };
-    let file = recording.file.display();
-    let size = bytes(recording.bytes as f64);
-    let sessions = recording.sessions;
-    let (level, text) = match &recording.ended {
-        None => (
-            Level::Info,
-            format!("sessions are recorded, {what}, to {file}: {sessions} so far, {size}"),
-        ),
-        Some(why) => (
-            Level::Warn,
-            format!("the recording to {file}, {what}, has ended by itself: {why}"),
-        ),
-    };
-    Finding {
-        level,
-        text,
-        alert: None,
-    }
-}
-
-fn backends(found: &mut Findings, snapshot: &Snapshot) {
-    for backend in &snapshot.backends {
-        let name = &backend.name;
-        for target in backend.in_use() {
-            crashed(found, snapshot.now, name, target);
-        }
-        if let Some(why) = backend.shut() {
-            let of_late = match why {
-                Shut::Down => last_down(snapshot.now, backend.in_use()),
-                Shut::Drained | Shut::DownOrDrained => String::new(),
-            };
-            let text = format!(
-                "no target of backend {name} {}: nobody can join{of_late}",
-                why.text()
-            );
-            found.add(Level::Bad, Some("TidegateNoBackend"), text);
-            continue;
-        }
-        for target in backend.in_use() {
-            let who = format!("target {} of backend {name}", target.name);
-            let up = target.state.up;
-            // Who drains a game server wants to stop it: that it is down then is no trouble.
-            if target.state.draining {
-                let down = if up { "" } else { ", and down" };
-                let text = format!("{who} is drained by hand{down}");
-                found.add(Level::Info, None, text);
-            } else if !up {
-                let since = last_down(snapshot.now, [target].into_iter());
-                let text = format!("{who} is down{since}");
-                found.add(Level::Warn, Some("TidegateBackendDown"), text);
-            }
-        }
-    }
-}
-
-/// How long none of these has been there, and why the last one is not; nothing where no checks say so.
-fn last_down<'a>(now: Now, targets: impl Iterator<Item = &'a TargetSnapshot>) -> String {
-    let failing = targets.filter_map(|target| target.state.failing);
-    let last = failing.max_by_key(|failing| failing.since);
-    last.map_or_else(String::new, |Failing { since, why }| {
-        let secs = now.mono.since(since).as_secs_f64();
-        format!(" (not there for {}: {})", age(secs), why.label())
-    })
-}
-
-/// Its supervisor has mostly started it again before anybody looks, and nothing else here shows then why so many left.
-fn crashed(found: &mut Findings, now: Now, backend: &str, target: &TargetSnapshot) {
-    let TargetState {
-        crashes,
-        last_crash,
-        draining,
-        ..
-    } = target.state;
-    let since = last_crash.map(|crash| now.mono.since(crash));
-    let Some(since) = since.filter(|since| *since < CRASH_SHOWN && !draining) else {
-        return;
-    };
-    let ago = age(since.as_secs_f64());
-    let times = match crashes {
-        1 => String::new(),
-        many => format!(", the last of {many} times since the start"),
-    };
-    let text = format!(
-        "target {} of backend {backend} ended many sessions at once {ago} ago{times}, and took no connection right \
-         after: it crashed, or was restarted under its players. Its own log has why",
-        target.name
-    );
-    found.add(Level::Warn, Some("TidegateBackendCrashed"), text);
 }
 
 fn slots(found: &mut Findings, snapshot: &Snapshot) {
