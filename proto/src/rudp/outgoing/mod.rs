@@ -55,8 +55,6 @@ pub(super) struct Outgoing {
     asked: VecDeque<u64>,
     answers: Budget,
     copies: Budget,
-    /// How long an answer takes to change what the peer asks for; zero while that is not known.
-    answer_time: Duration,
     last_expiry: Timestamp,
     /// The peer has everything below this id.
     received_below: u64,
@@ -91,7 +89,6 @@ impl Outgoing {
             asked: VecDeque::new(),
             answers: Budget::for_answers(now),
             copies: Budget::for_copies(now),
-            answer_time: Duration::ZERO,
             last_expiry: now,
             received_below: 0,
             lead: Lead::new(now),
@@ -115,7 +112,14 @@ impl Outgoing {
     ///
     /// A request for what was never sent, or is queued and leaves anyway, gets no answer; nor does one that
     /// comes too soon behind many others, or that there is nothing left to pay for with.
-    pub(super) fn on_request(&mut self, now: Timestamp, wire_id: u16) -> Requested {
+    ///
+    /// It takes `answer_time` until an answer changes what the peer asks for; zero while that is not known.
+    pub(super) fn on_request(
+        &mut self,
+        now: Timestamp,
+        wire_id: u16,
+        answer_time: Duration,
+    ) -> Requested {
         let unsent = self.store.unsent_id();
         let id = sequence::nearest(unsent, wire_id);
         if id >= unsent {
@@ -127,7 +131,7 @@ impl Outgoing {
         if self.store.repeats(id).is_none_or(|it| it.is_due(now))
             && let Err(place) = self.asked.binary_search(&id)
             && self.asked.len() < ASKED_MAX
-            && self.pays(now, id)
+            && self.pays(now, id, answer_time)
         {
             self.asked.insert(place, id);
         }
@@ -139,10 +143,10 @@ impl Outgoing {
     }
 
     /// Whether there is something left to pay for an answer with, and for a copy if it may be no more than that.
-    fn pays(&mut self, now: Timestamp, id: u64) -> bool {
+    fn pays(&mut self, now: Timestamp, id: u64, answer_time: Duration) -> bool {
         let bytes = self.answer_bytes(id);
         let repeats = self.store.repeats(id);
-        let may_be_copy = repeats.is_some_and(|it| it.is_under_way(now, self.answer_time));
+        let may_be_copy = repeats.is_some_and(|it| it.is_under_way(now, answer_time));
         (!may_be_copy || self.copies.pay(now, bytes)) && self.answers.pay(now, bytes)
     }
 
@@ -153,10 +157,8 @@ impl Outgoing {
             .map_or(0, |id| self.on_received_below(id))
     }
 
-    /// The peer said that it has no message that nobody said yet: so long it takes until an answer changes what it asks
-    /// for.
-    pub(super) fn on_pong(&mut self, answer_time: Duration) {
-        self.answer_time = answer_time;
+    /// The peer said that it has no message that nobody said yet.
+    pub(super) fn on_pong(&mut self) {
         self.lead.on_pong();
     }
 

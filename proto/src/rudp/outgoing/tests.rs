@@ -2,6 +2,9 @@
 
 use super::*;
 
+/// How long an answer takes.
+const UNKNOWN: Duration = Duration::ZERO;
+
 fn at(millis: u64) -> Timestamp {
     Timestamp::from_millis(millis)
 }
@@ -33,16 +36,19 @@ fn requests_are_answered_once_in_order_and_only_for_what_was_sent() {
         outgoing.queue(b"x");
     }
     assert_eq!(
-        outgoing.on_request(at(0), 0),
+        outgoing.on_request(at(0), 0, UNKNOWN),
         Requested::NeverSent,
         "queued only"
     );
     assert_eq!(send_all(&mut outgoing, at(0)), [0, 1, 2, 3]);
     for id in [3, 1, 3] {
-        assert_eq!(outgoing.on_request(at(0), id), Requested::Sent);
+        assert_eq!(outgoing.on_request(at(0), id, UNKNOWN), Requested::Sent);
     }
-    assert_eq!(outgoing.on_request(at(0), 4), Requested::NeverSent);
-    assert_eq!(outgoing.on_request(at(0), 65535), Requested::NeverSent);
+    assert_eq!(outgoing.on_request(at(0), 4, UNKNOWN), Requested::NeverSent);
+    assert_eq!(
+        outgoing.on_request(at(0), 65535, UNKNOWN),
+        Requested::NeverSent
+    );
     let mut answers = Vec::new();
     while let Some(answer) = outgoing.next_answer() {
         answers.push(answer);
@@ -51,7 +57,7 @@ fn requests_are_answered_once_in_order_and_only_for_what_was_sent() {
     assert_eq!(answers, [Answer::Message(1), Answer::Message(3)]);
     outgoing.expire(at(60));
     outgoing.expire(at(120));
-    outgoing.on_request(at(0), 1);
+    outgoing.on_request(at(0), 1, UNKNOWN);
     assert_eq!(outgoing.next_answer(), Some(Answer::Missing(1)));
 }
 
@@ -63,7 +69,7 @@ fn a_message_that_is_asked_for_all_the_time_goes_ever_more_rarely() {
     send_all(&mut outgoing, at(0));
     let mut answered = Vec::new();
     for millis in (0..1500).step_by(10) {
-        assert_eq!(outgoing.on_request(at(millis), 0), Requested::Sent);
+        assert_eq!(outgoing.on_request(at(millis), 0, UNKNOWN), Requested::Sent);
         if outgoing.next_answer().is_some() {
             outgoing.on_answered(at(millis));
             answered.push(millis);
@@ -79,10 +85,10 @@ fn copies_of_a_message(answer_time: u64) -> usize {
     let mut outgoing = Outgoing::new(at(0), crate::rudp::Params::default().limits());
     outgoing.queue(&[0; 1_000]);
     send_all(&mut outgoing, at(0));
-    outgoing.on_pong(Duration::from_millis(answer_time));
+    let answer_time = Duration::from_millis(answer_time);
     let mut answers = 0;
     for millis in (100..600).step_by(10) {
-        outgoing.on_request(at(millis), 0);
+        outgoing.on_request(at(millis), 0, answer_time);
         while outgoing.next_answer().is_some() {
             outgoing.on_answered(at(millis));
             answers += 1;
@@ -111,7 +117,7 @@ fn who_asks_for_everything_all_the_time_draws_a_multiple_of_what_was_said() {
     send_all(&mut outgoing, at(0));
     for millis in (0..3_000).step_by(10) {
         for id in 0..1_000 {
-            outgoing.on_request(at(millis), id);
+            outgoing.on_request(at(millis), id, UNKNOWN);
         }
         while let Some(Answer::Message(id)) = outgoing.next_answer() {
             drawn += outgoing.record_bytes(id);
@@ -153,7 +159,7 @@ fn requests_are_bounded() {
     for id in 0..ASKED_MAX as u16 + 100 {
         outgoing.queue(b"");
         send_all(&mut outgoing, at(0));
-        assert_eq!(outgoing.on_request(at(0), id), Requested::Sent);
+        assert_eq!(outgoing.on_request(at(0), id, UNKNOWN), Requested::Sent);
     }
     assert_eq!(outgoing.asked.len(), ASKED_MAX);
     assert_eq!(outgoing.next_answer(), Some(Answer::Message(0)));
@@ -245,7 +251,7 @@ fn who_asks_for_what_is_gone_gets_the_last_message_with_the_answer() {
     for millis in [60, 120, 180] {
         outgoing.expire(at(millis));
     }
-    outgoing.on_request(at(200), 0);
+    outgoing.on_request(at(200), 0, UNKNOWN);
     assert_eq!(outgoing.next_answer(), Some(Answer::Missing(0)));
     assert_eq!(outgoing.tail_due(at(200)), Some(2));
 }

@@ -179,7 +179,8 @@ impl Session {
     }
 
     fn on_request(&mut self, now: Timestamp, id: u16) {
-        match self.outgoing.on_request(now, id) {
+        let answer_time = self.ping.answer_time();
+        match self.outgoing.on_request(now, id, answer_time) {
             Requested::Sent => {}
             Requested::NeverSent
                 if self.echoes.are_left()
@@ -195,9 +196,7 @@ impl Session {
 
     fn on_missing(&mut self, now: Timestamp, id: u16) {
         if self.ping.on_missing(now, id) {
-            let answer_time = self.ping.answer_time();
-            self.poll.set_answer_time(answer_time);
-            self.outgoing.on_pong(answer_time);
+            self.outgoing.on_pong();
             // It says nothing of a message, even where so many more go one way that the same id is in the window.
             return;
         }
@@ -232,7 +231,7 @@ impl Session {
         }
         self.other_incarnation = 0;
         self.this_incarnation_at = now;
-        self.poll.on_message(now, id);
+        self.poll.on_message(now, id, self.ping.answer_time());
     }
 
     /// A message that is never taken keeps back all that follow, however often it comes.

@@ -111,7 +111,7 @@ impl Session {
         }
         if !self.output.asks.is_empty() {
             // Any request is as good as a poll.
-            self.poll.on_asked(now);
+            self.poll.on_asked(now, self.ping.answer_time());
             self.ping_along(now);
         }
         self.output.tail = self.outgoing.tail_due(now);
@@ -136,7 +136,8 @@ impl Session {
         let room = self.incoming.ids_max(self.params.mtu).saturating_sub(gaps);
         if room > 0 {
             let unknown = self.incoming.unknown_wire_id();
-            self.poll.ask(now, unknown, room, asks);
+            let answer_time = self.ping.answer_time();
+            self.poll.ask(now, unknown, answer_time, room, asks);
         }
         if gaps > 0 && asks.len() == gaps + 1 {
             // Nothing shows that there is more, and a gap is question enough.

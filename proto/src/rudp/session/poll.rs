@@ -28,8 +28,6 @@ pub(super) struct Poll {
     interval: Duration,
     /// Messages asked for at once. Doubles while the answers show that there is more.
     reach: u16,
-    /// How long an answer takes; zero while that is not known.
-    answer_time: Duration,
     /// The ids asked for.
     asked: Option<RangeInclusive<u16>>,
     /// When one that was asked for came.
@@ -54,7 +52,6 @@ impl Poll {
             at,
             interval: FIRST,
             reach: 1,
-            answer_time: Duration::ZERO,
             asked: None,
             answered_at: None,
             last_asked: at,
@@ -65,15 +62,7 @@ impl Poll {
 
     /// Asks for one message, at this time, whatever was asked for before.
     pub(super) fn start_over(&mut self, at: Timestamp) {
-        *self = Self {
-            answer_time: self.answer_time,
-            ..Self::due(at)
-        };
-    }
-
-    /// An answer takes so long: who asks sooner has not heard yet that there is nothing, and gets copies of what there is.
-    pub(super) fn set_answer_time(&mut self, answer_time: Duration) {
-        self.answer_time = answer_time;
+        *self = Self::due(at);
     }
 
     pub(super) fn due_at(&self) -> Timestamp {
@@ -85,7 +74,7 @@ impl Poll {
         self.at = now;
     }
 
-    pub(super) fn on_message(&mut self, now: Timestamp, id: u16) {
+    pub(super) fn on_message(&mut self, now: Timestamp, id: u16, answer_time: Duration) {
         if self.asked.as_ref().is_some_and(|asked| *asked.end() == id) {
             // A whole tail was lost, or refused: fetch it without waiting.
             let reach = (self.reach * 2).min(REACH_MAX);
@@ -96,11 +85,12 @@ impl Poll {
             // for meanwhile.
             self.answered_at = Some(now);
             self.interval = FIRST;
-            self.at = self.at.min(now + self.first_wait());
+            self.at = self.at.min(now + first_wait(answer_time));
         } else {
             // Put off, but not past the time the peer should hear from us: it may time out too,
             // and our polls are all it learns about what arrived.
-            self.at = (now + self.first_wait()).min(self.last_asked + self.longest_wait());
+            self.at =
+                (now + first_wait(answer_time)).min(self.last_asked + longest_wait(answer_time));
             self.interval = FIRST;
             self.last_message = Some(now);
         }
@@ -124,10 +114,17 @@ impl Poll {
     }
 
     /// The ids of a poll, from the next message on.
-    pub(super) fn ask(&mut self, now: Timestamp, next: u16, ids_max: usize, ids: &mut Vec<u16>) {
+    pub(super) fn ask(
+        &mut self,
+        now: Timestamp,
+        next: u16,
+        answer_time: Duration,
+        ids_max: usize,
+        ids: &mut Vec<u16>,
+    ) {
         if self
             .last_message
-            .is_some_and(|at| now < at + self.first_wait())
+            .is_some_and(|at| now < at + first_wait(answer_time))
         {
             // In the midst of messages: the next one is on its way, and says nothing about a lost tail.
             ids.push(next);
@@ -136,7 +133,7 @@ impl Poll {
         }
         if self
             .answered_at
-            .is_none_or(|at| now >= at + self.longest_wait())
+            .is_none_or(|at| now >= at + longest_wait(answer_time))
         {
             // No answer is under way any more: there was nothing.
             self.reach = 1;
@@ -144,14 +141,6 @@ impl Poll {
         let reach = usize::from(self.reach).min(ids_max) as u16;
         ids.extend((0..reach).map(|ahead| next.wrapping_add(ahead)));
         self.asked = ids.last().map(|last| next..=*last);
-    }
-
-    fn first_wait(&self) -> Duration {
-        FIRST.max(self.answer_time)
-    }
-
-    fn longest_wait(&self) -> Duration {
-        LONGEST.max(self.answer_time)
     }
 
     /// The last poll asked for this message.
@@ -163,12 +152,22 @@ impl Poll {
         })
     }
 
-    pub(super) fn on_asked(&mut self, now: Timestamp) {
+    pub(super) fn on_asked(&mut self, now: Timestamp, answer_time: Duration) {
         self.last_asked = now;
         self.unshown = (0, 0);
-        self.at = now + self.interval.max(self.answer_time);
+        self.at = now + self.interval.max(answer_time);
         self.interval = (self.interval * 2).min(LONGEST);
     }
+}
+
+/// An answer takes `answer_time`: who asks sooner has not heard yet that there is nothing, and gets copies of what there
+/// is.
+fn first_wait(answer_time: Duration) -> Duration {
+    FIRST.max(answer_time)
+}
+
+fn longest_wait(answer_time: Duration) -> Duration {
+    LONGEST.max(answer_time)
 }
 
 #[cfg(test)]
@@ -179,11 +178,18 @@ mod tests {
         Timestamp::from_millis(millis)
     }
 
+    /// How long an answer takes.
+    const UNKNOWN: Duration = Duration::ZERO;
+
     /// The ids of a poll at this time, of which the first is `next`.
     fn asked(poll: &mut Poll, millis: u64, next: u16) -> Vec<u16> {
+        asked_slowly(poll, millis, next, UNKNOWN)
+    }
+
+    fn asked_slowly(poll: &mut Poll, millis: u64, next: u16, answer_time: Duration) -> Vec<u16> {
         let mut ids = Vec::new();
-        poll.ask(at(millis), next, 170, &mut ids);
-        poll.on_asked(at(millis));
+        poll.ask(at(millis), next, answer_time, 170, &mut ids);
+        poll.on_asked(at(millis), answer_time);
         ids
     }
 
@@ -196,7 +202,7 @@ mod tests {
             let ids = asked(&mut poll, 0, next);
             next += reach;
             assert_eq!((ids.len(), ids.last()), (reach as usize, Some(&(next - 1))));
-            poll.on_message(at(0), next - 1);
+            poll.on_message(at(0), next - 1, UNKNOWN);
         }
         for due in [0, 100, 300] {
             assert_eq!(poll.due_at(), at(due));
@@ -218,7 +224,7 @@ mod tests {
                 assert_eq!(asked(&mut poll, due, next).len(), reach);
             }
             next += reach as u16;
-            poll.on_message(at(began + 200), next - 1);
+            poll.on_message(at(began + 200), next - 1, UNKNOWN);
         }
     }
 
@@ -230,16 +236,16 @@ mod tests {
         let ids = asked(&mut poll, 0, u16::MAX - 9);
         assert_eq!(ids.last(), Some(&117), "around the end of the ids");
         for id in [u16::MAX, 0, 12] {
-            poll.on_message(at(40), id);
+            poll.on_message(at(40), id, UNKNOWN);
         }
         assert_eq!(poll.due_at(), at(100));
         assert_eq!(asked(&mut poll, 100, 13).len(), usize::from(REACH_MAX));
         // What was missing in the midst of the answer was asked for.
-        poll.on_asked(at(130));
+        poll.on_asked(at(130), UNKNOWN);
         assert_eq!(poll.due_at(), at(330));
-        poll.on_message(at(150), 13);
+        poll.on_message(at(150), 13, UNKNOWN);
         assert_eq!(poll.due_at(), at(250));
-        poll.on_message(at(150), 140);
+        poll.on_message(at(150), 140, UNKNOWN);
         assert_eq!(poll.due_at(), at(150), "at once");
     }
 
@@ -248,14 +254,14 @@ mod tests {
     fn what_the_peer_has_yet_to_say_ends_a_tail() {
         let mut poll = Poll::due(at(0));
         assert_eq!(asked(&mut poll, 0, 5), [5]);
-        poll.on_message(at(30), 5);
+        poll.on_message(at(30), 5, UNKNOWN);
         assert_eq!(asked(&mut poll, 30, 6), [6, 7], "there may be more");
-        poll.on_message(at(63), 6);
+        poll.on_message(at(63), 6, UNKNOWN);
         poll.on_end(9);
         assert!(poll.has_asked_for(7), "it did not ask for that one");
         poll.on_end(7);
         for id in [7, 8, 9] {
-            poll.on_message(at(63 + 33 * u64::from(id - 6)), id);
+            poll.on_message(at(63 + 33 * u64::from(id - 6)), id, UNKNOWN);
         }
         assert_eq!(poll.due_at(), at(262), "put off by the last");
         assert_eq!(asked(&mut poll, 262, 10), [10]);
@@ -264,18 +270,18 @@ mod tests {
     #[test]
     fn nothing_is_asked_for_again_while_an_answer_may_be_under_way() {
         let mut poll = Poll::due(at(0));
-        poll.set_answer_time(Duration::from_millis(700));
-        asked(&mut poll, 0, 5);
+        let answer_time = Duration::from_millis(700);
+        asked_slowly(&mut poll, 0, 5, answer_time);
         for (due, next) in [(700, 1_400), (1_400, 2_100)] {
             assert_eq!(poll.due_at(), at(due));
-            asked(&mut poll, due, 5);
+            asked_slowly(&mut poll, due, 5, answer_time);
             assert_eq!(poll.due_at(), at(next));
         }
-        poll.on_message(at(1_500), 3);
+        poll.on_message(at(1_500), 3, answer_time);
         assert_eq!(poll.due_at(), at(2_100), "put off, and not for ever");
         poll.start_over(at(1_600));
-        asked(&mut poll, 1_600, 5);
-        assert_eq!(poll.due_at(), at(2_300), "still known");
+        asked_slowly(&mut poll, 1_600, 5, answer_time);
+        assert_eq!(poll.due_at(), at(2_300), "as long as before");
     }
 
     #[test]
@@ -284,7 +290,7 @@ mod tests {
         asked(&mut poll, 0, 0);
         assert_eq!(poll.due_at(), at(100));
         for (heard, due) in [(50, 150), (399, 499), (450, 530)] {
-            poll.on_message(at(heard), 7);
+            poll.on_message(at(heard), 7, UNKNOWN);
             assert_eq!(poll.due_at(), at(due));
         }
         assert_eq!(asked(&mut poll, 530, 8), [8], "in the midst of messages");
