@@ -54,3 +54,60 @@ const COUNTED_EVERY: Duration = Duration::from_millis(250);
 
 /// So often is chance: of a path that loses three in ten, once in a thousand times.
 const TIMES_MIN: u32 = 6;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The seconds, in quarters, at which one more leaves while an output each ten milliseconds begins like this.
+    fn more(
+        in_step: &mut InStep,
+        quarters: std::ops::Range<u64>,
+        asked: Option<u16>,
+        answered: Option<Answer>,
+    ) -> Vec<u64> {
+        let mut at = |millis| {
+            let now = Timestamp::from_millis(millis);
+            in_step.begin_output(now, asked, answered)
+        };
+        let millis = (250 * quarters.start..250 * quarters.end).step_by(10);
+        millis
+            .filter(|millis| at(*millis))
+            .map(|millis| millis / 250)
+            .collect()
+    }
+
+    #[test]
+    fn every_second_of_those_that_are_no_chance_has_one_more() {
+        for (asked, answered) in [
+            (Some(7), None),
+            (None, Some(Answer::Message(7))),
+            (Some(7), Some(Answer::Message(7))),
+        ] {
+            let mut in_step = InStep::default();
+            let found = more(&mut in_step, 0..11, asked, answered);
+            assert_eq!(found, [6, 8, 10], "{asked:?} {answered:?}");
+            assert_eq!(
+                more(&mut in_step, 11..12, None, None),
+                [],
+                "it asks nothing"
+            );
+        }
+    }
+
+    #[test]
+    fn who_gets_on_is_not_in_step() {
+        let mut in_step = InStep::default();
+        for quarter in 0..20 {
+            let found = more(
+                &mut in_step,
+                quarter..quarter + 1,
+                Some(quarter as u16),
+                None,
+            );
+            assert_eq!(found, []);
+        }
+        // From the first output that asks for the last one again.
+        assert_eq!(more(&mut in_step, 20..28, Some(19), None), [25, 27]);
+    }
+}

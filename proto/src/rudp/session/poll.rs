@@ -284,6 +284,22 @@ mod tests {
         assert_eq!(poll.due_at(), at(2_300), "as long as before");
     }
 
+    /// Who sends no more than there is room for waits for it; nobody else, if there is hardly a pause to ask in.
+    #[test]
+    fn what_was_delivered_is_said_before_the_room_runs_out() {
+        for (messages, bytes) in [(SHOWN_MESSAGES, 0), (1, SHOWN_BYTES)] {
+            let mut poll = Poll::due(at(0));
+            asked(&mut poll, 0, 0);
+            poll.on_delivered(at(20), messages - 1, bytes / 2);
+            assert_eq!(poll.due_at(), at(100), "half of it, or less");
+            poll.on_delivered(at(30), 1, bytes / 2);
+            assert_eq!(poll.due_at(), at(30));
+            asked(&mut poll, 30, 0);
+            poll.on_delivered(at(40), 1, 0);
+            assert_eq!(poll.due_at(), at(230), "all else was said");
+        }
+    }
+
     #[test]
     fn messages_put_a_poll_off_and_not_for_ever() {
         let mut poll = Poll::due(at(0));
