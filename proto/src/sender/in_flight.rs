@@ -85,7 +85,7 @@ pub(super) struct Sent {
 
 impl Sent {
     /// A number that no packet had.
-    fn skipped(at: Timestamp, items_from: u32) -> Self {
+    pub(super) fn skipped(at: Timestamp, items_from: u32) -> Self {
         Self {
             at,
             wire_bytes: 0,

@@ -81,6 +81,8 @@ mod outage;
 mod queueing;
 mod short_queue;
 mod silences;
+#[cfg(test)]
+mod tests;
 mod ticks;
 mod trial;
 mod volley;
