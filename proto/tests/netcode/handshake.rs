@@ -481,6 +481,28 @@ fn handshakes_are_bounded_and_make_room_in_time() {
     );
 }
 
+/// A player whose first token was lost on the way, or is too old by now, dials from the same port.
+#[test]
+fn a_new_token_starts_over_in_the_place_of_its_address() {
+    let mut params = params();
+    params.max_pending = 2;
+    let mut server = Server::with(params, 16, EPOCH - 3600);
+    let mut ask = |now: Now, number: u8, host: u8| {
+        let mut request = Vec::new();
+        mint(number.into(), number, EPOCH).emit_request(&mut request);
+        let from = address(&format!("192.0.2.{host}:1"));
+        server.receive(now, from, &request).is_some()
+    };
+    assert!(ask(at(0), 1, 1) && ask(at(0), 2, 2));
+    assert!(ask(at(3_000), 3, 1), "there is no other place");
+    assert!(!ask(at(3_000), 4, 4));
+    assert_eq!(server.handshake.pending(), 2);
+    server.handshake.handle_timeout(at(5_001));
+    assert_eq!(server.handshake.pending(), 1, "it lasts as long as any");
+    server.handshake.handle_timeout(at(8_001));
+    assert_eq!(server.handshake.pending(), 0);
+}
+
 #[test]
 fn timeouts_are_clamped_and_never_is_refused() {
     for (seconds, policy, expected) in [

@@ -301,6 +301,18 @@ mod tests {
         assert!(seat(&roster, 9).is_ok());
     }
 
+    /// Two workers may each have a handshake under way with one token: under the same keys there is one session, and none
+    /// once nothing is known of the token any more.
+    #[test]
+    fn a_token_is_good_for_one_seat() {
+        let roster = Roster::new(RosterParams::default(), 0);
+        let (tag, from) = ([7; 16], "192.0.2.1:7".parse().unwrap());
+        assert_eq!(roster.seat(9, &tag).unwrap_err(), Reject::TokenExpired);
+        roster.present(9, tag, from, 1000, 0).unwrap();
+        drop(roster.seat(9, &tag).unwrap());
+        assert_eq!(roster.seat(9, &tag).unwrap_err(), Reject::TokenReused);
+    }
+
     #[test]
     fn used_tokens_are_told_once_and_only_on_request() {
         for tells_used in [false, true] {
