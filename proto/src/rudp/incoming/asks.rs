@@ -17,6 +17,10 @@ const REQUESTS_LEAST: usize = 64;
 /// Size of a request record.
 const REQUEST_BYTES: usize = 3;
 
+/// So many rounds in a row wait no longer than an answer takes. On a path that loses a third both ways, five of nine
+/// questions bring nothing; and on one that is dead, there are few in vain.
+const ROUNDS_AT_ANSWER_TIME: u8 = 8;
+
 /// How many ids go into one output that has so much room, where a message has so many bytes on average.
 pub(super) fn ids_max(datagram_room: usize, message: usize) -> usize {
     let most = (REQUESTED_BYTES / message.max(1)).clamp(REQUESTS_LEAST, REQUESTS_MAX);
@@ -29,6 +33,10 @@ pub(super) struct Asks {
     interval: Duration,
     interval_first: Duration,
     interval_max: Duration,
+    /// An answer takes so long; zero while that is not known.
+    answer_time: Duration,
+    /// Rounds that waited for that since the next message came.
+    at_answer_time: u8,
     /// All gaps are asked for again at this time.
     again_at: Timestamp,
     /// A gap below this id was asked for before.
@@ -38,12 +46,14 @@ pub(super) struct Asks {
 }
 
 impl Asks {
-    /// Repeats after `interval`, doubling up to `interval_max`.
+    /// Repeats after `interval`, doubling up to `interval_max`, and for some rounds up to what an answer takes.
     pub(super) fn new(interval: Duration, interval_max: Duration) -> Self {
         Self {
             interval,
             interval_first: interval,
             interval_max,
+            answer_time: Duration::ZERO,
+            at_answer_time: 0,
             again_at: Timestamp::ZERO,
             asked_below: 0,
             fresh: false,
@@ -55,15 +65,40 @@ impl Asks {
         self.fresh = true;
     }
 
+    /// Who asked so long ago and has no answer has lost it, or the question.
+    pub(super) fn set_answer_time(&mut self, answer_time: Duration) {
+        self.answer_time = answer_time;
+    }
+
     /// The next message came: after the round that is due, waits are short again.
     pub(super) fn on_progress(&mut self) {
-        self.interval = self.interval_first;
+        self.be_quick();
     }
 
     /// All gaps are asked for at this time, and waits are short again.
     pub(super) fn hurry(&mut self, at: Timestamp) {
         self.again_at = at;
+        self.be_quick();
+    }
+
+    fn be_quick(&mut self) {
         self.interval = self.interval_first;
+        self.at_answer_time = 0;
+    }
+
+    /// A round left: the next waits longer, but for some rounds no longer than an answer takes.
+    fn slow_down(&mut self) {
+        let longer = (self.interval * 2).min(self.interval_max);
+        let answered = self.answer_time.max(self.interval);
+        if !self.answer_time.is_zero()
+            && longer > answered
+            && self.at_answer_time < ROUNDS_AT_ANSWER_TIME
+        {
+            self.at_answer_time += 1;
+            self.interval = answered;
+        } else {
+            self.interval = longer;
+        }
     }
 
     /// When to ask, if anything is missing.
@@ -97,7 +132,7 @@ impl Asks {
         self.fresh = false;
         if all {
             self.again_at = now + self.interval;
-            self.interval = (self.interval * 2).min(self.interval_max);
+            self.slow_down();
         } else if !news {
             // Only the next message, and it was asked for already: leave it to the timer.
             ids.clear();
@@ -156,5 +191,28 @@ mod tests {
         asks.hurry(Timestamp::from_millis(1_650));
         assert_eq!(ask(&mut asks, 1_650, &[6]), [6]);
         assert_eq!(ask(&mut asks, 1_750, &[6]), [6]);
+    }
+
+    /// An answer that is not there by now got lost, or its question did; after eight such rounds the path may be dead.
+    #[test]
+    fn for_some_rounds_none_waits_longer_than_an_answer_takes() {
+        let mut asks = Asks::new(Duration::from_millis(20), Duration::from_millis(470));
+        asks.set_answer_time(Duration::from_millis(50));
+        let rounds = |from: u64, until: u64, asks: &mut Asks| -> Vec<u64> {
+            let due = |millis: &u64| !ask(asks, *millis, &[5]).is_empty();
+            (from..until).filter(due).collect()
+        };
+        let quick = [0, 20, 60, 110, 160, 210, 260, 310, 360, 410, 460];
+        assert_eq!(rounds(0, 500, &mut asks), quick);
+        assert_eq!(
+            rounds(500, 2_000, &mut asks),
+            [560, 760, 1_160, 1_630],
+            "dead, perhaps"
+        );
+        asks.hurry(Timestamp::from_millis(2_000));
+        assert_eq!(
+            rounds(2_000, 2_500, &mut asks),
+            quick.map(|millis| millis + 2_000)
+        );
     }
 }

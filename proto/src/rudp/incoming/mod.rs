@@ -319,6 +319,11 @@ impl Incoming {
         self.window.is_empty() && (self.next > 0 || records.any(|record| record == first))
     }
 
+    /// An answer to a question takes so long.
+    pub(super) fn set_answer_time(&mut self, answer_time: Duration) {
+        self.asks.set_answer_time(answer_time);
+    }
+
     /// Whether requests are due.
     pub(super) fn asks_at(&self) -> Option<Timestamp> {
         (!self.window.is_empty()).then(|| self.asks.due())

@@ -26,6 +26,9 @@ const UNANSWERED_MAX: usize = 4;
 /// However long it takes: nobody waits longer.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(2);
 
+/// Less than this above twice the shortest time is no queue: ticks of both sides, and jitter.
+const QUEUE_LEAST: Duration = Duration::from_millis(20);
+
 /// Asks for messages that do not exist, and measures.
 #[derive(Debug)]
 pub(super) struct Ping {
@@ -88,6 +91,16 @@ impl Ping {
         }
         (self.rtt.smoothed() + 2 * self.rtt.variation()).min(ANSWER_TIME_MAX)
     }
+
+    /// [`Ping::answer_time`] while no queue shows; else zero. In a queue that grows an answer takes longer than was
+    /// measured, and who asks again meanwhile makes it grow.
+    pub(super) fn answer_time_without_queue(&self) -> Duration {
+        let answer_time = self.answer_time();
+        match answer_time <= 2 * self.rtt.min() + QUEUE_LEAST {
+            true => answer_time,
+            false => Duration::ZERO,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -135,5 +148,23 @@ mod tests {
             ping.ask(at(secs * 1_000 + 10), 0).unwrap();
         }
         assert!(!ping.on_missing(at(9_010), first), "forgotten");
+    }
+
+    /// A line of 50 ms gets a queue of half a second.
+    #[test]
+    fn no_gap_is_asked_for_by_the_answer_time_of_a_queue() {
+        let mut ping = Ping::new(at(0));
+        let mut answer_twenty = |from: u64, took: u64| {
+            for asked in (0..20).map(|i| from + i * (took + 100)) {
+                let id = ping.ask(at(asked), 0).expect("one is due");
+                assert!(ping.on_missing(at(asked + took), id));
+            }
+            (ping.answer_time(), ping.answer_time_without_queue())
+        };
+        let (clean, quick) = answer_twenty(1_000, 50);
+        assert_eq!(quick, clean);
+        let (queued, quick) = answer_twenty(6_000, 550);
+        assert!(queued > Duration::from_millis(500), "{queued:?}");
+        assert_eq!(quick, Duration::ZERO);
     }
 }
