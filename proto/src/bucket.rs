@@ -43,6 +43,11 @@ impl Bucket {
         self.tokens -= amount;
     }
 
+    /// Leaves a debt of no more than this.
+    pub(crate) fn forgive_beyond(&mut self, debt: f64) {
+        self.tokens = self.tokens.max(-debt);
+    }
+
     /// Puts tokens in at once, up to `limit`.
     pub(crate) fn add(&mut self, amount: f64, limit: f64) {
         self.tokens = (self.tokens + amount).min(limit);

@@ -203,9 +203,15 @@ impl Pacer {
         self.packet_bytes = wire_bytes.clamp(framing.datagram.into(), u16::MAX.into()) as u16;
         let due = self.pairing.due(wire_bytes, self.pace.wants_pairs());
         self.bulk.spend(due as f64);
+        // Probes leave whatever is owed. Those of an outage are not paid for with a silence after it: some seconds are.
+        let owed_max = due as f64 + OWED_SECS * params.bulk.min;
+        self.bulk.forgive_beyond(owed_max);
         self.pace.on_bulk_sent(now, wire_bytes, params);
     }
 }
+
+/// What is owed beside a packet is paid in so many seconds at the least rate.
+const OWED_SECS: f64 = 2.0;
 
 /// Makes packets of bulk leave two at a time: the second pays for the first.
 #[derive(Clone, Copy, Debug, Default)]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::games::{Game, Rules};
-use super::scenario::Scenario;
+use super::scenario::{Scenario, dead};
 use crate::session::AckPolicy;
 use crate::sim::{Conditions, Traffic, Way};
 use crate::yojimbo::Params;
@@ -334,6 +334,33 @@ fn a_path_that_takes_no_full_datagrams_ends_no_session() {
                 assert!(scenario.network().0.too_long > 0, "MTU {mtu}");
             }
         }
+    }
+}
+
+/// Something drops long packets for some seconds, and nothing passes for some more. Probes leave all the while, several
+/// datagrams each; what they cost is not paid for with a silence once the path is well.
+#[test]
+fn the_probes_of_an_outage_are_followed_by_no_silence() {
+    let says = Traffic {
+        messages: 100_000,
+        sizes: 32..=5_000,
+        every: Duration::from_millis(50),
+        ..Traffic::default()
+    };
+    let path = |mtu| Conditions {
+        delay: Duration::from_millis(1),
+        ..path(mtu)
+    };
+    for seed in 0..8 {
+        let mut game = Game::new(stock(), seed);
+        let mut scenario = Scenario::echoed(&mut game, path(0), &says);
+        scenario.run_for(Duration::from_secs(5));
+        for (weather, secs) in [(path(1_000), 8), (path(0), 3), (dead(), 4), (path(0), 8)] {
+            scenario.set_weather(weather, weather);
+            scenario.run_for(Duration::from_secs(secs));
+        }
+        let (said, heard) = scenario.outcome(0).up;
+        assert!(heard + 20 > said, "seed {seed}: {heard} of {said}");
     }
 }
 
