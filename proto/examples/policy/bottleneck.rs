@@ -43,6 +43,7 @@ pub(crate) fn one_sender(options: &Options) {
             let setup = Setup {
                 forward,
                 back: Conditions { rate: 0, ..forward },
+                longer_by: Duration::ZERO,
                 warm_up: Duration::from_secs(20),
                 measured: Duration::from_secs(if options.quick { 40 } else { 100 }),
                 seed: 7,
@@ -188,6 +189,39 @@ pub(crate) fn beside_policed(options: &Options) {
     }
 }
 
+/// Bulk whose path becomes longer from one moment to the next.
+pub(crate) fn routes(options: &Options) {
+    if !options.wants("routes") {
+        return;
+    }
+    let rows = [(10.0, 20), (10.0, 60), (50.0, 40), (2.0, 20)];
+    let rows = rows.map(|(mbit, rtt_ms)| {
+        let label = format!("{mbit} Mbit/s, RTT {rtt_ms} ms");
+        (label, narrow(rtt_ms, mbit, 100.0, 0.0))
+    });
+    for longer_ms in [15, 50, 200] {
+        let title = format!("bulk whose RTT becomes {longer_ms} ms longer at once, queue 100 ms");
+        let note = "use of the link: in the first two seconds after that; in the first ten";
+        table(
+            (&title, note),
+            ("link", &rows),
+            &options.shown(contenders()),
+            |&forward, (policy, size)| {
+                let [first, all] = [2, 10].map(|secs| {
+                    let setup = Setup {
+                        longer_by: Duration::from_micros(longer_ms * 500),
+                        measured: Duration::from_secs(secs),
+                        ..setup(options, forward, 19)
+                    };
+                    let outcome = run(&setup, equal(policy, *size, 1));
+                    100.0 * shares(&setup, &outcome)[0]
+                });
+                format!("{first:.0} %; {all:.0} %")
+            },
+        );
+    }
+}
+
 /// A table of bulk and messages of ours and a NewReno flow, `beside` each other on these paths.
 fn beside_newreno(options: &Options, beside: &str, paths: &[(String, Conditions)]) {
     let title =
@@ -233,6 +267,7 @@ fn setup(options: &Options, forward: Conditions, seed: u64) -> Setup {
     Setup {
         forward,
         back: Conditions { rate: 0, ..forward },
+        longer_by: Duration::ZERO,
         warm_up: Duration::from_secs(if options.quick { 20 } else { 60 }),
         measured: Duration::from_secs(if options.quick { 20 } else { 120 }),
         seed,

@@ -57,6 +57,7 @@ fn runs(options: &Options, link: Conditions) -> (Vec<f64>, Vec<f64>) {
         let setup = Setup {
             forward: link,
             back: Conditions { rate: 0, ..link },
+            longer_by: Duration::ZERO,
             warm_up: Duration::from_secs(10),
             measured: Duration::from_secs(if options.quick { 5 } else { 10 }),
             seed,
@@ -103,6 +104,7 @@ fn sharing(options: &Options, link: Conditions, count: usize) -> String {
         let setup = Setup {
             forward: link,
             back: Conditions { rate: 0, ..link },
+            longer_by: Duration::ZERO,
             warm_up: Duration::from_secs(20),
             measured: Duration::from_secs(if options.quick { 10 } else { 40 }),
             seed,

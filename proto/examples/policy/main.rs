@@ -122,6 +122,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     bottleneck::policers(&options);
     bottleneck::beside_policed(&options);
     bottleneck::heavy_loss(&options);
+    bottleneck::routes(&options);
     jitter::swinging(&options);
     jitter::shared(&options);
     Ok(())

@@ -104,6 +104,7 @@ pub(crate) fn round_trips(policy: &Policy, path: Conditions, quick: bool) -> (Ve
         let setup = Setup {
             forward: path,
             back: path,
+            longer_by: Duration::ZERO,
             warm_up: Duration::from_secs(3),
             measured: Duration::from_secs(15),
             seed: seed + 1,
@@ -189,6 +190,7 @@ fn one(policy: &Policy, path: Conditions, app: App, seconds: f64) -> Outcome {
         let setup = Setup {
             forward: path,
             back: path,
+            longer_by: Duration::ZERO,
             warm_up: Duration::from_secs(5),
             measured: Duration::from_secs_f64(seconds / f64::from(seeds)),
             seed: u64::from(seed) + 1,
@@ -227,6 +229,7 @@ pub(crate) fn far(options: &Options) {
             let setup = Setup {
                 forward: conditions,
                 back: conditions,
+                longer_by: Duration::ZERO,
                 warm_up: Duration::from_secs(10),
                 measured: Duration::from_secs(if options.quick { 60 } else { 300 }),
                 seed: 5,
@@ -261,6 +264,7 @@ pub(crate) fn thin(options: &Options) {
                     ..narrow(50, kbit / 1e3, 0.0, 0.03)
                 },
                 back: path(50, 0.03, false),
+                longer_by: Duration::ZERO,
                 warm_up: Duration::from_secs(20),
                 measured: Duration::from_secs(if options.quick { 60 } else { 300 }),
                 seed: 3,

@@ -151,6 +151,7 @@ fn queue_of(policy: &Policy, seconds: u64) -> Vec<(f64, f64)> {
     let setup = Setup {
         forward,
         back: Conditions { rate: 0, ..forward },
+        longer_by: Duration::ZERO,
         warm_up: Duration::ZERO,
         measured: Duration::from_secs(seconds),
         seed: 7,

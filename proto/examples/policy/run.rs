@@ -31,6 +31,8 @@ pub(crate) enum App {
 pub(crate) struct Setup {
     pub(crate) forward: Conditions,
     pub(crate) back: Conditions,
+    /// When it begins to be measured, the path becomes longer by so much each way.
+    pub(crate) longer_by: Duration,
     pub(crate) warm_up: Duration,
     pub(crate) measured: Duration,
     pub(crate) seed: u64,
@@ -127,6 +129,7 @@ pub(crate) fn run(setup: &Setup, flows: Vec<Flow>) -> Outcome {
     while now < run.measured.end + Duration::from_secs(5) {
         if now >= run.measured.start && before.is_none() {
             before = Some(run.links[0].done());
+            run.lengthen();
         }
         run.push(now);
         run.arrive(now);
@@ -138,6 +141,14 @@ pub(crate) fn run(setup: &Setup, flows: Vec<Flow>) -> Outcome {
 }
 
 impl<'a> Run<'a> {
+    fn lengthen(&mut self) {
+        for link in &mut self.links {
+            let before = link.conditions();
+            let delay = before.delay + self.setup.longer_by;
+            link.set_conditions(Conditions { delay, ..before });
+        }
+    }
+
     fn new(setup: &'a Setup, flows: Vec<Flow>) -> Self {
         let mut random = Random::new(setup.seed * 31 + 5);
         let mut apps = Vec::new();

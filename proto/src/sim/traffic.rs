@@ -28,6 +28,8 @@ pub struct Traffic {
     pub every: Duration,
     /// Messages said at once.
     pub burst: u64,
+    /// Once, from that time on, so many more.
+    pub surge: Option<(Duration, u64)>,
     /// One unreliable message (at least 12 bytes) along with each burst.
     pub unreliable: bool,
     /// Says nothing by itself: one message for each that it hears, at once.
@@ -46,6 +48,7 @@ impl Default for Traffic {
             begins: Duration::ZERO,
             every: Duration::from_millis(16),
             burst: 1,
+            surge: None,
             unreliable: false,
             echoes: false,
             reader_sleeps: None,
@@ -124,7 +127,7 @@ impl Application {
     /// "not now".
     pub fn speak(&mut self, now: Timestamp, mut say: impl FnMut(Channel, bool, &[u8]) -> bool) {
         while self.wants_to_speak() && self.next_burst <= now {
-            for _ in 0..self.says.burst {
+            for _ in 0..self.says.burst + self.surge(now) {
                 if !self.wants_to_speak() {
                     break;
                 }
@@ -148,6 +151,15 @@ impl Application {
                 self.next_burst = self.next_burst.max(now - self.says.every) + self.says.every;
             }
         }
+    }
+
+    /// How many more than usual it says now.
+    fn surge(&mut self, now: Timestamp) -> u64 {
+        let is_due = |surge: &mut (Duration, u64)| now >= Timestamp::ZERO + surge.0;
+        self.says
+            .surge
+            .take_if(is_due)
+            .map_or(0, |(_, messages)| messages)
     }
 
     /// The place of the channel that its next message goes on.

@@ -791,3 +791,40 @@ fn sixteen_at_a_policer_do_not_take_their_losses_for_the_paths() {
         assert!((0.05..0.14).contains(&overflowed), "{what}");
     }
 }
+
+/// Another route that takes longer is no queue. Bulk was cut to its floor for it, and followed loss for ten seconds and more:
+/// of 10 Mbit/s, 0.6 were carried five seconds later, on each of these paths.
+#[test]
+fn another_route_takes_little_from_bulk() {
+    let mut slow = Vec::new();
+    for (rate, from, to) in [
+        (10_000_000, 10, 35),
+        (10_000_000, 10, 150),
+        (50_000_000, 20, 25),
+        (50_000_000, 20, 32),
+        (2_000_000, 10, 60),
+    ] {
+        for (loss, jitter) in [(0.0, 0), (0.0, 5), (0.01, 5)] {
+            for seed in 0..2 {
+                let near = Conditions {
+                    loss,
+                    jitter: Duration::from_millis(jitter),
+                    ..path(from, rate, rate as usize / 80)
+                };
+                let far = Conditions {
+                    delay: Duration::from_millis(to),
+                    ..near
+                };
+                let mut scenario = upload(ours(), seed, 1, near, &without_end(1_000));
+                scenario.run_for(Duration::from_secs(10));
+                scenario.set_weather(far, far);
+                let first = watch(&mut scenario, 2).carried(1_000, far);
+                let then = watch(&mut scenario, 8).carried(1_000, far);
+                if first < 0.45 || then < 0.7 {
+                    slow.push((rate, from, to, loss, jitter, seed, first, then));
+                }
+            }
+        }
+    }
+    assert!(slow.len() <= 3, "{slow:#?}");
+}

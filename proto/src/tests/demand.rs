@@ -137,6 +137,43 @@ fn another_route_holds_up_no_game() {
     assert!(late.len() <= 1, "seeds {late:?}");
 }
 
+/// What such a game says at once soon after, as a level that is loaded, is not cut for it either. It was taken to meet
+/// somebody's queue: 180 kB took six seconds and a half.
+#[test]
+fn another_route_holds_up_no_level() {
+    let near = path(0.0);
+    let far = Conditions {
+        delay: Duration::from_millis(150),
+        ..near
+    };
+    for secs in [2.0, 5.0] {
+        for seed in 0..4 {
+            let says = Traffic {
+                sizes: 120..=120,
+                every: Duration::from_secs(1) / 60,
+                ..says()
+            };
+            let longer_at = Duration::from_secs(8);
+            let surge_at = longer_at + Duration::from_secs_f64(secs);
+            let up = Traffic {
+                surge: Some((surge_at, 1_500)),
+                ..says.clone()
+            };
+            let mut game = game(seed);
+            let mut scenario = Scenario::new(&mut game, 1, near, &up, &says);
+            scenario.run_for(longer_at);
+            scenario.set_weather(far, far);
+            scenario.run_for(Duration::from_secs(20) - longer_at);
+            let longest = scenario.latencies_up(0).into_iter().max().unwrap();
+            assert!(longest > Duration::from_millis(500), "it is much");
+            assert!(
+                longest < Duration::from_millis(1_200),
+                "{secs} s later, seed {seed}: {longest:?}"
+            );
+        }
+    }
+}
+
 /// Nor is the queue of a download beside it, which grows whatever we do: until that is known a game is slowed down to half
 /// of what it says, and then goes on with all of it. Messages came up to five seconds late.
 #[test]

@@ -35,6 +35,11 @@ impl Bad {
         }
     }
 
+    /// When we began to hold back.
+    pub(super) fn since(&self) -> Timestamp {
+        self.since
+    }
+
     /// While bulk or copies are there to be cut, messages keep their rate.
     pub(super) fn spares_messages(&self) -> bool {
         self.spares_messages

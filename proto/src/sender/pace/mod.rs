@@ -74,6 +74,7 @@ mod delivered;
 mod demand;
 mod heavy_loss;
 mod jitter;
+mod jump;
 mod loss_tally;
 mod loss_windows;
 mod losses;

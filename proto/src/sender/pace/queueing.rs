@@ -40,8 +40,6 @@ pub(super) struct Queueing {
     /// of one moment as one.
     over_since: Timestamp,
     over: u8,
-    /// It was far over the limit at once.
-    jumped: bool,
     heard_at: Timestamp,
 }
 
@@ -52,6 +50,8 @@ pub(super) struct Queue {
     pub(super) delay: f64,
     /// Queueing delay by the last packet alone, in seconds, which may be chance.
     pub(super) latest: f64,
+    /// Queueing delay by the last packet alone, in seconds, if the peer held back nothing.
+    pub(super) most: f64,
     /// How much of the delay may be chance, in seconds.
     pub(super) noise: f64,
     /// How much of it goes for chance, in seconds: the noise, where [`Limits::spares_noise`].
@@ -74,8 +74,6 @@ pub(super) struct Queue {
     pub(super) over: bool,
     /// It has done so for a while.
     pub(super) stands: bool,
-    /// It was much more than that from its first moment on: no queue of ours grows so fast.
-    pub(super) jumped: bool,
 }
 
 impl Queue {
@@ -90,6 +88,7 @@ impl Queue {
         Self {
             delay,
             latest: delay,
+            most: delay,
             noise: 0.0,
             spared: 0.0,
             jitter: 0.0,
@@ -100,7 +99,6 @@ impl Queue {
             shows: false,
             over: false,
             stands: false,
-            jumped: false,
         }
     }
 }
@@ -140,7 +138,6 @@ impl Queueing {
             jitter: Jitter::default(),
             over_since: Timestamp::MAX,
             over: 0,
-            jumped: false,
             heard_at: now,
         }
     }
@@ -178,9 +175,6 @@ impl Queueing {
             self.jitter.note(proven, is_long, packet);
         }
         if over {
-            if self.over_since == Timestamp::MAX {
-                self.jumped = delay > JUMP * limit;
-            }
             self.over_since = self.over_since.min(now);
             self.over = self.over.saturating_add(is_new.into());
         } else {
@@ -191,6 +185,7 @@ impl Queueing {
         Queue {
             delay,
             latest: proven - own,
+            most: rtt - own,
             noise,
             spared,
             jitter: self.variation,
@@ -201,7 +196,6 @@ impl Queueing {
             shows: self.lasts_for_moments() && delay > SHOWS.max(6.0 * self.variation),
             over,
             stands: self.over >= limits.samples && now >= self.over_since + limits.stands,
-            jumped: over && self.jumped,
         }
     }
 
@@ -221,8 +215,10 @@ impl Queueing {
 
     /// The path takes as much longer than before as the `delay`: another route.
     pub(super) fn on_another_route(&mut self, now: Timestamp, delay: f64, base_window: Duration) {
-        let before = self.base().max(self.own(now));
-        self.believe(now, before + delay, base_window);
+        let own = self.base().max(self.own(now)) + delay;
+        self.believe(now, own, base_window);
+        // It was that of a shorter path, to which it would pull back what is believed.
+        self.mean = own;
     }
 
     fn believe(&mut self, now: Timestamp, own: f64, base_window: Duration) {
@@ -292,7 +288,7 @@ impl Queueing {
     }
 
     /// The round trip that is taken for the path's own.
-    fn base(&self) -> f64 {
+    pub(super) fn base(&self) -> f64 {
         self.minimum.get().unwrap_or(f64::INFINITY)
     }
 }
@@ -302,9 +298,6 @@ const SHOWS: f64 = 0.016;
 
 /// Seldom is a moment later than the base by more than so many times what two moments ordinarily lie apart.
 const NOISE: f64 = 3.0;
-
-/// A queue is so many times its limit at once only where somebody else fills it.
-const JUMP: f64 = 1.5;
 
 /// In seconds: shorter delays are noise.
 const FELT: f64 = 0.002;

@@ -1,4 +1,4 @@
-//! Whether a delay is a queue of ours: it gets shorter while we send less, and has changed after a while in any case.
+//! Whether a delay is a queue of ours: it gets shorter while we send less.
 
 use std::time::Duration;
 
@@ -20,11 +20,6 @@ impl Trial {
         Self { until, delay }
     }
 
-    /// There is nothing that could go slower: a queue grows, or gets shorter.
-    pub(super) fn at_the_same_rate(now: Timestamp, step: Duration, delay: f64) -> Self {
-        Self::slower_by(1.0, now, step, delay)
-    }
-
     pub(super) fn ends_at(&self) -> Timestamp {
         self.until
     }
@@ -32,11 +27,6 @@ impl Trial {
     /// With so many seconds left, the delay was a queue.
     pub(super) fn has_drained(&self, left: f64) -> bool {
         left < DRAINED * self.delay
-    }
-
-    /// With so many seconds left, the delay is that of a route.
-    pub(super) fn has_changed_nothing(&self, left: f64) -> bool {
-        (left - self.delay).abs() < ROUTE_DIFFERS * self.delay
     }
 }
 
@@ -49,9 +39,6 @@ const DRAINED_AFTER_MAX: f64 = 2.0;
 /// Share of a queue's delay that may be left after the time it needs to drain.
 const DRAINED: f64 = 0.25;
 
-/// What differs by less than this share of what it was has not changed.
-const ROUTE_DIFFERS: f64 = 0.15;
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -62,10 +49,7 @@ mod tests {
         let slower = |delay| Trial::slower_by(0.25, now, step, delay);
         assert_eq!(slower(0.1).ends_at(), Timestamp::from_millis(1_700));
         assert_eq!(slower(9.0).ends_at(), Timestamp::from_millis(3_100));
-        let same = Trial::at_the_same_rate(now, step, 0.1);
-        assert_eq!(same.ends_at(), Timestamp::from_millis(1_250));
-        assert!(same.has_drained(0.024) && !same.has_drained(0.026));
-        assert!(same.has_changed_nothing(0.086) && same.has_changed_nothing(0.114));
-        assert!(!same.has_changed_nothing(0.084) && !same.has_changed_nothing(0.116));
+        let trial = slower(0.1);
+        assert!(trial.has_drained(0.024) && !trial.has_drained(0.026));
     }
 }

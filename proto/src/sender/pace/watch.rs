@@ -182,6 +182,11 @@ impl Watch {
         self.losses.distrust()
     }
 
+    /// The path loses such a share whatever is sent.
+    pub(super) fn usual_loss(&self) -> f64 {
+        self.losses.usual().into()
+    }
+
     /// More than this is clearly more than what is lost here whatever is sent.
     pub(super) fn most_usual_loss(&self) -> f64 {
         self.losses.most_usual().into()
@@ -238,7 +243,7 @@ const QUEUE_SAMPLES: u8 = 8;
 const FILL_OF_CROWD: f64 = 0.25;
 
 /// Bytes under way, of one of many: three times what a TCP has where a tenth is lost (RFC 5348, section 3.1).
-const SHARE_OF_CROWD: f64 = 12.0 * DATAGRAM;
+pub(super) const SHARE_OF_CROWD: f64 = 12.0 * DATAGRAM;
 
 /// Bytes of a full datagram, roughly.
 pub(super) const DATAGRAM: f64 = DATAGRAM_BYTES as f64;

@@ -41,6 +41,8 @@ pub(super) struct Bulk {
     /// What was delivered when the path's end was last met. Not a limit: it is what a TCP's ssthresh is to its
     /// window, near which slow start goes carefully, and above which the rate goes on by steps. Zero before that.
     end: f64,
+    /// What it was before that.
+    end_before: f64,
     /// Steps of growth above that without a sign of a queue.
     steps_above_end: u32,
     /// While loss is heavy and may be the path's own, which few ever see.
@@ -61,6 +63,7 @@ impl Bulk {
             cut_at: now,
             steps_without_queue: 0,
             end: 0.0,
+            end_before: 0.0,
             steps_above_end: 0,
             heavy_loss: None,
             watch: Watch::default(),
@@ -241,6 +244,12 @@ impl Bulk {
         self.watch.forget_late();
     }
 
+    /// What was taken for the path's end was another route.
+    pub(super) fn on_another_route(&mut self) {
+        self.end = self.end_before;
+        self.search_on();
+    }
+
     /// Until the path was found full. It goes on while the path delivers what it is sent: half of it, a
     /// round trip later, while doubling. Near where it was full before, by less.
     fn slow_start(&mut self, best: f64, params: &Params) {
@@ -297,7 +306,7 @@ impl Bulk {
         self.in_slow_start = false;
         self.steps_above_end = 0;
         self.steps_without_queue = 0;
-        self.end = path.end;
+        self.end_before = std::mem::replace(&mut self.end, path.end);
         self.rate = self.rate.min(keep * path.end).max(self.floor);
     }
 
@@ -334,7 +343,7 @@ impl Bulk {
         } else {
             UNMEASURED * self.rate
         };
-        self.end = best.max(delivered);
+        self.end_before = std::mem::replace(&mut self.end, best.max(delivered));
         self.rate = (KEPT_WHEN_BAD * delivered).max(self.floor);
         self.in_slow_start = false;
     }

@@ -4,7 +4,7 @@
 use crate::sender::detector::Outcome;
 use crate::sender::pace::heavy_loss::{Finding, HeavyLoss};
 use crate::sender::pace::losses::USUAL_MAX;
-use crate::sender::pace::watch::DATAGRAM;
+use crate::sender::pace::watch::{DATAGRAM, SHARE_OF_CROWD};
 use crate::sender::params::Params;
 use crate::time::Timestamp;
 
@@ -73,6 +73,16 @@ impl Bulk {
     /// This share of loss is usual here, whatever is sent.
     pub(in crate::sender::pace) fn is_usual_loss(&self, share: f64) -> bool {
         share <= self.watch.most_usual_loss()
+    }
+
+    /// The share of datagrams that the path loses whatever is sent, as far as it is known.
+    pub(in crate::sender::pace) fn usual_loss(&self) -> f64 {
+        self.watch.usual_loss()
+    }
+
+    /// Whether it had as little under way as one of many has, when it last met the path's end.
+    pub(in crate::sender::pace) fn is_one_of_many(&self, rtt_s: f64) -> bool {
+        self.end * rtt_s < SHARE_OF_CROWD
     }
 
     /// Loss above this is heavy: more than heavy loss that is the path's own.
