@@ -33,8 +33,6 @@ pub(super) struct Asks {
     interval: Duration,
     interval_first: Duration,
     interval_max: Duration,
-    /// An answer takes so long; zero while that is not known.
-    answer_time: Duration,
     /// Rounds that waited for that since the next message came.
     at_answer_time: u8,
     /// All gaps are asked for again at this time.
@@ -52,7 +50,6 @@ impl Asks {
             interval,
             interval_first: interval,
             interval_max,
-            answer_time: Duration::ZERO,
             at_answer_time: 0,
             again_at: Timestamp::ZERO,
             asked_below: 0,
@@ -63,11 +60,6 @@ impl Asks {
     /// A gap was found that may not have been asked for yet.
     pub(super) fn on_gap(&mut self) {
         self.fresh = true;
-    }
-
-    /// Who asked so long ago and has no answer has lost it, or the question.
-    pub(super) fn set_answer_time(&mut self, answer_time: Duration) {
-        self.answer_time = answer_time;
     }
 
     /// The next message came: after the round that is due, waits are short again.
@@ -87,10 +79,10 @@ impl Asks {
     }
 
     /// A round left: the next waits longer, but for some rounds no longer than an answer takes.
-    fn slow_down(&mut self) {
+    fn slow_down(&mut self, answer_time: Duration) {
         let longer = (self.interval * 2).min(self.interval_max);
-        let answered = self.answer_time.max(self.interval);
-        if !self.answer_time.is_zero()
+        let answered = answer_time.max(self.interval);
+        if !answer_time.is_zero()
             && longer > answered
             && self.at_answer_time < ROUNDS_AT_ANSWER_TIME
         {
@@ -114,6 +106,7 @@ impl Asks {
     pub(super) fn ask(
         &mut self,
         now: Timestamp,
+        answer_time: Duration,
         next: u64,
         gaps: impl Iterator<Item = u64>,
         most: usize,
@@ -132,7 +125,7 @@ impl Asks {
         self.fresh = false;
         if all {
             self.again_at = now + self.interval;
-            self.slow_down();
+            self.slow_down(answer_time);
         } else if !news {
             // Only the next message, and it was asked for already: leave it to the timer.
             ids.clear();
@@ -150,11 +143,16 @@ mod tests {
 
     /// What is asked for at this time, with room for three.
     fn ask(asks: &mut Asks, millis: u64, gaps: &[u64]) -> Vec<u16> {
+        ask_slowly(asks, millis, gaps, Duration::ZERO)
+    }
+
+    /// What is asked for at this time, with room for three, where an answer takes so long.
+    fn ask_slowly(asks: &mut Asks, millis: u64, gaps: &[u64], answer_time: Duration) -> Vec<u16> {
         let now = Timestamp::from_millis(millis);
         let mut ids = Vec::new();
         if now >= asks.due() {
             let gaps_left = gaps.iter().copied();
-            asks.ask(now, gaps[0], gaps_left, 3, &mut ids);
+            asks.ask(now, answer_time, gaps[0], gaps_left, 3, &mut ids);
         }
         ids
     }
@@ -197,9 +195,9 @@ mod tests {
     #[test]
     fn for_some_rounds_none_waits_longer_than_an_answer_takes() {
         let mut asks = Asks::new(Duration::from_millis(20), Duration::from_millis(470));
-        asks.set_answer_time(Duration::from_millis(50));
+        let answer_time = Duration::from_millis(50);
         let rounds = |from: u64, until: u64, asks: &mut Asks| -> Vec<u64> {
-            let due = |millis: &u64| !ask(asks, *millis, &[5]).is_empty();
+            let due = |millis: &u64| !ask_slowly(asks, *millis, &[5], answer_time).is_empty();
             (from..until).filter(due).collect()
         };
         let quick = [0, 20, 60, 110, 160, 210, 260, 310, 360, 410, 460];

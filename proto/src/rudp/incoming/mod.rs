@@ -319,11 +319,6 @@ impl Incoming {
         self.window.is_empty() && (self.next > 0 || records.any(|record| record == first))
     }
 
-    /// An answer to a question takes so long.
-    pub(super) fn set_answer_time(&mut self, answer_time: Duration) {
-        self.asks.set_answer_time(answer_time);
-    }
-
     /// Whether requests are due.
     pub(super) fn asks_at(&self) -> Option<Timestamp> {
         (!self.window.is_empty()).then(|| self.asks.due())
@@ -331,7 +326,15 @@ impl Incoming {
 
     /// Writes the ids to ask for now, lowest first, beginning with the very next message: its
     /// sender may conclude that we have everything below. Never more than go into one datagram.
-    pub(super) fn ask(&mut self, now: Timestamp, datagram_room: usize, ids: &mut Vec<u16>) {
+    ///
+    /// Who asked `answer_time` ago and has no answer has lost it, or the question; zero while that is not known.
+    pub(super) fn ask(
+        &mut self,
+        now: Timestamp,
+        answer_time: Duration,
+        datagram_room: usize,
+        ids: &mut Vec<u16>,
+    ) {
         if self.asks_at().is_none_or(|due| now < due) {
             return;
         }
@@ -340,7 +343,7 @@ impl Incoming {
             .filter(|(_, place)| !matches!(place, Place::Message(_)))
             .map(|(id, _)| id);
         let most = self.ids_max(datagram_room);
-        self.asks.ask(now, self.next, gaps, most, ids);
+        self.asks.ask(now, answer_time, self.next, gaps, most, ids);
     }
 
     /// How many ids to ask for in one output that has so much room.

@@ -17,7 +17,7 @@ fn incoming() -> (Incoming, Inbox) {
 
 fn asked(incoming: &mut Incoming, millis: u64) -> Vec<u16> {
     let mut ids = Vec::new();
-    incoming.ask(at(millis), 512, &mut ids);
+    incoming.ask(at(millis), Duration::ZERO, 512, &mut ids);
     ids
 }
 

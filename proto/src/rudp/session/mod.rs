@@ -196,8 +196,6 @@ impl Session {
 
     fn on_missing(&mut self, now: Timestamp, id: u16) {
         if self.ping.on_missing(now, id) {
-            self.incoming
-                .set_answer_time(self.ping.answer_time_without_queue());
             self.outgoing.on_pong();
             // It says nothing of a message, even where so many more go one way that the same id is in the window.
             return;

@@ -102,7 +102,9 @@ impl Session {
         output.asks.clear();
         output.asked = 0;
         if !self.refusing {
-            self.incoming.ask(now, self.params.mtu, &mut output.asks);
+            let answer_time = self.ping.answer_time_without_queue();
+            self.incoming
+                .ask(now, answer_time, self.params.mtu, &mut output.asks);
         }
         let (gap, answer) = (output.asks.first().copied(), self.outgoing.next_answer());
         output.begins_twice = output.in_step.begin_output(now, gap, answer);
