@@ -115,3 +115,68 @@ impl Repeats {
         silent
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock;
+
+    fn held_back(lines: u64) -> HeldBack {
+        let counted = 0;
+        HeldBack { lines, counted }
+    }
+
+    fn said(suppressed: u64) -> Verdict {
+        Verdict::Say(held_back(suppressed))
+    }
+
+    fn kind(event: &str) -> Kind {
+        Kind {
+            event: event.to_owned(),
+            reason: String::new(),
+            subjects: Vec::new(),
+            level: Level::WARN,
+        }
+    }
+
+    #[test]
+    fn a_window_ends() {
+        let mut repeats = Repeats::new(Duration::from_secs(10));
+        let start = clock::now();
+        let at = |secs| start + Duration::from_secs(secs);
+        let mut judge = |secs| repeats.judge(at(secs), kind("event"), 1, 0);
+        assert_eq!(judge(0), said(0));
+        assert_eq!(judge(9), Verdict::HoldBack);
+        assert_eq!(judge(10), said(1));
+        assert_eq!(judge(11), Verdict::HoldBack);
+        assert_eq!(repeats.sweep(at(12), false), []);
+        let told = [(kind("event"), held_back(1))];
+        assert_eq!(repeats.sweep(at(20), false), told);
+        assert_eq!(repeats.sweep(at(40), true), [], "told once");
+    }
+
+    /// Messages of a dependency that differ each time take a bounded memory.
+    #[test]
+    fn kinds_are_bounded() {
+        let mut repeats = Repeats::new(Duration::from_secs(60));
+        let now = clock::now();
+        let said = (0..10_000)
+            .filter(|n| repeats.judge(now, kind(&format!("{n}")), 1, 0) != Verdict::HoldBack)
+            .count();
+        assert_eq!(said, 512);
+    }
+
+    #[test]
+    fn a_window_has_as_many_lines_as_are_allowed() {
+        let mut repeats = Repeats::new(Duration::from_secs(10));
+        let start = clock::now();
+        let mut judge =
+            |secs| repeats.judge(start + Duration::from_secs(secs), kind("event"), 2, 0);
+        assert_eq!(judge(0), said(0));
+        assert_eq!(judge(1), said(0));
+        assert_eq!(judge(9), Verdict::HoldBack);
+        assert_eq!(judge(10), said(1));
+        assert_eq!(judge(11), said(0));
+        assert_eq!(judge(12), Verdict::HoldBack);
+    }
+}
