@@ -32,6 +32,7 @@ use super::bad::Bad;
 use super::bulk::{Bulk, KEPT_ON_RETURN, KEPT_WHEN_BAD};
 use super::competing::{Competing, Rival};
 use super::demand::Demand;
+use super::held_back::proven_by_bulk;
 use super::jump::Jump;
 use super::loss_windows::LossWindows;
 use super::queueing::{Limits, Queue, Queueing};
@@ -496,26 +497,6 @@ const STEP_MIN: Duration = Duration::from_millis(20);
 /// it asks again soon; messages alone lose little by believing it.
 const RIVAL_STAYS: Duration = Duration::from_secs(60);
 const RIVAL_STAYS_TO_BULK: Duration = Duration::from_secs(10);
-
-/// What the peer may have held back is no sign of a queue. Of the packets of bulk some are acknowledged at
-/// once. Where the path is so slow that each has an acknowledgement of its own, that one comes as late as
-/// peers let it.
-fn proven_by_bulk(rtt: Sample, packet: f64) -> Span {
-    let held = rtt.took - rtt.least;
-    if held <= QUICK {
-        rtt.took
-    } else if held.as_secs() <= 2.0 * packet {
-        rtt.least.max(rtt.took - HELD_MAX)
-    } else {
-        rtt.least
-    }
-}
-
-/// Peers do not hold acknowledgements back while packets come in quicker succession than this.
-const QUICK: Span = Span::from_millis(50);
-
-/// Otherwise they may hold them back for this long.
-const HELD_MAX: Span = Span::from_millis(40);
 
 #[cfg(test)]
 mod tests {

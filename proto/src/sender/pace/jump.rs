@@ -131,7 +131,7 @@ mod tests {
     const STEP: Duration = Duration::from_millis(50);
 
     /// Delays in milliseconds, of packets that leave each 10 ms from 1 s on; we go slower from 1.1 s on. When it is found to
-    /// be a route's. Of all packets since, each so-manieth is lost.
+    /// be a route's. One packet in `each` is lost.
     fn found(delays: impl IntoIterator<Item = u32>, each: u64) -> Option<u64> {
         let mut jump = Jump::new(Timestamp::ZERO);
         (100..).zip(delays).find_map(|(tick, millis)| {

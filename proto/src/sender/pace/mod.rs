@@ -73,6 +73,7 @@ mod competing;
 mod delivered;
 mod demand;
 mod heavy_loss;
+mod held_back;
 mod jitter;
 mod jump;
 mod loss_tally;
