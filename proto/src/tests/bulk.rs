@@ -828,3 +828,27 @@ fn another_route_takes_little_from_bulk() {
     }
     assert!(slow.len() <= 3, "{slow:#?}");
 }
+
+/// The last acknowledgements of a block prove nothing, as the peer held them back until the next one. They were taken for
+/// the end of the queue that the longer way looks like, and bad mode ended and began with each block: a sixth of the path.
+#[test]
+fn another_route_takes_little_from_blocks() {
+    let mut slow = Vec::new();
+    for longer in [15, 25] {
+        for seed in 0..3 {
+            let near = path(30, 10_000_000, 125_000);
+            let far = Conditions {
+                delay: near.delay + Duration::from_millis(longer),
+                ..near
+            };
+            let mut scenario = upload(stock(), seed, 1, near, &without_end(262_144));
+            scenario.run_for(Duration::from_secs(20));
+            scenario.set_weather(far, far);
+            let carried = watch(&mut scenario, 10).carried(262_144, far);
+            if carried < 0.5 {
+                slow.push((longer, seed, carried));
+            }
+        }
+    }
+    assert_eq!(slow, []);
+}

@@ -163,6 +163,7 @@ impl Queueing {
         self.fast += 0.25 * (rtt - self.fast);
         self.note_base(now, rtt, limits.base_window);
         let own = self.base().max(self.own(now));
+        let proven = self.at_least(rtt, proven, own, packet);
         let delay = self.of_this_moment(now, proven) - own;
         let noise = NOISE * self.wander;
         let spared = if limits.spares_noise { noise } else { 0.0 };
@@ -196,6 +197,22 @@ impl Queueing {
             shows: self.lasts_for_moments() && delay > SHOWS.max(6.0 * self.variation),
             over,
             stands: self.over >= limits.samples && now >= self.over_since + limits.stands,
+        }
+    }
+
+    /// How much of a round trip is known to be the path's, beside bulk whose packets take it `packet` seconds each. Where
+    /// less is `proven` than its `own`, as by what a peer held back at the end of a block, that says nothing of a queue. So
+    /// it does not say that one is gone which was met a moment ago.
+    fn at_least(&self, rtt: f64, proven: f64, own: f64, packet: f64) -> f64 {
+        if packet == 0.0 || proven >= own {
+            return proven;
+        }
+        let [before, now] = self.moments;
+        let lately = before.min(now);
+        if lately.is_finite() {
+            rtt.min(lately)
+        } else {
+            proven
         }
     }
 
