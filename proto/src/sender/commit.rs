@@ -29,7 +29,7 @@ impl Sender {
         if has_messages {
             self.on_messages_sent(now, plain_bytes, news);
         }
-        self.spend_bulk(now, wire_bytes);
+        self.spend_bulk(now, number, wire_bytes);
         self.acks.on_sent();
         self.follow_up(now, number, has_messages, news);
         self.last_sent = now;
@@ -156,12 +156,13 @@ impl Sender {
         self.copier.arm_early_probe(now, &self.params);
     }
 
-    fn spend_bulk(&mut self, now: Timestamp, wire_bytes: usize) {
+    fn spend_bulk(&mut self, now: Timestamp, number: u64, wire_bytes: usize) {
         if self.plan.padding.is_some() {
             self.pacer.on_padding_sent(wire_bytes);
         } else if self.goes_by_bulk_rate() {
             let (params, framing) = (&self.params, &self.framing);
-            self.pacer.on_bulk_sent(now, wire_bytes, params, framing);
+            self.pacer
+                .on_bulk_sent(now, number, wire_bytes, params, framing);
         }
     }
 

@@ -196,6 +196,7 @@ impl Pacer {
     pub(super) fn on_bulk_sent(
         &mut self,
         now: Timestamp,
+        number: u64,
         wire_bytes: usize,
         params: &Params,
         framing: &Framing,
@@ -206,7 +207,7 @@ impl Pacer {
         // Probes leave whatever is owed. Those of an outage are not paid for with a silence after it: some seconds are.
         let owed_max = due as f64 + OWED_SECS * params.bulk.min;
         self.bulk.forgive_beyond(owed_max);
-        self.pace.on_bulk_sent(now, wire_bytes, params);
+        self.pace.on_bulk_sent(now, number, wire_bytes, params);
     }
 }
 

@@ -151,7 +151,7 @@ impl Sender {
         let follows = self.in_flight.follows_a_loss(number);
         self.pacer
             .pace_mut(now)
-            .on_lost(&sent, follows, &self.params);
+            .on_lost(number, &sent, follows, &self.params);
         if sent.large {
             self.datagrams.on_large_lost(now, number);
         }

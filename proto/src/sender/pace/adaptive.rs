@@ -166,10 +166,10 @@ impl Adaptive {
         }
     }
 
-    pub(super) fn on_lost(&mut self, sent: &Sent, follows: bool, params: &Params) {
+    pub(super) fn on_lost(&mut self, number: u64, sent: &Sent, follows: bool, params: &Params) {
         self.lost_lately = true;
         self.jump.on_lost();
-        self.bulk.on_lost(sent, follows, params);
+        self.bulk.on_lost(number, sent, follows, params);
     }
 
     pub(super) fn on_bulk_held(&mut self, now: Timestamp, by: HeldBy) {
@@ -190,8 +190,8 @@ impl Adaptive {
         self.jump.on_acked();
     }
 
-    pub(super) fn on_bulk_sent(&mut self, now: Timestamp, bytes: usize) {
-        self.bulk.on_sent(now, bytes);
+    pub(super) fn on_bulk_sent(&mut self, now: Timestamp, number: u64, bytes: usize) {
+        self.bulk.on_sent(now, number, bytes);
     }
 
     /// Packets a second. Where a queue shows, no game gets more than the usual: packets have headers.
@@ -513,7 +513,7 @@ mod tests {
             now += Duration::from_millis(2);
             adaptive.on_pushed(now, 40, false);
             adaptive.on_bulk_held(now, HeldBy::Rate);
-            adaptive.on_bulk_sent(now, 100);
+            adaptive.on_bulk_sent(now, 0, 100);
             let took = Span::from_millis(millis);
             (now, Sample { took, least: took })
         };

@@ -261,9 +261,9 @@ impl Pace {
     }
 
     /// A packet was found lost; `follows`, when the one before it was as well.
-    pub(super) fn on_lost(&mut self, sent: &Sent, follows: bool, params: &Params) {
+    pub(super) fn on_lost(&mut self, number: u64, sent: &Sent, follows: bool, params: &Params) {
         if let Some(adaptive) = self.adaptive_mut() {
-            adaptive.on_lost(sent, follows, params);
+            adaptive.on_lost(number, sent, follows, params);
         }
     }
 
@@ -287,10 +287,16 @@ impl Pace {
         }
     }
 
-    pub(super) fn on_bulk_sent(&mut self, now: Timestamp, bytes: usize, params: &Params) {
+    pub(super) fn on_bulk_sent(
+        &mut self,
+        now: Timestamp,
+        number: u64,
+        bytes: usize,
+        params: &Params,
+    ) {
         self.try_out(now, params);
         if let Some(adaptive) = self.adaptive_mut() {
-            adaptive.on_bulk_sent(now, bytes);
+            adaptive.on_bulk_sent(now, number, bytes);
         }
     }
 

@@ -58,7 +58,7 @@ impl Flow {
         }
         if self.has_bulk {
             self.pace.on_bulk_held(self.now, HeldBy::Rate);
-            self.pace.on_bulk_sent(self.now, 100, &self.params);
+            self.pace.on_bulk_sent(self.now, 0, 100, &self.params);
         }
         self.pace.update(self.now, &self.params);
         let took = Duration::from_millis(rtt).into();
@@ -87,7 +87,7 @@ impl Flow {
 
     fn lose_one(&mut self) {
         let lost = Sent::skipped(self.now, 0);
-        self.pace.on_lost(&lost, false, &self.params);
+        self.pace.on_lost(0, &lost, false, &self.params);
     }
 
     /// Mode, packets a second, and whether copies are harmless.
@@ -176,7 +176,7 @@ fn a_volley_that_meets_a_queue_says_nothing() {
         let mut flow = Flow::of_messages();
         flow.pace.on_bulk_held(flow.now, HeldBy::Rate);
         let sent_at = flow.now;
-        flow.pace.on_bulk_sent(sent_at, 12_000, &flow.params);
+        flow.pace.on_bulk_sent(sent_at, 0, 12_000, &flow.params);
         flow.now += Duration::from_millis(rtt - EVERY);
         flow.pace.on_acked(flow.now, sent_at, 12_000);
         flow.hear_once(rtt);

@@ -81,7 +81,7 @@ impl Bulk {
         let window = self.volley.window();
         let has_met_end = self.end > 0.0 || !self.in_slow_start;
         match has_met_end {
-            true => window.min(self.rate * params.path.queue_max.as_secs_f64()),
+            true => window.min(self.rate.max(self.end) * params.path.queue_max.as_secs_f64()),
             false => window,
         }
     }
@@ -101,9 +101,9 @@ impl Bulk {
     }
 
     /// Bulk was sent, with more waiting behind it.
-    pub(super) fn on_sent(&mut self, now: Timestamp, bytes: usize) {
+    pub(super) fn on_sent(&mut self, now: Timestamp, number: u64, bytes: usize) {
         self.watch.on_sent(bytes);
-        self.volley.on_sent(now, bytes);
+        self.volley.on_sent(now, number, bytes);
         self.sent_at = now;
         if !self.is_active {
             self.is_active = true;
@@ -142,12 +142,8 @@ impl Bulk {
     }
 
     /// A packet was found lost; `follows`, when the one before it was as well.
-    pub(super) fn on_lost(&mut self, sent: &Sent, follows: bool, params: &Params) {
-        if self.is_active
-            && !self
-                .volley
-                .on_lost(sent.at, sent.wire_bytes, follows, params)
-        {
+    pub(super) fn on_lost(&mut self, number: u64, sent: &Sent, follows: bool, params: &Params) {
+        if self.is_active && !self.volley.on_lost(number, sent, follows, params) {
             self.watch.on_lost(sent, follows);
         }
     }
@@ -187,14 +183,16 @@ impl Bulk {
             knows_end: self.end > 0.0,
         };
         let path = self.watch.look(now, step, queue, going, params);
+        let felt = queue.felt(params);
         if path.is_end {
             self.grown_at = now + self.rest(step, &path);
-            self.on_path_full(&path);
+            let end_min = self.volley.end_min(now, step, felt, params);
+            self.on_path_full(&path, path.end.max(end_min));
             self.watch.rest_until(now + 2 * step);
         } else {
             // Until the path's end was met, what left at once says more than a rate that nobody measured.
             if self.in_slow_start && self.end == 0.0 {
-                let carried = self.volley.carried(step, queue.felt(params));
+                let carried = self.volley.carried(step, felt);
                 self.rate = self.rate.max(carried.min(params.bulk.max));
             }
             self.search(now, step, &path, queue, params);
@@ -292,8 +290,8 @@ impl Bulk {
         }
     }
 
-    /// The path carries no more: goes on with a part of what it carried.
-    fn on_path_full(&mut self, path: &Path) {
+    /// The path carries no more than `end`: goes on with a part of that.
+    fn on_path_full(&mut self, path: &Path, end: f64) {
         let keep = if path.is_queue {
             KEPT_ON_RETURN
         } else if path.is_shared {
@@ -306,8 +304,8 @@ impl Bulk {
         self.in_slow_start = false;
         self.steps_above_end = 0;
         self.steps_without_queue = 0;
-        self.end_before = std::mem::replace(&mut self.end, path.end);
-        self.rate = self.rate.min(keep * path.end).max(self.floor);
+        self.end_before = std::mem::replace(&mut self.end, end);
+        self.rate = self.rate.min(keep * end).max(self.floor);
     }
 
     /// How long the rate stays when the path's end was met. Who shares it heard the losses as well, and needs the time to
@@ -480,7 +478,7 @@ mod tests {
         let start = Timestamp::ZERO;
         let mut bulk = Bulk::new(start, &Params::default());
         // 7057 bytes at 64 KiB a second take 108 ms.
-        bulk.on_sent(start, 7_057);
+        bulk.on_sent(start, 0, 7_057);
         bulk.on_idle(
             start + Duration::from_millis(150),
             0.001,
