@@ -94,7 +94,8 @@ impl Sender {
         };
         let is_first = outbox.get(fragment.id).is_some_and(|it| it.sends == 0);
         self.counters.messages_sent_reliable += u64::from(is_first);
-        let again = outbox.on_fragment_sent(fragment.id, fragment.index, number);
+        let twice = self.params.redundancy && self.pacer.pace().spares_repairs();
+        let again = outbox.on_fragment_sent(fragment.id, fragment.index, number, twice);
         self.counters.messages_resent += u64::from(again);
         true
     }

@@ -109,7 +109,7 @@ fn a_short_queue_overflows_once() {
 /// round trip. They were taken for both, so that messages left in parts: with 5 % loss half of them took 250 ms.
 #[test]
 fn losses_now_and_then_keep_no_volley_back() {
-    for (loss, half, most) in [(0.01, 110, 190), (0.05, 210, 340)] {
+    for (loss, half, most) in [(0.01, 110, 190), (0.05, 190, 270)] {
         let path = Conditions {
             loss,
             ..line(100, 256)

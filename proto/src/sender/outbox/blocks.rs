@@ -13,12 +13,14 @@ enum State {
     Unsent,
     InFlight,
     Lost,
+    /// Under way, and goes once more.
+    Again,
     Acked,
 }
 
 impl State {
     fn is_due(self) -> bool {
-        matches!(self, Self::Unsent | Self::Lost)
+        matches!(self, Self::Unsent | Self::Lost | Self::Again)
     }
 }
 
@@ -66,8 +68,10 @@ pub(super) struct BlocksUnderWay {
     start: u64,
     /// Bytes that the blocks count for that are not whole.
     under_way: u32,
-    /// Fragments unsent or lost.
+    /// Fragments unsent, lost, or to go once more.
     due: u32,
+    /// Of these, unsent.
+    unsent: u32,
     /// No block before this one has any.
     first_due: u16,
 }
@@ -99,6 +103,7 @@ impl BlocksUnderWay {
         self.fragments.extend(unsent);
         self.under_way += counted;
         self.due += u32::from(count);
+        self.unsent += u32::from(count);
     }
 
     /// Whether no block is under way.
@@ -143,14 +148,20 @@ impl BlocksUnderWay {
         let id = oldest.id;
         let mut its = self.fragments.range(..usize::from(oldest.count));
         if let Some(fragment) = its.position(|state| *state == State::InFlight) {
-            self.on_lost(id, fragment as u16);
+            self.change(id, fragment as u16, State::Again);
         }
     }
 
-    /// True if it went before.
-    pub(super) fn on_sent(&mut self, id: u16, fragment: u16) -> bool {
-        let changed = self.change(id, fragment, State::InFlight);
-        changed.is_some_and(|(_, before)| before != State::Unsent)
+    /// True if it went before. `twice`: what was lost goes twice, if nothing else waits to leave: each time that it is lost
+    /// once more, all of the block waits for it another round trip.
+    pub(super) fn on_sent(&mut self, id: u16, fragment: u16, twice: bool) -> bool {
+        let Some((_, before)) = self.change(id, fragment, State::InFlight) else {
+            return false;
+        };
+        if twice && before == State::Lost && self.unsent == 0 {
+            self.change(id, fragment, State::Again);
+        }
+        before != State::Unsent
     }
 
     pub(super) fn on_lost(&mut self, id: u16, fragment: u16) {
@@ -190,6 +201,7 @@ impl BlocksUnderWay {
         }
         self.fragments[at] = to;
         block.acked += u16::from(to == State::Acked);
+        self.unsent -= u32::from(from == State::Unsent);
         match (from.is_due(), to.is_due()) {
             (true, false) => {
                 block.due -= 1;
@@ -246,7 +258,7 @@ mod tests {
         /// Looks at every fragment.
         fn check(&self) {
             let mut fragments = self.fragments.iter();
-            let (mut due, mut under_way, mut first) = (0, 0, None);
+            let (mut due, mut unsent, mut under_way, mut first) = (0, 0, 0, None);
             for block in &self.blocks {
                 let its: Vec<State> = fragments
                     .by_ref()
@@ -256,6 +268,7 @@ mod tests {
                 let count =
                     |wanted: fn(State) -> bool| its.iter().filter(|it| wanted(**it)).count();
                 assert_eq!(count(State::is_due), block.due.into());
+                unsent += count(|it| it == State::Unsent) as u32;
                 assert_eq!(count(|it| it == State::Acked), block.acked.into());
                 due += u32::from(block.due);
                 if !block.is_whole() {
@@ -264,7 +277,8 @@ mod tests {
                 first = first.or((block.due > 0).then_some(block.id));
             }
             assert!(fragments.next().is_none());
-            assert_eq!((self.due, self.under_way), (due, under_way));
+            let counted = (self.due, self.unsent, self.under_way);
+            assert_eq!(counted, (due, unsent, under_way));
             assert_eq!(self.first_due(), first);
         }
     }
@@ -289,7 +303,7 @@ mod tests {
                 }
                 1..6 => {
                     if let Some((id, fragment, _)) = blocks.next_due() {
-                        blocks.on_sent(id, fragment);
+                        blocks.on_sent(id, fragment, random.below(2) == 0);
                     }
                 }
                 6..9 => blocks.on_lost(id, fragment),

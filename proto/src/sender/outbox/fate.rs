@@ -39,18 +39,19 @@ impl Outbox {
     }
 
     /// A fragment of the block `id` went out in packet `number`; of the message, that is as good as sent.
-    /// True if the fragment went before.
+    /// True if the fragment went before. `twice`: if it was lost, it may go twice.
     pub(in crate::sender) fn on_fragment_sent(
         &mut self,
         id: u16,
         fragment: u16,
         number: u64,
+        twice: bool,
     ) -> bool {
         if self.get(id).is_some_and(|entry| entry.sends == 0) {
             self.on_sent_as(Way::Block, id, number);
         }
         let under_way = self.under_way.as_mut();
-        under_way.is_some_and(|them| them.on_sent(id, fragment))
+        under_way.is_some_and(|them| them.on_sent(id, fragment, twice))
     }
 
     /// A packet that carried the message, or this fragment of it, will not arrive.

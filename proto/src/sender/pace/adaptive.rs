@@ -55,6 +55,8 @@ pub(super) struct Adaptive {
     ticks: Ticks,
     /// The last sample met a queue that bulk does not explain.
     shows_queue: bool,
+    /// The last sample met one that is felt, and not another flow's alone.
+    is_late: bool,
     lost_lately: bool,
     losses: LossWindows,
     trial: Option<Trial>,
@@ -103,6 +105,7 @@ impl Adaptive {
             demand: Demand::new(now),
             ticks: Ticks::new(now, params),
             shows_queue: false,
+            is_late: false,
             lost_lately: false,
             losses: LossWindows::new(now),
             trial: None,
@@ -139,6 +142,11 @@ impl Adaptive {
     /// Copies are not what a queue needs, unless it is somebody else's.
     pub(super) fn allows_copies(&self) -> bool {
         self.mode() == Mode::Good || self.is_queue_theirs()
+    }
+
+    /// Whether what was lost of bulk may go twice: no queue dropped it, as far as is known, nor is one met.
+    pub(super) fn spares_repairs(&self) -> bool {
+        self.mode() == Mode::Good && !self.is_late && !self.bulk.overflows()
     }
 
     /// A queue begins that neither bulk nor others explain.
@@ -228,8 +236,8 @@ impl Adaptive {
         if queue.latest > felt {
             self.bulk.on_queue();
         }
-        let is_late = queue.delay > felt && !self.is_queue_theirs();
-        self.demand.on_delay(is_late, queue.is_new);
+        self.is_late = queue.delay > felt && !self.is_queue_theirs();
+        self.demand.on_delay(self.is_late, queue.is_new);
         self.jump
             .on_delay(now, now - rtt.took, queue, self.queueing.base());
         let reading = self.read(now, queue, copies, params);

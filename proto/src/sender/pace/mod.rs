@@ -224,6 +224,11 @@ impl Pace {
         }
     }
 
+    /// Whether what was lost of bulk may go twice: the path has room, and no queue dropped it.
+    pub(super) fn spares_repairs(&self) -> bool {
+        self.adaptive().is_some_and(Adaptive::spares_repairs)
+    }
+
     /// A queue begins that neither bulk nor others explain.
     pub(super) fn shows_queue(&self) -> bool {
         self.adaptive().is_some_and(Adaptive::shows_queue)

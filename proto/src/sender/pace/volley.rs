@@ -107,6 +107,11 @@ impl Volley {
         per_second(self.through.max(before), step, felt)
     }
 
+    /// Some of what left at once was lost in a row.
+    pub(super) fn overflows(&self) -> bool {
+        self.overflow > 0.0
+    }
+
     fn is_at_once(&self, sent_at: Timestamp) -> bool {
         sent_at >= self.began && sent_at.since(self.began) <= AT_ONCE
     }

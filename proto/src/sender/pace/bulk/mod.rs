@@ -121,6 +121,11 @@ impl Bulk {
         }
     }
 
+    /// Some of what left at once after a pause was more than a queue holds.
+    pub(super) fn overflows(&self) -> bool {
+        self.volley.overflows()
+    }
+
     /// The last acknowledgement met a queue that is felt.
     pub(super) fn on_queue(&mut self) {
         self.volley.on_queue();
