@@ -239,6 +239,21 @@ fn a_pause_longer_than_the_timeout_costs_no_peer_that_went_on_speaking() {
     assert!(found.starts_with("this process did not run for 3 s, until "));
 }
 
+/// As `cpulimit` stops a process: each time it interrupts what a worker waits in, for a quarter of a second at most.
+#[test]
+fn a_process_that_is_stopped_time_and_again_still_turns() {
+    let (_listener, target) = backend();
+    let scene = Scene::start("limited-cpu", &[], &target, UNWATCHED);
+    for _ in 0..35 {
+        scene.server.signal("STOP");
+        std::thread::sleep(Duration::from_millis(150));
+        scene.server.signal("CONT");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let (code, text) = page::ask(scene.page, "/livez");
+    assert_eq!(code, 200, "{text}");
+}
+
 /// Every worker sees it, and it is one event.
 #[test]
 fn a_pause_is_told_once_whoever_sees_it() {

@@ -122,14 +122,7 @@ impl Worker {
     fn take_turns(&mut self) -> io::Result<()> {
         let mut now = self.clock.now();
         while !self.is_done(now) {
-            let timeout = self.timeout(now);
-            match self.poll.poll(&mut self.events, Some(timeout)) {
-                // An interrupted poll reports no events, and what follows looks at timeouts: when a process was stopped
-                // and goes on, it would time out peers whose datagrams wait in the socket.
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(error),
-                Ok(()) => {}
-            }
+            self.wait(now)?;
             let before = now;
             now = self.clock.now();
             self.find_pause(before.mono, now.mono);
@@ -143,6 +136,21 @@ impl Worker {
             }
         }
         Ok(())
+    }
+
+    /// An interrupted poll reports no events, and what follows looks at timeouts: when a process was stopped and goes on, it
+    /// would time out peers whose datagrams wait in the socket. So it looks again, and no longer waits: one that is stopped
+    /// time and again, as `cpulimit` does it, would wait for ever.
+    fn wait(&mut self, now: Now) -> io::Result<()> {
+        let mut timeout = self.timeout(now);
+        loop {
+            match self.poll.poll(&mut self.events, Some(timeout)) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                    timeout = Duration::ZERO;
+                }
+                outcome => return outcome,
+            }
+        }
     }
 
     fn turn(&mut self, now: Now) -> io::Result<()> {
